@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from bench.contestants import CACHED_BYTECODE, DIRECT, OURS, YARDSTICK, Contestant, no_interpose
-from interpose.cli.admin_client import ask
-from interpose.hookapi.hookpoint import HookPoint
+from interpose.cli.common.admin_client import ask
+from interpose.hooks.api.hookpoint import HookPoint
 from interpose.testing.hookserver import register
 from interpose.testing.lab.processes import Child, missing_programs
 from interpose.testing.lab.relay import relay_argv

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from bench.contestants import CACHED_BYTECODE
-from interpose.cli.admin_client import AdminConnection, ask
+from interpose.cli.common.admin_client import AdminConnection, ask
 from interpose.config.endpoint import parse_listen
 from interpose.testing.lab.dumps import dump_argv
 from interpose.testing.lab.processes import Child, LabError, cpu_seconds, rss_bytes

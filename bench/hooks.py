@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 from bench.contestants import CACHED_BYTECODE, Contestant, no_interpose
 from bench.measure import Sample
-from interpose.cli.admin_client import ask
-from interpose.hookapi.hookpoint import HookPoint
+from interpose.cli.common.admin_client import ask
+from interpose.hooks.api.hookpoint import HookPoint
 from interpose.testing.hookserver import register
 from interpose.testing.lab.processes import Child, LabError
 from interpose.testing.lab.relay import relay_argv

@@ -19,7 +19,7 @@ from bench.concluding import measure
 from bench.contestants import OURS, YARDSTICK, Contestant, contestants
 from bench.neighbours_report import NOTHING, NeighbourResults, NeighbourSample, page, tables
 from bench.run import machine, say
-from interpose.cli.admin_client import AdminConnection
+from interpose.cli.common.admin_client import AdminConnection
 from interpose.config.endpoint import UnixListen
 from interpose.testing.hostile.attackrun import AttackOutcome
 from interpose.testing.hostile.attacks import ATTACKS, AttackRow

@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING
 
 import uvloop
 
-from interpose.api import cri_pb2 as cri
-from interpose.h2.limits import Limits
-from interpose.relay.methods import METHODS
-from interpose.rpc.client import Client
-from interpose.rpc.transport import Hub
-from interpose.rpc.upstream import Upstream
+from interpose._pb import cri_pb2 as cri
+from interpose.cri.methods import METHODS
+from interpose.net.grpc.client import Client
+from interpose.net.grpc.transport import Hub
+from interpose.net.grpc.upstream import Upstream
+from interpose.net.h2.limits import Limits
 from interpose.testing.lab.processes import cpu_seconds
 from interpose.testing.pods import container_config, create_request, pod_config, run_request
 

@@ -25,7 +25,7 @@ from bench.pods_contestants import BEFORE, BEHIND_RELAY, CONTAINERD, OURS, memor
 from bench.pods_load import Managed, client_of, many, peak_memory, ready_pods, remove_many
 from bench.pods_report import PodResults, PodSample, pod_page, pod_tables
 from bench.run import machine, say
-from interpose.rpc.status import RpcError
+from interpose.net.grpc.status import RpcError
 from interpose.testing.lab.containerd import Containerd
 from interpose.testing.lab.processes import LabError, missing_programs
 from interpose.testing.lab.runtime import Runtime

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Protocol
 import grpc
 
 from bench.contestants import CACHED_BYTECODE
-from interpose.api import cri_pb2
+from interpose._pb import cri_pb2
 from interpose.testing.lab.containerd import CONFIG, Containerd
 from interpose.testing.lab.cri import CriClient
 from interpose.testing.lab.pods import CGROUPS

@@ -9,16 +9,16 @@ import secrets
 from typing import TYPE_CHECKING, Any
 
 from bench.pods_contestants import LOAD_MARK, now, resident_now
+from interpose.cri.client import Services
 from interpose.cri.messages import cri
-from interpose.kuberuntime.manager import RuntimeManager
-from interpose.kuberuntime.nodereading import read_node
-from interpose.kuberuntime.pod import Container as PodContainer
-from interpose.kuberuntime.pod import Pod
-from interpose.kuberuntime.poddirs import PodDirs
-from interpose.kuberuntime.remote import RemoteCaller
-from interpose.kuberuntime.services import Services
-from interpose.rpc.status import RpcError
-from interpose.rpc.tasks import TaskBag
+from interpose.cri.remote import RemoteCaller
+from interpose.net.grpc.status import RpcError
+from interpose.node.pods.node_probe import read_node
+from interpose.node.pods.spec import Container as PodContainer
+from interpose.node.pods.spec import Pod
+from interpose.node.pods.sync.manager import RuntimeManager
+from interpose.node.pods.volumes.pod_dirs import PodDirs
+from interpose.tasks import TaskBag
 from interpose.testing.lab.images import TEST_IMAGE
 from interpose.testing.lab.processes import LabError, accepts
 from interpose.testing.pods import container_config, pod_config

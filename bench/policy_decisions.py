@@ -14,23 +14,23 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import TYPE_CHECKING, Final
 
-from interpose.model.cgroup import KubeQos
-from interpose.model.cpuset import CpuSet
-from interpose.policy.policy import Setup
-from interpose.policy.registry import make
-from interpose.policy.request import Amounts, Key, Request
-from interpose.policy.static_options import StaticOptions
-from interpose.policy.static_pools.options import CpuList, Pool, PoolsOptions
-from interpose.policy.static_pools.policy import EXCLUSIVE_CORES
-from interpose.resmgr.ledger import Ledger
+from interpose.core.model.cgroup import KubeQos
+from interpose.core.model.cpuset import CpuSet
+from interpose.core.policy.api import Setup
+from interpose.core.policy.registry import make
+from interpose.core.policy.request import Amounts, Key, Request
+from interpose.core.policy.static.options import StaticOptions
+from interpose.core.policy.static_pools.options import CpuList, Pool, PoolsOptions
+from interpose.core.policy.static_pools.policy import EXCLUSIVE_CORES
+from interpose.resmgr.allocations import Ledger
 from interpose.testing.machines import machine
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from interpose.policy.decision import Decision
-    from interpose.policy.policy import Policy
-    from interpose.topology.topology import Topology
+    from interpose.core.policy.api import Policy
+    from interpose.core.policy.decision import Decision
+    from interpose.core.topology.topology import Topology
 
 MACHINE: Final = "big"
 CONTAINERS: Final = 500

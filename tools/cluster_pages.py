@@ -7,16 +7,16 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from interpose.cli.agent_admin import AgentViews
-from interpose.cli.agent_parts import Parts
-from interpose.config.agent_settings import AgentSettings
-from interpose.host.sockets import bind_unix
-from interpose.instrumentation.logging import LineHandler, LogControl
-from interpose.instrumentation.metrics import Family, gather
-from interpose.kube.access import Access
-from interpose.kube.address import Server
-from interpose.webhook.metrics import certificate_collector, connection_collector, request_collector
-from interpose.webhook.stats import Stats
+from interpose.cli.agent.admin import AgentViews
+from interpose.cli.agent.parts import Parts
+from interpose.config.agent.settings import AgentSettings
+from interpose.host.unix_sockets import bind_unix
+from interpose.kube.client.access import Access
+from interpose.kube.webhook.metrics import certificate_collector, connection_collector, request_collector
+from interpose.kube.webhook.stats import Stats
+from interpose.log import LineHandler, LogControl
+from interpose.metrics import Family, gather
+from interpose.net.http.address import Server
 
 AGENT_METRICS_INTRO = """\
 On the admin socket of `interpose agent`, and on `--metrics-listen`. Those about the relay, the file for the hook server

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable, Mapping
 
-from interpose.instrumentation.metrics import Family
-from interpose.relay.docker.endpointstats import EndpointStats
+from interpose.metrics import Family
 from interpose.relay.docker.metrics import endpoint_collector
+from interpose.relay.docker.stats import EndpointStats
 
 
 class _Relay:

@@ -2,7 +2,7 @@
 
 Made for the limits in `interpose.testing.h2fuzz`, so that floods stay small. Files that begin with `client_` are what a
 broken backend sends; all others come from a broken client. What each has to lead to is said in
-tests/unit/h2/test_corpus.py.
+tests/unit/net/h2/test_corpus.py.
 """
 
 import sys

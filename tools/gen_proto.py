@@ -1,7 +1,7 @@
-"""Regenerate the message classes in src/interpose/api from the files in proto/.
+"""Regenerate the message classes in src/interpose/_pb from the files in proto/.
 
 Deterministic for one version of grpcio-tools, which constraints.txt fixes. Only message classes are made: calls go
-through interpose.rpc, so there are no service stubs.
+through interpose.net.grpc, so there are no service stubs.
 """
 
 import shutil
@@ -14,10 +14,10 @@ from outputs import ROOT, settle, wants_check
 # Source below the root, and the module it becomes. The module's path is also the file's name in the descriptor pool,
 # where names are unique in a process; "api.proto" would be asking for a clash.
 SOURCES = (
-    ("proto/runtime/v1/api.proto", "interpose/api/cri"),
-    ("proto/runtime/v1alpha1/api.proto", "interpose/api/hook"),
-    ("proto/resmgr/v1/config.proto", "interpose/api/resmgr_config"),
-    ("proto/resmgr/v1/agent.proto", "interpose/api/resmgr_agent"),
+    ("proto/runtime/v1/api.proto", "interpose/_pb/cri"),
+    ("proto/runtime/v1alpha1/api.proto", "interpose/_pb/hook"),
+    ("proto/resmgr/v1/config.proto", "interpose/_pb/resmgr_config"),
+    ("proto/resmgr/v1/agent.proto", "interpose/_pb/resmgr_agent"),
 )
 
 # What the compiler writes, and what we put before it: its stubs say `Mapping` without arguments, which strict mypy

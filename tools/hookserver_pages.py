@@ -6,19 +6,19 @@ import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from interpose.cli.hookserver_admin import HookServerViews
-from interpose.cli.hookserver_process import Daemon
-from interpose.config.hookserver import HOOKSERVER
-from interpose.config.hookserver_settings import CgroupSettings, HookServerSettings, PluginSettings
-from interpose.config.settings import AdminSettings
-from interpose.hookapi.hookpoint import HookPoint
-from interpose.instrumentation.logging import LineHandler, LogControl
-from interpose.instrumentation.metrics import Family, gather
-from interpose.model.cgroup import CREATE_FIELDS, CRI_FIELDS, Level, Parameter
-from interpose.runtimehooks.plugin import AnyPlugin, Input
-from interpose.runtimehooks.proxyserver import Outcome
-from interpose.runtimehooks.reconciler import Round
-from interpose.runtimehooks.registry import all_plugins
+from interpose.cli.hookserver.admin import HookServerViews
+from interpose.cli.hookserver.process import Daemon
+from interpose.config.hookserver.settings import CgroupSettings, HookServerSettings, PluginSettings
+from interpose.config.hookserver.table import HOOKSERVER
+from interpose.config.relay.settings import AdminSettings
+from interpose.core.model.cgroup import CREATE_FIELDS, CRI_FIELDS, Level, Parameter
+from interpose.hooks.api.hookpoint import HookPoint
+from interpose.hooks.server.plugin import AnyPlugin, Input
+from interpose.hooks.server.plugin_registry import all_plugins
+from interpose.hooks.server.proxy.proxy_mode import Outcome
+from interpose.hooks.server.reconcile.reconciler import Round
+from interpose.log import LineHandler, LogControl
+from interpose.metrics import Family, gather
 from interpose.testing.fakenode import PlainCgroups
 
 PLUGINS_INTRO = """\

@@ -2,21 +2,21 @@
 
 from collections.abc import Iterable
 
-from interpose.cli.relay_policy import make_policy
-from interpose.instrumentation.metrics import Family
-from interpose.policy.static_options import StaticOptions
-from interpose.resmgr.agentclient import AgentClient
-from interpose.resmgr.books import Books
-from interpose.resmgr.checkpoint import Checkpoint
-from interpose.resmgr.configuration import Configuration
-from interpose.resmgr.manager import Manager
+from interpose.cli.relay.policy import make_policy
+from interpose.core.policy.static.options import StaticOptions
+from interpose.core.topology.text import parse_text
+from interpose.cri.store.starts import Starts
+from interpose.cri.store.store import Store
+from interpose.cri.store.sync import Synchronizer
+from interpose.metrics import Family
+from interpose.net.grpc.transport import Hub
+from interpose.resmgr.config.configuration import Configuration
+from interpose.resmgr.interceptor import Manager
 from interpose.resmgr.metrics import policy_collector, publishing_collector, state_collector
-from interpose.resmgr.publisher import Publisher
-from interpose.rpc.transport import Hub
-from interpose.store.starts import Starts
-from interpose.store.store import Store
-from interpose.store.sync import Synchronizer
-from interpose.topology.text import parse_text
+from interpose.resmgr.publish.agent_client import AgentClient
+from interpose.resmgr.publish.publisher import Publisher
+from interpose.resmgr.state.checkpoint import Checkpoint
+from interpose.resmgr.tracker import Books
 
 
 async def _send(_method: str, _message: bytes) -> bytes:

@@ -5,14 +5,14 @@ import logging
 import tempfile
 from pathlib import Path
 
-from interpose.cli.pod_service import Listening, PodService
-from interpose.cli.runtime_admin import RuntimeViews
-from interpose.config.runtime_settings import RuntimeSettings
-from interpose.instrumentation.logging import LineHandler, LogControl
-from interpose.instrumentation.metrics import Family, gather
-from interpose.kuberuntime.instrumented import InstrumentedCaller
-from interpose.localruntime.parts import RuntimeOptions, open_runtime
-from interpose.relay.heartbeat import Heartbeat
+from interpose.cli.common.heartbeat import Heartbeat
+from interpose.cli.pod.service import Listening, PodService
+from interpose.cli.runtime.admin import RuntimeViews
+from interpose.config.runtime.settings import RuntimeSettings
+from interpose.cri.wrappers import InstrumentedCaller
+from interpose.log import LineHandler, LogControl
+from interpose.metrics import Family, gather
+from interpose.node.runtime.service.wiring import RuntimeOptions, open_runtime
 
 RUNTIME_METRICS_INTRO = """\
 On the admin socket of `interpose runtime`, and on `--metrics-listen`.

@@ -19,13 +19,13 @@ from pathlib import Path
 
 import uvloop
 
-from interpose.api import cri_pb2 as cri
-from interpose.h2.limits import Limits
-from interpose.relay.methods import METHODS
-from interpose.rpc.client import Client
-from interpose.rpc.status import RpcError
-from interpose.rpc.transport import Hub
-from interpose.rpc.upstream import Upstream
+from interpose._pb import cri_pb2 as cri
+from interpose.cri.methods import METHODS
+from interpose.net.grpc.client import Client
+from interpose.net.grpc.status import RpcError
+from interpose.net.grpc.transport import Hub
+from interpose.net.grpc.upstream import Upstream
+from interpose.net.h2.limits import Limits
 from interpose.testing.eventually import WAIT_LIMIT
 from interpose.testing.fakeruntime import FakeRuntime
 from interpose.testing.hookserver import register

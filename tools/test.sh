@@ -7,7 +7,7 @@ cd "$(dirname "$0")/.."
 bin=$1
 shift
 
-pure=(h1 h2 model topology cpuallocator policy views hookapi store resmgr dispatcher relay runtimehooks dump config kube agent webhook kuberuntime localruntime streaming)
+pure=(core net cli/render hooks cri resmgr relay dump config kube node)
 # Whole rounds with files and sockets: nothing pure, and slow under coverage.
 rounds=tests/property/test_reconcile.py
 

@@ -15,11 +15,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from interpose.cri.messages import cri
-from interpose.cri.serving import handlers
-from interpose.host.sockets import bind_unix
-from interpose.rpc.server import LocalServer
-from interpose.rpc.status import Code, RpcError
-from interpose.rpc.tasks import TaskBag
+from interpose.cri.server import handlers
+from interpose.host.unix_sockets import bind_unix
+from interpose.net.grpc.server import LocalServer
+from interpose.net.grpc.status import Code, RpcError
+from interpose.tasks import TaskBag
 
 
 @dataclass
@@ -49,7 +49,7 @@ class Container:
 
 
 class TinyRuntime:
-    """A `cri.calls.Caller`: the name of a method and its request in, its answer out, every failure an RpcError."""
+    """A `cri.caller.Caller`: the name of a method and its request in, its answer out, every failure an RpcError."""
 
     def __init__(self) -> None:
         self.methods = {

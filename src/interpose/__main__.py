@@ -25,27 +25,27 @@ def main() -> None:
 
 def koord_runtime_proxy() -> None:
     """`koord-runtime-proxy`."""
-    _run("interpose.cli.koord_runtime_proxy")
+    _run("interpose.cli.compat.koord_runtime_proxy")
 
 
 def cri_resmgr() -> None:
     """`cri-resmgr`."""
-    _run("interpose.cli.cri_resmgr")
+    _run("interpose.cli.compat.cri_resmgr")
 
 
 def cri_resmgr_agent() -> None:
     """`cri-resmgr-agent`."""
-    _run("interpose.cli.cri_resmgr_agent")
+    _run("interpose.cli.compat.cri_resmgr_agent")
 
 
 def cri_resmgr_agent_probe() -> None:
     """`cri-resmgr-agent-probe`."""
-    _run("interpose.cli.cri_resmgr_agent_probe")
+    _run("interpose.cli.compat.cri_resmgr_agent_probe")
 
 
 def cri_resmgr_webhook() -> None:
     """`cri-resmgr-webhook`."""
-    _run("interpose.cli.cri_resmgr_webhook")
+    _run("interpose.cli.compat.cri_resmgr_webhook")
 
 
 if __name__ == "__main__":

@@ -4,13 +4,13 @@ A package offers a plugin by an entry point in the group `interpose.hook_plugins
 keep their meaning; everything else in `interpose` may change with any version.
 """
 
-from interpose.hookapi.hookpoint import HookPoint
-from interpose.model.cgroup import CLEAR, UNLIMITED, KubeQos, Level, Parameter, Special, Value
-from interpose.model.pod import Container, ContainerState, Pod
-from interpose.model.qos import QosClass
-from interpose.model.resources import LinuxResources
-from interpose.runtimehooks.context import ContainerContext, GroupContext, PodContext, Response, Wish
-from interpose.runtimehooks.plugin import CpuPool, CpuPools, Input, Kernel, NodeInputs, Partly, Plugin, Resctrl
+from interpose.core.model.cgroup import CLEAR, UNLIMITED, KubeQos, Level, Parameter, Special, Value
+from interpose.core.model.pod import Container, ContainerState, Pod
+from interpose.core.model.qos import QosClass
+from interpose.core.model.resources import LinuxResources
+from interpose.hooks.api.hookpoint import HookPoint
+from interpose.hooks.server.context import ContainerContext, GroupContext, PodContext, Response, Wish
+from interpose.hooks.server.plugin import CpuPool, CpuPools, Input, Kernel, NodeInputs, Partly, Plugin, Resctrl
 
 __all__ = [
     "CLEAR",

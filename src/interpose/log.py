@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path, PurePath
 from typing import Any, Protocol
 
-from interpose.instrumentation.stderr import UnblockedText
-from interpose.model.text import did_you_mean
+from interpose.core.model.text import did_you_mean
+from interpose.stderr import UnblockedText
 
 _log = logging.getLogger(__name__)
 _PACKAGE = Path(__file__).parents[1]

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from interpose import __version__
-from interpose.instrumentation.logging import LogControl
+from interpose.log import LogControl
 
 if TYPE_CHECKING:
     from prometheus_client import Metric

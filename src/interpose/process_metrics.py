@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from interpose.instrumentation.metrics import Family, Sample
+from interpose.metrics import Family, Sample
 
 
 def process_collector(proc: Path = Path("/proc")) -> Callable[[], Iterable[Family]]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from interpose.kube.api import CONFIG_MAPS
+from interpose.kube.client.api import CONFIG_MAPS
 from interpose.testing.agentstack import MAP, NAMESPACE
 from interpose.testing.lab.cri import CriClient
 from interpose.testing.lab.policypods import BURSTABLE, PolicyPod

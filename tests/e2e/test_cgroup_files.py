@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from interpose.core.model.cgroup import CLEAR, UNLIMITED, Parameter, Value
 from interpose.host.cgroup.files import KernelFiles
 from interpose.host.cgroup.tree import ROOT, CgroupTree, detect_version
 from interpose.host.cgroup.watch import CgroupWatch
-from interpose.model.cgroup import CLEAR, UNLIMITED, Parameter, Value
 from interpose.testing.eventually import eventually
 from interpose.testing.fakecgroup import FakeKernel
 

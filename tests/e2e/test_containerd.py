@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from interpose.api import cri_pb2
+from interpose._pb import cri_pb2
 from interpose.testing.lab.images import PAUSE_IMAGE, TEST_IMAGE
 from interpose.testing.lab.pods import LabPod
 from interpose.testing.lab.websocket import run_exec

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from interpose.hookapi.hookpoint import HookPoint
+from interpose.hooks.api.hookpoint import HookPoint
 from interpose.testing.dockershim import BUSYBOX, SANDBOX_LABEL, TYPE_LABEL, DockerClient
 from interpose.testing.lab.dockerd import Dockerd
 from interpose.testing.lab.dockerpods import DockerPod, described_docker_pod

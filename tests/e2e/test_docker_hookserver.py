@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from interpose.model.qos import QOS_LABEL, QosClass
-from interpose.runtimehooks.podspec import EXTENDED_RESOURCES
+from interpose.core.model.qos import QOS_LABEL, QosClass
+from interpose.hooks.server.pods.pod_annotations import EXTENDED_RESOURCES
 from interpose.testing.dockershim import DockerClient
 from interpose.testing.lab.dockerpods import DockerPod
 from interpose.testing.lab.hookserver import HookServer, node_state

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from interpose.api import hook_pb2 as hook
-from interpose.hookapi.hookpoint import HookPoint
+from interpose._pb import hook_pb2 as hook
+from interpose.hooks.api.hookpoint import HookPoint
 from interpose.testing.dockershim import DockerClient
 from interpose.testing.hookserver import LIFE, register, set_shares
 from interpose.testing.lab.dockercli import DockerCli

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from interpose.api import cri_pb2 as cri
-from interpose.dump.fileset import rotated_set
-from interpose.dump.reading import Recording, open_recording
+from interpose._pb import cri_pb2 as cri
+from interpose.dump.recording.files import rotated_set
+from interpose.dump.recording.reader import Recording, open_recording
 from interpose.testing.lab.cri import CriClient
 from interpose.testing.lab.dumps import LIFE, dump, dump_child, live
 from interpose.testing.lab.load import Load

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from interpose.dump.decode import Decoder
-from interpose.dump.document import flow_document
-from interpose.dump.filters import parse_filter
-from interpose.dump.flow import Assembler, Flow, What
-from interpose.dump.outputs import FlowTexts
+from interpose.dump.decode.decode import Decoder
+from interpose.dump.filter.language import parse_filter
+from interpose.dump.model.call import Assembler, Flow, What
+from interpose.dump.model.subject import Subjects
+from interpose.dump.output.formats import FlowTexts
+from interpose.dump.output.json import flow_document
 from interpose.dump.page import render_page
-from interpose.dump.subjects import Subjects
 from interpose.testing.browser import Browser
 from interpose.testing.calldocuments import WEB, document, many_documents, message, sample_documents
 from interpose.testing.lab.processes import wait_for

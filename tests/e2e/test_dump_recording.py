@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from interpose.api import cri_pb2 as cri
-from interpose.hookapi.hookpoint import HookPoint
+from interpose._pb import cri_pb2 as cri
+from interpose.hooks.api.hookpoint import HookPoint
 from interpose.testing.hookserver import response_to
 from interpose.testing.lab.cri import CriClient
 from interpose.testing.lab.dumps import LIFE, calls, dump, dump_child, live, methods
@@ -22,7 +22,7 @@ from interpose.testing.lab.pods import LabPod, remove_groups
 from interpose.testing.lab.policypods import BURSTABLE, PolicyPod, PolicyRelay
 from interpose.testing.lab.qospods import Kubepods
 from interpose.testing.lab.relay import Relay
-from tests.unit.dump.test_har import problems
+from tests.unit.dump.output.test_har import problems
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

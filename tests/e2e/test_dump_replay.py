@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from interpose.api import cri_pb2 as cri
+from interpose._pb import cri_pb2 as cri
 from interpose.testing.lab.cri import CriClient
 from interpose.testing.lab.dumps import calls, dump, dump_child, live
 from interpose.testing.lab.images import TEST_IMAGE

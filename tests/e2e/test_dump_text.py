@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from interpose.api import cri_pb2 as cri
+from interpose._pb import cri_pb2 as cri
 from interpose.testing.lab.cri import CriClient
 from interpose.testing.lab.dumps import LIFE, live
 from interpose.testing.lab.pods import LabPod

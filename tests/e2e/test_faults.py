@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from interpose.api import cri_pb2
+from interpose._pb import cri_pb2
 from interpose.testing.eventually import WAIT_LIMIT
 from interpose.testing.lab.containerd import Containerd
 from interpose.testing.lab.cri import CriClient

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import grpc
 import pytest
 
-from interpose.api import cri_pb2 as cri
-from interpose.api import hook_pb2 as hook
-from interpose.hookapi.hookpoint import HookPoint
+from interpose._pb import cri_pb2 as cri
+from interpose._pb import hook_pb2 as hook
+from interpose.hooks.api.hookpoint import HookPoint
 from interpose.testing.hookserver import LIFE, echo, response_to, set_shares
 from interpose.testing.lab.hookplugin import HookPlugin, Refusal
 from interpose.testing.lab.pods import MEBIBYTE, described_pod

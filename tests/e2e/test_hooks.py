@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from interpose.api import cri_pb2 as cri
-from interpose.api import hook_pb2 as hook
-from interpose.hookapi.hookpoint import HookPoint
+from interpose._pb import cri_pb2 as cri
+from interpose._pb import hook_pb2 as hook
+from interpose.hooks.api.hookpoint import HookPoint
 from interpose.testing.hookserver import LIFE, echo, register, set_shares
 from interpose.testing.lab.cri import CriClient
 from interpose.testing.lab.hookplugin import HookPlugin

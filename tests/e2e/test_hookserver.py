@@ -16,18 +16,7 @@ import pytest
 
 from interpose.testing.lab.hookserver import HookServer, node_state
 from interpose.testing.lab.pods import MEBIBYTE
-from interpose.testing.lab.qospods import (
-    BE,
-    BE_ASKED,
-    LS,
-    LS_ASKED,
-    RATIO,
-    SCALED,
-    Kubepods,
-    QosPod,
-    be_pod,
-    ls_pod,
-)
+from interpose.testing.lab.qospods import BE, BE_ASKED, LS, LS_ASKED, RATIO, SCALED, Kubepods, QosPod, be_pod, ls_pod
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

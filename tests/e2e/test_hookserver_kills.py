@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
-from interpose.model.cgroup import scaled_quota
+from interpose.core.model.cgroup import scaled_quota
 from interpose.testing.lab.hookserver import HookServer, node_state
 from interpose.testing.lab.processes import Child
 from interpose.testing.lab.qospods import BE, BE_ASKED, LS, LS_ASKED, RATIO, Kubepods, QosPod, be_pod, ls_pod

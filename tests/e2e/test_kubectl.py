@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from interpose.kube.api import CONFIG_MAPS, NODE_SLOS, NODES
+from interpose.kube.client.api import CONFIG_MAPS, NODE_SLOS, NODES
 from interpose.testing.apiserver.background import Running, background
 from interpose.testing.apiserver.server import ApiServer
 from interpose.testing.eventually import WAIT_LIMIT

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from interpose.hookapi.hookpoint import HookPoint
+from interpose.hooks.api.hookpoint import HookPoint
 from interpose.testing.eventually import WAIT_LIMIT
 from interpose.testing.hookserver import response_to
 from interpose.testing.lab.dumps import calls, methods

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import grpc
 import pytest
 
-from interpose.api import cri_pb2 as cri
-from interpose.hookapi.hookpoint import HookPoint
+from interpose._pb import cri_pb2 as cri
+from interpose.hooks.api.hookpoint import HookPoint
 from interpose.testing.hookserver import response_to
 from interpose.testing.lab.cri import CriClient
 from interpose.testing.lab.policypods import BEST_EFFORT, BURSTABLE, PolicyPod, PolicyRelay

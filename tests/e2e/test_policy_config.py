@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import grpc
 import pytest
 
-from interpose.api.resmgr_config_pb2 import SetConfigReply, SetConfigRequest
+from interpose._pb.resmgr_config_pb2 import SetConfigReply, SetConfigRequest
 from interpose.testing.eventually import WAIT_LIMIT
 from interpose.testing.lab.cri import CriClient
 from interpose.testing.lab.images import FOREVER

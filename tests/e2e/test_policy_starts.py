@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 import grpc
 import pytest
 
-from interpose.api import cri_pb2 as cri
+from interpose._pb import cri_pb2 as cri
 from interpose.testing.lab.cri import CriClient
 from interpose.testing.lab.images import FOREVER
 from interpose.testing.lab.policypods import BURSTABLE, PolicyPod, PolicyRelay

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 import grpc
 import pytest
 
-from interpose.api import cri_pb2 as cri
-from interpose.localruntime import mounting
-from interpose.streaming.client import run_command
-from interpose.streaming.dialing import StreamError
+from interpose._pb import cri_pb2 as cri
+from interpose.net.streaming.client import run_command
+from interpose.net.streaming.connect import StreamError
+from interpose.node.runtime.fs import mounts as mounting
 from interpose.testing.eventually import WAIT_LIMIT, eventually
 from interpose.testing.lab.cri import CriClient
 from interpose.testing.lab.daemon import unmount_below

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from interpose.api import cri_pb2
-from interpose.model.pod import Container, ContainerState, Pod
+from interpose._pb import cri_pb2
+from interpose.core.model.pod import Container, ContainerState, Pod
+from interpose.cri.store.store import Store
+from interpose.cri.store.sync import Synchronizer
 from interpose.relay.bookkeeping import Bookkeeper
 from interpose.relay.owncalls import OwnCalls
-from interpose.store.store import Store
-from interpose.store.sync import Synchronizer
 from interpose.testing.lab.cri import CriClient
 from interpose.testing.lab.pods import LabPod
 from interpose.testing.seams import Stub
@@ -21,7 +21,7 @@ from interpose.testing.stack import relay_stack
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from interpose.relay.interceptor import Call, Proceed, Reply
+    from interpose.relay.api import Call, Proceed, Reply
     from interpose.testing.lab.containerd import Containerd
 
 pytestmark = pytest.mark.e2e

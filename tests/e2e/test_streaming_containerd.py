@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from interpose.api import cri_pb2
-from interpose.streaming.client import StreamError, run_command
-from interpose.streaming.forwarder import PortForwarder
+from interpose._pb import cri_pb2
+from interpose.net.streaming.client import StreamError, run_command
+from interpose.net.streaming.portforward_client import PortForwarder
 from interpose.testing.eventually import eventually
 from interpose.testing.lab.cri import CriClient
 from interpose.testing.lab.pods import LabPod

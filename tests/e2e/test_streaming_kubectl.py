@@ -15,8 +15,8 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from interpose.rpc.tasks import TaskBag
-from interpose.streaming.server import StreamServer
+from interpose.net.streaming.server import StreamServer
+from interpose.tasks import TaskBag
 from interpose.testing.eventually import WAIT_LIMIT, eventually
 from interpose.testing.fakeattendant import FakeAttendant
 

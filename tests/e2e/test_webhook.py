@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import grpc
 import pytest
 
-from interpose.cli.admin_client import ask
+from interpose.cli.common.admin_client import ask
 from interpose.testing.lab.cri import CriClient
 from interpose.testing.lab.pods import MEBIBYTE
 from interpose.testing.lab.policypods import BURSTABLE, PolicyPod

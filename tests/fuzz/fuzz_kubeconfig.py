@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 
 from interpose.errors import ConfigError
-from interpose.kube.kubeconfig import find_access
+from interpose.kube.client.kubeconfig import find_access
 from interpose.testing.textfuzz import Target, run
 
 SECRET = "verysecretvalue"

@@ -13,14 +13,14 @@ import tempfile
 from pathlib import Path
 
 from interpose.errors import ConfigError
-from interpose.kuberuntime.actions import compute_pod_actions
-from interpose.kuberuntime.containerconfig import ContainerConfigError, container_config
-from interpose.kuberuntime.labels import log_directory
-from interpose.kuberuntime.manifest import read_pod_file
-from interpose.kuberuntime.node import NodeFacts
-from interpose.kuberuntime.pod import Pod
-from interpose.kuberuntime.podstatus import PodStatus
-from interpose.kuberuntime.sandboxconfig import sandbox_config
+from interpose.node.pods.cri_config.container import ContainerConfigError, container_config
+from interpose.node.pods.cri_config.sandbox import sandbox_config
+from interpose.node.pods.labels import log_directory
+from interpose.node.pods.manifest.reader import read_pod_file
+from interpose.node.pods.node_info import NodeFacts
+from interpose.node.pods.spec import Pod
+from interpose.node.pods.status.types import PodStatus
+from interpose.node.pods.sync.actions import compute_pod_actions
 from interpose.testing.textfuzz import Target, run
 
 SAMPLES = Path(__file__).parents[1] / "data" / "pods"

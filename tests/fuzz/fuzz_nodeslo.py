@@ -12,7 +12,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from interpose.runtimehooks.nodefile import NodeFile
+from interpose.hooks.server.node.node_file import NodeFile
 from interpose.testing.textfuzz import Target, run
 
 SAMPLES = Path(__file__).resolve().parents[2] / "samples/nodeslo"

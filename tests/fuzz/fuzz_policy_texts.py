@@ -14,16 +14,16 @@ import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from interpose.model.cgroup import shares_of
-from interpose.model.cpuset import CpuSet
-from interpose.model.pod import Container, Pod
-from interpose.model.resources import LinuxResources
-from interpose.policy.decision import Grant
-from interpose.policy.request import Amounts, Key, Request
+from interpose.core.model.cgroup import shares_of
+from interpose.core.model.cpuset import CpuSet
+from interpose.core.model.pod import Container, Pod
+from interpose.core.model.resources import LinuxResources
+from interpose.core.policy.decision import Grant
+from interpose.core.policy.request import Amounts, Key, Request
 from interpose.resmgr.annotated import ANNOTATIONS
-from interpose.resmgr.grants import grant_note, read_note
-from interpose.resmgr.requests import make_request
-from interpose.resmgr.statefile import Entry, State, decode, encode, state_from_plain
+from interpose.resmgr.container_request import make_request
+from interpose.resmgr.state.grant_annotation import grant_note, read_note
+from interpose.resmgr.state.state import Entry, State, decode, encode, state_from_plain
 from interpose.testing.textfuzz import Target, run
 
 GRANT = Grant(exclusive=CpuSet.parse("2-3,8"), pools=("shared",), mems=CpuSet.parse("0"), details={"pool": "x"})

@@ -11,8 +11,8 @@ import sys
 from pathlib import Path
 
 from interpose.errors import ConfigError
-from interpose.hookapi.hookpoint import HookPoint
-from interpose.hookapi.registration import parse_registration, render_registration
+from interpose.hooks.api.hookpoint import HookPoint
+from interpose.hooks.api.registration import parse_registration, render_registration
 from interpose.testing.textfuzz import Target, run
 
 SAMPLES = Path(__file__).resolve().parents[2] / "samples/hookserver.d"

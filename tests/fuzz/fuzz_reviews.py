@@ -14,12 +14,12 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from interpose.kube.webhook.review import BadReviewError, Rules, review
 from interpose.resmgr.annotated import annotated
 from interpose.testing.apiserver.jsonpatch import apply_json_patch
 from interpose.testing.textfuzz import Target, run
-from interpose.webhook.review import BadReviewError, Rules, review
 
-GOLDEN = Path(__file__).resolve().parents[1] / "unit/webhook/golden"
+GOLDEN = Path(__file__).resolve().parents[1] / "unit/kube/webhook/golden"
 HUGE = 100_000
 KEY = "intel.com/resources"
 # Pieces that mean something to the reader, whole and broken.

@@ -9,11 +9,13 @@ printed. A broken promise is written to a file, named, and the exit code is 1.
 
 import sys
 
-from interpose.streaming import spdy, statusdoc, websocket
-from interpose.streaming.channels import end_message, message
-from interpose.streaming.resizing import document
-from interpose.streaming.spdyframes import GoAway, Headers, Ping, RstStream, Settings, WindowUpdate, encode
-from interpose.streaming.spdyheaders import HeaderPacker
+from interpose.net import websocket
+from interpose.net.spdy import connection as spdy
+from interpose.net.spdy.frames import GoAway, Headers, Ping, RstStream, Settings, WindowUpdate, encode
+from interpose.net.spdy.headers import HeaderPacker
+from interpose.net.streaming import exit_status as statusdoc
+from interpose.net.streaming.channels import end_message, message
+from interpose.net.streaming.terminal_size import document
 from interpose.testing.fuzzloop import Fuzzer
 from interpose.testing.streamfuzz import TARGETS
 

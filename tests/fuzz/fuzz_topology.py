@@ -12,16 +12,16 @@ import sys
 import tempfile
 from pathlib import Path
 
-from interpose.config.document import parse_document
-from interpose.config.topology_document import read_topology_document
+from interpose.config.documents.topology import read_topology_document
+from interpose.config.documents.yaml import parse_document
+from interpose.core.topology.document import topology_document
+from interpose.core.topology.files import CPUS, NODES
+from interpose.core.topology.parse import parse_sysfs
+from interpose.core.topology.text import parse_text
+from interpose.core.topology.topology import Topology
 from interpose.errors import ConfigError
 from interpose.testing.machines import NAMED, machine
 from interpose.testing.textfuzz import Target, run
-from interpose.topology.document import topology_document
-from interpose.topology.files import CPUS, NODES
-from interpose.topology.parse import parse_sysfs
-from interpose.topology.text import parse_text
-from interpose.topology.topology import Topology
 
 GROUPS = [
     {"mem": "2G", "cores": 2, "nodes": 2, "packages": 2, "nvmem": "8G"},

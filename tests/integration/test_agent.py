@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from interpose.resmgr.configserver import Outcome
+from interpose.resmgr.config.server import Outcome
 from interpose.testing.agentstack import MAP, QUICK, Agent, Cluster, cluster, fetch
 from interpose.testing.eventually import WAIT_LIMIT, eventually
 from interpose.testing.fakeruntime import FakeRuntime

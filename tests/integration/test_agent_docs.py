@@ -14,8 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from interpose.agent.choice import map_names
-from interpose.agent.report import CONDITION
+from interpose.core.topology.text import parse_text
+from interpose.kube.agent.configmap_choice import map_names
+from interpose.kube.agent.report import CONDITION
 from interpose.testing.agentstack import MAP, Agent
 from interpose.testing.apiserver.background import background
 from interpose.testing.apiserver.server import ApiServer
@@ -24,7 +25,6 @@ from interpose.testing.fakenode import FakeNode, PlainCgroups
 from interpose.testing.lab.relay import Relay, program
 from interpose.testing.serve import serve_runtime
 from interpose.testing.sysfstree import write_sysfs
-from interpose.topology.text import parse_text
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/agent.md").read_text()

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from interpose.agent.choice import Choice, Seen, choose
-from interpose.agent.pusher import Pusher
-from interpose.agent.pushplan import Phase, State
-from interpose.agent.relayclient import RelayClient
-from interpose.config.policy_document import read_config_map
-from interpose.resmgr.configserver import ConfigServer, ConfigSocket, Outcome, bind_config_socket
-from interpose.rpc.tasks import TaskBag
-from interpose.rpc.transport import Hub
+from interpose.config.documents.policy import read_config_map
+from interpose.kube.agent.configmap_choice import Choice, Seen, choose
+from interpose.kube.agent.push_state import Phase, State
+from interpose.kube.agent.pusher import Pusher
+from interpose.kube.agent.relay_client import RelayClient
+from interpose.net.grpc.transport import Hub
+from interpose.resmgr.config.server import ConfigServer, ConfigSocket, Outcome, bind_config_socket
+from interpose.tasks import TaskBag
 from interpose.testing.eventually import eventually
 
 NODE = "worker-1"

@@ -10,10 +10,10 @@ from typing import Any
 import grpc
 import pytest
 
-from interpose.agent.nodeservice import AgentSocket, NodeService
-from interpose.api import resmgr_agent_pb2 as agent
-from interpose.host.sockets import bind_unix
-from interpose.rpc.tasks import TaskBag
+from interpose._pb import resmgr_agent_pb2 as agent
+from interpose.host.unix_sockets import bind_unix
+from interpose.kube.agent.node_service import AgentSocket, NodeService
+from interpose.tasks import TaskBag
 from interpose.testing.echoservice import failed
 from interpose.testing.eventually import WAIT_LIMIT, eventually, pass_deadline
 from interpose.testing.grpcpeer import grpc_channel

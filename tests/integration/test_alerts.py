@@ -3,17 +3,17 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from interpose.instrumentation.metrics import gather
-from interpose.kuberuntime.instrumented import InstrumentedCaller
-from interpose.relay.docker.endpointstats import EndpointStats
+from interpose.cri.wrappers import InstrumentedCaller
+from interpose.kube.webhook.metrics import request_collector
+from interpose.kube.webhook.stats import Stats
+from interpose.metrics import gather
 from interpose.relay.docker.metrics import Link, endpoint_collector
+from interpose.relay.docker.stats import EndpointStats
 from interpose.testing.fakeruntime import FakeRuntime
 from interpose.testing.hookserver import register
 from interpose.testing.lab.relay import Relay, hook_options, hooks_dir
 from interpose.testing.plaindocs import read_documents
 from interpose.testing.promql import over_time
-from interpose.webhook.metrics import request_collector
-from interpose.webhook.stats import Stats
 
 RULES = Path(__file__).parents[2] / "deploy/monitoring/prometheus-rules.yaml"
 EVERYTHING = ("--policy", "static", "--reserved-resources", "cpu=cpuset:0")

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from interpose.kube.api import (
+from interpose.kube.client.api import (
     CONFIG_MAPS,
     MUTATING_WEBHOOKS,
     NODE_SLOS,
@@ -23,8 +23,8 @@ from interpose.kube.api import (
     UnreachableError,
     WatchEvent,
 )
-from interpose.kube.client import KubeClient
-from interpose.kube.kubeconfig import find_access
+from interpose.kube.client.client import KubeClient
+from interpose.kube.client.kubeconfig import find_access
 from interpose.testing.apiserver.background import background
 from interpose.testing.apiserver.connection import HttpConnection
 from interpose.testing.apiserver.resources import PODS

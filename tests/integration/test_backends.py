@@ -10,10 +10,10 @@ from typing import Any
 import grpc
 import pytest
 
-from interpose.config.settings import LimitSettings
-from interpose.h2.limits import Limits
-from interpose.rpc.transport import Hub
-from interpose.rpc.upstream import LOG_BURST, Upstream
+from interpose.config.relay.settings import LimitSettings
+from interpose.net.grpc.transport import Hub
+from interpose.net.grpc.upstream import LOG_BURST, Upstream
+from interpose.net.h2.limits import Limits
 from interpose.testing import h2peer
 from interpose.testing.echoservice import EchoService, failed
 from interpose.testing.eventually import WAIT_LIMIT, eventually
@@ -211,7 +211,9 @@ async def test_backend_that_was_of_use_is_dialled_at_once(runtime_path: Path, mo
     async with hanging_up(runtime_path) as visits:
         upstream.start()
         await eventually(lambda: len(visits) > 4, "visits")
-        monkeypatch.setattr("interpose.rpc.upstream._OF_USE", 0.0)  # from now on every connection lasts long enough
+        monkeypatch.setattr(
+            "interpose.net.grpc.upstream._OF_USE", 0.0
+        )  # from now on every connection lasts long enough
         seen = len(pace.failed)
         await eventually(lambda: 0 in pace.failed[seen:], "a dial at once")
         await upstream.close()

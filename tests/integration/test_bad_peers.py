@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from interpose.config.settings import LimitSettings
-from interpose.h2.errors import ErrorCode
-from interpose.relay.interceptor import Call, Proceed, Reply
+from interpose.config.relay.settings import LimitSettings
+from interpose.net.h2.errors import ErrorCode
+from interpose.relay.api import Call, Proceed, Reply
 from interpose.testing import h2peer
 from interpose.testing.echoservice import EchoService
 from interpose.testing.eventually import WAIT_LIMIT, eventually

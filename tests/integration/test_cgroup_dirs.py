@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from interpose.localruntime import cgroups
-from interpose.localruntime.cgroups import CgroupDirs
+from interpose.node.runtime.cgroups import cgroups
+from interpose.node.runtime.cgroups.cgroups import CgroupDirs
 from interpose.testing.eventually import WAIT_LIMIT, eventually
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to make cgroups")

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from interpose.cri.messages import cri
-from interpose.localruntime.namespaces import in_network
-from interpose.localruntime.network.connecting import connect
-from interpose.localruntime.network.pods import Network
-from interpose.localruntime.network.values import NetworkError
+from interpose.node.runtime.network.cni import Network
+from interpose.node.runtime.network.namespaces import in_network
+from interpose.node.runtime.network.netns_connect import connect
+from interpose.node.runtime.network.types import NetworkError
 
 PLUGINS = next((folder for folder in ("/usr/lib/cni", "/opt/cni/bin") if Path(folder, "ptp").exists()), "")
 _MISSING = "needs root" if os.geteuid() != 0 else "not installed: CNI plugins, ip"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from interpose.cli.config_recognise import KINDS
+from interpose.cli.config.recognise import KINDS
 from interpose.config.programs import PROGRAMS
 from interpose.testing.eventually import WAIT_LIMIT
 from interpose.testing.lab.relay import program

@@ -10,20 +10,15 @@ from typing import Any
 import grpc
 import pytest
 
-from interpose.api.resmgr_config_pb2 import (
-    SetAdjustmentReply,
-    SetAdjustmentRequest,
-    SetConfigReply,
-    SetConfigRequest,
-)
-from interpose.config.settings import PolicySettings
+from interpose._pb.resmgr_config_pb2 import SetAdjustmentReply, SetAdjustmentRequest, SetConfigReply, SetConfigRequest
+from interpose.config.relay.settings import PolicySettings
 from interpose.errors import ConfigError, SocketInUseError
-from interpose.resmgr.configfiles import ConfigFiles
-from interpose.resmgr.configserver import MAX_MESSAGE, ConfigServer, ConfigSocket, Outcome, bind_config_socket
-from interpose.resmgr.configuration import Configuration
-from interpose.resmgr.reconfiguring import Reconfiguring
-from interpose.resmgr.sent import Sent
-from interpose.resmgr.sources import Sources
+from interpose.resmgr.config.apply import Reconfiguring
+from interpose.resmgr.config.configuration import Configuration
+from interpose.resmgr.config.files import ConfigFiles
+from interpose.resmgr.config.sent import Sent
+from interpose.resmgr.config.server import MAX_MESSAGE, ConfigServer, ConfigSocket, Outcome, bind_config_socket
+from interpose.resmgr.config.sources import Sources
 from interpose.testing.eventually import eventually
 from interpose.testing.grpcpeer import grpc_channel
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from interpose.model.cgroup import Level, Parameter
+from interpose.core.model.cgroup import Level, Parameter
 from interpose.testing import demo, demoprograms, demostory
 from interpose.testing.demonode import processes_of
 from interpose.testing.demoreport import Spot, Values, wrong_values

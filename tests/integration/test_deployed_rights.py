@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from interpose.kube.api import MUTATING_WEBHOOKS, SECRETS
+from interpose.kube.client.api import MUTATING_WEBHOOKS, SECRETS
 from interpose.testing.agentstack import NODE, QUICK, Agent, cluster
 from interpose.testing.apiserver.resources import NAMESPACES
 from interpose.testing.apiserver.server import ApiServer

@@ -5,17 +5,17 @@ from pathlib import Path
 
 import pytest
 
-from interpose.cli.koord_runtime_proxy import FLAGS
+from interpose.cli.compat.koord_runtime_proxy import FLAGS
 from interpose.config.endpoint import WELL_KNOWN_DOCKER
 from interpose.config.load import load
-from interpose.config.table import RELAY
-from interpose.dump.calllist import CallList
-from interpose.dump.flow import NOBODY, Assembler, Subject
-from interpose.dump.frames import Begin, End, Message, Side
-from interpose.relay.docker import hostconfig
+from interpose.config.relay.table import RELAY
+from interpose.dump.model.call import NOBODY, Assembler, Subject
+from interpose.dump.model.frames import Begin, End, Message, Side
+from interpose.dump.output.list import CallList
+from interpose.net.grpc.status import Code
 from interpose.relay.docker.routes import METHODS_OF, Act, classify
-from interpose.relay.docker.statuses import code_of_status, status_of_code
-from interpose.rpc.status import Code
+from interpose.relay.docker.translate import hostconfig
+from interpose.relay.docker.translate.errors import code_of_status, status_of_code
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/docker.md").read_text()

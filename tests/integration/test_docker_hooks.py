@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from interpose.api import hook_pb2 as hook
-from interpose.hookapi.hookpoint import HookPoint
+from interpose._pb import hook_pb2 as hook
+from interpose.hooks.api.hookpoint import HookPoint
 from interpose.testing.dockerstack import DockerPod, DockerStack, docker_stack
 from interpose.testing.eventually import eventually
 from interpose.testing.fakedocker.server import FakeDocker

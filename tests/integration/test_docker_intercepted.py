@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from interpose.relay.docker.httpcall import HttpCall
-from interpose.relay.docker.statuses import error_answer
+from interpose.relay.docker.http_call import HttpCall
+from interpose.relay.docker.translate.errors import error_answer
 from interpose.testing.dockerwire import DockerWire, docker_wire
 from interpose.testing.eventually import eventually
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from interpose.rpc.listener import Admission
+from interpose.net.grpc.listener import Admission
 from interpose.testing.dockerwire import DockerWire, docker_wire
 from interpose.testing.eventually import eventually
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from interpose.model.cpuset import CpuSet
+from interpose.core.model.cpuset import CpuSet
 from interpose.testing.dockerstack import MEMORY, DockerPod, DockerStack, docker_stack
 from interpose.testing.eventually import eventually
 from interpose.testing.fakedocker.server import FakeDocker

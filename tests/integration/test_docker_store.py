@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from interpose.api import hook_pb2 as hook
-from interpose.hookapi.hookpoint import HookPoint
-from interpose.model.pod import ContainerState
+from interpose._pb import hook_pb2 as hook
+from interpose.core.model.pod import ContainerState
+from interpose.hooks.api.hookpoint import HookPoint
 from interpose.testing.dockerstack import DockerCaller, DockerPod, DockerStack, docker_stack
 from interpose.testing.eventually import eventually
 from interpose.testing.failpoints import When

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from interpose.h1.heads import Heads
-from interpose.relay.docker.backend import HttpReply
+from interpose.net.h1.heads import Heads
+from interpose.relay.docker.connection import HttpReply
 from interpose.relay.docker.upstream import BackendAway, DockerUpstream
 from interpose.testing.dockerwire import RawDockerd, RawEnd
 from interpose.testing.eventually import eventually

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from interpose.relay.docker.httpcall import HttpCall
+from interpose.relay.docker.http_call import HttpCall
 from interpose.testing.dockerwire import DockerWire, RawEnd, docker_wire, open_files
 from interpose.testing.eventually import WAIT_LIMIT, eventually
 

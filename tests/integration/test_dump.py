@@ -13,13 +13,13 @@ import click
 import grpc
 import pytest
 
-from interpose.api import cri_pb2 as cri
-from interpose.cli.admin_client import ask
-from interpose.cli.dump_attach import attach
-from interpose.dump.fileset import rotated_set
-from interpose.dump.frames import Begin, Dropped, End, Header, Message
-from interpose.dump.framestream import FrameStream
-from interpose.dump.reading import Recording
+from interpose._pb import cri_pb2 as cri
+from interpose.cli.common.admin_client import ask
+from interpose.cli.dump.attach import attach
+from interpose.dump.model.frame_reader import FrameStream
+from interpose.dump.model.frames import Begin, Dropped, End, Header, Message
+from interpose.dump.recording.files import rotated_set
+from interpose.dump.recording.reader import Recording
 from interpose.testing.eventually import WAIT_LIMIT
 from interpose.testing.grpcpeer import grpc_channel
 from interpose.testing.lab.processes import Child, wait_for

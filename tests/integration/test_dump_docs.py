@@ -11,13 +11,13 @@ import pytest
 
 from interpose.config.dump_redaction import parse_redaction
 from interpose.config.dump_rules import DEFAULTS, parse_rules
-from interpose.dump.decode import Decoder
-from interpose.dump.filters import parse_filter
-from interpose.dump.filterterms import QUESTIONS
+from interpose.dump.decode.decode import Decoder
+from interpose.dump.filter.language import parse_filter
+from interpose.dump.filter.select import Viewing
+from interpose.dump.filter.terms import QUESTIONS
 from interpose.dump.live.keys import GROUPS
-from interpose.dump.outputs import OUTPUTS, FlowTexts, View
-from interpose.dump.reading import Recording, open_recording
-from interpose.dump.viewing import Viewing
+from interpose.dump.output.formats import OUTPUTS, FlowTexts, View
+from interpose.dump.recording.reader import Recording, open_recording
 from interpose.testing.eventually import WAIT_LIMIT
 from interpose.testing.lab.relay import program
 from interpose.testing.recordings import sample_recording

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from interpose.api import hook_pb2 as hook
-from interpose.dispatcher.client import HookCallError, HookClient
-from interpose.hookapi.hookpoint import HookPoint
-from interpose.rpc.transport import Hub
+from interpose._pb import hook_pb2 as hook
+from interpose.hooks.api.hookpoint import HookPoint
+from interpose.hooks.dispatch.client import HookCallError, HookClient
+from interpose.net.grpc.transport import Hub
 from interpose.testing.eventually import WAIT_LIMIT
 from interpose.testing.lab.processes import Child
 

@@ -6,17 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from interpose.h2.limits import Limits
+from interpose.core.model.cgroup import Parameter
+from interpose.core.model.resources import LinuxResources
+from interpose.cri.store import convert
+from interpose.cri.store.api_version import RuntimeCalls
 from interpose.host.cgroup.files import KernelFiles
 from interpose.host.cgroup.paths import find_child, pod_directory
 from interpose.host.cgroup.tree import CgroupTree, detect_version
-from interpose.model.cgroup import Parameter
-from interpose.model.resources import LinuxResources
-from interpose.rpc.client import Client
-from interpose.rpc.transport import Hub
-from interpose.rpc.upstream import Upstream
-from interpose.store import convert
-from interpose.store.calls import RuntimeCalls
+from interpose.net.grpc.client import Client
+from interpose.net.grpc.transport import Hub
+from interpose.net.grpc.upstream import Upstream
+from interpose.net.h2.limits import Limits
 from interpose.testing.lab.processes import Child
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from interpose.api import cri_pb2 as cri
+from interpose._pb import cri_pb2 as cri
 from interpose.testing.eventually import WAIT_LIMIT, eventually
 from interpose.testing.fakeruntime import FakeRuntime
 from interpose.testing.grpcpeer import bidi_stream, grpc_channel, grpc_server, server_stream, unary

@@ -3,13 +3,13 @@
 import asyncio
 from pathlib import Path
 
-from interpose.cli.relay_sockets import find_endpoints
+from interpose.cli.relay.sockets import find_endpoints
 from interpose.config.endpoint import WELL_KNOWN_DOCKER
-from interpose.config.settings import RelaySettings
-from interpose.h2.limits import Limits
-from interpose.rpc.client import Client
-from interpose.rpc.transport import Hub
-from interpose.rpc.upstream import Upstream
+from interpose.config.relay.settings import RelaySettings
+from interpose.net.grpc.client import Client
+from interpose.net.grpc.transport import Hub
+from interpose.net.grpc.upstream import Upstream
+from interpose.net.h2.limits import Limits
 from interpose.testing.eventually import WAIT_LIMIT
 from interpose.testing.fakeruntime import FakeRuntime
 from interpose.testing.serve import serve_runtime

@@ -8,11 +8,11 @@ from typing import Any
 import grpc
 import pytest
 
-from interpose.h2.limits import Limits
-from interpose.rpc.client import Client
-from interpose.rpc.status import RpcError
-from interpose.rpc.transport import Hub
-from interpose.rpc.upstream import Upstream
+from interpose.net.grpc.client import Client
+from interpose.net.grpc.status import RpcError
+from interpose.net.grpc.transport import Hub
+from interpose.net.grpc.upstream import Upstream
+from interpose.net.h2.limits import Limits
 from interpose.testing.echoservice import DETAILS, EchoService, failed
 from interpose.testing.eventually import WAIT_LIMIT, eventually, pass_deadline
 from interpose.testing.grpcpeer import grpc_channel, grpc_server, unary

@@ -12,16 +12,16 @@ from typing import Any
 import grpc
 import pytest
 
-from interpose.api import hook_pb2 as hook
-from interpose.dispatcher import client as client_module
-from interpose.dispatcher.breaker import State
-from interpose.dispatcher.client import HookCallError, HookClient, Reason
-from interpose.h2.errors import ErrorCode
-from interpose.hookapi.hookpoint import HookPoint
-from interpose.rpc.exchange import Exchange
-from interpose.rpc.framing import RESPONSE_HEADERS, frame, status_trailers
-from interpose.rpc.status import Code, RpcError
-from interpose.rpc.transport import Hub
+from interpose._pb import hook_pb2 as hook
+from interpose.hooks.api.hookpoint import HookPoint
+from interpose.hooks.dispatch import client as client_module
+from interpose.hooks.dispatch.breaker import State
+from interpose.hooks.dispatch.client import HookCallError, HookClient, Reason
+from interpose.net.grpc.exchange import Exchange
+from interpose.net.grpc.framing import RESPONSE_HEADERS, frame, status_trailers
+from interpose.net.grpc.status import Code, RpcError
+from interpose.net.grpc.transport import Hub
+from interpose.net.h2.errors import ErrorCode
 from interpose.testing import h2peer
 from interpose.testing.eventually import WAIT_LIMIT, eventually
 from interpose.testing.grpcpeer import grpc_server, unary

@@ -8,12 +8,12 @@ from typing import Any
 import grpc
 import pytest
 
-from interpose.api import cri_pb2 as cri
-from interpose.api import hook_pb2 as hook
-from interpose.config.settings import RelaySettings
-from interpose.hookapi.hookpoint import HookPoint
-from interpose.model.pod import ContainerState
-from interpose.rpc.status import Code, RpcError
+from interpose._pb import cri_pb2 as cri
+from interpose._pb import hook_pb2 as hook
+from interpose.config.relay.settings import RelaySettings
+from interpose.core.model.pod import ContainerState
+from interpose.hooks.api.hookpoint import HookPoint
+from interpose.net.grpc.status import Code, RpcError
 from interpose.testing import pods
 from interpose.testing.eventually import eventually
 from interpose.testing.fakeruntime import FakeRuntime

@@ -18,8 +18,8 @@ from typing import Any
 import grpc
 import pytest
 
-from interpose.api import cri_pb2 as cri
-from interpose.hookapi.hookpoint import HookPoint
+from interpose._pb import cri_pb2 as cri
+from interpose.hooks.api.hookpoint import HookPoint
 from interpose.testing import pods
 from interpose.testing.echoservice import failed
 from interpose.testing.eventually import WAIT_LIMIT, eventually

@@ -15,10 +15,10 @@ from typing import Any
 import grpc
 import pytest
 
-from interpose.api import hook_pb2 as hook
-from interpose.config.hookserver_settings import PluginSettings
-from interpose.hookapi.hookpoint import HookPoint
-from interpose.runtimehooks.registry import plugins_on, stages_of
+from interpose._pb import hook_pb2 as hook
+from interpose.config.hookserver.settings import PluginSettings
+from interpose.hooks.api.hookpoint import HookPoint
+from interpose.hooks.server.plugin_registry import plugins_on, stages_of
 from interpose.testing.eventually import WAIT_LIMIT, eventually
 from interpose.testing.fakenode import FakeNode, PlainCgroups
 from interpose.testing.fakestate import Sandbox

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from interpose.cli.hookserver_parts import Parts
-from interpose.store.calls import RuntimeCalls
+from interpose.cli.hookserver.parts import Parts
+from interpose.cri.store.api_version import RuntimeCalls
 from interpose.testing.hooknode import HookNode, hook_node, node_document
 from interpose.testing.lab.hookserver import HookServer
 from interpose.testing.lab.processes import Child, wait_for

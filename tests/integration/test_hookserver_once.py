@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from interpose.runtimehooks.podspec import EXTENDED_RESOURCES
+from interpose.hooks.server.pods.pod_annotations import EXTENDED_RESOURCES
 from interpose.testing.fakenode import FakeNode, PlainCgroups
 from interpose.testing.hooknode import node_document, write_cpus
 from interpose.testing.lab.hookserver import HookServer

@@ -12,22 +12,22 @@ from typing import Any, ClassVar
 import grpc
 import pytest
 
-from interpose.api import cri_pb2 as cri
-from interpose.api import hook_pb2 as hook
-from interpose.hookapi.hookpoint import FailurePolicy, HookPoint
-from interpose.host.sockets import bind_unix, peer_credentials
-from interpose.model.cgroup import CLEAR, UNLIMITED, Level, Parameter
-from interpose.model.pod import Container, Pod
-from interpose.rpc.listener import Admission
-from interpose.rpc.server import LocalServer
-from interpose.runtimehooks.context import ContainerContext, PodContext
-from interpose.runtimehooks.hooks import Verdict
-from interpose.runtimehooks.originals import ANNOTATION
-from interpose.runtimehooks.plugin import Plugin
-from interpose.runtimehooks.proxyserver import Outcome, ProxyServer
-from interpose.runtimehooks.registrar import Registrar
-from interpose.runtimehooks.rules import Rules
-from interpose.runtimehooks.runner import Runner
+from interpose._pb import cri_pb2 as cri
+from interpose._pb import hook_pb2 as hook
+from interpose.core.model.cgroup import CLEAR, UNLIMITED, Level, Parameter
+from interpose.core.model.pod import Container, Pod
+from interpose.hooks.api.hookpoint import FailurePolicy, HookPoint
+from interpose.hooks.server.context import ContainerContext, PodContext
+from interpose.hooks.server.evaluate import Verdict
+from interpose.hooks.server.node.rules import Rules
+from interpose.hooks.server.plugin import Plugin
+from interpose.hooks.server.proxy.proxy_mode import Outcome, ProxyServer
+from interpose.hooks.server.proxy.self_registration import Registrar
+from interpose.hooks.server.reconcile.original_values import ANNOTATION
+from interpose.hooks.server.worker_threads import Runner
+from interpose.host.unix_sockets import bind_unix, peer_credentials
+from interpose.net.grpc.listener import Admission
+from interpose.net.grpc.server import LocalServer
 from interpose.testing import pods
 from interpose.testing.clock import PluginClock
 from interpose.testing.eventually import WAIT_LIMIT, eventually

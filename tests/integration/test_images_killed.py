@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from interpose.localruntime.images.store import ImageStore
+from interpose.node.runtime.images.store import ImageStore
 from interpose.testing.imagefiles import docker_archive, layer, make_image
 from interpose.testing.registry import FakeRegistry
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from interpose.localruntime.images.forms import OVERLAY, form_for
-from interpose.localruntime.images.unpack import unpack
+from interpose.node.runtime.images.layers.unpack import unpack
+from interpose.node.runtime.images.layers.whiteouts import OVERLAY, form_for
 from interpose.testing.layermodel import Entry, Model, RefusedError, Tree, read_tree, tar_of
 
 _PARTS = "abc"

@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from interpose.kube.address import parse_server
-from interpose.localruntime.images.disk import Disk
-from interpose.localruntime.images.exchange import Patience
-from interpose.localruntime.images.flatten import flatten
-from interpose.localruntime.images.manifests import linux_platform
-from interpose.localruntime.images.registries import Endpoint, Registries
-from interpose.localruntime.images.registry import Registry
-from interpose.localruntime.images.store import ImageStore
-from interpose.localruntime.images.values import Auth, Phase, PullError, PullProgress
+from interpose.net.http.address import parse_server
+from interpose.node.runtime.images.disk import Disk
+from interpose.node.runtime.images.layers.flatten import flatten
+from interpose.node.runtime.images.manifests import linux_platform
+from interpose.node.runtime.images.registry.client import Registry
+from interpose.node.runtime.images.registry.endpoints import Endpoint, Registries
+from interpose.node.runtime.images.registry.http import Patience
+from interpose.node.runtime.images.store import ImageStore
+from interpose.node.runtime.images.types import Auth, Phase, PullError, PullProgress
 from interpose.testing.imagefiles import MadeImage, digest, layer, make_image, make_index
 from interpose.testing.registry import Door, FakeRegistry
 
@@ -410,7 +410,7 @@ async def test_credentials_for_another_machine_stay_away_from_this_one(
     store_at: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Plain HTTP is fine on this machine for a registry that is here, too."""
-    is_local = "interpose.localruntime.images.registry.is_local"
+    is_local = "interpose.node.runtime.images.registry.client.is_local"
     monkeypatch.setattr(is_local, lambda host: host == "127.0.0.1")  # so that localhost is elsewhere
     async with FakeRegistry(tls=True, door=Door.TOKEN, users={"me": "pw"}) as registry, FakeRegistry() as local:
         registry.realm = f"{local.url}/token"

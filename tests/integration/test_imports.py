@@ -26,7 +26,7 @@ cli(sys.argv[2:], prog_name="interpose")
 """
 NEVER = (
     "google.protobuf",
-    "interpose.api",
+    "interpose._pb",
     "interpose.testing",
     "yaml",
     "msgspec",
@@ -43,30 +43,30 @@ NEVER = (
     "opentelemetry",
     # Only with subscribers.
     "interpose.relay.chain",
-    "interpose.relay.collected",
-    "interpose.relay.messages",
-    "interpose.relay.reporting",
-    "interpose.relay.rewriting",
+    "interpose.relay.intercepted",
+    "interpose.cri.parser",
+    "interpose.relay.status_rewriter",
+    "interpose.relay.stream_editor",
     "interpose.relay.taps",
     "interpose.relay.bookkeeping",
-    "interpose.store",
-    "interpose.cli.relay_interceptors",
-    "interpose.dispatcher.client",
-    "interpose.dispatcher.dispatcher",
-    "interpose.hookapi.messages",
-    "interpose.rpc.server",
+    "interpose.cri.store",
+    "interpose.cli.relay.interceptors",
+    "interpose.hooks.dispatch.client",
+    "interpose.hooks.dispatch.dispatcher",
+    "interpose.hooks.api.messages",
+    "interpose.net.grpc.server",
     # Only with a policy.
-    "interpose.cli.relay_policy",
-    "interpose.cpuallocator",
-    "interpose.policy.registry",
+    "interpose.cli.relay.policy",
+    "interpose.core.cpuallocator",
+    "interpose.core.policy.registry",
     "interpose.resmgr",
-    "interpose.topology",
-    "interpose.views",
+    "interpose.core.topology",
+    "interpose.cli.render",
     # Only when somebody looks on.
-    "interpose.cli.relay_dump",
+    "interpose.cli.relay.dump",
     "interpose.dump",
     # Only when somebody asks the admin socket.
-    "interpose.admin.connection",
+    "interpose.net.httpd.connection",
     # Large parts of the standard library that nothing here needs.
     "http.client",
     "unittest",
@@ -117,8 +117,8 @@ async def test_pass_through_docker_relay_loads_only_what_it_needs(
     resident = child.rss_bytes()
     assert await asyncio.to_thread(child.stop) == 0
     loaded = modules.read_text().split()
-    assert "interpose.relay.docker.passing" in loaded
-    never = [*(set(NEVER) - {"h11", "interpose.store"}), "interpose.store.convert", "interpose.store.sync"]
+    assert "interpose.relay.docker.passthrough" in loaded
+    never = [*(set(NEVER) - {"h11", "interpose.cri.store"}), "interpose.cri.store.convert", "interpose.cri.store.sync"]
     assert [name for name in loaded for bad in never if name == bad or name.startswith(f"{bad}.")] == []
     assert resident < interpreter_rss("uvloop", "asyncio") + 13 * MIB
 
@@ -126,28 +126,28 @@ async def test_pass_through_docker_relay_loads_only_what_it_needs(
 # What acts on pods, and what only daemons need.
 ACTING = (
     "interpose.testing",
-    "interpose.localruntime",
-    "interpose.streaming",
-    "interpose.admin",
-    "interpose.store",
-    "interpose.config.settings",
-    "interpose.config.document",
-    "interpose.instrumentation.metrics",
-    "interpose.cli.pod_manager",
-    "interpose.kuberuntime.actions",
-    "interpose.kuberuntime.asking",
-    "interpose.kuberuntime.images",
-    "interpose.kuberuntime.keeper",
-    "interpose.kuberuntime.killing",
-    "interpose.kuberuntime.manager",
-    "interpose.kuberuntime.manifest",
-    "interpose.kuberuntime.manifest_kinds",
-    "interpose.kuberuntime.nodereading",
-    "interpose.kuberuntime.pod",
-    "interpose.kuberuntime.podcgroups",
-    "interpose.kuberuntime.poddirs",
-    "interpose.kuberuntime.syncing",
-    "interpose.kuberuntime.volumes",
+    "interpose.node.runtime",
+    "interpose.net.streaming",
+    "interpose.net.httpd",
+    "interpose.cri.store",
+    "interpose.config.relay.settings",
+    "interpose.config.documents.yaml",
+    "interpose.metrics",
+    "interpose.cli.pod.manager",
+    "interpose.node.pods.sync.actions",
+    "interpose.node.pods.prober.client",
+    "interpose.node.pods.sync.image_puller",
+    "interpose.node.pods.sync.loop",
+    "interpose.node.pods.sync.kill",
+    "interpose.node.pods.sync.manager",
+    "interpose.node.pods.manifest.reader",
+    "interpose.node.pods.manifest.kinds",
+    "interpose.node.pods.node_probe",
+    "interpose.node.pods.spec",
+    "interpose.node.pods.cgroups.pod_cgroups",
+    "interpose.node.pods.volumes.pod_dirs",
+    "interpose.node.pods.sync.sync_pod",
+    "interpose.node.pods.volumes.volumes",
     "yaml",
     "prometheus_client",
     "h11",
@@ -162,10 +162,10 @@ ASKING = (
     "uvloop",
     "ssl",
     "google.protobuf",
-    "interpose.api",
+    "interpose._pb",
     "interpose.cri",
-    "interpose.rpc",
-    "interpose.h2",
+    "interpose.net.grpc",
+    "interpose.net.h2",
 )
 
 
@@ -190,18 +190,18 @@ def test_commands_that_look_at_pods_load_nothing_that_acts(
     """What is not loaded takes no time: people and scripts say these commands again and again."""
     start_runtime()
     names = loaded(scratch, "pod", *verb.split(), "-r", str(runtime_path), "--root", str(scratch))
-    assert "interpose.kuberuntime.podreader" in names
+    assert "interpose.node.pods.status.reader" in names
     assert of(names, ACTING) == []
 
 
 def test_events_are_shown_without_asking_anybody(scratch: Path) -> None:
     """They are in files."""
     names = loaded(scratch, "pod", "events", "--root", str(scratch))
-    assert "interpose.cli.pod_events" in names
+    assert "interpose.cli.pod.events" in names
     assert of(names, (*ACTING, *ASKING)) == []
 
 
 @pytest.mark.parametrize("argv", [("--help",), ("pod", "--help"), ("pod", "ls", "--help")])
 def test_help_loads_command_lines_alone(scratch: Path, argv: tuple[str, ...]) -> None:
     """No part of the program that does the work."""
-    assert of(loaded(scratch, *argv), (*ACTING, *ASKING, "interpose.kuberuntime")) == []
+    assert of(loaded(scratch, *argv), (*ACTING, *ASKING, "interpose.node.pods")) == []

@@ -8,11 +8,11 @@ from typing import Any
 import grpc
 import pytest
 
-from interpose.api import cri_pb2 as cri
-from interpose.relay.interceptor import Body, Call, Proceed, Reply, Unreadable, refusal
-from interpose.relay.messages import CriParser
-from interpose.rpc.framing import frame, parse_timeout, status_trailers
-from interpose.rpc.status import Code
+from interpose._pb import cri_pb2 as cri
+from interpose.cri.parser import CriParser
+from interpose.net.grpc.framing import frame, parse_timeout, status_trailers
+from interpose.net.grpc.status import Code
+from interpose.relay.api import Body, Call, Proceed, Reply, Unreadable, refusal
 from interpose.testing.eventually import WAIT_LIMIT
 from interpose.testing.grpcpeer import grpc_channel
 from interpose.testing.rawbackend import RawAnswer, answer_headers

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from interpose.api import cri_pb2 as cri
-from interpose.config.settings import LimitSettings
-from interpose.relay.interceptor import Call, Proceed, Reply, refusal
-from interpose.rpc.exchange import status_of
-from interpose.rpc.framing import frame
-from interpose.rpc.status import Code
+from interpose._pb import cri_pb2 as cri
+from interpose.config.relay.settings import LimitSettings
+from interpose.net.grpc.exchange import status_of
+from interpose.net.grpc.framing import frame
+from interpose.net.grpc.status import Code
+from interpose.relay.api import Call, Proceed, Reply, refusal
 from interpose.testing.eventually import WAIT_LIMIT
 from interpose.testing.rawbackend import RawAnswer, answer_headers
 from interpose.testing.seams import ODD, REPLY, Stub, add_env, look, seams

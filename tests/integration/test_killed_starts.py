@@ -8,7 +8,7 @@ from pathlib import Path
 import grpc
 import pytest
 
-from interpose.api import cri_pb2 as cri
+from interpose._pb import cri_pb2 as cri
 from interpose.testing.eventually import WAIT_LIMIT, eventually
 from interpose.testing.failpoints import Stall
 from interpose.testing.fakeruntime import FakeRuntime

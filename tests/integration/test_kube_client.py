@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from interpose.kube.access import Access
-from interpose.kube.address import parse_server
-from interpose.kube.api import (
+from interpose.kube.client.access import Access
+from interpose.kube.client.api import (
     CONFIG_MAPS,
     EVENTS,
     NODE_SLOS,
@@ -18,7 +17,8 @@ from interpose.kube.api import (
     Resource,
     UnreachableError,
 )
-from interpose.kube.client import KubeClient
+from interpose.kube.client.client import KubeClient
+from interpose.net.http.address import parse_server
 from interpose.testing.scriptedkube import NODE, answering, query_of, serving
 from interpose.testing.scriptedserver import Asked, Peer
 
@@ -73,7 +73,7 @@ async def test_list_by_name_is_a_selection() -> None:
 
 async def test_list_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """A server that always has one more page is given up."""
-    monkeypatch.setattr("interpose.kube.client._MAX_PAGES", 3)
+    monkeypatch.setattr("interpose.kube.client.client._MAX_PAGES", 3)
     page = listing("Node", **{"continue": "more"})
     async with serving(answering(page, page, page)) as (_server, client):
         with pytest.raises(UnreachableError, match="does not end"):

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from interpose.kube.api import CONFIG_MAPS, NODE_SLOS
-from interpose.kube.client import KubeClient
-from interpose.kube.follow import Follower
-from interpose.kube.kubeconfig import find_access
-from interpose.rpc.tasks import TaskBag
+from interpose.kube.client.api import CONFIG_MAPS, NODE_SLOS
+from interpose.kube.client.client import KubeClient
+from interpose.kube.client.kubeconfig import find_access
+from interpose.kube.client.watcher import Follower
+from interpose.tasks import TaskBag
 from interpose.testing.apiserver.server import ApiServer
 from interpose.testing.eventually import WAIT_LIMIT, eventually
 
@@ -204,7 +204,7 @@ async def test_role_by_name(tmp_path: Path) -> None:
 
 async def test_role_without_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What the role of CRI Resource Manager's agent allows is enough: a whole life of an object, and a bad day."""
-    monkeypatch.setattr("interpose.kube.follow._CONFIRMED", 0.5)  # it may go between a look and a watch
+    monkeypatch.setattr("interpose.kube.client.watcher._CONFIRMED", 0.5)  # it may go between a look and a watch
     async with ApiServer(tokens={"secret": "agent"}) as server:
         verbs = ["get", "patch", "update", "watch"]
         server.access.restrict("agent", [{"apiGroups": [""], "resources": ["nodes", "configmaps"], "verbs": verbs}])

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from interpose.kube.access import Access, Pem, User
-from interpose.kube.address import Proxy, parse_server
-from interpose.kube.api import NODES, UnreachableError
-from interpose.kube.client import KubeClient
-from interpose.kube.kubeconfig import find_access
+from interpose.kube.client.access import Access, Pem, User
+from interpose.kube.client.api import NODES, UnreachableError
+from interpose.kube.client.client import KubeClient
+from interpose.kube.client.kubeconfig import find_access
+from interpose.net.http.address import Proxy, parse_server
 from interpose.testing.certificates import Authority, Pair
 from interpose.testing.eventually import WAIT_LIMIT
 from interpose.testing.scriptedserver import Peer, Script, ScriptedServer

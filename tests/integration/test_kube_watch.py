@@ -7,16 +7,9 @@ from typing import Any, cast
 
 import pytest
 
-from interpose.kube.api import (
-    CONFIG_MAPS,
-    NODES,
-    ApiError,
-    Change,
-    UnreachableError,
-    WatchEvent,
-)
-from interpose.kube.client import KubeClient
-from interpose.kube.http import HttpLimits
+from interpose.kube.client.api import CONFIG_MAPS, NODES, ApiError, Change, UnreachableError, WatchEvent
+from interpose.kube.client.client import KubeClient
+from interpose.net.http.client import HttpLimits
 from interpose.testing.eventually import WAIT_LIMIT
 from interpose.testing.scriptedkube import NODE, answering, query_of, serving, streaming
 from interpose.testing.scriptedserver import Peer
@@ -113,7 +106,7 @@ async def test_watch_that_is_refused() -> None:
 
 async def test_watch_that_does_not_begin(monkeypatch: pytest.MonkeyPatch) -> None:
     """A server that accepts and is silent is given up."""
-    monkeypatch.setattr("interpose.kube.client._WATCH_HEAD", 0.05)
+    monkeypatch.setattr("interpose.kube.client.client._WATCH_HEAD", 0.05)
 
     async def script(peer: Peer) -> None:
         await peer.gone()
@@ -127,7 +120,7 @@ async def test_watch_that_does_not_begin(monkeypatch: pytest.MonkeyPatch) -> Non
 async def test_watch_that_does_not_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """A server that forgets to end a watch, or is gone without a word, is given up."""
     for name, value in {"_WATCH_FROM": 0.0, "_WATCH_TO": 0.0, "_WATCH_MARGIN": 0.05}.items():
-        monkeypatch.setattr(f"interpose.kube.client.{name}", value)
+        monkeypatch.setattr(f"interpose.kube.client.client.{name}", value)
 
     async def script(peer: Peer) -> None:
         await peer.request()

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from interpose.runtimehooks.kubelet import KubeletPods
+from interpose.hooks.server.pods.kubelet_client import KubeletPods
 from interpose.testing.eventually import WAIT_LIMIT, eventually
 
 _SELF_SIGNED = (

@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 
 from interpose.cri.messages import cri
-from interpose.localruntime import shimclient
-from interpose.localruntime.parts import open_runtime
-from interpose.localruntime.shimpaths import ShimPaths, living_shim
-from interpose.rpc.status import Code, RpcError
-from interpose.store.info import read_info
-from interpose.streaming.attendant import AttendantError
-from interpose.streaming.client import run_command
+from interpose.cri.store.verbose_info import read_info
+from interpose.net.grpc.status import Code, RpcError
+from interpose.net.streaming.client import run_command
+from interpose.net.streaming.handler import AttendantError
+from interpose.node.runtime.service.wiring import open_runtime
+from interpose.node.runtime.shimclient import client as shimclient
+from interpose.node.runtime.shimclient.paths import ShimPaths, living_shim
 from interpose.testing.eventually import WAIT_LIMIT, eventually
 from interpose.testing.grpcpeer import grpc_channel
 from interpose.testing.lab.images import TEST_IMAGE

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from interpose.cri.messages import cri
-from interpose.rpc.status import RpcError
+from interpose.net.grpc.status import RpcError
 from interpose.testing.eventually import eventually
 from interpose.testing.localnode import LocalNode, busybox
 

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from interpose.api import cri_pb2 as cri
-from interpose.rpc.server import serve
-from interpose.rpc.tasks import TaskBag
+from interpose._pb import cri_pb2 as cri
+from interpose.net.grpc.server import serve
+from interpose.tasks import TaskBag
 from interpose.testing.fakeruntime import FakeRuntime
 from interpose.testing.fakestate import Container, Sandbox
 from interpose.testing.lab.killable import doomed

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from interpose.cli.admin_client import ask
+from interpose.cli.common.admin_client import ask
 from interpose.testing.hostile.attacks import ATTACKS, AttackRow
 from interpose.testing.hostile.trial import attack, backend, neighbour
 from interpose.testing.hostile.workmeter import judge, work_of

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from interpose.cri.messages import cri
-from interpose.localruntime import cgroups
-from interpose.localruntime.devices import all_devices
-from interpose.localruntime.specfacts import HostFacts, SpecError
-from interpose.localruntime.specinputs import read_host
+from interpose.node.runtime.cgroups import cgroups
+from interpose.node.runtime.oci.devices import all_devices
+from interpose.node.runtime.oci.inputs import read_host
+from interpose.node.runtime.oci.spec_types import HostFacts, SpecError
 from interpose.testing.ocibundle import PARENT, PlainImage, Ran, busybox_tree, missing_for_runc, run_container
 
 pytestmark = pytest.mark.skipif(bool(missing_for_runc()), reason=missing_for_runc())

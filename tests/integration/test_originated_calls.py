@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from interpose.api import cri_pb2 as cri
-from interpose.relay.interceptor import Call, Proceed, Reply
-from interpose.rpc.framing import frame
-from interpose.rpc.status import Code
+from interpose._pb import cri_pb2 as cri
+from interpose.net.grpc.framing import frame
+from interpose.net.grpc.status import Code
+from interpose.relay.api import Call, Proceed, Reply
 from interpose.testing.eventually import WAIT_LIMIT, eventually, pass_deadline
 from interpose.testing.seams import CREATE, ODD, Notes, Stub, look, prefixed, seams
 

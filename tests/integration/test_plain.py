@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from interpose.localruntime.ociruntime import OciRuntime, find_executor
+from interpose.node.runtime.oci.runc import OciRuntime, find_executor
 from interpose.testing.bundles import busybox_rootfs, process, write_bundle
 from interpose.testing.eventually import WAIT_LIMIT
 from interpose.testing.lab.processes import closed_to, missing_programs, wait_for

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from interpose.cli.admin_client import ask
+from interpose.cli.common.admin_client import ask
 from interpose.testing.agentstack import fetch
 from interpose.testing.eventually import WAIT_LIMIT
 from interpose.testing.lab.processes import wait_for

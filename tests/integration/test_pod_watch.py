@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from interpose.rpc.status import Code
+from interpose.net.grpc.status import Code
 from interpose.testing.eventually import WAIT_LIMIT
 from interpose.testing.lab.processes import wait_for
 from interpose.testing.podcommands import PodCommands, pod_commands

@@ -6,9 +6,9 @@ from typing import Any
 import grpc
 import pytest
 
-from interpose.api import cri_pb2 as cri
-from interpose.resmgr.grants import ANNOTATION, read_note
-from interpose.rpc.status import Code
+from interpose._pb import cri_pb2 as cri
+from interpose.net.grpc.status import Code
+from interpose.resmgr.state.grant_annotation import ANNOTATION, read_note
 from interpose.testing.eventually import eventually
 from interpose.testing.fakeruntime import FakeRuntime
 from interpose.testing.machines import machine

@@ -17,10 +17,10 @@ import grpc
 import pytest
 from google.protobuf.message import Message
 
-from interpose.api import cri_pb2 as cri
-from interpose.cli.admin_client import ask
-from interpose.model.cpuset import CpuSet
-from interpose.rpc.status import RpcError
+from interpose._pb import cri_pb2 as cri
+from interpose.cli.common.admin_client import ask
+from interpose.core.model.cpuset import CpuSet
+from interpose.net.grpc.status import RpcError
 from interpose.testing.fakeruntime import FakeRuntime
 from interpose.testing.fakestate import Container
 from interpose.testing.grpcpeer import grpc_channel

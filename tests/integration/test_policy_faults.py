@@ -13,11 +13,11 @@ from typing import Any
 import grpc
 import pytest
 
-from interpose.api import cri_pb2 as cri
-from interpose.model.cpuset import CpuSet
-from interpose.resmgr import waiting
-from interpose.resmgr.report import policy_report
-from interpose.rpc.status import Code, RpcError
+from interpose._pb import cri_pb2 as cri
+from interpose.core.model.cpuset import CpuSet
+from interpose.net.grpc.status import Code, RpcError
+from interpose.resmgr import barriers as waiting
+from interpose.resmgr.admin_view import policy_report
 from interpose.testing.cpuwatch import CpuWatch
 from interpose.testing.eventually import eventually
 from interpose.testing.fakeruntime import FakeRuntime

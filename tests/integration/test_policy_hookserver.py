@@ -14,14 +14,14 @@ from typing import Any, Final
 
 import pytest
 
-from interpose.api import cri_pb2 as cri
-from interpose.dispatcher.client import HookClient
-from interpose.model.cpuset import CpuSet
-from interpose.model.qos import QOS_LABEL
-from interpose.model.resources import LinuxResources
-from interpose.policy.static_options import StaticOptions
-from interpose.resmgr.configuration import Configuration
-from interpose.runtimehooks.podspec import EXTENDED_RESOURCES, RESOURCE_STATUS
+from interpose._pb import cri_pb2 as cri
+from interpose.core.model.cpuset import CpuSet
+from interpose.core.model.qos import QOS_LABEL
+from interpose.core.model.resources import LinuxResources
+from interpose.core.policy.static.options import StaticOptions
+from interpose.hooks.dispatch.client import HookClient
+from interpose.hooks.server.pods.pod_annotations import EXTENDED_RESOURCES, RESOURCE_STATUS
+from interpose.resmgr.config.configuration import Configuration
 from interpose.testing import pods
 from interpose.testing.eventually import eventually
 from interpose.testing.fakenode import FakeNode, PlainCgroups

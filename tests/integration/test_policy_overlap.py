@@ -13,12 +13,13 @@ from typing import Any
 import grpc
 import pytest
 
-from interpose.admin.routes import Request, Response
-from interpose.api import cri_pb2 as cri
-from interpose.cli import relay_policy
+from interpose._pb import cri_pb2 as cri
+from interpose.cli.relay import policy as relay_policy
+from interpose.core.model.cpuset import CpuSet
+from interpose.core.topology.topology import Topology
 from interpose.errors import ConfigError
-from interpose.model.cpuset import CpuSet
-from interpose.rpc.status import Code, RpcError
+from interpose.net.grpc.status import Code, RpcError
+from interpose.net.httpd.routes import Request, Response
 from interpose.testing.cpuwatch import CpuWatch
 from interpose.testing.eventually import eventually
 from interpose.testing.fakeruntime import FakeRuntime
@@ -26,7 +27,6 @@ from interpose.testing.fakestate import Container
 from interpose.testing.machines import machine
 from interpose.testing.policystack import PolicyStack, policy_stack
 from interpose.testing.sysfstree import write_sysfs
-from interpose.topology.topology import Topology
 
 MACHINE = machine("n4c16")
 ALL = MACHINE.online

@@ -10,10 +10,10 @@ from typing import Any, Final
 
 import pytest
 
-from interpose.api import cri_pb2 as cri
-from interpose.model.qos import QOS_LABEL
-from interpose.runtimehooks.originals import ANNOTATION
-from interpose.runtimehooks.podspec import RESOURCE_STATUS
+from interpose._pb import cri_pb2 as cri
+from interpose.core.model.qos import QOS_LABEL
+from interpose.hooks.server.pods.pod_annotations import RESOURCE_STATUS
+from interpose.hooks.server.reconcile.original_values import ANNOTATION
 from interpose.testing import pods
 from interpose.testing.eventually import eventually
 from interpose.testing.fakenode import FakeNode, PlainCgroups

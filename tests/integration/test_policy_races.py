@@ -14,11 +14,11 @@ from typing import Any
 import grpc
 import pytest
 
-from interpose.api import cri_pb2 as cri
-from interpose.hookapi.hookpoint import HookPoint
-from interpose.policy.static_options import StaticOptions
-from interpose.resmgr.configuration import Configuration
-from interpose.rpc.status import Code
+from interpose._pb import cri_pb2 as cri
+from interpose.core.policy.static.options import StaticOptions
+from interpose.hooks.api.hookpoint import HookPoint
+from interpose.net.grpc.status import Code
+from interpose.resmgr.config.configuration import Configuration
 from interpose.testing.eventually import eventually
 from interpose.testing.hookserver import FakeHookServer, register, response_to, serve_hooks
 from interpose.testing.machines import machine

@@ -10,12 +10,13 @@ from typing import Any
 
 import pytest
 
-from interpose.api import cri_pb2 as cri
+from interpose._pb import cri_pb2 as cri
+from interpose.core.model.cpuset import CpuSet
+from interpose.core.policy.static.options import StaticOptions
+from interpose.core.topology.topology import Topology
 from interpose.errors import ConfigError
-from interpose.model.cpuset import CpuSet
-from interpose.policy.static_options import StaticOptions
-from interpose.resmgr.configuration import Configuration
-from interpose.rpc.status import Code, RpcError
+from interpose.net.grpc.status import Code, RpcError
+from interpose.resmgr.config.configuration import Configuration
 from interpose.testing.cpuwatch import CpuWatch
 from interpose.testing.eventually import eventually
 from interpose.testing.fakeruntime import FakeRuntime
@@ -23,7 +24,6 @@ from interpose.testing.fakestate import Container
 from interpose.testing.machines import machine
 from interpose.testing.policystack import PolicyStack, policy_stack
 from interpose.testing.sysfstree import write_sysfs
-from interpose.topology.topology import Topology
 
 # Packages 0-7 and 8-15, nodes of 4 CPUs, cores of two neighbours; CPU 0 is never given to anybody alone.
 MACHINE = "n4c16"

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from interpose.api import cri_pb2 as cri
-from interpose.model.cpuset import CpuSet
-from interpose.policy.static_pools.options import CpuList, Pool, PoolsOptions
-from interpose.resmgr.configuration import Configuration
+from interpose._pb import cri_pb2 as cri
+from interpose.core.model.cpuset import CpuSet
+from interpose.core.policy.static_pools.options import CpuList, Pool, PoolsOptions
+from interpose.resmgr.config.configuration import Configuration
 from interpose.testing.eventually import eventually
 from interpose.testing.fakeruntime import FakeRuntime
 from interpose.testing.machines import machine

@@ -16,12 +16,12 @@ from typing import Any
 import grpc
 import pytest
 
-from interpose.api import cri_pb2 as cri
+from interpose._pb import cri_pb2 as cri
+from interpose.core.model.cpuset import CpuSet
+from interpose.core.policy.static.options import StaticOptions, StaticPlusOptions
 from interpose.errors import ConfigError
-from interpose.model.cpuset import CpuSet
-from interpose.policy.static_options import StaticOptions, StaticPlusOptions
-from interpose.resmgr.configuration import Configuration
-from interpose.rpc.status import Code
+from interpose.net.grpc.status import Code
+from interpose.resmgr.config.configuration import Configuration
 from interpose.testing.fakeruntime import FakeRuntime
 from interpose.testing.machines import machine
 from interpose.testing.pods import linux_resources

@@ -9,18 +9,18 @@ from typing import Any
 
 import pytest
 
-from interpose.admin.routes import Request, Response
-from interpose.api import cri_pb2 as cri
+from interpose._pb import cri_pb2 as cri
+from interpose.core.model.cpuset import CpuSet
+from interpose.core.policy.names import NONE
+from interpose.core.topology.text import parse_text
 from interpose.errors import ConfigError
-from interpose.model.cpuset import CpuSet
-from interpose.policy.names import NONE
-from interpose.resmgr.checkpoint import load, reset_policy
+from interpose.net.httpd.routes import Request, Response
+from interpose.resmgr.state.checkpoint import load, reset_policy
 from interpose.testing.eventually import eventually
 from interpose.testing.fakeruntime import FakeRuntime
 from interpose.testing.machines import machine
 from interpose.testing.policystack import PolicyStack, policy_stack
 from interpose.testing.sysfstree import write_sysfs
-from interpose.topology.text import parse_text
 
 EIGHT = "1 sockets x 8 cores x 1 threads"
 STATE = "state/policy-state.json"

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from google.protobuf.message import Message
 
-from interpose.host.replacing import replace_file
-from interpose.policy.policy import Policy
-from interpose.resmgr.statefile import State, encode
-from interpose.rpc.status import Code, RpcError
+from interpose.core.policy.api import Policy
+from interpose.host.atomic_file import replace_file
+from interpose.net.grpc.status import Code, RpcError
+from interpose.resmgr.state.state import State, encode
 from interpose.testing.eventually import eventually
 from interpose.testing.fakeruntime import FakeRuntime
 from interpose.testing.machines import machine

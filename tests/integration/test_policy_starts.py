@@ -14,12 +14,12 @@ from typing import Any
 import grpc
 import pytest
 
-from interpose.admin.routes import Request, Response
-from interpose.api import cri_pb2 as cri
-from interpose.hookapi.hookpoint import HookPoint
-from interpose.policy.request import Key
-from interpose.resmgr.report import policy_report
-from interpose.rpc.status import Code
+from interpose._pb import cri_pb2 as cri
+from interpose.core.policy.request import Key
+from interpose.hooks.api.hookpoint import HookPoint
+from interpose.net.grpc.status import Code
+from interpose.net.httpd.routes import Request, Response
+from interpose.resmgr.admin_view import policy_report
 from interpose.testing.eventually import eventually, pass_deadline
 from interpose.testing.fakenode import FakeNode, PlainCgroups
 from interpose.testing.hookserver import FakeHookServer, register, serve_hooks

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from interpose.cli.admin_client import ask
+from interpose.cli.common.admin_client import ask
 from interpose.testing.eventually import eventually
 from interpose.testing.fakeruntime import FakeRuntime
 from interpose.testing.lab.processes import Child

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from interpose.api import cri_pb2 as cri
-from interpose.model.cpuset import CpuSet
+from interpose._pb import cri_pb2 as cri
+from interpose.core.model.cpuset import CpuSet
 from interpose.testing.cpuwatch import CpuWatch
 from interpose.testing.eventually import eventually
 from interpose.testing.fakeruntime import FakeRuntime

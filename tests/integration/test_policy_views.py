@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from interpose.api import cri_pb2 as cri
-from interpose.rpc.handlers import Handlers
+from interpose._pb import cri_pb2 as cri
+from interpose.net.grpc.handlers import Handlers
 from interpose.testing.fakeruntime import FakeRuntime
 from interpose.testing.machines import machine
 from interpose.testing.policystack import PolicyStack, policy_stack

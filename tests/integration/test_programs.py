@@ -55,10 +55,10 @@ def test_every_command_that_is_installed_begins_here(name: str) -> None:
     ("module", "code"),
     [
         ("click", -signal.SIGINT),
-        ("interpose.cli.lazy", -signal.SIGINT),
-        ("interpose.cli.pod_ls", 130),
-        ("interpose.cli.pod_runtime", 130),
-        ("interpose.kuberuntime.listing", 130),
+        ("interpose.cli.common.lazy", -signal.SIGINT),
+        ("interpose.cli.pod.ls", 130),
+        ("interpose.cli.pod.connect", 130),
+        ("interpose.node.pods.status.lister", 130),
     ],
 )
 def test_an_early_interrupt_is_no_traceback(module: str, code: int) -> None:
@@ -71,7 +71,7 @@ def test_who_ignores_interrupts_goes_on_ignoring_them() -> None:
     """As programs do that a shell starts in the background."""
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        done = run("-c", INTERRUPTED, "interpose.cli.lazy", "--version")
+        done = run("-c", INTERRUPTED, "interpose.cli.common.lazy", "--version")
     finally:
         signal.signal(signal.SIGINT, before)
     assert (done.returncode, done.stderr) == (0, "")

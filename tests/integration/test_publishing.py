@@ -13,19 +13,19 @@ from typing import Any
 import grpc
 import pytest
 
-from interpose.agent.nodeservice import AgentSocket, NodeService
-from interpose.api import resmgr_agent_pb2 as agent
-from interpose.host.sockets import bind_unix
-from interpose.kube.api import NODES, Api
-from interpose.kube.client import KubeClient
-from interpose.kube.kubeconfig import find_access
-from interpose.model.cpuset import CpuSet
-from interpose.policy.static_options import StaticOptions
-from interpose.resmgr.agentclient import AgentClient
-from interpose.resmgr.configuration import Configuration
-from interpose.resmgr.nodemarks import ANNOTATION, CORES, TAINT
-from interpose.rpc.status import Code, RpcError
-from interpose.rpc.transport import Hub
+from interpose._pb import resmgr_agent_pb2 as agent
+from interpose.core.model.cpuset import CpuSet
+from interpose.core.policy.static.options import StaticOptions
+from interpose.host.unix_sockets import bind_unix
+from interpose.kube.agent.node_service import AgentSocket, NodeService
+from interpose.kube.client.api import NODES, Api
+from interpose.kube.client.client import KubeClient
+from interpose.kube.client.kubeconfig import find_access
+from interpose.net.grpc.status import Code, RpcError
+from interpose.net.grpc.transport import Hub
+from interpose.resmgr.config.configuration import Configuration
+from interpose.resmgr.publish.agent_client import AgentClient
+from interpose.resmgr.publish.node_state import ANNOTATION, CORES, TAINT
 from interpose.testing.apiserver.jsonpatch import apply_json_patch
 from interpose.testing.apiserver.server import ApiServer
 from interpose.testing.eventually import WAIT_LIMIT, eventually

@@ -14,19 +14,19 @@ from typing import Any, ClassVar
 
 import pytest
 
-from interpose.api import cri_pb2 as cri
-from interpose.host.cgroup.table import weight_of
-from interpose.model.cgroup import CLEAR, UNLIMITED, KubeQos, Level, Parameter
-from interpose.model.qos import QOS_LABEL
-from interpose.model.resources import LinuxResources
-from interpose.rpc.status import Code
-from interpose.runtimehooks.context import ContainerContext, PodContext, Wish
-from interpose.runtimehooks.effects import ProxyEffects
-from interpose.runtimehooks.hooks import Failure, Verdict
-from interpose.runtimehooks.originals import ANNOTATION
-from interpose.runtimehooks.plugin import NodeInputs, Plugin
-from interpose.runtimehooks.plugins.batch_resource import BatchResource, BatchRule
-from interpose.runtimehooks.podspec import EXTENDED_RESOURCES, MANAGED, OOM_SCORE
+from interpose._pb import cri_pb2 as cri
+from interpose.core.model.cgroup import CLEAR, UNLIMITED, KubeQos, Level, Parameter
+from interpose.core.model.qos import QOS_LABEL
+from interpose.core.model.resources import LinuxResources
+from interpose.hooks.server.context import ContainerContext, PodContext, Wish
+from interpose.hooks.server.evaluate import Failure, Verdict
+from interpose.hooks.server.plugin import NodeInputs, Plugin
+from interpose.hooks.server.plugins.batch_resource import BatchResource, BatchRule
+from interpose.hooks.server.pods.pod_annotations import EXTENDED_RESOURCES, MANAGED, OOM_SCORE
+from interpose.hooks.server.proxy.side_effects import ProxyEffects
+from interpose.hooks.server.reconcile.original_values import ANNOTATION
+from interpose.host.cgroup.parameters import weight_of
+from interpose.net.grpc.status import Code
 from interpose.testing import pods
 from interpose.testing.eventually import WAIT_LIMIT
 from interpose.testing.fakestate import Sandbox

@@ -10,17 +10,17 @@ from typing import Protocol
 
 import pytest
 
-from interpose.dump.flow import SESSION
-from interpose.dump.frames import End
-from interpose.dump.framestream import TRUNCATED
-from interpose.dump.reading import open_recording, rotated_set
-from interpose.dump.recordingfile import EMPTY
+from interpose.dump.model.call import SESSION
+from interpose.dump.model.frame_reader import TRUNCATED
+from interpose.dump.model.frames import End
+from interpose.dump.recording.file_reader import EMPTY
+from interpose.dump.recording.reader import open_recording, rotated_set
 
 # Writes calls for ever and says on its output up to which number they were flushed.
 WRITER = """
 import os, sys
-from interpose.dump.frames import Begin, End, Message, Side
-from interpose.dump.recording import RecordingWriter
+from interpose.dump.model.frames import Begin, End, Message, Side
+from interpose.dump.recording.writer import RecordingWriter
 path, session, max_bytes, count = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
 writer = RecordingWriter(path, header_facts={"session": session}, max_bytes=max_bytes, files=100_000)
 number = 0

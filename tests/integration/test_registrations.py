@@ -3,7 +3,7 @@
 import shutil
 from pathlib import Path
 
-from interpose.dispatcher.registrations import Registrations
+from interpose.hooks.dispatch.registrations import Registrations
 from interpose.testing.eventually import eventually
 
 TEXT = '{"remote-endpoint": "/run/a.sock", "runtime-hooks": ["PreRunPodSandbox"], "priority": %d}'

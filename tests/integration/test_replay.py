@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from interpose.api import cri_pb2 as cri
-from interpose.dump.frames import Side
-from interpose.rpc.server import serve
-from interpose.rpc.status import Code
+from interpose._pb import cri_pb2 as cri
+from interpose.dump.model.frames import Side
+from interpose.net.grpc.server import serve
+from interpose.net.grpc.status import Code
 from interpose.testing.eventually import WAIT_LIMIT, eventually
 from interpose.testing.fakeruntime import FakeRuntime
 from interpose.testing.grpcpeer import grpc_channel

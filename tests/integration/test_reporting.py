@@ -10,14 +10,14 @@ from typing import Any
 import grpc
 import pytest
 
-from interpose.api import cri_pb2 as cri
-from interpose.config.settings import LimitSettings
-from interpose.model.pod import Container
-from interpose.model.resources import LinuxResources
-from interpose.relay.methods import Method
-from interpose.relay.reporting import Reporting, ReportingEvents
+from interpose._pb import cri_pb2 as cri
+from interpose.config.relay.settings import LimitSettings
+from interpose.core.model.pod import Container
+from interpose.core.model.resources import LinuxResources
+from interpose.cri.methods import Method
+from interpose.net.grpc.status import Code, RpcError
+from interpose.relay.status_rewriter import Reporting, ReportingEvents
 from interpose.relay.taps import UNREADABLE
-from interpose.rpc.status import Code, RpcError
 from interpose.testing.eventually import WAIT_LIMIT, eventually
 from interpose.testing.fakeruntime import FakeRuntime
 from interpose.testing.grpcpeer import grpc_channel, grpc_server, server_stream, unary

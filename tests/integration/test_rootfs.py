@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from interpose.localruntime import mounting, mounttable
-from interpose.localruntime.images.forms import OVERLAY
-from interpose.localruntime.layerusage import count_below
-from interpose.localruntime.rootfs import Rootfs, overlay_works
+from interpose.node.runtime.fs import mount_table as mounttable
+from interpose.node.runtime.fs import mounts as mounting
+from interpose.node.runtime.fs.disk_usage import count_below
+from interpose.node.runtime.fs.rootfs import Rootfs, overlay_works
+from interpose.node.runtime.images.layers.whiteouts import OVERLAY
 from interpose.testing.eventually import WAIT_LIMIT
 
 AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to mount")
@@ -257,7 +258,7 @@ async def test_large_trees_hold_nobody_up(scratch: Path, cleaned: Path, monkeypa
         going_on.wait(WAIT_LIMIT)
         removed.append(folder.name)
 
-    monkeypatch.setattr("interpose.localruntime.rootfs.remove_tree", slowly)
+    monkeypatch.setattr("interpose.node.runtime.fs.rootfs.remove_tree", slowly)
     rootfs, names = Rootfs(cleaned, overlay=False), [f"old{number}" for number in range(50)]
     for name in names:
         (cleaned / name).mkdir(parents=True)

@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from interpose.h2.limits import Limits
-from interpose.model.resources import LinuxResources
-from interpose.rpc.client import Client
-from interpose.rpc.server import serve
-from interpose.rpc.status import Code, RpcError
-from interpose.rpc.transport import Hub
-from interpose.rpc.upstream import Upstream
-from interpose.store import convert
-from interpose.store.calls import RuntimeCalls
+from interpose.core.model.resources import LinuxResources
+from interpose.cri.store import convert
+from interpose.cri.store.api_version import RuntimeCalls
+from interpose.net.grpc.client import Client
+from interpose.net.grpc.server import serve
+from interpose.net.grpc.status import Code, RpcError
+from interpose.net.grpc.transport import Hub
+from interpose.net.grpc.upstream import Upstream
+from interpose.net.h2.limits import Limits
 from interpose.testing.fakeruntime import FakeRuntime
 
 

@@ -13,21 +13,21 @@ import grpc
 import pytest
 from click import ClickException
 
-from interpose.api import cri_pb2 as cri
-from interpose.cli.admin_client import ask
-from interpose.cli.pod_options import LOG_ROOT, ROOT
-from interpose.config.document import parse_document
-from interpose.config.runtime_settings import RuntimeSettings
-from interpose.config.runtime_table import RUNTIME
-from interpose.config.settings import RelaySettings
-from interpose.kuberuntime.backoff import Backoff
-from interpose.kuberuntime.keeper import Periods
-from interpose.kuberuntime.logrotation import LogLimits
-from interpose.kuberuntime.manager import RuntimeManager
-from interpose.kuberuntime.runtime import ImageService, RuntimeService
-from interpose.localruntime.images.registries import read_registries
-from interpose.localruntime.network.configuration import parse
-from interpose.localruntime.plain.isolation import ALWAYS, WITHOUT_ROOT
+from interpose._pb import cri_pb2 as cri
+from interpose.cli.common.admin_client import ask
+from interpose.cli.pod.options import LOG_ROOT, ROOT
+from interpose.config.documents.yaml import parse_document
+from interpose.config.relay.settings import RelaySettings
+from interpose.config.runtime.settings import RuntimeSettings
+from interpose.config.runtime.table import RUNTIME
+from interpose.cri.services import ImageService, RuntimeService
+from interpose.node.pods.logs.rotation import LogLimits
+from interpose.node.pods.sync.backoff import Backoff
+from interpose.node.pods.sync.loop import Periods
+from interpose.node.pods.sync.manager import RuntimeManager
+from interpose.node.runtime.images.registry.endpoints import read_registries
+from interpose.node.runtime.network.conf import parse
+from interpose.node.runtime.plain.isolation import ALWAYS, WITHOUT_ROOT
 from interpose.testing.docsession import Command, commands_of, files_of, fits
 from interpose.testing.eventually import WAIT_LIMIT
 from interpose.testing.lab.cri import CriClient

@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
+from interpose.cri.client import Services
+from interpose.cri.local import LocalCaller
 from interpose.cri.messages import cri
+from interpose.cri.remote import RemoteCaller
+from interpose.cri.wrappers import InstrumentedCaller
 from interpose.errors import ConfigError
-from interpose.kuberuntime.instrumented import InstrumentedCaller
-from interpose.kuberuntime.local import LocalCaller
-from interpose.kuberuntime.remote import RemoteCaller
-from interpose.kuberuntime.services import Services
-from interpose.rpc.handlers import ServerContext, Unary
-from interpose.rpc.server import serve
-from interpose.rpc.status import Code, RpcError
+from interpose.net.grpc.handlers import ServerContext, Unary
+from interpose.net.grpc.server import serve
+from interpose.net.grpc.status import Code, RpcError
 from interpose.testing.eventually import eventually
 from interpose.testing.fakequeries import Identity
 from interpose.testing.fakeruntime import FakeRuntime

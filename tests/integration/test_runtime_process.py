@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from click import ClickException
 
-from interpose.api import cri_pb2 as cri
-from interpose.cli.admin_client import ask
+from interpose._pb import cri_pb2 as cri
+from interpose.cli.common.admin_client import ask
 from interpose.testing.lab.cri import CriClient
 from interpose.testing.lab.processes import Child
 

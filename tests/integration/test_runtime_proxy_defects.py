@@ -20,14 +20,14 @@ from typing import Any
 import grpc
 import pytest
 
-from interpose.api import cri_pb2 as cri
-from interpose.api import hook_pb2 as hook
-from interpose.cli import relay_interception
-from interpose.config.settings import LimitSettings, RelaySettings
-from interpose.dispatcher.client import HookClient
-from interpose.hookapi.hookpoint import HookPoint
-from interpose.model.pod import ContainerState
-from interpose.rpc.status import Code, RpcError
+from interpose._pb import cri_pb2 as cri
+from interpose._pb import hook_pb2 as hook
+from interpose.cli.relay import interception as relay_interception
+from interpose.config.relay.settings import LimitSettings, RelaySettings
+from interpose.core.model.pod import ContainerState
+from interpose.hooks.api.hookpoint import HookPoint
+from interpose.hooks.dispatch.client import HookClient
+from interpose.net.grpc.status import Code, RpcError
 from interpose.testing import pods
 from interpose.testing.echoservice import failed
 from interpose.testing.eventually import WAIT_LIMIT, eventually

@@ -5,11 +5,11 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from interpose.h2.limits import Limits
-from interpose.rpc.fairness import PeerAccount
-from interpose.rpc.status import Code
-from interpose.rpc.transport import Hub
-from interpose.rpc.upstream import Upstream, Waiter
+from interpose.net.grpc.fairness import PeerAccount
+from interpose.net.grpc.status import Code
+from interpose.net.grpc.transport import Hub
+from interpose.net.grpc.upstream import Upstream, Waiter
+from interpose.net.h2.limits import Limits
 from interpose.testing import h2peer
 from interpose.testing.echoservice import EchoService
 from interpose.testing.eventually import eventually

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from interpose.model.cgroup import Parameter
-from interpose.runtimehooks.podspec import RESOURCE_STATUS
-from interpose.runtimehooks.sharepools import RESERVATION, SYSTEM_QOS
+from interpose.core.model.cgroup import Parameter
+from interpose.hooks.server.node.cpu_share_pools import RESERVATION, SYSTEM_QOS
+from interpose.hooks.server.pods.pod_annotations import RESOURCE_STATUS
 from interpose.testing.hooknode import HookNode, hook_node
 from interpose.testing.qospods import ls_pod, lsr_pod
 

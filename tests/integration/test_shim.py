@@ -8,11 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from interpose.localruntime.shimclient import (
-    NotRunningError,
-    ShimError,
-    StartRequest,
-)
+from interpose.node.runtime.shimclient.client import NotRunningError, ShimError, StartRequest
 from interpose.testing.eventually import eventually
 from interpose.testing.shimnode import ShimNode
 

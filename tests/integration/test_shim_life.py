@@ -12,15 +12,9 @@ from typing import Any
 
 import pytest
 
-from interpose.localruntime import shimclient
-from interpose.localruntime.shimclient import (
-    NotRunningError,
-    Shim,
-    ShimError,
-    ShimGoneError,
-    StartRequest,
-)
-from interpose.localruntime.shimpaths import living_shim
+from interpose.node.runtime.shimclient import client as shimclient
+from interpose.node.runtime.shimclient.client import NotRunningError, Shim, ShimError, ShimGoneError, StartRequest
+from interpose.node.runtime.shimclient.paths import living_shim
 from interpose.testing.eventually import eventually
 from interpose.testing.lab.processes import Child
 from interpose.testing.shimnode import ShimNode
@@ -52,8 +46,8 @@ async def test_the_shim_outlives_the_runtime(bare_sandbox: ShimNode, spawn: Call
 RUNTIME = """
 import asyncio, json, sys
 from pathlib import Path
-from interpose.localruntime.shimclient import SandboxOptions, Shim, StartRequest
-from interpose.localruntime.shimpaths import ShimPaths
+from interpose.node.runtime.shimclient.client import SandboxOptions, Shim, StartRequest
+from interpose.node.runtime.shimclient.paths import ShimPaths
 
 async def main():
     shim = await Shim.launch(ShimPaths(folder=Path(sys.argv[1])), SandboxOptions())

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from interpose.localruntime.shim import wire
-from interpose.localruntime.shimclient import (
+from interpose.node.runtime.shim import protocol as wire
+from interpose.node.runtime.shimclient.client import (
     ExecRequest,
     ExecResult,
     NotRunningError,

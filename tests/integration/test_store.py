@@ -9,18 +9,18 @@ from typing import Any
 
 import pytest
 
-from interpose.api import cri_pb2 as cri
-from interpose.model.pod import Container, ContainerState, Pod
-from interpose.model.resources import LinuxResources
+from interpose._pb import cri_pb2 as cri
+from interpose.core.model.pod import Container, ContainerState, Pod
+from interpose.core.model.resources import LinuxResources
+from interpose.cri.store.requested import ANNOTATION
+from interpose.cri.store.store import Store
+from interpose.cri.store.sync import Synchronizer
+from interpose.net.grpc.server import serve
+from interpose.net.grpc.status import Code
+from interpose.relay.api import Call, Proceed, Reply
 from interpose.relay.bookkeeping import Bookkeeper
-from interpose.relay.exits import Exits
-from interpose.relay.interceptor import Call, Proceed, Reply
+from interpose.relay.exit_watcher import Exits
 from interpose.relay.owncalls import OwnCalls
-from interpose.rpc.server import serve
-from interpose.rpc.status import Code
-from interpose.store.requested import ANNOTATION
-from interpose.store.store import Store
-from interpose.store.sync import Synchronizer
 from interpose.testing.eventually import eventually, pass_deadline
 from interpose.testing.fakequeries import Identity
 from interpose.testing.fakeruntime import FakeRuntime

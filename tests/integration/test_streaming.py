@@ -5,9 +5,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from interpose.streaming.client import StreamError, run_command
-from interpose.streaming.limits import StreamLimits
-from interpose.streaming.server import StreamServer
+from interpose.net.streaming.client import StreamError, run_command
+from interpose.net.streaming.limits import StreamLimits
+from interpose.net.streaming.server import StreamServer
 from interpose.testing.eventually import eventually
 from interpose.testing.fakeattendant import FakeAttendant
 from interpose.testing.typed import Open, Typed

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from interpose.streaming import statusdoc
-from interpose.streaming.channels import ERROR, STDOUT, V5, message
-from interpose.streaming.client import StreamError, run_command
-from interpose.streaming.forwarder import PortForwarder
-from interpose.streaming.upgrading import accept_key
-from interpose.streaming.websocket import WebSocket
+from interpose.net.streaming import exit_status as statusdoc
+from interpose.net.streaming.channels import ERROR, STDOUT, V5, message
+from interpose.net.streaming.client import StreamError, run_command
+from interpose.net.streaming.portforward_client import PortForwarder
+from interpose.net.streaming.upgrade import accept_key
+from interpose.net.websocket import WebSocket
 from interpose.testing.eventually import eventually
 
 TOKEN = "s3cr3t_T"
@@ -165,7 +165,7 @@ async def test_an_end_that_was_not_told_is_an_error() -> None:
 
 async def test_a_server_that_does_not_close_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     """It has told the end, and nothing more comes."""
-    monkeypatch.setattr("interpose.streaming.client._AFTERWARDS", 0.1)
+    monkeypatch.setattr("interpose.net.streaming.client._AFTERWARDS", 0.1)
 
     async def lingering(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter, request: bytes) -> None:
         writer.write(agreed(request) + messages((STDOUT, b"all"), (ERROR, statusdoc.exited(4)), close=False))
@@ -179,7 +179,7 @@ async def test_a_server_that_does_not_close_is_left(monkeypatch: pytest.MonkeyPa
 
 async def test_a_slow_reader_of_ours_gets_all(monkeypatch: pytest.MonkeyPatch) -> None:
     """While it is still busy with what came, the session is not left, though the server is silent."""
-    monkeypatch.setattr("interpose.streaming.client._AFTERWARDS", 0.01)
+    monkeypatch.setattr("interpose.net.streaming.client._AFTERWARDS", 0.01)
 
     async def lingering(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter, request: bytes) -> None:
         writer.write(agreed(request) + messages((STDOUT, b"all"), (ERROR, statusdoc.exited(4)), close=False))
@@ -197,7 +197,7 @@ async def test_a_slow_reader_of_ours_gets_all(monkeypatch: pytest.MonkeyPatch) -
         await eventually(lambda: rounds > 2, "the patience to be over")
         shown.extend(data)
 
-    monkeypatch.setattr("interpose.streaming.client.asyncio.wait", counted)
+    monkeypatch.setattr("interpose.net.streaming.client.asyncio.wait", counted)
     async with serving(lingering) as url:
         assert await run_command(url, stdout=slow, protocols=("websocket",)) == 4
     assert shown == b"all"

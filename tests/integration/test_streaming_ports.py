@@ -5,10 +5,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 
-from interpose.rpc.status import Code, RpcError
-from interpose.streaming.dialing import StreamError
-from interpose.streaming.forwarder import PortForwarder, forward
-from interpose.streaming.server import StreamServer
+from interpose.net.grpc.status import Code, RpcError
+from interpose.net.streaming.connect import StreamError
+from interpose.net.streaming.portforward_client import PortForwarder, forward
+from interpose.net.streaming.server import StreamServer
 from interpose.testing.eventually import eventually
 from interpose.testing.fakeattendant import FakeAttendant
 

@@ -7,15 +7,15 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from interpose.streaming.attendant import TooManyRequestsError
-from interpose.streaming.channels import PORT_FORWARD, TUNNEL, V1, V2, V3, V4, V5, message
-from interpose.streaming.limits import StreamLimits
-from interpose.streaming.link import Channel, End, LinkLostError
-from interpose.streaming.server import StreamServer
-from interpose.streaming.spdylink import SpdyLink
-from interpose.streaming.upgrading import spdy_request, websocket_request
-from interpose.streaming.websocket import Closed, Event, WebSocket
-from interpose.streaming.wire import TcpWire
+from interpose.net.streaming.byte_transport import TcpWire
+from interpose.net.streaming.channels import PORT_FORWARD, TUNNEL, V1, V2, V3, V4, V5, message
+from interpose.net.streaming.handler import TooManyRequestsError
+from interpose.net.streaming.limits import StreamLimits
+from interpose.net.streaming.mux import Channel, End, LinkLostError
+from interpose.net.streaming.mux_transports import SpdyLink
+from interpose.net.streaming.server import StreamServer
+from interpose.net.streaming.upgrade import spdy_request, websocket_request
+from interpose.net.websocket import Closed, Event, WebSocket
 from interpose.testing.eventually import WAIT_LIMIT, eventually
 from interpose.testing.fakeattendant import FakeAttendant
 
@@ -246,7 +246,7 @@ async def test_a_client_that_vanishes_is_noticed_while_nobody_reads_it(
     server: StreamServer, attendant: FakeAttendant, monkeypatch: pytest.MonkeyPatch, rude: bool
 ) -> None:
     """A command that does not take its input does not keep a dead client's session alive."""
-    monkeypatch.setattr("interpose.streaming.link._LOOK", 0.05)
+    monkeypatch.setattr("interpose.net.streaming.mux._LOOK", 0.05)
     looked = asyncio.Event()  # which is done only when reading stands still
     gone = TcpWire.gone
 

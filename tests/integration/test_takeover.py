@@ -10,7 +10,7 @@ from pathlib import Path
 import grpc
 import pytest
 
-from interpose.relay.succession import PATH
+from interpose.relay.takeover import PATH
 from interpose.testing.agentstack import fetch
 from interpose.testing.echoservice import failed
 from interpose.testing.eventually import WAIT_LIMIT, eventually

@@ -10,12 +10,12 @@ from typing import Any
 import grpc
 import pytest
 
-from interpose.api import cri_pb2 as cri
-from interpose.config.settings import LimitSettings
-from interpose.relay.interceptor import Body, Call, Direction, Interest, Proceed, Reply, Sighting, refusal
-from interpose.relay.messages import CriParser
-from interpose.rpc.framing import frame
-from interpose.rpc.status import Code
+from interpose._pb import cri_pb2 as cri
+from interpose.config.relay.settings import LimitSettings
+from interpose.cri.parser import CriParser
+from interpose.net.grpc.framing import frame
+from interpose.net.grpc.status import Code
+from interpose.relay.api import Body, Call, Direction, Interest, Proceed, Reply, Sighting, refusal
 from interpose.testing.echoservice import failed
 from interpose.testing.eventually import WAIT_LIMIT, eventually, pass_deadline
 from interpose.testing.fakeruntime import FakeRuntime

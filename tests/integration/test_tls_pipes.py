@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from interpose.admin.pipes import StreamPipe, accept_tls
+from interpose.net.httpd.transports import StreamPipe, accept_tls
 from interpose.testing.certificates import CERTIFICATE, KEY, Authority, write_pair
 
 AUTHORITY = Authority()

@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from interpose.admin.limits import HttpLimits
+from interpose.kube.webhook.certificates import Certificates, TlsFiles
+from interpose.kube.webhook.review import Rules
+from interpose.kube.webhook.server import PATHS, ServerLimits, WebhookServer
+from interpose.net.httpd.limits import HttpLimits
 from interpose.testing.certificates import CERTIFICATE, KEY, Authority, Pair, publish_secret
 from interpose.testing.eventually import eventually
-from interpose.webhook.certificates import Certificates, TlsFiles
-from interpose.webhook.review import Rules
-from interpose.webhook.server import PATHS, ServerLimits, WebhookServer
 
 AUTHORITY = Authority()
 POD = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]}}

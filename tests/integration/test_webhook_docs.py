@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from interpose.config.webhook_table import WEBHOOK_SETTINGS
+from interpose.config.webhook.table import WEBHOOK_SETTINGS
 from interpose.testing.apiserver.background import background
 from interpose.testing.apiserver.server import ApiServer
 from interpose.testing.eventually import WAIT_LIMIT

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from interpose.config.webhook_settings import WebhookLimitSettings
+from interpose.config.webhook.settings import WebhookLimitSettings
+from interpose.kube.webhook.review import MAX_VALUES
 from interpose.testing.certificates import CERTIFICATE, KEY, Authority, write_pair
 from interpose.testing.eventually import WAIT_LIMIT
 from interpose.testing.lab.processes import Child, wait_for
 from interpose.testing.plaindocs import read_documents
-from interpose.webhook.review import MAX_VALUES
 
 AUTHORITY = Authority()
 LIMITS = WebhookLimitSettings()

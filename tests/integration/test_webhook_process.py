@@ -18,7 +18,7 @@ from interpose.testing.lab.processes import Child, wait_for
 
 AUTHORITY = Authority()
 PROGRAM = (sys.executable, "-c", "from interpose.cli.main import main; main()", "webhook")
-DROP_IN = (sys.executable, "-c", "from interpose.cli.cri_resmgr_webhook import main; main()")
+DROP_IN = (sys.executable, "-c", "from interpose.cli.compat.cri_resmgr_webhook import main; main()")
 READY = re.compile(
     r'"Webhook is ready".* listen="(?:\[::\]|127\.0\.0\.1|0\.0\.0\.0):(\d+)" metrics="(?:none|.*:(\d+))"'
 )

@@ -7,10 +7,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from interpose.agent.choice import Choice, Chosen, Seen, Verdict, choose
-from interpose.agent.pushplan import Phase, Push, PushPlan
-from interpose.config.policy_document import PolicyDocument, read_config_map
+from interpose.config.documents.policy import PolicyDocument, read_config_map
 from interpose.errors import ConfigError
+from interpose.kube.agent.configmap_choice import Choice, Chosen, Seen, Verdict, choose
+from interpose.kube.agent.push_state import Phase, Push, PushPlan
 
 # -- which keys
 

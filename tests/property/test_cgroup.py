@@ -6,10 +6,10 @@ from contextlib import suppress
 from hypothesis import given
 from hypothesis import strategies as st
 
+from interpose.core.model.cgroup import CLEAR, UNLIMITED, Parameter, Special, Value
+from interpose.host.cgroup.parameters import MAX_WEIGHT, TABLE, parse, render, same, shares_of_weight, weight_of
 from interpose.host.cgroup.paths import confined, find_child, pod_directory
-from interpose.host.cgroup.table import MAX_WEIGHT, TABLE, parse, render, same, shares_of_weight, weight_of
 from interpose.host.cgroup.tree import CgroupTree
-from interpose.model.cgroup import CLEAR, UNLIMITED, Parameter, Special, Value
 from interpose.testing.fakecgroup import FakeKernel
 
 versions = st.sampled_from([1, 2])

@@ -5,9 +5,9 @@ import errno
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from interpose.model.cgroup import CLEAR, Level, Parameter
-from interpose.runtimehooks.core_sched_actuator import CoreSchedActuator
-from interpose.runtimehooks.wants import Target
+from interpose.core.model.cgroup import CLEAR, Level, Parameter
+from interpose.hooks.server.actuators.core_sched import CoreSchedActuator
+from interpose.hooks.server.targets import Target
 from interpose.testing.fakecoresched import FakeCoreSched
 
 names = st.sampled_from(["a", "b", "c", "d"])

@@ -7,12 +7,12 @@ from itertools import combinations
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from interpose.cpuallocator.allocator import take
-from interpose.cpuallocator.kubelet import take_distributed, take_packed
-from interpose.cpuallocator.priority import CpuPriority
-from interpose.model.cpuset import EMPTY, CpuSet
+from interpose.core.cpuallocator.allocator import take
+from interpose.core.cpuallocator.kubelet import take_distributed, take_packed
+from interpose.core.cpuallocator.priority import CpuPriority
+from interpose.core.model.cpuset import EMPTY, CpuSet
+from interpose.core.topology.topology import Topology
 from interpose.testing.machines import machine
-from interpose.topology.topology import Topology
 
 # All groups of a kind are alike here, so that one group holds what another holds.
 EVEN = (

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interpose.model.cpuset import MAX_CPUS, CpuSet
+from interpose.core.model.cpuset import MAX_CPUS, CpuSet
 
 numbers = st.frozensets(st.integers(0, 300) | st.integers(0, MAX_CPUS - 1), max_size=80)
 

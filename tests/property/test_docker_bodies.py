@@ -8,15 +8,24 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interpose.api import cri_pb2 as cri
-from interpose.relay.docker import creating, inspecting, updating
-from interpose.relay.docker.bodies import Body
-from interpose.relay.docker.jsontext import UnreadableBody, change_items, decode, read_container, read_root, spliced
-from interpose.relay.docker.labels import MARK
+from interpose._pb import cri_pb2 as cri
+from interpose.cri.store import convert
+from interpose.cri.store.requested import ANNOTATION, resources_note
 from interpose.relay.docker.routes import NAMES, classify
-from interpose.relay.docker.statuses import error_body, message_of
-from interpose.store import convert
-from interpose.store.requested import ANNOTATION, resources_note
+from interpose.relay.docker.translate import create as creating
+from interpose.relay.docker.translate import inspect as inspecting
+from interpose.relay.docker.translate import updating
+from interpose.relay.docker.translate.body import Body
+from interpose.relay.docker.translate.errors import error_body, message_of
+from interpose.relay.docker.translate.json_edit import (
+    UnreadableBody,
+    change_items,
+    decode,
+    read_container,
+    read_root,
+    spliced,
+)
+from interpose.relay.docker.translate.labels import MARK
 
 words = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 # Texts as JSON can write them, half characters included.

@@ -3,8 +3,8 @@
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-from interpose.dump.filters import All, Either, Filter, Not, all_of, one_of, parse_filter, question
-from interpose.dump.filterterms import QUESTIONS
+from interpose.dump.filter.language import All, Either, Filter, Not, all_of, one_of, parse_filter, question
+from interpose.dump.filter.terms import QUESTIONS
 from interpose.errors import ConfigError
 
 NOW = 1_763_283_600_000_000_000

@@ -7,17 +7,17 @@ from google.protobuf.message import Message as Protobuf
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interpose.api import cri_pb2 as cri
-from interpose.dump.decode import Decoder
-from interpose.dump.document import flow_document
-from interpose.dump.flow import Assembler, What
-from interpose.dump.frames import Begin, End, Frame, Header, Message, Packing, Side
-from interpose.dump.hiding import hide_credentials, hide_option, hide_token
-from interpose.dump.jsonsecrets import JsonSecrets
-from interpose.dump.redaction import Redactor, parse_redaction
-from interpose.dump.subjects import Subjects
-from interpose.dump.wiredump import MAX_SUMMARY, wire_summary
-from interpose.relay.methods import METHODS
+from interpose._pb import cri_pb2 as cri
+from interpose.cri.methods import METHODS
+from interpose.dump.decode.decode import Decoder
+from interpose.dump.decode.raw_protobuf import MAX_SUMMARY, wire_summary
+from interpose.dump.model.call import Assembler, What
+from interpose.dump.model.frames import Begin, End, Frame, Header, Message, Packing, Side
+from interpose.dump.model.subject import Subjects
+from interpose.dump.output.json import flow_document
+from interpose.dump.redact.frames import Redactor, parse_redaction
+from interpose.dump.redact.json import JsonSecrets
+from interpose.dump.redact.patterns import hide_credentials, hide_option, hide_token
 from interpose.testing.recordings import filled
 
 SECRET = "TopSecret"

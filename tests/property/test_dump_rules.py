@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interpose.config.dump_rules import RESET, SWITCHES, TARGETS, Target, parse_rules
+from interpose.cri.methods import METHODS
 from interpose.errors import ConfigError
-from interpose.relay.methods import METHODS
 
 NAMES = st.sampled_from(sorted(METHODS))
 EXPRESSIONS = st.sampled_from([".*", ".*List.*", "Container.", "(Start|Stop).*", "*", "[A-M].+", "Status?"])

@@ -5,8 +5,9 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interpose.dump.flow import Assembler, What
-from interpose.dump.frames import (
+from interpose.dump.model.call import Assembler, What
+from interpose.dump.model.frame_reader import FrameStream
+from interpose.dump.model.frames import (
     MAX_PAYLOAD,
     Begin,
     Context,
@@ -24,8 +25,7 @@ from interpose.dump.frames import (
     decode,
     encode,
 )
-from interpose.dump.framestream import FrameStream
-from interpose.dump.index import IndexBuilder, read_index
+from interpose.dump.recording.index import IndexBuilder, read_index
 
 NUMBERS = st.integers(0, (1 << 64) - 1)
 FEW = st.integers(1, 4)

@@ -5,14 +5,14 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interpose.model.cgroup import Parameter
-from interpose.model.pod import Pod
-from interpose.model.qos import QOS_LABEL, QosClass
-from interpose.runtimehooks.context import PodContext, Wish
-from interpose.runtimehooks.nodeslo import CpuPolicy, CpuQos, NodeSLO
-from interpose.runtimehooks.plugin import Kernel, NodeInputs
-from interpose.runtimehooks.plugins.core_sched import CoreSched
-from interpose.runtimehooks.plugins.group_identity import ANNOTATION, Fallback, GroupIdentity
+from interpose.core.model.cgroup import Parameter
+from interpose.core.model.pod import Pod
+from interpose.core.model.qos import QOS_LABEL, QosClass
+from interpose.hooks.server.context import PodContext, Wish
+from interpose.hooks.server.node.nodeslo import CpuPolicy, CpuQos, NodeSLO
+from interpose.hooks.server.plugin import Kernel, NodeInputs
+from interpose.hooks.server.plugins.core_sched import CoreSched
+from interpose.hooks.server.plugins.group_identity import ANNOTATION, Fallback, GroupIdentity
 
 classes = st.builds(CpuQos, enable=st.booleans(), group_identity=st.integers(-1, 2), sched_idle=st.integers(0, 1))
 policies = st.builds(NodeSLO, cpu_policy=st.sampled_from(CpuPolicy), lsr=classes, ls=classes, be=classes)

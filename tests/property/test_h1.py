@@ -7,8 +7,8 @@ import h11
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interpose.h1.heads import Heads, Malformed
-from interpose.h1.streams import Part, RequestReader, ResponseReader
+from interpose.net.h1.heads import Heads, Malformed
+from interpose.net.h1.messages import Part, RequestReader, ResponseReader
 from interpose.testing.h1fuzz import LIMIT, asked, check_answers, check_requests, decoding, read_by_h11, run
 
 NAMES = st.text("ABCxyz-_09", min_size=1, max_size=8).map(lambda name: f"X-{name}".encode())

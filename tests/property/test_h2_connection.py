@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from interpose.h2.headers import Headers, encode
-from interpose.h2.limits import Limits
-from interpose.h2.stream import Stream
+from interpose.net.h2.headers import Headers, encode
+from interpose.net.h2.limits import Limits
+from interpose.net.h2.stream import Stream
 from interpose.testing import h2bench, h2fuzz, h2peer
 from interpose.testing.eventually import WAIT_LIMIT
 from interpose.testing.h2bench import REQUEST, RESPONSE, TRAILERS, Event

@@ -8,16 +8,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from interpose.api import cri_pb2 as cri
-from interpose.cli.relay_policy import make_policy
-from interpose.model.cpuset import CpuSet
-from interpose.policy.static_options import StaticOptions, StaticPlusOptions
-from interpose.policy.static_pools.options import CpuList, Pool, PoolsOptions
-from interpose.resmgr.comparing import Verdict
-from interpose.resmgr.configuration import Configuration
-from interpose.resmgr.hindsight import Hindsight, look_back
-from interpose.resmgr.retrospect import Outcome, What
-from interpose.rpc.status import Code
+from interpose._pb import cri_pb2 as cri
+from interpose.cli.relay.policy import make_policy
+from interpose.core.model.cpuset import CpuSet
+from interpose.core.policy.static.options import StaticOptions, StaticPlusOptions
+from interpose.core.policy.static_pools.options import CpuList, Pool, PoolsOptions
+from interpose.net.grpc.status import Code
+from interpose.resmgr.config.configuration import Configuration
+from interpose.resmgr.whatif.compare import Verdict
+from interpose.resmgr.whatif.replay import Hindsight, look_back
+from interpose.resmgr.whatif.timeline import Outcome, What
 from interpose.testing.machines import machine
 from interpose.testing.managercaller import resize
 from interpose.testing.pods import QosClass

@@ -13,21 +13,30 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interpose.model.cgroup import CLEAR, CRI_FIELDS, MAX_SHARES, MIN_QUOTA, MIN_SHARES, UNLIMITED, Parameter, to_cri
-from interpose.model.cpuset import CpuSet
-from interpose.model.pod import Container, Pod
-from interpose.model.qos import QOS_LABEL, QosClass
-from interpose.model.quantity import parse_quantity, whole
-from interpose.model.resources import LinuxResources
-from interpose.runtimehooks import podspec
-from interpose.runtimehooks.context import ContainerContext, PodContext
-from interpose.runtimehooks.hooks import Hooks, Verdict
-from interpose.runtimehooks.nodeslo import NodeSLO, SuppressPolicy
-from interpose.runtimehooks.plugin import AnyPlugin, CpuPool, CpuPools, NodeInputs
-from interpose.runtimehooks.plugins.batch_resource import BatchResource
-from interpose.runtimehooks.plugins.cpu_normalization import CpuNormalization
-from interpose.runtimehooks.plugins.cpuset import CpusetPlugin
-from interpose.runtimehooks.rules import Rules, make_rules
+from interpose.core.model.cgroup import (
+    CLEAR,
+    CRI_FIELDS,
+    MAX_SHARES,
+    MIN_QUOTA,
+    MIN_SHARES,
+    UNLIMITED,
+    Parameter,
+    to_cri,
+)
+from interpose.core.model.cpuset import CpuSet
+from interpose.core.model.pod import Container, Pod
+from interpose.core.model.qos import QOS_LABEL, QosClass
+from interpose.core.model.quantity import parse_quantity, whole
+from interpose.core.model.resources import LinuxResources
+from interpose.hooks.server.context import ContainerContext, PodContext
+from interpose.hooks.server.evaluate import Hooks, Verdict
+from interpose.hooks.server.node.nodeslo import NodeSLO, SuppressPolicy
+from interpose.hooks.server.node.rules import Rules, make_rules
+from interpose.hooks.server.plugin import AnyPlugin, CpuPool, CpuPools, NodeInputs
+from interpose.hooks.server.plugins.batch_resource import BatchResource
+from interpose.hooks.server.plugins.cpu_normalization import CpuNormalization
+from interpose.hooks.server.plugins.cpuset import CpusetPlugin
+from interpose.hooks.server.pods import pod_annotations as podspec
 
 READERS: dict[str, Callable[[Mapping[str, str]], Any]] = {
     podspec.RESOURCE_STATUS: podspec.resource_status,

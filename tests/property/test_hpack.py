@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interpose.h2.hpack import HpackDecoder
-from interpose.h2.huffman import HuffmanDecoder
+from interpose.net.h2.hpack import HpackDecoder
+from interpose.net.h2.hpack_tables import HuffmanDecoder
 from interpose.testing import h2fuzz, h2hpack
 from interpose.testing.h2hpack import Decoder, Encoder, Pair
 

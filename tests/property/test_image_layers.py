@@ -9,9 +9,9 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interpose.localruntime.images.flatten import flatten
-from interpose.localruntime.images.forms import FORMS, MARKED, form_for
-from interpose.localruntime.images.unpack import unpack
+from interpose.node.runtime.images.layers.flatten import flatten
+from interpose.node.runtime.images.layers.unpack import unpack
+from interpose.node.runtime.images.layers.whiteouts import FORMS, MARKED, form_for
 from interpose.testing.layermodel import Entry, Model, RefusedError, read_tree, tar_of
 
 _PART = st.sampled_from("abc")

@@ -7,14 +7,14 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interpose.config.document import parse_document
+from interpose.config.documents.yaml import parse_document
 from interpose.errors import ConfigError
-from interpose.kube.access import Access
-from interpose.kube.address import parse_proxy, parse_server, proxy_from
-from interpose.kube.answers import Lines, read_error, read_event, read_list
-from interpose.kube.api import NODES, ApiError
-from interpose.kube.kubedocument import read_access
-from interpose.kube.section import Section
+from interpose.kube.client.access import Access
+from interpose.kube.client.api import NODES, ApiError
+from interpose.kube.client.decode import Lines, read_error, read_event, read_list
+from interpose.kube.client.kubeconfig_document import read_access
+from interpose.kube.client.section import Section
+from interpose.net.http.address import parse_proxy, parse_server, proxy_from
 
 KEYS = (
     *("current-context", "contexts", "clusters", "users", "name", "context", "cluster", "user", "server", "token"),

@@ -8,12 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interpose.cri.messages import cri
-from interpose.localruntime import capabilities, cgroupstats, mounttable, netcounters, signals
-from interpose.localruntime.network import configuration, results
-from interpose.localruntime.ocispec import container_spec
-from interpose.localruntime.specfacts import HostFacts, SandboxFacts, SpecError
-from interpose.localruntime.specresources import merge_resources, oci_resources
-from interpose.localruntime.users import ResolvedUser, parse
+from interpose.node.runtime.cgroups import netcounters
+from interpose.node.runtime.cgroups import usage as cgroupstats
+from interpose.node.runtime.fs import mount_table as mounttable
+from interpose.node.runtime.network import conf as configuration
+from interpose.node.runtime.network import results
+from interpose.node.runtime.oci import capabilities, signals
+from interpose.node.runtime.oci.resources import merge_resources, oci_resources
+from interpose.node.runtime.oci.spec import container_spec
+from interpose.node.runtime.oci.spec_types import HostFacts, SandboxFacts, SpecError
+from interpose.node.runtime.oci.users import ResolvedUser, parse
 from interpose.testing.ocibundle import PlainImage
 
 TEXTS = st.text(max_size=20)

@@ -6,11 +6,11 @@ from typing import Any
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from interpose.api import cri_pb2 as cri
-from interpose.api import hook_pb2 as hook
-from interpose.dispatcher.apply import apply
-from interpose.dispatcher.fields import CONTAINER_FIELDS, Kind, fields_of, split
-from interpose.dispatcher.merge import BadAnswerError, Change, advance, merge, read, write
+from interpose._pb import cri_pb2 as cri
+from interpose._pb import hook_pb2 as hook
+from interpose.hooks.dispatch.apply import apply
+from interpose.hooks.dispatch.fields import CONTAINER_FIELDS, Kind, fields_of, split
+from interpose.hooks.dispatch.merge import BadAnswerError, Change, advance, merge, read, write
 
 UNKNOWN = b"\xfa\x3f\x03abc"  # field 1023, which no message has
 NUMBERS = {

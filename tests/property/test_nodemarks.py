@@ -7,9 +7,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interpose.agent.patches import capacity_patch, node_patch, read_steps
-from interpose.model.jsonpatch import Operation
-from interpose.resmgr.nodemarks import ANNOTATION, NodeMarks, Taint, plan
+from interpose.core.model.jsonpatch import Operation
+from interpose.kube.agent.node_patches import capacity_patch, node_patch, read_steps
+from interpose.resmgr.publish.node_state import ANNOTATION, NodeMarks, Taint, plan
 from interpose.testing.apiserver.jsonpatch import apply_json_patch
 from interpose.testing.apiserver.patches import merge
 

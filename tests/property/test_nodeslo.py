@@ -5,10 +5,10 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interpose.config.document import Node
+from interpose.config.documents.yaml import Node
 from interpose.errors import ConfigError
-from interpose.runtimehooks.nodedocument import NodeDocument, parse_node_document
-from interpose.runtimehooks.nodeslo import CpuQos, NodeSLO
+from interpose.hooks.server.node.node_document import NodeDocument, parse_node_document
+from interpose.hooks.server.node.nodeslo import CpuQos, NodeSLO
 
 FILE = "/etc/interpose/node.yaml"
 WRAPPING = {"apiVersion": "slo.koordinator.sh/v1alpha1", "kind": "NodeSLO"}

@@ -12,14 +12,14 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
+from interpose.core.model.cgroup import CLEAR, UNLIMITED, Level, Parameter, Value
+from interpose.core.model.cpuset import CpuSet
+from interpose.hooks.server.actuators.cgroup import CgroupActuator
+from interpose.hooks.server.reconcile.apply import Applier
+from interpose.hooks.server.reconcile.journal import Journal
+from interpose.hooks.server.reconcile.plan import Action, CriBatch, by_container, ordered
+from interpose.hooks.server.targets import Target, Want
 from interpose.host.cgroup.tree import CgroupTree
-from interpose.model.cgroup import CLEAR, UNLIMITED, Level, Parameter, Value
-from interpose.model.cpuset import CpuSet
-from interpose.runtimehooks.applier import Applier
-from interpose.runtimehooks.cgroup_actuator import CgroupActuator
-from interpose.runtimehooks.journal import Journal
-from interpose.runtimehooks.planning import Action, CriBatch, by_container, ordered
-from interpose.runtimehooks.wants import Target, Want
 from interpose.testing.fakecgroup import FakeKernel
 
 SHARES, QUOTA, IDLE, BVT = Parameter.CPU_SHARES, Parameter.CPU_QUOTA, Parameter.CPU_IDLE, Parameter.CPU_BVT

@@ -7,13 +7,13 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from interpose.kuberuntime.actions import compute_pod_actions
-from interpose.kuberuntime.hashing import container_hash
-from interpose.kuberuntime.phase import Phase, container_views, pod_phase, ready, seen_phase
-from interpose.kuberuntime.pod import Container, Pod, Resources, RestartPolicy, RestartRule
-from interpose.kuberuntime.podstatus import ContainerStatus, PodStatus, SandboxStatus
-from interpose.kuberuntime.restarts import is_sidecar, should_restart
-from interpose.model.pod import ContainerState
+from interpose.core.model.pod import ContainerState
+from interpose.node.pods.hashing import container_hash
+from interpose.node.pods.spec import Container, Pod, Resources, RestartPolicy, RestartRule
+from interpose.node.pods.status.phase import Phase, container_views, pod_phase, ready, seen_phase
+from interpose.node.pods.status.types import ContainerStatus, PodStatus, SandboxStatus
+from interpose.node.pods.sync.actions import compute_pod_actions
+from interpose.node.pods.sync.restart_policy import is_sidecar, should_restart
 from interpose.testing.podmodel import PROBE, FixedHealth, ModelRuntime, make_container, make_pod, make_pod_status
 
 # More than any way from a broken pod to a good one: a kill, a sandbox, and one round for each init container.

@@ -6,13 +6,17 @@ from fractions import Fraction
 from hypothesis import given
 from hypothesis import strategies as st
 
+from interpose.core.model.cgroup import KubeQos, kube_qos_of
 from interpose.host.cgroup.paths import Driver, pod_directory
-from interpose.kuberuntime.cgroups import cgroup_parent
-from interpose.kuberuntime.containernotes import notes_of
-from interpose.kuberuntime.dns import hostname, parse_resolv, pod_dns
-from interpose.kuberuntime.envs import Surroundings, environment
-from interpose.kuberuntime.expansion import expand
-from interpose.kuberuntime.labels import (
+from interpose.node.pods.cgroups.paths import cgroup_parent
+from interpose.node.pods.cri_config.dns import hostname, parse_resolv, pod_dns
+from interpose.node.pods.cri_config.env import Surroundings, environment
+from interpose.node.pods.cri_config.expansion import expand
+from interpose.node.pods.cri_config.oom import oom_score_adj
+from interpose.node.pods.cri_config.qos import pod_qos
+from interpose.node.pods.cri_config.resources import Rules, container_linux_resources, pod_limits, pod_requests
+from interpose.node.pods.cri_config.sandbox import sandbox_config
+from interpose.node.pods.labels import (
     DELETION_GRACE,
     GRACE,
     HASH,
@@ -25,14 +29,10 @@ from interpose.kuberuntime.labels import (
     container_annotations,
     resources_text,
 )
-from interpose.kuberuntime.node import NodeFacts
-from interpose.kuberuntime.oom import oom_score_adj
-from interpose.kuberuntime.pod import Container, DnsConfig, EnvVar, Pod, Resources, RestartPolicy
-from interpose.kuberuntime.qos import pod_qos
-from interpose.kuberuntime.resources import Rules, container_linux_resources, pod_limits, pod_requests
-from interpose.kuberuntime.sandboxconfig import sandbox_config
-from interpose.kuberuntime.volumes_mounting import mounts_below
-from interpose.model.cgroup import KubeQos, kube_qos_of
+from interpose.node.pods.node_info import NodeFacts
+from interpose.node.pods.spec import Container, DnsConfig, EnvVar, Pod, Resources, RestartPolicy
+from interpose.node.pods.status.annotations import notes_of
+from interpose.node.pods.volumes.mounts import mounts_below
 
 amounts = st.fractions(min_value=0, max_value=1 << 40)
 by_name = st.dictionaries(st.sampled_from(("cpu", "memory", "hugepages-2Mi", "a.b/c")), amounts)

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interpose.errors import ConfigError
-from interpose.kuberuntime.manifest import read_pods
-from interpose.kuberuntime.pod import Pod
+from interpose.node.pods.manifest.reader import read_pods
+from interpose.node.pods.spec import Pod
 
 CONTAINER: dict[str, Any] = {
     "name": "c",

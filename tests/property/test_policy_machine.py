@@ -14,21 +14,21 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from interpose.core.model.cgroup import KubeQos
+from interpose.core.model.cpuset import EMPTY, CpuSet
+from interpose.core.policy.api import Policy, Setup
+from interpose.core.policy.decision import Assignment, Decision, Grant
+from interpose.core.policy.registry import make
+from interpose.core.policy.request import Amounts, Key, Request
+from interpose.core.policy.static.options import StaticOptions, StaticPlusOptions
+from interpose.core.policy.static.policy import exclusive_count
+from interpose.core.policy.static_pools.options import CpuList, Pool, PoolsOptions
+from interpose.core.policy.static_pools.policy import EXCLUSIVE_CORES
+from interpose.core.topology.topology import Topology
 from interpose.errors import ConfigError
-from interpose.model.cgroup import KubeQos
-from interpose.model.cpuset import EMPTY, CpuSet
-from interpose.policy.decision import Assignment, Decision, Grant
-from interpose.policy.policy import Policy, Setup
-from interpose.policy.registry import make
-from interpose.policy.request import Amounts, Key, Request
-from interpose.policy.static import exclusive_count
-from interpose.policy.static_options import StaticOptions, StaticPlusOptions
-from interpose.policy.static_pools.options import CpuList, Pool, PoolsOptions
-from interpose.policy.static_pools.policy import EXCLUSIVE_CORES
-from interpose.resmgr.ledger import Coming, Ledger
+from interpose.resmgr.allocations import Coming, Ledger
 from interpose.testing.machines import machine
 from interpose.testing.scenarios import take_over, unplugged
-from interpose.topology.topology import Topology
 
 MACHINES = tuple(
     machine(text)

@@ -5,16 +5,16 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interpose.model.cgroup import KubeQos
-from interpose.model.cpuset import CpuSet
-from interpose.policy.decision import Action, Decision, Grant
-from interpose.policy.policy import Setup
-from interpose.policy.preferences import prefers_isolated
-from interpose.policy.request import Amounts, Key, Request
-from interpose.policy.static import StaticPolicy, exclusive_count
-from interpose.policy.static_options import StaticOptions
+from interpose.core.model.cgroup import KubeQos
+from interpose.core.model.cpuset import CpuSet
+from interpose.core.policy.annotations import prefers_isolated
+from interpose.core.policy.api import Setup
+from interpose.core.policy.decision import Action, Decision, Grant
+from interpose.core.policy.request import Amounts, Key, Request
+from interpose.core.policy.static.options import StaticOptions
+from interpose.core.policy.static.policy import StaticPolicy, exclusive_count
+from interpose.core.topology.topology import Topology
 from interpose.testing.machines import machine
-from interpose.topology.topology import Topology
 
 MACHINES = [
     machine(text)

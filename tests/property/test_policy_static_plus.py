@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interpose.model.cpuset import CpuSet
-from interpose.policy.decision import Action, Assignment, Decision
-from interpose.policy.policy import Setup
-from interpose.policy.request import Amounts, Key, Request
-from interpose.policy.static_options import StaticPlusOptions
-from interpose.policy.static_plus import StaticPlusPolicy
+from interpose.core.model.cpuset import CpuSet
+from interpose.core.policy.api import Setup
+from interpose.core.policy.decision import Action, Assignment, Decision
+from interpose.core.policy.request import Amounts, Key, Request
+from interpose.core.policy.static.options import StaticPlusOptions
+from interpose.core.policy.static_plus import StaticPlusPolicy
 from interpose.testing.machines import machine
 
 MACHINES = tuple(

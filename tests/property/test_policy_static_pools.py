@@ -6,13 +6,13 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interpose.model.cpuset import CpuSet
-from interpose.policy.decision import Action, Decision, Grant
-from interpose.policy.policy import Setup
-from interpose.policy.request import Amounts, Key, Request
-from interpose.policy.static_pools.cmk import read_wish
-from interpose.policy.static_pools.options import CpuList, Pool, PoolsOptions
-from interpose.policy.static_pools.policy import EXCLUSIVE_CORES, StaticPoolsPolicy
+from interpose.core.model.cpuset import CpuSet
+from interpose.core.policy.api import Setup
+from interpose.core.policy.decision import Action, Decision, Grant
+from interpose.core.policy.request import Amounts, Key, Request
+from interpose.core.policy.static_pools.cmk import read_wish
+from interpose.core.policy.static_pools.options import CpuList, Pool, PoolsOptions
+from interpose.core.policy.static_pools.policy import EXCLUSIVE_CORES, StaticPoolsPolicy
 from interpose.testing.machines import machine
 
 MACHINE = machine("n4c16")

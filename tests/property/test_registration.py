@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interpose.errors import ConfigError
-from interpose.hookapi.hookpoint import FailurePolicy, HookPoint
-from interpose.hookapi.registration import HookServer, Selector, parse_registration, render_registration
+from interpose.hooks.api.hookpoint import FailurePolicy, HookPoint
+from interpose.hooks.api.registration import HookServer, Selector, parse_registration, render_registration
 
 FILE = "/etc/runtime/hookserver.d/a.json"
 KEYS = ["remote-endpoint", "failure-policy", "runtime-hooks", "priority", "timeout", "selector", "Timeout", "x"]

@@ -5,12 +5,12 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interpose.api import cri_pb2 as cri
-from interpose.dump.replay.adapting import Surroundings, adapt, free_suffix
+from interpose._pb import cri_pb2 as cri
+from interpose.dump.replay.adapt import Surroundings, adapt, free_suffix
 from interpose.dump.replay.answers import Answer, Answers
-from interpose.dump.replay.caller import message_of
 from interpose.dump.replay.order import Called
 from interpose.dump.replay.plan import Plan, Progress, Step, make_plan
+from interpose.dump.replay.runner import message_of
 from interpose.dump.replay.selection import Choices
 from interpose.testing.pods import pod_config, run_request
 from interpose.testing.recordednode import calls_of

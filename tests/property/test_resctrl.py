@@ -6,14 +6,14 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from interpose.core.model.cgroup import Level, Parameter
+from interpose.core.model.pod import Pod
+from interpose.hooks.server.actuators.resctrl import ResctrlActuator
+from interpose.hooks.server.context import PodContext
+from interpose.hooks.server.plugin import Resctrl
+from interpose.hooks.server.plugins.resctrl import ANNOTATION, ResctrlPlugin, ResctrlRule
+from interpose.hooks.server.targets import Target
 from interpose.host.resctrl import ResctrlTree, parse_schemata, render_schemata
-from interpose.model.cgroup import Level, Parameter
-from interpose.model.pod import Pod
-from interpose.runtimehooks.context import PodContext
-from interpose.runtimehooks.plugin import Resctrl
-from interpose.runtimehooks.plugins.resctrl import ANNOTATION, ResctrlPlugin, ResctrlRule
-from interpose.runtimehooks.resctrl_actuator import ResctrlActuator
-from interpose.runtimehooks.wants import Target
 from interpose.testing.fakeresctrl import FakeResctrl
 
 VENDORS = {"GenuineIntel": 100, "AuthenticAMD": 2048}

@@ -7,17 +7,17 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interpose.model.cgroup import KubeQos, quota_of, shares_of
-from interpose.model.cpuset import CpuSet
-from interpose.model.pod import Container, Pod
-from interpose.model.resources import LinuxResources
-from interpose.policy.decision import Grant
-from interpose.policy.request import Amounts, Key, Request, Source
+from interpose.core.model.cgroup import KubeQos, quota_of, shares_of
+from interpose.core.model.cpuset import CpuSet
+from interpose.core.model.pod import Container, Pod
+from interpose.core.model.resources import LinuxResources
+from interpose.core.policy.decision import Grant
+from interpose.core.policy.request import Amounts, Key, Request, Source
 from interpose.resmgr.annotated import ANNOTATIONS
+from interpose.resmgr.container_request import make_request, resized
 from interpose.resmgr.estimate import limit_of, memory_of, milli_of
-from interpose.resmgr.grants import Noted, grant_note, read_note
-from interpose.resmgr.requests import make_request, resized
-from interpose.resmgr.statefile import Entry, State, decode, encode
+from interpose.resmgr.state.grant_annotation import Noted, grant_note, read_note
+from interpose.resmgr.state.state import Entry, State, decode, encode
 
 texts = st.text(st.characters(), max_size=12)  # also halves of characters, which no file can hold as they are
 numbers = st.integers(-(1 << 63), (1 << 63) - 1)

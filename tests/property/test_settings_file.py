@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interpose.config.check import check_document
-from interpose.config.document import parse_document
+from interpose.config.documents.yaml import parse_document
 from interpose.config.effective import Row, settings_file
 from interpose.config.programs import PROGRAMS
 from interpose.errors import ConfigError

@@ -6,12 +6,12 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interpose.config.document import parse_document
-from interpose.config.hookserver import HOOKSERVER
-from interpose.config.jsonschema import settings_schema
+from interpose.config.documents.yaml import parse_document
+from interpose.config.hookserver.table import HOOKSERVER
+from interpose.config.json_schema import settings_schema
 from interpose.config.load import load
+from interpose.config.relay.table import RELAY
 from interpose.config.schema import Schema, Setting
-from interpose.config.table import RELAY
 from interpose.errors import ConfigError
 from interpose.testing.schemacheck import problems
 

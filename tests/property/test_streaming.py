@@ -5,10 +5,9 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interpose.streaming import spdy, websocket
-from interpose.streaming.channels import ChannelData, Splitter, message
-from interpose.streaming.resizing import SizeReader, document
-from interpose.streaming.spdyframes import (
+from interpose.net import websocket
+from interpose.net.spdy import connection as spdy
+from interpose.net.spdy.frames import (
     Data,
     Frame,
     FrameReader,
@@ -23,8 +22,10 @@ from interpose.streaming.spdyframes import (
     WindowUpdate,
     encode,
 )
-from interpose.streaming.spdyheaders import HeaderPacker, HeaderUnpacker
-from interpose.streaming.statusdoc import exited, read
+from interpose.net.spdy.headers import HeaderPacker, HeaderUnpacker
+from interpose.net.streaming.channels import ChannelData, Splitter, message
+from interpose.net.streaming.exit_status import exited, read
+from interpose.net.streaming.terminal_size import SizeReader, document
 
 STREAMS = st.integers(0, (1 << 31) - 1)
 NUMBERS = st.integers(0, (1 << 32) - 1)

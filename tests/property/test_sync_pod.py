@@ -15,11 +15,11 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from interpose.kuberuntime.phase import pod_phase
-from interpose.kuberuntime.pod import Container, Pod, PullPolicy, RestartPolicy
-from interpose.kuberuntime.restarts import is_sidecar, policy_of
-from interpose.model.pod import ContainerState
-from interpose.rpc.status import Code, RpcError
+from interpose.core.model.pod import ContainerState
+from interpose.net.grpc.status import Code, RpcError
+from interpose.node.pods.spec import Container, Pod, PullPolicy, RestartPolicy
+from interpose.node.pods.status.phase import pod_phase
+from interpose.node.pods.sync.restart_policy import is_sidecar, policy_of
 from interpose.testing.managednode import MUTATING, ManagedNode, container, pod
 
 IMAGES = ("docker.io/library/busybox:1", "docker.io/library/busybox:2")

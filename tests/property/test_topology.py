@@ -5,14 +5,14 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interpose.config.document import parse_document
-from interpose.config.topology_document import read_topology_document
-from interpose.topology.build import Block, Layout, build
-from interpose.topology.document import topology_document
-from interpose.topology.files import CPUS, NODES
-from interpose.topology.parse import parse_sysfs
-from interpose.topology.text import parse_text
-from interpose.topology.topology import MemoryKind, Topology
+from interpose.config.documents.topology import read_topology_document
+from interpose.config.documents.yaml import parse_document
+from interpose.core.topology.document import topology_document
+from interpose.core.topology.files import CPUS, NODES
+from interpose.core.topology.parse import parse_sysfs
+from interpose.core.topology.synthetic import Block, Layout, build
+from interpose.core.topology.text import parse_text
+from interpose.core.topology.topology import MemoryKind, Topology
 
 small = st.integers(1, 3)
 blocks = st.lists(

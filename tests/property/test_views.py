@@ -6,15 +6,15 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interpose.model.cpuset import CpuSet
-from interpose.topology.text import parse_text
-from interpose.topology.topology import Topology
-from interpose.views.machine import Part, parts_of
-from interpose.views.owners import owners_of
-from interpose.views.text import cut, seen, strided, wrapped
-from interpose.views.topology_picture import picture
-from interpose.views.topology_svg import layout
-from interpose.views.topology_tree import tree_text
+from interpose.cli.render.machine import Part, parts_of
+from interpose.cli.render.owners import owners_of
+from interpose.cli.render.text import cut, seen, strided, wrapped
+from interpose.cli.render.topology_picture import picture
+from interpose.cli.render.topology_svg import layout
+from interpose.cli.render.topology_tree import tree_text
+from interpose.core.model.cpuset import CpuSet
+from interpose.core.topology.text import parse_text
+from interpose.core.topology.topology import Topology
 
 LEAST = 24  # columns; below that a title may be longer than a line
 

@@ -9,11 +9,11 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interpose.model.quantity import parse_quantity
+from interpose.core.model.quantity import parse_quantity
+from interpose.kube.webhook.annotate import KNOWN_KEYS
+from interpose.kube.webhook.review import BadReviewError, Result, Rules, review
+from interpose.kube.webhook.validity import validity_of
 from interpose.resmgr.annotated import annotated
-from interpose.webhook.annotate import KNOWN_KEYS
-from interpose.webhook.review import BadReviewError, Result, Rules, review
-from interpose.webhook.validity import validity_of
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8)
 JSON = st.recursive(

@@ -8,8 +8,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interpose.dump.diff import BETWEEN, line_diff
-from interpose.dump.yamltext import yaml_text
+from interpose.dump.decode.diff import BETWEEN, line_diff
+from interpose.dump.decode.yaml import yaml_text
 
 AWKWARD = (
     *(

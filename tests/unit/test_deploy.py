@@ -8,19 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from interpose.cli.pod_run import run
-from interpose.config.agent_settings import AgentSettings
-from interpose.config.agent_table import AGENT
+from interpose.cli.pod.run import run
+from interpose.config.agent.settings import AgentSettings
+from interpose.config.agent.table import AGENT
 from interpose.config.endpoint import parse_endpoint
-from interpose.config.hookserver import HOOKSERVER
-from interpose.config.hookserver_settings import HookServerSettings
+from interpose.config.hookserver.settings import HookServerSettings
+from interpose.config.hookserver.table import HOOKSERVER
 from interpose.config.load import load
-from interpose.config.runtime_settings import RuntimeSettings
-from interpose.config.runtime_table import RUNTIME
+from interpose.config.relay.settings import PolicySettings, ProcessSettings, RelaySettings
+from interpose.config.relay.table import RELAY
+from interpose.config.runtime.settings import RuntimeSettings
+from interpose.config.runtime.table import RUNTIME
 from interpose.config.schema import Schema
-from interpose.config.settings import PolicySettings, ProcessSettings, RelaySettings
-from interpose.config.table import RELAY
-from interpose.config.webhook_table import WEBHOOK
+from interpose.config.webhook.table import WEBHOOK
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 PROGRAM = "/opt/interpose/bin/interpose"

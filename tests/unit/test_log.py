@@ -8,16 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from interpose.instrumentation.logging import (
-    LineHandler,
-    LogControl,
-    RateLimited,
-    is_secret,
-    kv,
-    quote,
-    redacted,
-    setup,
-)
+from interpose.log import LineHandler, LogControl, RateLimited, is_secret, kv, quote, redacted, setup
 
 log = logging.getLogger("interpose.test")
 
@@ -48,7 +39,7 @@ def test_text_lines_have_klogs_form(text_log: LogControl, stream: io.StringIO) -
     """Severity, date, time, process, file and line, then the quoted message and its fields."""
     log.warning("Backend was lost", extra=kv(endpoint="/run/a b.sock", attempt=3, retry=True, err=None, wait=0.5))
     assert re.fullmatch(
-        r"W\d{4} \d\d:\d\d:\d\d\.\d{6} +\d+ test_logging\.py:\d+\] "
+        r"W\d{4} \d\d:\d\d:\d\d\.\d{6} +\d+ test_log\.py:\d+\] "
         r'"Backend was lost" endpoint="/run/a b\.sock" attempt=3 retry=true err=null wait=0\.5\n',
         stream.getvalue(),
     )
@@ -80,7 +71,7 @@ def test_json_lines_hold_the_same(json_log: LogControl, stream: io.StringIO) -> 
     assert line["level"] == "debug"
     assert line["v"] == 4
     assert line["logger"] == "interpose.test"
-    assert line["caller"].startswith("test_logging.py:")
+    assert line["caller"].startswith("test_log.py:")
     assert isinstance(line["ts"], float)
     assert line["msg"] == "Call x came"
     assert line["msg_"] == "collides"
@@ -188,7 +179,7 @@ def test_repeats_are_counted_and_shown_with_the_next_line(text_log: LogControl, 
     first, second = stream.getvalue().splitlines()
     assert "suppressed" not in first
     assert "suppressed=3" in second
-    assert "test_logging.py:" in first
+    assert "test_log.py:" in first
 
 
 def test_a_few_in_a_row_may_be_told(text_log: LogControl, stream: io.StringIO) -> None:
@@ -229,7 +220,7 @@ def test_single_sources_are_debugged(stream: io.StringIO) -> None:
         assert found == ["resmgr.manager", "store.sync"]
     finally:
         control.close()
-    assert not logging.getLogger("interpose.resmgr.manager").isEnabledFor(logging.DEBUG)
+    assert not logging.getLogger("interpose.resmgr.interceptor").isEnabledFor(logging.DEBUG)
 
 
 def test_a_source_that_does_not_exist_is_told(stream: io.StringIO) -> None:

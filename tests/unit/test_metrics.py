@@ -7,7 +7,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from interpose import __version__
-from interpose.instrumentation.metrics import Buckets, Family, Sample, build_info, gather, render
+from interpose.metrics import Buckets, Family, Sample, build_info, gather, render
 
 
 def _calls() -> Iterable[Family]:

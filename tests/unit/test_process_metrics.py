@@ -5,8 +5,8 @@ import resource
 import time
 from pathlib import Path
 
-from interpose.instrumentation.metrics import Sample
-from interpose.instrumentation.process_metrics import process_collector
+from interpose.metrics import Sample
+from interpose.process_metrics import process_collector
 
 
 def _values(proc: Path) -> dict[str, float]:

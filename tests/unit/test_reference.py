@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from interpose.cli.dump import SUBCOMMANDS as DUMP_COMMANDS
-from interpose.cli.image import image
-from interpose.cli.pod import SUBCOMMANDS as POD_COMMANDS
-from interpose.dispatcher.fields import CONTAINER_FIELDS, POD_FIELDS
-from interpose.hookapi.hookpoint import HookPoint
-from interpose.relay.methods import METHODS
+from interpose.cli.dump.command import SUBCOMMANDS as DUMP_COMMANDS
+from interpose.cli.image.command import image
+from interpose.cli.pod.command import SUBCOMMANDS as POD_COMMANDS
+from interpose.cri.methods import METHODS
+from interpose.hooks.api.hookpoint import HookPoint
+from interpose.hooks.dispatch.fields import CONTAINER_FIELDS, POD_FIELDS
 
 ROOT = Path(__file__).parents[2]
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from interpose.instrumentation.logging import LineHandler, TextFormatter
-from interpose.instrumentation.stderr import UnblockedText
+from interpose.log import LineHandler, TextFormatter
+from interpose.stderr import UnblockedText
 
 
 @pytest.fixture

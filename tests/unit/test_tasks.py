@@ -5,7 +5,7 @@ import logging
 
 import pytest
 
-from interpose.rpc.tasks import TaskBag
+from interpose.tasks import TaskBag
 
 
 async def test_task_is_held_until_it_ends() -> None:

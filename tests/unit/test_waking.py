@@ -2,7 +2,7 @@
 
 import asyncio
 
-from interpose.agent.waking import idle
+from interpose.waking import idle
 
 
 async def test_idle_ends_with_the_time_or_the_call() -> None:

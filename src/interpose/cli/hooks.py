@@ -8,12 +8,12 @@ from typing import Any
 
 import click
 
-from interpose.cli.admin_client import admin_option, ask
+from interpose.cli.common.admin_client import admin_option, ask
 from interpose.cli.hooks_text import check_text, list_text
-from interpose.config.settings import HookSettings
-from interpose.dispatcher.registration_files import Reading, is_registration, read_registration
-from interpose.hookapi.hookpoint import HookPoint
-from interpose.host.trust import Trust
+from interpose.config.relay.settings import HookSettings
+from interpose.hooks.api.hookpoint import HookPoint
+from interpose.hooks.dispatch.registration_files import Reading, is_registration, read_registration
+from interpose.host.file_trust import Trust
 
 
 @click.group("hooks")

@@ -6,8 +6,8 @@ All text of files, plugins and errors passes through `printable`: the terminal i
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from interpose.cli.terminal import printable
-from interpose.hookapi.hookpoint import HookPoint
+from interpose.cli.common.terminal import printable
+from interpose.hooks.api.hookpoint import HookPoint
 
 # Titles and keys of the table, in order. The error comes last, it is the long one.
 _COLUMNS = (

@@ -2,8 +2,8 @@
 
 import click
 
-from interpose.cli.admin_client import admin_option, ask
-from interpose.instrumentation.logging import LEVELS
+from interpose.cli.common.admin_client import admin_option, ask
+from interpose.log import LEVELS
 
 
 @click.command("log-level")

@@ -16,14 +16,8 @@ from typing import Any
 import click
 
 from interpose import __version__
-from interpose.cli.lazy import LazyGroup, Subcommand
-from interpose.cli.standard_streams import (
-    EXIT_INTERRUPTED,
-    EXIT_UNREAD,
-    forget_output,
-    nobody_reads,
-    standard_streams,
-)
+from interpose.cli.common.lazy import LazyGroup, Subcommand
+from interpose.cli.common.stdio import EXIT_INTERRUPTED, EXIT_UNREAD, forget_output, nobody_reads, standard_streams
 from interpose.errors import ConfigError, SocketInUseError
 
 EXIT_FAILED = 1
@@ -31,27 +25,35 @@ EXIT_CONFIG = 78
 
 
 SUBCOMMANDS = {
-    "relay": Subcommand("interpose.cli.relay", "relay", "Stand between the kubelet and the container runtime."),
+    "relay": Subcommand("interpose.cli.relay.command", "relay", "Stand between the kubelet and the container runtime."),
     "hookserver": Subcommand(
-        "interpose.cli.hookserver", "hookserver", "Give pods what their QoS class and the node's rules say."
+        "interpose.cli.hookserver.command", "hookserver", "Give pods what their QoS class and the node's rules say."
     ),
-    "agent": Subcommand("interpose.cli.agent", "agent", "Bring the cluster's configuration to the node, and back."),
-    "webhook": Subcommand("interpose.cli.webhook", "webhook", "Annotate pods with what their containers ask for."),
-    "pod": Subcommand("interpose.cli.pod", "pod", "Run pods on any CRI runtime, or on the built-in one."),
-    "runtime": Subcommand("interpose.cli.runtime", "runtime", "Run containers: a runtime of our own behind CRI."),
+    "agent": Subcommand(
+        "interpose.cli.agent.command", "agent", "Bring the cluster's configuration to the node, and back."
+    ),
+    "webhook": Subcommand(
+        "interpose.cli.webhook.command", "webhook", "Annotate pods with what their containers ask for."
+    ),
+    "pod": Subcommand("interpose.cli.pod.command", "pod", "Run pods on any CRI runtime, or on the built-in one."),
+    "runtime": Subcommand(
+        "interpose.cli.runtime.command", "runtime", "Run containers: a runtime of our own behind CRI."
+    ),
     "image": Subcommand(
-        "interpose.cli.image", "image", "Import, pull, name, save and list images of the built-in runtime."
+        "interpose.cli.image.command", "image", "Import, pull, name, save and list images of the built-in runtime."
     ),
-    "config": Subcommand("interpose.cli.config", "config", "Check, show and compare settings and documents."),
+    "config": Subcommand("interpose.cli.config.command", "config", "Check, show and compare settings and documents."),
     "status": Subcommand("interpose.cli.status", "status", "Show what a running relay, runtime or hook server does."),
-    "explain": Subcommand("interpose.cli.explain", "explain", "Show why a container has the CPUs it has."),
-    "policies": Subcommand("interpose.cli.policies", "policies", "List the resource policies and their options."),
-    "simulate": Subcommand(
-        "interpose.cli.simulate", "simulate_command", "Show what a policy would give to pods on some machine."
+    "explain": Subcommand("interpose.cli.policy.explain", "explain", "Show why a container has the CPUs it has."),
+    "policies": Subcommand(
+        "interpose.cli.policy.policies", "policies", "List the resource policies and their options."
     ),
-    "topology": Subcommand("interpose.cli.topology", "topology", "Show the CPUs and NUMA nodes of a machine."),
+    "simulate": Subcommand(
+        "interpose.cli.policy.simulate", "simulate_command", "Show what a policy would give to pods on some machine."
+    ),
+    "topology": Subcommand("interpose.cli.policy.topology", "topology", "Show the CPUs and NUMA nodes of a machine."),
     "hooks": Subcommand("interpose.cli.hooks", "hooks", "Check registration files, list hook servers."),
-    "dump": Subcommand("interpose.cli.dump", "dump", "Record, show and replay what passes a relay."),
+    "dump": Subcommand("interpose.cli.dump.command", "dump", "Record, show and replay what passes a relay."),
     "log-level": Subcommand(
         "interpose.cli.log_level", "log_level", "Change the log level of a running relay, runtime or hook server."
     ),

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import click
 
-from interpose.cli.admin_client import admin_option, ask, ask_if_there
-from interpose.cli.terminal import printable
-from interpose.views.policy_status import policy_status_text
+from interpose.cli.common.admin_client import admin_option, ask, ask_if_there
+from interpose.cli.common.terminal import printable
+from interpose.cli.render.policy_status import policy_status_text
 
 
 @click.command("status")

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from interpose.config.document import TAG_NAMES, Node
+from interpose.config.documents.yaml import TAG_NAMES, Node
 from interpose.config.schema import Schema, Setting
+from interpose.core.model.text import closest
 from interpose.errors import ConfigError
-from interpose.model.text import closest
 
 API_VERSION = "interpose/v1"
 # More than a person reads; a file that is something else altogether has one per line.

@@ -20,8 +20,8 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Final
 
+from interpose.core.model.text import quoted
 from interpose.errors import ConfigError
-from interpose.model.text import quoted
 
 
 class Target(StrEnum):

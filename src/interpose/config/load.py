@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from interpose.config.schema import Instead, Schema, value_of
+from interpose.core.model.text import closest
 from interpose.errors import ConfigError
-from interpose.model.text import closest
 
 if TYPE_CHECKING:
-    from interpose.config.document import Node
+    from interpose.config.documents.yaml import Node
 
 
 class Given(NamedTuple):
@@ -121,7 +121,7 @@ def _take_file(
 ) -> None:
     # Only a relay with a settings file pays for the checker and the parsers behind it.
     from interpose.config.check import check_document
-    from interpose.config.document import read_document
+    from interpose.config.documents.yaml import read_document
 
     checked = check_document((read or read_document)(path), path, schema)
     values.update(checked.values)

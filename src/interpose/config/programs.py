@@ -26,11 +26,11 @@ class Program(NamedTuple):
 
 PROGRAMS: Final[Mapping[str, Program]] = MappingProxyType(
     {
-        "relay": Program("RelayConfig", "interpose.config.table", "RELAY"),
-        "hookserver": Program("HookServerConfig", "interpose.config.hookserver", "HOOKSERVER"),
-        "agent": Program("AgentConfig", "interpose.config.agent_table", "AGENT"),
-        "webhook": Program("WebhookConfig", "interpose.config.webhook_table", "WEBHOOK"),
-        "runtime": Program("RuntimeConfig", "interpose.config.runtime_table", "RUNTIME"),
+        "relay": Program("RelayConfig", "interpose.config.relay.table", "RELAY"),
+        "hookserver": Program("HookServerConfig", "interpose.config.hookserver.table", "HOOKSERVER"),
+        "agent": Program("AgentConfig", "interpose.config.agent.table", "AGENT"),
+        "webhook": Program("WebhookConfig", "interpose.config.webhook.table", "WEBHOOK"),
+        "runtime": Program("RuntimeConfig", "interpose.config.runtime.table", "RUNTIME"),
     }
 )
 

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
+from interpose.core.model.text import quoted
 from interpose.errors import ConfigError
-from interpose.model.text import quoted
 
 
 class Object(NamedTuple):

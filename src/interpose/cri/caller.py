@@ -1,7 +1,7 @@
 """The seam between whoever wants something of a runtime and the runtime: a method by name, a request, an answer.
 
 A runtime in the same process, one behind a socket, one that is only pretended, and wrappers that count are all
-`Caller`s. `relay.methods` has the names with their classes.
+`Caller`s. `cri.methods` has the names with their classes.
 """
 
 from collections.abc import AsyncGenerator
@@ -11,7 +11,7 @@ from google.protobuf.message import Message
 
 
 class Caller(Protocol):
-    """Answers CRI calls. Every failure is an `rpc.status.RpcError` with the code CRI asks for.
+    """Answers CRI calls. Every failure is an `net.grpc.status.RpcError` with the code CRI asks for.
 
     `timeout` is in seconds, None for as long as it takes. Cancelling the caller's task ends the call, not necessarily
     what it has set going.

@@ -6,10 +6,10 @@ from typing import Any
 
 from google.protobuf.message import Message
 
-from interpose.cri.calls import Caller
+from interpose.cri.answers import check_answer
+from interpose.cri.caller import Caller
 from interpose.cri.messages import cri
-from interpose.kuberuntime.answers import check_answer
-from interpose.kuberuntime.timeouts import Timeouts
+from interpose.cri.timeouts import Timeouts
 
 _USUAL = Timeouts()
 

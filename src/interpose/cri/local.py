@@ -7,8 +7,8 @@ from typing import Any
 
 from google.protobuf.message import Message
 
-from interpose.cri.calls import Caller
-from interpose.rpc.status import Code, RpcError
+from interpose.cri.caller import Caller
+from interpose.net.grpc.status import Code, RpcError
 
 
 class LocalCaller:

@@ -1,8 +1,8 @@
 """The door to the generated CRI classes for those who speak CRI all the time: runtime manager and runtime.
 
-Who only now and then looks into a call uses `relay.messages`, which imports them late.
+Who only now and then looks into a call uses `cri.parser`, which imports them late.
 """
 
-from interpose.api import cri_pb2 as cri
+from interpose._pb import cri_pb2 as cri
 
 __all__ = ["cri"]

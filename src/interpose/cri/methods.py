@@ -4,7 +4,7 @@ Everything that treats methods differently (subscriptions, metric labels, the st
 this table instead of comparing names. It is data: message classes are named, never imported, so a pass-through relay
 pays nothing for it. A method missing here still passes; it just has no row, and `method_of_path` says None.
 
-Invariant: the table equals the wire table of the interface (tests/unit/relay/test_methods.py), method by method.
+Invariant: the table equals the wire table of the interface (tests/unit/cri/test_methods.py), method by method.
 """
 
 from collections.abc import Mapping

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from interpose.relay.interceptor import Unreadable
+from interpose.relay.api import Unreadable
 
 
 class CriParser:
@@ -17,7 +17,7 @@ class CriParser:
     def parse(self, data: bytes) -> Any:
         """The message; unknown fields stay in it."""
         if self._type is None:
-            from interpose.api import cri_pb2
+            from interpose._pb import cri_pb2
 
             self._type = getattr(cri_pb2, self._name)
         try:

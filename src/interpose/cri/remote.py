@@ -13,13 +13,13 @@ from google.protobuf.message import DecodeError, Message
 
 from interpose.config.endpoint import parse_endpoint
 from interpose.cri.messages import cri
-from interpose.h2.limits import Limits
-from interpose.relay.methods import METHODS, Method
-from interpose.rpc.client import Client
-from interpose.rpc.status import Code, RpcError
-from interpose.rpc.tasks import TaskBag
-from interpose.rpc.transport import Hub
-from interpose.rpc.upstream import Reports, Upstream
+from interpose.cri.methods import METHODS, Method
+from interpose.net.grpc.client import Client
+from interpose.net.grpc.status import Code, RpcError
+from interpose.net.grpc.transport import Hub
+from interpose.net.grpc.upstream import Reports, Upstream
+from interpose.net.h2.limits import Limits
+from interpose.tasks import TaskBag
 
 # A runtime that is restarted is back within this time; who asks a runtime that is not there wants to know soon.
 PATIENCE: Final = 3.0

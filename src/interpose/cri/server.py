@@ -10,11 +10,11 @@ from typing import Any
 
 from google.protobuf.message import DecodeError, Message
 
-from interpose.cri.calls import Caller
+from interpose.cri.caller import Caller
 from interpose.cri.messages import cri
-from interpose.relay.methods import METHODS, Method
-from interpose.rpc.handlers import Handlers, ServerContext, ServerStream, Unary
-from interpose.rpc.status import Code, RpcError
+from interpose.cri.methods import METHODS, Method
+from interpose.net.grpc.handlers import Handlers, ServerContext, ServerStream, Unary
+from interpose.net.grpc.status import Code, RpcError
 
 VERSIONS = ("v1", "v1alpha2")
 

@@ -1,7 +1,7 @@
 """The interface of a container runtime: what the manager wants of it, and nothing else is known of it.
 
 Three implementations stand behind it: a runtime at the other end of a socket (`remote`), one in the same process
-(`local`), and a pretended one for tests. All three are a `cri.calls.Caller` underneath; `services.Services` gives a
+(`local`), and a pretended one for tests. All three are a `cri.caller.Caller` underneath; `services.Services` gives a
 Caller these methods. The names are those of CRI in Python's spelling; docs/kuberuntime.md has them beside the names of
 the 2016 proposal.
 

@@ -10,10 +10,10 @@ from typing import Any, Final
 
 from google.protobuf.message import Message
 
-from interpose.cri.calls import Caller
-from interpose.instrumentation.metrics import Buckets, Family, Sample
-from interpose.relay.methods import METHODS
-from interpose.rpc.status import Code, RpcError
+from interpose.cri.caller import Caller
+from interpose.cri.methods import METHODS
+from interpose.metrics import Buckets, Family, Sample
+from interpose.net.grpc.status import Code, RpcError
 
 _PREFIX: Final = "interpose_runtime_operations"
 _BOUNDS: Final = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 120.0, 240.0)

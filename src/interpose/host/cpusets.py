@@ -3,11 +3,11 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from interpose.core.model.cpuset import CpuSet
 from interpose.errors import ConfigError
-from interpose.model.cpuset import CpuSet
 
 if TYPE_CHECKING:
-    from interpose.config.constraints import CpuAmount
+    from interpose.config.documents.amounts import CpuAmount
 
 _ROOT = Path("/")
 _CGROUPS = Path("/sys/fs/cgroup")

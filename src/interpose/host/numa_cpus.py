@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from interpose.model.cpuset import CpuSet, KubeletCpus, NumaCpus
+from interpose.core.model.cpuset import CpuSet, KubeletCpus, NumaCpus
 
 # The kubelet's file has a line per container with CPUs of its own: some 100 KiB on the largest machines.
 _MAX_STATE_BYTES = 4 << 20

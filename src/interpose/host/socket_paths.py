@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from interpose.errors import ConfigError, SocketInUseError
-from interpose.host.peers import check_unowned
+from interpose.host.peer_credentials import check_unowned
 
 # Others may pass through a directory of ours but not list it; the mode of each socket decides who may connect.
 _DIRECTORY_MODE = 0o711

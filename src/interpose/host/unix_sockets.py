@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from interpose.config.endpoint import MAX_PATH_BYTES, check_path_length
 from interpose.errors import ConfigError
-from interpose.host.peers import PeerCredentials, check_unowned, peer_credentials
+from interpose.host.peer_credentials import PeerCredentials, check_unowned, peer_credentials
 from interpose.host.socket_paths import is_socket, kind_of, lock_name, prepare_directory
 
 __all__ = ["BoundSocket", "PeerCredentials", "SocketOwner", "adopt", "bind_unix", "owner_like", "peer_credentials"]

@@ -13,7 +13,7 @@ from enum import IntEnum, StrEnum
 from types import MappingProxyType
 from typing import Any, Protocol, TypeAlias
 
-from interpose.relay.methods import Method
+from interpose.cri.methods import Method
 
 CLIENT = "client"
 _NO_CLAIMS: Mapping[str, str] = MappingProxyType({})

@@ -3,19 +3,19 @@
 Nothing here delays a call or changes its outcome: records are written when the reply is out, and before anything else
 is read. An interceptor above that goes on with something of its own (a hook after a stop may take its time) does not
 hold them up: then they are written at the next turn of the loop. The one thing it writes is the annotation that keeps
-what was requested (see `store.requested`). What a call means for the records is said in `bookings`.
+what was requested (see `cri.store.requested`). What a call means for the records is said in `bookings`.
 """
 
 import asyncio
 import logging
 from collections.abc import Callable
 
-from interpose.relay.bookings import STEPS, Step
-from interpose.relay.interceptor import Call, Proceed, Reply, Unreadable
+from interpose.cri.store.store import Store
+from interpose.cri.store.sync import Synchronizer
+from interpose.net.grpc.status import Code
+from interpose.relay.api import Call, Proceed, Reply, Unreadable
 from interpose.relay.outcome import is_doubtful
-from interpose.rpc.status import Code
-from interpose.store.store import Store
-from interpose.store.sync import Synchronizer
+from interpose.relay.store_updates import STEPS, Step
 
 _log = logging.getLogger(__name__)
 

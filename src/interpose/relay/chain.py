@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
-from interpose.relay.interceptor import Call, Interceptor, Reply
+from interpose.relay.api import Call, Interceptor, Reply
 
 _log = logging.getLogger(__name__)
 

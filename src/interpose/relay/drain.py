@@ -8,12 +8,12 @@ import asyncio
 import logging
 from typing import Final
 
-from interpose.h2.stream import NOWHERE, Stream
+from interpose.net.grpc.answer import answer, stop_upload
+from interpose.net.grpc.listener import Listener
+from interpose.net.grpc.status import Code
+from interpose.net.grpc.transport import Hub
+from interpose.net.h2.stream import NOWHERE, Stream
 from interpose.relay.passthrough import Shuttable
-from interpose.rpc.answer import answer, stop_upload
-from interpose.rpc.listener import Listener
-from interpose.rpc.status import Code
-from interpose.rpc.transport import Hub
 
 _log = logging.getLogger(__name__)
 _LOOK_AGAIN: Final = 0.02

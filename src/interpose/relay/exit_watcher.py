@@ -9,9 +9,9 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from interpose.relay.interceptor import CLIENT, Direction, Interest, Sighting
-from interpose.store import convert
-from interpose.store.sync import Synchronizer
+from interpose.cri.store import convert
+from interpose.cri.store.sync import Synchronizer
+from interpose.relay.api import CLIENT, Direction, Interest, Sighting
 
 _log = logging.getLogger(__name__)
 

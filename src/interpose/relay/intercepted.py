@@ -8,21 +8,12 @@ to interceptors like one in an unknown encoding: they may refuse it, otherwise i
 import asyncio
 from collections.abc import Callable
 
-from interpose.h2.buffered import BufferedShare
-from interpose.h2.headers import Headers
-from interpose.h2.stream import NOWHERE, Stream
-from interpose.relay.chain import Chain
-from interpose.relay.interceptor import Body, Call, Direction, Reply
-from interpose.relay.messages import CriParser
-from interpose.relay.methods import Method
-from interpose.relay.originating import Originator, message_of, method_of, show_message
-from interpose.relay.passthrough import Ledger
-from interpose.relay.routes import Route
-from interpose.relay.taps import Viewing, Watchers
-from interpose.rpc.answer import answer, stop_upload
-from interpose.rpc.client import Client
-from interpose.rpc.exchange import RawReply, plain
-from interpose.rpc.framing import (
+from interpose.cri.methods import Method
+from interpose.cri.parser import CriParser
+from interpose.net.grpc.answer import answer, stop_upload
+from interpose.net.grpc.client import Client
+from interpose.net.grpc.exchange import RawReply, plain
+from interpose.net.grpc.framing import (
     PREFIX,
     RESPONSE_HEADERS,
     Messages,
@@ -33,9 +24,18 @@ from interpose.rpc.framing import (
     timeout_field,
     too_large,
 )
-from interpose.rpc.status import Code, RpcError
-from interpose.rpc.transport import Hub
-from interpose.rpc.upstream import Upstream
+from interpose.net.grpc.status import Code, RpcError
+from interpose.net.grpc.transport import Hub
+from interpose.net.grpc.upstream import Upstream
+from interpose.net.h2.buffered import BufferedShare
+from interpose.net.h2.headers import Headers
+from interpose.net.h2.stream import NOWHERE, Stream
+from interpose.relay.api import Body, Call, Direction, Reply
+from interpose.relay.chain import Chain
+from interpose.relay.internal_calls import Originator, message_of, method_of, show_message
+from interpose.relay.passthrough import Ledger
+from interpose.relay.routes import Route
+from interpose.relay.taps import Viewing, Watchers
 
 
 class Collector(Originator):

@@ -8,14 +8,14 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
+from interpose.cri.methods import Method
+from interpose.cri.parser import CriParser
+from interpose.net.grpc.status import Code
+from interpose.relay.api import CLIENT, Body, Call, Direction, Interceptor, Reply, Sighting
 from interpose.relay.chain import Chain
-from interpose.relay.interceptor import CLIENT, Body, Call, Direction, Interceptor, Reply, Sighting
-from interpose.relay.messages import CriParser
-from interpose.relay.methods import Method
 from interpose.relay.routes import Route
 from interpose.relay.taps import Viewing, Watchers
-from interpose.rpc.status import Code
-from interpose.rpc.tasks import TaskBag
+from interpose.tasks import TaskBag
 
 
 class Originator:

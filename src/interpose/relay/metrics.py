@@ -3,11 +3,11 @@
 from collections.abc import Callable, Iterable, Mapping, Sized
 from typing import Protocol
 
-from interpose.instrumentation.metrics import Buckets, Family, Sample
+from interpose.metrics import Buckets, Family, Sample
+from interpose.net.grpc.status import Code
 from interpose.relay.backend import Backend
 from interpose.relay.stats import BOUNDS, MethodStats
-from interpose.relay.switchboard import Switchboard
-from interpose.rpc.status import Code
+from interpose.relay.subscriptions import Switchboard
 
 
 def call_collector(relay: Switchboard) -> Callable[[], Iterable[Family]]:

@@ -1,7 +1,7 @@
 """What a reply tells about what the runtime did."""
 
-from interpose.relay.interceptor import Reply
-from interpose.rpc.status import DOUBTFUL
+from interpose.net.grpc.status import DOUBTFUL
+from interpose.relay.api import Reply
 
 
 def is_doubtful(reply: Reply) -> bool:

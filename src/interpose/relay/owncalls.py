@@ -4,11 +4,11 @@ They enter the chain below their originator and pass every tap, as all calls of 
 the runtime has is found out by the first call and remembered until somebody says that the runtime may be another one.
 """
 
-from interpose.relay.interceptor import Interceptor
-from interpose.relay.methods import METHODS
-from interpose.relay.switchboard import Switchboard
-from interpose.rpc.status import Code, RpcError
-from interpose.store.calls import TIMEOUT, EitherVersion
+from interpose.cri.methods import METHODS
+from interpose.cri.store.api_version import TIMEOUT, EitherVersion
+from interpose.net.grpc.status import Code, RpcError
+from interpose.relay.api import Interceptor
+from interpose.relay.subscriptions import Switchboard
 
 
 class OwnCalls:

@@ -11,16 +11,16 @@ from bisect import bisect_left
 from collections.abc import Callable
 from typing import Protocol, runtime_checkable
 
-from interpose.h2.buffered import BufferedShare
-from interpose.h2.client import ClientConnection
-from interpose.h2.errors import ErrorCode
-from interpose.h2.headers import Headers, Shape
-from interpose.h2.states import DONE
-from interpose.h2.stream import DEFAULT_FRAME_SIZE, NOWHERE, Stream
+from interpose.net.grpc.answer import answer, stop_upload
+from interpose.net.grpc.status import Code, code_of_http, code_of_reset
+from interpose.net.grpc.upstream import Upstream, Waiter
+from interpose.net.h2.buffered import BufferedShare
+from interpose.net.h2.client import ClientConnection
+from interpose.net.h2.errors import ErrorCode
+from interpose.net.h2.headers import Headers, Shape
+from interpose.net.h2.states import DONE
+from interpose.net.h2.stream import DEFAULT_FRAME_SIZE, NOWHERE, Stream
 from interpose.relay.stats import BOUNDS, MethodStats
-from interpose.rpc.answer import answer, stop_upload
-from interpose.rpc.status import Code, code_of_http, code_of_reset
-from interpose.rpc.upstream import Upstream, Waiter
 
 LOST = "connection to the runtime was lost"
 

@@ -3,17 +3,17 @@
 from collections.abc import Callable
 from typing import Any
 
-from interpose.h2.headers import DEAR, Headers
-from interpose.h2.stream import Stream
-from interpose.relay.interceptor import Direction, Sighting
+from interpose.net.grpc.answer import answer
+from interpose.net.grpc.listener import ClientLink
+from interpose.net.grpc.status import Code
+from interpose.net.grpc.transport import Hub
+from interpose.net.grpc.upstream import Upstream
+from interpose.net.h2.headers import DEAR, Headers
+from interpose.net.h2.stream import Stream
+from interpose.relay.api import Direction, Sighting
 from interpose.relay.passthrough import Ledger, Passthrough
 from interpose.relay.routes import Route, Routes
-from interpose.relay.switchboard import Switchboard
-from interpose.rpc.answer import answer
-from interpose.rpc.listener import ClientLink
-from interpose.rpc.status import Code
-from interpose.rpc.transport import Hub
-from interpose.rpc.upstream import Upstream
+from interpose.relay.subscriptions import Switchboard
 
 
 def greedy(link: ClientLink, upstream: Upstream) -> bool:
@@ -36,7 +36,7 @@ class Relay(Switchboard):
         self._header_list = header_list
 
     def _collect(self, chain: Any, *, hub: Hub, limit: int, now: Callable[[], float]) -> Any:
-        from interpose.relay.collected import Collector
+        from interpose.relay.intercepted import Collector
 
         return Collector(chain=chain, watchers=self.watchers, hub=hub, ledger=self.ledger, limit=limit, now=now)
 
@@ -142,7 +142,7 @@ class Relay(Switchboard):
         view = Viewing(watchers, route.taps, route.readers, call)
         view.headers(Direction.REQUEST, headers)
         if route.editors and route.method is not None:
-            from interpose.relay.rewriting import Editing, edited
+            from interpose.relay.stream_editor import Editing, edited
 
             way = edited(self.ledger, view, Editing(self.editors, route.editors, route.method, self._message_limit))
         else:

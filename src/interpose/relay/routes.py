@@ -7,7 +7,7 @@ backend. Unknown services belong to the runtime.
 from collections.abc import Sequence
 from typing import Any, Final
 
-from interpose.relay.methods import METHODS, Concern, Method
+from interpose.cri.methods import METHODS, Concern, Method
 from interpose.relay.stats import MethodStats
 
 OTHER: Final = "other"

@@ -17,7 +17,7 @@ import socket
 from contextlib import suppress
 from typing import Final
 
-from interpose.rpc.tasks import TaskBag
+from interpose.tasks import TaskBag
 
 _log = logging.getLogger(__name__)
 

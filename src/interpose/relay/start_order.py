@@ -1,6 +1,6 @@
 """The order of StartContainer and UpdateContainerResources of one container: an update never overtakes a start.
 
-Below everybody who writes, so that the rule of `store.starts` holds for updates of the kubelet, of hook servers and of
+Below everybody who writes, so that the rule of `cri.store.starts` holds for updates of the kubelet, of hook servers and of
 our own parts alike. Nobody waits for ever: after half of what its caller has left, and the limits below, a call goes
 on, and whoever owns values in that container hears of it.
 """
@@ -10,14 +10,14 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import Final
 
-from interpose.model.pod import ContainerState
-from interpose.relay.interceptor import Call, Proceed, Reply, Unreadable
+from interpose.core.model.pod import ContainerState
+from interpose.cri.store.starts import Starts
+from interpose.cri.store.store import Store
+from interpose.cri.store.sync import Synchronizer
+from interpose.net.grpc.status import RpcError
+from interpose.relay.api import Call, Proceed, Reply, Unreadable
 from interpose.relay.outcome import is_doubtful
-from interpose.rpc.status import RpcError
-from interpose.rpc.tasks import TaskBag
-from interpose.store.starts import Starts
-from interpose.store.store import Store
-from interpose.store.sync import Synchronizer
+from interpose.tasks import TaskBag
 
 # Seconds: for an update that is on its way, for a start that is in flight.
 _UPDATE: Final = 2.0

@@ -11,13 +11,13 @@ Both parts read the containers that diverge whenever they need them and keep not
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Final
 
-from interpose.model.pod import Container
-from interpose.model.resources import LinuxResources
-from interpose.relay.interceptor import CLIENT, Call, Proceed, Reply
-from interpose.relay.messages import CriParser
-from interpose.relay.methods import Method
-from interpose.store.convert import to_resources
-from interpose.store.requested import ANNOTATION, requested_resources
+from interpose.core.model.pod import Container
+from interpose.core.model.resources import LinuxResources
+from interpose.cri.methods import Method
+from interpose.cri.parser import CriParser
+from interpose.cri.store.convert import to_resources
+from interpose.cri.store.requested import ANNOTATION, requested_resources
+from interpose.relay.api import CLIENT, Call, Proceed, Reply
 
 Diverging = Callable[[], Mapping[str, Container]]
 """The containers that have something else than their caller asked for, by id. Asked for every call: a look-up."""

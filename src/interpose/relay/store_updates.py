@@ -9,12 +9,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from interpose.model.pod import Container, ContainerState, Pod
-from interpose.relay.interceptor import CLIENT, Call
-from interpose.store import convert
-from interpose.store.requested import ANNOTATION, NOT_REQUESTED, parent_note, resources_note
-from interpose.store.store import Store
-from interpose.store.sync import Synchronizer
+from interpose.core.model.pod import Container, ContainerState, Pod
+from interpose.cri.store import convert
+from interpose.cri.store.requested import ANNOTATION, NOT_REQUESTED, parent_note, resources_note
+from interpose.cri.store.store import Store
+from interpose.cri.store.sync import Synchronizer
+from interpose.relay.api import CLIENT, Call
 
 _log = logging.getLogger(__name__)
 

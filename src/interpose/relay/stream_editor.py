@@ -16,15 +16,15 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from interpose.h2.headers import Headers
-from interpose.h2.stream import Stream
-from interpose.relay.interceptor import Direction, StreamEditor
-from interpose.relay.methods import Method
+from interpose.cri.methods import Method
+from interpose.net.grpc.exchange import plain
+from interpose.net.grpc.framing import PREFIX, frame, too_large
+from interpose.net.grpc.status import Code, RpcError
+from interpose.net.h2.headers import Headers
+from interpose.net.h2.stream import Stream
+from interpose.relay.api import Direction, StreamEditor
 from interpose.relay.passthrough import Ledger, Passthrough
 from interpose.relay.taps import UNREADABLE, TappedReplies, TappedRequests, Viewing
-from interpose.rpc.exchange import plain
-from interpose.rpc.framing import PREFIX, frame, too_large
-from interpose.rpc.status import Code, RpcError
 
 _log = logging.getLogger(__name__)
 

@@ -7,13 +7,13 @@ intercepted calls are collected is the business of whoever inherits this: `_coll
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from interpose.relay.interceptor import Interceptor, Interest, Reply, StreamEditor, Tap
-from interpose.relay.methods import METHODS
+from interpose.cri.methods import METHODS
+from interpose.net.grpc.transport import Hub
+from interpose.relay.api import Interceptor, Interest, Reply, StreamEditor, Tap
 from interpose.relay.routes import Routes
-from interpose.rpc.transport import Hub
 
 if TYPE_CHECKING:
-    from interpose.store.sync import Synchronizer
+    from interpose.cri.store.sync import Synchronizer
 
 
 class Switchboard:
@@ -39,7 +39,7 @@ class Switchboard:
     ) -> None:
         """Say once who intercepts, who edits streams, and who looks on from now on. They run in the order given."""
         from interpose.relay.chain import Chain
-        from interpose.relay.rewriting import Editors
+        from interpose.relay.stream_editor import Editors
 
         self._message_limit = message_limit
         watchers = self._watched()

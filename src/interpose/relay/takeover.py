@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from interpose.errors import ConfigError
-from interpose.host.handover import receive_descriptors, send_descriptors
-from interpose.host.sockets import BoundSocket, adopt
+from interpose.host.fd_passing import receive_descriptors, send_descriptors
+from interpose.host.unix_sockets import BoundSocket, adopt
 
 _log = logging.getLogger(__name__)
 

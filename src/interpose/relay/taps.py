@@ -11,13 +11,13 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
-from interpose.h2.headers import Headers
-from interpose.h2.stream import Stream
-from interpose.relay.interceptor import Direction, Interest, Reply, Sighting, Tap
+from interpose.net.grpc.exchange import plain
+from interpose.net.grpc.framing import PREFIX
+from interpose.net.grpc.status import Code, RpcError, code_of_reset, unquote_message
+from interpose.net.h2.headers import Headers
+from interpose.net.h2.stream import Stream
+from interpose.relay.api import Direction, Interest, Reply, Sighting, Tap
 from interpose.relay.passthrough import LOST, Ledger, Passthrough, Replies, Requests, code_of
-from interpose.rpc.exchange import plain
-from interpose.rpc.framing import PREFIX
-from interpose.rpc.status import Code, RpcError, code_of_reset, unquote_message
 
 _log = logging.getLogger(__name__)
 

@@ -4,22 +4,22 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from interpose.core.model.cgroup import Parameter
+from interpose.core.model.cpuset import CpuSet
+from interpose.core.model.pod import Container
+from interpose.core.policy.decision import Assignment
+from interpose.core.policy.names import NONE
+from interpose.core.policy.record import assignment_record, decision_record, grant_record
+from interpose.core.policy.request import Key
+from interpose.core.topology.document import topology_document
 from interpose.errors import ConfigError
 from interpose.host.cgroup.tree import CgroupTree
-from interpose.model.cgroup import Parameter
-from interpose.model.cpuset import CpuSet
-from interpose.model.pod import Container
-from interpose.policy.decision import Assignment
-from interpose.policy.names import NONE
-from interpose.policy.record import assignment_record, decision_record, grant_record
-from interpose.policy.request import Key
-from interpose.resmgr.books import Books
-from interpose.resmgr.cgroupcheck import directory_of
-from interpose.resmgr.ledger import Event, Held
-from interpose.resmgr.manager import Manager
-from interpose.resmgr.takeover import FIELDS
-from interpose.resmgr.tally import Refused
-from interpose.topology.document import topology_document
+from interpose.resmgr.allocations import Event, Held
+from interpose.resmgr.cgroup_check import directory_of
+from interpose.resmgr.counters import Refused
+from interpose.resmgr.interceptor import Manager
+from interpose.resmgr.restore import FIELDS
+from interpose.resmgr.tracker import Books
 
 _LOOKED_AT = (Parameter.CPUSET_CPUS, Parameter.CPUSET_MEMS, Parameter.CPU_SHARES)
 

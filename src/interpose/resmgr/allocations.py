@@ -11,10 +11,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
-from interpose.model.cpuset import EMPTY
-from interpose.policy.decision import Action, Assignment, Decision, Grant, Refusal, Why
-from interpose.policy.policy import Policy
-from interpose.policy.request import Key, Request
+from interpose.core.model.cpuset import EMPTY
+from interpose.core.policy.api import Policy
+from interpose.core.policy.decision import Action, Assignment, Decision, Grant, Refusal, Why
+from interpose.core.policy.request import Key, Request
 
 _REMEMBERED: Final = 8  # decisions per container: how it came, and what was done to it last
 

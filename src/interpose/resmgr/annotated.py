@@ -13,12 +13,12 @@ from fractions import Fraction
 from types import MappingProxyType
 from typing import Any, Final
 
-from interpose.hookapi.strictjson import Object, about_annotation, expect, read_object, shown
-from interpose.model.cgroup import KubeQos
-from interpose.model.cpuset import MAX_CPUS
-from interpose.model.quantity import milli, parse_quantity, whole
-from interpose.model.text import quoted
-from interpose.policy.request import Amounts, Source
+from interpose.config.strict_json import Object, about_annotation, expect, read_object, shown
+from interpose.core.model.cgroup import KubeQos
+from interpose.core.model.cpuset import MAX_CPUS
+from interpose.core.model.quantity import milli, parse_quantity, whole
+from interpose.core.model.text import quoted
+from interpose.core.policy.request import Amounts, Source
 
 # The webhook's own, and that of its successor; the first that a pod has counts.
 ANNOTATIONS: Final = ("intel.com/resources", "noderesource.dev/resources")

@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Any, Final
 
-from interpose.policy.request import Key
-from interpose.relay.interceptor import Call
-from interpose.resmgr.books import Books
-from interpose.resmgr.tally import Tally
-from interpose.rpc.status import Code, RpcError
+from interpose.core.policy.request import Key
+from interpose.net.grpc.status import Code, RpcError
+from interpose.relay.api import Call
+from interpose.resmgr.counters import Tally
+from interpose.resmgr.tracker import Books
 
 # Seconds: for the books to be made at the start, for a look at others, for one more container to lose CPUs, for all of
 # them, for others to grow.

@@ -10,14 +10,14 @@ from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from interpose.policy.request import Key, Request
-from interpose.resmgr.ledger import Coming
-from interpose.resmgr.rebuilding import Breath, in_turn
-from interpose.resmgr.statefile import Entry
-from interpose.resmgr.takeover import actual, coming, key_of
+from interpose.core.policy.request import Key, Request
+from interpose.resmgr.allocations import Coming
+from interpose.resmgr.rebuild import Breath, in_turn
+from interpose.resmgr.restore import actual, coming, key_of
+from interpose.resmgr.state.state import Entry
 
 if TYPE_CHECKING:
-    from interpose.resmgr.books import Books
+    from interpose.resmgr.tracker import Books
 
 _log = logging.getLogger(__name__)
 

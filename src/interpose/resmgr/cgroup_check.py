@@ -9,17 +9,17 @@ import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from interpose.core.model.cgroup import Parameter, Value
+from interpose.core.model.pod import Container, ContainerState
+from interpose.core.policy.decision import Assignment
+from interpose.core.policy.request import Key
 from interpose.errors import ConfigError
 from interpose.host.cgroup.paths import find_child, pod_directory
 from interpose.host.cgroup.tree import CgroupTree
-from interpose.model.cgroup import Parameter, Value
-from interpose.model.pod import Container, ContainerState
-from interpose.policy.decision import Assignment
-from interpose.policy.request import Key
-from interpose.resmgr.writers import Writer, patch_of
+from interpose.resmgr.control import Writer, patch_of
 
 if TYPE_CHECKING:
-    from interpose.resmgr.books import Books
+    from interpose.resmgr.tracker import Books
 
 _ROUND: Final = 60  # ticks in which everybody is looked at
 _AT_ONCE: Final = 50  # containers that one visit to a thread looks at

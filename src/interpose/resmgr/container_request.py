@@ -14,10 +14,10 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import NamedTuple
 
-from interpose.model.cgroup import MAX_SHARES, PERIOD, KubeQos, kube_place_of, quota_of, shares_of
-from interpose.model.pod import Container, Pod
-from interpose.model.resources import LinuxResources
-from interpose.policy.request import Amounts, Key, Request, Source
+from interpose.core.model.cgroup import MAX_SHARES, PERIOD, KubeQos, kube_place_of, quota_of, shares_of
+from interpose.core.model.pod import Container, Pod
+from interpose.core.model.resources import LinuxResources
+from interpose.core.policy.request import Amounts, Key, Request, Source
 from interpose.resmgr.annotated import Annotated, annotated
 from interpose.resmgr.estimate import estimate, estimated_qos, limit_of, milli_of
 

@@ -5,7 +5,7 @@ the newest wish wins. What others send about the same container (the kubelet's o
 lock. Shrinking comes before growing: `shrink` takes CPUs away from everybody, and `reach` gives what is wanted. An
 update that is on its way counts as well: its container may have what it says.
 
-An update waits for the start of its container, which it must not overtake (`store.starts`). One whose outcome is not
+An update waits for the start of its container, which it must not overtake (`cri.store.starts`). One whose outcome is not
 known, or that had no effect, is sent again. One that fails is tried again after a while, at most a minute, and so is a
 value that somebody else replaces again and again; a container the runtime does not know ends its writer.
 """
@@ -17,15 +17,15 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequen
 from dataclasses import dataclass, replace
 from typing import Final
 
-from interpose.instrumentation.logging import RateLimited
-from interpose.model.cpuset import CpuSet
-from interpose.model.resources import LinuxResources
-from interpose.policy.decision import Assignment
-from interpose.policy.request import Key
-from interpose.rpc.status import DOUBTFUL, Code, RpcError
-from interpose.rpc.tasks import TaskBag
-from interpose.store import convert
-from interpose.store.starts import Starts
+from interpose.core.model.cpuset import CpuSet
+from interpose.core.model.resources import LinuxResources
+from interpose.core.policy.decision import Assignment
+from interpose.core.policy.request import Key
+from interpose.cri.store import convert
+from interpose.cri.store.starts import Starts
+from interpose.log import RateLimited
+from interpose.net.grpc.status import DOUBTFUL, Code, RpcError
+from interpose.tasks import TaskBag
 
 _log = logging.getLogger(__name__)
 

@@ -8,12 +8,12 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final, NamedTuple
 
-from interpose.instrumentation.logging import RateLimited
-from interpose.policy.decision import Decision, Refusal, Why
-from interpose.policy.request import Request
-from interpose.relay.interceptor import Call, Reply, refusal
-from interpose.resmgr.edits import Override
-from interpose.rpc.status import Code, RpcError
+from interpose.core.policy.decision import Decision, Refusal, Why
+from interpose.core.policy.request import Request
+from interpose.log import RateLimited
+from interpose.net.grpc.status import Code, RpcError
+from interpose.relay.api import Call, Reply, refusal
+from interpose.resmgr.request_edits import Override
 
 _log = logging.getLogger(__name__)
 

@@ -7,9 +7,9 @@ more. A memory request is known to a thousandth of the machine's memory, and of 
 
 from typing import Final
 
-from interpose.model.cgroup import MAX_SHARES, MIN_SHARES, PERIOD, KubeQos, shares_of
-from interpose.model.resources import LinuxResources
-from interpose.policy.request import Amounts, Source
+from interpose.core.model.cgroup import MAX_SHARES, MIN_SHARES, PERIOD, KubeQos, shares_of
+from interpose.core.model.resources import LinuxResources
+from interpose.core.policy.request import Amounts, Source
 
 # OOM scores that depend on the memory request. Everything below is given by class or priority, 1000 is BestEffort.
 _LOWEST_SCORE: Final = 3

@@ -6,11 +6,11 @@ Reading never fails: what cannot be understood is as good as nothing, and the su
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from interpose.model.cgroup import KubeQos
-from interpose.policy.request import Request
-from interpose.resmgr.books import Books
-from interpose.resmgr.plain import Fields, items, key_from_plain, key_to_plain, text
-from interpose.resmgr.statefile import State, decode, encode
+from interpose.core.model.cgroup import KubeQos
+from interpose.core.policy.request import Request
+from interpose.resmgr.state.codec import Fields, items, key_from_plain, key_to_plain, text
+from interpose.resmgr.state.state import State, decode, encode
+from interpose.resmgr.tracker import Books
 
 
 class Estate(NamedTuple):

@@ -10,23 +10,23 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
-from interpose.model.cpuset import EMPTY
-from interpose.model.pod import ContainerState, Pod
-from interpose.policy.decision import Assignment, Decision, Why
-from interpose.policy.names import NONE
-from interpose.policy.request import Key, Request
-from interpose.relay.interceptor import CLIENT, Call, Opaque, Proceed, Reply, Unreadable
+from interpose.core.model.cpuset import EMPTY
+from interpose.core.model.pod import ContainerState, Pod
+from interpose.core.policy.decision import Assignment, Decision, Why
+from interpose.core.policy.names import NONE
+from interpose.core.policy.request import Key, Request
+from interpose.cri.store import convert
+from interpose.net.grpc.status import Code, RpcError
+from interpose.relay.api import CLIENT, Call, Opaque, Proceed, Reply, Unreadable
 from interpose.relay.outcome import is_doubtful
-from interpose.resmgr.books import Books
-from interpose.resmgr.edits import write_create, write_fallback
-from interpose.resmgr.grants import ANNOTATION, grant_note
-from interpose.resmgr.ledger import Held
-from interpose.resmgr.requests import make_request
-from interpose.resmgr.resizing import Resizing
-from interpose.resmgr.tally import Tally
-from interpose.resmgr.waiting import LOOKING, Waiting, asked_by_caller
-from interpose.rpc.status import Code, RpcError
-from interpose.store import convert
+from interpose.resmgr.allocations import Held
+from interpose.resmgr.barriers import LOOKING, Waiting, asked_by_caller
+from interpose.resmgr.container_request import make_request
+from interpose.resmgr.counters import Tally
+from interpose.resmgr.request_edits import write_create, write_fallback
+from interpose.resmgr.resize import Resizing
+from interpose.resmgr.state.grant_annotation import ANNOTATION, grant_note
+from interpose.resmgr.tracker import Books
 
 
 class _Booked(NamedTuple):

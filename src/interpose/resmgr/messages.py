@@ -7,9 +7,9 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from interpose.api import resmgr_agent_pb2, resmgr_config_pb2
-from interpose.model.text import quoted
-from interpose.resmgr.sent import Sent
+from interpose._pb import resmgr_agent_pb2, resmgr_config_pb2
+from interpose.core.model.text import quoted
+from interpose.resmgr.config.sent import Sent
 
 SET_CONFIG: Final = b"/v1.Config/SetConfig"
 SET_ADJUSTMENT: Final = b"/v1.Config/SetAdjustment"

@@ -2,11 +2,11 @@
 
 from collections.abc import Callable, Iterable
 
-from interpose.instrumentation.metrics import Family, Sample
-from interpose.resmgr.checkpoint import Checkpoint
-from interpose.resmgr.configserver import ConfigServer, Outcome
-from interpose.resmgr.manager import Manager
-from interpose.resmgr.publisher import Publisher, Result
+from interpose.metrics import Family, Sample
+from interpose.resmgr.config.server import ConfigServer, Outcome
+from interpose.resmgr.interceptor import Manager
+from interpose.resmgr.publish.publisher import Publisher, Result
+from interpose.resmgr.state.checkpoint import Checkpoint
 
 
 def policy_collector(manager: Manager) -> Callable[[], Iterable[Family]]:

@@ -9,8 +9,8 @@ from bisect import bisect_left
 from collections.abc import Callable
 from typing import Final
 
-from interpose.instrumentation.metrics import Buckets
-from interpose.policy.request import Key
+from interpose.core.policy.request import Key
+from interpose.metrics import Buckets
 
 _BOUNDS: Final = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)  # seconds
 _LOOK: Final = 0.1  # seconds from one look to the next

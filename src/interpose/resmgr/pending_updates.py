@@ -11,9 +11,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Final
 
-from interpose.model.resources import NO_RESOURCES, LinuxResources
-from interpose.policy.request import Amounts, Key, Request
-from interpose.resmgr.requests import resized
+from interpose.core.model.resources import NO_RESOURCES, LinuxResources
+from interpose.core.policy.request import Amounts, Key, Request
+from interpose.resmgr.container_request import resized
 
 # Ticks after which the runtime is asked; after the last of them an update is as settled as it gets.
 _LOOKS: Final = (1, 3, 12, 30, 60, 120)

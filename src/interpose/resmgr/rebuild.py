@@ -9,10 +9,10 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from interpose.policy.decision import Decision, Grant
-from interpose.policy.policy import Policy
-from interpose.policy.request import Key
-from interpose.resmgr.ledger import Coming, Ledger
+from interpose.core.policy.api import Policy
+from interpose.core.policy.decision import Decision, Grant
+from interpose.core.policy.request import Key
+from interpose.resmgr.allocations import Coming, Ledger
 
 _SLICE: Final = 0.002  # seconds that the loop is held
 

@@ -10,15 +10,15 @@ import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from interpose.model.pod import Container
-from interpose.model.resources import NO_RESOURCES
-from interpose.policy.request import Amounts, Key
-from interpose.resmgr.ledger import Held
-from interpose.resmgr.requests import resized
-from interpose.resmgr.unsettled import RESIZED
+from interpose.core.model.pod import Container
+from interpose.core.model.resources import NO_RESOURCES
+from interpose.core.policy.request import Amounts, Key
+from interpose.resmgr.allocations import Held
+from interpose.resmgr.container_request import resized
+from interpose.resmgr.pending_updates import RESIZED
 
 if TYPE_CHECKING:
-    from interpose.resmgr.books import Books
+    from interpose.resmgr.tracker import Books
 
 _log = logging.getLogger(__name__)
 

@@ -11,17 +11,17 @@ from collections.abc import Callable, Mapping, Set
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
+from interpose.core.policy.api import Policy
+from interpose.core.policy.decision import Grant
+from interpose.core.policy.request import Key
+from interpose.core.topology.topology import Topology
 from interpose.errors import ConfigError
-from interpose.policy.decision import Grant
-from interpose.policy.policy import Policy
-from interpose.policy.request import Key
-from interpose.resmgr.configuration import Configuration
-from interpose.resmgr.rebuilding import Breath, rebuilt, refusals
-from interpose.resmgr.takeover import concerns_us
-from interpose.topology.topology import Topology
+from interpose.resmgr.config.configuration import Configuration
+from interpose.resmgr.rebuild import Breath, rebuilt, refusals
+from interpose.resmgr.restore import concerns_us
 
 if TYPE_CHECKING:
-    from interpose.resmgr.books import Books
+    from interpose.resmgr.tracker import Books
 
 _log = logging.getLogger(__name__)
 

@@ -6,8 +6,8 @@ Invariant: a submessage is made only to write something into it.
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from interpose.model.cpuset import CpuSet
-from interpose.policy.decision import Assignment, Grant
+from interpose.core.model.cpuset import CpuSet
+from interpose.core.policy.decision import Assignment, Grant
 
 
 class Override(NamedTuple):

@@ -7,21 +7,21 @@ is as before. Nobody knows: what is booked stays, until the record of the contai
 
 from dataclasses import replace
 
-from interpose.model.pod import Container
-from interpose.policy.decision import Decision
-from interpose.policy.request import Key, Request
-from interpose.relay.interceptor import Call, Opaque, Proceed, Reply, Unreadable
-from interpose.resmgr.books import Books
-from interpose.resmgr.edits import write_update
-from interpose.resmgr.requests import resized
-from interpose.resmgr.takeover import FIELDS, actual
-from interpose.resmgr.tally import Tally
-from interpose.resmgr.unsettled import Unsettled, telling
-from interpose.resmgr.waiting import Waiting, asked_by_caller
-from interpose.resmgr.writers import Writer
-from interpose.rpc.status import DOUBTFUL, Code, RpcError
-from interpose.store import convert
-from interpose.store.requested import NOT_REQUESTED
+from interpose.core.model.pod import Container
+from interpose.core.policy.decision import Decision
+from interpose.core.policy.request import Key, Request
+from interpose.cri.store import convert
+from interpose.cri.store.requested import NOT_REQUESTED
+from interpose.net.grpc.status import DOUBTFUL, Code, RpcError
+from interpose.relay.api import Call, Opaque, Proceed, Reply, Unreadable
+from interpose.resmgr.barriers import Waiting, asked_by_caller
+from interpose.resmgr.container_request import resized
+from interpose.resmgr.control import Writer
+from interpose.resmgr.counters import Tally
+from interpose.resmgr.pending_updates import Unsettled, telling
+from interpose.resmgr.request_edits import write_update
+from interpose.resmgr.restore import FIELDS, actual
+from interpose.resmgr.tracker import Books
 
 
 class Resizing:

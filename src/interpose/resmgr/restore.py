@@ -9,18 +9,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from interpose.model.cgroup import KubeQos, shares_of
-from interpose.model.cpuset import CpuSet
-from interpose.model.pod import Container, ContainerState, Pod
-from interpose.model.resources import NO_RESOURCES, LinuxResources
-from interpose.policy.decision import Assignment, Grant
-from interpose.policy.request import Amounts, Key, Request, Source
-from interpose.resmgr.checkpoint import Entry
-from interpose.resmgr.grants import ANNOTATION, Noted, read_note
-from interpose.resmgr.ledger import Coming
-from interpose.resmgr.requests import make_request, same_limit
-from interpose.store.requested import ANNOTATION as REQUESTED
-from interpose.store.requested import requested_resources
+from interpose.core.model.cgroup import KubeQos, shares_of
+from interpose.core.model.cpuset import CpuSet
+from interpose.core.model.pod import Container, ContainerState, Pod
+from interpose.core.model.resources import NO_RESOURCES, LinuxResources
+from interpose.core.policy.decision import Assignment, Grant
+from interpose.core.policy.request import Amounts, Key, Request, Source
+from interpose.cri.store.requested import ANNOTATION as REQUESTED
+from interpose.cri.store.requested import requested_resources
+from interpose.resmgr.allocations import Coming
+from interpose.resmgr.container_request import make_request, same_limit
+from interpose.resmgr.state.checkpoint import Entry
+from interpose.resmgr.state.grant_annotation import ANNOTATION, Noted, read_note
 
 # What policies decide about, and what CRI calls it.
 FIELDS: Final[Mapping[str, str]] = {"cpus": "cpuset_cpus", "mems": "cpuset_mems", "shares": "cpu_shares"}

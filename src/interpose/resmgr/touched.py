@@ -7,9 +7,9 @@ there. Pure.
 
 from collections.abc import Iterable
 
-from interpose.policy.decision import Assignment
-from interpose.policy.request import Key
-from interpose.resmgr.takeover import FIELDS
+from interpose.core.policy.decision import Assignment
+from interpose.core.policy.request import Key
+from interpose.resmgr.restore import FIELDS
 
 
 class Touched:

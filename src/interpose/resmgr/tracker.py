@@ -10,31 +10,31 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from interpose.model.cpuset import CpuSet
-from interpose.model.pod import Container, ContainerState
-from interpose.model.resources import NO_RESOURCES, LinuxResources
-from interpose.policy.decision import Assignment, Decision, Grant
-from interpose.policy.names import NONE
-from interpose.policy.request import Key
+from interpose.core.model.cpuset import CpuSet
+from interpose.core.model.pod import Container, ContainerState
+from interpose.core.model.resources import NO_RESOURCES, LinuxResources
+from interpose.core.policy.decision import Assignment, Decision, Grant
+from interpose.core.policy.names import NONE
+from interpose.core.policy.request import Key
+from interpose.core.topology.topology import Topology
+from interpose.cri.store.pending import PendingContainer
+from interpose.cri.store.starts import Starts
+from interpose.cri.store.store import Store
+from interpose.cri.store.sync import Synchronizer
+from interpose.net.grpc.status import Code, RpcError
+from interpose.resmgr.allocations import Coming, Ledger
 from interpose.resmgr.beginning import Beginning
-from interpose.resmgr.cgroupcheck import CgroupCheck, Tree
-from interpose.resmgr.changing import Changing, Make
-from interpose.resmgr.configuration import Configuration
-from interpose.resmgr.grants import ANNOTATION, read_note
-from interpose.resmgr.ledger import Coming, Ledger
+from interpose.resmgr.cgroup_check import CgroupCheck, Tree
+from interpose.resmgr.config.configuration import Configuration
+from interpose.resmgr.control import Send, Writers
 from interpose.resmgr.overlaps import Overlaps
-from interpose.resmgr.takeover import FIELDS, actual, as_asked, coming, concerns_us, key_of, written_by_us
+from interpose.resmgr.pending_updates import Updates
+from interpose.resmgr.reconcile import Upkeep
+from interpose.resmgr.reconfigure import Changing, Make
+from interpose.resmgr.restore import FIELDS, actual, as_asked, coming, concerns_us, key_of, written_by_us
+from interpose.resmgr.state.grant_annotation import ANNOTATION, read_note
 from interpose.resmgr.touched import Touched
-from interpose.resmgr.unsettled import Updates
-from interpose.resmgr.upkeep import Upkeep
-from interpose.resmgr.writers import Send, Writers
-from interpose.rpc.status import Code, RpcError
-from interpose.rpc.tasks import TaskBag
-from interpose.store.pending import PendingContainer
-from interpose.store.starts import Starts
-from interpose.store.store import Store
-from interpose.store.sync import Synchronizer
-from interpose.topology.topology import Topology
+from interpose.tasks import TaskBag
 
 _log = logging.getLogger(__name__)
 

@@ -11,8 +11,8 @@ import urllib.request
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
-from interpose.cli.admin_client import ask
-from interpose.kube.api import CONFIG_MAPS, EVENTS, NODE_SLOS, NODES, Object
+from interpose.cli.common.admin_client import ask
+from interpose.kube.client.api import CONFIG_MAPS, EVENTS, NODE_SLOS, NODES, Object
 from interpose.testing.apiserver.server import ApiServer
 from interpose.testing.eventually import WAIT_LIMIT, eventually
 from interpose.testing.lab.processes import Child

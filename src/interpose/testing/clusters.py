@@ -12,9 +12,9 @@ from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from interpose.kube.api import EVENTS, NODES, ApiError, Object, Resource, UnreachableError, WatchEvent
-from interpose.kube.client import KubeClient
-from interpose.kube.kubeconfig import find_access
+from interpose.kube.client.api import EVENTS, NODES, ApiError, Object, Resource, UnreachableError, WatchEvent
+from interpose.kube.client.client import KubeClient
+from interpose.kube.client.kubeconfig import find_access
 from interpose.testing.apiserver.faults import Faults
 from interpose.testing.apiserver.resources import NAMESPACES
 from interpose.testing.apiserver.server import ApiServer

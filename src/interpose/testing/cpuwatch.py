@@ -7,14 +7,14 @@ something, as the observer of a FakeRuntime.
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from interpose.model.cpuset import CpuSet
-from interpose.policy.request import Key
+from interpose.core.model.cpuset import CpuSet
+from interpose.core.policy.request import Key
 from interpose.testing.fakeruntime import FakeRuntime
 from interpose.testing.fakestate import Container, Sandbox
 
 if TYPE_CHECKING:
-    from interpose.api import cri_pb2 as cri
-    from interpose.resmgr.books import Books
+    from interpose._pb import cri_pb2 as cri
+    from interpose.resmgr.tracker import Books
 
 _EXITED = 2  # as CRI numbers the states
 

@@ -21,11 +21,11 @@ from typing import Final
 import uvloop
 
 from interpose import __version__
-from interpose.cli.admin_client import ask
+from interpose.cli.common.admin_client import ask
+from interpose.cri.client import Services
+from interpose.cri.remote import RemoteCaller
 from interpose.errors import ConfigError
-from interpose.kuberuntime.remote import RemoteCaller
-from interpose.kuberuntime.services import Services
-from interpose.rpc.status import RpcError
+from interpose.net.grpc.status import RpcError
 from interpose.testing.democluster import OPTIONS, demo_cluster
 from interpose.testing.demonode import Node, processes_of
 from interpose.testing.demoparts import MACHINE

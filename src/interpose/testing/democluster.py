@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from interpose.model.cgroup import Parameter
+from interpose.core.model.cgroup import Parameter
 from interpose.testing.agentstack import MAP, NAMESPACE, Cluster
 from interpose.testing.apiserver.server import ApiServer
 from interpose.testing.demoparts import CPUS, GUEST

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
-from interpose.localruntime.images.manifests import linux_platform
+from interpose.node.runtime.images.manifests import linux_platform
 from interpose.testing.imagefiles import docker_archive, entry, make_image, tar
 
 IMAGE: Final = "shop/tools:1"

@@ -9,13 +9,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from interpose.core.model.cgroup import CLEAR, UNLIMITED, Level, Parameter, Value
+from interpose.cri.client import Services
 from interpose.cri.messages import cri
 from interpose.host.cgroup.files import KernelFiles
 from interpose.host.cgroup.paths import Driver, Layout
 from interpose.host.cgroup.tree import CgroupTree
-from interpose.kuberuntime.labels import POD_NAME, POD_UID
-from interpose.kuberuntime.services import Services
-from interpose.model.cgroup import CLEAR, UNLIMITED, Level, Parameter, Value
+from interpose.node.pods.labels import POD_NAME, POD_UID
 from interpose.testing.demoparts import CPUS, PODS, DemoPod
 from interpose.testing.demoplaces import Places
 from interpose.testing.demoreport import ASKED, PARAMETERS, Spot

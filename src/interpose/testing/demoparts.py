@@ -9,9 +9,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from interpose.model.cgroup import CLEAR, UNLIMITED, KubeQos, Level, Parameter, Value
-from interpose.model.qos import QOS_LABEL, QosClass
-from interpose.runtimehooks.podspec import DEVICE_ALLOCATED, EXTENDED_RESOURCES
+from interpose.core.model.cgroup import CLEAR, UNLIMITED, KubeQos, Level, Parameter, Value
+from interpose.core.model.qos import QOS_LABEL, QosClass
+from interpose.hooks.server.pods.pod_annotations import DEVICE_ALLOCATED, EXTENDED_RESOURCES
 from interpose.testing.demoimage import IMAGE
 
 NAMESPACE: Final = "shop"

@@ -4,12 +4,12 @@ import os
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from interpose.core.topology.text import parse_text
 from interpose.testing.demoimage import write_image
 from interpose.testing.demoparts import BEFORE, CPUS, LATER, MACHINE, RESIDENTS, edit
 from interpose.testing.fakecgroup import FakeKernel
 from interpose.testing.lab.relay import program
 from interpose.testing.sysfstree import write_sysfs
-from interpose.topology.text import parse_text
 
 IMAGE_FILE: Final = "tools.tar"
 MANIFESTS: Final = "pods"

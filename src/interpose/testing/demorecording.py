@@ -3,11 +3,11 @@
 from pathlib import Path
 from typing import Final
 
-from interpose.dump.decode import Decoder
-from interpose.dump.filters import parse_filter
-from interpose.dump.outputs import OUTPUTS, FlowTexts, View
-from interpose.dump.reading import open_recording
-from interpose.dump.viewing import Viewing
+from interpose.dump.decode.decode import Decoder
+from interpose.dump.filter.language import parse_filter
+from interpose.dump.filter.select import Viewing
+from interpose.dump.output.formats import OUTPUTS, FlowTexts, View
+from interpose.dump.recording.reader import open_recording
 
 RECORDING: Final = "demo.crirec"
 PAGE: Final = "demo.html"

@@ -9,9 +9,9 @@ from itertools import zip_longest
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
+from interpose.core.model.cgroup import CLEAR, CRI_FIELDS, UNLIMITED, Level, Parameter, Value
 from interpose.cri.messages import cri
-from interpose.model.cgroup import CLEAR, CRI_FIELDS, UNLIMITED, Level, Parameter, Value
-from interpose.runtimehooks.report import value_text
+from interpose.hooks.server.reconcile.report import value_text
 from interpose.testing.demoparts import CPUS, GUEST, NAMESPACE, POD_VALUES, PODS, Asked, DemoPod, Due
 
 _WORDS: Final[Mapping[Level, str]] = {Level.POD: "pod", Level.CONTAINER: "container"}

@@ -6,19 +6,10 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any, Final
 
-from interpose.cli.admin_client import ask
-from interpose.model.cgroup import Parameter
+from interpose.cli.common.admin_client import ask
+from interpose.core.model.cgroup import Parameter
 from interpose.testing.agentstack import Cluster
-from interpose.testing.democluster import (
-    NARROW,
-    NARROWED,
-    SLIP,
-    SOURCE,
-    WIDE,
-    condition_text,
-    publish,
-    wrong_condition,
-)
+from interpose.testing.democluster import NARROW, NARROWED, SLIP, SOURCE, WIDE, condition_text, publish, wrong_condition
 from interpose.testing.demonode import Node, Seen
 from interpose.testing.demoparts import (
     AFTER,

@@ -8,9 +8,9 @@ from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 from typing import Any
 
-from interpose.h1.heads import Heads
-from interpose.relay.docker.backend import HttpReply
-from interpose.relay.docker.httpcall import HttpCall
+from interpose.net.h1.heads import Heads
+from interpose.relay.docker.connection import HttpReply
+from interpose.relay.docker.http_call import HttpCall
 from interpose.relay.docker.routes import classify
 
 HEADS = Heads(classify=classify)

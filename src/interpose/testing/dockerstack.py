@@ -1,6 +1,6 @@
 """A relay in Docker mode in the test's own event loop: a fake Docker, a directory for registrations, an HTTP client.
 
-The wiring is that of the product (`cli.relay_docker`, `cli.relay_interception`), so what a test sees here is what a
+The wiring is that of the product (`cli.relay.docker_front`, `cli.relay.interception`), so what a test sees here is what a
 node sees. A second stack over the same Docker and folder is a restart.
 """
 
@@ -12,21 +12,21 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
-from interpose.cli.relay_docker import DockerFront
-from interpose.cli.relay_interception import Interception
-from interpose.cli.relay_interceptors import Interceptors
-from interpose.cli.relay_policy import PolicyPart
-from interpose.cli.relay_sockets import Endpoints
-from interpose.config.settings import PolicySettings, RelaySettings
-from interpose.host.sockets import bind_unix
-from interpose.relay.docker.relay import DockerRelay
-from interpose.rpc.transport import Hub
+from interpose.cli.relay.docker_front import DockerFront
+from interpose.cli.relay.interception import Interception
+from interpose.cli.relay.interceptors import Interceptors
+from interpose.cli.relay.policy import PolicyPart
+from interpose.cli.relay.sockets import Endpoints
+from interpose.config.relay.settings import PolicySettings, RelaySettings
+from interpose.core.topology.topology import Topology
+from interpose.host.unix_sockets import bind_unix
+from interpose.net.grpc.transport import Hub
+from interpose.relay.docker.proxy import DockerRelay
 from interpose.testing.eventually import eventually
 from interpose.testing.fakedocker.containers import Container
 from interpose.testing.fakedocker.server import FakeDocker
 from interpose.testing.hookserver import register
 from interpose.testing.sysfstree import write_sysfs
-from interpose.topology.topology import Topology
 
 MEMORY = 256 << 20
 

@@ -11,13 +11,13 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from interpose.h1.heads import Heads, RequestHead
-from interpose.relay.docker.endpointstats import EndpointStats
-from interpose.relay.docker.httpcall import HttpCall
+from interpose.net.grpc.listener import Admission
+from interpose.net.h1.heads import Heads, RequestHead
+from interpose.relay.docker.http_call import HttpCall
 from interpose.relay.docker.listener import DockerListener
 from interpose.relay.docker.routes import classify
+from interpose.relay.docker.stats import EndpointStats
 from interpose.relay.docker.upstream import DockerUpstream
-from interpose.rpc.listener import Admission
 from interpose.testing.eventually import WAIT_LIMIT, eventually
 
 CHUNK = 65536

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from interpose.rpc.status import Code, RpcError
+from interpose.net.grpc.status import Code, RpcError
 
 
 class When(StrEnum):

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from interpose.streaming.attendant import STDERR, STDOUT, AttendantError, ByteReader, ByteWriter, Streams
+from interpose.net.streaming.handler import STDERR, STDOUT, AttendantError, ByteReader, ByteWriter, Streams
 
 _PIECE: Final = 1 << 16
 

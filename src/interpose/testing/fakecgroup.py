@@ -11,9 +11,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
+from interpose.core.model.cgroup import KubeQos
+from interpose.core.model.cpuset import CpuSet
 from interpose.host.cgroup.paths import Driver, Layout
-from interpose.model.cgroup import KubeQos
-from interpose.model.cpuset import CpuSet
 from interpose.testing.fakecgrouprules import V1_FILES, V2_FILES, File, Group, Node, number_of, refuse
 
 # The directories in the root on v1, as distributions have them: cpu and cpuacct are one, with links for each name.

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from interpose.model.cpuset import CpuSet
+from interpose.core.model.cpuset import CpuSet
 
 PAGE: Final = 4096
 _NO_LIMIT: Final = ((1 << 63) - 1) // PAGE * PAGE

@@ -6,8 +6,8 @@ Memory is bounded: a subscriber that does not read loses its subscription, never
 import asyncio
 from collections.abc import AsyncGenerator
 
-from interpose.api import cri_pb2 as cri
-from interpose.rpc.status import Code, RpcError
+from interpose._pb import cri_pb2 as cri
+from interpose.net.grpc.status import Code, RpcError
 from interpose.testing.changes import Changes
 
 

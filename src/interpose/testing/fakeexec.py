@@ -9,8 +9,8 @@ import string
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from interpose.api import cri_pb2 as cri
-from interpose.rpc.status import Code, RpcError
+from interpose._pb import cri_pb2 as cri
+from interpose.net.grpc.status import Code, RpcError
 from interpose.testing.fakemethods import Methods, UnaryMethod
 from interpose.testing.fakestate import Container, NodeState, state_name
 

@@ -8,8 +8,8 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from interpose.api import cri_pb2 as cri
-from interpose.rpc.status import Code, RpcError
+from interpose._pb import cri_pb2 as cri
+from interpose.net.grpc.status import Code, RpcError
 
 
 @dataclass(frozen=True, slots=True)

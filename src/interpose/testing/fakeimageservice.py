@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator, Callable
 
 from google.protobuf.message import Message
 
-from interpose.api import cri_pb2 as cri
+from interpose._pb import cri_pb2 as cri
 from interpose.testing.fakeimages import ImageStore
 from interpose.testing.fakemethods import Methods, StreamMethod, UnaryMethod, in_batches
 

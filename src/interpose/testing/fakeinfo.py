@@ -7,8 +7,8 @@ force now. Environment values are shown as text, which is what runtimes in the f
 import json
 from typing import Any
 
-from interpose.api import cri_pb2 as cri
-from interpose.localruntime.plaindocs import as_plain
+from interpose._pb import cri_pb2 as cri
+from interpose.node.runtime.service.plaindocs import as_plain
 from interpose.testing.fakestate import Container, Sandbox
 
 

@@ -6,9 +6,9 @@ Stop and Remove of something absent succeed, as CRI asks; every other call answe
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from interpose.api import cri_pb2 as cri
-from interpose.localruntime.patching import patch_resources
-from interpose.rpc.status import Code, RpcError
+from interpose._pb import cri_pb2 as cri
+from interpose.net.grpc.status import Code, RpcError
+from interpose.node.runtime.oci.resource_patch import patch_resources
 from interpose.testing.fakeimages import ImageStore
 from interpose.testing.fakemethods import Methods, UnaryMethod
 from interpose.testing.fakestate import (

@@ -18,14 +18,14 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, Protocol
 
-from interpose.api import cri_pb2 as cri
+from interpose._pb import cri_pb2 as cri
+from interpose.core.model.cgroup import CRI_FIELDS, MIN_SHARES, KubeQos, Parameter, cri_value
+from interpose.core.model.resources import LinuxResources
+from interpose.cri.store.convert import to_resources
 from interpose.host.cgroup.files import Files, KernelFiles
 from interpose.host.cgroup.paths import Driver, Layout, pod_directory
 from interpose.host.cgroup.tree import CgroupTree
-from interpose.model.cgroup import CRI_FIELDS, MIN_SHARES, KubeQos, Parameter, cri_value
-from interpose.model.resources import LinuxResources
-from interpose.rpc.status import Code, RpcError
-from interpose.store.convert import to_resources
+from interpose.net.grpc.status import Code, RpcError
 from interpose.testing.fakecgroup import FakeKernel
 from interpose.testing.fakequeries import Identity
 from interpose.testing.fakeruntime import FakeRuntime

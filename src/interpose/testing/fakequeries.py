@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from google.protobuf.message import Message
 
-from interpose.api import cri_pb2 as cri
+from interpose._pb import cri_pb2 as cri
 from interpose.testing import fakeinfo, fakestats, fakeviews
 from interpose.testing.fakeevents import EventHub
 from interpose.testing.fakelifecycle import Health

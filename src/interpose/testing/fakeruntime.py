@@ -2,7 +2,7 @@
 
 It behaves as a mature runtime (current containerd where runtimes differ), records what it was asked, and fails, waits
 or stands still on demand. Ids come from a seeded generator and time from a given clock, so a run can be repeated
-exactly. Belongs to one event loop. It is a `cri.calls.Caller`, and can be served (`handlers`).
+exactly. Belongs to one event loop. It is a `cri.caller.Caller`, and can be served (`handlers`).
 """
 
 import asyncio
@@ -15,11 +15,11 @@ from typing import Any
 
 from google.protobuf.message import Message
 
-from interpose.api import cri_pb2 as cri
-from interpose.cri import serving
-from interpose.rpc.handlers import Handlers
-from interpose.rpc.status import Code, RpcError
-from interpose.rpc.tasks import TaskBag
+from interpose._pb import cri_pb2 as cri
+from interpose.cri import server as serving
+from interpose.net.grpc.handlers import Handlers
+from interpose.net.grpc.status import Code, RpcError
+from interpose.tasks import TaskBag
 from interpose.testing import fakeviews
 from interpose.testing.changes import Changes
 from interpose.testing.failpoints import Failpoints, Stall, When

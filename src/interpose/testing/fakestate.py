@@ -12,8 +12,8 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
-from interpose.api import cri_pb2 as cri
-from interpose.rpc.status import Code, RpcError
+from interpose._pb import cri_pb2 as cri
+from interpose.net.grpc.status import Code, RpcError
 
 # What the shell shows for a process ended by a signal: 128 + number.
 EXIT_KILLED = 137

@@ -4,7 +4,7 @@ Pure, and derived from age alone: a running container uses a tenth of a core and
 and two readings can be compared. Whatever does not run has no CPU and memory figures, as with a real runtime.
 """
 
-from interpose.api import cri_pb2 as cri
+from interpose._pb import cri_pb2 as cri
 from interpose.testing.fakestate import Container, NodeState, Sandbox, full_id
 from interpose.testing.fakeviews import has_labels
 

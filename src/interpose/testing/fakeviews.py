@@ -6,7 +6,7 @@ creation times and image references are never empty).
 
 from collections.abc import Mapping
 
-from interpose.api import cri_pb2 as cri
+from interpose._pb import cri_pb2 as cri
 from interpose.testing.fakestate import Container, NodeState, Sandbox, full_id
 
 

@@ -1,4 +1,4 @@
-"""What has to hold for any bytes at all in `interpose.h1`, for fuzzers, property tests and the corpus.
+"""What has to hold for any bytes at all in `interpose.net.h1`, for fuzzers, property tests and the corpus.
 
 Nothing but Malformed is raised; what comes out, joined, is what went in, up to the first wrong byte; how the bytes were
 cut makes no difference, nor does whether bodies are decoded; nothing comes out and nothing is held after Malformed;
@@ -13,8 +13,8 @@ from typing import Final, TypeVar
 
 import h11
 
-from interpose.h1.heads import Framing, Heads, Malformed, ResponseHead
-from interpose.h1.streams import Part, RequestReader, ResponseReader
+from interpose.net.h1.heads import Framing, Heads, Malformed, ResponseHead
+from interpose.net.h1.messages import Part, RequestReader, ResponseReader
 
 LIMIT: Final = 2000  # small, so that a short input meets it
 _LINE: Final = 1024  # what a line of chunk framing may hold at most

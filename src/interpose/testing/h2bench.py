@@ -7,14 +7,14 @@ as its peer, `client()` our opening role with a server as its peer; both have ex
 from collections.abc import Callable
 from typing import Any, Generic, Self, TypeVar
 
-from interpose.h2.client import ClientConnection
-from interpose.h2.connection import Connection
-from interpose.h2.control import Control
-from interpose.h2.headers import Headers, encode
-from interpose.h2.huffman import HuffmanDecoder
-from interpose.h2.limits import Limits
-from interpose.h2.server import ServerConnection
-from interpose.h2.stream import Stream
+from interpose.net.h2.client import ClientConnection
+from interpose.net.h2.connection import Connection
+from interpose.net.h2.control import Control
+from interpose.net.h2.headers import Headers, encode
+from interpose.net.h2.hpack_tables import HuffmanDecoder
+from interpose.net.h2.limits import Limits
+from interpose.net.h2.server import ServerConnection
+from interpose.net.h2.stream import Stream
 from interpose.testing import h2peer
 from interpose.testing.h2hpack import Decoder, Encoder, Pair
 

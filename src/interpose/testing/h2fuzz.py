@@ -9,12 +9,12 @@ to the decoder in `h2hpack`, as it came and as it goes on.
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
-from interpose.h2.errors import ConnectionFault
-from interpose.h2.headers import encode
-from interpose.h2.hpack import HpackDecoder
-from interpose.h2.huffman import HuffmanDecoder
-from interpose.h2.limits import Limits
-from interpose.h2.stream import Stream
+from interpose.net.h2.errors import ConnectionFault
+from interpose.net.h2.headers import encode
+from interpose.net.h2.hpack import HpackDecoder
+from interpose.net.h2.hpack_tables import HuffmanDecoder
+from interpose.net.h2.limits import Limits
+from interpose.net.h2.stream import Stream
 from interpose.testing import h2bench, h2hpack, h2peer
 from interpose.testing.h2bench import RESPONSE, TRAILERS, Event
 

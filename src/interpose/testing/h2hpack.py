@@ -1,6 +1,6 @@
 """HPACK for tests (RFC 7541): an encoder with every form the format has, and a plain decoder for what the engine sends.
 
-The other opinion beside `interpose.h2.hpack`: own tables, no memos, no shortcuts. A test chooses the form of each
+The other opinion beside `interpose.net.h2.hpack`: own tables, no memos, no shortcuts. A test chooses the form of each
 field; the encoder keeps the dynamic table that follows from it.
 """
 

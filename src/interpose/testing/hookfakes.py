@@ -4,17 +4,17 @@ import asyncio
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from interpose.config.settings import HookSettings
-from interpose.dispatcher.dispatcher import Dispatcher
-from interpose.dispatcher.plugin import Metadata, Plugins
-from interpose.hookapi.hookpoint import FailurePolicy, HookPoint
-from interpose.hookapi.messages import request_class, response_class
-from interpose.hookapi.registration import HookServer, Selector
-from interpose.model.pod import Container, Pod
-from interpose.relay.interceptor import CLIENT, Body, Call, Reply
-from interpose.relay.messages import CriParser
-from interpose.relay.methods import METHODS
-from interpose.rpc.status import RpcError
+from interpose.config.relay.settings import HookSettings
+from interpose.core.model.pod import Container, Pod
+from interpose.cri.methods import METHODS
+from interpose.cri.parser import CriParser
+from interpose.hooks.api.hookpoint import FailurePolicy, HookPoint
+from interpose.hooks.api.messages import request_class, response_class
+from interpose.hooks.api.registration import HookServer, Selector
+from interpose.hooks.dispatch.dispatcher import Dispatcher
+from interpose.hooks.dispatch.hook_server import Metadata, Plugins
+from interpose.net.grpc.status import RpcError
+from interpose.relay.api import CLIENT, Body, Call, Reply
 
 Answer = Callable[[HookPoint, Any], Any]
 

@@ -1,6 +1,6 @@
 """A fake node with the parts of a hook server, in the test's own event loop: rounds by hand, a kernel in memory.
 
-The wiring is that of the product (`cli.hookserver_parts`): the runtime is on a socket, the journal in a file, the
+The wiring is that of the product (`cli.hookserver.parts`): the runtime is on a socket, the journal in a file, the
 NodeSLO too. Only the cgroups are not real.
 """
 
@@ -12,18 +12,13 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
-from interpose.api import cri_pb2 as cri
-from interpose.cli.hookserver_parts import Parts, chosen_plugins
-from interpose.config.hookserver_settings import (
-    CgroupSettings,
-    HookServerSettings,
-    PluginSettings,
-    ServingSettings,
-)
-from interpose.model.cgroup import Parameter, Value
-from interpose.runtimehooks.plugin import AnyPlugin
-from interpose.runtimehooks.podspec import NORMALIZATION_RATIO
-from interpose.runtimehooks.reconciler import Round
+from interpose._pb import cri_pb2 as cri
+from interpose.cli.hookserver.parts import Parts, chosen_plugins
+from interpose.config.hookserver.settings import CgroupSettings, HookServerSettings, PluginSettings, ServingSettings
+from interpose.core.model.cgroup import Parameter, Value
+from interpose.hooks.server.plugin import AnyPlugin
+from interpose.hooks.server.pods.pod_annotations import NORMALIZATION_RATIO
+from interpose.hooks.server.reconcile.reconciler import Round
 from interpose.testing.eventually import WAIT_LIMIT, eventually
 from interpose.testing.fakecgroup import FakeKernel
 from interpose.testing.fakenode import FakeNode

@@ -3,21 +3,21 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
-from interpose.api import cri_pb2 as cri
-from interpose.hookapi.hookpoint import HookPoint
-from interpose.host.cgroup.table import TABLE
-from interpose.model.cgroup import Level, Parameter, Value
-from interpose.model.pod import Container, Pod
-from interpose.runtimehooks.applier import Applier
-from interpose.runtimehooks.cgroup_actuator import CgroupActuator
-from interpose.runtimehooks.context import ContainerContext, GroupContext, PodContext, Response
-from interpose.runtimehooks.inventory import Inventory
-from interpose.runtimehooks.journal import Journal
-from interpose.runtimehooks.plugin import AnyPlugin, NodeInputs, Plugin
-from interpose.runtimehooks.runner import Runner
-from interpose.runtimehooks.updates import Updates
-from interpose.store.store import Store
-from interpose.store.sync import Synchronizer
+from interpose._pb import cri_pb2 as cri
+from interpose.core.model.cgroup import Level, Parameter, Value
+from interpose.core.model.pod import Container, Pod
+from interpose.cri.store.store import Store
+from interpose.cri.store.sync import Synchronizer
+from interpose.hooks.api.hookpoint import HookPoint
+from interpose.hooks.server.actuators.cgroup import CgroupActuator
+from interpose.hooks.server.context import ContainerContext, GroupContext, PodContext, Response
+from interpose.hooks.server.plugin import AnyPlugin, NodeInputs, Plugin
+from interpose.hooks.server.reconcile.apply import Applier
+from interpose.hooks.server.reconcile.cri_updates import Updates
+from interpose.hooks.server.reconcile.inventory import Inventory
+from interpose.hooks.server.reconcile.journal import Journal
+from interpose.hooks.server.worker_threads import Runner
+from interpose.host.cgroup.parameters import TABLE
 from interpose.testing.eventually import WAIT_LIMIT
 from interpose.testing.fakecgroup import FakeKernel
 from interpose.testing.fakenode import FakeNode

@@ -18,18 +18,18 @@ from typing import Any, TypeAlias
 
 from google.protobuf.message import Message
 
-from interpose.hookapi.hookpoint import FailurePolicy, HookPoint
-from interpose.hookapi.messages import (
+from interpose.hooks.api.hookpoint import FailurePolicy, HookPoint
+from interpose.hooks.api.messages import (
     ContainerResourceHookResponse,
     PodSandboxHookRequest,
     PodSandboxHookResponse,
     request_class,
     response_class,
 )
-from interpose.rpc.framing import parse_timeout
-from interpose.rpc.handlers import Handlers, ServerContext, Unary
-from interpose.rpc.server import LocalServer, serve
-from interpose.rpc.status import RpcError
+from interpose.net.grpc.framing import parse_timeout
+from interpose.net.grpc.handlers import Handlers, ServerContext, Unary
+from interpose.net.grpc.server import LocalServer, serve
+from interpose.net.grpc.status import RpcError
 from interpose.testing.changes import Changes
 from interpose.testing.failpoints import Stall
 

@@ -1,6 +1,6 @@
 """A relay with hooks in the test's own event loop: a fake runtime, a directory for registrations, a grpcio client.
 
-The wiring is that of the product (`cli.relay_interception`), so what a test sees here is what a node sees.
+The wiring is that of the product (`cli.relay.interception`), so what a test sees here is what a node sees.
 """
 
 from collections.abc import AsyncIterator, Mapping
@@ -11,11 +11,11 @@ from typing import Any
 
 from google.protobuf.message import Message
 
-from interpose.api import cri_pb2
-from interpose.cli.relay_interception import Interception
-from interpose.cli.relay_interceptors import Interceptors
-from interpose.config.settings import RelaySettings
-from interpose.relay.methods import METHODS
+from interpose._pb import cri_pb2
+from interpose.cli.relay.interception import Interception
+from interpose.cli.relay.interceptors import Interceptors
+from interpose.config.relay.settings import RelaySettings
+from interpose.cri.methods import METHODS
 from interpose.testing.eventually import WAIT_LIMIT, eventually
 from interpose.testing.fakeruntime import FakeRuntime
 from interpose.testing.grpcpeer import grpc_channel

@@ -16,8 +16,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from interpose.localruntime.images.manifests import linux_platform
-from interpose.localruntime.images.store import ImageStore
+from interpose.node.runtime.images.manifests import linux_platform
+from interpose.node.runtime.images.store import ImageStore
 
 _STEPS = frozenset(
     f"os.{name}"

@@ -4,12 +4,12 @@ import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
-from interpose.kuberuntime.clocks import Clocks
-from interpose.kuberuntime.keeper import Keeper
-from interpose.kuberuntime.logrotation import LogLimits
-from interpose.kuberuntime.pod import Pod
-from interpose.kuberuntime.podstate import PodState
-from interpose.model.pod import ContainerState
+from interpose.core.model.pod import ContainerState
+from interpose.node.pods.clock import Clocks
+from interpose.node.pods.logs.rotation import LogLimits
+from interpose.node.pods.spec import Pod
+from interpose.node.pods.status.pod_state import PodState
+from interpose.node.pods.sync.loop import Keeper
 from interpose.testing.eventually import eventually
 from interpose.testing.managednode import Heard, ManagedNode
 

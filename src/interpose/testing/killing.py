@@ -99,10 +99,10 @@ class Acts:
 
     def watch(self) -> None:
         """See everything from now on."""
-        from interpose.kuberuntime.remote import RemoteCaller
-        from interpose.localruntime import mounting
-        from interpose.localruntime.runtime import LocalRuntime
-        from interpose.localruntime.shimclient import Shim
+        from interpose.cri.remote import RemoteCaller
+        from interpose.node.runtime.fs import mounts as mounting
+        from interpose.node.runtime.service.runtime import LocalRuntime
+        from interpose.node.runtime.shimclient.client import Shim
 
         sys.addaudithook(self.audit)
         self.around(asyncio, "create_subprocess_exec", lambda *words: f"program {' '.join(map(str, words))}")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import uvloop
 
-from interpose.rpc.status import RpcError
+from interpose.net.grpc.status import RpcError
 from interpose.testing.localnode import LocalNode
 
 

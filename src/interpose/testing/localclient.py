@@ -3,9 +3,9 @@
 from collections.abc import Awaitable
 from typing import Any
 
-from interpose.cri.calls import Caller
+from interpose.cri.caller import Caller
 from interpose.cri.messages import cri
-from interpose.rpc.status import Code, RpcError
+from interpose.net.grpc.status import Code, RpcError
 from interpose.testing.localparts import IMAGE
 from interpose.testing.pods import container_config, pod_config
 

@@ -10,11 +10,11 @@ from types import TracebackType
 from typing import Any, Self
 
 from interpose.cri.messages import cri
-from interpose.cri.serving import handlers
-from interpose.localruntime.images.store import ImageStore
-from interpose.localruntime.parts import RuntimeOptions, open_runtime
-from interpose.localruntime.runtime import LocalRuntime
-from interpose.rpc.server import LocalServer, serve
+from interpose.cri.server import handlers
+from interpose.net.grpc.server import LocalServer, serve
+from interpose.node.runtime.images.store import ImageStore
+from interpose.node.runtime.service.runtime import LocalRuntime
+from interpose.node.runtime.service.wiring import RuntimeOptions, open_runtime
 from interpose.testing.lab.images import FOREVER, TEST_IMAGE, ImageSpec, archive, layer
 from interpose.testing.pods import container_config, pod_config
 

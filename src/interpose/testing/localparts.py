@@ -16,12 +16,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from interpose.cri.messages import cri
-from interpose.localruntime.core import Core
-from interpose.localruntime.execution import Execution
-from interpose.localruntime.queries import Identity
-from interpose.localruntime.records import ContainerRecord, Record, SandboxRecord, UsedImage, User, decode, encode
-from interpose.localruntime.runtime import LocalRuntime
-from interpose.localruntime.seams import (
+from interpose.net.streaming.handler import ByteReader, ByteWriter
+from interpose.node.runtime.service.core import Core
+from interpose.node.runtime.service.exec import Execution
+from interpose.node.runtime.service.interfaces import (
     Addresses,
     Ears,
     ExecOutput,
@@ -32,7 +30,9 @@ from interpose.localruntime.seams import (
     ShimGoneError,
     ShimState,
 )
-from interpose.streaming.attendant import ByteReader, ByteWriter
+from interpose.node.runtime.service.queries import Identity
+from interpose.node.runtime.service.runtime import LocalRuntime
+from interpose.node.runtime.state.records import ContainerRecord, Record, SandboxRecord, UsedImage, User, decode, encode
 
 IMAGE = "localhost/app:1"
 IMAGE_ID = "sha256:" + "1" * 64

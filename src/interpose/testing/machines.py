@@ -7,11 +7,11 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
-from interpose.model.cpuset import CpuSet
-from interpose.topology.files import CACHE_FILES, CPU_FILES, CPUS, NODE_FILES, SINGLE_FILES
-from interpose.topology.parse import parse_sysfs
-from interpose.topology.text import parse_text
-from interpose.topology.topology import Cpu, NumaNode, Topology
+from interpose.core.model.cpuset import CpuSet
+from interpose.core.topology.files import CACHE_FILES, CPU_FILES, CPUS, NODE_FILES, SINGLE_FILES
+from interpose.core.topology.parse import parse_sysfs
+from interpose.core.topology.text import parse_text
+from interpose.core.topology.topology import Cpu, NumaNode, Topology
 
 # Copies of /sys of real machines: NAME.tar.xz. They are in the repository only.
 FOLDER = Path(__file__).resolve().parents[3] / "tests/data/topologies"

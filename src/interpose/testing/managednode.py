@@ -5,17 +5,17 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from interpose.cri.calls import Caller
-from interpose.kuberuntime.actions import UNPROBED, Health
-from interpose.kuberuntime.clocks import Clocks
-from interpose.kuberuntime.manager import RuntimeManager
-from interpose.kuberuntime.node import NodeFacts
-from interpose.kuberuntime.pod import Container, Pod, Resources
-from interpose.kuberuntime.poddirs import PodDirs
-from interpose.kuberuntime.podstatus import PodStatus
-from interpose.kuberuntime.running import RunningPod
-from interpose.kuberuntime.services import Services
-from interpose.kuberuntime.steps import SILENT, News, Progress, SyncResult
+from interpose.cri.caller import Caller
+from interpose.cri.client import Services
+from interpose.node.pods.clock import Clocks
+from interpose.node.pods.node_info import NodeFacts
+from interpose.node.pods.spec import Container, Pod, Resources
+from interpose.node.pods.status.runtime_pod import RunningPod
+from interpose.node.pods.status.types import PodStatus
+from interpose.node.pods.sync.actions import UNPROBED, Health
+from interpose.node.pods.sync.manager import RuntimeManager
+from interpose.node.pods.sync.result import SILENT, News, Progress, SyncResult
+from interpose.node.pods.volumes.pod_dirs import PodDirs
 from interpose.testing.clock import ManualClock
 from interpose.testing.fakeruntime import FakeRuntime
 from interpose.testing.pods import BUSYBOX

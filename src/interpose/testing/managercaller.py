@@ -3,11 +3,11 @@
 from collections.abc import Callable
 from typing import Any
 
-from interpose.api import cri_pb2 as cri
-from interpose.relay.interceptor import Body, Call, Reply
-from interpose.relay.messages import CriParser
-from interpose.relay.methods import METHODS
-from interpose.rpc.status import RpcError
+from interpose._pb import cri_pb2 as cri
+from interpose.cri.methods import METHODS
+from interpose.cri.parser import CriParser
+from interpose.net.grpc.status import RpcError
+from interpose.relay.api import Body, Call, Reply
 from interpose.testing.pods import container_config, linux_resources, pod_config
 from interpose.testing.policynode import PolicyNode
 

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable
 from copy import deepcopy
 from typing import Any
 
-from interpose.kube.api import ApiError, Listed, Object, PatchKind, Resource, WatchEvent
+from interpose.kube.client.api import ApiError, Listed, Object, PatchKind, Resource, WatchEvent
 from interpose.testing.apiserver.jsonpatch import apply_json_patch
 from interpose.testing.apiserver.patches import merge
 from interpose.testing.apiserver.problems import RefusedError

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from interpose.cri.messages import cri
-from interpose.localruntime.ocispec import SandboxFacts, container_spec
-from interpose.localruntime.specfacts import HostFacts
-from interpose.localruntime.specinputs import read_inputs
+from interpose.node.runtime.oci.inputs import read_inputs
+from interpose.node.runtime.oci.spec import SandboxFacts, container_spec
+from interpose.node.runtime.oci.spec_types import HostFacts
 from interpose.testing.eventually import WAIT_LIMIT
 from interpose.testing.lab.images import APPLETS, layer
 

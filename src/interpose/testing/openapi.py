@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
-from interpose.model.text import quoted
+from interpose.core.model.text import quoted
 
 Schema = Mapping[str, Any]
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from interpose.config.document import Node, parse_document
+from interpose.config.documents.yaml import Node, parse_document
 from interpose.errors import ConfigError
 
 Document = dict[str, Any]

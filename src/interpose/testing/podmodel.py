@@ -9,12 +9,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from interpose.kuberuntime.actionvalues import PodActions
-from interpose.kuberuntime.hashing import container_hash
-from interpose.kuberuntime.pod import Container, ExecAction, Pod, Probe, RestartPolicy
-from interpose.kuberuntime.podstatus import ContainerStatus, PodStatus, SandboxStatus
-from interpose.kuberuntime.restarts import is_sidecar
-from interpose.model.pod import ContainerState
+from interpose.core.model.pod import ContainerState
+from interpose.node.pods.hashing import container_hash
+from interpose.node.pods.spec import Container, ExecAction, Pod, Probe, RestartPolicy
+from interpose.node.pods.status.types import ContainerStatus, PodStatus, SandboxStatus
+from interpose.node.pods.sync.action_types import PodActions
+from interpose.node.pods.sync.restart_policy import is_sidecar
 
 PROBE = Probe(action=ExecAction(command=("true",)))
 

@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from interpose.api import cri_pb2 as cri
+from interpose._pb import cri_pb2 as cri
 
 BUSYBOX = "docker.io/library/busybox:1.36"
 QosClass = Literal["guaranteed", "burstable", "besteffort"]

@@ -1,10 +1,10 @@
 """Comparing the books of a policy with what a fake runtime has: in the end they are the same."""
 
-from interpose.api import cri_pb2 as cri
-from interpose.model.cpuset import CpuSet
-from interpose.policy.request import Key
-from interpose.resmgr.requests import same_limit
-from interpose.store.convert import to_resources
+from interpose._pb import cri_pb2 as cri
+from interpose.core.model.cpuset import CpuSet
+from interpose.core.policy.request import Key
+from interpose.cri.store.convert import to_resources
+from interpose.resmgr.container_request import same_limit
 from interpose.testing.fakestate import Container
 from interpose.testing.policystack import PolicyStack
 

@@ -8,23 +8,23 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
-from interpose.api import cri_pb2 as cri
-from interpose.cli.relay_policy import make_policy
-from interpose.model.cpuset import CpuSet
-from interpose.policy.policy import Policy
-from interpose.policy.static_options import StaticOptions
-from interpose.resmgr.books import Books
-from interpose.resmgr.configuration import Configuration
-from interpose.resmgr.manager import Manager
-from interpose.store.convert import to_resources
-from interpose.store.starts import Starts
-from interpose.store.store import Store
-from interpose.store.sync import Synchronizer
+from interpose._pb import cri_pb2 as cri
+from interpose.cli.relay.policy import make_policy
+from interpose.core.model.cpuset import CpuSet
+from interpose.core.policy.api import Policy
+from interpose.core.policy.static.options import StaticOptions
+from interpose.core.topology.topology import Topology
+from interpose.cri.store.convert import to_resources
+from interpose.cri.store.starts import Starts
+from interpose.cri.store.store import Store
+from interpose.cri.store.sync import Synchronizer
+from interpose.resmgr.config.configuration import Configuration
+from interpose.resmgr.interceptor import Manager
+from interpose.resmgr.tracker import Books
 from interpose.testing.eventually import eventually
 from interpose.testing.fakeruntime import FakeRuntime
 from interpose.testing.machines import machine
 from interpose.testing.pods import BUSYBOX, QosClass, container_config, linux_resources, pod_config
-from interpose.topology.topology import Topology
 
 _MEMORY = 256 << 20
 

@@ -10,14 +10,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from interpose.api import cri_pb2 as cri
-from interpose.cli.relay_interception import Interception
-from interpose.cli.relay_policy import PolicyPart
-from interpose.config.settings import PolicySettings, RelaySettings
-from interpose.model.resources import LinuxResources
-from interpose.resmgr.books import Books
-from interpose.resmgr.manager import Manager
-from interpose.store.convert import to_resources
+from interpose._pb import cri_pb2 as cri
+from interpose.cli.relay.interception import Interception
+from interpose.cli.relay.policy import PolicyPart
+from interpose.config.relay.settings import PolicySettings, RelaySettings
+from interpose.core.model.resources import LinuxResources
+from interpose.core.topology.topology import Topology
+from interpose.cri.store.convert import to_resources
+from interpose.resmgr.interceptor import Manager
+from interpose.resmgr.tracker import Books
 from interpose.testing.eventually import eventually
 from interpose.testing.fakeruntime import FakeRuntime
 from interpose.testing.grpcpeer import grpc_channel
@@ -26,7 +27,6 @@ from interpose.testing.pods import QosClass, container_config, create_request, l
 from interpose.testing.serve import serve_runtime
 from interpose.testing.stack import Stack, relay_stack
 from interpose.testing.sysfstree import write_sysfs
-from interpose.topology.topology import Topology
 
 MEMORY = 256 << 20
 

@@ -8,11 +8,11 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from interpose.api import cri_pb2 as cri
-from interpose.model.cgroup import MAX_SHARES
-from interpose.model.cpuset import CpuSet
-from interpose.model.qos import QOS_LABEL, QosClass
-from interpose.runtimehooks.podspec import EXTENDED_RESOURCES, RESOURCE_STATUS
+from interpose._pb import cri_pb2 as cri
+from interpose.core.model.cgroup import MAX_SHARES
+from interpose.core.model.cpuset import CpuSet
+from interpose.core.model.qos import QOS_LABEL, QosClass
+from interpose.hooks.server.pods.pod_annotations import EXTENDED_RESOURCES, RESOURCE_STATUS
 from interpose.testing import pods
 from interpose.testing.fakenode import FakeNode
 from interpose.testing.fakestate import Sandbox

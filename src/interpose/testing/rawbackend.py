@@ -6,13 +6,13 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from interpose.h2.headers import Headers, encode
-from interpose.h2.limits import Limits
-from interpose.h2.stream import Stream
-from interpose.rpc.framing import RESPONSE_HEADERS, frame, status_trailers
-from interpose.rpc.listener import Admission, ClientLink, Listener
-from interpose.rpc.status import Code
-from interpose.rpc.transport import Hub
+from interpose.net.grpc.framing import RESPONSE_HEADERS, frame, status_trailers
+from interpose.net.grpc.listener import Admission, ClientLink, Listener
+from interpose.net.grpc.status import Code
+from interpose.net.grpc.transport import Hub
+from interpose.net.h2.headers import Headers, encode
+from interpose.net.h2.limits import Limits
+from interpose.net.h2.stream import Stream
 from interpose.testing.changes import Changes
 
 

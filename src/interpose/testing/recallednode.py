@@ -6,15 +6,15 @@ Calls pass the resource manager and the bookkeeper, as in a relay; what the poli
 
 from typing import Any
 
-from interpose.api import cri_pb2 as cri
+from interpose._pb import cri_pb2 as cri
+from interpose.cri.methods import METHODS
+from interpose.cri.parser import CriParser
+from interpose.cri.store import convert
+from interpose.net.grpc.status import RpcError
+from interpose.relay.api import CLIENT, Body, Call, Reply
 from interpose.relay.bookkeeping import Bookkeeper
-from interpose.relay.interceptor import CLIENT, Body, Call, Reply
-from interpose.relay.messages import CriParser
-from interpose.relay.methods import METHODS
-from interpose.resmgr.configuration import Configuration
-from interpose.resmgr.happenings import Answered, Asked, Happening, Told
-from interpose.rpc.status import RpcError
-from interpose.store import convert
+from interpose.resmgr.config.configuration import Configuration
+from interpose.resmgr.whatif.events import Answered, Asked, Happening, Told
 from interpose.testing.pods import QosClass, container_config, create_request, linux_resources, pod_config, run_request
 from interpose.testing.policynode import PolicyNode
 

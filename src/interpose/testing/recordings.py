@@ -8,10 +8,10 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from interpose.api import cri_pb2 as cri
-from interpose.dump.flow import SESSION
-from interpose.dump.frames import VERSION, Begin, End, Flags, Frame, Header, Message, Side, encode
-from interpose.relay.methods import API_VERSIONS, METHODS
+from interpose._pb import cri_pb2 as cri
+from interpose.cri.methods import API_VERSIONS, METHODS
+from interpose.dump.model.call import SESSION
+from interpose.dump.model.frames import VERSION, Begin, End, Flags, Frame, Header, Message, Side, encode
 from interpose.testing.pods import container_config, create_request, linux_resources, pod_config, run_request
 
 START: Final = 1_763_283_600_000_000_000  # 2025-11-16T09:00:00Z

@@ -10,22 +10,22 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
-from interpose.config.constraints import parse_cpu_amount
-from interpose.config.document import Node, parse_document, read_text
-from interpose.config.documentschema import Choice, Group, Items, Kind, Number, Report, Text, Texts
-from interpose.config.policy_options import read_options
+from interpose.config.documents.amounts import parse_cpu_amount
+from interpose.config.documents.fields import Choice, Group, Items, Kind, Number, Report, Text, Texts
+from interpose.config.documents.policy_options import read_options
+from interpose.config.documents.yaml import Node, parse_document, read_text
+from interpose.core.model.cgroup import KubeQos
+from interpose.core.model.cpuset import EMPTY, CpuSet
+from interpose.core.model.quantity import milli, parse_quantity
+from interpose.core.policy.api import Policy, Setup
+from interpose.core.policy.decision import Decision
+from interpose.core.policy.registry import make
+from interpose.core.policy.request import Amounts, Key, Request
+from interpose.core.policy.static_pools.policy import EXCLUSIVE_CORES
+from interpose.core.topology.topology import Topology
 from interpose.errors import ConfigError
-from interpose.model.cgroup import KubeQos
-from interpose.model.cpuset import EMPTY, CpuSet
-from interpose.model.quantity import milli, parse_quantity
-from interpose.policy.decision import Decision
-from interpose.policy.policy import Policy, Setup
-from interpose.policy.registry import make
-from interpose.policy.request import Amounts, Key, Request
-from interpose.policy.static_pools.policy import EXCLUSIVE_CORES
-from interpose.resmgr.ledger import Coming, Ledger
+from interpose.resmgr.allocations import Coming, Ledger
 from interpose.testing.machines import machine
-from interpose.topology.topology import Topology
 
 UNBOUND: Final = "unbound"  # in place of CPUs: none are written
 _MAX_BYTES: Final = 1 << 16

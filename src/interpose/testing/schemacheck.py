@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
-from interpose.config.document import Node
+from interpose.config.documents.yaml import Node
 from interpose.testing.openapi import TYPES
 
 _ABOUT: Final = frozenset(("$schema", "title", "description", "default"))

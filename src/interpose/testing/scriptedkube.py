@@ -5,9 +5,9 @@ from contextlib import asynccontextmanager
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from interpose.kube.access import Access, User
-from interpose.kube.address import parse_server
-from interpose.kube.client import KubeClient
+from interpose.kube.client.access import Access, User
+from interpose.kube.client.client import KubeClient
+from interpose.net.http.address import parse_server
 from interpose.testing.scriptedserver import Asked, Peer, Script, ScriptedServer
 
 NODE = {"kind": "Node", "apiVersion": "v1", "metadata": {"name": "n1"}}

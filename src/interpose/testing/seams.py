@@ -8,14 +8,14 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from interpose.api import cri_pb2 as cri
-from interpose.h2.limits import Limits
-from interpose.relay.interceptor import Call, Direction, Interceptor, Interest, Proceed, Reply, Sighting
-from interpose.rpc.client import Client
-from interpose.rpc.exchange import RawReply
-from interpose.rpc.framing import frame, request_headers
-from interpose.rpc.transport import Hub
-from interpose.rpc.upstream import Upstream
+from interpose._pb import cri_pb2 as cri
+from interpose.net.grpc.client import Client
+from interpose.net.grpc.exchange import RawReply
+from interpose.net.grpc.framing import frame, request_headers
+from interpose.net.grpc.transport import Hub
+from interpose.net.grpc.upstream import Upstream
+from interpose.net.h2.limits import Limits
+from interpose.relay.api import Call, Direction, Interceptor, Interest, Proceed, Reply, Sighting
 from interpose.testing.rawbackend import RawAnswer, RawBackend, raw_backend
 from interpose.testing.stack import Stack, relay_stack
 

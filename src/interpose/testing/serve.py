@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from interpose.rpc.server import LocalServer, serve
+from interpose.net.grpc.server import LocalServer, serve
 from interpose.testing.fakeruntime import FakeRuntime
 
 

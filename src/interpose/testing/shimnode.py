@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from interpose.localruntime.ociruntime import OciRuntime, find_executor
-from interpose.localruntime.shimclient import ExecRequest, ExecResult, Exit, SandboxOptions, Shim, StartRequest
-from interpose.localruntime.shimpaths import ShimPaths, living_shim
+from interpose.node.runtime.oci.runc import OciRuntime, find_executor
+from interpose.node.runtime.shimclient.client import ExecRequest, ExecResult, Exit, SandboxOptions, Shim, StartRequest
+from interpose.node.runtime.shimclient.paths import ShimPaths, living_shim
 from interpose.testing.bundles import busybox_rootfs, process, write_bundle
 from interpose.testing.eventually import eventually
 from interpose.testing.lab.processes import missing_programs

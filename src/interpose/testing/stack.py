@@ -11,19 +11,19 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from interpose.cli.relay_cri import backend_limits, client_limits
-from interpose.config.settings import LimitSettings
-from interpose.host.peers import peer_credentials
-from interpose.host.sockets import bind_unix
+from interpose.cli.relay.cri_front import backend_limits, client_limits
+from interpose.config.relay.settings import LimitSettings
+from interpose.host.peer_credentials import peer_credentials
+from interpose.host.unix_sockets import bind_unix
+from interpose.net.grpc.listener import Admission, Listener
+from interpose.net.grpc.transport import Hub
+from interpose.net.grpc.upstream import Upstream
+from interpose.relay.api import Interceptor, StreamEditor, Tap
 from interpose.relay.drain import end_event_streams
-from interpose.relay.interceptor import Interceptor, StreamEditor, Tap
 from interpose.relay.passthrough import Ledger
-from interpose.relay.relay import Relay
+from interpose.relay.proxy import Relay
 from interpose.relay.routes import Routes
 from interpose.relay.stats import MethodStats
-from interpose.rpc.listener import Admission, Listener
-from interpose.rpc.transport import Hub
-from interpose.rpc.upstream import Upstream
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""What has to hold for any bytes at all in SPDY and WebSocket as `interpose.streaming` reads them.
+"""What has to hold for any bytes at all in SPDY and WebSocket as `interpose.net.streaming` reads them.
 
 Nothing is raised; how the bytes were cut makes no difference; a failure is the last thing that is told; what is said in
 answer, and what is held, is bounded by what came.
@@ -7,10 +7,11 @@ answer, and what is held, is bounded by what came.
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from interpose.streaming import spdy, websocket
-from interpose.streaming.channels import ChannelData, Splitter
-from interpose.streaming.resizing import SizeReader
-from interpose.streaming.statusdoc import read, read_words
+from interpose.net import websocket
+from interpose.net.spdy import connection as spdy
+from interpose.net.streaming.channels import ChannelData, Splitter
+from interpose.net.streaming.exit_status import read, read_words
+from interpose.net.streaming.terminal_size import SizeReader
 
 _LIMITS: Final = spdy.SpdyLimits(streams=4, control=2048, headers=4096)
 Outcome = tuple[list[Any], bytes]

@@ -11,7 +11,7 @@ import socket
 import ssl
 from collections.abc import Awaitable, Callable
 
-from interpose.rpc.tasks import TaskBag
+from interpose.tasks import TaskBag
 
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 

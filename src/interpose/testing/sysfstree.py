@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from interpose.model.cpuset import CpuSet
-from interpose.topology.topology import Topology
+from interpose.core.model.cpuset import CpuSet
+from interpose.core.topology.topology import Topology
 
 
 def write_sysfs(topology: Topology, root: Path) -> Path:

@@ -9,7 +9,7 @@ import pytest
 from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor, ServiceDescriptor
 from google.protobuf.message import DecodeError
 
-from interpose.api import cri_pb2
+from interpose._pb import cri_pb2
 
 TABLE: dict[str, Any] = json.loads((Path(__file__).parents[2] / "data/wire/cri-v1.json").read_text())
 FILE = cri_pb2.DESCRIPTOR
@@ -70,7 +70,7 @@ ENUMS: "dict[str, EnumDescriptor]" = {
 def test_package_and_syntax() -> None:
     """The messages live in the package the table names, and the file name is our own in the descriptor pool."""
     assert FILE.package == TABLE["package"]
-    assert FILE.name == "interpose/api/cri.proto"
+    assert FILE.name == "interpose/_pb/cri.proto"
 
 
 def test_same_messages_on_both_sides() -> None:

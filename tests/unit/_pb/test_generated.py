@@ -37,9 +37,9 @@ def test_check_notices_a_change(tmp_path: Path) -> None:
     ):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text((ROOT / name).read_text())
-    generated = [f"src/interpose/api/cri_pb2{suffix}" for suffix in (".py", ".pyi")]
+    generated = [f"src/interpose/_pb/cri_pb2{suffix}" for suffix in (".py", ".pyi")]
     others = [
-        f"src/interpose/api/{name}_pb2{suffix}"
+        f"src/interpose/_pb/{name}_pb2{suffix}"
         for name in ("hook", "resmgr_config", "resmgr_agent")
         for suffix in (".py", ".pyi")
     ]

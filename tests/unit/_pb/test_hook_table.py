@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from google.protobuf.descriptor import FieldDescriptor
 
-from interpose.api import cri_pb2, hook_pb2
+from interpose._pb import cri_pb2, hook_pb2
 
 TABLE: dict[str, Any] = json.loads((Path(__file__).parents[2] / "data/wire/runtime-hook-v1alpha1.json").read_text())
 FILE = hook_pb2.DESCRIPTOR

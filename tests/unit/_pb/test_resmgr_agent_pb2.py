@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from interpose.api import resmgr_agent_pb2
+from interpose._pb import resmgr_agent_pb2
 from interpose.testing.wiretables import spelled_file
 
 TABLE = Path(__file__).parents[2] / "data/wire/resmgr-agent-v1.json"
@@ -17,4 +17,4 @@ def test_everything_is_as_in_the_table() -> None:
 
 def test_the_name_of_the_file_is_our_own() -> None:
     """In the pool of descriptors, where another program's classes may be too."""
-    assert FILE.name == "interpose/api/resmgr_agent.proto"
+    assert FILE.name == "interpose/_pb/resmgr_agent.proto"

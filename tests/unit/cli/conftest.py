@@ -12,16 +12,16 @@ from types import ModuleType
 
 import pytest
 
-from interpose.admin.routes import RouteTable
-from interpose.admin.server import AdminServer
-from interpose.config.settings import RelaySettings
+from interpose.config.relay.settings import RelaySettings
+from interpose.net.httpd.routes import RouteTable
+from interpose.net.httpd.server import AdminServer
 
 
 class FakeProcess(ModuleType):
-    """Stands for `interpose.cli.relay_process`: remembers what it was run with and answers with an exit code."""
+    """Stands for `interpose.cli.relay.process`: remembers what it was run with and answers with an exit code."""
 
     def __init__(self) -> None:
-        super().__init__("interpose.cli.relay_process")
+        super().__init__("interpose.cli.relay.process")
         self.runs: list[RelaySettings] = []
         self.origins: Mapping[str, str] = {}
         self.exit_code = 0

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from interpose.admin.routes import Request, Response, RouteTable, json_response
 from interpose.cli.hooks_text import list_text
 from interpose.cli.main import cli
-from interpose.config.settings import HookSettings
+from interpose.config.relay.settings import HookSettings
+from interpose.net.httpd.routes import Request, Response, RouteTable, json_response
 
 SAMPLES = Path(__file__).parents[3] / "samples/hookserver.d"
 GOOD = '{"remote-endpoint": "/run/a.sock", "runtime-hooks": ["PreRunPodSandbox"]}'

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from interpose.cli.hooks_text import age, check_text, list_text
-from interpose.hookapi.hookpoint import HookPoint
+from interpose.hooks.api.hookpoint import HookPoint
 
 PLUGIN: dict[str, Any] = {
     "name": "koordlet",

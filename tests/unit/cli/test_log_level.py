@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 from click.testing import CliRunner
 
-from interpose.admin.routes import Request, Response, RouteTable, json_response
 from interpose.cli.main import cli
+from interpose.net.httpd.routes import Request, Response, RouteTable, json_response
 
 
 def test_the_level_is_put_to_the_daemon(serve: Callable[[RouteTable], str]) -> None:

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from interpose import __version__
 from interpose.cli import main
-from interpose.cli.lazy import LazyGroup
+from interpose.cli.common.lazy import LazyGroup
 from interpose.cli.main import SUBCOMMANDS, cli
 from interpose.errors import ConfigError, SocketInUseError
 
@@ -84,10 +84,10 @@ def test_a_relay_command_line_loads_nothing_heavy() -> None:
     """The parts a pass-through relay does not need are not imported before it listens."""
     heavy = ["yaml", "prometheus_client", "h11", "google.protobuf", "msgspec", "http.client", "asyncio", "subprocess"]
     code = (
-        "import sys, interpose.cli.main, interpose.cli.relay, interpose.config.load, interpose.instrumentation.logging;"
-        "from interpose.cli.koord_runtime_proxy import load_flags;"
+        "import sys, interpose.cli.main, interpose.cli.relay.command, interpose.config.load, interpose.log;"
+        "from interpose.cli.compat.koord_runtime_proxy import load_flags;"
         "from interpose.config.load import load;"
-        "from interpose.config.table import RELAY;"
+        "from interpose.config.relay.table import RELAY;"
         "load(RELAY, flags={}, env={}); load_flags({}, {});"
         f"print([name for name in {heavy} if name in sys.modules])"
     )

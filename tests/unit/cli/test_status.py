@@ -5,9 +5,9 @@ from collections.abc import Callable
 
 from click.testing import CliRunner
 
-from interpose.admin.routes import Request, Response, RouteTable, json_response
 from interpose.cli.main import cli
 from interpose.cli.status import status_text
+from interpose.net.httpd.routes import Request, Response, RouteTable, json_response
 
 ANSWER = {
     "version": "0.1.0",

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from interpose.config.check import Checked, check_document
-from interpose.config.document import read_document
-from interpose.config.table import RELAY
+from interpose.config.documents.yaml import read_document
+from interpose.config.relay.table import RELAY
 
 HEADER = "apiVersion: interpose/v1\nkind: RelayConfig\n"
 

@@ -1,10 +1,10 @@
 """Rows that several programs have: the same words and values, with what differs put in."""
 
-from interpose.config.agent_table import AGENT
-from interpose.config.common_rows import LEVEL, admin_rows, logging_rows, row
-from interpose.config.hookserver import HOOKSERVER
+from interpose.config.agent.table import AGENT
+from interpose.config.common import LEVEL, admin_rows, logging_rows, row
+from interpose.config.hookserver.table import HOOKSERVER
+from interpose.config.relay.table import RELAY
 from interpose.config.schema import Schema
-from interpose.config.table import RELAY
 from interpose.config.values import text
 
 

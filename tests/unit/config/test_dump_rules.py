@@ -3,8 +3,8 @@
 import pytest
 
 from interpose.config.dump_rules import DEFAULTS, NOTHING, TARGETS, Target, parse_rules
+from interpose.cri.methods import METHODS
 from interpose.errors import ConfigError
-from interpose.relay.methods import METHODS
 
 CHANGING = "RunPodSandbox StopPodSandbox RemovePodSandbox CreateContainer StartContainer StopContainer RemoveContainer"
 QUIET = "Version ListContainers ListPodSandbox ContainerStatus Status ImageFsInfo ReopenContainerLog"

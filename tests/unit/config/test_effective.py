@@ -6,19 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from interpose.config.effective import (
-    UNKNOWN,
-    Row,
-    config_answer,
-    rows_of,
-    rows_of_answer,
-    settings_file,
-    table_text,
-)
-from interpose.config.hookserver import HOOKSERVER
+from interpose.config.effective import UNKNOWN, Row, config_answer, rows_of, rows_of_answer, settings_file, table_text
+from interpose.config.hookserver.table import HOOKSERVER
 from interpose.config.load import Given, Loaded, load
+from interpose.config.relay.table import RELAY
 from interpose.config.schema import Schema, Setting
-from interpose.config.table import RELAY
 from interpose.config.values import integer, text, words
 
 SAID = {

@@ -5,15 +5,15 @@ from typing import Any
 
 import pytest
 
-from interpose.config.document import parse_document, read_document
-from interpose.config.jsonschema import DIALECT, document_schema, form_of_kind, settings_schema
-from interpose.config.policy_document import policy_form
+from interpose.config.documents.policy import policy_form
+from interpose.config.documents.yaml import parse_document, read_document
+from interpose.config.json_schema import DIALECT, document_schema, form_of_kind, settings_schema
 from interpose.config.programs import PROGRAMS
 from interpose.config.reference import settings_page
+from interpose.config.relay.table import RELAY
 from interpose.config.schema import Schema
-from interpose.config.table import RELAY
 from interpose.config.values import integer, owner, text, words
-from interpose.runtimehooks.nodedocument import node_form
+from interpose.hooks.server.node.node_document import node_form
 from interpose.testing.schemacheck import plain, problems
 
 ROOT = Path(__file__).parents[3]

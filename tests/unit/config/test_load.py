@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from interpose.config.load import Given, load
+from interpose.config.relay.settings import RelaySettings
+from interpose.config.relay.table import RELAY
 from interpose.config.schema import Instead
-from interpose.config.settings import RelaySettings
-from interpose.config.table import RELAY
 from interpose.errors import ConfigError
 
 HEADER = "apiVersion: interpose/v1\nkind: RelayConfig\n"

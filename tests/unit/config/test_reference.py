@@ -5,8 +5,8 @@ from pathlib import Path
 
 from interpose.config.load import Given, load
 from interpose.config.reference import settings_page, values_table
-from interpose.config.settings import RelaySettings
-from interpose.config.table import RELAY, RELAY_SETTINGS
+from interpose.config.relay.settings import RelaySettings
+from interpose.config.relay.table import RELAY, RELAY_SETTINGS
 
 
 def test_the_page_names_every_setting_with_flag_and_variable() -> None:

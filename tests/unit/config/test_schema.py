@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from interpose.config.agent_table import AGENT
-from interpose.config.hookserver import HOOKSERVER
+from interpose.config.agent.table import AGENT
+from interpose.config.hookserver.table import HOOKSERVER
+from interpose.config.relay.table import RELAY
 from interpose.config.schema import Schema, value_of
-from interpose.config.table import RELAY
-from interpose.config.webhook_table import WEBHOOK
+from interpose.config.webhook.table import WEBHOOK
 
 SCHEMAS = (RELAY, HOOKSERVER, AGENT, WEBHOOK)
 every_schema = pytest.mark.parametrize("schema", SCHEMAS, ids=lambda schema: schema.file_kind)

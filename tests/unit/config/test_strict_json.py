@@ -2,9 +2,9 @@
 
 import pytest
 
+from interpose.config.strict_json import Fraction, Object, Whole, expect, read_object, shown
+from interpose.core.model.text import quoted
 from interpose.errors import ConfigError
-from interpose.hookapi.strictjson import Fraction, Object, Whole, expect, read_object, shown
-from interpose.model.text import quoted
 
 
 def test_duplicates_and_the_text_of_numbers_survive() -> None:

@@ -3,9 +3,9 @@
 import pytest
 from google.protobuf.message import Message
 
+from interpose.cri.answers import check_answer
 from interpose.cri.messages import cri
-from interpose.kuberuntime.answers import check_answer
-from interpose.rpc.status import Code, RpcError
+from interpose.net.grpc.status import Code, RpcError
 
 _META = cri.PodSandboxMetadata(name="n", namespace="ns", uid="u")
 _SANDBOX = cri.PodSandboxStatus(id="a", metadata=_META, created_at=1)

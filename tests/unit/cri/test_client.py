@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from google.protobuf.message import Message
 
+from interpose.cri.client import Services
 from interpose.cri.messages import cri
-from interpose.kuberuntime.runtime import ImageService, RuntimeService
-from interpose.kuberuntime.services import Services
-from interpose.relay.methods import METHODS
-from interpose.rpc.status import Code, RpcError
+from interpose.cri.methods import METHODS
+from interpose.cri.services import ImageService, RuntimeService
+from interpose.net.grpc.status import Code, RpcError
 from interpose.testing.fakeruntime import FakeRuntime
 from interpose.testing.pods import BUSYBOX, container_config, pod_config
 

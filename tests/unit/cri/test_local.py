@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from google.protobuf.message import Message
 
+from interpose.cri.local import LocalCaller
 from interpose.cri.messages import cri
-from interpose.kuberuntime.local import LocalCaller
-from interpose.rpc.status import Code, RpcError
+from interpose.net.grpc.status import Code, RpcError
 from interpose.testing.fakeruntime import FakeRuntime
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from interpose.relay.methods import METHODS, Carries, Concern, Method, method_of_path
+from interpose.cri.methods import METHODS, Carries, Concern, Method, method_of_path
 
 TABLE: dict[str, Any] = json.loads((Path(__file__).parents[2] / "data/wire/cri-v1.json").read_text())
 MESSAGES: dict[str, list[tuple[int, str, str]]] = TABLE["messages"]
@@ -158,6 +158,6 @@ def test_tables_cannot_be_changed() -> None:
 
 def test_table_needs_no_message_classes() -> None:
     """Reading the table loads neither protobuf nor the generated classes: a pass-through relay stays small."""
-    code = "import sys, interpose.relay.methods; print(sorted(m for m in sys.modules if 'google' in m or '_pb2' in m))"
+    code = "import sys, interpose.cri.methods; print(sorted(m for m in sys.modules if 'google' in m or '_pb2' in m))"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "[]"

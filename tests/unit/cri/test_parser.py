@@ -5,9 +5,9 @@ import sys
 
 import pytest
 
-from interpose.api import cri_pb2 as cri
-from interpose.relay.interceptor import Unreadable
-from interpose.relay.messages import CriParser
+from interpose._pb import cri_pb2 as cri
+from interpose.cri.parser import CriParser
+from interpose.relay.api import Unreadable
 
 
 def test_unknown_fields_and_bytes_survive() -> None:
@@ -34,6 +34,6 @@ def test_garbage_is_unreadable() -> None:
 
 def test_classes_are_not_imported_before_they_are_needed() -> None:
     """Making a parser is free."""
-    code = "import sys; from interpose.relay.messages import CriParser; CriParser('X'); "
+    code = "import sys; from interpose.cri.parser import CriParser; CriParser('X'); "
     code += "sys.exit('google.protobuf' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

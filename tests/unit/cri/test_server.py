@@ -3,10 +3,10 @@
 import pytest
 
 from interpose.cri.messages import cri
-from interpose.cri.serving import handlers, parsed
-from interpose.relay.methods import METHODS
-from interpose.rpc.handlers import ServerStream, Unary
-from interpose.rpc.status import Code, RpcError
+from interpose.cri.methods import METHODS
+from interpose.cri.server import handlers, parsed
+from interpose.net.grpc.handlers import ServerStream, Unary
+from interpose.net.grpc.status import Code, RpcError
 from interpose.testing.fakeruntime import FakeRuntime
 
 

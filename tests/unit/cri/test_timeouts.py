@@ -1,6 +1,6 @@
 """The deadlines of a kubelet."""
 
-from interpose.kuberuntime.timeouts import Timeouts
+from interpose.cri.timeouts import Timeouts
 
 
 def test_every_call_has_the_limit_of_a_kubelet() -> None:

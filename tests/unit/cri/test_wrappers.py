@@ -9,9 +9,9 @@ import pytest
 from google.protobuf.message import Message
 
 from interpose.cri.messages import cri
-from interpose.instrumentation.metrics import Buckets, Sample
-from interpose.kuberuntime.instrumented import EXPECTED, InstrumentedCaller
-from interpose.rpc.status import Code, RpcError
+from interpose.cri.wrappers import EXPECTED, InstrumentedCaller
+from interpose.metrics import Buckets, Sample
+from interpose.net.grpc.status import Code, RpcError
 from interpose.testing.fakeruntime import FakeRuntime
 
 

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from interpose.agent.choice import map_names
-from interpose.config.agent_settings import AgentSettings
-from interpose.config.policy_document import read_config_map
-from interpose.policy.static_options import StaticOptions
+from interpose.config.agent.settings import AgentSettings
+from interpose.config.documents.policy import read_config_map
+from interpose.core.policy.static.options import StaticOptions
+from interpose.kube.agent.configmap_choice import map_names
 from interpose.testing.kubeschema import problems
 from interpose.testing.plaindocs import read_documents
 

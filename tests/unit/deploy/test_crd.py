@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from interpose.config.document import parse_document
+from interpose.config.documents.yaml import parse_document
 from interpose.errors import ConfigError
-from interpose.runtimehooks.nodedocument import SLO_KIND, SLO_VERSION, parse_node_document
+from interpose.hooks.server.node.node_document import SLO_KIND, SLO_VERSION, parse_node_document
 from interpose.testing.openapi import not_structural, problems
 from interpose.testing.plaindocs import Document, read_documents
 

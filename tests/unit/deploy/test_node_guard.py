@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from interpose.agent import nodenames
-from interpose.agent.report import CONDITION
-from interpose.resmgr import nodemarks
+from interpose.kube.agent import node_keys as nodenames
+from interpose.kube.agent.report import CONDITION
+from interpose.resmgr.publish import node_state as nodemarks
 from interpose.testing.cel import CelError, evaluate
 from interpose.testing.plaindocs import Document, read_documents
 

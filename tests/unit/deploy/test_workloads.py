@@ -6,9 +6,9 @@ import pytest
 from click.testing import CliRunner
 
 from interpose.cli.main import cli
-from interpose.config.agent_settings import AgentSettings
-from interpose.config.hookserver_settings import HookServerSettings
-from interpose.config.webhook_settings import WebhookSettings
+from interpose.config.agent.settings import AgentSettings
+from interpose.config.hookserver.settings import HookServerSettings
+from interpose.config.webhook.settings import WebhookSettings
 from interpose.testing.deployed import containers
 from interpose.testing.helmchart.chart import Chart
 from interpose.testing.manifests import Identity, by_identity

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from interpose.host.replacing import numbers_beside, remove_leftovers, replace_at, replace_file
+from interpose.host.atomic_file import numbers_beside, remove_leftovers, replace_at, replace_file
 
 # Everything a write does to the disk, in order. The first open, the last fsync and close are those of the directory.
 STEPS = ("open", "open", "write", "write", "fsync", "close", "replace", "fsync", "close")
@@ -89,7 +89,7 @@ def test_a_failure_at_any_step_leaves_the_old_file_or_the_new_one(
 CHILD = """
 import os, signal, sys
 path, at = sys.argv[1], int(sys.argv[2])
-from interpose.host.replacing import replace_file
+from interpose.host.atomic_file import replace_file
 count = 0
 def wrapped(real, short):
     def step(*args, **more):

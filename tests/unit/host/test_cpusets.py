@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from interpose.config.constraints import CpuAmount
+from interpose.config.documents.amounts import CpuAmount
+from interpose.core.model.cpuset import CpuSet
 from interpose.errors import ConfigError
 from interpose.host.cpusets import allowed_sets, resolve
-from interpose.model.cpuset import CpuSet
 
 
 def tree(root: Path, files: dict[str, str]) -> Path:

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from interpose.errors import SocketInUseError
-from interpose.host.handover import receive_descriptors, send_descriptors
+from interpose.host.fd_passing import receive_descriptors, send_descriptors
 from interpose.host.procinfo import open_fds
-from interpose.host.sockets import bind_unix
+from interpose.host.unix_sockets import bind_unix
 from interpose.testing.eventually import WAIT_LIMIT
 
 Pair = tuple[socket.socket, socket.socket]
@@ -20,8 +20,8 @@ Pair = tuple[socket.socket, socket.socket]
 # Answers each connection with its name. Told to hand over, the first passes its descriptors to the second.
 SERVER = """
 import contextlib, select, socket, sys
-from interpose.host.handover import receive_descriptors, send_descriptors
-from interpose.host.sockets import adopt, bind_unix
+from interpose.host.fd_passing import receive_descriptors, send_descriptors
+from interpose.host.unix_sockets import adopt, bind_unix
 role, path, fd = sys.argv[1:]
 channel = socket.socket(fileno=int(fd))
 if role == "old":

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from interpose.host.filelock import FileLock
+from interpose.host.file_lock import FileLock
 
 
 def refusal(owner: str) -> str:

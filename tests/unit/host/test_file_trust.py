@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from interpose.host.trust import Examined, Trust, examine, examine_directory
+from interpose.host.file_trust import Examined, Trust, examine, examine_directory
 
 OURS = Trust(uids={os.getuid()}, gids={os.getgid()})
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from interpose.host.cputopology import kubelet_cpu_manager, read_cpus
-from interpose.model.cpuset import CpuSet, KubeletCpus
+from interpose.core.model.cpuset import CpuSet, KubeletCpus
+from interpose.host.numa_cpus import kubelet_cpu_manager, read_cpus
 
 
 def machine(root: Path, online: str, sockets: Mapping[int, str], nodes: Mapping[int, str]) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from interpose.errors import SocketInUseError
-from interpose.host.peers import PeerCredentials, check_unowned, only_of, peer_credentials
+from interpose.host.peer_credentials import PeerCredentials, check_unowned, only_of, peer_credentials
 
 
 def test_credentials_of_a_connected_peer() -> None:

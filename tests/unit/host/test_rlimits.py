@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from interpose.host.descriptors import allow, needed_for
+from interpose.host.rlimits import allow, needed_for
 
 KIND = resource.RLIMIT_NOFILE
 

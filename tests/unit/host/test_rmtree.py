@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from interpose.host import treeremoval
-from interpose.host.treeremoval import remove_at, remove_tree
-from interpose.kuberuntime.volumes_mounting import SystemMounting
+from interpose.host import rmtree as treeremoval
+from interpose.host.rmtree import remove_at, remove_tree
+from interpose.node.pods.volumes.mounts import SystemMounting
 
 _DEPTH = 2500  # deeper than recursion goes, and longer than a path may be
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from interpose.errors import ConfigError
-from interpose.host.sockets import bind_unix
+from interpose.host.unix_sockets import bind_unix
 from interpose.testing.files import file_at, umask
 
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from interpose.core.topology.files import CPUS, NODES
+from interpose.core.topology.parse import parse_sysfs
 from interpose.host.sysfs import online_now, read_files, read_topology
-from interpose.topology.files import CPUS, NODES
-from interpose.topology.parse import parse_sysfs
 
 MACHINE: Mapping[str, str] = {
     f"{CPUS}/online": "0-1\n",

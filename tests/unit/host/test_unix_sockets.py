@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from interpose.errors import ConfigError, SocketInUseError
-from interpose.host.sockets import adopt, bind_unix, owner_like, peer_credentials
+from interpose.host.unix_sockets import adopt, bind_unix, owner_like, peer_credentials
 from interpose.testing.files import file_at, umask
 
 Spawn = Callable[..., subprocess.Popen[str]]
@@ -23,7 +23,7 @@ needs_root = pytest.mark.skipif(os.getuid() != 0, reason="only root may give fil
 STARTER = """
 import sys
 from interpose.errors import SocketInUseError
-from interpose.host.sockets import bind_unix
+from interpose.host.unix_sockets import bind_unix
 print("ready", flush=True)
 sys.stdin.readline()
 kept = []
@@ -40,7 +40,7 @@ sys.stdin.readline()
 # because its parents may be closed to the user we change to.
 UNPRIVILEGED = """
 import os, sys
-from interpose.host.sockets import bind_unix
+from interpose.host.unix_sockets import bind_unix
 os.chdir(sys.argv[1])
 if os.getuid() == 0:
     os.chown(".", 65534, 65534)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from interpose.streaming.websocket import (
+from interpose.net.websocket import (
     BINARY,
     CLOSE,
     CONTINUATION,

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from interpose.relay.interceptor import Body, Call, Opaque, Reply, Unreadable, refusal
-from interpose.relay.methods import METHODS
+from interpose.cri.methods import METHODS
+from interpose.relay.api import Body, Call, Opaque, Reply, Unreadable, refusal
 
 
 class Words:

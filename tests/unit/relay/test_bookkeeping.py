@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 
-from interpose.api import cri_pb2 as cri
-from interpose.relay.bookings import STEPS
+from interpose._pb import cri_pb2 as cri
+from interpose.cri.methods import METHODS, Concern
+from interpose.cri.parser import CriParser
+from interpose.cri.store.store import Store
+from interpose.cri.store.sync import Synchronizer
+from interpose.net.grpc.exchange import RawReply
+from interpose.net.grpc.status import Code, RpcError
+from interpose.relay.api import Body, Call, Reply
 from interpose.relay.bookkeeping import Bookkeeper
-from interpose.relay.interceptor import Body, Call, Reply
-from interpose.relay.messages import CriParser
-from interpose.relay.methods import METHODS, Concern
-from interpose.rpc.exchange import RawReply
-from interpose.rpc.status import Code, RpcError
-from interpose.store.store import Store
-from interpose.store.sync import Synchronizer
+from interpose.relay.store_updates import STEPS
 from interpose.testing.pods import pod_config, run_request
 
 RUN = METHODS["RunPodSandbox"]

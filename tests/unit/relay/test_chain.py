@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from interpose.cri.methods import METHODS
+from interpose.relay.api import Body, Call, Proceed, Reply
 from interpose.relay.chain import Chain
-from interpose.relay.interceptor import Body, Call, Proceed, Reply
-from interpose.relay.methods import METHODS
 
 
 class Letters:

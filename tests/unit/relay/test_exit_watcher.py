@@ -2,13 +2,13 @@
 
 from typing import Any, cast
 
-from interpose.api import cri_pb2 as cri
-from interpose.model.pod import Pod
-from interpose.relay.exits import Exits
-from interpose.relay.interceptor import CLIENT, Direction, Interest, Sighting
-from interpose.relay.methods import METHODS, Method
-from interpose.store.store import Store
-from interpose.store.sync import Synchronizer
+from interpose._pb import cri_pb2 as cri
+from interpose.core.model.pod import Pod
+from interpose.cri.methods import METHODS, Method
+from interpose.cri.store.store import Store
+from interpose.cri.store.sync import Synchronizer
+from interpose.relay.api import CLIENT, Direction, Interest, Sighting
+from interpose.relay.exit_watcher import Exits
 
 PODS, CONTAINERS = METHODS["ListPodSandbox"], METHODS["ListContainers"]
 

@@ -1,8 +1,8 @@
 """Header blocks of intercepted calls; what the calls themselves do is in tests/integration."""
 
-from interpose.h2.headers import Headers, make_field
-from interpose.relay.collected import _blocks, _rewritten
-from interpose.rpc.exchange import RawReply
+from interpose.net.grpc.exchange import RawReply
+from interpose.net.h2.headers import Headers, make_field
+from interpose.relay.intercepted import _blocks, _rewritten
 
 
 def block(*pairs: tuple[bytes, bytes]) -> Headers:

@@ -5,15 +5,15 @@ from typing import Any
 
 import pytest
 
-from interpose.api import cri_pb2 as cri
+from interpose._pb import cri_pb2 as cri
+from interpose.cri.methods import METHODS
+from interpose.cri.parser import CriParser
+from interpose.net.grpc.status import Code
+from interpose.relay.api import Body, Call, Proceed, Reply
 from interpose.relay.chain import Chain
-from interpose.relay.interceptor import Body, Call, Proceed, Reply
-from interpose.relay.messages import CriParser
-from interpose.relay.methods import METHODS
-from interpose.relay.originating import Originator, message_of
+from interpose.relay.internal_calls import Originator, message_of
 from interpose.relay.routes import Route, Routes
 from interpose.relay.taps import Watchers
-from interpose.rpc.status import Code
 from interpose.testing.seams import Behaviour, Notes, Stub
 
 NAME = "UpdateContainerResources"

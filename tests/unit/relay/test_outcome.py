@@ -2,10 +2,10 @@
 
 import pytest
 
-from interpose.relay.interceptor import Reply
+from interpose.net.grpc.exchange import RawReply
+from interpose.net.grpc.status import Code, RpcError
+from interpose.relay.api import Reply
 from interpose.relay.outcome import is_doubtful
-from interpose.rpc.exchange import RawReply
-from interpose.rpc.status import Code, RpcError
 
 
 @pytest.mark.parametrize("code", Code)

@@ -4,11 +4,11 @@ from typing import Any, cast
 
 import pytest
 
-from interpose.relay.interceptor import Body, Interceptor, Reply
-from interpose.relay.messages import CriParser
+from interpose.cri.parser import CriParser
+from interpose.net.grpc.status import Code, RpcError
+from interpose.relay.api import Body, Interceptor, Reply
 from interpose.relay.owncalls import OwnCalls
-from interpose.relay.relay import Relay
-from interpose.rpc.status import Code, RpcError
+from interpose.relay.proxy import Relay
 
 V1, ALPHA = b"/runtime.v1.RuntimeService/Version", b"/runtime.v1alpha2.RuntimeService/Version"
 

@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
-from interpose.h2.client import ClientConnection
-from interpose.h2.headers import Headers, encode, make_field
-from interpose.h2.server import ServerConnection
+from interpose.net.h2.client import ClientConnection
+from interpose.net.h2.headers import Headers, encode, make_field
+from interpose.net.h2.server import ServerConnection
 from interpose.relay.passthrough import Ledger, Passthrough, code_of
 from interpose.relay.stats import MethodStats
 from interpose.testing import h2bench, h2peer

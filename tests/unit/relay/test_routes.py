@@ -2,7 +2,7 @@
 
 import pytest
 
-from interpose.relay.methods import API_VERSIONS, METHODS
+from interpose.cri.methods import API_VERSIONS, METHODS
 from interpose.relay.routes import OTHER, Routes
 
 RUNTIME, IMAGE = object(), object()

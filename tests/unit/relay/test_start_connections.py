@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from interpose.h2.limits import Limits
-from interpose.relay import startkeeper
-from interpose.relay.startkeeper import StartKeeper
-from interpose.rpc.transport import Hub
-from interpose.rpc.upstream import Upstream
+from interpose.net.grpc.transport import Hub
+from interpose.net.grpc.upstream import Upstream
+from interpose.net.h2.limits import Limits
+from interpose.relay import start_connections as startkeeper
+from interpose.relay.start_connections import StartKeeper
 from interpose.testing.eventually import WAIT_LIMIT, eventually
 
 

@@ -5,15 +5,15 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from interpose.api import cri_pb2 as cri
-from interpose.relay.interceptor import Body, Call, Reply
-from interpose.relay.messages import CriParser
-from interpose.relay.methods import METHODS
-from interpose.relay.startorder import StartOrder
-from interpose.rpc.status import Code, RpcError
-from interpose.store.starts import Starts
-from interpose.store.store import Store
-from interpose.store.sync import Synchronizer
+from interpose._pb import cri_pb2 as cri
+from interpose.cri.methods import METHODS
+from interpose.cri.parser import CriParser
+from interpose.cri.store.starts import Starts
+from interpose.cri.store.store import Store
+from interpose.cri.store.sync import Synchronizer
+from interpose.net.grpc.status import Code, RpcError
+from interpose.relay.api import Body, Call, Reply
+from interpose.relay.start_order import StartOrder
 from interpose.testing.eventually import eventually
 from interpose.testing.fakeruntime import FakeRuntime
 from interpose.testing.pods import BUSYBOX, container_config, pod_config

@@ -4,14 +4,14 @@ from typing import Any
 
 import pytest
 
-from interpose.api import cri_pb2 as cri
-from interpose.model.pod import Container
-from interpose.model.resources import FIELDS, LinuxResources
-from interpose.relay.interceptor import CLIENT, Body, Call, Reply, Unreadable
-from interpose.relay.messages import CriParser
-from interpose.relay.methods import METHODS
-from interpose.relay.reporting import Reporting, ReportingEvents, corrected
-from interpose.rpc.status import Code
+from interpose._pb import cri_pb2 as cri
+from interpose.core.model.pod import Container
+from interpose.core.model.resources import FIELDS, LinuxResources
+from interpose.cri.methods import METHODS
+from interpose.cri.parser import CriParser
+from interpose.net.grpc.status import Code
+from interpose.relay.api import CLIENT, Body, Call, Reply, Unreadable
+from interpose.relay.status_rewriter import Reporting, ReportingEvents, corrected
 
 LATER = b"\xba\x3e\x05later"  # a field nobody knows
 EVENTS = METHODS["GetContainerEvents"]

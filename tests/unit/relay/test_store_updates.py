@@ -4,16 +4,16 @@ from typing import Any
 
 import pytest
 
-from interpose.api import cri_pb2 as cri
-from interpose.model.pod import Container, ContainerState, Pod
-from interpose.model.resources import LinuxResources
-from interpose.relay.bookings import STEPS, Step
-from interpose.relay.interceptor import CLIENT, Body, Call
-from interpose.relay.messages import CriParser
-from interpose.relay.methods import METHODS
-from interpose.store.pending import Pending
-from interpose.store.requested import ANNOTATION
-from interpose.store.store import Store
+from interpose._pb import cri_pb2 as cri
+from interpose.core.model.pod import Container, ContainerState, Pod
+from interpose.core.model.resources import LinuxResources
+from interpose.cri.methods import METHODS
+from interpose.cri.parser import CriParser
+from interpose.cri.store.pending import Pending
+from interpose.cri.store.requested import ANNOTATION
+from interpose.cri.store.store import Store
+from interpose.relay.api import CLIENT, Body, Call
+from interpose.relay.store_updates import STEPS, Step
 
 
 class Asked:

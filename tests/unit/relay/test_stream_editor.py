@@ -7,17 +7,17 @@ from collections.abc import Callable, Collection, Sequence
 
 import pytest
 
-from interpose.h2.client import ClientConnection
-from interpose.h2.headers import Headers, encode, make_field
-from interpose.h2.limits import Limits
-from interpose.h2.server import ServerConnection
-from interpose.relay.interceptor import Direction, Interest, Sighting
-from interpose.relay.methods import METHODS, Method
+from interpose.cri.methods import METHODS, Method
+from interpose.net.grpc.framing import frame
+from interpose.net.h2.client import ClientConnection
+from interpose.net.h2.headers import Headers, encode, make_field
+from interpose.net.h2.limits import Limits
+from interpose.net.h2.server import ServerConnection
+from interpose.relay.api import Direction, Interest, Sighting
 from interpose.relay.passthrough import Ledger
-from interpose.relay.rewriting import Cutter, Editing, Editors, edited
 from interpose.relay.stats import MethodStats
+from interpose.relay.stream_editor import Cutter, Editing, Editors, edited
 from interpose.relay.taps import UNREADABLE, Viewing, Watchers
-from interpose.rpc.framing import frame
 from interpose.testing import h2bench, h2peer
 from interpose.testing.h2bench import REQUEST, RESPONSE, TRAILERS, Bench
 

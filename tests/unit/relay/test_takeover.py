@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from interpose.errors import ConfigError
-from interpose.host.sockets import bind_unix
-from interpose.relay.succession import Estate, ask_predecessor, bequeath
+from interpose.host.unix_sockets import bind_unix
+from interpose.relay.takeover import Estate, ask_predecessor, bequeath
 from interpose.testing.eventually import WAIT_LIMIT
 
 

@@ -5,11 +5,11 @@ from collections.abc import Collection, Sequence
 
 import pytest
 
-from interpose.h2.headers import Headers, make_field
-from interpose.relay.interceptor import Direction, Interest, Sighting
-from interpose.relay.methods import METHODS
+from interpose.cri.methods import METHODS
+from interpose.net.grpc.framing import frame
+from interpose.net.h2.headers import Headers, make_field
+from interpose.relay.api import Direction, Interest, Sighting
 from interpose.relay.taps import Viewing, Watchers
-from interpose.rpc.framing import frame
 
 VERSION = METHODS["Version"]
 

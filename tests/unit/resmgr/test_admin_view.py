@@ -5,16 +5,15 @@ from dataclasses import replace
 
 import pytest
 
-from interpose.cpuallocator.candidate import Candidate
+from interpose.core.cpuallocator.candidate import Candidate
+from interpose.core.model.cgroup import Parameter
+from interpose.core.model.cpuset import CpuSet
+from interpose.core.model.pod import Container
+from interpose.core.policy.decision import Action, Decision, Grant, Refusal, Why
+from interpose.core.policy.request import Amounts, Key
 from interpose.host.cgroup.tree import CgroupTree
-from interpose.model.cgroup import Parameter
-from interpose.model.cpuset import CpuSet
-from interpose.model.pod import Container
-from interpose.policy.decision import Action, Decision, Grant, Refusal, Why
-from interpose.policy.request import Amounts, Key
-from interpose.resmgr.cgroupcheck import CgroupCheck
-from interpose.resmgr.configuration import Configuration
-from interpose.resmgr.report import (
+from interpose.net.grpc.status import Code
+from interpose.resmgr.admin_view import (
     cgroup_report,
     container_report,
     find,
@@ -25,9 +24,10 @@ from interpose.resmgr.report import (
     refusal_report,
     topology_report,
 )
-from interpose.resmgr.statefile import Entry
-from interpose.resmgr.tally import Refused
-from interpose.rpc.status import Code
+from interpose.resmgr.cgroup_check import CgroupCheck
+from interpose.resmgr.config.configuration import Configuration
+from interpose.resmgr.counters import Refused
+from interpose.resmgr.state.state import Entry
 from interpose.testing.fakecgroup import FakeKernel
 from interpose.testing.policynode import PolicyNode, running, static
 

@@ -4,14 +4,14 @@ from dataclasses import replace
 
 import pytest
 
-from interpose.model.cgroup import KubeQos
-from interpose.model.cpuset import CpuSet
-from interpose.policy.decision import Action, Assignment, Grant, Why
-from interpose.policy.policy import Setup
-from interpose.policy.request import Amounts, Key, Request
-from interpose.policy.static import StaticPolicy
-from interpose.policy.static_options import StaticOptions
-from interpose.resmgr.ledger import Coming, Ledger
+from interpose.core.model.cgroup import KubeQos
+from interpose.core.model.cpuset import CpuSet
+from interpose.core.policy.api import Setup
+from interpose.core.policy.decision import Action, Assignment, Grant, Why
+from interpose.core.policy.request import Amounts, Key, Request
+from interpose.core.policy.static.options import StaticOptions
+from interpose.core.policy.static.policy import StaticPolicy
+from interpose.resmgr.allocations import Coming, Ledger
 from interpose.testing.machines import machine
 
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from interpose.model.cgroup import KubeQos
-from interpose.policy.request import Amounts, Source
+from interpose.core.model.cgroup import KubeQos
+from interpose.core.policy.request import Amounts, Source
 from interpose.resmgr.annotated import ANNOTATIONS, MAX_TEXT, Annotated, annotated
 
 NAME = ANNOTATIONS[0]

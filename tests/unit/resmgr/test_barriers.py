@@ -5,16 +5,16 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from interpose.api import cri_pb2 as cri
-from interpose.model.cpuset import CpuSet
-from interpose.policy.decision import Assignment
-from interpose.policy.request import Key
-from interpose.relay.interceptor import Body, Call
-from interpose.relay.messages import CriParser
-from interpose.relay.methods import METHODS
-from interpose.resmgr.tally import Tally
-from interpose.resmgr.waiting import Waiting, asked_by_caller
-from interpose.rpc.status import Code, RpcError
+from interpose._pb import cri_pb2 as cri
+from interpose.core.model.cpuset import CpuSet
+from interpose.core.policy.decision import Assignment
+from interpose.core.policy.request import Key
+from interpose.cri.methods import METHODS
+from interpose.cri.parser import CriParser
+from interpose.net.grpc.status import Code, RpcError
+from interpose.relay.api import Body, Call
+from interpose.resmgr.barriers import Waiting, asked_by_caller
+from interpose.resmgr.counters import Tally
 from interpose.testing.policynode import PolicyNode
 
 UPDATE = "UpdateContainerResources"

@@ -5,12 +5,12 @@ import logging
 
 import pytest
 
-from interpose.model.cgroup import KubeQos
-from interpose.model.cpuset import CpuSet
-from interpose.policy.decision import Grant
-from interpose.policy.request import Amounts, Key, Request
-from interpose.resmgr.rebuilding import Breath
-from interpose.resmgr.statefile import Entry
+from interpose.core.model.cgroup import KubeQos
+from interpose.core.model.cpuset import CpuSet
+from interpose.core.policy.decision import Grant
+from interpose.core.policy.request import Amounts, Key, Request
+from interpose.resmgr.rebuild import Breath
+from interpose.resmgr.state.state import Entry
 from interpose.testing.policynode import PolicyNode
 
 ALL = "0-15"

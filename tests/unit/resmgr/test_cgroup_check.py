@@ -5,14 +5,14 @@ from dataclasses import replace
 
 import pytest
 
+from interpose.core.model.cgroup import Parameter
+from interpose.core.model.cpuset import CpuSet
+from interpose.core.model.pod import ContainerState
+from interpose.core.policy.decision import Assignment
+from interpose.core.policy.request import Key
 from interpose.errors import ConfigError
 from interpose.host.cgroup.tree import CgroupTree
-from interpose.model.cgroup import Parameter
-from interpose.model.cpuset import CpuSet
-from interpose.model.pod import ContainerState
-from interpose.policy.decision import Assignment
-from interpose.policy.request import Key
-from interpose.resmgr.cgroupcheck import CgroupCheck, CgroupQuestion, compare
+from interpose.resmgr.cgroup_check import CgroupCheck, CgroupQuestion, compare
 from interpose.testing.eventually import eventually
 from interpose.testing.fakecgroup import FakeKernel
 from interpose.testing.policynode import PolicyNode, running

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from interpose.model.cgroup import KubeQos
-from interpose.model.pod import Container, Pod
-from interpose.model.resources import LinuxResources
-from interpose.policy.request import Amounts, Key, Request, Source
+from interpose.core.model.cgroup import KubeQos
+from interpose.core.model.pod import Container, Pod
+from interpose.core.model.resources import LinuxResources
+from interpose.core.policy.request import Amounts, Key, Request, Source
 from interpose.resmgr.annotated import ANNOTATIONS
-from interpose.resmgr.requests import make_request, resized
+from interpose.resmgr.container_request import make_request, resized
 
 GIB = 1 << 30
 TWO = LinuxResources(

@@ -5,14 +5,14 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from interpose.api import cri_pb2 as cri
-from interpose.model.cpuset import CpuSet
-from interpose.model.resources import LinuxResources
-from interpose.policy.decision import Assignment
-from interpose.policy.request import Key
-from interpose.resmgr.writers import Writer, Writers, described, displaced, patch_of, reduced
-from interpose.rpc.status import Code, RpcError
-from interpose.store.starts import Starts
+from interpose._pb import cri_pb2 as cri
+from interpose.core.model.cpuset import CpuSet
+from interpose.core.model.resources import LinuxResources
+from interpose.core.policy.decision import Assignment
+from interpose.core.policy.request import Key
+from interpose.cri.store.starts import Starts
+from interpose.net.grpc.status import Code, RpcError
+from interpose.resmgr.control import Writer, Writers, described, displaced, patch_of, reduced
 from interpose.testing.eventually import eventually
 
 A, B = Key("pod", "a"), Key("pod", "b")

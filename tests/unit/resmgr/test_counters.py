@@ -4,14 +4,14 @@ import logging
 
 import pytest
 
-from interpose.policy.decision import Action, Decision, Refusal, Why
-from interpose.policy.request import Key, Request
-from interpose.relay.interceptor import Body, Call
-from interpose.relay.messages import CriParser
-from interpose.relay.methods import METHODS
-from interpose.resmgr.edits import Override
-from interpose.resmgr.tally import Tally
-from interpose.rpc.status import Code, RpcError
+from interpose.core.policy.decision import Action, Decision, Refusal, Why
+from interpose.core.policy.request import Key, Request
+from interpose.cri.methods import METHODS
+from interpose.cri.parser import CriParser
+from interpose.net.grpc.status import Code, RpcError
+from interpose.relay.api import Body, Call
+from interpose.resmgr.counters import Tally
+from interpose.resmgr.request_edits import Override
 
 
 @pytest.fixture

@@ -2,9 +2,9 @@
 
 import pytest
 
-from interpose.model.cgroup import KubeQos
-from interpose.model.resources import LinuxResources
-from interpose.policy.request import Amounts
+from interpose.core.model.cgroup import KubeQos
+from interpose.core.model.resources import LinuxResources
+from interpose.core.policy.request import Amounts
 from interpose.resmgr.estimate import estimate, estimated_qos, limit_of, memory_of, milli_of
 
 GIB = 1 << 30

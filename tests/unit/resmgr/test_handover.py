@@ -5,11 +5,11 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from interpose.model.cpuset import CpuSet
-from interpose.policy.decision import Grant
-from interpose.policy.request import Amounts, Key
-from interpose.resmgr.estate import read_estate, write_estate
-from interpose.resmgr.statefile import Entry, State
+from interpose.core.model.cpuset import CpuSet
+from interpose.core.policy.decision import Grant
+from interpose.core.policy.request import Amounts, Key
+from interpose.resmgr.handover import read_estate, write_estate
+from interpose.resmgr.state.state import Entry, State
 from interpose.testing.policynode import PolicyNode
 
 ENTRY = Entry(

@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from interpose.api import cri_pb2 as cri
-from interpose.model.cpuset import CpuSet
-from interpose.policy.decision import Assignment
-from interpose.relay.interceptor import CLIENT, Body, Call, Reply
-from interpose.relay.messages import CriParser
-from interpose.relay.methods import METHODS
-from interpose.resmgr.configuration import Configuration
-from interpose.resmgr.grants import ANNOTATION, read_note
-from interpose.rpc.status import Code
+from interpose._pb import cri_pb2 as cri
+from interpose.core.model.cpuset import CpuSet
+from interpose.core.policy.decision import Assignment
+from interpose.cri.methods import METHODS
+from interpose.cri.parser import CriParser
+from interpose.net.grpc.status import Code
+from interpose.relay.api import CLIENT, Body, Call, Reply
+from interpose.resmgr.config.configuration import Configuration
+from interpose.resmgr.state.grant_annotation import ANNOTATION, read_note
 from interpose.testing.eventually import eventually
 from interpose.testing.managercaller import ManagerCaller as Caller
 from interpose.testing.pods import container_config, linux_resources, pod_config
@@ -155,7 +155,7 @@ async def test_when_deciding_fails_shared_cpus_are_given(
 
     for name in ("make_request", "write_create"):
         with monkeypatch.context() as patched, caplog.at_level(logging.CRITICAL, "interpose"):
-            patched.setattr(f"interpose.resmgr.manager.{name}", fail)
+            patched.setattr(f"interpose.resmgr.interceptor.{name}", fail)
             reply = await caller.create(caller.pod(name), 2000)
         assert node.cpus(reply.response.container_id) == fallback
     assert node.manager.tally.failures["CreateContainer"] == 2

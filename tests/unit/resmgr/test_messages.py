@@ -4,13 +4,9 @@ import json
 
 import pytest
 
-from interpose.api.resmgr_agent_pb2 import GetNodeReply, JsonPatch, PatchNodeRequest, UpdateNodeCapacityRequest
-from interpose.api.resmgr_config_pb2 import (
-    SetAdjustmentReply,
-    SetAdjustmentRequest,
-    SetConfigReply,
-    SetConfigRequest,
-)
+from interpose._pb.resmgr_agent_pb2 import GetNodeReply, JsonPatch, PatchNodeRequest, UpdateNodeCapacityRequest
+from interpose._pb.resmgr_config_pb2 import SetAdjustmentReply, SetAdjustmentRequest, SetConfigReply, SetConfigRequest
+from interpose.resmgr.config.sent import Sent
 from interpose.resmgr.messages import (
     GET_NODE,
     PATCH_NODE,
@@ -25,7 +21,6 @@ from interpose.resmgr.messages import (
     set_config_reply,
     update_node_capacity_request,
 )
-from interpose.resmgr.sent import Sent
 
 
 def adjustment(text: str) -> bytes:

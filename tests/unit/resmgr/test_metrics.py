@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from interpose.instrumentation.metrics import Buckets, Family
-from interpose.resmgr.agentclient import AgentClient
-from interpose.resmgr.checkpoint import Checkpoint
-from interpose.resmgr.configserver import ConfigServer, Outcome
+from interpose.metrics import Buckets, Family
+from interpose.net.grpc.status import Code
+from interpose.net.grpc.transport import Hub
+from interpose.resmgr.config.server import ConfigServer, Outcome
 from interpose.resmgr.metrics import policy_collector, publishing_collector, state_collector
-from interpose.resmgr.publisher import Publisher, Result
-from interpose.rpc.status import Code
-from interpose.rpc.transport import Hub
+from interpose.resmgr.publish.agent_client import AgentClient
+from interpose.resmgr.publish.publisher import Publisher, Result
+from interpose.resmgr.state.checkpoint import Checkpoint
 from interpose.testing.policynode import PolicyNode, running
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from interpose.policy.request import Key
+from interpose.core.policy.request import Key
 from interpose.resmgr.overlaps import Overlaps
 from interpose.testing.eventually import eventually
 

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from interpose.model.cgroup import KubeQos
-from interpose.model.resources import NO_RESOURCES, LinuxResources
-from interpose.policy.request import Amounts, Key, Request
-from interpose.resmgr.requests import resized
-from interpose.resmgr.unsettled import Unsettled, Updates, telling
+from interpose.core.model.cgroup import KubeQos
+from interpose.core.model.resources import NO_RESOURCES, LinuxResources
+from interpose.core.policy.request import Amounts, Key, Request
+from interpose.resmgr.container_request import resized
+from interpose.resmgr.pending_updates import Unsettled, Updates, telling
 
 KEY = Key("pod", "app")
 TWO = LinuxResources(cpu_shares=2048, cpu_quota=200_000, cpu_period=100_000, memory_limit_in_bytes=1 << 30)

@@ -2,14 +2,14 @@
 
 import asyncio
 
-from interpose.model.cgroup import KubeQos
-from interpose.model.cpuset import CpuSet
-from interpose.policy.decision import Grant
-from interpose.policy.policy import Policy, Setup
-from interpose.policy.registry import make
-from interpose.policy.request import Amounts, Key, Request
-from interpose.resmgr.ledger import Coming, Ledger
-from interpose.resmgr.rebuilding import Breath, in_turn, rebuilt, refusals
+from interpose.core.model.cgroup import KubeQos
+from interpose.core.model.cpuset import CpuSet
+from interpose.core.policy.api import Policy, Setup
+from interpose.core.policy.decision import Grant
+from interpose.core.policy.registry import make
+from interpose.core.policy.request import Amounts, Key, Request
+from interpose.resmgr.allocations import Coming, Ledger
+from interpose.resmgr.rebuild import Breath, in_turn, rebuilt, refusals
 from interpose.testing.machines import machine
 
 

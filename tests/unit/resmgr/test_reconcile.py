@@ -5,13 +5,13 @@ from dataclasses import replace
 
 import pytest
 
-from interpose.model.cpuset import CpuSet
-from interpose.model.pod import ContainerState
-from interpose.model.resources import LinuxResources
-from interpose.policy.request import Amounts, Key
-from interpose.resmgr.configuration import Configuration
-from interpose.resmgr.unsettled import Unsettled
-from interpose.rpc.status import Code
+from interpose.core.model.cpuset import CpuSet
+from interpose.core.model.pod import ContainerState
+from interpose.core.model.resources import LinuxResources
+from interpose.core.policy.request import Amounts, Key
+from interpose.net.grpc.status import Code
+from interpose.resmgr.config.configuration import Configuration
+from interpose.resmgr.pending_updates import Unsettled
 from interpose.testing.eventually import eventually
 from interpose.testing.policynode import PolicyNode, running, static
 

@@ -4,12 +4,12 @@ import logging
 
 import pytest
 
+from interpose.core.model.cpuset import CpuSet
+from interpose.core.policy.static_pools.options import CpuList, Pool, PoolsOptions
 from interpose.errors import ConfigError
-from interpose.model.cpuset import CpuSet
-from interpose.policy.static_pools.options import CpuList, Pool, PoolsOptions
-from interpose.resmgr.configuration import Configuration
-from interpose.resmgr.report import policy_report
-from interpose.rpc.status import Code
+from interpose.net.grpc.status import Code
+from interpose.resmgr.admin_view import policy_report
+from interpose.resmgr.config.configuration import Configuration
 from interpose.testing.machines import machine
 from interpose.testing.policynode import PolicyNode, static
 

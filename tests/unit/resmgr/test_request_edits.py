@@ -2,10 +2,10 @@
 
 import pytest
 
-from interpose.api import cri_pb2 as cri
-from interpose.model.cpuset import EMPTY, CpuSet
-from interpose.policy.decision import Assignment, Grant
-from interpose.resmgr.edits import Override, write_create, write_fallback, write_update
+from interpose._pb import cri_pb2 as cri
+from interpose.core.model.cpuset import EMPTY, CpuSet
+from interpose.core.policy.decision import Assignment, Grant
+from interpose.resmgr.request_edits import Override, write_create, write_fallback, write_update
 
 CPUS = CpuSet.parse("2-3")
 

@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-from interpose.api import cri_pb2 as cri
-from interpose.model.cpuset import CpuSet
-from interpose.policy.request import Amounts, Key
-from interpose.rpc.status import Code
-from interpose.store.requested import NOT_REQUESTED
+from interpose._pb import cri_pb2 as cri
+from interpose.core.model.cpuset import CpuSet
+from interpose.core.policy.request import Amounts, Key
+from interpose.cri.store.requested import NOT_REQUESTED
+from interpose.net.grpc.status import Code
 from interpose.testing.eventually import eventually
 from interpose.testing.managercaller import ManagerCaller as Caller
 from interpose.testing.managercaller import resize

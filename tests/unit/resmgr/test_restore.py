@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from interpose.model.cpuset import CpuSet
-from interpose.model.pod import DOCKER, Container, ContainerState, Pod
-from interpose.model.resources import LinuxResources
-from interpose.policy.decision import Assignment, Grant
-from interpose.policy.request import Amounts, Key, Request, Source
-from interpose.resmgr.grants import ANNOTATION, grant_note
-from interpose.resmgr.statefile import Entry
-from interpose.resmgr.takeover import actual, as_asked, coming, concerns_us, held_by, key_of, written_by_us
-from interpose.store.requested import ANNOTATION as REQUESTED
+from interpose.core.model.cpuset import CpuSet
+from interpose.core.model.pod import DOCKER, Container, ContainerState, Pod
+from interpose.core.model.resources import LinuxResources
+from interpose.core.policy.decision import Assignment, Grant
+from interpose.core.policy.request import Amounts, Key, Request, Source
+from interpose.cri.store.requested import ANNOTATION as REQUESTED
+from interpose.resmgr.restore import actual, as_asked, coming, concerns_us, held_by, key_of, written_by_us
+from interpose.resmgr.state.grant_annotation import ANNOTATION, grant_note
+from interpose.resmgr.state.state import Entry
 
 KEY = Key("pod", "main", 0)
 AMOUNTS = Amounts(milli=1000, limit_milli=1000, memory=None, memory_limit=None, source=Source.ESTIMATE)

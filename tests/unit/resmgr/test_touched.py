@@ -1,8 +1,8 @@
 """What we wrote in containers, and what of it is somebody else's again."""
 
-from interpose.model.cpuset import CpuSet
-from interpose.policy.decision import Assignment
-from interpose.policy.request import Key
+from interpose.core.model.cpuset import CpuSet
+from interpose.core.policy.decision import Assignment
+from interpose.core.policy.request import Key
 from interpose.resmgr.touched import Touched
 
 KEY = Key("pod", "app")

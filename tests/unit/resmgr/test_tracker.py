@@ -5,12 +5,12 @@ from dataclasses import replace
 
 import pytest
 
-from interpose.api import cri_pb2 as cri
-from interpose.model.cgroup import KubeQos
-from interpose.model.cpuset import CpuSet
-from interpose.model.pod import ContainerState
-from interpose.policy.decision import Assignment
-from interpose.policy.request import Amounts, Key, Request
+from interpose._pb import cri_pb2 as cri
+from interpose.core.model.cgroup import KubeQos
+from interpose.core.model.cpuset import CpuSet
+from interpose.core.model.pod import ContainerState
+from interpose.core.policy.decision import Assignment
+from interpose.core.policy.request import Amounts, Key, Request
 from interpose.testing.eventually import eventually
 from interpose.testing.policynode import PolicyNode
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from interpose.dump.decoded import Decoded
-from interpose.dump.document import flow_document
-from interpose.dump.flow import Flow
-from interpose.dump.frames import Flags, Message, Side
+from interpose.dump.decode.api import Decoded
+from interpose.dump.model.call import Flow
+from interpose.dump.model.frames import Flags, Message, Side
+from interpose.dump.output.json import flow_document
 from interpose.testing.calldocuments import document, many_documents, message, sample_documents
 
 

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from interpose.api import cri_pb2 as cri
+from interpose._pb import cri_pb2 as cri
 from interpose.testing.cpuwatch import CpuWatch
 from interpose.testing.policynode import PolicyNode, running
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from interpose.config.policy_document import read_config_map
+from interpose.config.documents.policy import read_config_map
 from interpose.errors import ConfigError
-from interpose.kube.api import CONFIG_MAPS
+from interpose.kube.client.api import CONFIG_MAPS
 from interpose.testing.democluster import (
     KEY,
     NARROW,

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from interpose.localruntime.images.flatten import flatten
-from interpose.localruntime.images.store import ImageStore
+from interpose.node.runtime.images.layers.flatten import flatten
+from interpose.node.runtime.images.store import ImageStore
 from interpose.testing.demoimage import IMAGE, PROGRAMS, write_image
 
 

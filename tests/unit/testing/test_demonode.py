@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from interpose.core.model.cgroup import CLEAR, UNLIMITED, Level, Parameter
+from interpose.cri.client import Services
 from interpose.cri.messages import cri
-from interpose.kuberuntime.labels import POD_NAME, POD_UID
-from interpose.kuberuntime.services import Services
-from interpose.localruntime.cgroups import detect
-from interpose.model.cgroup import CLEAR, UNLIMITED, Level, Parameter
+from interpose.node.pods.labels import POD_NAME, POD_UID
+from interpose.node.runtime.cgroups.cgroups import detect
 from interpose.testing.demonode import Node, Seen, processes_of
 from interpose.testing.demoparts import PODS
 from interpose.testing.demoplaces import Places, write_cgroups

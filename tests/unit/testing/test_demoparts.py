@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from interpose.config.document import read_document
-from interpose.kuberuntime.containerconfig import container_resources
-from interpose.kuberuntime.manifest import read_pods
-from interpose.kuberuntime.node import NodeFacts
-from interpose.kuberuntime.qos import pod_qos
-from interpose.model.cgroup import CRI_FIELDS, Level
-from interpose.runtimehooks.nodedocument import parse_node_document
+from interpose.config.documents.yaml import read_document
+from interpose.core.model.cgroup import CRI_FIELDS, Level
+from interpose.hooks.server.node.node_document import parse_node_document
+from interpose.node.pods.cri_config.container import container_resources
+from interpose.node.pods.cri_config.qos import pod_qos
+from interpose.node.pods.manifest.reader import read_pods
+from interpose.node.pods.node_info import NodeFacts
 from interpose.testing.demoparts import AFTER, BEFORE, FAILING, LATER, POD_VALUES, PODS, Asked, DemoPod, edit
 
 

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from interpose.cli.pod_run import run
-from interpose.config.agent_table import AGENT_SETTINGS
-from interpose.config.hookserver import HOOKSERVER_SETTINGS
-from interpose.config.runtime_table import RUNTIME_SETTINGS
-from interpose.config.table import RELAY_SETTINGS
-from interpose.localruntime.cgroups import detect
+from interpose.cli.pod.run import run
+from interpose.config.agent.table import AGENT_SETTINGS
+from interpose.config.hookserver.table import HOOKSERVER_SETTINGS
+from interpose.config.relay.table import RELAY_SETTINGS
+from interpose.config.runtime.table import RUNTIME_SETTINGS
+from interpose.node.runtime.cgroups.cgroups import detect
 from interpose.testing.demoparts import BEFORE
 from interpose.testing.demoplaces import Places, forget_settings, write_cgroups
 

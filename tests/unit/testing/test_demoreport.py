@@ -1,7 +1,7 @@
 """The demo does not claim what is not so: each check notices a difference."""
 
+from interpose.core.model.cgroup import CLEAR, UNLIMITED, Level, Parameter
 from interpose.cri.messages import cri
-from interpose.model.cgroup import CLEAR, UNLIMITED, Level, Parameter
 from interpose.testing.demoparts import PODS
 from interpose.testing.demoreport import (
     ARRIVED,

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from interpose.rpc.status import Code, RpcError
+from interpose.net.grpc.status import Code, RpcError
 from interpose.testing.failpoints import Failpoints, When
 
 

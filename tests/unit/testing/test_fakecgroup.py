@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from interpose.core.model.cgroup import KubeQos, Parameter
 from interpose.host.cgroup.files import Files, KernelFiles
 from interpose.host.cgroup.paths import Driver
 from interpose.host.cgroup.tree import CgroupTree
-from interpose.model.cgroup import KubeQos, Parameter
 from interpose.testing.fakecgroup import FakeKernel, build_tree, plant
 
 ROOT = "/sys/fs/cgroup"

@@ -2,8 +2,8 @@
 
 import pytest
 
-from interpose.api import cri_pb2 as cri
-from interpose.rpc.status import Code, RpcError
+from interpose._pb import cri_pb2 as cri
+from interpose.net.grpc.status import Code, RpcError
 from interpose.testing.fakeexec import OUTPUT_LIMIT, ExecResult
 from interpose.testing.fakeruntime import FakeRuntime
 from interpose.testing.pods import container_config, pod_config

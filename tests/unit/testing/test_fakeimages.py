@@ -4,8 +4,8 @@ import base64
 
 import pytest
 
-from interpose.api import cri_pb2 as cri
-from interpose.rpc.status import Code, RpcError
+from interpose._pb import cri_pb2 as cri
+from interpose.net.grpc.status import Code, RpcError
 from interpose.testing.fakeimages import Credentials, ImageStore, full_name
 
 

@@ -2,7 +2,7 @@
 
 import json
 
-from interpose.api import cri_pb2 as cri
+from interpose._pb import cri_pb2 as cri
 from interpose.testing.clock import ManualClock
 from interpose.testing.fakeruntime import FakeRuntime
 

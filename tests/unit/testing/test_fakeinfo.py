@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from interpose.api import cri_pb2 as cri
-from interpose.localruntime.patching import patch_resources
-from interpose.localruntime.plaindocs import as_plain
+from interpose._pb import cri_pb2 as cri
+from interpose.node.runtime.oci.resource_patch import patch_resources
+from interpose.node.runtime.service.plaindocs import as_plain
 from interpose.testing.fakeinfo import container_info, oci_resources, sandbox_info
 from interpose.testing.fakeruntime import FakeRuntime
 

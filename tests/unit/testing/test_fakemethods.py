@@ -2,7 +2,7 @@
 
 import pytest
 
-from interpose.api import cri_pb2 as cri
+from interpose._pb import cri_pb2 as cri
 from interpose.testing.fakemethods import in_batches
 
 

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from interpose.api import cri_pb2 as cri
+from interpose._pb import cri_pb2 as cri
+from interpose.core.model.cgroup import CLEAR, UNLIMITED, Parameter, Value
 from interpose.host.cgroup.tree import detect_layout, detect_version
-from interpose.model.cgroup import CLEAR, UNLIMITED, Parameter, Value
-from interpose.rpc.status import Code, RpcError
+from interpose.net.grpc.status import Code, RpcError
 from interpose.testing.fakecgroup import FakeKernel
 from interpose.testing.fakenode import FakeNode, PlainCgroups
 from interpose.testing.fakestate import Sandbox

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from google.protobuf.message import Message
 
-from interpose.api import cri_pb2 as cri
-from interpose.rpc.status import Code, RpcError
+from interpose._pb import cri_pb2 as cri
+from interpose.net.grpc.status import Code, RpcError
 from interpose.testing.clock import ManualClock
 from interpose.testing.fakequeries import Identity
 from interpose.testing.fakeruntime import FakeRuntime

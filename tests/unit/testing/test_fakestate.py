@@ -7,9 +7,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, multiple, rule
 
-from interpose.api import cri_pb2 as cri
-from interpose.localruntime.patching import patch_resources
-from interpose.rpc.status import Code, RpcError
+from interpose._pb import cri_pb2 as cri
+from interpose.net.grpc.status import Code, RpcError
+from interpose.node.runtime.oci.resource_patch import patch_resources
 from interpose.testing.clock import ManualClock
 from interpose.testing.fakestate import EXIT_KILLED, EXIT_NOT_STARTED, Container, NodeState, Sandbox
 from interpose.testing.fakeviews import container_status, list_containers, list_sandboxes, sandbox_status

@@ -1,6 +1,6 @@
 """Usage figures."""
 
-from interpose.api import cri_pb2 as cri
+from interpose._pb import cri_pb2 as cri
 from interpose.testing import fakestats
 from interpose.testing.clock import ManualClock
 from interpose.testing.fakeruntime import FakeRuntime

@@ -2,7 +2,7 @@
 
 import pytest
 
-from interpose.api import cri_pb2 as cri
+from interpose._pb import cri_pb2 as cri
 from interpose.testing.clock import ManualClock
 from interpose.testing.fakeruntime import FakeRuntime
 from interpose.testing.fakeviews import container_status, event, list_containers, list_sandboxes, sandbox_status

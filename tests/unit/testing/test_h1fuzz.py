@@ -2,9 +2,10 @@
 
 import pytest
 
-from interpose.h1 import chunks, rules
-from interpose.h1.heads import Heads
-from interpose.h1.streams import RequestReader, ResponseReader
+from interpose.net.h1 import chunked as chunks
+from interpose.net.h1 import rules
+from interpose.net.h1.heads import Heads
+from interpose.net.h1.messages import RequestReader, ResponseReader
 from interpose.testing import h1fuzz
 from interpose.testing.h1fuzz import BrokenPromise, check_answers, check_requests, cut, run
 

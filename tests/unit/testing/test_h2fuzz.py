@@ -2,10 +2,10 @@
 
 import pytest
 
-from interpose.h2.connection import Connection
-from interpose.h2.headers import Headers
-from interpose.h2.hpack import HpackDecoder
-from interpose.h2.server import ServerConnection
+from interpose.net.h2.connection import Connection
+from interpose.net.h2.headers import Headers
+from interpose.net.h2.hpack import HpackDecoder
+from interpose.net.h2.server import ServerConnection
 from interpose.testing import h2fuzz, h2peer
 from interpose.testing.h2bench import REQUEST, RESPONSE
 from interpose.testing.h2hpack import Encoder

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from interpose.host.cputopology import read_cpus
-from interpose.runtimehooks.nodedocument import NodeDocument
-from interpose.runtimehooks.nodefile import NodeFile
-from interpose.runtimehooks.podspec import NORMALIZATION_RATIO
+from interpose.hooks.server.node.node_document import NodeDocument
+from interpose.hooks.server.node.node_file import NodeFile
+from interpose.hooks.server.pods.pod_annotations import NORMALIZATION_RATIO
+from interpose.host.numa_cpus import read_cpus
 from interpose.testing.fakecgroup import FakeKernel
 from interpose.testing.hooknode import all_files, node_document, node_settings, write_cpus, write_document
 

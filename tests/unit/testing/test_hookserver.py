@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from interpose.api import hook_pb2 as hook
-from interpose.hookapi.hookpoint import FailurePolicy, HookPoint
-from interpose.rpc.handlers import Unary
-from interpose.rpc.status import Code, RpcError
+from interpose._pb import hook_pb2 as hook
+from interpose.hooks.api.hookpoint import FailurePolicy, HookPoint
+from interpose.net.grpc.handlers import Unary
+from interpose.net.grpc.status import Code, RpcError
 from interpose.testing.hookserver import GARBAGE, FakeHookServer, echo, register, set_shares
 
 CREATE = HookPoint.PRE_CREATE_CONTAINER

@@ -5,10 +5,10 @@ from fractions import Fraction
 
 import pytest
 
-from interpose.kuberuntime.actionvalues import Kill, KillReason, PodActions, Resize
-from interpose.kuberuntime.pod import Resources
-from interpose.kuberuntime.podstatus import PodStatus
-from interpose.model.pod import ContainerState
+from interpose.core.model.pod import ContainerState
+from interpose.node.pods.spec import Resources
+from interpose.node.pods.status.types import PodStatus
+from interpose.node.pods.sync.action_types import Kill, KillReason, PodActions, Resize
 from interpose.testing.podmodel import (
     ModelRuntime,
     make_container,

@@ -4,9 +4,9 @@ from collections import Counter
 
 import pytest
 
-from interpose.model.cgroup import UNLIMITED, KubeQos, Parameter, kube_qos_of
-from interpose.model.qos import QosClass, qos_of
-from interpose.runtimehooks.podspec import extended_resources, resource_status
+from interpose.core.model.cgroup import UNLIMITED, KubeQos, Parameter, kube_qos_of
+from interpose.core.model.qos import QosClass, qos_of
+from interpose.hooks.server.pods.pod_annotations import extended_resources, resource_status
 from interpose.testing.fakecgroup import FakeKernel
 from interpose.testing.fakenode import FakeNode
 from interpose.testing.fakestate import Sandbox

@@ -1,7 +1,7 @@
 """A node whose calls are written down."""
 
-from interpose.api import cri_pb2 as cri
-from interpose.resmgr.happenings import Answered, Asked
+from interpose._pb import cri_pb2 as cri
+from interpose.resmgr.whatif.events import Answered, Asked
 from interpose.testing.recallednode import RecalledNode, Story
 
 

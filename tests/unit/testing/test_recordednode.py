@@ -2,7 +2,7 @@
 
 from itertools import pairwise
 
-from interpose.api import cri_pb2 as cri
+from interpose._pb import cri_pb2 as cri
 from interpose.testing.recordednode import RecordedNode, flows_of
 
 

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from interpose.dump.flow import Assembler, Flow, What
-from interpose.dump.frames import Frame, Side
-from interpose.dump.reading import Recording
-from interpose.relay.methods import API_VERSIONS, METHODS, Method
+from interpose.cri.methods import API_VERSIONS, METHODS, Method
+from interpose.dump.model.call import Assembler, Flow, What
+from interpose.dump.model.frames import Frame, Side
+from interpose.dump.recording.reader import Recording
 from interpose.testing.recordings import every_method_frames, filled, sample_recording, story_frames, write_recording
 
 

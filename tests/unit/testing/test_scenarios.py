@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from interpose.core.model.cpuset import CpuSet
 from interpose.errors import ConfigError
-from interpose.model.cpuset import CpuSet
 from interpose.testing.machines import machine
 from interpose.testing.scenarios import play, read_scenario, unplugged
 

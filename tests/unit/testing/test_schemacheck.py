@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from interpose.config.document import parse_document
+from interpose.config.documents.yaml import parse_document
 from interpose.testing.schemacheck import plain, problems
 
 CLOSED = {"type": "object", "properties": {"a": {"type": "integer"}}, "additionalProperties": False}

@@ -2,9 +2,10 @@
 
 import pytest
 
-from interpose.streaming import spdy, websocket
-from interpose.streaming.resizing import SizeReader, document
-from interpose.streaming.spdyframes import Data, Ping, encode
+from interpose.net import websocket
+from interpose.net.spdy import connection as spdy
+from interpose.net.spdy.frames import Data, Ping, encode
+from interpose.net.streaming.terminal_size import SizeReader, document
 from interpose.testing.streamfuzz import BrokenPromise, check_documents, check_spdy, check_websocket
 
 

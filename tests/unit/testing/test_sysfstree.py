@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from interpose.core.model.cpuset import CpuSet
 from interpose.host.sysfs import online_now, read_topology
-from interpose.model.cpuset import CpuSet
 from interpose.testing.machines import NAMED, machine
 from interpose.testing.sysfstree import write_sysfs
 

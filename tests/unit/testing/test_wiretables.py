@@ -2,7 +2,7 @@
 
 import pytest
 
-from interpose.api import cri_pb2, resmgr_agent_pb2
+from interpose._pb import cri_pb2, resmgr_agent_pb2
 from interpose.testing.wiretables import spelled_file, spelled_type
 
 

@@ -4,28 +4,28 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from interpose.admin.health import Check, health_routes
-from interpose.admin.log_level import log_level_routes
-from interpose.admin.metrics import metrics_route
-from interpose.admin.routes import Request, Response, RouteTable
-from interpose.admin.routes import json_response as json
-from interpose.agent.choice import Chosen, Seen
-from interpose.agent.metrics import (
+from interpose.cli.agent.parts import Parts
+from interpose.cli.common.daemon_views import DaemonViews
+from interpose.config.agent.settings import AgentSettings
+from interpose.config.agent.table import AGENT
+from interpose.config.effective import config_answer
+from interpose.kube.agent.configmap_choice import Chosen, Seen
+from interpose.kube.agent.metrics import (
     api_collector,
     config_collector,
     feed_collector,
     report_collector,
     service_collector,
 )
-from interpose.agent.objects import version_of
-from interpose.cli.agent_parts import Parts
-from interpose.cli.daemon_views import DaemonViews
-from interpose.config.agent_settings import AgentSettings
-from interpose.config.agent_table import AGENT
-from interpose.config.effective import config_answer
-from interpose.instrumentation.logging import LogControl
-from interpose.instrumentation.metrics import Collector, build_info, log_collector
-from interpose.instrumentation.process_metrics import process_collector
+from interpose.kube.client.objects import version_of
+from interpose.log import LogControl
+from interpose.metrics import Collector, build_info, log_collector
+from interpose.net.httpd.health import Check, health_routes
+from interpose.net.httpd.log_level import log_level_routes
+from interpose.net.httpd.metrics import metrics_route
+from interpose.net.httpd.routes import Request, Response, RouteTable
+from interpose.net.httpd.routes import json_response as json
+from interpose.process_metrics import process_collector
 
 
 class AgentViews(DaemonViews):

@@ -7,13 +7,13 @@ import socket
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
-from interpose.agent.choice import is_name
-from interpose.config.agent_settings import AgentSettings
+from interpose.config.agent.settings import AgentSettings
 from interpose.config.load import Loaded
 from interpose.errors import ConfigError
+from interpose.kube.agent.configmap_choice import is_name
 
 if TYPE_CHECKING:
-    from interpose.kube.access import Access
+    from interpose.kube.client.access import Access
 
 NODE_NAME: Final = "NODE_NAME"
 
@@ -37,7 +37,7 @@ def node_name(settings: AgentSettings, env: Mapping[str, str]) -> str:
 
 def find_access(settings: AgentSettings, origins: Mapping[str, str], env: Mapping[str, str]) -> "Access":
     """How to get to the API server. ConfigError if the kubeconfig cannot be used, or there is nothing to go by."""
-    from interpose.kube import kubeconfig
+    from interpose.kube.client import kubeconfig
 
     try:
         return kubeconfig.find_access(settings.api.kubeconfig, env)

@@ -3,15 +3,15 @@
 import os
 from typing import Any
 
-from interpose.cli.lazy import Subcommand
-from interpose.cli.options import given_flags, told
-from interpose.cli.settings_group import SettingsGroup
-from interpose.config.agent_table import AGENT
+from interpose.cli.common.lazy import Subcommand
+from interpose.cli.common.options import given_flags, told
+from interpose.cli.common.settings_group import SettingsGroup
+from interpose.config.agent.table import AGENT
 from interpose.config.load import Loaded, load
 
 _COMMANDS = {
-    "status": Subcommand("interpose.cli.agent_status", "status", "Show what a running agent knows and does."),
-    "probe": Subcommand("interpose.cli.agent_probe", "probe", "Ask a running agent how it is, for probes."),
+    "status": Subcommand("interpose.cli.agent.status", "status", "Show what a running agent knows and does."),
+    "probe": Subcommand("interpose.cli.agent.probe", "probe", "Ask a running agent how it is, for probes."),
 }
 
 
@@ -24,11 +24,11 @@ def _agent(config: str | None, print_config: bool, **parameters: Any) -> int:
 
 def run_loaded(loaded: Loaded) -> int:
     """Run an agent until it is told to stop. ConfigError if it cannot start with these settings."""
-    from interpose.cli.agent_checks import check, find_access, node_name
+    from interpose.cli.agent.checks import check, find_access, node_name
 
     check(loaded, os.environ)
     access = find_access(loaded.settings, loaded.origins, os.environ)
-    from interpose.cli.agent_process import run
+    from interpose.cli.agent.process import run
 
     return run(loaded.settings, node_name(loaded.settings, os.environ), access, loaded.origins)
 

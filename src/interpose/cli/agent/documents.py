@@ -6,9 +6,9 @@ Whoever reads the answer has edited an object of the cluster: there is no file a
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from interpose.config.document import MAX_DEPTH, Node
+from interpose.config.documents.yaml import MAX_DEPTH, Node
 from interpose.errors import ConfigError
-from interpose.kube.api import Object
+from interpose.kube.client.api import Object
 
 _SCALARS: Final[Mapping[type, str]] = {str: "str", int: "int", float: "float"}
 
@@ -16,7 +16,7 @@ _SCALARS: Final[Mapping[type, str]] = {str: "str", int: "int", float: "float"}
 def document_problems(document: Object) -> Sequence[str]:
     """What is wrong with a NodeSLO or a NodeState; nothing: it can be used."""
     # Late: the rules of a NodeSLO are of no use before there is one.
-    from interpose.runtimehooks.nodedocument import parse_node_document
+    from interpose.hooks.server.node.node_document import parse_node_document
 
     kind = str(document.get("kind", "document"))
     try:

@@ -8,24 +8,24 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from interpose import __version__
-from interpose.agent.choice import Choice
-from interpose.agent.following import Following
-from interpose.agent.health import config_problem
-from interpose.agent.report import source_shown
-from interpose.agent.reporter import Reporter
-from interpose.config.agent_settings import AgentSettings
-from interpose.kube.access import Access
-from interpose.kube.api import Object
-from interpose.kube.client import KubeClient
-from interpose.rpc.tasks import TaskBag
-from interpose.rpc.transport import Hub
+from interpose.config.agent.settings import AgentSettings
+from interpose.kube.agent.configmap_choice import Choice
+from interpose.kube.agent.health import config_problem
+from interpose.kube.agent.report import source_shown
+from interpose.kube.agent.reporter import Reporter
+from interpose.kube.agent.watches import Following
+from interpose.kube.client.access import Access
+from interpose.kube.client.api import Object
+from interpose.kube.client.client import KubeClient
+from interpose.net.grpc.transport import Hub
+from interpose.tasks import TaskBag
 
 if TYPE_CHECKING:
-    from interpose.agent.nodefeed import NodeFeed
-    from interpose.agent.nodeservice import AgentSocket
-    from interpose.agent.pusher import Pusher
-    from interpose.agent.relayclient import RelayClient
-    from interpose.host.sockets import BoundSocket
+    from interpose.host.unix_sockets import BoundSocket
+    from interpose.kube.agent.node_file import NodeFeed
+    from interpose.kube.agent.node_service import AgentSocket
+    from interpose.kube.agent.pusher import Pusher
+    from interpose.kube.agent.relay_client import RelayClient
 
 # An API server that answered so lately is one that is there, whatever the last request met.
 _LATELY: Final = 30.0
@@ -148,8 +148,8 @@ class Parts:
     # -- what they are made of
 
     def _make_pusher(self, settings: AgentSettings) -> "tuple[RelayClient, Pusher]":
-        from interpose.agent.pusher import Pusher
-        from interpose.agent.relayclient import RelayClient
+        from interpose.kube.agent.pusher import Pusher
+        from interpose.kube.agent.relay_client import RelayClient
 
         config = settings.config
         relay = RelayClient(config.socket, hub=self.hub)
@@ -164,9 +164,9 @@ class Parts:
         return relay, pusher
 
     def _make_feed(self, settings: AgentSettings) -> "NodeFeed":
-        from interpose.agent.nodefeed import NodeFeed
-        from interpose.agent.statefile import StateFile
-        from interpose.cli.agent_documents import document_problems
+        from interpose.cli.agent.documents import document_problems
+        from interpose.kube.agent.node_file import NodeFeed
+        from interpose.kube.agent.statefile import StateFile
 
         return NodeFeed(
             StateFile(settings.node_state.file),
@@ -179,8 +179,8 @@ class Parts:
         )
 
     def _make_service(self, settings: AgentSettings, bound: "BoundSocket") -> "AgentSocket":
-        from interpose.agent.nodenames import Writable
-        from interpose.agent.nodeservice import AgentSocket, NodeService
+        from interpose.kube.agent.node_keys import Writable
+        from interpose.kube.agent.node_service import AgentSocket, NodeService
 
         # Whoever may ask us may not give the node another configuration by it.
         names = Writable(patterns=settings.service.allow_keys, reserved=(settings.config.group_label,))

@@ -6,7 +6,7 @@ from typing import Final
 
 import click
 
-from interpose.config.agent_settings import ServiceSettings
+from interpose.config.agent.settings import ServiceSettings
 from interpose.config.endpoint import parse_endpoint
 
 TIMEOUT: Final = 5.0
@@ -51,12 +51,12 @@ def report_probe(path: str, query: str, timeout: float = TIMEOUT) -> int:
 
 async def ask(path: str, query: str, timeout: float) -> str:
     """What is wrong; empty: nothing."""
-    from interpose.agent.messages import HEALTH_CHECK, health_check_request, read_health_check_reply
-    from interpose.h2.limits import Limits
-    from interpose.rpc.client import Client
-    from interpose.rpc.status import Code, RpcError
-    from interpose.rpc.transport import Hub
-    from interpose.rpc.upstream import Upstream
+    from interpose.kube.agent.messages import HEALTH_CHECK, health_check_request, read_health_check_reply
+    from interpose.net.grpc.client import Client
+    from interpose.net.grpc.status import Code, RpcError
+    from interpose.net.grpc.transport import Hub
+    from interpose.net.grpc.upstream import Upstream
+    from interpose.net.h2.limits import Limits
 
     hub = Hub()
     upstream = Upstream(path, hub=hub, limits=Limits(), wait=min(timeout, _WAIT), reports=_Silence())

@@ -14,16 +14,16 @@ from typing import Final
 import uvloop
 
 from interpose import __version__
-from interpose.cli.about_setting import about_setting
-from interpose.cli.admin_socket import bind_address, bind_admin
-from interpose.cli.agent_admin import AgentViews
-from interpose.cli.agent_parts import Parts
-from interpose.cli.signals import handle_signals
-from interpose.config.agent_settings import AgentSettings
-from interpose.host.sockets import BoundSocket, bind_unix
+from interpose.cli.agent.admin import AgentViews
+from interpose.cli.agent.parts import Parts
+from interpose.cli.common.admin_socket import bind_address, bind_admin
+from interpose.cli.common.setting_errors import about_setting
+from interpose.cli.common.signals import handle_signals
+from interpose.config.agent.settings import AgentSettings
 from interpose.host.systemd import Notifier
-from interpose.instrumentation.logging import LogControl, setup
-from interpose.kube.access import Access
+from interpose.host.unix_sockets import BoundSocket, bind_unix
+from interpose.kube.client.access import Access
+from interpose.log import LogControl, setup
 
 _log = logging.getLogger(__name__)
 

@@ -4,9 +4,9 @@ import json
 
 import click
 
-from interpose.cli.admin_client import ask
-from interpose.config.agent_settings import AgentSettings
-from interpose.views.agent_status import agent_status_text
+from interpose.cli.common.admin_client import ask
+from interpose.cli.render.agent_status import agent_status_text
+from interpose.config.agent.settings import AgentSettings
 
 
 @click.command("status")

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 import click
 
 from interpose.config.endpoint import TcpListen, UnixListen, parse_listen
-from interpose.config.settings import AdminSettings
+from interpose.config.relay.settings import AdminSettings
 
 # The daemon answers from memory; more than this means it hangs.
 TIMEOUT = 5.0

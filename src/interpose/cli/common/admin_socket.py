@@ -2,9 +2,9 @@
 
 import socket
 
-from interpose.cli.about_setting import about_setting
+from interpose.cli.common.setting_errors import about_setting
 from interpose.config.endpoint import TcpListen, parse_address, parse_listen
-from interpose.host.sockets import BoundSocket, bind_unix
+from interpose.host.unix_sockets import BoundSocket, bind_unix
 
 # Who waits to be accepted; the kernel may allow fewer. Long enough that a burst does not keep anybody out.
 _BACKLOG = 1024

@@ -6,11 +6,11 @@ import time
 from abc import ABC, abstractmethod
 
 from interpose import __version__
-from interpose.admin.index import with_index
-from interpose.admin.routes import RouteTable
-from interpose.admin.server import AdminServer
-from interpose.cli.metrics_listen import metrics_server
-from interpose.host.sockets import BoundSocket
+from interpose.cli.common.metrics_listen import metrics_server
+from interpose.host.unix_sockets import BoundSocket
+from interpose.net.httpd.index import with_index
+from interpose.net.httpd.routes import RouteTable
+from interpose.net.httpd.server import AdminServer
 
 
 class DaemonViews(ABC):

@@ -6,8 +6,8 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
-from interpose.instrumentation.logging import RateLimited
-from interpose.instrumentation.metrics import Buckets, Family
+from interpose.log import RateLimited
+from interpose.metrics import Buckets, Family
 
 _log = logging.getLogger(__name__)
 

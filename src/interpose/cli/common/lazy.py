@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import click
 
-from interpose.model.text import did_you_mean
+from interpose.core.model.text import did_you_mean
 
 
 class Subcommand(NamedTuple):

@@ -3,8 +3,8 @@
 import socket
 from typing import Final
 
-from interpose.admin.routes import RouteTable
-from interpose.admin.server import AdminServer
+from interpose.net.httpd.routes import RouteTable
+from interpose.net.httpd.server import AdminServer
 
 _OPEN: Final = ("/livez", "/readyz", "/healthz", "/metrics")
 

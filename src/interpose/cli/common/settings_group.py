@@ -9,8 +9,8 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from interpose.cli.lazy import LazyGroup, Subcommand
-from interpose.cli.options import SettingsCommand
+from interpose.cli.common.lazy import LazyGroup, Subcommand
+from interpose.cli.common.options import SettingsCommand
 from interpose.config.schema import Schema
 
 

@@ -7,7 +7,7 @@ import asyncio
 import logging
 import signal
 
-from interpose.instrumentation.logging import LogControl
+from interpose.log import LogControl
 
 _log = logging.getLogger(__name__)
 

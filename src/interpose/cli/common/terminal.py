@@ -5,7 +5,7 @@ import shutil
 import sys
 from typing import Final
 
-from interpose.views.text import plain
+from interpose.cli.render.text import plain
 
 _ANY_WIDTH: Final = 1 << 30
 

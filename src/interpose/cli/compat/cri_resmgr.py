@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Final
 
 from interpose import __version__
-from interpose.cli.cri_resmgr_flags import FLAGS, Line, Said, read_line
-from interpose.cli.cri_resmgr_help import PROGRAM, help_text, loggers_text, modules_text, policies_text
-from interpose.cli.cri_resmgr_line import (
+from interpose.cli.common.stdio import standard_streams
+from interpose.cli.compat.cri_resmgr_flags import FLAGS, Line, Said, read_line
+from interpose.cli.compat.cri_resmgr_help import PROGRAM, help_text, loggers_text, modules_text, policies_text
+from interpose.cli.compat.cri_resmgr_line import (
     EXIT_FLAGS,
     EXIT_LEFTOVER,
     debug_flag,
@@ -24,10 +25,9 @@ from interpose.cli.cri_resmgr_line import (
     usage,
     wants,
 )
-from interpose.cli.option_file import read_option_file
-from interpose.cli.standard_streams import standard_streams
+from interpose.cli.compat.option_file import read_option_file
 from interpose.config.load import Given, Loaded, load
-from interpose.config.table import RELAY
+from interpose.config.relay.table import RELAY
 from interpose.errors import ConfigError, SocketInUseError
 
 _PRESET: Final = ("relay-socket", "relay-dir", "config-socket", "agent-socket", "dump")
@@ -106,7 +106,7 @@ def _run(line: Line, env: Mapping[str, str]) -> int:
     loaded = load_line(line, env)
     if resets := [name for name in _RESETS if wants(line, name)]:
         return _reset(resets, loaded)
-    from interpose.cli.relay import run_loaded
+    from interpose.cli.relay.command import run_loaded
 
     return run_loaded(loaded, print_config=wants(line, "print-config") is not None)
 
@@ -122,10 +122,10 @@ def _words(words: Sequence[str]) -> int:
 
 def _reset(resets: Sequence[str], loaded: Loaded) -> int:
     """Forget parts of the state; not while somebody relies on it."""
-    from interpose.cli.policy_wanted import state_path
-    from interpose.cli.relay_state_lock import StateLock
-    from interpose.host.peers import check_unowned
-    from interpose.resmgr import checkpoint
+    from interpose.cli.relay.policy_wanted import state_path
+    from interpose.cli.relay.state_lock import StateLock
+    from interpose.host.peer_credentials import check_unowned
+    from interpose.resmgr.state import checkpoint
 
     check_unowned(loaded.settings.listen)
     policy = loaded.settings.policy

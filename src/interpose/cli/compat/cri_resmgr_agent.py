@@ -10,10 +10,10 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Final
 
-from interpose.cli.cri_resmgr_flags import Flag, socket_or_off
-from interpose.cli.cri_resmgr_program import COMMON, Program, run_program
-from interpose.cli.standard_streams import standard_streams
-from interpose.config.agent_table import AGENT
+from interpose.cli.common.stdio import standard_streams
+from interpose.cli.compat.cri_resmgr_common import COMMON, Program, run_program
+from interpose.cli.compat.cri_resmgr_flags import Flag, socket_or_off
+from interpose.config.agent.table import AGENT
 from interpose.config.load import Loaded
 
 PROGRAM: Final = "cri-resmgr-agent"
@@ -61,7 +61,7 @@ def check(loaded: Loaded, env: Mapping[str, str]) -> Loaded:
     """The old program wants NODE_NAME; a node is mostly called as its host is, so that is said and tried."""
     if loaded.settings.node_name or env.get("NODE_NAME"):
         return loaded
-    from interpose.cli.agent_checks import node_name
+    from interpose.cli.agent.checks import node_name
 
     note = f"NODE_NAME is not set, the node is taken to be {node_name(loaded.settings, env)!r}, as this host is called"
     return replace(loaded, warnings=(*loaded.warnings, note))
@@ -69,7 +69,7 @@ def check(loaded: Loaded, env: Mapping[str, str]) -> Loaded:
 
 def run(loaded: Loaded) -> int:
     """Run until told to stop."""
-    from interpose.cli.agent import run_loaded
+    from interpose.cli.agent.command import run_loaded
 
     return run_loaded(loaded)
 

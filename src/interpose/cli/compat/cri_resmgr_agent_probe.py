@@ -5,10 +5,10 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
-from interpose.cli.cri_resmgr_agent import SOCKET
-from interpose.cli.cri_resmgr_flags import Flag, read_line
-from interpose.cli.cri_resmgr_program import PRINTED, printed
-from interpose.cli.standard_streams import standard_streams
+from interpose.cli.common.stdio import standard_streams
+from interpose.cli.compat.cri_resmgr_agent import SOCKET
+from interpose.cli.compat.cri_resmgr_common import PRINTED, printed
+from interpose.cli.compat.cri_resmgr_flags import Flag, read_line
 from interpose.errors import ConfigError
 
 PROGRAM: Final = "cri-resmgr-agent-probe"
@@ -30,7 +30,7 @@ def run_command(arguments: Sequence[str]) -> int:
     code = printed(PROGRAM, ABOUT, FLAGS, line)
     if code is not None:
         return code
-    from interpose.cli.agent_probe import report_probe
+    from interpose.cli.agent.probe import report_probe
     from interpose.cli.main import report
 
     said = {name: one.value if (one := line.last(name)) is not None else FLAGS[name].default for name in FLAGS}

@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from interpose import __version__
-from interpose.cli.cri_resmgr_flags import LOG_FLAGS, Flag, Line, flag_lines, read_line
-from interpose.cli.cri_resmgr_line import (
+from interpose.cli.common.options import told
+from interpose.cli.compat.cri_resmgr_flags import LOG_FLAGS, Flag, Line, flag_lines, read_line
+from interpose.cli.compat.cri_resmgr_line import (
     EXIT_FLAGS,
     EXIT_LEFTOVER,
     debug_flag,
@@ -19,7 +20,6 @@ from interpose.cli.cri_resmgr_line import (
     usage,
     wants,
 )
-from interpose.cli.options import told
 from interpose.config.load import Given, Loaded, load
 from interpose.config.schema import Schema
 from interpose.errors import ConfigError, SocketInUseError

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from interpose.cli.option_file import Option
+from interpose.cli.compat.option_file import Option
 from interpose.config.dump_rules import TARGETS
+from interpose.core.model.text import closest, did_you_mean, quoted
 from interpose.errors import ConfigError
-from interpose.model.text import closest, did_you_mean, quoted
 
 CONFIG: Final = "config"
 _BOOLEANS: Final[Mapping[str, str]] = MappingProxyType(

@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
-from interpose.cli.cri_resmgr_flags import FLAGS, flag_lines
-from interpose.cli.cri_resmgr_line import SOURCES
-from interpose.policy.names import POLICIES
+from interpose.cli.compat.cri_resmgr_flags import FLAGS, flag_lines
+from interpose.cli.compat.cri_resmgr_line import SOURCES
+from interpose.core.policy.names import POLICIES
 
 PROGRAM: Final = "cri-resmgr"
 

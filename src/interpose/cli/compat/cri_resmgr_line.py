@@ -5,9 +5,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
-from interpose.cli.cri_resmgr_flags import Flag, Line, Said
+from interpose.cli.compat.cri_resmgr_flags import Flag, Line, Said
 from interpose.config.load import Given
-from interpose.model.text import did_you_mean
+from interpose.core.model.text import did_you_mean
 
 EXIT_LEFTOVER: Final = 1
 EXIT_FLAGS: Final = 2  # what Go programs end with

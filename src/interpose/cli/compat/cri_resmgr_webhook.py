@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
-from interpose.cli.cri_resmgr_flags import Flag
-from interpose.cli.cri_resmgr_program import COMMON, Program, run_program
-from interpose.cli.standard_streams import standard_streams
+from interpose.cli.common.stdio import standard_streams
+from interpose.cli.compat.cri_resmgr_common import COMMON, Program, run_program
+from interpose.cli.compat.cri_resmgr_flags import Flag
 from interpose.config.load import Loaded
-from interpose.config.webhook_table import WEBHOOK
+from interpose.config.webhook.table import WEBHOOK
 
 PROGRAM: Final = "cri-resmgr-webhook"
 
@@ -38,7 +38,7 @@ variables, which `interpose webhook --help` lists."""
 
 def run(loaded: Loaded) -> int:
     """Run until told to stop."""
-    from interpose.cli.webhook import run_loaded
+    from interpose.cli.webhook.command import run_loaded
 
     return run_loaded(loaded)
 

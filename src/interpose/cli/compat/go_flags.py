@@ -6,7 +6,7 @@ Pure. For the drop-in commands, which must accept the command lines of existing 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
-from interpose.model.text import closest
+from interpose.core.model.text import closest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,12 +12,12 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 from interpose import __version__
-from interpose.cli.go_flags import parse_go_flags
-from interpose.cli.standard_streams import standard_streams
+from interpose.cli.common.stdio import standard_streams
+from interpose.cli.compat.go_flags import parse_go_flags
 from interpose.config.endpoint import WELL_KNOWN_DOCKER
 from interpose.config.load import Given, Loaded, load
+from interpose.config.relay.table import RELAY
 from interpose.config.schema import Instead
-from interpose.config.table import RELAY
 from interpose.errors import ConfigError, SocketInUseError
 
 PROGRAM = "koord-runtime-proxy"
@@ -118,7 +118,7 @@ def run_command(arguments: Sequence[str], env: Mapping[str, str]) -> int:
         print(f"Run {PROGRAM} --help for the flags.", file=sys.stderr)
         return EXIT_USAGE
     from interpose.cli.main import report
-    from interpose.cli.relay import run_loaded
+    from interpose.cli.relay.command import run_loaded
 
     try:
         return run_loaded(load_flags(parsed.values, env))

@@ -15,9 +15,9 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from interpose.config.document import MAX_FILE_BYTES, read_text
+from interpose.config.documents.yaml import MAX_FILE_BYTES, read_text
+from interpose.core.model.text import quoted
 from interpose.errors import ConfigError
-from interpose.model.text import quoted
 
 
 class Option(NamedTuple):

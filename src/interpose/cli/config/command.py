@@ -6,14 +6,14 @@ from typing import Final
 
 import click
 
-from interpose.cli.lazy import LazyGroup, Subcommand
+from interpose.cli.common.lazy import LazyGroup, Subcommand
 
 SUBCOMMANDS: Final[Mapping[str, Subcommand]] = MappingProxyType(
     {
-        "validate": Subcommand("interpose.cli.config_validate", "validate", "Check files as their programs read them."),
-        "show": Subcommand("interpose.cli.config_show", "show", "Show settings in force, and where each came from."),
-        "diff": Subcommand("interpose.cli.config_diff", "diff", "Show in what two configurations differ."),
-        "schema": Subcommand("interpose.cli.config_schema", "schema", "Print the JSON Schema of a kind of file."),
+        "validate": Subcommand("interpose.cli.config.validate", "validate", "Check files as their programs read them."),
+        "show": Subcommand("interpose.cli.config.show", "show", "Show settings in force, and where each came from."),
+        "diff": Subcommand("interpose.cli.config.diff", "diff", "Show in what two configurations differ."),
+        "schema": Subcommand("interpose.cli.config.schema", "schema", "Print the JSON Schema of a kind of file."),
     }
 )
 

@@ -7,7 +7,7 @@ with the same key of the object that stands for the same thing on the other side
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from interpose.cli.config_reading import Part
+from interpose.cli.config.reading import Part
 from interpose.config.effective import Row, harmless
 
 _NOTHING: Final = Row("", "", "")

@@ -8,12 +8,12 @@ from typing import Final
 
 import click
 
-from interpose.cli.config_compare import Side, differences, plain, text_of
-from interpose.cli.config_kinds import kind_option, read
-from interpose.cli.config_policy_kinds import nothing_said
-from interpose.cli.config_reading import Circumstances, Part
-from interpose.cli.config_running import ask_running
-from interpose.cli.config_sources import read_sources
+from interpose.cli.config.compare import Side, differences, plain, text_of
+from interpose.cli.config.kinds import kind_option, read
+from interpose.cli.config.policy_kinds import nothing_said
+from interpose.cli.config.reading import Circumstances, Part
+from interpose.cli.config.running import ask_running
+from interpose.cli.config.sources import read_sources
 from interpose.config.effective import harmless, rows_of
 from interpose.config.load import load
 from interpose.config.programs import PROGRAMS

@@ -11,17 +11,17 @@ from typing import Final
 
 import click
 
-from interpose.cli.config_policy_kinds import map_reading, policy_reading, pools_reading
-from interpose.cli.config_programs import check
-from interpose.cli.config_reading import NODES, Circumstances, Part, Reading, doubts, flat
-from interpose.cli.config_recognise import KINDS, Form, recognise
-from interpose.cli.config_sources import Source
-from interpose.config.document import MAX_FILE_BYTES
+from interpose.cli.config.policy_kinds import map_reading, policy_reading, pools_reading
+from interpose.cli.config.programs import check
+from interpose.cli.config.reading import NODES, Circumstances, Part, Reading, doubts, flat
+from interpose.cli.config.recognise import KINDS, Form, recognise
+from interpose.cli.config.sources import Source
+from interpose.config.documents.yaml import MAX_FILE_BYTES
 from interpose.config.effective import rows_of
 from interpose.config.load import Loaded, load
 from interpose.config.programs import PROGRAMS
 from interpose.errors import ConfigError
-from interpose.runtimehooks.nodedocument import STATE_KIND, parse_node_document
+from interpose.hooks.server.node.node_document import STATE_KIND, parse_node_document
 
 kind_option: Final = click.option(
     "--kind",
@@ -63,9 +63,9 @@ def _settings(name: str, source: Source, around: Circumstances) -> Reading:
 
 
 def _options(source: Source, around: Circumstances) -> Reading:
-    from interpose.cli.cri_resmgr import load_line
-    from interpose.cli.cri_resmgr_flags import read_line
-    from interpose.cli.option_file import parse_options
+    from interpose.cli.compat.cri_resmgr import load_line
+    from interpose.cli.compat.cri_resmgr_flags import read_line
+    from interpose.cli.compat.option_file import parse_options
 
     line = read_line(["-config", source.name], lambda _path: parse_options(source.text(MAX_FILE_BYTES), source.where))
     return settings_reading("relay", load_line(line, around.env), around.env, Form.OPTIONS)
@@ -81,8 +81,8 @@ def settings_reading(name: str, loaded: Loaded, env: Mapping[str, str], kind: st
 
 
 def _registration(source: Source, _around: Circumstances) -> Reading:
-    from interpose.dispatcher.registration_files import MAX_BYTES, is_registration
-    from interpose.hookapi.registration import parse_registration
+    from interpose.hooks.api.registration import parse_registration
+    from interpose.hooks.dispatch.registration_files import MAX_BYTES, is_registration
 
     parsed = parse_registration(source.text(MAX_BYTES), source.name)
     warnings = [*parsed.warnings, *doubts(source, "the relay")]
@@ -93,7 +93,7 @@ def _registration(source: Source, _around: Circumstances) -> Reading:
 
 
 def _node(source: Source, _around: Circumstances) -> Reading:
-    from interpose.runtimehooks.nodefile import MAX_BYTES
+    from interpose.hooks.server.node.node_file import MAX_BYTES
 
     root = source.document(MAX_BYTES)
     document = parse_node_document(root, source.name)

@@ -8,19 +8,19 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Final
 
-from interpose.cli.config_reading import NODES, POLICIES, Circumstances, Part, Reading, doubts, flat
-from interpose.cli.config_recognise import Form
-from interpose.cli.config_sources import Source
-from interpose.config.config_maps import ConfigMap, placed, read_data, read_manifest, text_of, title_of
-from interpose.config.document import MAX_FILE_BYTES, Node, parse_document
-from interpose.config.documentschema import Report
-from interpose.config.dotted import unfold
+from interpose.cli.config.reading import NODES, POLICIES, Circumstances, Part, Reading, doubts, flat
+from interpose.cli.config.recognise import Form
+from interpose.cli.config.sources import Source
+from interpose.config.documents.configmaps import ConfigMap, placed, read_data, read_manifest, text_of, title_of
+from interpose.config.documents.dotted import unfold
+from interpose.config.documents.fields import Report
+from interpose.config.documents.policy import PolicyDocument, policy_values, read_policy_document
+from interpose.config.documents.policy_options import pool_values, read_pools
+from interpose.config.documents.yaml import MAX_FILE_BYTES, Node, parse_document
 from interpose.config.effective import DEFAULT, Row, harmless
-from interpose.config.policy_document import PolicyDocument, policy_values, read_policy_document
-from interpose.config.policy_options import pool_values, read_pools
+from interpose.core.policy.names import NAMES
 from interpose.errors import ConfigError
-from interpose.policy.names import NAMES
-from interpose.runtimehooks.nodedocument import SLO_KIND, parse_node_document
+from interpose.hooks.server.node.node_document import SLO_KIND, parse_node_document
 
 _FORMS: Final[Mapping[str, str]] = MappingProxyType({POLICIES: Form.CONFIG_MAP, NODES: Form.NODE})
 _DEPTH: Final = 4  # of keys whose lines are looked for: policy, name, option, part of an option

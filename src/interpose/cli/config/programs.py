@@ -15,7 +15,7 @@ from interpose.config.programs import PROGRAMS
 from interpose.errors import ConfigError
 
 if TYPE_CHECKING:
-    from interpose.cli.cri_resmgr_program import Program as SmallProgram
+    from interpose.cli.compat.cri_resmgr_common import Program as SmallProgram
 
 Env = Mapping[str, str]
 
@@ -31,7 +31,7 @@ def load_program(
     name: str, arguments: Sequence[str], env: Env, *, config: str | None, given: Mapping[str, Given]
 ) -> Loaded:
     """The settings a program of ours has with these flags, and `given` by key over them. ConfigError, UsageError."""
-    from interpose.cli.options import SettingsCommand, given_flags
+    from interpose.cli.common.options import SettingsCommand, given_flags
 
     schema = PROGRAMS[name].schema()
     command = SettingsCommand(schema.program, schema, params=[])
@@ -54,7 +54,7 @@ def _check_relay(loaded: Loaded, _env: Env) -> list[str]:
     dump = loaded.settings.dump
     if not (dump.rules or dump.file or dump.record):
         return []
-    from interpose.cli.relay_dump import place_problems, rule_problems
+    from interpose.cli.relay.dump import place_problems, rule_problems
 
     if problems := list(rule_problems(dump)):
         raise ConfigError(problems)
@@ -62,14 +62,14 @@ def _check_relay(loaded: Loaded, _env: Env) -> list[str]:
 
 
 def _check_hookserver(loaded: Loaded, _env: Env) -> list[str]:
-    from interpose.cli.hookserver_checks import check as checked
+    from interpose.cli.hookserver.checks import check as checked
 
     checked(loaded)
     return []
 
 
 def _check_agent(loaded: Loaded, env: Env) -> list[str]:
-    from interpose.cli.agent_checks import check as checked
+    from interpose.cli.agent.checks import check as checked
 
     checked(loaded, env)
     return []
@@ -84,9 +84,9 @@ _CHECKS: Final[Mapping[str, Callable[[Loaded, Env], list[str]]]] = MappingProxyT
 
 
 def _cri_resmgr(arguments: Sequence[str], env: Env) -> Loaded:
-    from interpose.cli.cri_resmgr import load_line
-    from interpose.cli.cri_resmgr_flags import read_line
-    from interpose.cli.option_file import read_option_file
+    from interpose.cli.compat.cri_resmgr import load_line
+    from interpose.cli.compat.cri_resmgr_flags import read_line
+    from interpose.cli.compat.option_file import read_option_file
 
     line = read_line(arguments, read_option_file)
     _refuse([*line.problems, *(f"unexpected argument {word!r}" for word in line.rest)])
@@ -94,8 +94,8 @@ def _cri_resmgr(arguments: Sequence[str], env: Env) -> Loaded:
 
 
 def _koord_runtime_proxy(arguments: Sequence[str], env: Env) -> Loaded:
-    from interpose.cli.go_flags import parse_go_flags
-    from interpose.cli.koord_runtime_proxy import FLAGS, load_flags
+    from interpose.cli.compat.go_flags import parse_go_flags
+    from interpose.cli.compat.koord_runtime_proxy import FLAGS, load_flags
 
     parsed = parse_go_flags(arguments, flags=FLAGS, words=())
     _refuse(parsed.problems)
@@ -103,20 +103,20 @@ def _koord_runtime_proxy(arguments: Sequence[str], env: Env) -> Loaded:
 
 
 def _cri_resmgr_agent(arguments: Sequence[str], env: Env) -> Loaded:
-    from interpose.cli.cri_resmgr_agent import AGENT_PROGRAM
+    from interpose.cli.compat.cri_resmgr_agent import AGENT_PROGRAM
 
     return _small_program(AGENT_PROGRAM, arguments, env)
 
 
 def _cri_resmgr_webhook(arguments: Sequence[str], env: Env) -> Loaded:
-    from interpose.cli.cri_resmgr_webhook import WEBHOOK_PROGRAM
+    from interpose.cli.compat.cri_resmgr_webhook import WEBHOOK_PROGRAM
 
     return _small_program(WEBHOOK_PROGRAM, arguments, env)
 
 
 def _small_program(program: "SmallProgram", arguments: Sequence[str], env: Env) -> Loaded:
-    from interpose.cli.cri_resmgr_flags import read_line
-    from interpose.cli.cri_resmgr_program import load_line
+    from interpose.cli.compat.cri_resmgr_common import load_line
+    from interpose.cli.compat.cri_resmgr_flags import read_line
 
     line = read_line(arguments, flags=program.flags)
     _refuse([*line.problems, *(f"unexpected argument {word!r}" for word in line.rest)])

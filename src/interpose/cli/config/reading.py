@@ -5,9 +5,9 @@ from dataclasses import dataclass, fields, is_dataclass
 from enum import Enum
 from typing import Any, Final, NamedTuple
 
-from interpose.cli.config_sources import Source
+from interpose.cli.config.sources import Source
 from interpose.config.effective import Row
-from interpose.host.trust import Trust, examine
+from interpose.host.file_trust import Trust, examine
 
 # Families of documents; settings are a family for each program.
 POLICIES: Final = "policies"

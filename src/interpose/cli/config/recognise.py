@@ -8,14 +8,14 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Final
 
-from interpose.cli.cri_resmgr_flags import FLAGS
-from interpose.cli.option_file import split_option
+from interpose.cli.compat.cri_resmgr_flags import FLAGS
+from interpose.cli.compat.option_file import split_option
 from interpose.config.check import API_VERSION
-from interpose.config.document import Node, parse_document, split_documents
+from interpose.config.documents.yaml import Node, parse_document, split_documents
 from interpose.config.programs import PROGRAMS, program_of
+from interpose.core.model.text import quoted
 from interpose.errors import ConfigError
-from interpose.model.text import quoted
-from interpose.runtimehooks.nodedocument import STATE_KIND, is_node_document
+from interpose.hooks.server.node.node_document import STATE_KIND, is_node_document
 
 _SOME: Final = 0.5  # of its keys or lines, for something to be taken for what they are of
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from interpose.cli.admin_client import ask
+from interpose.cli.common.admin_client import ask
 from interpose.config.effective import PROGRAM, Row, rows_of_answer
 from interpose.config.schema import Schema, value_of
 

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import click
 
-from interpose.config.jsonschema import document_schema, settings_schema
+from interpose.config.json_schema import document_schema, settings_schema
 from interpose.config.programs import PROGRAMS
 
 _POLICY: Final = "policy"
@@ -37,11 +37,11 @@ def schema_text(name: str) -> str:
 
 def _schema(name: str) -> Mapping[str, Any]:
     if name == _POLICY:
-        from interpose.config.policy_document import policy_form
+        from interpose.config.documents.policy import policy_form
 
         return document_schema("PolicyDocument", policy_form())
     if name == _NODESLO:
-        from interpose.runtimehooks.nodedocument import node_form
+        from interpose.hooks.server.node.node_document import node_form
 
         return document_schema("NodeSLO", node_form())
     return settings_schema(PROGRAMS[name].schema())

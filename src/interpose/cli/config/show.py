@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import click
 
-from interpose.cli.config_programs import DROP_INS, check, load_program
-from interpose.cli.config_running import ask_running
+from interpose.cli.config.programs import DROP_INS, check, load_program
+from interpose.cli.config.running import ask_running
 from interpose.config.effective import DEFAULT, Row, rows_of, settings_file, table_text
 from interpose.config.load import Given
 from interpose.config.programs import PROGRAMS

@@ -13,9 +13,9 @@ from pathlib import Path
 from stat import S_ISDIR, S_ISREG
 from typing import Final
 
-from interpose.config.document import Node, decoded, parse_document, parse_file
+from interpose.config.documents.yaml import Node, decoded, parse_document, parse_file
+from interpose.core.policy.names import NAMES
 from interpose.errors import ConfigError
-from interpose.policy.names import NAMES
 
 STDIN: Final = "-"
 # The largest that any program of ours reads.

@@ -8,9 +8,9 @@ from typing import Any, Final, NamedTuple
 
 import click
 
-from interpose.cli.config_kinds import kind_option, read
-from interpose.cli.config_reading import Circumstances, Reading
-from interpose.cli.config_sources import STDIN, Source, read_sources
+from interpose.cli.config.kinds import kind_option, read
+from interpose.cli.config.reading import Circumstances, Reading
+from interpose.cli.config.sources import STDIN, Source, read_sources
 from interpose.config.effective import harmless
 from interpose.errors import ConfigError
 

@@ -14,10 +14,10 @@ from urllib.parse import urlencode
 
 import click
 
-from interpose.cli.admin_client import AdminConnection, fail_to_connect
+from interpose.cli.common.admin_client import AdminConnection, fail_to_connect
 from interpose.config.dump_rules import Target, parse_rules
 from interpose.config.endpoint import parse_listen
-from interpose.relay.methods import METHODS
+from interpose.cri.methods import METHODS
 
 _PATH: Final = "/v1/dump"
 _READ: Final = 1 << 16

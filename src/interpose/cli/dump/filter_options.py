@@ -11,9 +11,9 @@ from typing import Any, Final, TypeVar
 
 import click
 
-from interpose.dump.filters import Filter, all_of, one_of, parse_filter, question
-from interpose.dump.filterterms import reference
-from interpose.dump.shown import plain
+from interpose.dump.filter.language import Filter, all_of, one_of, parse_filter, question
+from interpose.dump.filter.terms import reference
+from interpose.dump.output.humanize import plain
 from interpose.errors import ConfigError
 
 SUFFIX: Final = ".crirec"

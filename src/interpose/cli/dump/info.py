@@ -7,14 +7,14 @@ from typing import Any, Final
 
 import click
 
-from interpose.cli.dump_choice import alone_option
-from interpose.cli.dump_output import opened, quiet_end
+from interpose.cli.common.terminal import printable
+from interpose.cli.dump.filter_options import alone_option
+from interpose.cli.dump.output import opened, quiet_end
 from interpose.cli.main import EXIT_FAILED
-from interpose.cli.terminal import printable
-from interpose.dump.codes import code_name
-from interpose.dump.framestream import Damage
-from interpose.dump.reading import Recording, Summary, open_recording
-from interpose.views.text import amount, flat, plain, size, table
+from interpose.cli.render.text import amount, flat, plain, size, table
+from interpose.dump.model.frame_reader import Damage
+from interpose.dump.model.grpc_codes import code_name
+from interpose.dump.recording.reader import Recording, Summary, open_recording
 
 UNFINISHED: Final = "unfinished"
 _SECOND: Final = 1_000_000_000

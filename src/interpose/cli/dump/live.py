@@ -7,7 +7,7 @@ from typing import IO, TYPE_CHECKING
 
 import click
 
-from interpose.cli.admin_client import admin_option
+from interpose.cli.common.admin_client import admin_option
 
 if TYPE_CHECKING:
     from interpose.dump.live.feed import Refine, Source
@@ -86,8 +86,8 @@ def _run(
     wait: bool,
     admin: str,
 ) -> None:
-    from interpose.dump.decode import Decoder
-    from interpose.dump.filters import parse_filter
+    from interpose.dump.decode.decode import Decoder
+    from interpose.dump.filter.language import parse_filter
     from interpose.dump.live.app import LiveApp
     from interpose.dump.live.board import View
     from interpose.dump.live.feed import Feed
@@ -108,7 +108,7 @@ def _run(
 
 
 def _redaction(rules: str) -> "Callable[[], Refine]":
-    from interpose.dump.redaction import Redactor, parse_redaction
+    from interpose.dump.redact.frames import Redactor, parse_redaction
 
     redaction = parse_redaction(rules, "--redact")
     return lambda: Redactor(redaction).frame
@@ -116,14 +116,14 @@ def _redaction(rules: str) -> "Callable[[], Refine]":
 
 def _recording(file: Path) -> "Source":
     from interpose.dump.live.sources import RecordingSource
-    from interpose.dump.reading import Recording
+    from interpose.dump.recording.reader import Recording
 
     _ = Recording(file).header  # what is not a recording is said before the screen is cleared
     return RecordingSource(file)
 
 
 def _relay(admin: str, only: tuple[str, ...], *, wait: bool) -> "Source":
-    from interpose.cli.dump_attach import attach
+    from interpose.cli.dump.attach import attach
     from interpose.dump.live.feed import SourceLost
     from interpose.dump.live.sources import RelaySource
 

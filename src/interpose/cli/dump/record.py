@@ -8,15 +8,15 @@ from types import FrameType
 
 import click
 
-from interpose.cli.admin_client import admin_option
-from interpose.cli.dump_attach import Attached, attach
+from interpose.cli.common.admin_client import admin_option
+from interpose.cli.dump.attach import Attached, attach
 from interpose.config.dump_redaction import parse_redaction
 from interpose.config.values import duration, size
-from interpose.dump.flow import NOBODY, What
-from interpose.dump.frames import Header
-from interpose.dump.intake import Intake
-from interpose.dump.recording import RecordingWriter
-from interpose.dump.redaction import Redactor
+from interpose.dump.capture.intake import Intake
+from interpose.dump.model.call import NOBODY, What
+from interpose.dump.model.frames import Header
+from interpose.dump.recording.writer import RecordingWriter
+from interpose.dump.redact.frames import Redactor
 
 _SECOND = 1.0
 # For a relay to send what has passed until now.

@@ -8,7 +8,7 @@ from typing import Any, Final
 import click
 from click.core import ParameterSource
 
-from interpose.cli.dump_replay_policy import POLICY_VALUES, policy_options, policy_wanted, replay_policy
+from interpose.cli.dump.replay_policy_replay_policy import POLICY_VALUES, policy_options, policy_wanted, replay_policy
 from interpose.config.endpoint import parse_endpoint
 
 _TO: Final = "--to"
@@ -167,8 +167,8 @@ def replay(ctx: click.Context, /, arguments: Sequence[str], to: str | None, serv
     --policy shows what a policy would have decided.
     """
     mode = _mode(ctx, to, serve, values)
-    from interpose.cli.dump_choice import split_arguments
-    from interpose.cli.dump_output import quiet_end
+    from interpose.cli.dump.filter_options import split_arguments
+    from interpose.cli.dump.output import quiet_end
 
     files, words = split_arguments(arguments)
     code: list[int] = []
@@ -195,14 +195,14 @@ def _replay(mode: str, files: Sequence[str], words: Sequence[str], socket: str, 
             alone=values["alone"],
             **chosen,
         )
-    from interpose.cli.dump_replay_recording import Recorded
+    from interpose.cli.dump.replay_recording import Recorded
 
     recorded = Recorded(files, words, alone=values["alone"])
     if mode == _SERVE:
-        from interpose.cli.dump_replay_serve import replay_serve
+        from interpose.cli.dump.replay_serve import replay_serve
 
         return replay_serve(recorded, socket, match=values["match"], speed=values["speed"])
-    from interpose.cli.dump_replay_to import Wishes, replay_to
+    from interpose.cli.dump.replay_to import Wishes, replay_to
 
     return replay_to(
         recorded, Wishes(socket=socket, **{name: values[name] for name in Wishes.__slots__ if name in values})

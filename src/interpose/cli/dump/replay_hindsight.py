@@ -7,18 +7,18 @@ from typing import Any
 
 import click
 
-from interpose.cli.dump_happenings import Reader
-from interpose.cli.policy_choice import chosen_policy
-from interpose.cli.topology import machine_of
-from interpose.dump.reading import open_recording
-from interpose.model.cpuset import CpuSet
-from interpose.policy.names import NAMES
-from interpose.resmgr.hindsight import Hindsight
-from interpose.resmgr.recounting import outcome_document
-from interpose.views.hindsight import hindsight_text
-from interpose.views.machine import summary
-from interpose.views.occupancy import occupancy_text
-from interpose.views.text import WIDTH
+from interpose.cli.dump.replay_policy import Reader
+from interpose.cli.policy.make import chosen_policy
+from interpose.cli.policy.topology import machine_of
+from interpose.cli.render.machine import summary
+from interpose.cli.render.occupancy import occupancy_text
+from interpose.cli.render.text import WIDTH
+from interpose.cli.render.whatif import hindsight_text
+from interpose.core.model.cpuset import CpuSet
+from interpose.core.policy.names import NAMES
+from interpose.dump.recording.reader import open_recording
+from interpose.resmgr.whatif.replay import Hindsight
+from interpose.resmgr.whatif.report import outcome_document
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

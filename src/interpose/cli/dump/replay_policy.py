@@ -5,11 +5,11 @@ which looks back at them. Neither knows the other.
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from interpose.dump.flow import Assembler, Flow
-from interpose.dump.frames import DamagedFrame, Dropped, End, Frame, Message, Packing, Side
-from interpose.resmgr.happenings import Answered, Asked, Happening, Told
-from interpose.resmgr.hindsight import TELLING
-from interpose.store.requested import NOT_REQUESTED
+from interpose.cri.store.requested import NOT_REQUESTED
+from interpose.dump.model.call import Assembler, Flow
+from interpose.dump.model.frames import DamagedFrame, Dropped, End, Frame, Message, Packing, Side
+from interpose.resmgr.whatif.events import Answered, Asked, Happening, Told
+from interpose.resmgr.whatif.replay import TELLING
 
 _AMENDS: Final = tuple(part.decode() for part in NOT_REQUESTED)
 

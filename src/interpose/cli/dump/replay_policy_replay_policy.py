@@ -11,8 +11,8 @@ from typing import Any, Final, TypeVar
 
 import click
 
-from interpose.cli.policy_flags import DETAILS, machine_option, policy_details
-from interpose.policy.names import NAMES
+from interpose.cli.policy.flags import DETAILS, machine_option, policy_details
+from interpose.core.policy.names import NAMES
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -63,8 +63,8 @@ def replay_policy(
     **details: Any,
 ) -> int:
     """Read recordings, let policies decide, show it: the exit code."""
-    from interpose.cli.dump_output import quiet_end
-    from interpose.cli.dump_replay_hindsight import Wanted, decide_anew
+    from interpose.cli.dump.output import quiet_end
+    from interpose.cli.dump.replay_hindsight import Wanted, decide_anew
 
     if filters:
         raise click.UsageError("a filter does not go with --policy: what one container gets depends on all others")

@@ -6,14 +6,14 @@ from typing import Final
 
 import click
 
-from interpose.cli.dump_choice import FilterMistake
-from interpose.dump.decode import Decoder
-from interpose.dump.filters import Filter, parse_filter
-from interpose.dump.flow import Flow
-from interpose.dump.outputs import FlowTexts
-from interpose.dump.reading import open_recording
+from interpose.cli.dump.filter_options import FilterMistake
+from interpose.dump.decode.decode import Decoder
+from interpose.dump.filter.language import Filter, parse_filter
+from interpose.dump.model.call import Flow
+from interpose.dump.model.subject import Subjects
+from interpose.dump.output.formats import FlowTexts
+from interpose.dump.recording.reader import open_recording
 from interpose.dump.replay.order import Called, called
-from interpose.dump.subjects import Subjects
 from interpose.errors import ConfigError
 
 _LARGE: Final = 32 << 20  # bytes that take more than a moment

@@ -7,15 +7,15 @@ from typing import Final
 import click
 import uvloop
 
-from interpose.cli.dump_replay_recording import Recorded
-from interpose.cli.terminal import printable
+from interpose.cli.common.terminal import printable
+from interpose.cli.dump.replay_recording import Recorded
+from interpose.cli.render.text import amount
 from interpose.dump.replay.answers import Answers, Match, described
-from interpose.dump.replay.caller import message_of
-from interpose.dump.replay.serving import Replayed
-from interpose.host.sockets import BoundSocket, bind_unix
-from interpose.instrumentation.logging import setup
-from interpose.rpc.server import LocalServer
-from interpose.views.text import amount
+from interpose.dump.replay.runner import message_of
+from interpose.dump.replay.server import Replayed
+from interpose.host.unix_sockets import BoundSocket, bind_unix
+from interpose.log import setup
+from interpose.net.grpc.server import LocalServer
 
 _TICK: Final = 1.0
 

@@ -12,23 +12,23 @@ from typing import Any, Final, Generic, Self, TypeVar
 import click
 import uvloop
 
-from interpose.cli.dump_replay_recording import Recorded
-from interpose.cli.terminal import printable
-from interpose.dump.replay.adapting import Surroundings, free_suffix, uids
-from interpose.dump.replay.caller import Caller, Pace, Runtime, message_of
-from interpose.dump.replay.expectations import Condition, Exit, Exits, expected
-from interpose.dump.replay.ids import Reference
+from interpose.cli.common.terminal import printable
+from interpose.cli.dump.replay_recording import Recorded
+from interpose.cli.render.replay import plan_text, report_text
+from interpose.cri.methods import API_VERSIONS
+from interpose.dump.replay.adapt import Surroundings, free_suffix, uids
+from interpose.dump.replay.final_state import Condition, Exit, Exits, expected
+from interpose.dump.replay.id_map import Reference
 from interpose.dump.replay.plan import Plan, make_plan
 from interpose.dump.replay.report import Found, differs, plan_document, report_document
+from interpose.dump.replay.runner import Caller, Pace, Runtime, message_of
 from interpose.dump.replay.selection import Choices
-from interpose.h2.limits import Limits
-from interpose.relay.methods import API_VERSIONS
-from interpose.rpc.client import Client
-from interpose.rpc.status import RpcError
-from interpose.rpc.tasks import TaskBag
-from interpose.rpc.transport import Hub
-from interpose.rpc.upstream import Upstream
-from interpose.views.replay import plan_text, report_text
+from interpose.net.grpc.client import Client
+from interpose.net.grpc.status import RpcError
+from interpose.net.grpc.transport import Hub
+from interpose.net.grpc.upstream import Upstream
+from interpose.net.h2.limits import Limits
+from interpose.tasks import TaskBag
 
 _T = TypeVar("_T")
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import click
 
-from interpose.cli.dump_choice import (
+from interpose.cli.dump.filter_options import (
     FILTER_HELP,
     STDIN,
     alone_option,
@@ -15,19 +15,19 @@ from interpose.cli.dump_choice import (
     numbered,
     split_arguments,
 )
-from interpose.cli.dump_output import Progress, opened, quiet_end
-from interpose.cli.dump_showing import TEXT, Showing
-from interpose.cli.dump_source import FileSource, StreamSource, open_source
-from interpose.dump.filters import EVERYTHING, all_of
-from interpose.dump.filterterms import in_ranges, number_ranges
-from interpose.dump.finding import found
-from interpose.dump.flow import Flow
-from interpose.dump.frames import Frame
-from interpose.dump.framestream import Damage
-from interpose.dump.outputs import OUTPUTS
+from interpose.cli.dump.output import Progress, opened, quiet_end
+from interpose.cli.dump.show_calls import TEXT, Showing
+from interpose.cli.dump.source import FileSource, StreamSource, open_source
+from interpose.dump.filter.language import EVERYTHING, all_of
+from interpose.dump.filter.terms import in_ranges, number_ranges
+from interpose.dump.model.call import Flow
+from interpose.dump.model.frame_reader import Damage
+from interpose.dump.model.frames import Frame
+from interpose.dump.output.formats import OUTPUTS
 from interpose.dump.page.render import LIMIT
-from interpose.dump.reading import follow as follow_file
-from interpose.dump.redaction import Redactor, parse_redaction
+from interpose.dump.recording.finding import found
+from interpose.dump.recording.reader import follow as follow_file
+from interpose.dump.redact.frames import Redactor, parse_redaction
 
 FORMS: Final = ("list", TEXT, *(name for name in OUTPUTS if name != "list"))
 # Those that can be written while a recording grows.

@@ -7,19 +7,19 @@ from typing import Any, Final
 
 import click
 
-from interpose.cli.dump_choice import STDIN
-from interpose.cli.dump_output import Sink, styled
-from interpose.cli.dump_source import FileSource, Source
+from interpose.cli.dump.filter_options import STDIN
+from interpose.cli.dump.output import Sink, styled
+from interpose.cli.dump.source import FileSource, Source
 from interpose.config.dump_rules import parse_rules
-from interpose.dump.decode import Decoder
-from interpose.dump.filters import EVERYTHING, Filter
-from interpose.dump.flow import Event, Flow
-from interpose.dump.frames import Frame
-from interpose.dump.ordering import ByBegin
-from interpose.dump.outputs import OUTPUTS, FlowTexts, View
+from interpose.dump.decode.decode import Decoder
+from interpose.dump.filter.language import EVERYTHING, Filter
+from interpose.dump.filter.ordering import ByBegin
+from interpose.dump.filter.select import Viewing, replayed
+from interpose.dump.model.call import Event, Flow
+from interpose.dump.model.frames import Frame
+from interpose.dump.output.formats import OUTPUTS, FlowTexts, View
+from interpose.dump.output.text import TextDump
 from interpose.dump.page.render import LIMIT
-from interpose.dump.text import TextDump
-from interpose.dump.viewing import Viewing, replayed
 
 TEXT: Final = "text"
 _EVERYTHING_IN_FULL: Final = ("reset,full:*",)

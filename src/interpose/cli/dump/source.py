@@ -4,10 +4,10 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, BinaryIO, Final, Protocol
 
-from interpose.cli.dump_choice import STDIN
-from interpose.dump.frames import VERSION, Frame, Header
-from interpose.dump.framestream import Damage, FrameStream
-from interpose.dump.reading import Recording, open_recording
+from interpose.cli.dump.filter_options import STDIN
+from interpose.dump.model.frame_reader import Damage, FrameStream
+from interpose.dump.model.frames import VERSION, Frame, Header
+from interpose.dump.recording.reader import Recording, open_recording
 from interpose.errors import ConfigError
 
 _PIECE: Final = 1 << 16

@@ -3,25 +3,25 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from interpose.admin.health import Check, health_routes
-from interpose.admin.log_level import log_level_routes
-from interpose.admin.metrics import metrics_route
-from interpose.admin.routes import Request, Response, RouteTable
-from interpose.admin.routes import json_response as json
-from interpose.cli.daemon_views import DaemonViews
+from interpose.cli.common.daemon_views import DaemonViews
 from interpose.config.effective import config_answer
-from interpose.config.hookserver import HOOKSERVER
-from interpose.config.hookserver_settings import HookServerSettings
-from interpose.instrumentation.logging import LogControl
-from interpose.instrumentation.metrics import Collector, build_info, log_collector
-from interpose.instrumentation.process_metrics import process_collector
-from interpose.model.qos import qos_of
-from interpose.runtimehooks.metrics import hook_collector, plugin_collector, value_collector
-from interpose.runtimehooks.plugin import AnyPlugin
-from interpose.runtimehooks.report import Trouble, as_json
+from interpose.config.hookserver.settings import HookServerSettings
+from interpose.config.hookserver.table import HOOKSERVER
+from interpose.core.model.qos import qos_of
+from interpose.hooks.server.metrics import hook_collector, plugin_collector, value_collector
+from interpose.hooks.server.plugin import AnyPlugin
+from interpose.hooks.server.reconcile.report import Trouble, as_json
+from interpose.log import LogControl
+from interpose.metrics import Collector, build_info, log_collector
+from interpose.net.httpd.health import Check, health_routes
+from interpose.net.httpd.log_level import log_level_routes
+from interpose.net.httpd.metrics import metrics_route
+from interpose.net.httpd.routes import Request, Response, RouteTable
+from interpose.net.httpd.routes import json_response as json
+from interpose.process_metrics import process_collector
 
 if TYPE_CHECKING:
-    from interpose.cli.hookserver_process import Daemon
+    from interpose.cli.hookserver.process import Daemon
 
 
 class HookServerViews(DaemonViews):
@@ -76,7 +76,7 @@ class HookServerViews(DaemonViews):
         return "; ".join(file.problems) or None if file is not None else None
 
     def _plugin_problem(self) -> str | None:
-        from interpose.runtimehooks.entry_points import UnusablePlugin
+        from interpose.hooks.server.entry_points import UnusablePlugin
 
         missing = (one for one in self._daemon.parts.plugins if isinstance(one, UnusablePlugin))
         return "; ".join(f"{one.name}: {one.problem}" for one in missing) or None

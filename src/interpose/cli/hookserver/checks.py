@@ -7,10 +7,10 @@ import os
 from collections.abc import Iterator
 from dataclasses import replace
 
-from interpose.config.hookserver_settings import CgroupSettings, HookServerSettings
+from interpose.config.hookserver.settings import CgroupSettings, HookServerSettings
 from interpose.config.load import Loaded
 from interpose.errors import ConfigError
-from interpose.hookapi.hookpoint import HookPoint
+from interpose.hooks.api.hookpoint import HookPoint
 from interpose.host.cgroup.paths import Driver, Layout
 
 _SLICE = ".slice"

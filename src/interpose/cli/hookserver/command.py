@@ -5,16 +5,16 @@ from typing import Any
 
 import click
 
-from interpose.cli.lazy import Subcommand
-from interpose.cli.options import given_flags, told
-from interpose.cli.settings_group import SettingsGroup
-from interpose.config.hookserver import HOOKSERVER
+from interpose.cli.common.lazy import Subcommand
+from interpose.cli.common.options import given_flags, told
+from interpose.cli.common.settings_group import SettingsGroup
+from interpose.config.hookserver.table import HOOKSERVER
 from interpose.config.load import load
 
 _FORMATS = ("text", "json")
 _COMMANDS = {
     "plugins": Subcommand(
-        "interpose.cli.hookserver_plugins", "plugins", "List plugins, those of installed packages too."
+        "interpose.cli.hookserver.plugins", "plugins", "List plugins, those of installed packages too."
     ),
 }
 
@@ -29,7 +29,7 @@ def _hookserver(
     output: str,
     **parameters: Any,
 ) -> int:
-    from interpose.cli.hookserver_checks import check, with_real_paths
+    from interpose.cli.hookserver.checks import check, with_real_paths
 
     loaded = load(HOOKSERVER, flags=given_flags(parameters, HOOKSERVER), env=os.environ, path=config)
     check(loaded)
@@ -41,14 +41,14 @@ def _hookserver(
         raise click.UsageError("--dry-run goes with --once or --restore")
     settings = with_real_paths(loaded.settings)
     if deregister:
-        from interpose.cli.hookserver_deregister import deregister as remove
+        from interpose.cli.hookserver.deregister import deregister as remove
 
         return remove(settings)
     if once or restore:
-        from interpose.cli.hookserver_once import run_once
+        from interpose.cli.hookserver.once import run_once
 
         return run_once(settings, restore=restore, dry_run=dry_run, as_json=output == "json")
-    from interpose.cli.hookserver_process import run
+    from interpose.cli.hookserver.process import run
 
     return run(settings, loaded.origins)
 

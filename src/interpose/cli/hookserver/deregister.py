@@ -4,12 +4,12 @@ from contextlib import suppress
 
 import click
 
-from interpose.cli.terminal import printable
-from interpose.config.hookserver_settings import HookServerSettings
+from interpose.cli.common.terminal import printable
+from interpose.config.hookserver.settings import HookServerSettings
 from interpose.errors import SocketInUseError
-from interpose.host.peers import check_unowned
-from interpose.instrumentation.logging import setup
-from interpose.runtimehooks.registrar import Registrar
+from interpose.hooks.server.proxy.self_registration import Registrar
+from interpose.host.peer_credentials import check_unowned
+from interpose.log import setup
 
 
 def deregister(settings: HookServerSettings) -> int:

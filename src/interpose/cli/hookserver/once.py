@@ -10,13 +10,13 @@ from dataclasses import replace
 import click
 import uvloop
 
-from interpose.cli.hookserver_parts import Parts, chosen_plugins
-from interpose.cli.terminal import printable
-from interpose.config.hookserver_settings import HookServerSettings
-from interpose.instrumentation.logging import setup
-from interpose.model.qos import qos_of
-from interpose.runtimehooks.reconciler import Round
-from interpose.runtimehooks.report import Trouble, as_json, idle_plugins, missing_parameters, render
+from interpose.cli.common.terminal import printable
+from interpose.cli.hookserver.parts import Parts, chosen_plugins
+from interpose.config.hookserver.settings import HookServerSettings
+from interpose.core.model.qos import qos_of
+from interpose.hooks.server.reconcile.reconciler import Round
+from interpose.hooks.server.reconcile.report import Trouble, as_json, idle_plugins, missing_parameters, render
+from interpose.log import setup
 
 
 def run_once(settings: HookServerSettings, *, restore: bool, dry_run: bool, as_json: bool) -> int:

@@ -7,51 +7,51 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from interpose.cli.about_setting import about_setting
-from interpose.cli.admin_client import look_up
-from interpose.cli.hookserver_checks import stage_problems, with_real_paths
+from interpose.cli.common.admin_client import look_up
+from interpose.cli.common.setting_errors import about_setting
+from interpose.cli.hookserver.checks import stage_problems, with_real_paths
 from interpose.config.endpoint import WELL_KNOWN_RUNTIMES
-from interpose.config.hookserver_settings import HookServerSettings
-from interpose.config.settings import RelaySettings
+from interpose.config.hookserver.settings import HookServerSettings
+from interpose.config.relay.settings import RelaySettings
+from interpose.core.model.cgroup import Parameter
+from interpose.cri.store.api_version import RuntimeCalls
+from interpose.cri.store.requested import NOT_REQUESTED
+from interpose.cri.store.store import Store
+from interpose.cri.store.sync import Synchronizer
 from interpose.errors import ConfigError
-from interpose.h2.limits import Limits
-from interpose.hookapi.hookpoint import HookPoint
+from interpose.hooks.api.hookpoint import HookPoint
+from interpose.hooks.server.actuators.api import Actuator
+from interpose.hooks.server.actuators.cgroup import BvtActuator, CgroupActuator, SysctlActuator
+from interpose.hooks.server.actuators.core_sched import CoreSchedActuator
+from interpose.hooks.server.actuators.oom import OomActuator
+from interpose.hooks.server.actuators.resctrl import ResctrlActuator
+from interpose.hooks.server.node.kernel_features import probe
+from interpose.hooks.server.node.node_document import NodeDocument
+from interpose.hooks.server.node.node_file import NodeFile
+from interpose.hooks.server.node.node_inputs import Gatherer
+from interpose.hooks.server.node.relay_policy import PATH, Fetch, RelayPolicy
+from interpose.hooks.server.plugin import AnyPlugin
+from interpose.hooks.server.plugin_registry import all_plugins, plugins_on, stages_of
+from interpose.hooks.server.pods.facts import FactSource
+from interpose.hooks.server.pods.kubelet_client import KubeletPods
+from interpose.hooks.server.pods.pod_annotations import managed
+from interpose.hooks.server.reconcile.apply import Applier
+from interpose.hooks.server.reconcile.cri_updates import Updates
+from interpose.hooks.server.reconcile.inventory import Inventory, default_layout
+from interpose.hooks.server.reconcile.journal import Journal
+from interpose.hooks.server.reconcile.reconciler import Reconciler
+from interpose.hooks.server.worker_threads import Runner
 from interpose.host.cgroup.files import Files, KernelFiles
-from interpose.host.cgroup.table import TABLE
+from interpose.host.cgroup.parameters import TABLE
 from interpose.host.cgroup.tree import CgroupTree, detect_version
 from interpose.host.coresched import KernelCoreSched
-from interpose.host.cputopology import kubelet_cpu_manager, read_cpus
+from interpose.host.numa_cpus import kubelet_cpu_manager, read_cpus
 from interpose.host.processes import Processes
 from interpose.host.resctrl import ResctrlTree
-from interpose.model.cgroup import Parameter
-from interpose.rpc.client import Client
-from interpose.rpc.transport import Hub
-from interpose.rpc.upstream import Upstream
-from interpose.runtimehooks.actuator import Actuator
-from interpose.runtimehooks.applier import Applier
-from interpose.runtimehooks.cgroup_actuator import BvtActuator, CgroupActuator, SysctlActuator
-from interpose.runtimehooks.core_sched_actuator import CoreSchedActuator
-from interpose.runtimehooks.facts import FactSource
-from interpose.runtimehooks.inventory import Inventory, default_layout
-from interpose.runtimehooks.journal import Journal
-from interpose.runtimehooks.kernelprobe import probe
-from interpose.runtimehooks.kubelet import KubeletPods
-from interpose.runtimehooks.nodedocument import NodeDocument
-from interpose.runtimehooks.nodefile import NodeFile
-from interpose.runtimehooks.oom_actuator import OomActuator
-from interpose.runtimehooks.plugin import AnyPlugin
-from interpose.runtimehooks.podspec import managed
-from interpose.runtimehooks.reconciler import Reconciler
-from interpose.runtimehooks.registry import all_plugins, plugins_on, stages_of
-from interpose.runtimehooks.relaypolicy import PATH, Fetch, RelayPolicy
-from interpose.runtimehooks.resctrl_actuator import ResctrlActuator
-from interpose.runtimehooks.runner import Runner
-from interpose.runtimehooks.surroundings import Gatherer
-from interpose.runtimehooks.updates import Updates
-from interpose.store.calls import RuntimeCalls
-from interpose.store.requested import NOT_REQUESTED
-from interpose.store.store import Store
-from interpose.store.sync import Synchronizer
+from interpose.net.grpc.client import Client
+from interpose.net.grpc.transport import Hub
+from interpose.net.grpc.upstream import Upstream
+from interpose.net.h2.limits import Limits
 
 _log = logging.getLogger(__name__)
 
@@ -222,7 +222,7 @@ def chosen_plugins(settings: HookServerSettings) -> tuple[AnyPlugin, ...]:
     own, wanted = plugins_on(settings.plugins), settings.plugins.external
     if not wanted:
         return own
-    from interpose.runtimehooks.entry_points import UnusablePlugin, installed, load_plugins
+    from interpose.hooks.server.entry_points import UnusablePlugin, installed, load_plugins
 
     external = load_plugins(wanted, installed(), [one.name for one in all_plugins(settings.plugins)])
     for one in external:

@@ -8,13 +8,13 @@ import os
 
 import click
 
-from interpose.cli.hookserver_checks import check
-from interpose.config.hookserver import HOOKSERVER
+from interpose.cli.hookserver.checks import check
+from interpose.cli.render.text import flat, plain, table
+from interpose.config.hookserver.table import HOOKSERVER
 from interpose.config.load import load
-from interpose.runtimehooks.entry_points import UnusablePlugin, installed, load_plugins
-from interpose.runtimehooks.plugin import AnyPlugin
-from interpose.runtimehooks.registry import all_plugins, plugins_on
-from interpose.views.text import flat, plain, table
+from interpose.hooks.server.entry_points import UnusablePlugin, installed, load_plugins
+from interpose.hooks.server.plugin import AnyPlugin
+from interpose.hooks.server.plugin_registry import all_plugins, plugins_on
 
 _OWN = "interpose"
 

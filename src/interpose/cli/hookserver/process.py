@@ -15,28 +15,28 @@ from functools import partial
 import uvloop
 
 from interpose import __version__
-from interpose.cli.about_setting import about_setting
-from interpose.cli.admin_socket import bind_address, bind_admin
-from interpose.cli.hookserver_admin import HookServerViews
-from interpose.cli.hookserver_parts import Parts, chosen_plugins, stages
-from interpose.cli.signals import handle_signals
-from interpose.config.hookserver_settings import HookServerSettings
-from interpose.hookapi.hookpoint import FailurePolicy, HookPoint
+from interpose.cli.common.admin_socket import bind_address, bind_admin
+from interpose.cli.common.setting_errors import about_setting
+from interpose.cli.common.signals import handle_signals
+from interpose.cli.hookserver.admin import HookServerViews
+from interpose.cli.hookserver.parts import Parts, chosen_plugins, stages
+from interpose.config.hookserver.settings import HookServerSettings
+from interpose.core.model.cgroup import Level, Parameter
+from interpose.hooks.api.hookpoint import FailurePolicy, HookPoint
+from interpose.hooks.server.proxy.proxy_mode import ProxyServer
+from interpose.hooks.server.proxy.self_registration import Registrar
+from interpose.hooks.server.proxy.side_effects import ProxyEffects
+from interpose.hooks.server.reconcile.reconciler import Round
+from interpose.hooks.server.reconcile.rounds import TICK, Rounds
+from interpose.hooks.server.reconcile.scheduler import SHORTEST, Newcomers
 from interpose.host.cgroup.watch import CgroupWatch
-from interpose.host.peers import peer_credentials
-from interpose.host.sockets import bind_unix
+from interpose.host.peer_credentials import peer_credentials
 from interpose.host.systemd import Notifier
-from interpose.instrumentation.logging import LogControl, setup
-from interpose.model.cgroup import Level, Parameter
-from interpose.rpc.listener import Admission
-from interpose.rpc.server import LocalServer
-from interpose.rpc.tasks import TaskBag
-from interpose.runtimehooks.effects import ProxyEffects
-from interpose.runtimehooks.newcomers import SHORTEST, Newcomers
-from interpose.runtimehooks.proxyserver import ProxyServer
-from interpose.runtimehooks.reconciler import Round
-from interpose.runtimehooks.registrar import Registrar
-from interpose.runtimehooks.rounds import TICK, Rounds
+from interpose.host.unix_sockets import bind_unix
+from interpose.log import LogControl, setup
+from interpose.net.grpc.listener import Admission
+from interpose.net.grpc.server import LocalServer
+from interpose.tasks import TaskBag
 
 _log = logging.getLogger(__name__)
 

@@ -12,14 +12,14 @@ from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from interpose.cli.image_progress import ProgressLines
+from interpose.cli.image.progress import ProgressLines
+from interpose.cli.render.text import WIDTH, amount, flat, plain, size, table
 from interpose.errors import ConfigError
-from interpose.views.text import WIDTH, amount, flat, plain, size, table
 
 if TYPE_CHECKING:
-    from interpose.localruntime.images.registries import Registries
-    from interpose.localruntime.images.store import ImageStore
-    from interpose.localruntime.images.values import Auth, StoredImage
+    from interpose.node.runtime.images.registry.endpoints import Registries
+    from interpose.node.runtime.images.store import ImageStore
+    from interpose.node.runtime.images.types import Auth, StoredImage
 
 _T = TypeVar("_T")
 ROOT = "/var/lib/interpose/runtime"
@@ -159,7 +159,7 @@ def inspect_command(references: tuple[str, ...], root: str) -> int:
     """
 
     async def work(store: "ImageStore") -> int:
-        from interpose.localruntime.images.inspection import inspected
+        from interpose.node.runtime.images.inspection import inspected
 
         found = {reference: await store.get(reference) for reference in references}
         used = await asyncio.to_thread(store.holds)
@@ -300,9 +300,9 @@ def _run(
     *,
     sweep: bool = True,
 ) -> _T:
-    from interpose.instrumentation.logging import setup
-    from interpose.localruntime.images.store import ImageStore
-    from interpose.localruntime.images.values import PullError
+    from interpose.log import setup
+    from interpose.node.runtime.images.store import ImageStore
+    from interpose.node.runtime.images.types import PullError
 
     folder = Path(root) / "images"
 
@@ -330,15 +330,15 @@ def _run(
 
 
 def _given(username: str) -> "Auth":
-    from interpose.localruntime.images.values import Auth
+    from interpose.node.runtime.images.types import Auth
 
     return Auth(username=username, password=sys.stdin.readline().rstrip("\r\n"))
 
 
 def _found(docker_config: str, reference: str) -> "Auth | None":
-    from interpose.config.document import read_text
-    from interpose.localruntime.images.dockerconfig import credentials
-    from interpose.localruntime.images.references import parse_reference
+    from interpose.config.documents.yaml import read_text
+    from interpose.node.runtime.images.registry.docker_config import credentials
+    from interpose.node.runtime.images.registry.reference import parse_reference
 
     usual = Path(os.environ.get("DOCKER_CONFIG") or Path.home() / ".docker") / "config.json"
     path = docker_config or (str(usual) if usual.is_file() else "")
@@ -357,7 +357,7 @@ def _found(docker_config: str, reference: str) -> "Auth | None":
 def _registries(path: str) -> "Registries | None":
     if not path:
         return None
-    from interpose.localruntime.images.registriesfile import read_registries_file
+    from interpose.cli.image.registriesfile import read_registries_file
 
     return read_registries_file(path)
 

@@ -5,10 +5,10 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TextIO
 
-from interpose.views.text import cut, plain, size
+from interpose.cli.render.text import cut, plain, size
 
 if TYPE_CHECKING:
-    from interpose.localruntime.images.values import PullProgress
+    from interpose.node.runtime.images.types import PullProgress
 
 _EVERY = 0.1  # seconds between two pictures
 _BAR = 20

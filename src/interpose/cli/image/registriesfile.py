@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from interpose.config.document import read_document
-from interpose.localruntime.images.registries import Registries, read_registries
+from interpose.config.documents.yaml import read_document
+from interpose.node.runtime.images.registry.endpoints import Registries, read_registries
 
 
 def read_registries_file(path: Path | str) -> Registries:

@@ -2,20 +2,20 @@
 
 import click
 
-from interpose.cli.lazy import LazyGroup, Subcommand
+from interpose.cli.common.lazy import LazyGroup, Subcommand
 
 SUBCOMMANDS = {
-    "run": Subcommand("interpose.cli.pod_run", "run", "Bring pods up from manifests, and with --watch keep them."),
-    "ls": Subcommand("interpose.cli.pod_ls", "ls", "List the pods that the runtime has."),
-    "status": Subcommand("interpose.cli.pod_status", "status", "Show everything about a pod."),
-    "events": Subcommand("interpose.cli.pod_events", "events", "Show what happened with pods."),
-    "stats": Subcommand("interpose.cli.pod_stats", "stats", "Show what containers use."),
-    "logs": Subcommand("interpose.cli.pod_logs", "logs", "Show what a container wrote."),
-    "exec": Subcommand("interpose.cli.pod_exec", "exec_command", "Run a command in a container."),
-    "attach": Subcommand("interpose.cli.pod_exec", "attach_command", "Connect to a container's own process."),
-    "port-forward": Subcommand("interpose.cli.pod_forward", "port_forward", "Reach a port of a pod from here."),
-    "stop": Subcommand("interpose.cli.pod_stop", "stop", "End pods; what they left stays."),
-    "rm": Subcommand("interpose.cli.pod_stop", "rm", "End pods and remove all that is left of them."),
+    "run": Subcommand("interpose.cli.pod.run", "run", "Bring pods up from manifests, and with --watch keep them."),
+    "ls": Subcommand("interpose.cli.pod.ls", "ls", "List the pods that the runtime has."),
+    "status": Subcommand("interpose.cli.pod.status", "status", "Show everything about a pod."),
+    "events": Subcommand("interpose.cli.pod.events", "events", "Show what happened with pods."),
+    "stats": Subcommand("interpose.cli.pod.stats", "stats", "Show what containers use."),
+    "logs": Subcommand("interpose.cli.pod.logs", "logs", "Show what a container wrote."),
+    "exec": Subcommand("interpose.cli.pod.exec", "exec_command", "Run a command in a container."),
+    "attach": Subcommand("interpose.cli.pod.exec", "attach_command", "Connect to a container's own process."),
+    "port-forward": Subcommand("interpose.cli.pod.port_forward", "port_forward", "Reach a port of a pod from here."),
+    "stop": Subcommand("interpose.cli.pod.stop", "stop", "End pods; what they left stays."),
+    "rm": Subcommand("interpose.cli.pod.stop", "rm", "End pods and remove all that is left of them."),
 }
 
 

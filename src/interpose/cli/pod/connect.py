@@ -11,16 +11,16 @@ from typing import Any, Final, TypeVar
 import click
 import uvloop
 
-from interpose.cli.pod_options import Reach
+from interpose.cli.pod.options import Reach
 from interpose.config.endpoint import WELL_KNOWN_RUNTIMES
-from interpose.cri.calls import Caller
+from interpose.cri.caller import Caller
+from interpose.cri.client import Services
+from interpose.cri.remote import RemoteCaller
 from interpose.errors import ConfigError
-from interpose.instrumentation.logging import LogControl, setup
-from interpose.kuberuntime.podfolders import PodFolders
-from interpose.kuberuntime.podreader import PodReader
-from interpose.kuberuntime.remote import RemoteCaller
-from interpose.kuberuntime.services import Services
-from interpose.rpc.status import Code, RpcError
+from interpose.log import LogControl, setup
+from interpose.net.grpc.status import Code, RpcError
+from interpose.node.pods.status.reader import PodReader
+from interpose.node.pods.volumes.pod_folders import PodFolders
 
 _T = TypeVar("_T")
 
@@ -54,7 +54,7 @@ async def opened(
     """A runtime while the block lasts. With `waits` it is waited for, and that function hears why, once. Calls go
     `through` what that makes of the caller."""
     if reach.local:
-        from interpose.cli.pod_local import local_caller
+        from interpose.cli.pod.local_runtime import local_caller
 
         async with local_caller() as local:
             found = _opened(through(local.caller), local.where, reach, local.cgroups)
@@ -117,8 +117,8 @@ def _missing(path: str) -> str:
 
 def found_endpoint() -> str:
     """The socket that is there, in the order of who should be asked first; ConfigError if there is none."""
-    from interpose.config.runtime_settings import RuntimeSettings
-    from interpose.config.settings import RelaySettings
+    from interpose.config.relay.settings import RelaySettings
+    from interpose.config.runtime.settings import RuntimeSettings
 
     candidates = [RelaySettings().listen, RuntimeSettings().listen, *WELL_KNOWN_RUNTIMES]
     hidden = []

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from interpose.cli.pod_options import namespace_option, output_option, reach_of, reach_options, selector_option
-from interpose.cli.standard_streams import nobody_reads
-from interpose.cli.terminal import output_width
+from interpose.cli.common.stdio import nobody_reads
+from interpose.cli.common.terminal import output_width
+from interpose.cli.pod.options import namespace_option, output_option, reach_of, reach_options, selector_option
 
 if TYPE_CHECKING:
-    from interpose.kuberuntime.events import PodEvent
-    from interpose.kuberuntime.running import RunningPod
-    from interpose.views.pods import EventRow
+    from interpose.cli.render.pods import EventRow
+    from interpose.node.pods.events.events import PodEvent
+    from interpose.node.pods.status.runtime_pod import RunningPod
 
 _EVERY: Final = 0.5  # seconds from look to look
 _pause = time.sleep
@@ -67,10 +67,10 @@ def events(**parameters: Any) -> None:
 
 def _found(parameters: dict[str, Any], *, strict: bool = True) -> "list[tuple[RunningPod, PodEvent]]":
     """The events of the pods that are meant, by when they were last seen. Once somebody watches, pods may go."""
-    from interpose.cli.pod_choice import chosen
-    from interpose.kuberuntime.eventfile import read_events
-    from interpose.kuberuntime.origins import pods_of
-    from interpose.kuberuntime.podfolders import PodFolders
+    from interpose.cli.pod.select import chosen
+    from interpose.node.pods.events.file import read_events
+    from interpose.node.pods.status.origin import pods_of
+    from interpose.node.pods.volumes.pod_folders import PodFolders
 
     dirs = PodFolders(parameters["root"])
     pods = pods_of(dirs, dirs.uids())
@@ -90,7 +90,7 @@ def _found(parameters: dict[str, Any], *, strict: bool = True) -> "list[tuple[Ru
 
 
 def _show(found: "list[tuple[RunningPod, PodEvent]]", parameters: dict[str, Any], *, first: bool = True) -> None:
-    from interpose.views.pods import event_table
+    from interpose.cli.render.pods import event_table
 
     if parameters["output"] == "json":
         documents = [_document(pod, event) for pod, event in found]
@@ -107,8 +107,8 @@ def _show(found: "list[tuple[RunningPod, PodEvent]]", parameters: dict[str, Any]
 
 
 def _row(pod: "RunningPod", event: "PodEvent") -> "EventRow":
-    from interpose.cli.pod_choice import title_of
-    from interpose.views.pods import EventRow
+    from interpose.cli.pod.select import title_of
+    from interpose.cli.render.pods import EventRow
 
     now = time.time()
     return EventRow(
@@ -123,7 +123,7 @@ def _row(pod: "RunningPod", event: "PodEvent") -> "EventRow":
 
 
 def _document(pod: "RunningPod", event: "PodEvent") -> dict[str, Any]:
-    from interpose.cli.pod_status import time_text
+    from interpose.cli.pod.status import time_text
 
     return {
         "namespace": pod.namespace,

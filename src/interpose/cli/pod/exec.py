@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from interpose.cli.pod_options import container_option, namespace_option, reach_of, reach_options
-from interpose.views.text import plain
+from interpose.cli.pod.options import container_option, namespace_option, reach_of, reach_options
+from interpose.cli.render.text import plain
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Mapping
 
-    from interpose.cli.pod_runtime import Opened
-    from interpose.kuberuntime.running import ListedContainer
+    from interpose.cli.pod.connect import Opened
+    from interpose.node.pods.status.runtime_pod import ListedContainer
 
 # As shells say that a command could not be run, and that one wrote to a pipe that nobody reads.
 _CANNOT_RUN = 126
@@ -82,10 +82,10 @@ def _session(
     tty: bool,
     attach: bool = False,
 ) -> int:
-    from interpose.cli.pod_runtime import run_with
-    from interpose.cli.pod_terminal import LeavableInput, TypedInput, on_terminal, raw_terminal, sizes, writer
-    from interpose.instrumentation.logging import setup
-    from interpose.streaming.client import StreamError, run_command
+    from interpose.cli.pod.connect import run_with
+    from interpose.cli.pod.tty import LeavableInput, TypedInput, on_terminal, raw_terminal, sizes, writer
+    from interpose.log import setup
+    from interpose.net.streaming.client import StreamError, run_command
 
     if tty and not (on_terminal() if stdin else sys.stdout.isatty()):
         click.echo("warning: -t is left out: standard input and output are not a terminal", err=True)
@@ -132,7 +132,7 @@ def _session(
 
 async def unless(left: asyncio.Event, session: "Coroutine[Any, Any, int]") -> int | None:
     """The session's exit code; None if somebody left before its end."""
-    from interpose.rpc.tasks import TaskBag
+    from interpose.tasks import TaskBag
 
     until = asyncio.timeout(None)
 
@@ -155,7 +155,7 @@ async def unless(left: asyncio.Event, session: "Coroutine[Any, Any, int]") -> in
 
 async def _offered(runtime: "Opened", container: "ListedContainer", *, stdin: bool, tty: bool) -> tuple[bool, bool]:
     """What of standard input and a terminal is left: a container's own process has what it was made with."""
-    from interpose.rpc.status import RpcError
+    from interpose.net.grpc.status import RpcError
 
     if not (stdin or tty):
         return stdin, tty
@@ -174,7 +174,7 @@ async def _offered(runtime: "Opened", container: "ListedContainer", *, stdin: bo
 
 def has(info: "Mapping[str, str]") -> tuple[bool, bool]:
     """Whether a container has a standard input, and a terminal, by its verbose status. So it is if nobody can tell."""
-    from interpose.store.info import read_info
+    from interpose.cri.store.verbose_info import read_info
 
     config = read_info(info).config
     if "metadata" not in config:  # not all of what the container was made with: what is not there may be set
@@ -183,10 +183,10 @@ def has(info: "Mapping[str, str]") -> tuple[bool, bool]:
 
 
 async def _running(runtime: "Opened", parameters: dict[str, Any]) -> "ListedContainer":
-    from interpose.cli.pod_choice import chosen, chosen_container, started
-    from interpose.kuberuntime.knownpods import known_pod, known_pods
-    from interpose.kuberuntime.origins import read_origin
-    from interpose.model.pod import ContainerState
+    from interpose.cli.pod.select import chosen, chosen_container, started
+    from interpose.core.model.pod import ContainerState
+    from interpose.node.pods.status.origin import read_origin
+    from interpose.node.pods.status.pod_index import known_pod, known_pods
 
     known = await known_pods(runtime.pods)
     pod, wanted = chosen(known.pods, parameters["name"], parameters["namespace"]), parameters["container"]

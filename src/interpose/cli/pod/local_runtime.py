@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Final
 
 from interpose.config.load import load
-from interpose.config.runtime_settings import RuntimeSettings
-from interpose.config.runtime_table import RUNTIME
-from interpose.cri.calls import Caller
-from interpose.host.sockets import bind_unix
-from interpose.kuberuntime.local import LocalCaller
-from interpose.kuberuntime.remote import RemoteCaller
-from interpose.rpc.status import RpcError
+from interpose.config.runtime.settings import RuntimeSettings
+from interpose.config.runtime.table import RUNTIME
+from interpose.cri.caller import Caller
+from interpose.cri.local import LocalCaller
+from interpose.cri.remote import RemoteCaller
+from interpose.host.unix_sockets import bind_unix
+from interpose.net.grpc.status import RpcError
 
 _EMBEDDED: Final = "embedded.sock"
 _PATIENCE: Final = 1.0
@@ -46,9 +46,9 @@ async def local_caller() -> AsyncGenerator[Local]:
         finally:
             await remote.close()
         return
-    from interpose.cli.runtime_options import runtime_options
-    from interpose.cli.runtime_serving import serve_runtime
-    from interpose.localruntime.parts import open_runtime
+    from interpose.cli.runtime.options import runtime_options
+    from interpose.cli.runtime.serve import serve_runtime
+    from interpose.node.runtime.service.wiring import open_runtime
 
     runtime = open_runtime(runtime_options(settings))
     served = None

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from interpose.cli.pod_options import container_option, namespace_option, reach_of, reach_options
+from interpose.cli.pod.options import container_option, namespace_option, reach_of, reach_options
 
 if TYPE_CHECKING:
-    from interpose.cli.pod_runtime import Opened
-    from interpose.kuberuntime.crilog import LogLine
-    from interpose.kuberuntime.origins import Origin
-    from interpose.kuberuntime.podlogs import Wish
-    from interpose.kuberuntime.podstatus import ContainerStatus
+    from interpose.cli.pod.connect import Opened
+    from interpose.node.pods.logs.crilog import LogLine
+    from interpose.node.pods.logs.reader import Wish
+    from interpose.node.pods.status.origin import Origin
+    from interpose.node.pods.status.types import ContainerStatus
 
 
 def _since(_ctx: click.Context, _parameter: click.Parameter, text: str | None) -> int:
@@ -24,7 +24,7 @@ def _since(_ctx: click.Context, _parameter: click.Parameter, text: str | None) -
         return 0
     from interpose.config.values import duration
     from interpose.errors import ConfigError
-    from interpose.kuberuntime.logtext import nanoseconds
+    from interpose.node.pods.logs.format import nanoseconds
 
     moment = nanoseconds(text)
     if moment is not None:
@@ -63,9 +63,9 @@ def logs(**parameters: Any) -> None:
       interpose pod logs -p crashing
     """
     reach = reach_of(parameters)
-    from interpose.cli.pod_runtime import run_with
-    from interpose.kuberuntime.podlogs import Wish
-    from interpose.views.text import plain
+    from interpose.cli.pod.connect import run_with
+    from interpose.cli.render.text import plain
+    from interpose.node.pods.logs.reader import Wish
 
     wish = Wish(tail=parameters["tail"], since=parameters["since"], follow=parameters["follow"])
 
@@ -88,7 +88,7 @@ def logs(**parameters: Any) -> None:
 
 
 async def _instance(runtime: "Opened", parameters: dict[str, Any]) -> "ContainerStatus":
-    from interpose.cli.pod_choice import chosen_container, chosen_pod, started
+    from interpose.cli.pod.select import chosen_container, chosen_pod, started
 
     known = await chosen_pod(runtime.pods, parameters["name"], parameters["namespace"])
     pod, status = known.pod, known.summary.status
@@ -107,8 +107,8 @@ async def _instance(runtime: "Opened", parameters: dict[str, Any]) -> "Container
 
 def _comes_again(origin: "Origin | None", newest: "ContainerStatus") -> bool:
     """Whether a container has ended and waits to be started again, as far as the manager noted that."""
-    from interpose.kuberuntime.pod import RestartPolicy
-    from interpose.model.pod import ContainerState
+    from interpose.core.model.pod import ContainerState
+    from interpose.node.pods.spec import RestartPolicy
 
     policy = RestartPolicy.ALWAYS.value if origin is None else origin.restart_policy
     again = policy == RestartPolicy.ALWAYS.value or (policy == RestartPolicy.ON_FAILURE.value and newest.exit_code != 0)
@@ -116,8 +116,8 @@ def _comes_again(origin: "Origin | None", newest: "ContainerStatus") -> bool:
 
 
 async def _show(runtime: "Opened", found: "ContainerStatus", wish: "Wish", *, timestamps: bool) -> None:
-    from interpose.kuberuntime.podlogs import follow_log, read_log
-    from interpose.rpc.status import RpcError
+    from interpose.net.grpc.status import RpcError
+    from interpose.node.pods.logs.reader import follow_log, read_log
 
     if not wish.follow:
 

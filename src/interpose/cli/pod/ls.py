@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from interpose.cli.pod_options import output_option, reach_of, reach_options, selector_option
-from interpose.cli.standard_streams import nobody_reads
-from interpose.cli.terminal import output_width
+from interpose.cli.common.stdio import nobody_reads
+from interpose.cli.common.terminal import output_width
+from interpose.cli.pod.options import output_option, reach_of, reach_options, selector_option
 
 if TYPE_CHECKING:
-    from interpose.cli.pod_runtime import Opened
-    from interpose.kuberuntime.knownpods import PodRecord
-    from interpose.kuberuntime.phase import ContainerView
-    from interpose.views.pods import PodRow
+    from interpose.cli.pod.connect import Opened
+    from interpose.cli.render.pods import PodRow
+    from interpose.node.pods.status.phase import ContainerView
+    from interpose.node.pods.status.pod_index import PodRecord
 
 _EVERY: Final = 1.0  # seconds from look to look
 
@@ -47,7 +47,7 @@ def ls(**parameters: Any) -> None:
         raise click.UsageError("--namespace and --all-namespaces exclude each other")
     import asyncio
 
-    from interpose.cli.pod_runtime import run_with
+    from interpose.cli.pod.connect import run_with
 
     async def work(runtime: "Opened") -> None:
         rows = await _rows(runtime, parameters)
@@ -66,7 +66,7 @@ def ls(**parameters: Any) -> None:
 
 
 async def _rows(runtime: "Opened", parameters: dict[str, Any]) -> "list[PodRow]":
-    from interpose.kuberuntime.knownpods import known_pod, known_pods
+    from interpose.node.pods.status.pod_index import known_pod, known_pods
 
     known = await known_pods(runtime.pods)
     pods = [
@@ -83,8 +83,8 @@ async def _rows(runtime: "Opened", parameters: dict[str, Any]) -> "list[PodRow]"
 
 
 def _row(known: "PodRecord", *, ours: bool) -> "PodRow":
-    from interpose.kuberuntime.phase import Lot
-    from interpose.views.pods import PodRow
+    from interpose.cli.render.pods import PodRow
+    from interpose.node.pods.status.phase import Lot
 
     pod, summary = known.pod, known.summary
     views = summary.containers
@@ -148,7 +148,7 @@ def _show_changes(rows: "list[PodRow]", shown: "dict[str, PodRow]", parameters: 
 
 
 def _table(rows: "list[PodRow]", parameters: dict[str, Any]) -> list[str]:
-    from interpose.views.pods import pod_table
+    from interpose.cli.render.pods import pod_table
 
     wide, namespaces = parameters["output"] == "wide", not parameters["namespace"]
     labels = parameters["show_labels"]

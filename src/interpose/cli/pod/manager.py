@@ -3,15 +3,15 @@
 import asyncio
 from typing import Any
 
-from interpose.cli.pod_options import Reach
-from interpose.cli.pod_runtime import Opened
+from interpose.cli.pod.connect import Opened
+from interpose.cli.pod.options import Reach
+from interpose.cri.client import Services
 from interpose.host.cgroup.paths import Driver
-from interpose.kuberuntime.drivers import told_driver
-from interpose.kuberuntime.manager import RuntimeManager
-from interpose.kuberuntime.nodereading import read_node
-from interpose.kuberuntime.poddirs import PodDirs
-from interpose.kuberuntime.services import Services
-from interpose.rpc.status import RpcError
+from interpose.net.grpc.status import RpcError
+from interpose.node.pods.cri_config.cgroup_driver import told_driver
+from interpose.node.pods.node_probe import read_node
+from interpose.node.pods.sync.manager import RuntimeManager
+from interpose.node.pods.volumes.pod_dirs import PodDirs
 
 
 async def managed(runtime: Opened, reach: Reach, **node: Any) -> RuntimeManager:

@@ -6,8 +6,8 @@ from typing import Any, Final, TypeVar
 
 import click
 
+from interpose.core.model.label_selector import LabelSelector, parse_label_selector
 from interpose.host.cgroup.paths import Driver
-from interpose.model.labelselector import LabelSelector, parse_label_selector
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 

@@ -3,9 +3,9 @@
 import asyncio
 from typing import Final, Protocol
 
-from interpose.kuberuntime.running import RunningPod
-from interpose.rpc.status import RpcError
-from interpose.views.text import amount
+from interpose.cli.render.text import amount
+from interpose.net.grpc.status import RpcError
+from interpose.node.pods.status.runtime_pod import RunningPod
 
 _SHOWN: Final = 3
 

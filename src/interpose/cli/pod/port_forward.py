@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from interpose.cli.pod_options import namespace_option, reach_of, reach_options
-from interpose.views.text import plain
+from interpose.cli.pod.options import namespace_option, reach_of, reach_options
+from interpose.cli.render.text import plain
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from interpose.cli.pod_runtime import Opened
-    from interpose.kuberuntime.running import RunningPod
+    from interpose.cli.pod.connect import Opened
+    from interpose.node.pods.status.runtime_pod import RunningPod
 
 _LOOKING: Final = 1.0  # seconds that a message waits for the pod to be found again
 
@@ -47,7 +47,7 @@ def port_forward(**parameters: Any) -> int:
       interpose pod port-forward web :80         any free port here
     """
     reach = reach_of(parameters)
-    from interpose.cli.pod_runtime import run_with
+    from interpose.cli.pod.connect import run_with
 
     async def work(runtime: "Opened") -> int:
         return await forward_ports(runtime, parameters)
@@ -57,7 +57,7 @@ def port_forward(**parameters: Any) -> int:
 
 async def forward_ports(runtime: "Opened", parameters: dict[str, Any]) -> int:
     """Listen until a signal comes, also while the runtime is away. ClickException when the pod is gone."""
-    from interpose.streaming.forwarder import PortForwarder
+    from interpose.net.streaming.portforward_client import PortForwarder
 
     stop = asyncio.Event()
     way = _Way(runtime, await _pod(runtime, parameters), stop)
@@ -83,8 +83,8 @@ async def forward_ports(runtime: "Opened", parameters: dict[str, Any]) -> int:
 
 
 async def _pod(runtime: "Opened", parameters: dict[str, Any]) -> "RunningPod":
-    from interpose.cli.pod_choice import chosen
-    from interpose.kuberuntime.knownpods import known_pods
+    from interpose.cli.pod.select import chosen
+    from interpose.node.pods.status.pod_index import known_pods
 
     return chosen((await known_pods(runtime.pods)).pods, parameters["name"], parameters["namespace"])
 
@@ -94,7 +94,7 @@ class _Way:
 
     def __init__(self, runtime: "Opened", pod: "RunningPod", stop: asyncio.Event) -> None:
         """ClickException if the pod does not run."""
-        from interpose.rpc.tasks import TaskBag
+        from interpose.tasks import TaskBag
 
         self.title = pod.title
         self.gone = False
@@ -107,9 +107,9 @@ class _Way:
 
     async def url(self, port: int) -> str:
         """Where the runtime forwards a port of the sandbox that the pod has now. StreamError if it does not."""
-        from interpose.cli.pod_runtime import words_of
-        from interpose.rpc.status import Code, RpcError
-        from interpose.streaming.dialing import StreamError
+        from interpose.cli.pod.connect import words_of
+        from interpose.net.grpc.status import Code, RpcError
+        from interpose.net.streaming.connect import StreamError
 
         sandbox = self._sandbox
         try:
@@ -134,7 +134,7 @@ class _Way:
         await self._tasks.cancel()
 
     async def _tell(self, message: str) -> None:
-        from interpose.rpc.status import RpcError
+        from interpose.net.grpc.status import RpcError
 
         with suppress(RpcError, TimeoutError):  # a runtime that is away knows nothing of the pod
             async with asyncio.timeout(_LOOKING):

@@ -7,11 +7,11 @@ import shutil
 from collections.abc import Iterable
 from typing import Final, TextIO
 
-from interpose.kuberuntime.phase import ContainerView, Lot, Phase, Role
-from interpose.kuberuntime.podstate import REPLACING, STOPPED, Outcome, PodState, Verdict
-from interpose.kuberuntime.steps import Moment, News, Reason, without_countdown
-from interpose.views.pods import Line, board
-from interpose.views.text import plain
+from interpose.cli.render.pods import Line, board
+from interpose.cli.render.text import plain
+from interpose.node.pods.status.phase import ContainerView, Lot, Phase, Role
+from interpose.node.pods.status.pod_state import REPLACING, STOPPED, Outcome, PodState, Verdict
+from interpose.node.pods.sync.result import Moment, News, Reason, without_countdown
 
 _MARKS: Final = {
     Outcome.WAITING: "busy",

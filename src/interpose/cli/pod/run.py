@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from interpose.cli.pod_options import STDIN, files_option, given, reach_of, reach_options
+from interpose.cli.pod.options import STDIN, files_option, given, reach_of, reach_options
 from interpose.config.values import duration
 from interpose.errors import ConfigError
 from interpose.host.cgroup.paths import confined
@@ -31,7 +31,7 @@ def _address(_ctx: click.Context, parameter: click.Parameter, given_ones: tuple[
 
 
 def _name(_ctx: click.Context, parameter: click.Parameter, text: str) -> str:
-    from interpose.kuberuntime.manifest_kinds import SUBDOMAIN
+    from interpose.node.pods.manifest.kinds import SUBDOMAIN
 
     if text and not SUBDOMAIN.fits(text):
         raise click.UsageError(f"{parameter.opts[0]}: {text!r} is not {SUBDOMAIN.what}")
@@ -151,8 +151,8 @@ def run(**parameters: Any) -> int:
         raise click.UsageError("--watch needs files to look at again, and --dry-run looks once")
     if not parameters["watch"] and (given("admin_listen") or given("metrics_listen")):
         raise click.UsageError("--admin-listen and --metrics-listen are for --watch: without it nothing serves them")
-    from interpose.cli.pod_running import RunOptions, checked, run_pods
-    from interpose.cli.pod_service import Listening
+    from interpose.cli.pod.run_loop import RunOptions, checked, run_pods
+    from interpose.cli.pod.service import Listening
 
     if parameters["dry_run"]:
         for pod in checked(parameters["files"]):

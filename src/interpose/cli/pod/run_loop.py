@@ -13,27 +13,27 @@ from typing import Any, Final
 
 import click
 
-from interpose.cli.pod_board import Board
-from interpose.cli.pod_manager import managed
-from interpose.cli.pod_options import Reach
-from interpose.cli.pod_others import pods_of_others, warning_of
-from interpose.cli.pod_runtime import Opened, run_with
-from interpose.cli.pod_service import Listening, PodService
-from interpose.cli.runtime_serving import warn_of
+from interpose.cli.pod.connect import Opened, run_with
+from interpose.cli.pod.manager import managed
+from interpose.cli.pod.options import Reach
+from interpose.cli.pod.others import pods_of_others, warning_of
+from interpose.cli.pod.progress import Board
+from interpose.cli.pod.service import Listening, PodService
+from interpose.cli.render.pods import age
+from interpose.cli.render.text import amount, plain
+from interpose.cli.runtime.serve import warn_of
 from interpose.errors import ConfigError
-from interpose.kuberuntime.crilog import last_content
-from interpose.kuberuntime.keeper import Keeper
-from interpose.kuberuntime.lastwords import read_tail
-from interpose.kuberuntime.manager import RuntimeManager
-from interpose.kuberuntime.manifestmemory import ManifestMemory
-from interpose.kuberuntime.phase import ContainerView, Lot
-from interpose.kuberuntime.pod import Pod, RestartPolicy
-from interpose.kuberuntime.podlocks import BusyPodError, watch_lock
-from interpose.kuberuntime.podstate import Outcome, PodState, Verdict, verdict
-from interpose.kuberuntime.sources import Sources, SourceWatch, Wanted
-from interpose.rpc.tasks import TaskBag
-from interpose.views.pods import age
-from interpose.views.text import amount, plain
+from interpose.node.pods.locks import BusyPodError, watch_lock
+from interpose.node.pods.logs.crilog import last_content
+from interpose.node.pods.manifest.files import Sources, SourceWatch, Wanted
+from interpose.node.pods.manifest.manifestmemory import ManifestMemory
+from interpose.node.pods.spec import Pod, RestartPolicy
+from interpose.node.pods.status.phase import ContainerView, Lot
+from interpose.node.pods.status.pod_state import Outcome, PodState, Verdict, verdict
+from interpose.node.pods.status.termination_message import read_tail
+from interpose.node.pods.sync.loop import Keeper
+from interpose.node.pods.sync.manager import RuntimeManager
+from interpose.tasks import TaskBag
 
 _log = logging.getLogger(__name__)
 

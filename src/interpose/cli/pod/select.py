@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from interpose.kuberuntime.running import RunningPod
-from interpose.views.text import plain
+from interpose.cli.render.text import plain
+from interpose.node.pods.status.runtime_pod import RunningPod
 
 if TYPE_CHECKING:
-    from interpose.kuberuntime.knownpods import PodRecord
-    from interpose.kuberuntime.podreader import PodReader
+    from interpose.node.pods.status.pod_index import PodRecord
+    from interpose.node.pods.status.reader import PodReader
 
 _UID: Final = re.compile(r"[0-9a-fA-F][0-9a-fA-F-]{3,}", re.ASCII)
 DEFAULT_CONTAINER: Final = "kubectl.kubernetes.io/default-container"
@@ -70,7 +70,7 @@ def chosen_container(known: Sequence[str], wanted: str, pod: RunningPod, mains: 
 
 async def chosen_pod(reader: "PodReader", name: str, namespace: str | None) -> "PodRecord":
     """All that is known of the pod that `name` means: also of one that the runtime has nothing of."""
-    from interpose.kuberuntime.knownpods import known_pod, known_pods
+    from interpose.node.pods.status.pod_index import known_pod, known_pods
 
     known = await known_pods(reader)
     pod = chosen(known.pods, name, namespace)

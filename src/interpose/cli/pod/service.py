@@ -9,24 +9,24 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from interpose.admin.health import Check, health_routes
-from interpose.admin.log_level import log_level_routes
-from interpose.admin.metrics import metrics_route
-from interpose.admin.routes import Request, Response, RouteTable
-from interpose.admin.routes import json_response as json
-from interpose.cli.admin_socket import bind_address, bind_admin
-from interpose.cli.daemon_views import DaemonViews
-from interpose.cri.calls import Caller
+from interpose.cli.common.admin_socket import bind_address, bind_admin
+from interpose.cli.common.daemon_views import DaemonViews
+from interpose.cli.common.heartbeat import Heartbeat
+from interpose.cli.render.text import amount
+from interpose.cri.caller import Caller
+from interpose.cri.wrappers import InstrumentedCaller
 from interpose.host.systemd import Notifier
-from interpose.instrumentation.logging import LogControl
-from interpose.instrumentation.metrics import Collector, Family, build_info, log_collector
-from interpose.instrumentation.process_metrics import process_collector
-from interpose.kuberuntime.instrumented import InstrumentedCaller
-from interpose.kuberuntime.keeper import Keeper
-from interpose.kuberuntime.metrics import pods_collector
-from interpose.kuberuntime.podstate import PodState
-from interpose.relay.heartbeat import Heartbeat
-from interpose.views.text import amount
+from interpose.log import LogControl
+from interpose.metrics import Collector, Family, build_info, log_collector
+from interpose.net.httpd.health import Check, health_routes
+from interpose.net.httpd.log_level import log_level_routes
+from interpose.net.httpd.metrics import metrics_route
+from interpose.net.httpd.routes import Request, Response, RouteTable
+from interpose.net.httpd.routes import json_response as json
+from interpose.node.pods.metrics import pods_collector
+from interpose.node.pods.status.pod_state import PodState
+from interpose.node.pods.sync.loop import Keeper
+from interpose.process_metrics import process_collector
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from interpose.cli.pod_options import namespace_option, output_option, reach_of, reach_options, selector_option
-from interpose.cli.terminal import output_width
+from interpose.cli.common.terminal import output_width
+from interpose.cli.pod.options import namespace_option, output_option, reach_of, reach_options, selector_option
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from interpose.cli.pod_runtime import Opened
+    from interpose.cli.pod.connect import Opened
+    from interpose.cli.render.pods import UsageRow
     from interpose.cri.messages import cri
-    from interpose.kuberuntime.running import RunningPod
-    from interpose.views.pods import UsageRow
+    from interpose.node.pods.status.runtime_pod import RunningPod
 
 
 @click.command("stats")
@@ -41,7 +41,7 @@ def stats(**parameters: Any) -> None:
       interpose pod stats web -o json
     """
     reach = reach_of(parameters)
-    from interpose.cli.pod_runtime import run_with
+    from interpose.cli.pod.connect import run_with
 
     async def work(runtime: "Opened") -> "list[UsageRow]":
         return await _rows(runtime, parameters)
@@ -50,9 +50,9 @@ def stats(**parameters: Any) -> None:
 
 
 async def _rows(runtime: "Opened", parameters: dict[str, Any]) -> "list[UsageRow]":
-    from interpose.cli.pod_choice import chosen
-    from interpose.kuberuntime.knownpods import known_pods
-    from interpose.model.pod import ContainerState
+    from interpose.cli.pod.select import chosen
+    from interpose.core.model.pod import ContainerState
+    from interpose.node.pods.status.pod_index import known_pods
 
     namespace = parameters["namespace"]
     known = await known_pods(runtime.pods)
@@ -72,7 +72,7 @@ async def _rows(runtime: "Opened", parameters: dict[str, Any]) -> "list[UsageRow
 
 
 def _row(pod: "RunningPod", name: str, before: "cri.ContainerStats | None", after: "cri.ContainerStats") -> "UsageRow":
-    from interpose.views.pods import UsageRow
+    from interpose.cli.render.pods import UsageRow
 
     cpu = None
     if before is not None and after.cpu.timestamp > before.cpu.timestamp:
@@ -89,7 +89,7 @@ def _row(pod: "RunningPod", name: str, before: "cri.ContainerStats | None", afte
 
 
 def _show(rows: "list[UsageRow]", output: str) -> None:
-    from interpose.views.pods import usage_table
+    from interpose.cli.render.pods import usage_table
 
     if output == "json":
         click.echo(json.dumps([_document(row) for row in rows], indent=2))

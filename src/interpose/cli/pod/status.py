@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from interpose.cli.pod_options import namespace_option, output_option, reach_of, reach_options
-from interpose.cli.terminal import output_width
+from interpose.cli.common.terminal import output_width
+from interpose.cli.pod.options import namespace_option, output_option, reach_of, reach_options
 
 if TYPE_CHECKING:
     from fractions import Fraction
 
-    from interpose.cli.pod_runtime import Opened
-    from interpose.kuberuntime.phase import ContainerView
-    from interpose.kuberuntime.podstatus import ContainerStatus, PodStatus, SandboxStatus
-    from interpose.kuberuntime.podsummary import LastStatus
-    from interpose.kuberuntime.running import RunningPod
+    from interpose.cli.pod.connect import Opened
+    from interpose.node.pods.status.phase import ContainerView
+    from interpose.node.pods.status.runtime_pod import RunningPod
+    from interpose.node.pods.status.summary import LastStatus
+    from interpose.node.pods.status.types import ContainerStatus, PodStatus, SandboxStatus
 
 
 @click.command("status")
@@ -37,9 +37,9 @@ def status(**parameters: Any) -> None:
       interpose pod status default/web -o json
     """
     reach = reach_of(parameters)
-    from interpose.cli.pod_choice import chosen
-    from interpose.cli.pod_runtime import run_with
-    from interpose.kuberuntime.knownpods import known_pods
+    from interpose.cli.pod.connect import run_with
+    from interpose.cli.pod.select import chosen
+    from interpose.node.pods.status.pod_index import known_pods
 
     async def work(runtime: "Opened") -> dict[str, Any]:
         known = await known_pods(runtime.pods)
@@ -50,14 +50,14 @@ def status(**parameters: Any) -> None:
     if parameters["output"] == "json":
         click.echo(json.dumps(document, indent=2))
         return
-    from interpose.views.pods import described
+    from interpose.cli.render.pods import described
 
     click.echo(described(document, now=time.time(), width=output_width()))
 
 
 async def _document(runtime: "Opened", pod: "RunningPod", *, ours: bool) -> dict[str, Any]:
-    from interpose.kuberuntime.knownpods import known_pod
-    from interpose.kuberuntime.podstate import STOPPED
+    from interpose.node.pods.status.pod_index import known_pod
+    from interpose.node.pods.status.pod_state import STOPPED
 
     pods = runtime.pods
     known = await known_pod(pods, pod, ours=ours)
@@ -91,7 +91,7 @@ async def _document(runtime: "Opened", pod: "RunningPod", *, ours: bool) -> dict
 
 def _described(view: "ContainerView", found: "PodStatus", noted: "LastStatus | None") -> dict[str, Any]:
     """A container as it is, with the instance before it; of one that waits that is the newest there is."""
-    from interpose.kuberuntime.phase import Lot, Role
+    from interpose.node.pods.status.phase import Lot, Role
 
     instances = [_container(one) for one in found.containers if one.name == view.name]
     waits = view.lot is Lot.WAITING
@@ -119,7 +119,7 @@ def _described(view: "ContainerView", found: "PodStatus", noted: "LastStatus | N
 
 
 def _container(one: "ContainerStatus") -> dict[str, Any]:
-    from interpose.model.pod import ContainerState
+    from interpose.core.model.pod import ContainerState
 
     exited = one.state is ContainerState.EXITED
     document: dict[str, Any] = {
@@ -145,7 +145,7 @@ def _container(one: "ContainerStatus") -> dict[str, Any]:
 
 def _amount(name: str, value: "Fraction") -> str:
     """As people write it: bytes in powers of 1024 where they are."""
-    from interpose.kuberuntime.labels import amount_text
+    from interpose.node.pods.labels import amount_text
 
     for power, unit in enumerate(("Ti", "Gi", "Mi", "Ki")):
         size = 1 << (40 - 10 * power)
@@ -167,7 +167,7 @@ def _sandbox(one: "SandboxStatus") -> dict[str, Any]:
 
 async def _cgroup_parent(runtime: "Opened", sandbox: "SandboxStatus | None") -> str:
     """As far as the runtime shows it: containerd and ours do, in what they say to whoever asks for more."""
-    from interpose.rpc.status import RpcError
+    from interpose.net.grpc.status import RpcError
 
     if sandbox is None:
         return ""

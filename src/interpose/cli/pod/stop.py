@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import click
 
-from interpose.cli.pod_options import files_option, namespace_option, reach_of, reach_options, selector_option
+from interpose.cli.pod.options import files_option, namespace_option, reach_of, reach_options, selector_option
 
 _PATIENCE: Final = 60.0  # seconds until another process that is at work on a pod has to be done
 
@@ -70,7 +70,7 @@ def rm(**parameters: Any) -> int:
 
 
 def _titles(files: tuple[str, ...]) -> frozenset[str]:
-    from interpose.cli.pod_running import checked
+    from interpose.cli.pod.run_loop import checked
 
     return frozenset(pod.title for pod in checked(files))
 
@@ -87,16 +87,16 @@ def _end(parameters: dict[str, Any], *, remove: bool) -> int:
             else "name pods, give their manifests with -f, their labels with -l, or say --all"
         )
     titles = _titles(files) if files else frozenset()
-    from interpose.cli.pod_choice import chosen, title_of
-    from interpose.cli.pod_manager import managed
-    from interpose.cli.pod_runtime import Opened, run_with, words_of
-    from interpose.kuberuntime.knownpods import known_pods
-    from interpose.kuberuntime.manager import RuntimeManager
-    from interpose.kuberuntime.podlocks import BusyPodError
-    from interpose.kuberuntime.running import RunningPod
-    from interpose.kuberuntime.steps import SyncResult
-    from interpose.rpc.status import RpcError
-    from interpose.views.text import plain
+    from interpose.cli.pod.connect import Opened, run_with, words_of
+    from interpose.cli.pod.manager import managed
+    from interpose.cli.pod.select import chosen, title_of
+    from interpose.cli.render.text import plain
+    from interpose.net.grpc.status import RpcError
+    from interpose.node.pods.locks import BusyPodError
+    from interpose.node.pods.status.pod_index import known_pods
+    from interpose.node.pods.status.runtime_pod import RunningPod
+    from interpose.node.pods.sync.manager import RuntimeManager
+    from interpose.node.pods.sync.result import SyncResult
 
     async def end(manager: RuntimeManager, pod: RunningPod) -> SyncResult:
         grace = parameters["grace"]

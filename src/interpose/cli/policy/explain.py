@@ -7,10 +7,10 @@ from urllib.parse import quote
 
 import click
 
-from interpose.cli.admin_client import Refused, admin_option, ask, ask_if_there
-from interpose.views.assignments import NOT_LISTED, assignments_text
-from interpose.views.explain import explain_text
-from interpose.views.text import group, groups, plain, words
+from interpose.cli.common.admin_client import Refused, admin_option, ask, ask_if_there
+from interpose.cli.render.assignments import NOT_LISTED, assignments_text
+from interpose.cli.render.explain import explain_text
+from interpose.cli.render.text import group, groups, plain, words
 
 
 @click.command("explain")

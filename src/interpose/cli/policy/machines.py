@@ -3,13 +3,13 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from interpose.config.document import read_document
-from interpose.config.topology_document import read_topology_document
+from interpose.config.documents.topology import read_topology_document
+from interpose.config.documents.yaml import read_document
+from interpose.core.model.text import quoted
+from interpose.core.topology.text import parse_text
+from interpose.core.topology.topology import Topology
 from interpose.errors import ConfigError
 from interpose.host.sysfs import read_topology
-from interpose.model.text import quoted
-from interpose.topology.text import parse_text
-from interpose.topology.topology import Topology
 
 # 8192 CPUs with a line for each of their fields.
 _MAX_BYTES = 8 << 20

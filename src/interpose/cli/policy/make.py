@@ -4,18 +4,18 @@ from typing import Final
 
 import click
 
-from interpose.config.constraints import CpuAmount
-from interpose.config.document import MAX_FILE_BYTES, parse_document, read_text
-from interpose.config.policy_document import PolicyDocument, read_policy_document
-from interpose.config.settings import PolicySettings
+from interpose.config.documents.amounts import CpuAmount
+from interpose.config.documents.policy import PolicyDocument, read_policy_document
+from interpose.config.documents.yaml import MAX_FILE_BYTES, parse_document, read_text
+from interpose.config.relay.settings import PolicySettings
+from interpose.core.model.cpuset import CpuSet
+from interpose.core.policy.api import Policy, Setup
+from interpose.core.policy.names import NAMES
+from interpose.core.policy.registry import make
+from interpose.core.policy.static_pools.options import PoolsOptions
+from interpose.core.topology.topology import Topology
 from interpose.host.cpusets import resolve
-from interpose.model.cpuset import CpuSet
-from interpose.policy.names import NAMES
-from interpose.policy.policy import Policy, Setup
-from interpose.policy.registry import make
-from interpose.policy.static_pools.options import PoolsOptions
-from interpose.resmgr.combining import combine
-from interpose.topology.topology import Topology
+from interpose.resmgr.config.merge import combine
 
 # Settings that are given by flags; an empty one says nothing.
 _GIVEN: Final = {
@@ -50,7 +50,7 @@ def chosen_policy(
         click.echo(f"warning: {note}", err=True)
     options = draft.options
     if isinstance(options, PoolsOptions):
-        from interpose.resmgr.poolfiles import load_pools  # only one policy has pools in files
+        from interpose.resmgr.config.pool_files import load_pools  # only one policy has pools in files
 
         options = load_pools(options)
     cpus = _cpus(draft.available, "available CPUs")

@@ -5,11 +5,11 @@ from typing import Any, Final, NamedTuple
 
 import click
 
-from interpose.cli.admin_client import admin_option, ask_if_there
-from interpose.policy.names import POLICIES
-from interpose.policy.static_pools.options import PoolsOptions
-from interpose.views.policy_status import policies_text
-from interpose.views.text import group
+from interpose.cli.common.admin_client import admin_option, ask_if_there
+from interpose.cli.render.policy_status import policies_text
+from interpose.cli.render.text import group
+from interpose.core.policy.names import POLICIES
+from interpose.core.policy.static_pools.options import PoolsOptions
 
 _KUBELET: Final = "CPUManagerPolicyOptions."
 

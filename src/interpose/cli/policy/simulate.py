@@ -8,19 +8,19 @@ from typing import Any
 
 import click
 
-from interpose.cli.policy_choice import chosen_policy
-from interpose.cli.policy_flags import machine_option, policy_details
-from interpose.cli.topology import machine_of, write_drawing
-from interpose.config.manifests import read_manifest_file, read_manifests, repeated
+from interpose.cli.policy.flags import machine_option, policy_details
+from interpose.cli.policy.make import chosen_policy
+from interpose.cli.policy.topology import machine_of, write_drawing
+from interpose.cli.render.assignments import simulation_text
+from interpose.cli.render.machine import summary
+from interpose.cli.render.owners import owners_of
+from interpose.cli.render.topology_svg import svg_text
+from interpose.config.documents.pods import read_manifest_file, read_manifests, repeated
+from interpose.core.policy.api import Policy
+from interpose.core.policy.names import NAMES
+from interpose.core.policy.simulate import PlannedPod, Step, holdings, removing, simulate, starting
+from interpose.core.topology.topology import Topology
 from interpose.errors import ConfigError
-from interpose.policy.names import NAMES
-from interpose.policy.policy import Policy
-from interpose.policy.simulation import PlannedPod, Step, holdings, removing, simulate, starting
-from interpose.topology.topology import Topology
-from interpose.views.assignments import simulation_text
-from interpose.views.machine import summary
-from interpose.views.owners import owners_of
-from interpose.views.topology_svg import svg_text
 
 
 @click.command("simulate")

@@ -10,17 +10,17 @@ from pathlib import Path
 
 import click
 
-from interpose.cli.admin_client import admin_option, ask
-from interpose.cli.machines import load_topology
-from interpose.config.document import parse_document
-from interpose.config.topology_document import read_topology_document
-from interpose.topology.document import topology_document
-from interpose.topology.topology import Topology
-from interpose.views.owners import Owners, owners_of
-from interpose.views.text import WIDTH, group, groups
-from interpose.views.topology_picture import picture
-from interpose.views.topology_svg import svg_text
-from interpose.views.topology_tree import tree_text
+from interpose.cli.common.admin_client import admin_option, ask
+from interpose.cli.policy.machines import load_topology
+from interpose.cli.render.owners import Owners, owners_of
+from interpose.cli.render.text import WIDTH, group, groups
+from interpose.cli.render.topology_picture import picture
+from interpose.cli.render.topology_svg import svg_text
+from interpose.cli.render.topology_tree import tree_text
+from interpose.config.documents.topology import read_topology_document
+from interpose.config.documents.yaml import parse_document
+from interpose.core.topology.document import topology_document
+from interpose.core.topology.topology import Topology
 
 SYSFS = "/sys"
 

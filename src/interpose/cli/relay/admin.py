@@ -8,26 +8,26 @@ from socket import socket
 from typing import TYPE_CHECKING, Final
 
 from interpose import __version__
-from interpose.admin.health import Check, health_routes
-from interpose.admin.log_level import log_level_routes
-from interpose.admin.metrics import metrics_route
-from interpose.admin.routes import Handler, Hijack, Request, Response, RouteTable, error_response
-from interpose.admin.routes import json_response as json
-from interpose.cli.relay_fronts import Front
-from interpose.cli.relay_interception import Interception
+from interpose.cli.relay.fronts import Front
+from interpose.cli.relay.interception import Interception
 from interpose.config.effective import config_answer
-from interpose.config.settings import RelaySettings
-from interpose.config.table import RELAY
-from interpose.host.sockets import BoundSocket
-from interpose.instrumentation.logging import LogControl
-from interpose.instrumentation.metrics import Collector
+from interpose.config.relay.settings import RelaySettings
+from interpose.config.relay.table import RELAY
+from interpose.host.unix_sockets import BoundSocket
+from interpose.log import LogControl
+from interpose.metrics import Collector
+from interpose.net.httpd.health import Check, health_routes
+from interpose.net.httpd.log_level import log_level_routes
+from interpose.net.httpd.metrics import metrics_route
+from interpose.net.httpd.routes import Handler, Hijack, Request, Response, RouteTable, error_response
+from interpose.net.httpd.routes import json_response as json
 from interpose.relay.backend import Backend
-from interpose.relay.succession import PATH as TAKE_OVER
-from interpose.relay.succession import READY, HeldLock, bequeath
+from interpose.relay.takeover import PATH as TAKE_OVER
+from interpose.relay.takeover import READY, HeldLock, bequeath
 
 if TYPE_CHECKING:
-    from interpose.cli.relay_dump import DumpPart
-    from interpose.cli.relay_policy import PolicyPart
+    from interpose.cli.relay.dump import DumpPart
+    from interpose.cli.relay.policy import PolicyPart
 
 DUMP: Final = "/v1/dump"
 

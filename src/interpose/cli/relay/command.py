@@ -3,16 +3,16 @@
 import os
 from typing import Any
 
-from interpose.cli.options import SettingsCommand, given_flags, told
+from interpose.cli.common.options import SettingsCommand, given_flags, told
 from interpose.config.load import Loaded, load
-from interpose.config.table import RELAY
+from interpose.config.relay.table import RELAY
 
 
 def run_loaded(loaded: Loaded, *, print_config: bool = False) -> int:
     """Show the settings, or run the relay with them; the exit code."""
     if told(loaded, print_config=print_config):
         return 0
-    from interpose.cli.relay_process import run
+    from interpose.cli.relay.process import run
 
     return run(loaded.settings, loaded.origins)
 

@@ -6,26 +6,26 @@ from collections.abc import Callable, Mapping, Sequence
 from socket import socket
 from typing import TYPE_CHECKING, Final
 
-from interpose.cli.relay_fronts import admission_of, method_rows
-from interpose.cli.relay_sockets import Endpoints
-from interpose.config.settings import LimitSettings, RelaySettings
+from interpose.cli.relay.fronts import admission_of, method_rows
+from interpose.cli.relay.sockets import Endpoints
+from interpose.config.relay.settings import LimitSettings, RelaySettings
 from interpose.config.values import NONE
-from interpose.h2.limits import Limits
+from interpose.net.grpc.client import Client
+from interpose.net.grpc.listener import Listener
+from interpose.net.grpc.status import RpcError
+from interpose.net.grpc.transport import Hub
+from interpose.net.grpc.upstream import Upstream
+from interpose.net.h2.limits import Limits
 from interpose.relay.backend import Backend
 from interpose.relay.drain import Drain, end_event_streams
 from interpose.relay.passthrough import Ledger
-from interpose.relay.relay import Relay
+from interpose.relay.proxy import Relay
 from interpose.relay.routes import Routes
-from interpose.relay.startkeeper import StartKeeper
-from interpose.relay.switchboard import Switchboard
-from interpose.rpc.client import Client
-from interpose.rpc.listener import Listener
-from interpose.rpc.status import RpcError
-from interpose.rpc.transport import Hub
-from interpose.rpc.upstream import Upstream
+from interpose.relay.start_connections import StartKeeper
+from interpose.relay.subscriptions import Switchboard
 
 if TYPE_CHECKING:
-    from interpose.instrumentation.metrics import Collector
+    from interpose.metrics import Collector
 
 _log = logging.getLogger(__name__)
 

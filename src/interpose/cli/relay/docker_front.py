@@ -6,19 +6,19 @@ from collections.abc import Mapping, Sequence
 from socket import socket
 from typing import TYPE_CHECKING, Final
 
-from interpose.cli.relay_fronts import admission_of, method_rows
-from interpose.cli.relay_sockets import Endpoints
-from interpose.config.settings import RelaySettings
-from interpose.h1.heads import Heads
+from interpose.cli.relay.fronts import admission_of, method_rows
+from interpose.cli.relay.sockets import Endpoints
+from interpose.config.relay.settings import RelaySettings
+from interpose.net.h1.heads import Heads
 from interpose.relay.backend import Backend
 from interpose.relay.docker.listener import DockerListener
-from interpose.relay.docker.relay import DockerRelay
+from interpose.relay.docker.proxy import DockerRelay
 from interpose.relay.docker.routes import classify
 from interpose.relay.docker.upstream import BackendAway, DockerUpstream
-from interpose.relay.switchboard import Switchboard
+from interpose.relay.subscriptions import Switchboard
 
 if TYPE_CHECKING:
-    from interpose.instrumentation.metrics import Collector
+    from interpose.metrics import Collector
 
 _log = logging.getLogger(__name__)
 

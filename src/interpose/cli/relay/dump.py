@@ -16,23 +16,23 @@ from socket import socket
 from typing import Any, Final
 
 from interpose import __version__
-from interpose.admin.routes import BadRequestError, Hijack, Request, Response, error_response
 from interpose.config.dump_rules import Rules, Target, parse_rules
-from interpose.config.settings import DumpSettings, RelaySettings
-from interpose.dump.flow import SESSION
-from interpose.dump.frames import VERSION, Header, encode
-from interpose.dump.metrics import dump_families
-from interpose.dump.orders import Orders
-from interpose.dump.outlet import Outlet
-from interpose.dump.patience import Patience, TooSlow
-from interpose.dump.scribe import ScribeLink
-from interpose.dump.tap import DumpTap
+from interpose.config.relay.settings import DumpSettings, RelaySettings
+from interpose.core.model.text import quoted
+from interpose.cri.methods import METHODS
+from interpose.dump.capture.metrics import dump_families
+from interpose.dump.capture.queue import Outlet
+from interpose.dump.capture.supervisor import ScribeLink
+from interpose.dump.capture.tap import DumpTap
+from interpose.dump.capture.worker_config import Orders
+from interpose.dump.filter.regex_timeout import Patience, TooSlow
+from interpose.dump.model.call import SESSION
+from interpose.dump.model.frames import VERSION, Header, encode
 from interpose.errors import ConfigError
-from interpose.instrumentation.metrics import Family
-from interpose.model.text import quoted
-from interpose.relay.interceptor import Interest
-from interpose.relay.methods import METHODS
-from interpose.relay.switchboard import Switchboard
+from interpose.metrics import Family
+from interpose.net.httpd.routes import BadRequestError, Hijack, Request, Response, error_response
+from interpose.relay.api import Interest
+from interpose.relay.subscriptions import Switchboard
 
 _log = logging.getLogger(__name__)
 

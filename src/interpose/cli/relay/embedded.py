@@ -10,12 +10,12 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from interpose.config.load import load
-from interpose.config.runtime_settings import RuntimeSettings
-from interpose.config.runtime_table import RUNTIME
+from interpose.config.runtime.settings import RuntimeSettings
+from interpose.config.runtime.table import RUNTIME
 
 if TYPE_CHECKING:
-    from interpose.localruntime.runtime import LocalRuntime
-    from interpose.rpc.servedsocket import ServedSocket
+    from interpose.net.grpc.servedsocket import ServedSocket
+    from interpose.node.runtime.service.runtime import LocalRuntime
 
 
 class EmbeddedRuntime:
@@ -29,10 +29,10 @@ class EmbeddedRuntime:
 
     async def start(self) -> None:
         """Put in order what is there, then answer calls."""
-        from interpose.cli.runtime_options import runtime_options
-        from interpose.cli.runtime_serving import serve_runtime, warn_of
-        from interpose.host.sockets import bind_unix
-        from interpose.localruntime.parts import open_runtime
+        from interpose.cli.runtime.options import runtime_options
+        from interpose.cli.runtime.serve import serve_runtime, warn_of
+        from interpose.host.unix_sockets import bind_unix
+        from interpose.node.runtime.service.wiring import open_runtime
 
         runtime = self._runtime = open_runtime(runtime_options(self._settings))
         bound = bind_unix(self.path, mode=0o600)

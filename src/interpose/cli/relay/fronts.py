@@ -10,17 +10,17 @@ from collections.abc import Mapping, Sequence
 from socket import socket
 from typing import TYPE_CHECKING, Protocol
 
-from interpose.cli.relay_sockets import Endpoints
-from interpose.config.settings import RelaySettings
-from interpose.host.peers import peer_credentials
+from interpose.cli.relay.sockets import Endpoints
+from interpose.config.relay.settings import RelaySettings
+from interpose.host.peer_credentials import peer_credentials
+from interpose.net.grpc.listener import Admission
+from interpose.net.grpc.transport import Hub
 from interpose.relay.backend import Backend
 from interpose.relay.stats import MethodStats
-from interpose.relay.switchboard import Switchboard
-from interpose.rpc.listener import Admission
-from interpose.rpc.transport import Hub
+from interpose.relay.subscriptions import Switchboard
 
 if TYPE_CHECKING:
-    from interpose.instrumentation.metrics import Collector
+    from interpose.metrics import Collector
 
 _log = logging.getLogger(__name__)
 
@@ -69,10 +69,10 @@ class Front(Protocol):
 def open_front(settings: RelaySettings, endpoints: Endpoints, hub: Hub) -> Front:
     """The front for what is configured. Nothing is connected yet."""
     if settings.backend == "docker":
-        from interpose.cli.relay_docker import DockerFront
+        from interpose.cli.relay.docker_front import DockerFront
 
         return DockerFront(settings, endpoints)
-    from interpose.cli.relay_cri import CriFront
+    from interpose.cli.relay.cri_front import CriFront
 
     return CriFront(settings, endpoints, hub)
 

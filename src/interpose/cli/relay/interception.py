@@ -12,18 +12,18 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from interpose.config.settings import RelaySettings
-from interpose.dispatcher.registration_metrics import registration_collector
-from interpose.dispatcher.registrations import Registrations
-from interpose.instrumentation.metrics import Collector, Family
+from interpose.config.relay.settings import RelaySettings
+from interpose.hooks.dispatch.registration_metrics import registration_collector
+from interpose.hooks.dispatch.registrations import Registrations
+from interpose.metrics import Collector, Family
+from interpose.net.grpc.transport import Hub
 from interpose.relay.backend import Backend
-from interpose.relay.switchboard import Switchboard
-from interpose.rpc.tasks import TaskBag
-from interpose.rpc.transport import Hub
+from interpose.relay.subscriptions import Switchboard
+from interpose.tasks import TaskBag
 
 if TYPE_CHECKING:
-    from interpose.cli.relay_interceptors import Interceptors
-    from interpose.cli.relay_policy import PolicyPart
+    from interpose.cli.relay.interceptors import Interceptors
+    from interpose.cli.relay.policy import PolicyPart
 
 _log = logging.getLogger(__name__)
 
@@ -173,6 +173,6 @@ class Interception:
 
 
 def _import_parts() -> "Callable[..., Interceptors]":
-    from interpose.cli.relay_interceptors import Interceptors
+    from interpose.cli.relay.interceptors import Interceptors
 
     return Interceptors

@@ -9,31 +9,31 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from interpose.cli.relay_policy import PolicyPart
-from interpose.config.settings import RelaySettings
-from interpose.dispatcher.client import HookClient
-from interpose.dispatcher.dispatcher import Dispatcher
-from interpose.dispatcher.metrics import hook_collector, plugin_view
-from interpose.dispatcher.plugin import HookCaller, Plugins
-from interpose.hookapi.registration import HookServer
+from interpose.cli.relay.policy import PolicyPart
+from interpose.config.relay.settings import RelaySettings
+from interpose.core.model.pod import Container
+from interpose.cri.store.metrics import store_collector
+from interpose.cri.store.requested import ANNOTATION, resources_note
+from interpose.cri.store.starts import Starts
+from interpose.cri.store.store import Store
+from interpose.cri.store.sync import Synchronizer
+from interpose.hooks.api.registration import HookServer
+from interpose.hooks.dispatch.client import HookClient
+from interpose.hooks.dispatch.dispatcher import Dispatcher
+from interpose.hooks.dispatch.hook_server import HookCaller, Plugins
+from interpose.hooks.dispatch.metrics import hook_collector, plugin_view
 from interpose.host.cpusets import allowed_sets
-from interpose.instrumentation.metrics import Family
-from interpose.model.pod import Container
+from interpose.metrics import Family
+from interpose.net.grpc.transport import Hub
+from interpose.relay.api import Tap
 from interpose.relay.backend import Backend
 from interpose.relay.bookkeeping import Bookkeeper
-from interpose.relay.exits import Exits
-from interpose.relay.interceptor import Tap
+from interpose.relay.exit_watcher import Exits
 from interpose.relay.owncalls import OwnCalls
-from interpose.relay.reporting import Reporting, ReportingEvents
-from interpose.relay.startorder import StartOrder
-from interpose.relay.switchboard import Switchboard
-from interpose.rpc.tasks import TaskBag
-from interpose.rpc.transport import Hub
-from interpose.store.metrics import store_collector
-from interpose.store.requested import ANNOTATION, resources_note
-from interpose.store.starts import Starts
-from interpose.store.store import Store
-from interpose.store.sync import Synchronizer
+from interpose.relay.start_order import StartOrder
+from interpose.relay.status_rewriter import Reporting, ReportingEvents
+from interpose.relay.subscriptions import Switchboard
+from interpose.tasks import TaskBag
 
 _AS_IT_IS = "{}"  # a note that nothing differs from what was asked for
 

@@ -4,11 +4,11 @@ The agent is asked when it is there, and again until it was done; then there is 
 any more. A relay that has a policy, or may get one, does not need this: there the marks follow the policy.
 """
 
-from interpose.resmgr.agentclient import AgentClient
-from interpose.resmgr.nodemarks import NodeMarks
-from interpose.resmgr.publisher import Publisher
-from interpose.rpc.tasks import TaskBag
-from interpose.rpc.transport import Hub
+from interpose.net.grpc.transport import Hub
+from interpose.resmgr.publish.agent_client import AgentClient
+from interpose.resmgr.publish.node_state import NodeMarks
+from interpose.resmgr.publish.publisher import Publisher
+from interpose.tasks import TaskBag
 
 
 class Leftovers:

@@ -14,46 +14,46 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from interpose.admin.routes import Handler
-from interpose.cli.about_setting import about_setting
-from interpose.cli.policy_wanted import state_path
-from interpose.cli.relay_policy_views import PolicyViews
-from interpose.cli.relay_publishing import Publishing
-from interpose.config.settings import RelaySettings
+from interpose.cli.common.setting_errors import about_setting
+from interpose.cli.relay.policy_views import PolicyViews
+from interpose.cli.relay.policy_wanted import state_path
+from interpose.cli.relay.publishing import Publishing
+from interpose.config.relay.settings import RelaySettings
+from interpose.core.policy.api import Policy, Setup
+from interpose.core.policy.names import NONE
+from interpose.core.policy.registry import make
+from interpose.core.policy.request import Request
+from interpose.core.topology.topology import Topology
+from interpose.cri.store.starts import Starts
+from interpose.cri.store.store import Store
+from interpose.cri.store.sync import Synchronizer
 from interpose.errors import ConfigError, NotReadyError, SocketInUseError
+from interpose.host.atomic_file import replace_file
 from interpose.host.cgroup.files import KernelFiles
 from interpose.host.cgroup.tree import CgroupTree, detect_version
 from interpose.host.cpusets import resolve
-from interpose.host.replacing import replace_file
 from interpose.host.sysfs import online_now, read_topology
-from interpose.instrumentation.logging import RateLimited
-from interpose.instrumentation.metrics import Family
-from interpose.policy.names import NONE
-from interpose.policy.policy import Policy, Setup
-from interpose.policy.registry import make
-from interpose.policy.request import Request
+from interpose.log import RateLimited
+from interpose.metrics import Family
+from interpose.net.grpc.transport import Hub
+from interpose.net.httpd.routes import Handler
 from interpose.relay.owncalls import OwnCalls
-from interpose.relay.switchboard import Switchboard
-from interpose.resmgr.books import Books
-from interpose.resmgr.checkpoint import Checkpoint, load
-from interpose.resmgr.configfiles import ConfigFiles
-from interpose.resmgr.configserver import ConfigServer, ConfigSocket, bind_config_socket
-from interpose.resmgr.configuration import Configuration
-from interpose.resmgr.durable import set_aside
-from interpose.resmgr.estate import read_estate, write_estate
-from interpose.resmgr.manager import Manager
+from interpose.relay.subscriptions import Switchboard
+from interpose.resmgr.config.apply import Reconfiguring
+from interpose.resmgr.config.configuration import Configuration
+from interpose.resmgr.config.files import ConfigFiles
+from interpose.resmgr.config.sent import Sent
+from interpose.resmgr.config.server import ConfigServer, ConfigSocket, bind_config_socket
+from interpose.resmgr.config.sources import Outside, Sources
+from interpose.resmgr.config.unplugged import reserved_now, unplugged
+from interpose.resmgr.handover import read_estate, write_estate
+from interpose.resmgr.interceptor import Manager
 from interpose.resmgr.metrics import policy_collector, state_collector
-from interpose.resmgr.reconfiguring import Reconfiguring
-from interpose.resmgr.sent import Sent
-from interpose.resmgr.sources import Outside, Sources
-from interpose.resmgr.statefile import Entry, State
-from interpose.resmgr.unplugged import reserved_now, unplugged
-from interpose.rpc.tasks import TaskBag
-from interpose.rpc.transport import Hub
-from interpose.store.starts import Starts
-from interpose.store.store import Store
-from interpose.store.sync import Synchronizer
-from interpose.topology.topology import Topology
+from interpose.resmgr.state.checkpoint import Checkpoint, load
+from interpose.resmgr.state.durable import set_aside
+from interpose.resmgr.state.state import Entry, State
+from interpose.resmgr.tracker import Books
+from interpose.tasks import TaskBag
 
 _log = logging.getLogger(__name__)
 

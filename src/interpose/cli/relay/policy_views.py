@@ -4,12 +4,10 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from interpose.admin.routes import Handler, Request, Response, error_response
-from interpose.admin.routes import json_response as json
-from interpose.resmgr.cgroupcheck import Tree
-from interpose.resmgr.checkpoint import Checkpoint
-from interpose.resmgr.manager import Manager
-from interpose.resmgr.report import (
+from interpose.cli.render.assignments import NOT_LISTED
+from interpose.net.httpd.routes import Handler, Request, Response, error_response
+from interpose.net.httpd.routes import json_response as json
+from interpose.resmgr.admin_view import (
     cgroup_report,
     container_report,
     find,
@@ -20,7 +18,9 @@ from interpose.resmgr.report import (
     refusal_report,
     topology_report,
 )
-from interpose.views.assignments import NOT_LISTED
+from interpose.resmgr.cgroup_check import Tree
+from interpose.resmgr.interceptor import Manager
+from interpose.resmgr.state.checkpoint import Checkpoint
 
 _MOST_MATCHES: Final = 20
 

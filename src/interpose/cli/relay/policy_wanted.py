@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from interpose.config.settings import PolicySettings
-from interpose.policy.names import NONE
+from interpose.config.relay.settings import PolicySettings
+from interpose.core.policy.names import NONE
 
 STATE_FILE = "policy-state.json"
 

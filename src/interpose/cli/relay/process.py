@@ -16,27 +16,27 @@ from typing import TYPE_CHECKING
 import uvloop
 
 from interpose import __version__
-from interpose.cli.relay_fronts import Front, open_front
-from interpose.cli.relay_sockets import Endpoints, Sockets, acquire, copy_owner, find_endpoints
-from interpose.cli.signals import handle_signals
-from interpose.config.settings import RelaySettings
-from interpose.host.descriptors import allow, needed_for
-from interpose.host.sockets import BoundSocket
+from interpose.cli.common.heartbeat import Heartbeat
+from interpose.cli.common.signals import handle_signals
+from interpose.cli.relay.fronts import Front, open_front
+from interpose.cli.relay.sockets import Endpoints, Sockets, acquire, copy_owner, find_endpoints
+from interpose.config.relay.settings import RelaySettings
+from interpose.host.rlimits import allow, needed_for
 from interpose.host.systemd import Notifier
-from interpose.instrumentation.logging import LogControl, setup
-from interpose.relay.heartbeat import Heartbeat
-from interpose.rpc.transport import Hub
+from interpose.host.unix_sockets import BoundSocket
+from interpose.log import LogControl, setup
+from interpose.net.grpc.transport import Hub
 
 if TYPE_CHECKING:
-    from interpose.admin.routes import Hijack, Request, Response
-    from interpose.admin.server import AdminServer
-    from interpose.cli.relay_dump import DumpPart
-    from interpose.cli.relay_embedded import EmbeddedRuntime
-    from interpose.cli.relay_interception import Interception
-    from interpose.cli.relay_leftovers import Leftovers
-    from interpose.cli.relay_policy import PolicyPart
-    from interpose.cli.relay_state_lock import StateLock
-    from interpose.instrumentation.metrics import Family
+    from interpose.cli.relay.dump import DumpPart
+    from interpose.cli.relay.embedded import EmbeddedRuntime
+    from interpose.cli.relay.interception import Interception
+    from interpose.cli.relay.leftovers import Leftovers
+    from interpose.cli.relay.policy import PolicyPart
+    from interpose.cli.relay.state_lock import StateLock
+    from interpose.metrics import Family
+    from interpose.net.httpd.routes import Hijack, Request, Response
+    from interpose.net.httpd.server import AdminServer
 
 _log = logging.getLogger(__name__)
 
@@ -229,11 +229,11 @@ class Daemon:
         admin, metrics = self._sockets.admin, self._sockets.metrics
         if admin is None and metrics is None:
             return
-        from interpose.admin.index import with_index
-        from interpose.admin.server import AdminServer
-        from interpose.cli.relay_admin import AdminViews, take_over_handler
-        from interpose.instrumentation.metrics import build_info, log_collector
-        from interpose.instrumentation.process_metrics import process_collector
+        from interpose.cli.relay.admin import AdminViews, take_over_handler
+        from interpose.metrics import build_info, log_collector
+        from interpose.net.httpd.index import with_index
+        from interpose.net.httpd.server import AdminServer
+        from interpose.process_metrics import process_collector
         from interpose.relay.metrics import backend_collector
 
         views = AdminViews(
@@ -270,7 +270,7 @@ class Daemon:
             self._admin = AdminServer((admin.sock if isinstance(admin, BoundSocket) else admin).dup(), routes)
             self._admin.start()
         if metrics is not None:
-            from interpose.cli.metrics_listen import metrics_server
+            from interpose.cli.common.metrics_listen import metrics_server
 
             self._metrics = metrics_server(metrics.dup(), routes)
             self._metrics.start()
@@ -278,7 +278,7 @@ class Daemon:
     def _dump_part(self) -> "DumpPart":
         """Made when it is needed: nobody may ever look."""
         if self._dump is None:
-            from interpose.cli.relay_dump import DumpPart
+            from interpose.cli.relay.dump import DumpPart
 
             endpoints = {"listen": self._sockets.listen.path} | self._backend_paths()
             self._dump = DumpPart(self._settings, self._relay, endpoints)
@@ -289,7 +289,7 @@ class Daemon:
 
     async def _attach(self, request: "Request") -> "Response | Hijack":
         # In a thread: the code is read from disk when somebody looks for the first time.
-        await asyncio.to_thread(importlib.import_module, "interpose.cli.relay_dump")
+        await asyncio.to_thread(importlib.import_module, "interpose.cli.relay.dump")
         return await self._dump_part().attach(request)
 
     async def _stop_admin(self) -> None:
@@ -321,7 +321,7 @@ def _embedded(settings: RelaySettings) -> "EmbeddedRuntime | None":
     """The runtime in this process. Its settings are read before the sockets are ours: a mistake ends the start."""
     if not settings.embedded:
         return None
-    from interpose.cli.relay_embedded import embedded_runtime
+    from interpose.cli.relay.embedded import embedded_runtime
 
     return embedded_runtime(os.environ)
 
@@ -329,7 +329,7 @@ def _embedded(settings: RelaySettings) -> "EmbeddedRuntime | None":
 def _check_dump(settings: RelaySettings) -> None:
     """Before the sockets are ours: a mistake ends the start."""
     if settings.dump.rules or settings.dump.file or settings.dump.record:
-        from interpose.cli.relay_dump import check
+        from interpose.cli.relay.dump import check
 
         check(settings.dump)
 
@@ -337,18 +337,18 @@ def _check_dump(settings: RelaySettings) -> None:
 def _dump_wanted(settings: RelaySettings) -> bool:
     if not settings.dump.rules and not settings.dump.record:
         return False
-    from interpose.cli.relay_dump import wanted
+    from interpose.cli.relay.dump import wanted
 
     return wanted(settings.dump)
 
 
 def _state_lock(settings: RelaySettings) -> "StateLock | None":
     """The lock on what policies remember, for a relay that has to do with them. A predecessor may still have it."""
-    from interpose.cli.policy_wanted import policy_wanted
+    from interpose.cli.relay.policy_wanted import policy_wanted
 
     if not policy_wanted(settings.policy):
         return None
-    from interpose.cli.relay_state_lock import StateLock
+    from interpose.cli.relay.state_lock import StateLock
 
     lock = StateLock(settings.policy)
     return lock if settings.process.take_over or lock.claim() else None
@@ -371,7 +371,7 @@ def _has_state(lock: "StateLock | None", settings: RelaySettings, sockets: Socke
 
 def _policy(settings: RelaySettings, origins: Mapping[str, str], hub: Hub, lock: "StateLock") -> "PolicyPart":
     """A policy, or what it takes to get one later. Read before the sockets are ours: a mistake in it ends the start."""
-    from interpose.cli.relay_policy import PolicyPart
+    from interpose.cli.relay.policy import PolicyPart
 
     return PolicyPart(settings, origins, hub, write=lock.write)
 
@@ -380,7 +380,7 @@ def _leftovers(settings: RelaySettings, hub: Hub) -> "Leftovers | None":
     """Without a policy, and with an agent."""
     if settings.policy.agent_socket == "none":
         return None
-    from interpose.cli.relay_leftovers import Leftovers
+    from interpose.cli.relay.leftovers import Leftovers
 
     return Leftovers(settings.policy.agent_socket, hub)
 
@@ -390,7 +390,7 @@ def _interception(
 ) -> "Interception | None":
     if not settings.hooks.enabled and policy is None:
         return None
-    from interpose.cli.relay_interception import Interception
+    from interpose.cli.relay.interception import Interception
 
     return Interception(settings, front.relay, front.end_event_streams, hub, front.backends["runtime"], policy)
 

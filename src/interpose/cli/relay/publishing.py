@@ -8,17 +8,17 @@ import logging
 from collections.abc import Iterable
 from typing import Final
 
-from interpose.config.settings import PolicySettings
-from interpose.instrumentation.metrics import Family
-from interpose.resmgr.agentclient import AgentClient
-from interpose.resmgr.books import Books
-from interpose.resmgr.configuration import Configuration
+from interpose.config.relay.settings import PolicySettings
+from interpose.core.topology.topology import Topology
+from interpose.metrics import Family
+from interpose.net.grpc.transport import Hub
+from interpose.resmgr.config.configuration import Configuration
 from interpose.resmgr.metrics import publishing_collector
-from interpose.resmgr.nodemarks import NodeMarks, marks_of
-from interpose.resmgr.publisher import Publisher
-from interpose.rpc.tasks import TaskBag
-from interpose.rpc.transport import Hub
-from interpose.topology.topology import Topology
+from interpose.resmgr.publish.agent_client import AgentClient
+from interpose.resmgr.publish.node_state import NodeMarks, marks_of
+from interpose.resmgr.publish.publisher import Publisher
+from interpose.resmgr.tracker import Books
+from interpose.tasks import TaskBag
 
 _log = logging.getLogger(__name__)
 

@@ -7,16 +7,16 @@ from collections.abc import Callable, MutableMapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from interpose.cli.about_setting import about_setting
-from interpose.cli.admin_socket import bind_address, bind_admin
+from interpose.cli.common.admin_socket import bind_address, bind_admin
+from interpose.cli.common.setting_errors import about_setting
 from interpose.config.endpoint import WELL_KNOWN, TcpListen, parse_endpoint, parse_listen
-from interpose.config.settings import RelaySettings
+from interpose.config.relay.settings import RelaySettings
 from interpose.config.values import NONE
 from interpose.errors import ConfigError
-from interpose.host.sockets import BoundSocket, adopt, bind_unix, owner_like
 from interpose.host.systemd import named_listen_fds
+from interpose.host.unix_sockets import BoundSocket, adopt, bind_unix, owner_like
 from interpose.host.users import parse_owner
-from interpose.relay.succession import Predecessor, ask_predecessor
+from interpose.relay.takeover import Predecessor, ask_predecessor
 
 _log = logging.getLogger(__name__)
 

@@ -9,11 +9,11 @@ import logging
 import os
 from pathlib import Path
 
-from interpose.cli.policy_wanted import policy_configured, state_path
-from interpose.config.settings import PolicySettings
-from interpose.host.filelock import FileLock
-from interpose.host.replacing import replace_file
-from interpose.relay.succession import HeldLock
+from interpose.cli.relay.policy_wanted import policy_configured, state_path
+from interpose.config.relay.settings import PolicySettings
+from interpose.host.atomic_file import replace_file
+from interpose.host.file_lock import FileLock
+from interpose.relay.takeover import HeldLock
 
 _log = logging.getLogger(__name__)
 

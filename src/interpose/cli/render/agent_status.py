@@ -6,7 +6,7 @@ The answer may come from an agent of another version: what is missing is left ou
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from interpose.views.text import WIDTH, flat, group, groups, plain, sentence, table, words
+from interpose.cli.render.text import WIDTH, flat, group, groups, plain, sentence, table, words
 
 _INDENT: Final = "  "
 _COUNTS: Final = "->"

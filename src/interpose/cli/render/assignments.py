@@ -6,19 +6,8 @@ Records and assignments come as the plain values that the admin socket carries t
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from interpose.model.cpuset import CpuSet
-from interpose.views.text import (
-    WIDTH,
-    amount,
-    cpu_amount,
-    flat,
-    group,
-    groups,
-    plain,
-    sentence,
-    table,
-    words,
-)
+from interpose.cli.render.text import WIDTH, amount, cpu_amount, flat, group, groups, plain, sentence, table, words
+from interpose.core.model.cpuset import CpuSet
 
 NOT_LISTED: Final = "it is not known yet which containers run: the runtime has not listed them since the relay started"
 _COLUMNS: Final = ("CONTAINER", "QOS", "CPU", "CPUS", "MEMS", "SHARES")

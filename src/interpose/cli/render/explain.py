@@ -6,11 +6,11 @@ The answer comes from a relay that may be of another version: a key that is miss
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
-from interpose.host.cgroup.table import same_by_runtime
-from interpose.model.cgroup import Parameter
-from interpose.model.cpuset import CpuSet
-from interpose.views.assignments import candidates_lines, state_text
-from interpose.views.text import WIDTH, amount, cpu_amount, flat, group, groups, plain, size, table, words, wrapped
+from interpose.cli.render.assignments import candidates_lines, state_text
+from interpose.cli.render.text import WIDTH, amount, cpu_amount, flat, group, groups, plain, size, table, words, wrapped
+from interpose.core.model.cgroup import Parameter
+from interpose.core.model.cpuset import CpuSet
+from interpose.host.cgroup.parameters import same_by_runtime
 
 _LABEL: Final = 14
 _INDENT: Final = " " * _LABEL

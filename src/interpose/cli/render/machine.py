@@ -8,9 +8,9 @@ left out.
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from interpose.model.cpuset import EMPTY, CpuSet
-from interpose.topology.topology import CoreKind, MemoryKind, NumaNode, Topology
-from interpose.views.text import amount, size
+from interpose.cli.render.text import amount, size
+from interpose.core.model.cpuset import EMPTY, CpuSet
+from interpose.core.topology.topology import CoreKind, MemoryKind, NumaNode, Topology
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,9 +11,9 @@ A column shows whoever had the CPU longest in it. Containers have letters in ord
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from interpose.model.cpuset import EMPTY, CpuSet
-from interpose.views.owners import LETTERS, MORE
-from interpose.views.text import WIDTH, cut, padded, plain, strided
+from interpose.cli.render.owners import LETTERS, MORE
+from interpose.cli.render.text import WIDTH, cut, padded, plain, strided
+from interpose.core.model.cpuset import EMPTY, CpuSet
 
 _FEWEST: Final = 20  # columns
 _LABEL: Final = 24  # the widest name of CPUs

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from string import ascii_lowercase, ascii_uppercase
 from typing import Any, Final
 
-from interpose.model.cpuset import EMPTY, CpuSet
-from interpose.views.text import plain
+from interpose.cli.render.text import plain
+from interpose.core.model.cpuset import EMPTY, CpuSet
 
 LETTERS: Final = ascii_uppercase + ascii_lowercase
 MORE: Final = "+"  # the letter of all that come after the last one

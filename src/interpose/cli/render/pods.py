@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
-from interpose.views.text import WIDTH, amount, cut, flat, plain, size, table
+from interpose.cli.render.text import WIDTH, amount, cut, flat, plain, size, table
 
 _MINUTE: Final = 60
 _HOUR: Final = 3600

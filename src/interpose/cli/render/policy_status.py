@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from interpose.views.assignments import pools_lines
-from interpose.views.text import WIDTH, amount, flat, group, groups, plain, sentence, table, words
+from interpose.cli.render.assignments import pools_lines
+from interpose.cli.render.text import WIDTH, amount, flat, group, groups, plain, sentence, table, words
 
 _LABEL: Final = 12
 _COUNTS: Final = (("packages", "packages"), ("nodes", "NUMA nodes"), ("cpus", "CPUs"))

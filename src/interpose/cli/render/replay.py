@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from interpose.views.text import WIDTH, amount, flat, plain, sentence, table
+from interpose.cli.render.text import WIDTH, amount, flat, plain, sentence, table
 
 
 def plan_text(plan: Mapping[str, Any], *, verbose: bool = False, width: int = WIDTH) -> str:

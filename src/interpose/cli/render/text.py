@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise, zip_longest
 from typing import Any, Final
 
-from interpose.model.cpuset import CpuSet
+from interpose.core.model.cpuset import CpuSet
 
 WIDTH: Final = 100  # of tables, where nobody says how wide the terminal is
 _COLOUR: Final = re.compile("\x1b\\[[0-9;]*m")

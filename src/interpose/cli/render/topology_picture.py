@@ -7,11 +7,11 @@ fits, CPUs are listed in rows. Without colour it says the same: what colours sho
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from interpose.model.cpuset import CpuSet
-from interpose.topology.topology import CoreKind, Topology
-from interpose.views.machine import Part, cores_in, parts_of, remarks, summary
-from interpose.views.owners import Owners
-from interpose.views.text import amount, padded, plain, seen, sentence
+from interpose.cli.render.machine import Part, cores_in, parts_of, remarks, summary
+from interpose.cli.render.owners import Owners
+from interpose.cli.render.text import amount, padded, plain, seen, sentence
+from interpose.core.model.cpuset import CpuSet
+from interpose.core.topology.topology import CoreKind, Topology
 
 _PER_ROW: Final = (16, 8, 6, 4, 3, 2, 1)  # cores side by side that are tried
 _BORDER: Final = 4  # columns a box needs besides what is in it

@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from html import escape
 from typing import Final
 
-from interpose.topology.topology import CoreKind, Topology
-from interpose.views.machine import Part, cores_in, parts_of, remarks, summary
-from interpose.views.owners import Owner, Owners
-from interpose.views.text import amount, plain, wrapped
+from interpose.cli.render.machine import Part, cores_in, parts_of, remarks, summary
+from interpose.cli.render.owners import Owner, Owners
+from interpose.cli.render.text import amount, plain, wrapped
+from interpose.core.topology.topology import CoreKind, Topology
 
 # Sizes in pixels.
 PAGE: Final = 1480

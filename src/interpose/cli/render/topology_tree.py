@@ -6,10 +6,10 @@ Cores that repeat are not spelled out: the first two and the last show how threa
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from interpose.model.cpuset import CpuSet
-from interpose.topology.topology import NumaNode, Topology
-from interpose.views.machine import Part, cores_in, parts_of, remarks, summary
-from interpose.views.text import WIDTH, flat, plain, sentence, strided, table
+from interpose.cli.render.machine import Part, cores_in, parts_of, remarks, summary
+from interpose.cli.render.text import WIDTH, flat, plain, sentence, strided, table
+from interpose.core.model.cpuset import CpuSet
+from interpose.core.topology.topology import NumaNode, Topology
 
 _SPELLED_OUT: Final = 4  # cores of a part that are listed one by one
 _HEADER: Final = ("PART", "HAS", "CORES", "CPUS", "THREADS OF CORES")

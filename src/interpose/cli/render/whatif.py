@@ -6,9 +6,9 @@ Everything comes as the plain values that `-o json` prints; a key that is missin
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from interpose.views.assignments import candidates_lines, pools_lines
-from interpose.views.occupancy import clock
-from interpose.views.text import WIDTH, amount, cpu_amount, flat, group, groups, plain, sentence, table
+from interpose.cli.render.assignments import candidates_lines, pools_lines
+from interpose.cli.render.occupancy import clock
+from interpose.cli.render.text import WIDTH, amount, cpu_amount, flat, group, groups, plain, sentence, table
 
 _COLUMNS: Final = ("TIME", "WHAT", "CONTAINER", "CPU", "CPUS")
 _NAME: Final = _COLUMNS.index("CONTAINER")

@@ -2,21 +2,21 @@
 
 from collections.abc import Mapping
 
-from interpose.admin.health import Check, health_routes
-from interpose.admin.log_level import log_level_routes
-from interpose.admin.metrics import metrics_route
-from interpose.admin.routes import Request, Response, RouteTable
-from interpose.admin.routes import json_response as json
-from interpose.cli.daemon_views import DaemonViews
+from interpose.cli.common.daemon_views import DaemonViews
+from interpose.cli.common.heartbeat import Heartbeat
 from interpose.config.effective import config_answer
-from interpose.config.runtime_settings import RuntimeSettings
-from interpose.config.runtime_table import RUNTIME
-from interpose.instrumentation.logging import LogControl
-from interpose.instrumentation.metrics import Collector, build_info, log_collector
-from interpose.instrumentation.process_metrics import process_collector
-from interpose.kuberuntime.instrumented import InstrumentedCaller
-from interpose.localruntime.runtime import LocalRuntime
-from interpose.relay.heartbeat import Heartbeat
+from interpose.config.runtime.settings import RuntimeSettings
+from interpose.config.runtime.table import RUNTIME
+from interpose.cri.wrappers import InstrumentedCaller
+from interpose.log import LogControl
+from interpose.metrics import Collector, build_info, log_collector
+from interpose.net.httpd.health import Check, health_routes
+from interpose.net.httpd.log_level import log_level_routes
+from interpose.net.httpd.metrics import metrics_route
+from interpose.net.httpd.routes import Request, Response, RouteTable
+from interpose.net.httpd.routes import json_response as json
+from interpose.node.runtime.service.runtime import LocalRuntime
+from interpose.process_metrics import process_collector
 
 
 class RuntimeViews(DaemonViews):

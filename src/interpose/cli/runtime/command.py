@@ -5,10 +5,10 @@ from typing import Any, Final
 
 import click
 
-from interpose.cli.options import SettingsCommand, given_flags, told
+from interpose.cli.common.options import SettingsCommand, given_flags, told
 from interpose.config.endpoint import parse_endpoint
 from interpose.config.load import Loaded, load
-from interpose.config.runtime_table import RUNTIME
+from interpose.config.runtime.table import RUNTIME
 from interpose.errors import ConfigError
 
 _IMAGES: Final = "--image-service-endpoint"
@@ -18,7 +18,7 @@ def run_loaded(loaded: Loaded, *, print_config: bool = False) -> int:
     """Show the settings, or run the runtime with them; the exit code."""
     if told(loaded, print_config=print_config):
         return 0
-    from interpose.cli.runtime_process import run
+    from interpose.cli.runtime.process import run
 
     return run(loaded.settings, loaded.origins)
 

@@ -3,9 +3,9 @@
 from pathlib import Path
 
 from interpose.config.endpoint import TcpListen, parse_listen
-from interpose.config.runtime_settings import RuntimeSettings
+from interpose.config.runtime.settings import RuntimeSettings
 from interpose.errors import ConfigError
-from interpose.localruntime.parts import RuntimeOptions
+from interpose.node.runtime.service.wiring import RuntimeOptions
 
 
 def runtime_options(settings: RuntimeSettings) -> RuntimeOptions:

@@ -13,21 +13,21 @@ from collections.abc import Mapping
 import uvloop
 
 from interpose import __version__
-from interpose.cli.about_setting import about_setting
-from interpose.cli.admin_socket import bind_address, bind_admin
-from interpose.cli.runtime_admin import RuntimeViews
-from interpose.cli.runtime_options import runtime_options
-from interpose.cli.runtime_serving import serve_runtime, warn_of
-from interpose.cli.signals import handle_signals
+from interpose.cli.common.admin_socket import bind_address, bind_admin
+from interpose.cli.common.heartbeat import Heartbeat
+from interpose.cli.common.setting_errors import about_setting
+from interpose.cli.common.signals import handle_signals
+from interpose.cli.runtime.admin import RuntimeViews
+from interpose.cli.runtime.options import runtime_options
+from interpose.cli.runtime.serve import serve_runtime, warn_of
 from interpose.config.endpoint import parse_endpoint
-from interpose.config.runtime_settings import RuntimeSettings
-from interpose.host.descriptors import allow, needed_for
-from interpose.host.sockets import bind_unix
+from interpose.config.runtime.settings import RuntimeSettings
+from interpose.cri.wrappers import InstrumentedCaller
+from interpose.host.rlimits import allow, needed_for
 from interpose.host.systemd import Notifier
-from interpose.instrumentation.logging import LogControl, setup
-from interpose.kuberuntime.instrumented import InstrumentedCaller
-from interpose.localruntime.parts import open_runtime
-from interpose.relay.heartbeat import Heartbeat
+from interpose.host.unix_sockets import bind_unix
+from interpose.log import LogControl, setup
+from interpose.node.runtime.service.wiring import open_runtime
 
 _log = logging.getLogger(__name__)
 

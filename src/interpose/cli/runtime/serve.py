@@ -4,12 +4,12 @@ import logging
 from collections.abc import Collection
 from typing import Final
 
-from interpose.cri.calls import Caller
-from interpose.cri.serving import handlers
-from interpose.host.peers import peer_credentials
-from interpose.host.sockets import BoundSocket
-from interpose.rpc.listener import Admission
-from interpose.rpc.servedsocket import ServedSocket
+from interpose.cri.caller import Caller
+from interpose.cri.server import handlers
+from interpose.host.peer_credentials import peer_credentials
+from interpose.host.unix_sockets import BoundSocket
+from interpose.net.grpc.listener import Admission
+from interpose.net.grpc.servedsocket import ServedSocket
 
 _log = logging.getLogger(__name__)
 

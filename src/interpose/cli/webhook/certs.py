@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from interpose.webhook.names import certificate_name
+from interpose.kube.webhook.names import certificate_name
 
 if TYPE_CHECKING:
-    from interpose.kube.access import Access
-    from interpose.webhook.bootstrap import Place, Wanted
+    from interpose.kube.client.access import Access
+    from interpose.kube.webhook.bootstrap import Place, Wanted
 
 _DOMAIN = "svc.cluster.local"
 _MISSING = "this needs the extra `certs`: pip install 'interpose[certs]'"
@@ -73,13 +73,13 @@ def certs(
     if renew_before >= days:
         raise click.UsageError(f"--renew-before {renew_before} must be less than --days {days}")
     try:
-        from interpose.webhook.bootstrap import Wanted
+        from interpose.kube.webhook.bootstrap import Wanted
     except ImportError:
         raise click.ClickException(_MISSING) from None
 
     access = None
     if secret or webhook_config or (service and not namespace):
-        from interpose.kube.kubeconfig import find_access
+        from interpose.kube.client.kubeconfig import find_access
 
         access = find_access(kubeconfig, os.environ, default_rules=True)
         namespace = namespace or access.namespace
@@ -118,10 +118,10 @@ async def _run(
     dry: bool,
 ) -> int:
     from interpose import __version__
-    from interpose.kube.api import ApiError, UnreachableError
-    from interpose.kube.client import KubeClient
-    from interpose.webhook.bootstrap import Bootstrap, BootstrapError, SecretPlace
-    from interpose.webhook.certdir import DirectoryPlace
+    from interpose.kube.client.api import ApiError, UnreachableError
+    from interpose.kube.client.client import KubeClient
+    from interpose.kube.webhook.bootstrap import Bootstrap, BootstrapError, SecretPlace
+    from interpose.kube.webhook.cert_dir import DirectoryPlace
 
     client = KubeClient(access, user_agent=f"interpose-webhook-certs/{__version__}") if access is not None else None
     place: Place = DirectoryPlace(directory or "")

@@ -3,15 +3,15 @@
 import os
 from typing import Any
 
-from interpose.cli.lazy import Subcommand
-from interpose.cli.options import given_flags, told
-from interpose.cli.settings_group import SettingsGroup
+from interpose.cli.common.lazy import Subcommand
+from interpose.cli.common.options import given_flags, told
+from interpose.cli.common.settings_group import SettingsGroup
 from interpose.config.load import Loaded, load
-from interpose.config.webhook_table import WEBHOOK
+from interpose.config.webhook.table import WEBHOOK
 
 _COMMANDS = {
     "certs": Subcommand(
-        "interpose.cli.webhook_certs", "certs", "Make a certificate for the webhook, and let API servers trust it."
+        "interpose.cli.webhook.certs", "certs", "Make a certificate for the webhook, and let API servers trust it."
     ),
 }
 
@@ -25,7 +25,7 @@ def _webhook(config: str | None, print_config: bool, **parameters: Any) -> int:
 
 def run_loaded(loaded: Loaded) -> int:
     """Run a webhook until it is told to stop."""
-    from interpose.cli.webhook_process import run
+    from interpose.cli.webhook.process import run
 
     return run(loaded.settings)
 

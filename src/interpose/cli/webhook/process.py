@@ -14,19 +14,19 @@ from typing import Any
 import uvloop
 
 from interpose import __version__
-from interpose.admin.limits import HttpLimits
-from interpose.cli.admin_socket import bind_address
-from interpose.cli.signals import handle_signals
-from interpose.config.webhook_settings import WebhookLimitSettings, WebhookSettings
+from interpose.cli.common.admin_socket import bind_address
+from interpose.cli.common.signals import handle_signals
+from interpose.config.webhook.settings import WebhookLimitSettings, WebhookSettings
 from interpose.errors import ConfigError
 from interpose.host.systemd import Notifier
-from interpose.instrumentation.logging import LogControl, setup
-from interpose.instrumentation.metrics import build_info, log_collector
-from interpose.instrumentation.process_metrics import process_collector
-from interpose.rpc.tasks import TaskBag
-from interpose.webhook.certificates import Certificates, TlsFiles
-from interpose.webhook.review import Rules
-from interpose.webhook.server import ServerLimits, WebhookServer
+from interpose.kube.webhook.certificates import Certificates, TlsFiles
+from interpose.kube.webhook.review import Rules
+from interpose.kube.webhook.server import ServerLimits, WebhookServer
+from interpose.log import LogControl, setup
+from interpose.metrics import build_info, log_collector
+from interpose.net.httpd.limits import HttpLimits
+from interpose.process_metrics import process_collector
+from interpose.tasks import TaskBag
 
 _log = logging.getLogger(__name__)
 _GC_THRESHOLD = 50_000

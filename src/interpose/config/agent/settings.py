@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from interpose.config.settings import AdminSettings, LoggingSettings
+from interpose.config.relay.settings import AdminSettings, LoggingSettings
 
 # What results are told by.
 REPORTS = ("annotation", "condition", "event")

@@ -6,20 +6,10 @@ from functools import partial
 from types import MappingProxyType
 from typing import Final
 
-from interpose.config.agent_settings import REPORTS, AgentSettings
-from interpose.config.common_rows import admin_rows, logging_rows, row
+from interpose.config.agent.settings import REPORTS, AgentSettings
+from interpose.config.common import admin_rows, logging_rows, row
 from interpose.config.schema import Schema, Setting
-from interpose.config.values import (
-    Kind,
-    choice,
-    directory,
-    duration,
-    file_or_none,
-    refuse,
-    socket_or_none,
-    uids,
-    words,
-)
+from interpose.config.values import Kind, choice, directory, duration, file_or_none, refuse, socket_or_none, uids, words
 
 PREFIX: Final = "INTERPOSE_AGENT_"
 

@@ -11,10 +11,10 @@ from types import MappingProxyType
 from typing import Final
 
 from interpose.config.values import refuse
+from interpose.core.model.cpuset import CpuSet
+from interpose.core.model.quantity import milli, parse_quantity
+from interpose.core.model.text import quoted
 from interpose.errors import ConfigError
-from interpose.model.cpuset import CpuSet
-from interpose.model.quantity import milli, parse_quantity
-from interpose.model.text import quoted
 
 CPU: Final = "cpu"
 DOMAINS: Final = (CPU, "memory", "hugepages", "cache", "memory-bandwidth")

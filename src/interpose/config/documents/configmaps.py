@@ -10,11 +10,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from interpose.config.document import Node, parse_document, split_documents
-from interpose.config.documentschema import Flag, Group, Report, Texts, Unread
-from interpose.config.policy_document import PolicyDocument, read_config_map
+from interpose.config.documents.fields import Flag, Group, Report, Texts, Unread
+from interpose.config.documents.policy import PolicyDocument, read_config_map
+from interpose.config.documents.yaml import Node, parse_document, split_documents
+from interpose.core.policy.names import NAMES
 from interpose.errors import ConfigError
-from interpose.policy.names import NAMES
 
 KIND: Final = "ConfigMap"
 # What the agent looks for unless it is told otherwise.

@@ -5,9 +5,9 @@ Pure. Nothing is lost: what is said twice is a problem in the report of the docu
 
 from dataclasses import replace
 
-from interpose.config.document import Node
-from interpose.config.documentschema import Report
-from interpose.model.text import quoted
+from interpose.config.documents.fields import Report
+from interpose.config.documents.yaml import Node
+from interpose.core.model.text import quoted
 
 
 def unfold(node: Node, key: str, depth: int, report: Report) -> Node:

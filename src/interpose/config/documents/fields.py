@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final, Protocol, runtime_checkable
 
-from interpose.config.document import TAG_NAMES, Node
+from interpose.config.documents.yaml import TAG_NAMES, Node
+from interpose.core.model.text import closest, quoted
 from interpose.errors import ConfigError
-from interpose.model.text import closest, quoted
 
 # More than a person reads; a file that is something else altogether has one per line.
 _MAX_PROBLEMS: Final = 50

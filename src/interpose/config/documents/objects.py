@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import NamedTuple
 
-from interpose.config.document import Node
-from interpose.config.documentschema import Report
-from interpose.model.quantity import parse_quantity
-from interpose.model.text import quoted
+from interpose.config.documents.fields import Report
+from interpose.config.documents.yaml import Node
+from interpose.core.model.quantity import parse_quantity
+from interpose.core.model.text import quoted
 
 
 class Found(NamedTuple):

@@ -10,16 +10,16 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final
 
-from interpose.config.document import MAX_FILE_BYTES, Node, parse_document, read_text, split_documents
-from interpose.config.documentschema import Choice, Group, Items, Report, Text, Texts, Unread
-from interpose.config.objects import Quantities, amount, find_objects
+from interpose.config.documents.fields import Choice, Group, Items, Report, Text, Texts, Unread
+from interpose.config.documents.objects import Quantities, amount, find_objects
+from interpose.config.documents.yaml import MAX_FILE_BYTES, Node, parse_document, read_text, split_documents
+from interpose.core.model.cgroup import KubeQos
+from interpose.core.model.kubeqos import kube_qos
+from interpose.core.model.quantity import milli, whole
+from interpose.core.model.text import quoted
+from interpose.core.policy.request import Amounts, Key, Request, Source
+from interpose.core.policy.simulate import Member, PlannedPod, Role
 from interpose.errors import ConfigError
-from interpose.model.cgroup import KubeQos
-from interpose.model.kubeqos import kube_qos
-from interpose.model.quantity import milli, whole
-from interpose.model.text import quoted
-from interpose.policy.request import Amounts, Key, Request, Source
-from interpose.policy.simulation import Member, PlannedPod, Role
 
 
 def read_manifest_file(path: str) -> tuple[PlannedPod, ...]:

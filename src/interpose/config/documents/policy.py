@@ -10,11 +10,10 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Final
 
-from interpose.config.constraints import DOMAINS, CpuAmount, cpu_amount
-from interpose.config.document import Node, parse_document
-from interpose.config.documentschema import Choice, Group, Kind, Report, Unread
-from interpose.config.dotted import unfold
-from interpose.config.policy_options import (
+from interpose.config.documents.amounts import DOMAINS, CpuAmount, cpu_amount
+from interpose.config.documents.dotted import unfold
+from interpose.config.documents.fields import Choice, Group, Kind, Report, Unread
+from interpose.config.documents.policy_options import (
     DEFAULT_OPTIONS,
     OPTIONS,
     AnyCase,
@@ -23,9 +22,10 @@ from interpose.config.policy_options import (
     read_options,
     without_effect,
 )
+from interpose.config.documents.yaml import Node, parse_document
+from interpose.core.model.text import closest, quoted
+from interpose.core.policy.names import NAMES, POLICIES
 from interpose.errors import ConfigError
-from interpose.model.text import closest, quoted
-from interpose.policy.names import NAMES, POLICIES
 
 _POLICY: Final = "policy"
 # How deep a dot in a key is the same as a group: module, policy, option. Below that names are other people's.

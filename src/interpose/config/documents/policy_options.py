@@ -9,13 +9,13 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Final
 
-from interpose.config.document import Node
-from interpose.config.documentschema import Flag, Group, Items, Kind, Number, Report, Unread, form_of
-from interpose.model.cpuset import CpuSet
-from interpose.model.resources import nothing
-from interpose.model.text import quoted
-from interpose.policy.static_options import StaticOptions, StaticPlusOptions, contradictions
-from interpose.policy.static_pools.options import CpuList, Pool, PoolsOptions
+from interpose.config.documents.fields import Flag, Group, Items, Kind, Number, Report, Unread, form_of
+from interpose.config.documents.yaml import Node
+from interpose.core.model.cpuset import CpuSet
+from interpose.core.model.resources import nothing
+from interpose.core.model.text import quoted
+from interpose.core.policy.static.options import StaticOptions, StaticPlusOptions, contradictions
+from interpose.core.policy.static_pools.options import CpuList, Pool, PoolsOptions
 
 _MAX_SOCKET: Final = 4095
 

@@ -1,6 +1,6 @@
 """Read a document about a machine: our own form, or the list of node groups that test suites of others use.
 
-Our form is what `interpose.topology.document` writes, and comes back as the same topology. All problems are found at
+Our form is what `interpose.core.topology.document` writes, and comes back as the same topology. All problems are found at
 once, each with its line. Pure.
 """
 
@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
-from interpose.config.document import Node
-from interpose.config.documentschema import Choice, Group, Items, Kind, Number, Report, Text
-from interpose.config.topology_groups import CpuList, Distances, read_groups
-from interpose.model.cpuset import EMPTY, MAX_CPUS, CpuSet
-from interpose.topology.document import API_VERSION, CPU_KEYS, KIND
-from interpose.topology.numa import SELF_DISTANCE, UNKNOWN_DISTANCE
-from interpose.topology.topology import NO_CACHE, Cache, CoreKind, Cpu, MemoryKind, NumaNode, Topology
+from interpose.config.documents.fields import Choice, Group, Items, Kind, Number, Report, Text
+from interpose.config.documents.topology_groups import CpuList, Distances, read_groups
+from interpose.config.documents.yaml import Node
+from interpose.core.model.cpuset import EMPTY, MAX_CPUS, CpuSet
+from interpose.core.topology.document import API_VERSION, CPU_KEYS, KIND
+from interpose.core.topology.numa import SELF_DISTANCE, UNKNOWN_DISTANCE
+from interpose.core.topology.topology import NO_CACHE, Cache, CoreKind, Cpu, MemoryKind, NumaNode, Topology
 
 _MAX: Final = 10**18 - 1
 _NUMBER: Final = Number(0, MAX_CPUS - 1)

@@ -11,13 +11,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from interpose.config.document import Node
-from interpose.config.documentschema import Choice, Group, Items, Number, Report
-from interpose.model.cpuset import MAX_CPUS, CpuSet
-from interpose.model.text import quoted
-from interpose.topology.build import Block, Layout, build
-from interpose.topology.numa import MAX_DISTANCE
-from interpose.topology.topology import MemoryKind, Topology
+from interpose.config.documents.fields import Choice, Group, Items, Number, Report
+from interpose.config.documents.yaml import Node
+from interpose.core.model.cpuset import MAX_CPUS, CpuSet
+from interpose.core.model.text import quoted
+from interpose.core.topology.numa import MAX_DISTANCE
+from interpose.core.topology.synthetic import Block, Layout, build
+from interpose.core.topology.topology import MemoryKind, Topology
 
 _SIZE: Final = re.compile(r"([0-9]{1,6})([KMGT]?)", re.ASCII)
 _UNITS: Final = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}

@@ -5,8 +5,8 @@ from functools import partial
 from types import MappingProxyType
 from typing import Final
 
-from interpose.config.common_rows import admin_rows, logging_rows, row
-from interpose.config.hookserver_settings import HookServerSettings
+from interpose.config.common import admin_rows, logging_rows, row
+from interpose.config.hookserver.settings import HookServerSettings
 from interpose.config.schema import Schema, Setting
 from interpose.config.values import (
     choice,

@@ -5,8 +5,8 @@ from typing import Final
 
 from interpose.config.dump_redaction import parse_redaction
 from interpose.config.dump_rules import parse_rules
+from interpose.config.relay.settings import RelaySettings
 from interpose.config.schema import Setting
-from interpose.config.settings import RelaySettings
 from interpose.config.values import Kind, directory, duration, integer, size, switch
 
 # Rules have commas of their own, and no method or expression has this.

@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import Final
 
+from interpose.config.relay.settings import RelaySettings
 from interpose.config.schema import Setting, value_of
-from interpose.config.settings import RelaySettings
 from interpose.config.values import Kind, directory, refuse, socket_or_none, switch
-from interpose.policy.names import NAMES, NONE, POLICIES
+from interpose.core.policy.names import NAMES, NONE, POLICIES
 
 
 def _policy() -> Kind:
@@ -28,7 +28,7 @@ def _resources(*, amounts: bool) -> Kind:
         if not text.strip():
             return ""
         # A relay without a policy does without exact arithmetic.
-        from interpose.config.constraints import CPU, CpuAmount, parse_resources
+        from interpose.config.documents.amounts import CPU, CpuAmount, parse_resources
 
         cpu = parse_resources(text, where).get(CPU)
         if not amounts and isinstance(cpu, CpuAmount) and cpu.milli is not None:

@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from interpose.config.common_rows import admin_rows, logging_rows
-from interpose.config.dump_table import DUMP_SETTINGS, dump_contradictions
+from interpose.config.common import admin_rows, logging_rows
 from interpose.config.endpoint import WELL_KNOWN
-from interpose.config.policy_table import POLICY_SETTINGS, policy_contradictions
+from interpose.config.relay.dump_table import DUMP_SETTINGS, dump_contradictions
+from interpose.config.relay.policy_table import POLICY_SETTINGS, policy_contradictions
+from interpose.config.relay.settings import RelaySettings
 from interpose.config.schema import Instead, Schema, Setting, value_of
-from interpose.config.settings import RelaySettings
 from interpose.config.values import (
     choice,
     directory,

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from interpose.config.settings import LoggingSettings
+from interpose.config.relay.settings import LoggingSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,10 +6,10 @@ from functools import partial
 from types import MappingProxyType
 from typing import Final
 
-from interpose.config.common_rows import logging_rows, row
+from interpose.config.common import logging_rows, row
 from interpose.config.schema import Schema, Setting
 from interpose.config.values import Kind, address, choice, directory, duration, integer, refuse, size
-from interpose.config.webhook_settings import WebhookSettings
+from interpose.config.webhook.settings import WebhookSettings
 
 PREFIX: Final = "INTERPOSE_WEBHOOK_"
 

@@ -25,15 +25,15 @@ from dataclasses import dataclass
 from itertools import combinations
 from math import comb
 
-from interpose.cpuallocator.bits import once
-from interpose.cpuallocator.candidate import Candidate
-from interpose.cpuallocator.cost import Cost
-from interpose.cpuallocator.fill import fill, least, split_cores
-from interpose.cpuallocator.kubelet import NotEnough
-from interpose.cpuallocator.levels import Level, Levels
-from interpose.cpuallocator.priority import CLASSES, ORDER, CpuPriority, preference, priority_classes
-from interpose.model.cpuset import EMPTY, CpuSet
-from interpose.topology.topology import Topology
+from interpose.core.cpuallocator.bitmask import once
+from interpose.core.cpuallocator.candidate import Candidate
+from interpose.core.cpuallocator.cost import Cost
+from interpose.core.cpuallocator.fill import fill, least, split_cores
+from interpose.core.cpuallocator.kubelet import NotEnough
+from interpose.core.cpuallocator.priority import CLASSES, ORDER, CpuPriority, preference, priority_classes
+from interpose.core.cpuallocator.tree import Level, Levels
+from interpose.core.model.cpuset import EMPTY, CpuSet
+from interpose.core.topology.topology import Topology
 
 MOST_SETS = 70  # as many as there are sets of four of eight
 MOST_CANDIDATES = 8

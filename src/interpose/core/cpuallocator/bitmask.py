@@ -6,7 +6,7 @@ Everything here works on the masks of `CpuSet`; whoever calls puts the result ba
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
-from interpose.topology.topology import Topology
+from interpose.core.topology.topology import Topology
 
 _Made = TypeVar("_Made")
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from interpose.model.cpuset import EMPTY, CpuSet
+from interpose.core.model.cpuset import EMPTY, CpuSet
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ before is *broken*. In this order few of both are wanted. `split_cores` counts w
 from collections.abc import Mapping, Sequence
 from itertools import accumulate
 
-from interpose.cpuallocator.bits import lowest
+from interpose.core.cpuallocator.bitmask import lowest
 
 
 def split_cores(cores: Mapping[tuple[int, int], int], count: int) -> tuple[int, int]:

@@ -11,10 +11,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from interpose.cpuallocator.balance import Balance
-from interpose.cpuallocator.bits import each, lowest, once
-from interpose.model.cpuset import EMPTY, CpuSet
-from interpose.topology.topology import Topology
+from interpose.core.cpuallocator.balance import Balance
+from interpose.core.cpuallocator.bitmask import each, lowest, once
+from interpose.core.model.cpuset import EMPTY, CpuSet
+from interpose.core.topology.topology import Topology
 
 
 class NotEnough(ValueError):  # noqa: N818 - it is an answer, not a fault

@@ -7,8 +7,8 @@ settings of some processors would tell more; a topology does not have them.
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 
-from interpose.model.cpuset import CpuSet
-from interpose.topology.topology import CoreKind, Cpu, Topology
+from interpose.core.model.cpuset import CpuSet
+from interpose.core.topology.topology import CoreKind, Cpu, Topology
 
 
 class CpuPriority(StrEnum):

@@ -9,8 +9,8 @@ the first level has one group, the last one is that of cores, and no two levels 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from interpose.cpuallocator.bits import first
-from interpose.topology.topology import NO_CACHE, Cpu, Topology
+from interpose.core.cpuallocator.bitmask import first
+from interpose.core.topology.topology import NO_CACHE, Cpu, Topology
 
 _UNKNOWN_FAR = 255  # as far as the kernel's tables go
 

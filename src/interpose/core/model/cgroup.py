@@ -12,7 +12,7 @@ from math import ceil
 from types import MappingProxyType
 from typing import Final
 
-from interpose.model.resources import LinuxResources
+from interpose.core.model.resources import LinuxResources
 
 
 class Parameter(StrEnum):

@@ -12,7 +12,7 @@ from itertools import pairwise
 from types import MappingProxyType
 from typing import Final
 
-from interpose.model.text import quoted
+from interpose.core.model.text import quoted
 
 # Kernels are built for at most this many CPUs; a larger number is a mistake, and must not become a large set.
 MAX_CPUS: Final = 8192

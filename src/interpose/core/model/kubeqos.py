@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from typing import Final
 
-from interpose.model.cgroup import KubeQos
+from interpose.core.model.cgroup import KubeQos
 
 _COUNTED: Final = ("cpu", "memory")
 

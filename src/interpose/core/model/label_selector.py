@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from interpose.model.text import quoted
+from interpose.core.model.text import quoted
 
 # Texts: they are compiled when a selector is read, not for everybody who might have one.
 _NAME: Final = r"[A-Za-z0-9](?:[A-Za-z0-9_.-]*[A-Za-z0-9])?"

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
-from interpose.model.resources import NO_RESOURCES, LinuxResources, nothing
+from interpose.core.model.resources import NO_RESOURCES, LinuxResources, nothing
 
 DOCKER: Final = "docker"
 """The runtime handler of pods that dockerd runs: there containers live for themselves."""

@@ -11,7 +11,7 @@ from math import ceil
 from types import MappingProxyType
 from typing import Final
 
-from interpose.model.text import quoted
+from interpose.core.model.text import quoted
 
 MAX_QUANTITY: Final = 2**63 - 1  # what Kubernetes can hold
 _MAX_TEXT: Final = 64

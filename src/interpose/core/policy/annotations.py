@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from interpose.model.cpuset import CpuSet
-from interpose.model.text import quoted
-from interpose.policy.request import Request
+from interpose.core.model.cpuset import CpuSet
+from interpose.core.model.text import quoted
+from interpose.core.policy.request import Request
 
 # The first one that says something about a container counts; the label is the oldest spelling.
 NUMA_NODES: Final = ("numa-nodes.interpose", "interpose/numa-nodes")

@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from interpose.model.cpuset import CpuSet
-from interpose.policy.book import Book
-from interpose.policy.decision import Decision, Grant
-from interpose.policy.request import Key, Request
-from interpose.topology.topology import Topology
+from interpose.core.model.cpuset import CpuSet
+from interpose.core.policy.decision import Decision, Grant
+from interpose.core.policy.request import Key, Request
+from interpose.core.policy.state import Book
+from interpose.core.topology.topology import Topology
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from interpose.cpuallocator.candidate import Candidate
-from interpose.model.cpuset import EMPTY, CpuSet
-from interpose.model.resources import nothing
-from interpose.policy.request import Key
+from interpose.core.cpuallocator.candidate import Candidate
+from interpose.core.model.cpuset import EMPTY, CpuSet
+from interpose.core.model.resources import nothing
+from interpose.core.policy.request import Key
 
 
 class Why(StrEnum):

@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from typing import Final
 
-from interpose.model.cpuset import CpuSet
-from interpose.policy.book import Book
-from interpose.policy.decision import Action, Decision, Grant
-from interpose.policy.policy import Setup
-from interpose.policy.request import Key, Request
+from interpose.core.model.cpuset import CpuSet
+from interpose.core.policy.api import Setup
+from interpose.core.policy.decision import Action, Decision, Grant
+from interpose.core.policy.request import Key, Request
+from interpose.core.policy.state import Book
 
 _GRANT: Final = Grant(pinned=False)
 _REASON: Final = "policy none: it has what it was created with"

@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
-from interpose.cpuallocator.candidate import Candidate
-from interpose.model.cpuset import CpuSet
-from interpose.policy.decision import Assignment, Decision, Grant
-from interpose.policy.request import Key, Request
+from interpose.core.cpuallocator.candidate import Candidate
+from interpose.core.model.cpuset import CpuSet
+from interpose.core.policy.decision import Assignment, Decision, Grant
+from interpose.core.policy.request import Key, Request
 
 
 def decision_record(

@@ -4,34 +4,34 @@ from collections.abc import Mapping
 from types import MappingProxyType, NoneType
 from typing import Any, Final, NamedTuple
 
+from interpose.core.model.text import quoted
+from interpose.core.policy.api import Maker, Policy, Setup
+from interpose.core.policy.names import NAMES, POLICIES
+from interpose.core.policy.static.options import StaticOptions, StaticPlusOptions
+from interpose.core.policy.static_pools.options import PoolsOptions
 from interpose.errors import ConfigError
-from interpose.model.text import quoted
-from interpose.policy.names import NAMES, POLICIES
-from interpose.policy.policy import Maker, Policy, Setup
-from interpose.policy.static_options import StaticOptions, StaticPlusOptions
-from interpose.policy.static_pools.options import PoolsOptions
 
 
 def _none(setup: Setup, options: None) -> Policy:
-    from interpose.policy.none import NonePolicy
+    from interpose.core.policy.none import NonePolicy
 
     return NonePolicy(setup, options)
 
 
 def _static(setup: Setup, options: StaticOptions) -> Policy:
-    from interpose.policy.static import StaticPolicy
+    from interpose.core.policy.static.policy import StaticPolicy
 
     return StaticPolicy(setup, options)
 
 
 def _static_plus(setup: Setup, options: StaticPlusOptions) -> Policy:
-    from interpose.policy.static_plus import StaticPlusPolicy
+    from interpose.core.policy.static_plus import StaticPlusPolicy
 
     return StaticPlusPolicy(setup, options)
 
 
 def _static_pools(setup: Setup, options: PoolsOptions) -> Policy:
-    from interpose.policy.static_pools.policy import StaticPoolsPolicy
+    from interpose.core.policy.static_pools.policy import StaticPoolsPolicy
 
     return StaticPoolsPolicy(setup, options)
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
-from interpose.model.cgroup import KubeQos
-from interpose.model.resources import nothing
+from interpose.core.model.cgroup import KubeQos
+from interpose.core.model.resources import nothing
 
 
 class Key(NamedTuple):

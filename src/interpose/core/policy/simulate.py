@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from interpose.policy.decision import Action, Decision
-from interpose.policy.policy import Policy
-from interpose.policy.record import assignment_record, decision_record
-from interpose.policy.request import Key, Request
+from interpose.core.policy.api import Policy
+from interpose.core.policy.decision import Action, Decision
+from interpose.core.policy.record import assignment_record, decision_record
+from interpose.core.policy.request import Key, Request
 
 
 class Role(StrEnum):

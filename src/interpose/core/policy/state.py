@@ -7,9 +7,9 @@ something else than before. Grants are in order of their coming. Cost: what a ch
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from interpose.model.cpuset import EMPTY, CpuSet
-from interpose.policy.decision import Assignment, Grant
-from interpose.policy.request import Key
+from interpose.core.model.cpuset import EMPTY, CpuSet
+from interpose.core.policy.decision import Assignment, Grant
+from interpose.core.policy.request import Key
 
 _NOTHING = Assignment()
 

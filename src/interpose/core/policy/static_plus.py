@@ -11,18 +11,18 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
-from interpose.cpuallocator.allocator import take
-from interpose.cpuallocator.candidate import Candidate
-from interpose.model.cgroup import shares_of
-from interpose.model.cpuset import EMPTY, CpuSet
-from interpose.policy.book import Book
-from interpose.policy.decision import Action, Decision, Grant, Refusal, Why
-from interpose.policy.policy import Setup
-from interpose.policy.preferences import prefers_isolated
-from interpose.policy.request import Key, Request
-from interpose.policy.static_options import StaticPlusOptions
-from interpose.policy.static_start import all_memory, divide
-from interpose.topology.topology import Topology
+from interpose.core.cpuallocator.allocator import take
+from interpose.core.cpuallocator.candidate import Candidate
+from interpose.core.model.cgroup import shares_of
+from interpose.core.model.cpuset import EMPTY, CpuSet
+from interpose.core.policy.annotations import prefers_isolated
+from interpose.core.policy.api import Setup
+from interpose.core.policy.decision import Action, Decision, Grant, Refusal, Why
+from interpose.core.policy.request import Key, Request
+from interpose.core.policy.state import Book
+from interpose.core.policy.static.options import StaticPlusOptions
+from interpose.core.policy.static.partition import all_memory, divide
+from interpose.core.topology.topology import Topology
 
 SYSTEM_NAMESPACE: Final = "kube-system"
 RESERVED: Final = "reserved"

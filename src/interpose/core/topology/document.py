@@ -1,12 +1,12 @@
 """A topology as a document: plain values that JSON and YAML can carry.
 
-`interpose.config.topology_document` reads it back to the same topology. What is unknown or ordinary is left out.
+`interpose.config.documents.topology` reads it back to the same topology. What is unknown or ordinary is left out.
 """
 
 from dataclasses import MISSING, fields
 from typing import Any, Final
 
-from interpose.topology.topology import Cpu, Topology
+from interpose.core.topology.topology import Cpu, Topology
 
 API_VERSION: Final = "interpose/v1"
 KIND: Final = "Topology"

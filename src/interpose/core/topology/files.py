@@ -8,8 +8,8 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from interpose.model.cpuset import EMPTY, CpuSet
-from interpose.model.text import quoted
+from interpose.core.model.cpuset import EMPTY, CpuSet
+from interpose.core.model.text import quoted
 
 CPUS: Final = "devices/system/cpu"
 NODES: Final = "devices/system/node"

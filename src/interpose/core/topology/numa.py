@@ -18,10 +18,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from interpose.model.cpuset import CpuSet
-from interpose.model.text import quoted
-from interpose.topology.files import NODES, Files
-from interpose.topology.topology import MemoryKind, NumaNode
+from interpose.core.model.cpuset import CpuSet
+from interpose.core.model.text import quoted
+from interpose.core.topology.files import NODES, Files
+from interpose.core.topology.topology import MemoryKind, NumaNode
 
 SELF_DISTANCE: Final = 10
 UNKNOWN_DISTANCE: Final = 20  # what kernels assume between two nodes if the firmware does not say

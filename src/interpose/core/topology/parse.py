@@ -8,10 +8,10 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from interpose.model.cpuset import MAX_CPUS, CpuSet
-from interpose.topology.files import CPUS, Files
-from interpose.topology.numa import node_of_cpus, numa_nodes
-from interpose.topology.topology import NO_CACHE, Cache, CoreKind, Cpu, Topology
+from interpose.core.model.cpuset import MAX_CPUS, CpuSet
+from interpose.core.topology.files import CPUS, Files
+from interpose.core.topology.numa import node_of_cpus, numa_nodes
+from interpose.core.topology.topology import NO_CACHE, Cache, CoreKind, Cpu, Topology
 
 _SIZE: Final = re.compile(r"([0-9]{1,12})([KMG]?)", re.ASCII)
 _UNITS: Final = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}

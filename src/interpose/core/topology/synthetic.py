@@ -9,8 +9,8 @@ from itertools import product
 from types import MappingProxyType
 from typing import Final, TypeVar
 
-from interpose.model.cpuset import EMPTY, MAX_CPUS, CpuSet
-from interpose.topology.topology import Cache, CoreKind, Cpu, MemoryKind, NumaNode, Topology
+from interpose.core.model.cpuset import EMPTY, MAX_CPUS, CpuSet
+from interpose.core.topology.topology import Cache, CoreKind, Cpu, MemoryKind, NumaNode, Topology
 
 MAX_NODES: Final = 1024  # as in kernels
 DEFAULT_MEMORY: Final = 4 << 30

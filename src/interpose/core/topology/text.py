@@ -9,11 +9,11 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
-from interpose.model.cpuset import CpuSet
-from interpose.model.quantity import parse_quantity, whole
-from interpose.model.text import quoted
-from interpose.topology.build import Block, Layout, build
-from interpose.topology.topology import Topology
+from interpose.core.model.cpuset import CpuSet
+from interpose.core.model.quantity import parse_quantity, whole
+from interpose.core.model.text import quoted
+from interpose.core.topology.synthetic import Block, Layout, build
+from interpose.core.topology.topology import Topology
 
 _MAX_TEXT: Final = 1024
 _WORDS: Final[Mapping[str, str]] = MappingProxyType(

@@ -12,7 +12,7 @@ from enum import StrEnum
 from functools import cached_property
 from typing import TypeVar
 
-from interpose.model.cpuset import EMPTY, CpuSet
+from interpose.core.model.cpuset import EMPTY, CpuSet
 
 NO_CACHE = -1
 

@@ -7,8 +7,8 @@ may be another one. A call that fails in any other way is not made again.
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
-from interpose.rpc.client import Client, Metadata
-from interpose.rpc.status import Code, RpcError
+from interpose.net.grpc.client import Client, Metadata
+from interpose.net.grpc.status import Code, RpcError
 
 TIMEOUT: Final = 10.0
 _SERVICES: Final = ("runtime.v1.RuntimeService", "runtime.v1alpha2.RuntimeService")

@@ -10,12 +10,12 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from google.protobuf.message import DecodeError, Message
 
-from interpose.api import cri_pb2 as cri
-from interpose.model.pod import Container, ContainerState, Pod
-from interpose.model.resources import NO_RESOURCES, SCALARS, LinuxResources, nothing
-from interpose.store.info import Info, read_info, without_defaults
-from interpose.store.pending import UID_LABEL
-from interpose.store.requested import ANNOTATION, requested_parent, requested_resources
+from interpose._pb import cri_pb2 as cri
+from interpose.core.model.pod import Container, ContainerState, Pod
+from interpose.core.model.resources import NO_RESOURCES, SCALARS, LinuxResources, nothing
+from interpose.cri.store.pending import UID_LABEL
+from interpose.cri.store.requested import ANNOTATION, requested_parent, requested_resources
+from interpose.cri.store.verbose_info import Info, read_info, without_defaults
 
 _STATES: Final[Mapping[int, ContainerState]] = {
     cri.CONTAINER_CREATED: ContainerState.CREATED,

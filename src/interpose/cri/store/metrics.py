@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Iterable
 
-from interpose.instrumentation.metrics import Family, Sample
-from interpose.store.sync import Synchronizer
+from interpose.cri.store.sync import Synchronizer
+from interpose.metrics import Family, Sample
 
 
 def store_collector(sync: Synchronizer) -> Callable[[], Iterable[Family]]:

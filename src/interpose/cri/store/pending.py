@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from interpose.model.pod import Container, Pod
+from interpose.core.model.pod import Container, Pod
 
 UID_LABEL: Final = "io.kubernetes.pod.uid"
 # Creates in doubt come in numbers only when a whole node starts behind a runtime that dies.

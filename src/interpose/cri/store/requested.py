@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from interpose.model.resources import FIELDS, NO_RESOURCES, LinuxResources
+from interpose.core.model.resources import FIELDS, NO_RESOURCES, LinuxResources
 
 ANNOTATION: Final = "interpose/requested"
 # Metadata of an update that nobody asked for: a hook server puts its own values right.

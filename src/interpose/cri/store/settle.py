@@ -11,12 +11,12 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Final
 
-from interpose.model.pod import Container, Pod
-from interpose.rpc.status import RpcError
-from interpose.rpc.tasks import TaskBag
-from interpose.store import convert
-from interpose.store.pending import UID_LABEL, Entry, Key, PendingContainer, PendingPod, PodKey
-from interpose.store.store import Store
+from interpose.core.model.pod import Container, Pod
+from interpose.cri.store import convert
+from interpose.cri.store.pending import UID_LABEL, Entry, Key, PendingContainer, PendingPod, PodKey
+from interpose.cri.store.store import Store
+from interpose.net.grpc.status import RpcError
+from interpose.tasks import TaskBag
 
 _log = logging.getLogger(__name__)
 

@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from types import MappingProxyType
 from typing import TypeVar
 
-from interpose.model.pod import Container, Pod
-from interpose.store.pending import Pending
+from interpose.core.model.pod import Container, Pod
+from interpose.cri.store.pending import Pending
 
 _Record = TypeVar("_Record", Pod, Container)
 

@@ -13,14 +13,14 @@ from enum import StrEnum
 from functools import partial
 from typing import Any, Final, TypeVar
 
-from interpose.model.pod import Container, ContainerState, Pod
-from interpose.rpc.status import Code, RpcError
-from interpose.rpc.tasks import TaskBag
-from interpose.store import convert
-from interpose.store.convert import ListedContainer, ListedPod
-from interpose.store.requested import refreshed, requested_resources
-from interpose.store.settling import Settler
-from interpose.store.store import Store
+from interpose.core.model.pod import Container, ContainerState, Pod
+from interpose.cri.store import convert
+from interpose.cri.store.convert import ListedContainer, ListedPod
+from interpose.cri.store.requested import refreshed, requested_resources
+from interpose.cri.store.settle import Settler
+from interpose.cri.store.store import Store
+from interpose.net.grpc.status import Code, RpcError
+from interpose.tasks import TaskBag
 
 _log = logging.getLogger(__name__)
 

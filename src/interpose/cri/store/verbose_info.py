@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from interpose.model.cgroupparent import slice_path
-from interpose.model.resources import LinuxResources, nothing
+from interpose.core.model.cgroupparent import slice_path
+from interpose.core.model.resources import LinuxResources, nothing
 
 _INT64: Final = range(-(1 << 63), 1 << 63)
 _OCI_CPU: Final = {

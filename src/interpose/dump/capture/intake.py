@@ -5,10 +5,10 @@ Nothing behind it ever sees what redaction hides. Used by the scribe and by whoe
 
 from collections.abc import Callable
 
-from interpose.dump.flow import Assembler, Event
-from interpose.dump.frames import Frame, Header
-from interpose.dump.framestream import FrameStream
-from interpose.dump.subjects import Subjects
+from interpose.dump.model.call import Assembler, Event
+from interpose.dump.model.frame_reader import FrameStream
+from interpose.dump.model.frames import Frame, Header
+from interpose.dump.model.subject import Subjects
 
 # Enough to compare a request with what became of it. What a stream said earlier is written already.
 KEPT_MESSAGES = 16

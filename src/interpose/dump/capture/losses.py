@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from interpose.dump.outlet import Outlet
+from interpose.dump.capture.queue import Outlet
 
 
 class Losses:

@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from interpose.dump.losses import Losses
-from interpose.dump.outlet import Outlet
-from interpose.instrumentation.metrics import Family, Sample
+from interpose.dump.capture.losses import Losses
+from interpose.dump.capture.queue import Outlet
+from interpose.metrics import Family, Sample
 
 _TEXTS = {
     "frames": "Frames taken for readers of dumps.",

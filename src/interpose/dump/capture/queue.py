@@ -11,8 +11,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
-from interpose.dump.frames import Dropped, encode
-from interpose.relay.interceptor import Interest
+from interpose.dump.model.frames import Dropped, encode
+from interpose.relay.api import Interest
 
 # How long a frame may wait for company: few enough for a person to call it live. Waking up and writing costs more than
 # the frames of ten calls, so this is most of what a dump costs a relay that has little to do.

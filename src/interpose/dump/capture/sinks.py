@@ -18,8 +18,8 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Final, TextIO
 
-from interpose.dump.text import Line
-from interpose.instrumentation.logging import LEVELS, JsonFormatter, LineHandler, TextFormatter
+from interpose.dump.output.text import Line
+from interpose.log import LEVELS, JsonFormatter, LineHandler, TextFormatter
 
 _AGAIN: Final = 5.0
 _MODE: Final = 0o600

@@ -14,11 +14,11 @@ from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from interpose.dump.frames import Header, encode
-from interpose.dump.orders import Orders
-from interpose.dump.outlet import Outlet
-from interpose.dump.tap import DumpTap
-from interpose.rpc.tasks import TaskBag
+from interpose.dump.capture.queue import Outlet
+from interpose.dump.capture.tap import DumpTap
+from interpose.dump.capture.worker_config import Orders
+from interpose.dump.model.frames import Header, encode
+from interpose.tasks import TaskBag
 
 _log = logging.getLogger(__name__)
 
@@ -28,7 +28,7 @@ _LONGEST_PAUSE: Final = 60.0
 _FAREWELL: Final = 5.0
 _LONGEST_LINE: Final = 1 << 16
 _LOOK_AGAIN: Final = 0.02
-_MODULE: Final = "interpose.dump.scribe_process"
+_MODULE: Final = "interpose.dump.capture.worker"
 
 
 class ScribeLink:

@@ -7,7 +7,9 @@ message is copied.
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
-from interpose.dump.frames import (
+from interpose.dump.capture.losses import Losses
+from interpose.dump.capture.queue import Outlet
+from interpose.dump.model.frames import (
     Flags,
     Packing,
     Side,
@@ -17,9 +19,7 @@ from interpose.dump.frames import (
     packed_fields,
     packed_texts,
 )
-from interpose.dump.losses import Losses
-from interpose.dump.outlet import Outlet
-from interpose.relay.interceptor import Direction, Interest, Sighting
+from interpose.relay.api import Direction, Interest, Sighting
 
 _SIDES: Final = {
     Direction.REQUEST: Side.REQUEST,

@@ -21,17 +21,17 @@ from typing import Any, Final
 
 from interpose.config.dump_redaction import parse_redaction
 from interpose.config.dump_rules import parse_rules
-from interpose.dump.decode import Decoder
-from interpose.dump.flow import NOBODY
-from interpose.dump.frames import Header
-from interpose.dump.intake import Intake
-from interpose.dump.orders import Orders, read_orders
-from interpose.dump.recording import RecordingWriter
-from interpose.dump.redaction import Redactor
-from interpose.dump.sinks import DumpFile, DumpLog
-from interpose.dump.text import Line, TextDump
+from interpose.dump.capture.intake import Intake
+from interpose.dump.capture.sinks import DumpFile, DumpLog
+from interpose.dump.capture.worker_config import Orders, read_orders
+from interpose.dump.decode.decode import Decoder
+from interpose.dump.model.call import NOBODY
+from interpose.dump.model.frames import Header
+from interpose.dump.output.text import Line, TextDump
+from interpose.dump.recording.writer import RecordingWriter
+from interpose.dump.redact.frames import Redactor
 from interpose.errors import ConfigError
-from interpose.instrumentation.logging import setup
+from interpose.log import setup
 
 _log = logging.getLogger(__name__)
 

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from interpose.dump.flow import Flow
-from interpose.dump.frames import Message
+from interpose.dump.model.call import Flow
+from interpose.dump.model.frames import Message
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

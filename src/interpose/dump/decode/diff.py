@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Final
 
-from interpose.dump.yamltext import yaml_lines
+from interpose.dump.decode.yaml import yaml_lines
 
 CONTEXT: Final = 3
 BETWEEN: Final = "@@"

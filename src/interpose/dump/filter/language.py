@@ -18,10 +18,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from interpose.dump.filterterms import BY_LETTER, BY_WORD, LATE, SUBJECT, Question, Read, Test, Texts, bare, possible
-from interpose.dump.flow import Flow
+from interpose.core.model.text import quoted
+from interpose.dump.filter.terms import BY_LETTER, BY_WORD, LATE, SUBJECT, Question, Read, Test, Texts, bare, possible
+from interpose.dump.model.call import Flow
 from interpose.errors import ConfigError
-from interpose.model.text import quoted
 
 _LONGEST: Final = 10_000  # characters
 _DEEPEST: Final = 50  # nested groups and negations

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from heapq import heappop, heappush
 from typing import Final
 
-from interpose.dump.flow import Flow
+from interpose.dump.model.call import Flow
 
 HELD: Final = 20_000  # calls
 HELD_BYTES: Final = 128 << 20

@@ -7,11 +7,11 @@ in the order in which they end, because only then everything is known about them
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
-from interpose.dump.filters import Filter
-from interpose.dump.filterterms import Texts
-from interpose.dump.flow import SESSION, Assembler, Event, Flow, What, begun, part_of
-from interpose.dump.frames import Begin, Context, Dropped, Flags, Frame, Header, Side
-from interpose.dump.subjects import TELLING, Subjects
+from interpose.dump.filter.language import Filter
+from interpose.dump.filter.terms import Texts
+from interpose.dump.model.call import SESSION, Assembler, Event, Flow, What, begun, part_of
+from interpose.dump.model.frames import Begin, Context, Dropped, Flags, Frame, Header, Side
+from interpose.dump.model.subject import TELLING, Subjects
 
 # Calls in flight about which it is known whether they are wanted; the oldest are asked about again.
 _HELD: Final = 10_000

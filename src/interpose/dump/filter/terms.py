@@ -12,10 +12,10 @@ from datetime import UTC, date, datetime, time, timedelta
 from types import MappingProxyType
 from typing import Final, TypeAlias
 
-from interpose.dump.codes import NAMES, code_name
-from interpose.dump.flow import Flow
-from interpose.dump.frames import Side
-from interpose.model.text import quoted
+from interpose.core.model.text import quoted
+from interpose.dump.model.call import Flow
+from interpose.dump.model.frames import Side
+from interpose.dump.model.grpc_codes import NAMES, code_name
 
 # The text of the messages of these sides of a call, as YAML.
 Texts: TypeAlias = Callable[[Flow, tuple[Side, ...]], str]

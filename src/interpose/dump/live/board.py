@@ -16,10 +16,9 @@ from textual.containers import Vertical
 from textual.screen import Screen
 from textual.widgets import Static
 
-from interpose.dump.decoded import Decodes
-from interpose.dump.filters import Filter, parse_filter
-from interpose.dump.flow import Flow
-from interpose.dump.frames import Side
+from interpose.dump.decode.api import Decodes
+from interpose.dump.filter.language import Filter, parse_filter
+from interpose.dump.filter.regex_timeout import Patience, TooSlow
 from interpose.dump.live.call_list import CallList, ListHead
 from interpose.dump.live.call_pane import CallPane
 from interpose.dump.live.feed import Feed
@@ -28,8 +27,9 @@ from interpose.dump.live.news import Connected, Frames, Lost
 from interpose.dump.live.pipeline import Pipeline
 from interpose.dump.live.prompt import Prompt
 from interpose.dump.live.status_line import Part, banner, status
-from interpose.dump.outputs import FlowTexts
-from interpose.dump.patience import Patience, TooSlow
+from interpose.dump.model.call import Flow
+from interpose.dump.model.frames import Side
+from interpose.dump.output.formats import FlowTexts
 from interpose.errors import ConfigError
 
 TICK: Final = 0.1  # seconds

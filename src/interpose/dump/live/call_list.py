@@ -13,8 +13,8 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from textual.widget import Widget
 
-from interpose.dump.live.cells import COLUMNS, WIDE, Tone, cells, tone
 from interpose.dump.live.model import LiveModel, Row
+from interpose.dump.live.row import COLUMNS, WIDE, Tone, cells, tone
 
 _CUT_IN_THE_MIDDLE: Final = "subject"  # both ends of a name tell it from others
 

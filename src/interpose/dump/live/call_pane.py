@@ -8,12 +8,12 @@ from textual import on
 from textual.app import ComposeResult
 from textual.containers import Vertical
 
-from interpose.dump.decoded import Decodes
-from interpose.dump.document import flow_document
+from interpose.dump.decode.api import Decodes
 from interpose.dump.live.detail_view import DetailView, TabLine
 from interpose.dump.live.model import Row
 from interpose.dump.live.tabs import Tab, copied, lines, seen_part
-from interpose.dump.shown import plain
+from interpose.dump.output.humanize import plain
+from interpose.dump.output.json import flow_document
 
 _SLOW: Final = 1.0  # seconds between two looks at a call that is open and goes on
 _TABS: Final = tuple(Tab)

@@ -10,8 +10,8 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, Protocol, TypeAlias
 
-from interpose.dump.frames import Frame
 from interpose.dump.live.news import Connected, Ended, Frames, Lost, News
+from interpose.dump.model.frames import Frame
 
 _log = logging.getLogger(__name__)
 

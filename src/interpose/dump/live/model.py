@@ -12,8 +12,8 @@ from itertools import islice
 from types import MappingProxyType
 from typing import Any, Final
 
-from interpose.dump.flow import Event, Flow, What
-from interpose.dump.frames import Dropped, End, Frame, Message, Side
+from interpose.dump.model.call import Event, Flow, What
+from interpose.dump.model.frames import Dropped, End, Frame, Message, Side
 
 KEPT_CALLS: Final = 5000
 KEPT_BYTES: Final = 256 << 20  # of messages: a list of all containers may have a megabyte

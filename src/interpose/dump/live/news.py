@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from interpose.dump.frames import Frame
+from interpose.dump.model.frames import Frame
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from interpose.dump.flow import Assembler, Event
-from interpose.dump.frames import Frame
-from interpose.dump.subjects import Subjects
+from interpose.dump.model.call import Assembler, Event
+from interpose.dump.model.frames import Frame
+from interpose.dump.model.subject import Subjects
 
 
 class Pipeline:

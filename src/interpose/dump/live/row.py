@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from interpose.dump.calllist import OPEN
-from interpose.dump.codes import code_name
-from interpose.dump.flow import Flow
 from interpose.dump.live.model import Order, Row
-from interpose.dump.shown import duration, plain, size, time_of_day
+from interpose.dump.model.call import Flow
+from interpose.dump.model.grpc_codes import code_name
+from interpose.dump.output.humanize import duration, plain, size, time_of_day
+from interpose.dump.output.list import OPEN
 
 _OLD_VERSION: Final = "v1alpha2"
 _SECONDS: Final = len("09:00:00")

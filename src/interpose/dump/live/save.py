@@ -10,11 +10,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
-from interpose.dump.decoded import Decodes
-from interpose.dump.flow import Flow, Subject
-from interpose.dump.frames import Begin, End, Frame, Message
-from interpose.dump.outputs import OUTPUTS, View
-from interpose.dump.recording import RecordingWriter
+from interpose.dump.decode.api import Decodes
+from interpose.dump.model.call import Flow, Subject
+from interpose.dump.model.frames import Begin, End, Frame, Message
+from interpose.dump.output.formats import OUTPUTS, View
+from interpose.dump.recording.writer import RecordingWriter
 from interpose.dump.replay.order import Clock
 
 RECORDING: Final = ".crirec"

@@ -8,16 +8,16 @@ from typing import ClassVar
 from textual import on
 from textual.binding import Binding, BindingType
 
-from interpose.dump.filterterms import QUESTIONS
-from interpose.dump.flow import Flow
+from interpose.dump.filter.terms import QUESTIONS
 from interpose.dump.live.board import Board
 from interpose.dump.live.call_list import CallList
-from interpose.dump.live.help_screen import HelpScreen
+from interpose.dump.live.help import HelpScreen
 from interpose.dump.live.keys import GROUPS
 from interpose.dump.live.model import Row
 from interpose.dump.live.prompt import Prompt, Question
-from interpose.dump.live.saving import RECORDING, Saved, named, problem, save, still
+from interpose.dump.live.save import RECORDING, Saved, named, problem, save, still
 from interpose.dump.live.tabs import Tab
+from interpose.dump.model.call import Flow
 
 
 class LiveScreen(Board):

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final
 
-from interpose.dump.frames import Frame
-from interpose.dump.framestream import FrameStream
 from interpose.dump.live.feed import Deliver, SourceLost
-from interpose.dump.reading import follow
+from interpose.dump.model.frame_reader import FrameStream
+from interpose.dump.model.frames import Frame
+from interpose.dump.recording.reader import follow
 from interpose.errors import ConfigError
 
 BATCH: Final = 500  # frames of a recording that are handed on at once

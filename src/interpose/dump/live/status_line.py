@@ -6,7 +6,7 @@ from typing import Final
 
 from interpose.dump.live.model import LiveModel, Order
 from interpose.dump.live.news import Lost
-from interpose.dump.shown import plain
+from interpose.dump.output.humanize import plain
 
 SECRETS: Final = "REDACTION IS OFF: secrets are on this screen and in everything that is saved from it"
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Final
 
-from interpose.dump.flow import Flow
-from interpose.dump.shown import duration, plain, size
-from interpose.dump.yamltext import yaml_lines, yaml_text
+from interpose.dump.decode.yaml import yaml_lines, yaml_text
+from interpose.dump.model.call import Flow
+from interpose.dump.output.humanize import duration, plain, size
 
 FOLDED: Final = 10  # entries that are seen of a long list
 _WORTH_FOLDING: Final = FOLDED + 3

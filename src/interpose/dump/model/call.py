@@ -9,9 +9,9 @@ from dataclasses import astuple, dataclass, field, fields, replace
 from enum import StrEnum
 from typing import Any, Final
 
-from interpose.dump.frames import Begin, Context, Dropped, End, Flags, Frame, Header, Message, Packing, Side
-from interpose.dump.httpcalls import SERVICE, HttpCall, http_call, short_name, sort_of
-from interpose.relay.methods import METHODS, Method
+from interpose.cri.methods import METHODS, Method
+from interpose.dump.model.docker_calls import SERVICE, HttpCall, http_call, short_name, sort_of
+from interpose.dump.model.frames import Begin, Context, Dropped, End, Flags, Frame, Header, Message, Packing, Side
 
 # Messages of one call that are kept in memory: an endless stream is looked at through its end.
 KEPT_MESSAGES: Final = 1000

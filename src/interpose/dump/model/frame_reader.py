@@ -12,7 +12,7 @@ what passes pays for it; whoever has spent too much is looked at for small frame
 from dataclasses import dataclass
 from typing import Final
 
-from interpose.dump.frames import HEAD, MARK, MAX_PAYLOAD, DamagedFrame, Frame, decode, frame_size
+from interpose.dump.model.frames import HEAD, MARK, MAX_PAYLOAD, DamagedFrame, Frame, decode, frame_size
 
 # Places of damage that are told apart; a file of garbage must not fill the memory with reports about it.
 KEPT_DAMAGE: Final = 1000

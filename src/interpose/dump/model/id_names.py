@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, Generic, TypeVar
 
-from interpose.dump.flow import Subject
+from interpose.dump.model.call import Subject
 
 MAX_IDS: Final = 20_000  # of pods, and of containers
 # What a file of a rotated recording begins with: the newest are more than a node runs.

@@ -7,10 +7,10 @@ is written whole and the difference says the rest. Invariant: nothing is left ou
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from interpose.dump.calllist import NO_BEGINNING, NO_END, Style
-from interpose.dump.diff import yaml_diff
-from interpose.dump.shown import plain, size
-from interpose.dump.yamltext import yaml_lines
+from interpose.dump.decode.diff import yaml_diff
+from interpose.dump.decode.yaml import yaml_lines
+from interpose.dump.output.humanize import plain, size
+from interpose.dump.output.list import NO_BEGINNING, NO_END, Style
 
 _DIFF_ROLES: Final[Mapping[str, str]] = {"-": "bad", "+": "good", "@": "dim"}
 _SIDES: Final[Mapping[str, str]] = {

@@ -10,18 +10,18 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final
 
-from interpose.dump.calllist import CallList, Style
-from interpose.dump.decoded import Decodes
-from interpose.dump.detail import detail_lines
-from interpose.dump.document import flow_document
-from interpose.dump.filterterms import SEARCHED
-from interpose.dump.flow import Flow
-from interpose.dump.frames import Side
-from interpose.dump.har import har_pieces
-from interpose.dump.latency import Latency, latency_lines
-from interpose.dump.latencyplot import latency_svg
+from interpose.dump.decode.api import Decodes
+from interpose.dump.decode.yaml import yaml_text
+from interpose.dump.filter.terms import SEARCHED
+from interpose.dump.model.call import Flow
+from interpose.dump.model.frames import Side
+from interpose.dump.output.detail import detail_lines
+from interpose.dump.output.har import har_pieces
+from interpose.dump.output.json import flow_document
+from interpose.dump.output.latency import Latency, latency_lines
+from interpose.dump.output.latencyplot import latency_svg
+from interpose.dump.output.list import CallList, Style
 from interpose.dump.page.render import LIMIT, render_page
-from interpose.dump.yamltext import yaml_text
 
 _WIDTH: Final = 100  # of plots where there is no terminal
 

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from interpose import __version__
-from interpose.dump.httpcalls import http_call, status_in
+from interpose.dump.model.docker_calls import http_call, status_in
 
 VERSION: Final = "1.2"
 _PROTOCOL: Final = "HTTP/2"

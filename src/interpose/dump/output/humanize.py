@@ -6,8 +6,8 @@ Invariant: what comes out is one line that cannot move a cursor.
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from interpose.dump.flow import Flow
-from interpose.dump.frames import Side
+from interpose.dump.model.call import Flow
+from interpose.dump.model.frames import Side
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MINUTE: Final = 60 * 10**9

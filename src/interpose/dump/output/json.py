@@ -6,11 +6,11 @@ Pure. Both sides of what was changed on the way are there, and the difference be
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from interpose.dump.codes import code_name
-from interpose.dump.decoded import Decoded, Decodes
-from interpose.dump.diff import yaml_diff
-from interpose.dump.flow import Flow
-from interpose.dump.frames import Message, Side
+from interpose.dump.decode.api import Decoded, Decodes
+from interpose.dump.decode.diff import yaml_diff
+from interpose.dump.model.call import Flow
+from interpose.dump.model.frames import Message, Side
+from interpose.dump.model.grpc_codes import code_name
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from interpose.dump.flow import Flow
-from interpose.dump.shown import cut_middle, duration, plain
+from interpose.dump.model.call import Flow
+from interpose.dump.output.humanize import cut_middle, duration, plain
 
 BARS: Final = " ▁▂▃▄▅▆▇█"
 ASCII_BARS: Final = " .:-=+*#@"

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from typing import Final
 
-from interpose.dump.latency import Row, Scale, scale_of, summary
-from interpose.dump.shown import cut_middle, duration, plain
+from interpose.dump.output.humanize import cut_middle, duration, plain
+from interpose.dump.output.latency import Row, Scale, scale_of, summary
 
 _WIDTH: Final = 1180
 _LEFT: Final = 230  # where the scale begins

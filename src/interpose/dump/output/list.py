@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from interpose.dump.codes import code_name
-from interpose.dump.flow import Flow
-from interpose.dump.frames import Side
-from interpose.dump.shown import cut, cut_middle, day, duration, moment, passed, plain, size, time_of_day
+from interpose.dump.model.call import Flow
+from interpose.dump.model.frames import Side
+from interpose.dump.model.grpc_codes import code_name
+from interpose.dump.output.humanize import cut, cut_middle, day, duration, moment, passed, plain, size, time_of_day
 
 # Gives a text the look of a role: "dim", "good", "bad", "open", "mark".
 Style = Callable[[str, str], str]

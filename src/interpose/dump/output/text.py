@@ -16,12 +16,12 @@ from datetime import datetime, tzinfo
 from typing import Final, Literal
 
 from interpose.config.dump_rules import Rules, Target
-from interpose.dump.codes import code_name
-from interpose.dump.decoded import Decodes
-from interpose.dump.diff import line_diff
-from interpose.dump.flow import KEPT_CALLS, Event, Flow, What
-from interpose.dump.frames import Dropped, End, Message, Side
-from interpose.dump.yamltext import yaml_lines
+from interpose.dump.decode.api import Decodes
+from interpose.dump.decode.diff import line_diff
+from interpose.dump.decode.yaml import yaml_lines
+from interpose.dump.model.call import KEPT_CALLS, Event, Flow, What
+from interpose.dump.model.frames import Dropped, End, Message, Side
+from interpose.dump.model.grpc_codes import code_name
 
 Level = Literal["info", "warning"]
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from interpose.relay.methods import METHODS, Concern
+from interpose.cri.methods import METHODS, Concern
 
 # Of a method without a row here: `other`.
 FAMILIES: Final[Mapping[Concern, str]] = MappingProxyType(

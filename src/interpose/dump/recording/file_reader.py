@@ -15,9 +15,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from interpose.dump.fileset import strange_beginning
-from interpose.dump.flow import NOBODY, SESSION, Assembler, Identify, Learn
-from interpose.dump.frames import (
+from interpose.dump.model.call import NOBODY, SESSION, Assembler, Identify, Learn
+from interpose.dump.model.frame_reader import Damage, FrameStream, Placed
+from interpose.dump.model.frames import (
     HEAD,
     VERSION,
     DamagedFrame,
@@ -30,8 +30,8 @@ from interpose.dump.frames import (
     encode,
     frame_size,
 )
-from interpose.dump.framestream import Damage, FrameStream, Placed
-from interpose.dump.index import IndexBuilder, Row, read_index
+from interpose.dump.recording.files import strange_beginning
+from interpose.dump.recording.index import IndexBuilder, Row, read_index
 from interpose.errors import ConfigError
 
 PIECE: Final = 1 << 20

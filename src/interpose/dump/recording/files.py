@@ -24,7 +24,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from interpose.dump.frames import MAGIC
+from interpose.dump.model.frames import MAGIC
 from interpose.errors import ConfigError
 
 _FLAGS: Final = os.O_CLOEXEC | os.O_NOFOLLOW

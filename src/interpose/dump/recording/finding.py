@@ -7,9 +7,9 @@ others of their relay process.
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from interpose.dump.flow import Flow
-from interpose.dump.reading import Entry, Recording
-from interpose.dump.subjects import Subjects
+from interpose.dump.model.call import Flow
+from interpose.dump.model.subject import Subjects
+from interpose.dump.recording.reader import Entry, Recording
 
 # More are faster to get by reading everything once, and would be too many to hold.
 MOST: Final = 100

@@ -16,8 +16,8 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, fields
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
-from interpose.dump.flow import KEPT_CALLS, NOBODY, Subject
-from interpose.dump.frames import Begin, End, Flags, Frame, Message, Side
+from interpose.dump.model.call import KEPT_CALLS, NOBODY, Subject
+from interpose.dump.model.frames import Begin, End, Flags, Frame, Message, Side
 
 T = TypeVar("T", bound=Hashable)
 

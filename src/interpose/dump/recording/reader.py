@@ -11,13 +11,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, NamedTuple, Self
 
-from interpose.dump.fileset import rotated_set
-from interpose.dump.flow import KEPT_CALLS, SESSION, Assembler, Flow, Identify, Learn, Subject, What, part_of
-from interpose.dump.following import follow
-from interpose.dump.frames import Begin, End, Flags, Frame, Header, Message
-from interpose.dump.framestream import Damage
-from interpose.dump.index import Row
-from interpose.dump.recordingfile import STDIN, RecordingFile, Scan
+from interpose.dump.model.call import KEPT_CALLS, SESSION, Assembler, Flow, Identify, Learn, Subject, What, part_of
+from interpose.dump.model.frame_reader import Damage
+from interpose.dump.model.frames import Begin, End, Flags, Frame, Header, Message
+from interpose.dump.recording.file_reader import STDIN, RecordingFile, Scan
+from interpose.dump.recording.files import rotated_set
+from interpose.dump.recording.index import Row
+from interpose.dump.recording.tail import follow
 from interpose.errors import ConfigError
 
 # How often files are looked for if they are rotated just then.

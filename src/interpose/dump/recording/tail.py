@@ -13,12 +13,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from interpose.dump.fileset import is_at, rotated_set, strange_beginning
-from interpose.dump.flow import CALLS, Assembler, begun, tell_subjects
-from interpose.dump.frames import Context, Flags, Frame, Header, Trailer
-from interpose.dump.framestream import Damage, FrameStream
-from interpose.dump.recordingfile import check_version
-from interpose.dump.subjects import Subjects
+from interpose.dump.model.call import CALLS, Assembler, begun, tell_subjects
+from interpose.dump.model.frame_reader import Damage, FrameStream
+from interpose.dump.model.frames import Context, Flags, Frame, Header, Trailer
+from interpose.dump.model.subject import Subjects
+from interpose.dump.recording.file_reader import check_version
+from interpose.dump.recording.files import is_at, rotated_set, strange_beginning
 from interpose.errors import ConfigError
 
 # Seconds between looks.

@@ -22,10 +22,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from interpose.dump.fileset import create, open_new, prune
-from interpose.dump.fileset import replace as replace_file
-from interpose.dump.flow import CALLS, KEPT_CALLS, NOBODY, SESSION, Subject, tell_subjects
-from interpose.dump.frames import (
+from interpose.dump.model.call import CALLS, KEPT_CALLS, NOBODY, SESSION, Subject, tell_subjects
+from interpose.dump.model.frames import (
     MAX_PAYLOAD,
     VERSION,
     Begin,
@@ -41,8 +39,10 @@ from interpose.dump.frames import (
     Trailer,
     encode,
 )
-from interpose.dump.index import ROW_BYTES, IndexBuilder
-from interpose.dump.outfile import OutFile
+from interpose.dump.recording.files import create, open_new, prune
+from interpose.dump.recording.files import replace as replace_file
+from interpose.dump.recording.index import ROW_BYTES, IndexBuilder
+from interpose.dump.recording.outfile import OutFile
 
 FORMAT: Final = "crirec"
 MAX_BYTES: Final = 128 << 20

@@ -11,13 +11,13 @@ from typing import Final
 
 from interpose.config.dump_redaction import Redaction as Redaction
 from interpose.config.dump_redaction import parse_redaction as parse_redaction
-from interpose.dump.flow import KEPT_CALLS, SESSION
-from interpose.dump.frames import MAX_PAYLOAD, Begin, DamagedFrame, End, Frame, Header, Message, Packing
-from interpose.dump.hiding import REDACTED, hide_credentials, hides_metadata
-from interpose.dump.redactplan import Plan, Plans
-from interpose.dump.wiredump import wire_summary
-from interpose.relay.messages import CriParser
-from interpose.relay.methods import Method, method_of_path
+from interpose.cri.methods import Method, method_of_path
+from interpose.cri.parser import CriParser
+from interpose.dump.decode.raw_protobuf import wire_summary
+from interpose.dump.model.call import KEPT_CALLS, SESSION
+from interpose.dump.model.frames import MAX_PAYLOAD, Begin, DamagedFrame, End, Frame, Header, Message, Packing
+from interpose.dump.redact.patterns import REDACTED, hide_credentials, hides_metadata
+from interpose.dump.redact.plan import Plan, Plans
 
 WITHHELD: Final = "not decoded, withheld by redaction; use --dump-redact=none to keep it"
 LARGEST: Final = MAX_PAYLOAD - 1024  # marks may make a message longer than what fits into a frame

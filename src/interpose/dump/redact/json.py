@@ -14,7 +14,7 @@ from enum import Enum, auto
 from typing import Any, Final
 
 from interpose.config.dump_redaction import Redaction
-from interpose.dump.hiding import (
+from interpose.dump.redact.patterns import (
     REDACTED,
     Memo,
     hide_credentials,

@@ -12,8 +12,16 @@ from typing import Any, Final, TypeAlias
 from google.protobuf.descriptor import FieldDescriptor
 
 from interpose.config.dump_redaction import Redaction
-from interpose.dump.hiding import REDACTED, Memo, hide_credentials, hide_option, hide_token, hide_value, names_access
-from interpose.dump.jsonsecrets import JsonSecrets
+from interpose.dump.redact.json import JsonSecrets
+from interpose.dump.redact.patterns import (
+    REDACTED,
+    Memo,
+    hide_credentials,
+    hide_option,
+    hide_token,
+    hide_value,
+    names_access,
+)
 
 # Changes a message, or a part of it, if there is something to change.
 Plan: TypeAlias = Callable[[Any], None]

@@ -11,8 +11,8 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from interpose.dump.hiding import REDACTED
-from interpose.dump.replay.walking import parts, texts, type_name
+from interpose.dump.redact.patterns import REDACTED
+from interpose.dump.replay.visit import parts, texts, type_name
 
 _SLICE: Final = ".slice"
 UID_LABEL: Final = "io.kubernetes.pod.uid"

@@ -17,14 +17,14 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
-from interpose.dump.flow import Flow
-from interpose.dump.frames import Side
-from interpose.dump.replay.ids import MAKERS, Ids, references
+from interpose.cri.methods import METHODS, Carries, Method
+from interpose.dump.model.call import Flow
+from interpose.dump.model.frames import Side
+from interpose.dump.replay.id_map import MAKERS, Ids, references
 from interpose.dump.replay.likeness import about, alike
 from interpose.dump.replay.narrowing import NARROWED, narrow
 from interpose.dump.replay.order import Called
-from interpose.dump.replay.walking import Parse, body_of
-from interpose.relay.methods import METHODS, Carries, Method
+from interpose.dump.replay.visit import Parse, body_of
 
 
 class Match(StrEnum):

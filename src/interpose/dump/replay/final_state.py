@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
-from interpose.dump.frames import Message, Side
-from interpose.dump.replay.ids import Reference, Thing
+from interpose.dump.model.frames import Message, Side
+from interpose.dump.replay.id_map import Reference, Thing
 from interpose.dump.replay.order import Called
 from interpose.dump.replay.plan import Plan, Step
-from interpose.dump.replay.walking import Parse, body_of, parts, type_name
+from interpose.dump.replay.visit import Parse, body_of, parts, type_name
 
 
 class State(StrEnum):

@@ -12,7 +12,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeVar
 
-from interpose.dump.replay.walking import parts, type_name
+from interpose.dump.replay.visit import parts, type_name
 
 _T = TypeVar("_T")
 

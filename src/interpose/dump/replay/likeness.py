@@ -6,10 +6,10 @@ same pod, and whom it is about.
 
 from typing import Any, Final
 
-from interpose.dump.replay.adapting import uids
-from interpose.dump.replay.ids import Reference, Thing, references
-from interpose.dump.replay.walking import parts, type_name
-from interpose.relay.methods import Carries, Method
+from interpose.cri.methods import Carries, Method
+from interpose.dump.replay.adapt import uids
+from interpose.dump.replay.id_map import Reference, Thing, references
+from interpose.dump.replay.visit import parts, type_name
 
 # Parts of a configuration that say when and where, not what.
 _VOLATILE: Final = {

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from interpose.dump.flow import KEPT_CALLS, SESSION, Assembler, Flow, Identify, Learn, What
-from interpose.dump.frames import Begin, Flags, Frame, Header, Message, Side
+from interpose.dump.model.call import KEPT_CALLS, SESSION, Assembler, Flow, Identify, Learn, What
+from interpose.dump.model.frames import Begin, Flags, Frame, Header, Message, Side
 
 # Somebody asks a runtime something every few seconds: a day without any call is a clock that was set.
 _LONGEST_PAUSE: Final = 24 * 3600 * 10**9

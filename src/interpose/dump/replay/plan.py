@@ -13,12 +13,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from interpose.dump.flow import Flow
-from interpose.dump.frames import Side
-from interpose.dump.replay.ids import Reference, Thing, find, made, references
+from interpose.dump.model.call import Flow
+from interpose.dump.model.frames import Side
+from interpose.dump.replay.id_map import Reference, Thing, find, made, references
 from interpose.dump.replay.order import Called
 from interpose.dump.replay.selection import Choices, omitted
-from interpose.dump.replay.walking import Parse, first_body
+from interpose.dump.replay.visit import Parse, first_body
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

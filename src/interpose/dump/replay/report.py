@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Any, Final
 
-from interpose.dump.codes import code_name
-from interpose.dump.replay.adapting import Adapted
-from interpose.dump.replay.expectations import Condition, State, agrees
-from interpose.dump.replay.ids import Reference
+from interpose.dump.model.grpc_codes import code_name
+from interpose.dump.replay.adapt import Adapted
+from interpose.dump.replay.final_state import Condition, State, agrees
+from interpose.dump.replay.id_map import Reference
 from interpose.dump.replay.plan import Plan, Skipped, Step
 
 _MS: Final = 1_000_000

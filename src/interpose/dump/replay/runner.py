@@ -12,16 +12,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from interpose.dump.replay.adapting import Adapted, Surroundings, adapt
-from interpose.dump.replay.expectations import Condition, State, agrees, found_condition, pod_state
-from interpose.dump.replay.ids import Ids, Reference, Thing, made
+from interpose.cri.methods import API_VERSIONS
+from interpose.cri.parser import CriParser
+from interpose.dump.replay.adapt import Adapted, Surroundings, adapt
+from interpose.dump.replay.final_state import Condition, State, agrees, found_condition, pod_state
+from interpose.dump.replay.id_map import Ids, Reference, Thing, made
 from interpose.dump.replay.plan import Plan, Progress, Step
 from interpose.dump.replay.report import Found, Outcome
-from interpose.dump.replay.walking import Parse
-from interpose.relay.messages import CriParser
-from interpose.relay.methods import API_VERSIONS
-from interpose.rpc.status import Code, RpcError
-from interpose.rpc.tasks import TaskBag
+from interpose.dump.replay.visit import Parse
+from interpose.net.grpc.status import Code, RpcError
+from interpose.tasks import TaskBag
 
 _LOOK_AGAIN: Final = 0.2
 _ASK_TIMEOUT: Final = 10.0
@@ -41,7 +41,7 @@ def message_of(name: str, data: bytes) -> Any:
 
 
 class Sends(Protocol):
-    """Makes unary calls; `rpc.client.Client` does."""
+    """Makes unary calls; `net.grpc.client.Client` does."""
 
     async def unary(self, path: bytes, message: bytes, *, timeout: float | None = None) -> bytes:
         """The reply, or RpcError."""

@@ -6,9 +6,9 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Final
 
-from interpose.dump.flow import Flow
-from interpose.dump.frames import Flags
-from interpose.relay.methods import METHODS
+from interpose.cri.methods import METHODS
+from interpose.dump.model.call import Flow
+from interpose.dump.model.frames import Flags
 
 
 class Sort(StrEnum):

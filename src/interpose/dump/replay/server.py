@@ -5,11 +5,11 @@ from collections.abc import AsyncIterator, Callable
 from functools import partial
 from typing import Any, Final
 
+from interpose.cri.methods import API_VERSIONS, METHODS
 from interpose.dump.replay.answers import Answer, Answers, Missing, Reply
-from interpose.dump.replay.caller import message_of
-from interpose.relay.methods import API_VERSIONS, METHODS
-from interpose.rpc.handlers import Handlers, ServerContext, ServerStream, Unary
-from interpose.rpc.status import Code, RpcError
+from interpose.dump.replay.runner import message_of
+from interpose.net.grpc.handlers import Handlers, ServerContext, ServerStream, Unary
+from interpose.net.grpc.status import Code, RpcError
 
 _READY: Final = ("RuntimeReady", "NetworkReady")
 _NAME: Final = "interpose-replay"

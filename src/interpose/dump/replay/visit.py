@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
-from interpose.dump.flow import Flow
-from interpose.dump.frames import DamagedFrame, Message, Side
+from interpose.dump.model.call import Flow
+from interpose.dump.model.frames import DamagedFrame, Message, Side
 
 # The name of a CRI message and its bytes in, the message out; ValueError if the bytes are none.
 Parse: TypeAlias = Callable[[str, bytes], Any]

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from interpose.api import hook_pb2
-from interpose.hookapi.hookpoint import HookPoint
+from interpose._pb import hook_pb2
+from interpose.hooks.api.hookpoint import HookPoint
 
 PodSandboxHookRequest = hook_pb2.PodSandboxHookRequest
 PodSandboxHookResponse = hook_pb2.PodSandboxHookResponse

@@ -16,12 +16,12 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from interpose.config.endpoint import MAX_PATH_BYTES, parse_endpoint
+from interpose.config.strict_json import Object, Whole, expect, read_object, shown
 from interpose.config.values import duration, integer, refuse, show_duration
+from interpose.core.model.resources import nothing
+from interpose.core.model.text import did_you_mean, one_edit_apart, quoted
 from interpose.errors import ConfigError
-from interpose.hookapi.hookpoint import FailurePolicy, HookPoint
-from interpose.hookapi.strictjson import Object, Whole, expect, read_object, shown
-from interpose.model.resources import nothing
-from interpose.model.text import did_you_mean, one_edit_apart, quoted
+from interpose.hooks.api.hookpoint import FailurePolicy, HookPoint
 
 SUFFIX = ".json"
 DEFAULT_PRIORITY = 100

@@ -13,17 +13,8 @@ from functools import reduce
 from types import MappingProxyType
 from typing import Any
 
-from interpose.dispatcher.fields import (
-    CONTAINER_FIELDS,
-    POD_FIELDS,
-    Allowed,
-    Field,
-    Key,
-    Kind,
-    Value,
-    split,
-)
-from interpose.dispatcher.merge import Change, read, write
+from interpose.hooks.dispatch.fields import CONTAINER_FIELDS, POD_FIELDS, Allowed, Field, Key, Kind, Value, split
+from interpose.hooks.dispatch.merge import Change, read, write
 
 # All CPUs and all memory nodes a container may have, as lists.
 AllowedSets = Callable[[], tuple[str, str]]

@@ -6,15 +6,15 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
-from interpose.config.settings import HookSettings
-from interpose.dispatcher.client import HookCallError
-from interpose.dispatcher.fields import Value
-from interpose.dispatcher.merge import BadAnswerError, Change, Merged, advance, merge
-from interpose.dispatcher.plugin import OK, Metadata, Plugin
-from interpose.dispatcher.subjects import Subject
-from interpose.hookapi.hookpoint import RESOURCES_ASKED, HookPoint
-from interpose.hookapi.messages import response_class
-from interpose.instrumentation.logging import RateLimited
+from interpose.config.relay.settings import HookSettings
+from interpose.hooks.api.hookpoint import RESOURCES_ASKED, HookPoint
+from interpose.hooks.api.messages import response_class
+from interpose.hooks.dispatch.client import HookCallError
+from interpose.hooks.dispatch.fields import Value
+from interpose.hooks.dispatch.hook_server import OK, Metadata, Plugin
+from interpose.hooks.dispatch.merge import BadAnswerError, Change, Merged, advance, merge
+from interpose.hooks.dispatch.requests import Subject
+from interpose.log import RateLimited
 
 _log = logging.getLogger(__name__)
 

@@ -10,19 +10,19 @@ from collections.abc import Callable
 from enum import StrEnum
 from typing import Final
 
-from interpose.dispatcher.breaker import Breaker, State
-from interpose.dispatcher.condition import Condition
-from interpose.dispatcher.lookout import Lookout
-from interpose.h2.client import ClientConnection
-from interpose.h2.limits import Limits
-from interpose.h2.stream import Stream
-from interpose.hookapi.hookpoint import HookPoint
-from interpose.rpc.client import Client, Metadata
-from interpose.rpc.exchange import Exchange, RawReply
-from interpose.rpc.framing import PREFIX, frame, request_headers
-from interpose.rpc.status import Code, RpcError, code_of_reset
-from interpose.rpc.transport import Hub
-from interpose.rpc.upstream import Upstream
+from interpose.hooks.api.hookpoint import HookPoint
+from interpose.hooks.dispatch.breaker import Breaker, State
+from interpose.hooks.dispatch.connection import Condition
+from interpose.hooks.dispatch.lookout import Lookout
+from interpose.net.grpc.client import Client, Metadata
+from interpose.net.grpc.exchange import Exchange, RawReply
+from interpose.net.grpc.framing import PREFIX, frame, request_headers
+from interpose.net.grpc.status import Code, RpcError, code_of_reset
+from interpose.net.grpc.transport import Hub
+from interpose.net.grpc.upstream import Upstream
+from interpose.net.h2.client import ClientConnection
+from interpose.net.h2.limits import Limits
+from interpose.net.h2.stream import Stream
 
 # An answer repeats at most what was asked: annotations and environment of one container.
 _ANSWER_LIMIT: Final = 4 * 1024 * 1024

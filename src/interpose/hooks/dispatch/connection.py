@@ -8,9 +8,9 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
-from interpose.dispatcher.breaker import Breaker, State
-from interpose.dispatcher.lookout import Identity, Lookout
-from interpose.instrumentation.logging import RateLimited
+from interpose.hooks.dispatch.breaker import Breaker, State
+from interpose.hooks.dispatch.lookout import Identity, Lookout
+from interpose.log import RateLimited
 
 _log = logging.getLogger(__name__)
 

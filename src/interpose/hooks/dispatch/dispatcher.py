@@ -12,12 +12,14 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, Final, Protocol
 
-from interpose.config.settings import HookSettings
-from interpose.dispatcher.apply import apply
-from interpose.dispatcher.asking import Asking, HookFailure
-from interpose.dispatcher.merge import Change
-from interpose.dispatcher.plugin import Metadata, Plugin, Plugins
-from interpose.dispatcher.subjects import (
+from interpose.config.relay.settings import HookSettings
+from interpose.core.model.pod import Container, Pod
+from interpose.hooks.api.hookpoint import HOOKED_METHODS, HookedMethod, HookPoint
+from interpose.hooks.dispatch.apply import apply
+from interpose.hooks.dispatch.calls import Asking, HookFailure
+from interpose.hooks.dispatch.hook_server import Metadata, Plugin, Plugins
+from interpose.hooks.dispatch.merge import Change
+from interpose.hooks.dispatch.requests import (
     Subject,
     container_to_create,
     container_to_update,
@@ -26,11 +28,9 @@ from interpose.dispatcher.subjects import (
     pod_of_config,
     pod_to_run,
 )
-from interpose.hookapi.hookpoint import HOOKED_METHODS, HookedMethod, HookPoint
-from interpose.model.pod import Container, Pod
-from interpose.relay.interceptor import CLIENT, Call, Proceed, Reply, Unreadable, refusal
-from interpose.rpc.status import Code, RpcError, quote_message
-from interpose.rpc.tasks import TaskBag
+from interpose.net.grpc.status import Code, RpcError, quote_message
+from interpose.relay.api import CLIENT, Call, Proceed, Reply, Unreadable, refusal
+from interpose.tasks import TaskBag
 
 _log = logging.getLogger(__name__)
 

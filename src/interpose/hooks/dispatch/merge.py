@@ -14,7 +14,7 @@ from enum import Enum
 from types import MappingProxyType
 from typing import Any
 
-from interpose.dispatcher.fields import (
+from interpose.hooks.dispatch.fields import (
     CONTAINER_FIELDS,
     POD_FIELDS,
     Absence,

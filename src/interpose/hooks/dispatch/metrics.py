@@ -2,12 +2,12 @@
 
 from collections.abc import Callable, Iterable, Sequence
 
-from interpose.dispatcher.breaker import State
-from interpose.dispatcher.client import HookClient
-from interpose.dispatcher.dispatcher import Dispatcher
-from interpose.dispatcher.plugin import BOUNDS, Plugin, PointStats
-from interpose.hookapi.hookpoint import HookPoint
-from interpose.instrumentation.metrics import Buckets, Family, Sample
+from interpose.hooks.api.hookpoint import HookPoint
+from interpose.hooks.dispatch.breaker import State
+from interpose.hooks.dispatch.client import HookClient
+from interpose.hooks.dispatch.dispatcher import Dispatcher
+from interpose.hooks.dispatch.hook_server import BOUNDS, Plugin, PointStats
+from interpose.metrics import Buckets, Family, Sample
 
 
 def hook_collector(dispatcher: Dispatcher) -> Callable[[], Iterable[Family]]:

@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from interpose.errors import ConfigError
-from interpose.hookapi.registration import SUFFIX, HookServer, parse_registration
+from interpose.hooks.api.registration import SUFFIX, HookServer, parse_registration
+from interpose.host.file_trust import Stamp, Trust
 from interpose.host.socket_paths import kind_of
-from interpose.host.trust import Stamp, Trust
 
 # Real files are below 1 KiB.
 MAX_BYTES = 1 << 20

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Iterable
 
-from interpose.dispatcher.registrations import Registrations
-from interpose.instrumentation.metrics import Family, Sample
+from interpose.hooks.dispatch.registrations import Registrations
+from interpose.metrics import Family, Sample
 
 
 def registration_collector(registrations: Registrations) -> Callable[[], Iterable[Family]]:

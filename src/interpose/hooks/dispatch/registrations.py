@@ -13,13 +13,13 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
 from interpose.config.values import show_duration
-from interpose.dispatcher.registration_files import Listing, Reading, list_registrations
 from interpose.errors import ConfigError
-from interpose.hookapi.hookpoint import HookPoint
-from interpose.hookapi.registration import HookServer, parse_registration, render_registration
+from interpose.hooks.api.hookpoint import HookPoint
+from interpose.hooks.api.registration import HookServer, parse_registration, render_registration
+from interpose.hooks.dispatch.registration_files import Listing, Reading, list_registrations
 from interpose.host.dirwatch import DirWatch
-from interpose.host.trust import Trust
-from interpose.rpc.tasks import TaskBag
+from interpose.host.file_trust import Trust
+from interpose.tasks import TaskBag
 
 # Distinct complaints about one file that are remembered; a file that goes wrong in more ways is reported again.
 _MAX_REPORTED = 64

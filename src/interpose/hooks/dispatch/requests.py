@@ -10,15 +10,15 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
-from interpose.hookapi.messages import (
+from interpose.core.model.pod import Container, Pod
+from interpose.core.model.resources import SCALARS, LinuxResources
+from interpose.hooks.api.messages import (
     ContainerResourceHookRequest,
     LinuxContainerResources,
     PodSandboxHookRequest,
     PodSandboxMetadata,
 )
-from interpose.hookapi.registration import EVERY_POD, Selector
-from interpose.model.pod import Container, Pod
-from interpose.model.resources import SCALARS, LinuxResources
+from interpose.hooks.api.registration import EVERY_POD, Selector
 
 _NOTHING_HELD: Mapping[str, int | str | None] = MappingProxyType({})
 

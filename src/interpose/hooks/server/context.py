@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
-from interpose.model.cgroup import KubeQos, Level, Parameter, Value, kube_qos_of
-from interpose.model.pod import Container, Pod
-from interpose.model.qos import QosClass, qos_of
+from interpose.core.model.cgroup import KubeQos, Level, Parameter, Value, kube_qos_of
+from interpose.core.model.pod import Container, Pod
+from interpose.core.model.qos import QosClass, qos_of
 
 
 class Wish(NamedTuple):

@@ -13,9 +13,9 @@ from importlib import metadata
 from types import MappingProxyType
 from typing import Any, ClassVar, Final, NamedTuple, NoReturn
 
-from interpose.hookapi.hookpoint import HookPoint
-from interpose.model.cgroup import Level, Parameter
-from interpose.runtimehooks.plugin import AnyPlugin, Input, NodeInputs, Plugin
+from interpose.core.model.cgroup import Level, Parameter
+from interpose.hooks.api.hookpoint import HookPoint
+from interpose.hooks.server.plugin import AnyPlugin, Input, NodeInputs, Plugin
 
 GROUP: Final = "interpose.hook_plugins"
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,62}")

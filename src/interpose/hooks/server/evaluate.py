@@ -8,10 +8,10 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, TypeVar, cast
 
-from interpose.model.cgroup import Level, Parameter, Special
-from interpose.runtimehooks.context import ContainerContext, GroupContext, PodContext, Response, Wish
-from interpose.runtimehooks.plugin import LEFT_OUT, AnyPlugin, NoWatch, Watch
-from interpose.runtimehooks.rules import Rules
+from interpose.core.model.cgroup import Level, Parameter, Special
+from interpose.hooks.server.context import ContainerContext, GroupContext, PodContext, Response, Wish
+from interpose.hooks.server.node.rules import Rules
+from interpose.hooks.server.plugin import LEFT_OUT, AnyPlugin, NoWatch, Watch
 
 C = TypeVar("C", GroupContext, PodContext, ContainerContext)
 

@@ -2,15 +2,15 @@
 
 from collections.abc import Iterable
 
-from interpose.instrumentation.metrics import Buckets, Collector, Family, Sample
-from interpose.runtimehooks.applier import Applier
-from interpose.runtimehooks.journal import Journal
-from interpose.runtimehooks.plugin import AnyPlugin
-from interpose.runtimehooks.proxyserver import ProxyServer
-from interpose.runtimehooks.reconciler import Reconciler
-from interpose.runtimehooks.runner import Runner
-from interpose.runtimehooks.updates import Updates
-from interpose.runtimehooks.watching import BOUNDS, PluginStats
+from interpose.hooks.server.plugin import AnyPlugin
+from interpose.hooks.server.proxy.proxy_mode import ProxyServer
+from interpose.hooks.server.reconcile.apply import Applier
+from interpose.hooks.server.reconcile.cri_updates import Updates
+from interpose.hooks.server.reconcile.journal import Journal
+from interpose.hooks.server.reconcile.reconciler import Reconciler
+from interpose.hooks.server.watching import BOUNDS, PluginStats
+from interpose.hooks.server.worker_threads import Runner
+from interpose.metrics import Buckets, Collector, Family, Sample
 
 _PREFIX = "interpose_hookserver"
 

@@ -11,11 +11,11 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, ClassVar, Final, Generic, Protocol, TypeVar
 
-from interpose.hookapi.hookpoint import HookPoint
-from interpose.model.cgroup import Level, Parameter
-from interpose.model.resources import nothing
-from interpose.runtimehooks.context import ContainerContext, GroupContext, PodContext
-from interpose.runtimehooks.nodeslo import NodeSLO
+from interpose.core.model.cgroup import Level, Parameter
+from interpose.core.model.resources import nothing
+from interpose.hooks.api.hookpoint import HookPoint
+from interpose.hooks.server.context import ContainerContext, GroupContext, PodContext
+from interpose.hooks.server.node.nodeslo import NodeSLO
 
 R = TypeVar("R")
 

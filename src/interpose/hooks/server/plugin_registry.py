@@ -1,16 +1,16 @@
 """The one list of plugins. Its order is the order in which they run: where two want the same, the later one has it."""
 
-from interpose.config.hookserver_settings import PluginSettings
-from interpose.hookapi.hookpoint import HookPoint
-from interpose.runtimehooks.plugin import AnyPlugin
-from interpose.runtimehooks.plugins.batch_resource import BatchResource
-from interpose.runtimehooks.plugins.core_sched import CoreSched
-from interpose.runtimehooks.plugins.cpu_normalization import CpuNormalization
-from interpose.runtimehooks.plugins.cpuset import CpusetPlugin
-from interpose.runtimehooks.plugins.gpu import GpuEnv
-from interpose.runtimehooks.plugins.group_identity import Fallback, GroupIdentity
-from interpose.runtimehooks.plugins.oom_score import OomScoreAdj
-from interpose.runtimehooks.plugins.resctrl import ResctrlPlugin
+from interpose.config.hookserver.settings import PluginSettings
+from interpose.hooks.api.hookpoint import HookPoint
+from interpose.hooks.server.plugin import AnyPlugin
+from interpose.hooks.server.plugins.batch_resource import BatchResource
+from interpose.hooks.server.plugins.core_sched import CoreSched
+from interpose.hooks.server.plugins.cpu_normalization import CpuNormalization
+from interpose.hooks.server.plugins.cpuset import CpusetPlugin
+from interpose.hooks.server.plugins.gpu import GpuEnv
+from interpose.hooks.server.plugins.group_identity import Fallback, GroupIdentity
+from interpose.hooks.server.plugins.oom_score import OomScoreAdj
+from interpose.hooks.server.plugins.resctrl import ResctrlPlugin
 
 
 def all_plugins(settings: PluginSettings) -> tuple[AnyPlugin, ...]:

@@ -7,7 +7,7 @@ and what planning compares with what is there.
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from interpose.model.cgroup import Level, Parameter, Value
+from interpose.core.model.cgroup import Level, Parameter, Value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,8 +18,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, Generic, TypeVar
 
-from interpose.runtimehooks.plugin import Watch
-from interpose.runtimehooks.watching import Abandoned, Gate, PluginStats, PluginWatch
+from interpose.hooks.server.plugin import Watch
+from interpose.hooks.server.watching import Abandoned, Gate, PluginStats, PluginWatch
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)

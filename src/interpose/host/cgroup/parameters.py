@@ -1,6 +1,6 @@
 """The one table of what can be set on a cgroup: which file, in which form, on cgroup v1 and on cgroup v2.
 
-Values are those of `model.cgroup`; texts are what the kernel reads and writes. Pure: nothing here opens a file.
+Values are those of `core.model.cgroup`; texts are what the kernel reads and writes. Pure: nothing here opens a file.
 Invariant: what `render` writes and a kernel accepts, `parse` reads back as a value that is `same`.
 """
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-from interpose.model.cgroup import (
+from interpose.core.model.cgroup import (
     CLEAR,
     MAX_SHARES,
     MIN_QUOTA,
@@ -21,7 +21,7 @@ from interpose.model.cgroup import (
     Special,
     Value,
 )
-from interpose.model.cpuset import CpuSet
+from interpose.core.model.cpuset import CpuSet
 
 PAGE: Final = 4096
 MIN_WEIGHT: Final = 1

@@ -9,7 +9,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Final
 
-from interpose.model.cgroup import KubeQos
+from interpose.core.model.cgroup import KubeQos
 
 _SLICE: Final = ".slice"
 _SCOPE: Final = ".scope"

@@ -12,12 +12,12 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Final, Literal, NamedTuple, NoReturn
 
+from interpose.core.model.cgroup import CLEAR, KubeQos, Parameter, Value
 from interpose.errors import ConfigError
-from interpose.host.cgroup import table
+from interpose.host.cgroup import parameters as table
 from interpose.host.cgroup.files import Files
+from interpose.host.cgroup.parameters import TABLE
 from interpose.host.cgroup.paths import Driver, Layout, confined
-from interpose.host.cgroup.table import TABLE
-from interpose.model.cgroup import CLEAR, KubeQos, Parameter, Value
 
 ROOT: Final = "/sys/fs/cgroup"
 # Hierarchies of v1 in the order in which children and processes are looked for.

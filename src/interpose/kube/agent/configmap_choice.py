@@ -21,11 +21,11 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
-from interpose.agent.objects import version_of
-from interpose.config.policy_options import names_option
-from interpose.kube.api import Object
-from interpose.model.text import quoted
-from interpose.policy.names import NAMES
+from interpose.config.documents.policy_options import names_option
+from interpose.core.model.text import quoted
+from interpose.core.policy.names import NAMES
+from interpose.kube.client.api import Object
+from interpose.kube.client.objects import version_of
 
 # The relay takes a message of 1 MiB. The API server's own limit for a ConfigMap is as large, without the framing.
 MAX_DATA: Final = 900 * 1024

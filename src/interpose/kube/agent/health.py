@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from interpose.agent.choice import Choice, Seen, Verdict
-from interpose.agent.pushplan import Phase, State
+from interpose.kube.agent.configmap_choice import Choice, Seen, Verdict
+from interpose.kube.agent.push_state import Phase, State
 
 _SAID: Final[Mapping[Phase, str]] = {
     Phase.REJECTED: "the configuration was rejected",

@@ -6,7 +6,7 @@ Whatever bytes come in, the outcome is a value or a ValueError that can be shown
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from interpose.api import resmgr_agent_pb2, resmgr_config_pb2
+from interpose._pb import resmgr_agent_pb2, resmgr_config_pb2
 
 # Served by the relay.
 SET_CONFIG: Final = b"/v1.Config/SetConfig"

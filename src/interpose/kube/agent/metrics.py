@@ -4,17 +4,17 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from interpose.agent.following import Following
-from interpose.agent.nodestate import SloPhase
-from interpose.agent.pushplan import Phase
-from interpose.agent.reporter import Reporter
-from interpose.instrumentation.metrics import Collector, Family, Sample
+from interpose.kube.agent.node_document import SloPhase
+from interpose.kube.agent.push_state import Phase
+from interpose.kube.agent.reporter import Reporter
+from interpose.kube.agent.watches import Following
+from interpose.metrics import Collector, Family, Sample
 
 if TYPE_CHECKING:  # parts that may be off
-    from interpose.agent.nodefeed import NodeFeed
-    from interpose.agent.nodeservice import AgentSocket
-    from interpose.agent.pusher import Pusher
-    from interpose.agent.relayclient import RelayClient
+    from interpose.kube.agent.node_file import NodeFeed
+    from interpose.kube.agent.node_service import AgentSocket
+    from interpose.kube.agent.pusher import Pusher
+    from interpose.kube.agent.relay_client import RelayClient
 
 _PUSHES: Final = ("accepted", "rejected", "failed")
 _IN_FORCE: Final = (Phase.APPLIED, Phase.WITHDRAWN, Phase.KEPT)

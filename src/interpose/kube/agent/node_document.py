@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
-from interpose.agent.choice import Seen
-from interpose.agent.objects import identity, mapping, metadata, version_of
-from interpose.kube.api import NODE_SLOS, Object
+from interpose.kube.agent.configmap_choice import Seen
+from interpose.kube.client.api import NODE_SLOS, Object
+from interpose.kube.client.objects import identity, mapping, metadata, version_of
 
 _VERSION: Final = "interpose/v1"
 _KIND: Final = "NodeState"

@@ -13,8 +13,8 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any, Final
 
-from interpose.agent.choice import Seen
-from interpose.agent.nodestate import (
+from interpose.kube.agent.configmap_choice import Seen
+from interpose.kube.agent.node_document import (
     Check,
     Judged,
     SloPhase,
@@ -26,11 +26,11 @@ from interpose.agent.nodestate import (
     slo_in_force,
     text_of,
 )
-from interpose.agent.statefile import StateFile
-from interpose.agent.waking import LEAST_PAUSE, Idle, idle
-from interpose.instrumentation.logging import RateLimited
-from interpose.kube.api import Object
-from interpose.kube.backoff import Backoff
+from interpose.kube.agent.statefile import StateFile
+from interpose.kube.client.api import Object
+from interpose.log import RateLimited
+from interpose.net.http.backoff import Backoff
+from interpose.waking import LEAST_PAUSE, Idle, idle
 
 _log = logging.getLogger(__name__)
 

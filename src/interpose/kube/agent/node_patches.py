@@ -11,11 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
-from interpose.agent.nodenames import EVERYTHING, Writable, check_label_value, check_name
-from interpose.agent.taints import Taint, UnmetError, patched, read_taint, read_taints
-from interpose.model.jsonpatch import Operation
-from interpose.model.quantity import parse_quantity
-from interpose.model.text import quoted
+from interpose.core.model.jsonpatch import Operation
+from interpose.core.model.quantity import parse_quantity
+from interpose.core.model.text import quoted
+from interpose.kube.agent.node_keys import EVERYTHING, Writable, check_label_value, check_name
+from interpose.kube.agent.taints import Taint, UnmetError, patched, read_taint, read_taints
 
 JsonPatch: TypeAlias = list[dict[str, Any]]
 

@@ -16,7 +16,11 @@ from contextlib import asynccontextmanager
 from types import MappingProxyType
 from typing import Final
 
-from interpose.agent.messages import (
+from interpose.core.model.jsonpatch import Operation
+from interpose.core.model.text import quoted
+from interpose.host.peer_credentials import peer_credentials
+from interpose.host.unix_sockets import BoundSocket
+from interpose.kube.agent.messages import (
     GET_NODE,
     HEALTH_CHECK,
     PATCH_NODE,
@@ -29,8 +33,8 @@ from interpose.agent.messages import (
     read_update_node_capacity,
     update_node_capacity_reply,
 )
-from interpose.agent.nodenames import EVERYTHING, Writable
-from interpose.agent.patches import (
+from interpose.kube.agent.node_keys import EVERYTHING, Writable
+from interpose.kube.agent.node_patches import (
     JsonPatch,
     Step,
     capacity_patch,
@@ -39,18 +43,14 @@ from interpose.agent.patches import (
     read_steps,
     writes,
 )
-from interpose.agent.taints import UnmetError
-from interpose.host.peers import peer_credentials
-from interpose.host.sockets import BoundSocket
-from interpose.instrumentation.logging import RateLimited
-from interpose.kube.api import NODES, Api, ApiError, Object, PatchKind, UnreachableError
-from interpose.model.jsonpatch import Operation
-from interpose.model.text import quoted
-from interpose.rpc.handlers import Handlers, ServerContext, Unary
-from interpose.rpc.listener import Admission
-from interpose.rpc.servedsocket import ServedSocket
-from interpose.rpc.status import Code, RpcError
-from interpose.rpc.transport import Hub
+from interpose.kube.agent.taints import UnmetError
+from interpose.kube.client.api import NODES, Api, ApiError, Object, PatchKind, UnreachableError
+from interpose.log import RateLimited
+from interpose.net.grpc.handlers import Handlers, ServerContext, Unary
+from interpose.net.grpc.listener import Admission
+from interpose.net.grpc.servedsocket import ServedSocket
+from interpose.net.grpc.status import Code, RpcError
+from interpose.net.grpc.transport import Hub
 
 _log = logging.getLogger(__name__)
 

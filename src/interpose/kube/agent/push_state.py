@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
-from interpose.agent.choice import Choice, Chosen, Verdict
-from interpose.kube.backoff import Backoff
-from interpose.model.resources import nothing
+from interpose.core.model.resources import nothing
+from interpose.kube.agent.configmap_choice import Choice, Chosen, Verdict
+from interpose.net.http.backoff import Backoff
 
 # A relay that restarts is back within a few seconds; nobody needs to hear of that.
 PATIENCE: Final = 15.0

@@ -11,11 +11,11 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Final, Protocol
 
-from interpose.agent.choice import Choice
-from interpose.agent.pushplan import Push, PushPlan, State
-from interpose.agent.waking import LEAST_PAUSE, Idle, idle
-from interpose.instrumentation.logging import RateLimited
-from interpose.rpc.status import RpcError
+from interpose.kube.agent.configmap_choice import Choice
+from interpose.kube.agent.push_state import Push, PushPlan, State
+from interpose.log import RateLimited
+from interpose.net.grpc.status import RpcError
+from interpose.waking import LEAST_PAUSE, Idle, idle
 
 _log = logging.getLogger(__name__)
 

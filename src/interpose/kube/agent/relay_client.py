@@ -7,14 +7,14 @@ import logging
 from collections.abc import Callable, Collection, Mapping
 from typing import Final
 
-from interpose.agent.messages import SET_CONFIG, read_set_config_reply, set_config_request
-from interpose.h2.limits import Limits
-from interpose.host.peers import only_of
-from interpose.instrumentation.logging import RateLimited
-from interpose.rpc.client import Client
-from interpose.rpc.status import Code, RpcError
-from interpose.rpc.transport import Hub
-from interpose.rpc.upstream import LOG_BURST, Upstream
+from interpose.host.peer_credentials import only_of
+from interpose.kube.agent.messages import SET_CONFIG, read_set_config_reply, set_config_request
+from interpose.log import RateLimited
+from interpose.net.grpc.client import Client
+from interpose.net.grpc.status import Code, RpcError
+from interpose.net.grpc.transport import Hub
+from interpose.net.grpc.upstream import LOG_BURST, Upstream
+from interpose.net.h2.limits import Limits
 
 _log = logging.getLogger(__name__)
 

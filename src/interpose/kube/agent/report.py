@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from interpose.agent.choice import digest
-from interpose.agent.nodenames import STATUS
-from interpose.agent.nodestate import SloPhase, SloState
-from interpose.agent.objects import mapping, metadata
-from interpose.agent.pushplan import Phase, State
-from interpose.kube.api import EVENTS, NODES, Object
+from interpose.kube.agent.configmap_choice import digest
+from interpose.kube.agent.node_document import SloPhase, SloState
+from interpose.kube.agent.node_keys import STATUS
+from interpose.kube.agent.push_state import Phase, State
+from interpose.kube.client.api import EVENTS, NODES, Object
+from interpose.kube.client.objects import mapping, metadata
 
 CONDITION: Final = "InterposeConfigured"
 COMPONENT: Final = "interpose-agent"

@@ -7,9 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, Protocol
 
-from interpose.agent.nodestate import SloState
-from interpose.agent.objects import metadata, version_of
-from interpose.agent.report import (
+from interpose.kube.agent.node_document import SloState
+from interpose.kube.agent.report import (
     Report,
     Told,
     annotation_patch,
@@ -22,7 +21,8 @@ from interpose.agent.report import (
     slo_problem,
     slo_told,
 )
-from interpose.kube.api import Object, PatchKind
+from interpose.kube.client.api import Object, PatchKind
+from interpose.kube.client.objects import metadata, version_of
 
 # How long what we wrote may take to come back with the watch, before somebody else must have changed it.
 LAG: Final = 60.0

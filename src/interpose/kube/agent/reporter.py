@@ -12,7 +12,10 @@ from collections import Counter
 from collections.abc import Callable, Collection
 from typing import Any, Final, Protocol
 
-from interpose.agent.desks import (
+from interpose.kube.agent.node_document import SloState
+from interpose.kube.agent.push_state import State
+from interpose.kube.agent.report import EVENT_NAMESPACE, Report, report_of
+from interpose.kube.agent.report_sinks import (
     Budget,
     ConfigSubject,
     Desk,
@@ -23,14 +26,11 @@ from interpose.agent.desks import (
     annotation_desk,
     condition_desk,
 )
-from interpose.agent.nodestate import SloState
-from interpose.agent.pushplan import State
-from interpose.agent.report import EVENT_NAMESPACE, Report, report_of
-from interpose.agent.waking import LEAST_PAUSE, Idle, idle
-from interpose.instrumentation.logging import RateLimited
-from interpose.kube.api import EVENTS, NODES, ApiError, Object, PatchKind, Resource, UnreachableError
-from interpose.kube.backoff import Backoff
-from interpose.rpc.tasks import TaskBag
+from interpose.kube.client.api import EVENTS, NODES, ApiError, Object, PatchKind, Resource, UnreachableError
+from interpose.log import RateLimited
+from interpose.net.http.backoff import Backoff
+from interpose.tasks import TaskBag
+from interpose.waking import LEAST_PAUSE, Idle, idle
 
 _log = logging.getLogger(__name__)
 

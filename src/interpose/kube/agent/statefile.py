@@ -16,8 +16,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from interpose.host.replacing import replace_at
-from interpose.host.trust import Trust
+from interpose.host.atomic_file import replace_at
+from interpose.host.file_trust import Trust
 
 _DIRECTORY_MODE: Final = 0o755
 _FLAGS: Final = os.O_CLOEXEC | os.O_NOFOLLOW

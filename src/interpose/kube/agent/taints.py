@@ -8,8 +8,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
-from interpose.agent.nodenames import Writable, check_label_value, check_name, of_kubernetes
-from interpose.model.text import quoted
+from interpose.core.model.text import quoted
+from interpose.kube.agent.node_keys import Writable, check_label_value, check_name, of_kubernetes
 
 Taint: TypeAlias = Mapping[str, Any]
 _MOST: Final = 100

@@ -12,11 +12,11 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple, Protocol
 
-from interpose.agent.choice import Choice, Seen, choose, group_problem, is_name, map_names
-from interpose.agent.objects import mapping, metadata
-from interpose.kube.api import CONFIG_MAPS, NODE_SLOS, NODES, Api, Object, Resource
-from interpose.kube.follow import Follower
-from interpose.rpc.tasks import TaskBag
+from interpose.kube.agent.configmap_choice import Choice, Seen, choose, group_problem, is_name, map_names
+from interpose.kube.client.api import CONFIG_MAPS, NODE_SLOS, NODES, Api, Object, Resource
+from interpose.kube.client.objects import mapping, metadata
+from interpose.kube.client.watcher import Follower
+from interpose.tasks import TaskBag
 
 _log = logging.getLogger(__name__)
 

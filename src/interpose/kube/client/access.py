@@ -5,7 +5,7 @@ Invariant: the text of a value (`repr`) never has a secret in it.
 
 from dataclasses import dataclass, field
 
-from interpose.kube.address import Proxy, Server
+from interpose.net.http.address import Proxy, Server
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

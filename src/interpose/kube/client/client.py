@@ -1,4 +1,4 @@
-"""The API server over HTTP: every call of `kube.api.Api`, with errors that say whom we asked and why it failed.
+"""The API server over HTTP: every call of `kube.client.api.Api`, with errors that say whom we asked and why it failed.
 
 Nothing is sent a second time by itself, with two exceptions that change nothing there: reading over a connection that
 had been idle for too long, and a request that was refused with 401 while newer credentials are at hand.
@@ -19,8 +19,10 @@ from typing import Any, Final, TypeVar
 from urllib.parse import quote, urlencode
 
 from interpose.errors import ConfigError
-from interpose.kube.access import Access
-from interpose.kube.answers import (
+from interpose.kube.client.access import Access
+from interpose.kube.client.api import ApiError, Listed, Object, PatchKind, Resource, UnreachableError, WatchEvent
+from interpose.kube.client.credentials import Credentials, Grant
+from interpose.kube.client.decode import (
     Lines,
     read_error,
     read_event,
@@ -30,10 +32,8 @@ from interpose.kube.answers import (
     read_plurals,
     read_versions,
 )
-from interpose.kube.api import ApiError, Listed, Object, PatchKind, Resource, UnreachableError, WatchEvent
-from interpose.kube.credentials import Credentials, Grant
-from interpose.kube.dialing import dial
-from interpose.kube.http import Answer, HttpClient, HttpLimits, Request, Streams
+from interpose.net.http.client import Answer, HttpClient, HttpLimits, Request, Streams
+from interpose.net.http.connect import dial
 
 _PAGE: Final = 500
 _MAX_PAGES: Final = 1000

@@ -11,13 +11,13 @@ import ssl
 from dataclasses import dataclass, field
 from typing import Final
 
-from interpose.config.document import read_text
+from interpose.config.documents.yaml import read_text
 from interpose.errors import ConfigError
-from interpose.instrumentation.logging import RateLimited
-from interpose.kube.access import Access, Pem
-from interpose.kube.execcredential import ExecCredential
-from interpose.kube.execplugin import PluginRunner
-from interpose.kube.tlscontext import make_context
+from interpose.kube.client.access import Access, Pem
+from interpose.kube.client.exec_credential import ExecCredential
+from interpose.kube.client.exec_plugin import PluginRunner
+from interpose.log import RateLimited
+from interpose.net.http.tls import make_context
 
 _log = logging.getLogger(__name__)
 _MAX_TOKEN: Final = 1 << 16  # those with many groups in them have some KiB

@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
-from interpose.kube.api import ApiError, Change, Listed, Object, Resource, WatchEvent
+from interpose.kube.client.api import ApiError, Change, Listed, Object, Resource, WatchEvent
 
 # Of a text that is none of an API server, this much goes into the message.
 _SHOWN: Final = 200

@@ -18,10 +18,10 @@ from contextlib import suppress
 from typing import Any, Final, cast
 
 from interpose.errors import ConfigError
-from interpose.kube.access import ExecPlugin
-from interpose.kube.answers import shortened
-from interpose.kube.backoff import Backoff
-from interpose.kube.execcredential import ExecCredential, read_credential
+from interpose.kube.client.access import ExecPlugin
+from interpose.kube.client.decode import shortened
+from interpose.kube.client.exec_credential import ExecCredential, read_credential
+from interpose.net.http.backoff import Backoff
 
 _log = logging.getLogger(__name__)
 # Such programs ask a cloud; they may be slow, but one that waits for a person never ends.

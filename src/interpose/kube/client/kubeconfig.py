@@ -4,12 +4,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from interpose.config.document import parse_document, read_text
+from interpose.config.documents.yaml import parse_document, read_text
 from interpose.errors import ConfigError
-from interpose.kube.access import Access, Pem, User
-from interpose.kube.address import Server, proxy_from
-from interpose.kube.kubedocument import read_access
-from interpose.kube.section import Section
+from interpose.kube.client.access import Access, Pem, User
+from interpose.kube.client.kubeconfig_document import read_access
+from interpose.kube.client.section import Section
+from interpose.net.http.address import Server, proxy_from
 
 # People keep dozens of clusters with their certificates in one file.
 _MAX_FILE: Final = 8 << 20

@@ -9,11 +9,11 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from interpose.core.model.text import quoted
 from interpose.errors import ConfigError
-from interpose.kube.access import Access, ExecPlugin, User
-from interpose.kube.address import Proxy, Server, parse_proxy, parse_server, proxy_from
-from interpose.kube.section import Section, plain
-from interpose.model.text import quoted
+from interpose.kube.client.access import Access, ExecPlugin, User
+from interpose.kube.client.section import Section, plain
+from interpose.net.http.address import Proxy, Server, parse_proxy, parse_server, proxy_from
 
 EXEC_VERSIONS: Final = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
 # Where a cluster keeps what a credential program wants to know about it.

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from interpose.kube.api import Object
+from interpose.kube.client.api import Object
 
 
 def mapping(value: Any) -> Mapping[str, Any]:

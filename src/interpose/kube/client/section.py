@@ -8,9 +8,9 @@ import json
 import posixpath
 from typing import Any, Final, NoReturn
 
-from interpose.config.document import TAG_NAMES, Node
+from interpose.config.documents.yaml import TAG_NAMES, Node
 from interpose.errors import ConfigError
-from interpose.kube.access import Pem
+from interpose.kube.client.access import Pem
 
 _TRUE: Final = ("true", "yes", "on")
 

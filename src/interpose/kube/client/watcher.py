@@ -14,9 +14,9 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Any, Final
 
-from interpose.instrumentation.logging import RateLimited
-from interpose.kube.api import Api, ApiError, Change, Object, Resource, UnreachableError, WatchEvent
-from interpose.kube.backoff import Backoff
+from interpose.kube.client.api import Api, ApiError, Change, Object, Resource, UnreachableError, WatchEvent
+from interpose.log import RateLimited
+from interpose.net.http.backoff import Backoff
 
 _log = logging.getLogger(__name__)
 # A watch that lasted so long was a good one, even if nothing happened.

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from interpose.model.text import quoted
+from interpose.core.model.text import quoted
 
 # The annotation's name, and the one of the successor. Relays know both, so a pod may not have a wrong one of either.
 KNOWN_KEYS: Final = ("intel.com/resources", "noderesource.dev/resources")

@@ -17,8 +17,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Final, Protocol
 
-from interpose.kube.api import MUTATING_WEBHOOKS, SECRETS, Api, ApiError, Object
-from interpose.webhook.issuing import Issued, bundle, examine, issue
+from interpose.kube.client.api import MUTATING_WEBHOOKS, SECRETS, Api, ApiError, Object
+from interpose.kube.webhook.issue import Issued, bundle, examine, issue
 
 AUTHORITY: Final = "ca.crt"
 CERTIFICATE: Final = "tls.crt"

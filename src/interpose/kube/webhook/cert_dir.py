@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from interpose.host.replacing import replace_at
-from interpose.webhook.bootstrap import AUTHORITY, CERTIFICATE, KEY, Found
-from interpose.webhook.issuing import Issued
+from interpose.host.atomic_file import replace_at
+from interpose.kube.webhook.bootstrap import AUTHORITY, CERTIFICATE, KEY, Found
+from interpose.kube.webhook.issue import Issued
 
 _NAMES = (AUTHORITY, CERTIFICATE, KEY)
 # Directory for what is not in use yet.

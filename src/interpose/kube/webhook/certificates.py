@@ -20,9 +20,9 @@ from pathlib import Path
 
 from interpose.errors import ConfigError
 from interpose.host.dirwatch import DirWatch
-from interpose.instrumentation.logging import kv
-from interpose.rpc.tasks import TaskBag
-from interpose.webhook.validity import Validity, validity_of
+from interpose.kube.webhook.validity import Validity, validity_of
+from interpose.log import kv
+from interpose.tasks import TaskBag
 
 _log = logging.getLogger(__name__)
 

@@ -2,11 +2,11 @@
 
 from collections.abc import Callable, Iterable
 
-from interpose.admin.server import AdminServer
-from interpose.instrumentation.metrics import Buckets, Collector, Family, Kind, Sample
-from interpose.webhook.certificates import Certificates
-from interpose.webhook.review import OPERATIONS, OTHER, Result
-from interpose.webhook.stats import BOUNDS, ERROR, Stats
+from interpose.kube.webhook.certificates import Certificates
+from interpose.kube.webhook.review import OPERATIONS, OTHER, Result
+from interpose.kube.webhook.stats import BOUNDS, ERROR, Stats
+from interpose.metrics import Buckets, Collector, Family, Kind, Sample
+from interpose.net.httpd.server import AdminServer
 
 _PREFIX = "interpose_webhook"
 # There from the start: a counter that appears with its first event hides that event.

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
-from interpose.model.text import quoted
-from interpose.webhook.annotate import KNOWN_KEYS, Number, Patch, UnreadableError, patch_for, same_for_us
+from interpose.core.model.text import quoted
+from interpose.kube.webhook.annotate import KNOWN_KEYS, Number, Patch, UnreadableError, patch_for, same_for_us
 
 GROUP: Final = "admission.k8s.io"
 KIND: Final = "AdmissionReview"

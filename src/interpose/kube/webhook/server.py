@@ -14,18 +14,18 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from interpose.admin.health import Check, health_routes
-from interpose.admin.limits import BodyBudget, HttpLimits
-from interpose.admin.metrics import metrics_route
-from interpose.admin.pipes import StreamPipe, accept_tls
-from interpose.admin.routes import JSON, Handler, Request, Response, RouteTable, error_response
-from interpose.admin.server import AdminServer
-from interpose.instrumentation.logging import RateLimited, kv
-from interpose.instrumentation.metrics import Collector
-from interpose.webhook.certificates import Certificates
-from interpose.webhook.metrics import certificate_collector, connection_collector, request_collector
-from interpose.webhook.review import OTHER, BadReviewError, Result, Rules, TooMuchError, review
-from interpose.webhook.stats import ERROR, Stats
+from interpose.kube.webhook.certificates import Certificates
+from interpose.kube.webhook.metrics import certificate_collector, connection_collector, request_collector
+from interpose.kube.webhook.review import OTHER, BadReviewError, Result, Rules, TooMuchError, review
+from interpose.kube.webhook.stats import ERROR, Stats
+from interpose.log import RateLimited, kv
+from interpose.metrics import Collector
+from interpose.net.httpd.health import Check, health_routes
+from interpose.net.httpd.limits import BodyBudget, HttpLimits
+from interpose.net.httpd.metrics import metrics_route
+from interpose.net.httpd.routes import JSON, Handler, Request, Response, RouteTable, error_response
+from interpose.net.httpd.server import AdminServer
+from interpose.net.httpd.transports import StreamPipe, accept_tls
 
 _log = logging.getLogger(__name__)
 

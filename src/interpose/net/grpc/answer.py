@@ -1,10 +1,10 @@
 """Ending a client's stream with a status of ours."""
 
-from interpose.h2.errors import ErrorCode
-from interpose.h2.states import HEAD
-from interpose.h2.stream import NOWHERE, Stream
-from interpose.rpc.framing import RESPONSE_HEADERS, status_trailers
-from interpose.rpc.status import Code
+from interpose.net.grpc.framing import RESPONSE_HEADERS, status_trailers
+from interpose.net.grpc.status import Code
+from interpose.net.h2.errors import ErrorCode
+from interpose.net.h2.states import HEAD
+from interpose.net.h2.stream import NOWHERE, Stream
 
 
 def answer(stream: Stream, code: Code, message: str, trailers: tuple[tuple[bytes, bytes], ...] = ()) -> None:

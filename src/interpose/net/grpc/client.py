@@ -7,15 +7,15 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator
 
-from interpose.h2.client import ClientConnection
-from interpose.h2.errors import ErrorCode
-from interpose.h2.headers import Headers
-from interpose.h2.stream import NOWHERE, Stream
-from interpose.rpc.exchange import Exchange, RawReply, plain, status_of
-from interpose.rpc.framing import Messages, frame, request_headers
-from interpose.rpc.status import Code, RpcError, code_of_reset
-from interpose.rpc.transport import Hub
-from interpose.rpc.upstream import Upstream, Waiter
+from interpose.net.grpc.exchange import Exchange, RawReply, plain, status_of
+from interpose.net.grpc.framing import Messages, frame, request_headers
+from interpose.net.grpc.status import Code, RpcError, code_of_reset
+from interpose.net.grpc.transport import Hub
+from interpose.net.grpc.upstream import Upstream, Waiter
+from interpose.net.h2.client import ClientConnection
+from interpose.net.h2.errors import ErrorCode
+from interpose.net.h2.headers import Headers
+from interpose.net.h2.stream import NOWHERE, Stream
 
 Metadata = tuple[tuple[bytes, bytes], ...]
 

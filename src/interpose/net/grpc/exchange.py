@@ -3,11 +3,11 @@
 import asyncio
 from dataclasses import dataclass
 
-from interpose.h2.errors import ErrorCode
-from interpose.h2.headers import Headers
-from interpose.h2.stream import NOWHERE, Stream
-from interpose.rpc.framing import PREFIX, Messages, decompress, too_large
-from interpose.rpc.status import Code, RpcError, code_of_http, code_of_reset, parse_code, unquote_message
+from interpose.net.grpc.framing import PREFIX, Messages, decompress, too_large
+from interpose.net.grpc.status import Code, RpcError, code_of_http, code_of_reset, parse_code, unquote_message
+from interpose.net.h2.errors import ErrorCode
+from interpose.net.h2.headers import Headers
+from interpose.net.h2.stream import NOWHERE, Stream
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,8 @@ import zlib
 from functools import lru_cache
 from typing import Final
 
-from interpose.h2.headers import encode, make_field, name_prefix
-from interpose.rpc.status import Code, RpcError, quote_message
+from interpose.net.grpc.status import Code, RpcError, quote_message
+from interpose.net.h2.headers import encode, make_field, name_prefix
 
 PREFIX: Final = 5
 _UNITS: Final = {b"H": 3600.0, b"M": 60.0, b"S": 1.0, b"m": 1e-3, b"u": 1e-6, b"n": 1e-9}

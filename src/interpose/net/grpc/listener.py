@@ -13,16 +13,16 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeVar
 
-from interpose.h2.buffered import BufferedShare
-from interpose.h2.errors import ConnectionFault, ErrorCode
-from interpose.h2.limits import Limits
-from interpose.h2.monomorphic import own_code
-from interpose.h2.server import Accept, ServerConnection
-from interpose.h2.stream import Stream
-from interpose.instrumentation.logging import RateLimited
-from interpose.rpc.connectionlimit import ConnectionLimit
-from interpose.rpc.fairness import PeerAccount, PeerAccounts
-from interpose.rpc.transport import BACKLOG_LIMIT, Hub, Link
+from interpose.log import RateLimited
+from interpose.net.grpc.connection_limit import ConnectionLimit
+from interpose.net.grpc.fairness import PeerAccount, PeerAccounts
+from interpose.net.grpc.transport import BACKLOG_LIMIT, Hub, Link
+from interpose.net.h2.buffered import BufferedShare
+from interpose.net.h2.errors import ConnectionFault, ErrorCode
+from interpose.net.h2.limits import Limits
+from interpose.net.h2.server import Accept, ServerConnection
+from interpose.net.h2.specialize import own_code
+from interpose.net.h2.stream import Stream
 
 _log = logging.getLogger(__name__)
 # Two whole frames: who sends more than that between two looks is not stuck in one.

@@ -3,10 +3,10 @@
 import socket
 from typing import Protocol
 
-from interpose.rpc.handlers import Handlers
-from interpose.rpc.listener import Admission
-from interpose.rpc.server import LocalServer
-from interpose.rpc.transport import Hub
+from interpose.net.grpc.handlers import Handlers
+from interpose.net.grpc.listener import Admission
+from interpose.net.grpc.server import LocalServer
+from interpose.net.grpc.transport import Hub
 
 
 class Bound(Protocol):

@@ -6,17 +6,17 @@ import socket
 from collections.abc import Callable
 from pathlib import Path
 
-from interpose.h2.headers import Headers
-from interpose.h2.limits import Limits
-from interpose.h2.stream import NOWHERE, Stream
-from interpose.rpc.answer import answer
-from interpose.rpc.exchange import plain
-from interpose.rpc.framing import RESPONSE_HEADERS, Messages, frame, parse_timeout, status_trailers
-from interpose.rpc.handlers import Handlers, ServerStream, Unary
-from interpose.rpc.listener import Admission, ClientLink, Listener
-from interpose.rpc.status import Code, RpcError, shortened
-from interpose.rpc.tasks import TaskBag
-from interpose.rpc.transport import Hub
+from interpose.net.grpc.answer import answer
+from interpose.net.grpc.exchange import plain
+from interpose.net.grpc.framing import RESPONSE_HEADERS, Messages, frame, parse_timeout, status_trailers
+from interpose.net.grpc.handlers import Handlers, ServerStream, Unary
+from interpose.net.grpc.listener import Admission, ClientLink, Listener
+from interpose.net.grpc.status import Code, RpcError, shortened
+from interpose.net.grpc.transport import Hub
+from interpose.net.h2.headers import Headers
+from interpose.net.h2.limits import Limits
+from interpose.net.h2.stream import NOWHERE, Stream
+from interpose.tasks import TaskBag
 
 _log = logging.getLogger(__name__)
 
@@ -198,7 +198,7 @@ def _refuse(stream: Stream, error: RpcError) -> None:
 
 
 async def serve(path: str | Path, handlers: Handlers) -> LocalServer:
-    """Serve handlers on a path of one's own, as tests and tools do; daemons bind through `host.sockets`."""
+    """Serve handlers on a path of one's own, as tests and tools do; daemons bind through `host.unix_sockets`."""
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         sock.bind(str(path))

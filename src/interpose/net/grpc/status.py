@@ -7,7 +7,7 @@ rebuilt from these values: its bytes pass untouched.
 from enum import IntEnum
 from typing import Final
 
-from interpose.h2.errors import ErrorCode
+from interpose.net.h2.errors import ErrorCode
 
 
 class Code(IntEnum):

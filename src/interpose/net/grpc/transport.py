@@ -12,12 +12,12 @@ import os
 from collections.abc import Callable
 from typing import Any, Final
 
-from interpose.h2.buffered import Buffered
-from interpose.h2.connection import Connection
-from interpose.h2.control import Control
-from interpose.h2.errors import ConnectionFault, ErrorCode
-from interpose.h2.huffman import HuffmanDecoder
-from interpose.rpc.fairness import SHORT_READ, LoopTurns, PeerAccount
+from interpose.net.grpc.fairness import SHORT_READ, LoopTurns, PeerAccount
+from interpose.net.h2.buffered import Buffered
+from interpose.net.h2.connection import Connection
+from interpose.net.h2.control import Control
+from interpose.net.h2.errors import ConnectionFault, ErrorCode
+from interpose.net.h2.hpack_tables import HuffmanDecoder
 
 _log = logging.getLogger(__name__)
 

@@ -18,13 +18,13 @@ from dataclasses import replace
 from itertools import islice
 from typing import Final, Protocol
 
-from interpose.h2.client import ClientConnection
-from interpose.h2.limits import Limits
-from interpose.h2.monomorphic import own_code
-from interpose.instrumentation.logging import RateLimited
-from interpose.rpc.fairness import PeerAccount
-from interpose.rpc.tasks import TaskBag
-from interpose.rpc.transport import BACKLOG_LIMIT, Hub, Link
+from interpose.log import RateLimited
+from interpose.net.grpc.fairness import PeerAccount
+from interpose.net.grpc.transport import BACKLOG_LIMIT, Hub, Link
+from interpose.net.h2.client import ClientConnection
+from interpose.net.h2.limits import Limits
+from interpose.net.h2.specialize import own_code
+from interpose.tasks import TaskBag
 
 _log = logging.getLogger(__name__)
 

@@ -14,9 +14,9 @@ import re
 from enum import Enum, auto
 from typing import Final
 
-from interpose.h1 import plainchunks
-from interpose.h1.opinion import BodyOpinion
-from interpose.h1.rules import FIELDS, Grammar, Malformed, shown
+from interpose.net.h1 import plainchunks
+from interpose.net.h1.h11_check import BodyOpinion
+from interpose.net.h1.rules import FIELDS, Grammar, Malformed, shown
 
 _SIZE: Final = re.compile(rb"([0-9A-Fa-f]{1,15})(;[\t\x20-\x7e]*)?\r\n")
 _LONGEST_LINE: Final = 1024

@@ -5,7 +5,7 @@ from typing import Final
 
 import h11
 
-from interpose.h1.rules import Malformed
+from interpose.net.h1.rules import Malformed
 
 _HEAD: Final = b"POST / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n"
 _END: Final = h11.EndOfMessage()

@@ -12,19 +12,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from interpose.h1 import opinion, targets
-from interpose.h1.memo import Memo
-from interpose.h1.rules import (
-    BLANK,
-    LIMIT,
-    REQUESTS,
-    RESPONSES,
-    Declared,
-    Fields,
-    Framing,
-    Grammar,
-    Malformed,
-)
+from interpose.net.h1 import h11_check as opinion
+from interpose.net.h1 import targets
+from interpose.net.h1.memo import Memo
+from interpose.net.h1.rules import BLANK, LIMIT, REQUESTS, RESPONSES, Declared, Fields, Framing, Grammar, Malformed
 
 __all__ = ["Framing", "Heads", "Malformed", "RequestHead", "ResponseHead"]
 

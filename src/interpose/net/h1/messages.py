@@ -8,11 +8,11 @@ does not depend on how the bytes were cut. After Malformed a reader gives out no
 from enum import Enum, auto
 from typing import Final, Generic, NamedTuple, TypeVar
 
-from interpose.h1.chunks import Chunks
-from interpose.h1.heads import Framing, Heads, Malformed, RequestHead, ResponseHead
-from interpose.h1.inbox import Inbox
-from interpose.h1.plainchunks import LAST, passed
-from interpose.h1.rules import BLANK, REQUESTS, RESPONSES, Grammar
+from interpose.net.h1.chunked import Chunks
+from interpose.net.h1.heads import Framing, Heads, Malformed, RequestHead, ResponseHead
+from interpose.net.h1.inbox import Inbox
+from interpose.net.h1.plainchunks import LAST, passed
+from interpose.net.h1.rules import BLANK, REQUESTS, RESPONSES, Grammar
 
 Head = TypeVar("Head", RequestHead, ResponseHead)
 

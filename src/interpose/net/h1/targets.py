@@ -8,7 +8,7 @@ served by another.
 import re
 from typing import Final, NamedTuple
 
-from interpose.h1.rules import Malformed, shown
+from interpose.net.h1.rules import Malformed, shown
 
 _ABSOLUTE: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*://[^/]*(.*)", re.DOTALL)
 _BAD_ESCAPE: Final = re.compile(r"%(?![0-9A-Fa-f]{2})")

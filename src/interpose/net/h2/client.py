@@ -3,16 +3,16 @@
 from collections.abc import Callable
 from typing import Final
 
-from interpose.h2 import frames
-from interpose.h2.connection import Connection
-from interpose.h2.control import Control
-from interpose.h2.errors import ErrorCode
-from interpose.h2.headers import Headers
-from interpose.h2.huffman import HuffmanDecoder
-from interpose.h2.limits import Limits
-from interpose.h2.monomorphic import own_code
-from interpose.h2.states import BODY, HEAD
-from interpose.h2.stream import Sink, Stream
+from interpose.net.h2 import frames
+from interpose.net.h2.connection import Connection
+from interpose.net.h2.control import Control
+from interpose.net.h2.errors import ErrorCode
+from interpose.net.h2.headers import Headers
+from interpose.net.h2.hpack_tables import HuffmanDecoder
+from interpose.net.h2.limits import Limits
+from interpose.net.h2.specialize import own_code
+from interpose.net.h2.states import BODY, HEAD
+from interpose.net.h2.stream import Sink, Stream
 
 _pack: Final = frames.SHORT_HEAD.pack
 # Stream ids run out after a billion calls; stop well before.

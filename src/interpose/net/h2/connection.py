@@ -12,12 +12,12 @@ does not count, and some `cost` for what is dear: calls, header fields, walks ov
 `unread` says so; the shell gives the other connections their turn and calls `proceed`.
 """
 
-from interpose.h2 import frames
-from interpose.h2.control import Control
-from interpose.h2.errors import ConnectionFault, ErrorCode
-from interpose.h2.headers import FIELD_COST, Headers, Shape
-from interpose.h2.states import BODY, DATA_EVENT, DONE, RECEIVING
-from interpose.h2.stream import Stream
+from interpose.net.h2 import frames
+from interpose.net.h2.control import Control
+from interpose.net.h2.errors import ConnectionFault, ErrorCode
+from interpose.net.h2.headers import FIELD_COST, Headers, Shape
+from interpose.net.h2.states import BODY, DATA_EVENT, DONE, RECEIVING
+from interpose.net.h2.stream import Stream
 
 _unpack = frames.FRAME_HEAD.unpack_from
 _unpack_short = frames.SHORT_HEAD.unpack_from

@@ -9,14 +9,14 @@ call, and a write of its own for each would wake the backend twice.
 from collections import OrderedDict
 from collections.abc import Callable
 
-from interpose.h2 import frames
-from interpose.h2.buffered import Buffered
-from interpose.h2.errors import ConnectionFault, ErrorCode
-from interpose.h2.hpack import HpackDecoder
-from interpose.h2.huffman import HuffmanDecoder
-from interpose.h2.limits import Guard, Limits
-from interpose.h2.settings import PeerSettings, settings_frame
-from interpose.h2.stream import Stream
+from interpose.net.h2 import frames
+from interpose.net.h2.buffered import Buffered
+from interpose.net.h2.errors import ConnectionFault, ErrorCode
+from interpose.net.h2.hpack import HpackDecoder
+from interpose.net.h2.hpack_tables import HuffmanDecoder
+from interpose.net.h2.limits import Guard, Limits
+from interpose.net.h2.settings import PeerSettings, settings_frame
+from interpose.net.h2.stream import Stream
 
 NO_STREAM = frames.LARGEST_STREAM_ID + 1
 _REMEMBERED_RESETS = 1024

@@ -10,7 +10,7 @@ from enum import IntEnum
 from functools import lru_cache
 from typing import Final
 
-from interpose.h2.static_table import STATIC_TABLE
+from interpose.net.h2.static_table import STATIC_TABLE
 
 # Kinds: what a field means to the shape of its block, and the few fields that are looked up by everyone.
 PLAIN: Final = 0
@@ -78,7 +78,7 @@ class Field:
         return f"Field({self.name!r}: {len(self.value)} bytes)"  # values may be secrets
 
 
-# What a call and a field of a new block cost, in the units of `h2.connection`'s slices.
+# What a call and a field of a new block cost, in the units of `net.h2.connection`'s slices.
 _CALL_COST: Final = 60
 FIELD_COST: Final = 16
 DEAR: Final = _CALL_COST + 500

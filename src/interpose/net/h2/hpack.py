@@ -10,17 +10,10 @@ The sending half keeps no state: see `headers.Field.wire`.
 from itertools import accumulate
 from typing import Final
 
-from interpose.h2.errors import ConnectionFault, ErrorCode
-from interpose.h2.headers import (
-    Field,
-    Headers,
-    kind_of,
-    make_field,
-    name_prefix,
-    never_indexed,
-)
-from interpose.h2.huffman import HuffmanDecoder, HuffmanError
-from interpose.h2.static_table import STATIC_TABLE
+from interpose.net.h2.errors import ConnectionFault, ErrorCode
+from interpose.net.h2.headers import Field, Headers, kind_of, make_field, name_prefix, never_indexed
+from interpose.net.h2.hpack_tables import HuffmanDecoder, HuffmanError
+from interpose.net.h2.static_table import STATIC_TABLE
 
 TABLE_SIZE: Final = 4096  # SETTINGS_HEADER_TABLE_SIZE's default; we never announce another
 

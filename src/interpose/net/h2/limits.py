@@ -6,7 +6,7 @@ counters of frames that made no progress start again.
 
 from dataclasses import dataclass
 
-from interpose.h2.errors import ConnectionFault, ErrorCode
+from interpose.net.h2.errors import ConnectionFault, ErrorCode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,9 +1,9 @@
 """SETTINGS (RFC 9113 6.5): what we say, and what the peer said."""
 
-from interpose.h2 import frames
-from interpose.h2.errors import ConnectionFault, ErrorCode
-from interpose.h2.hpack import TABLE_SIZE
-from interpose.h2.limits import Limits
+from interpose.net.h2 import frames
+from interpose.net.h2.errors import ConnectionFault, ErrorCode
+from interpose.net.h2.hpack import TABLE_SIZE
+from interpose.net.h2.limits import Limits
 
 
 def settings_frame(limits: Limits, role: dict[int, int]) -> bytes:

@@ -7,8 +7,8 @@ state, or, as a negative number, the error code the peer gets. This file does no
 
 from typing import Final
 
-from interpose.h2.errors import ErrorCode
-from interpose.h2.headers import Shape
+from interpose.net.h2.errors import ErrorCode
+from interpose.net.h2.headers import Shape
 
 HEAD: Final = 0
 BODY: Final = 1

@@ -13,12 +13,12 @@ there, so that a byte waiting costs about a byte, and sending a little of a larg
 from collections import deque
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from interpose.h2 import frames
-from interpose.h2.states import BODY, DONE, HEAD
+from interpose.net.h2 import frames
+from interpose.net.h2.states import BODY, DONE, HEAD
 
 if TYPE_CHECKING:
-    from interpose.h2.control import Control
-    from interpose.h2.headers import Headers
+    from interpose.net.h2.control import Control
+    from interpose.net.h2.headers import Headers
 
 _pack = frames.SHORT_HEAD.pack
 # Every peer has to take frames of this size, and none that arrives here is larger.

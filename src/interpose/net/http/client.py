@@ -15,8 +15,8 @@ from typing import Final, TypeAlias
 
 import h11
 
-from interpose.kube.api import UnreachableError
-from interpose.kube.dialing import CountingReader, describe
+from interpose.kube.client.api import UnreachableError
+from interpose.net.http.connect import CountingReader, describe
 
 _CHUNK: Final = 65536
 Streams: TypeAlias = tuple[CountingReader, asyncio.StreamWriter]

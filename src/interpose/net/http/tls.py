@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from interpose.errors import ConfigError
-from interpose.kube.access import Pem
+from interpose.kube.client.access import Pem
 
 
 def make_context(*, authorities: Pem, insecure: bool, certificate: Pem, key: Pem) -> ssl.SSLContext:

@@ -16,18 +16,10 @@ from urllib.parse import parse_qsl, unquote
 import h11
 
 from interpose import __version__
-from interpose.admin.limits import BodyBudget, HttpLimits, Visit
-from interpose.admin.pipes import Pipe
-from interpose.admin.routes import (
-    BadRequestError,
-    Hijack,
-    Match,
-    Request,
-    Response,
-    Router,
-    error_response,
-)
-from interpose.instrumentation.logging import kv
+from interpose.log import kv
+from interpose.net.httpd.limits import BodyBudget, HttpLimits, Visit
+from interpose.net.httpd.routes import BadRequestError, Hijack, Match, Request, Response, Router, error_response
+from interpose.net.httpd.transports import Pipe
 
 _log = logging.getLogger(__name__)
 _CHUNK = 65536

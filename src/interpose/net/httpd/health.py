@@ -8,7 +8,7 @@ the text is for people: `?verbose` lists the checks, `&exclude=NAME` leaves one 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from interpose.admin.routes import Handler, Request, Response, RouteTable, error_response, text_response
+from interpose.net.httpd.routes import Handler, Request, Response, RouteTable, error_response, text_response
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from interpose.admin.routes import JSON, Handler, Request, Response, RouteTable, json_response, text_response
+from interpose.net.httpd.routes import JSON, Handler, Request, Response, RouteTable, json_response, text_response
 
 # What is at each path, in all daemons; a test holds that none is missing.
 ENDPOINTS: Final[Mapping[str, str]] = MappingProxyType(

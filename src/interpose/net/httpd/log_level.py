@@ -1,7 +1,7 @@
 """Seeing and changing the log level of a running process, the same in every daemon."""
 
-from interpose.admin.routes import BadRequestError, Request, Response, RouteTable, json_response
-from interpose.instrumentation.logging import LogControl
+from interpose.log import LogControl
+from interpose.net.httpd.routes import BadRequestError, Request, Response, RouteTable, json_response
 
 PATH = "/v1/log-level"
 

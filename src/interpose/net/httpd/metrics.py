@@ -3,8 +3,8 @@
 import asyncio
 from collections.abc import Sequence
 
-from interpose.admin.routes import Handler, Request, Response, RouteTable
-from interpose.instrumentation.metrics import Collector, expose, gather
+from interpose.metrics import Collector, expose, gather
+from interpose.net.httpd.routes import Handler, Request, Response, RouteTable
 
 
 def metrics_route(collectors: Sequence[Collector]) -> RouteTable:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from socket import socket
 from typing import NamedTuple, TypeAlias
 
-from interpose.host.peers import PeerCredentials
+from interpose.host.peer_credentials import PeerCredentials
 
 TEXT = "text/plain; charset=utf-8"
 JSON = "application/json"

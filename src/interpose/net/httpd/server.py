@@ -14,13 +14,13 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from interpose.admin.limits import BodyBudget, HttpLimits, Stage, Visit, first_to_go
-from interpose.admin.routes import Router, RouteTable
-from interpose.instrumentation.logging import RateLimited
-from interpose.rpc.tasks import TaskBag
+from interpose.log import RateLimited
+from interpose.net.httpd.limits import BodyBudget, HttpLimits, Stage, Visit, first_to_go
+from interpose.net.httpd.routes import Router, RouteTable
+from interpose.tasks import TaskBag
 
 if TYPE_CHECKING:
-    from interpose.admin.pipes import Pipe
+    from interpose.net.httpd.transports import Pipe
 
 _log = logging.getLogger(__name__)
 
@@ -205,10 +205,10 @@ class AdminServer:
         try:
             if not self._h11_loaded:
                 # In a thread: reading h11 from disk would hold up the calls on this loop.
-                await asyncio.to_thread(importlib.import_module, "interpose.admin.connection")
+                await asyncio.to_thread(importlib.import_module, "interpose.net.httpd.connection")
                 self._h11_loaded = True
-            from interpose.admin.connection import serve
-            from interpose.admin.pipes import SocketPipe
+            from interpose.net.httpd.connection import serve
+            from interpose.net.httpd.transports import SocketPipe
 
             if self._greet is None:
                 pipe: Pipe | None = SocketPipe(sock)

@@ -9,7 +9,7 @@ import socket
 import ssl
 from typing import Protocol
 
-from interpose.host.peers import PeerCredentials, peer_credentials
+from interpose.host.peer_credentials import PeerCredentials, peer_credentials
 
 # Seconds the other side has to say goodbye to a TLS connection.
 _GOODBYE = 2.0

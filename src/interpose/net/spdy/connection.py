@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from interpose.streaming.spdyframes import (
+from interpose.net.spdy.frames import (
     INITIAL_WINDOW_SIZE,
     Data,
     Frame,
@@ -30,7 +30,7 @@ from interpose.streaming.spdyframes import (
     data_frame,
     encode,
 )
-from interpose.streaming.spdyheaders import HeaderPacker, HeaderUnpacker
+from interpose.net.spdy.headers import HeaderPacker, HeaderUnpacker
 
 WINDOW: Final = 1 << 18  # what a peer that counts may send before we have consumed it
 _FIRST_WINDOW: Final = 1 << 16  # of the protocol, until a peer says otherwise

@@ -8,8 +8,8 @@ import zlib
 from collections.abc import Mapping
 from typing import Final
 
-from interpose.streaming.spdydictionary import DICTIONARY
-from interpose.streaming.spdyframes import SpdyError
+from interpose.net.spdy.frames import SpdyError
+from interpose.net.spdy.spdydictionary import DICTIONARY
 
 _LIMIT: Final = 1 << 16
 _FIELDS: Final = 256

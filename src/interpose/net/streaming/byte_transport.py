@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Final, Protocol
 
-from interpose.streaming.websocket import Closed, Failed, Piece, WebSocket
+from interpose.net.websocket import Closed, Failed, Piece, WebSocket
 
 CHUNK: Final = 1 << 16
 CLOSING: Final = 2.0  # seconds for the last bytes to leave

@@ -10,7 +10,7 @@ Invariant: pieces of a message go to its channel as they come, however the bytes
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from interpose.streaming.websocket import Piece
+from interpose.net.websocket import Piece
 
 STDIN, STDOUT, STDERR, ERROR, RESIZE = 0, 1, 2, 3, 4
 CLOSE: Final = 255

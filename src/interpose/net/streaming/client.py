@@ -11,16 +11,17 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from typing import Final
 
-from interpose.rpc.tasks import TaskBag
-from interpose.streaming import channels, statusdoc
-from interpose.streaming.attendant import Input
-from interpose.streaming.commandsession import ERROR, NUMBERS, RESIZE, STDIN, Wanted
-from interpose.streaming.dialing import StreamError, Upgraded, UrlSource, dial
-from interpose.streaming.link import Channel, End, LinkLostError
-from interpose.streaming.resizing import document
-from interpose.streaming.spdylink import SpdyLink
-from interpose.streaming.upgrading import Kind, Transport
-from interpose.streaming.websocketlink import WebSocketLink
+from interpose.net.streaming import channels
+from interpose.net.streaming import exit_status as statusdoc
+from interpose.net.streaming.connect import StreamError, Upgraded, UrlSource, dial
+from interpose.net.streaming.exec_session import ERROR, NUMBERS, RESIZE, STDIN, Wanted
+from interpose.net.streaming.handler import Input
+from interpose.net.streaming.mux import Channel, End, LinkLostError
+from interpose.net.streaming.mux_transports import SpdyLink
+from interpose.net.streaming.terminal_size import document
+from interpose.net.streaming.upgrade import Kind, Transport
+from interpose.net.streaming.websocketlink import WebSocketLink
+from interpose.tasks import TaskBag
 
 __all__ = ["Output", "StreamError", "UrlSource", "run_command"]
 

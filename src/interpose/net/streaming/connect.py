@@ -12,11 +12,12 @@ from contextlib import suppress
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
-from interpose.h1.heads import Heads, Malformed, ResponseHead
-from interpose.h1.streams import Part, ResponseReader
-from interpose.streaming.channels import PORT_FORWARD, TUNNEL, V1, V2, V3, V4, V5
-from interpose.streaming.socketwire import SocketWire, connect
-from interpose.streaming.upgrading import (
+from interpose.net.h1.heads import Heads, Malformed, ResponseHead
+from interpose.net.h1.messages import Part, ResponseReader
+from interpose.net.streaming.byte_transport import TcpWire, TunnelWire, Wire
+from interpose.net.streaming.channels import PORT_FORWARD, TUNNEL, V1, V2, V3, V4, V5
+from interpose.net.streaming.socketwire import SocketWire, connect
+from interpose.net.streaming.upgrade import (
     Kind,
     Transport,
     UpgradeRefusedError,
@@ -24,7 +25,6 @@ from interpose.streaming.upgrading import (
     spdy_request,
     websocket_request,
 )
-from interpose.streaming.wire import TcpWire, TunnelWire, Wire
 
 UrlSource = str | Callable[[], Awaitable[str]]
 _WORDS: Final = 500  # characters of a refusal that are shown

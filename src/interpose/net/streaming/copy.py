@@ -7,10 +7,10 @@ import asyncio
 from contextlib import suppress
 from typing import Any, Final
 
-from interpose.rpc.tasks import TaskBag
-from interpose.streaming.attendant import ByteReader, ByteWriter
-from interpose.streaming.link import Channel, End
-from interpose.streaming.wire import CHUNK
+from interpose.net.streaming.byte_transport import CHUNK
+from interpose.net.streaming.handler import ByteReader, ByteWriter
+from interpose.net.streaming.mux import Channel, End
+from interpose.tasks import TaskBag
 
 _CLOSING: Final = 2.0  # seconds for the last bytes to leave
 

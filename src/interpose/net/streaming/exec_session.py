@@ -11,17 +11,18 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
-from interpose.instrumentation.logging import kv
-from interpose.rpc.tasks import TaskBag
-from interpose.streaming import channels, statusdoc
-from interpose.streaming.attendant import STDERR, STDOUT, AttendantError, Streams
-from interpose.streaming.limits import StreamLimits
-from interpose.streaming.link import Channel, End, Link, LinkLostError, until_idle
-from interpose.streaming.resizing import SizeReader
-from interpose.streaming.spdylink import SpdyLink
-from interpose.streaming.upgrading import Transport
-from interpose.streaming.websocketlink import WebSocketLink
-from interpose.streaming.wire import Wire
+from interpose.log import kv
+from interpose.net.streaming import channels
+from interpose.net.streaming import exit_status as statusdoc
+from interpose.net.streaming.byte_transport import Wire
+from interpose.net.streaming.handler import STDERR, STDOUT, AttendantError, Streams
+from interpose.net.streaming.limits import StreamLimits
+from interpose.net.streaming.mux import Channel, End, Link, LinkLostError, until_idle
+from interpose.net.streaming.mux_transports import SpdyLink
+from interpose.net.streaming.terminal_size import SizeReader
+from interpose.net.streaming.upgrade import Transport
+from interpose.net.streaming.websocketlink import WebSocketLink
+from interpose.tasks import TaskBag
 
 _log = logging.getLogger(__name__)
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from interpose.streaming.spdy import SpdyLimits
+from interpose.net.spdy.connection import SpdyLimits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

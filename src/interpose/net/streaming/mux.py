@@ -14,9 +14,9 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import Final
 
-from interpose.rpc.tasks import TaskBag
-from interpose.streaming.spdy import WINDOW
-from interpose.streaming.wire import Wire
+from interpose.net.spdy.connection import WINDOW
+from interpose.net.streaming.byte_transport import Wire
+from interpose.tasks import TaskBag
 
 _log = logging.getLogger(__name__)
 PIECE: Final = 1 << 15  # bytes of one frame that we send

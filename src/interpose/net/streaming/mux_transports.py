@@ -7,8 +7,7 @@ import asyncio
 from collections import deque
 from collections.abc import Mapping
 
-from interpose.streaming.link import Channel, End, Link, LinkLostError
-from interpose.streaming.spdy import (
+from interpose.net.spdy.connection import (
     Connection,
     Ended,
     Failed,
@@ -19,7 +18,8 @@ from interpose.streaming.spdy import (
     WasReset,
     Widened,
 )
-from interpose.streaming.wire import Wire
+from interpose.net.streaming.byte_transport import Wire
+from interpose.net.streaming.mux import Channel, End, Link, LinkLostError
 
 
 class SpdyLink(Link):

@@ -15,17 +15,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from interpose.instrumentation.logging import kv
-from interpose.rpc.status import RpcError
-from interpose.rpc.tasks import TaskBag
-from interpose.streaming.channels import port_bytes
-from interpose.streaming.copying import close_writer, copy_both
-from interpose.streaming.dialing import StreamError, UrlSource, dial
-from interpose.streaming.link import Channel, LinkLostError
-from interpose.streaming.portsession import DATA, ERROR
-from interpose.streaming.spdylink import SpdyLink
-from interpose.streaming.upgrading import Kind
-from interpose.streaming.websocketlink import WebSocketLink
+from interpose.log import kv
+from interpose.net.grpc.status import RpcError
+from interpose.net.streaming.channels import port_bytes
+from interpose.net.streaming.connect import StreamError, UrlSource, dial
+from interpose.net.streaming.copy import close_writer, copy_both
+from interpose.net.streaming.mux import Channel, LinkLostError
+from interpose.net.streaming.mux_transports import SpdyLink
+from interpose.net.streaming.portforward_session import DATA, ERROR
+from interpose.net.streaming.upgrade import Kind
+from interpose.net.streaming.websocketlink import WebSocketLink
+from interpose.tasks import TaskBag
 
 _log = logging.getLogger(__name__)
 _WORDS: Final = 4096  # bytes of an error that are shown

@@ -11,17 +11,17 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
-from interpose.instrumentation.logging import kv
-from interpose.rpc.tasks import TaskBag
-from interpose.streaming import channels
-from interpose.streaming.attendant import AttendantError, ByteReader, ByteWriter
-from interpose.streaming.copying import close_writer, copy_both
-from interpose.streaming.limits import StreamLimits
-from interpose.streaming.link import Channel, Link, LinkLostError, until_idle
-from interpose.streaming.spdylink import SpdyLink
-from interpose.streaming.upgrading import Transport
-from interpose.streaming.websocketlink import WebSocketLink
-from interpose.streaming.wire import TunnelWire, Wire
+from interpose.log import kv
+from interpose.net.streaming import channels
+from interpose.net.streaming.byte_transport import TunnelWire, Wire
+from interpose.net.streaming.copy import close_writer, copy_both
+from interpose.net.streaming.handler import AttendantError, ByteReader, ByteWriter
+from interpose.net.streaming.limits import StreamLimits
+from interpose.net.streaming.mux import Channel, Link, LinkLostError, until_idle
+from interpose.net.streaming.mux_transports import SpdyLink
+from interpose.net.streaming.upgrade import Transport
+from interpose.net.streaming.websocketlink import WebSocketLink
+from interpose.tasks import TaskBag
 
 _log = logging.getLogger(__name__)
 DATA: Final = "data"

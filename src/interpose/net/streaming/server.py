@@ -15,18 +15,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from interpose.h1.heads import Heads, Malformed, RequestHead
-from interpose.h1.streams import RequestReader
-from interpose.instrumentation.logging import kv
-from interpose.rpc.tasks import TaskBag
-from interpose.streaming.attendant import Attendant, ByteReader, ByteWriter, Streams
-from interpose.streaming.channels import MOST_PORTS, TUNNEL
-from interpose.streaming.commandsession import CommandSession, Wanted, Work
-from interpose.streaming.limits import StreamLimits
-from interpose.streaming.portsession import PortSession
-from interpose.streaming.tokens import Tokens
-from interpose.streaming.upgrading import Agreed, Kind, Refused, Transport, negotiate
-from interpose.streaming.wire import TcpWire, Wire
+from interpose.log import kv
+from interpose.net.h1.heads import Heads, Malformed, RequestHead
+from interpose.net.h1.messages import RequestReader
+from interpose.net.streaming.byte_transport import TcpWire, Wire
+from interpose.net.streaming.channels import MOST_PORTS, TUNNEL
+from interpose.net.streaming.exec_session import CommandSession, Wanted, Work
+from interpose.net.streaming.handler import Attendant, ByteReader, ByteWriter, Streams
+from interpose.net.streaming.limits import StreamLimits
+from interpose.net.streaming.portforward_session import PortSession
+from interpose.net.streaming.upgrade import Agreed, Kind, Refused, Transport, negotiate
+from interpose.net.streaming.url_tokens import Tokens
+from interpose.tasks import TaskBag
 
 _log = logging.getLogger(__name__)
 _KINDS: Final = {"exec": Kind.COMMAND, "attach": Kind.COMMAND, "portforward": Kind.PORTS}

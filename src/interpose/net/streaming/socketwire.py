@@ -12,8 +12,8 @@ import socket
 from contextlib import suppress
 from typing import Final
 
-from interpose.rpc.tasks import TaskBag
-from interpose.streaming.wire import CHUNK, CLOSING, is_over
+from interpose.net.streaming.byte_transport import CHUNK, CLOSING, is_over
+from interpose.tasks import TaskBag
 
 _HIGH: Final = 1 << 16  # bytes that may wait before writers do
 

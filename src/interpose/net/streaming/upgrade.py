@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import Final, NamedTuple
 
-from interpose.h1.heads import Framing, RequestHead, ResponseHead
-from interpose.streaming.channels import PORT_FORWARD, TUNNEL, V1, V2, V3, V4, V5
+from interpose.net.h1.heads import Framing, RequestHead, ResponseHead
+from interpose.net.streaming.channels import PORT_FORWARD, TUNNEL, V1, V2, V3, V4, V5
 
 SPDY: Final = "SPDY/3.1"
 _GUID: Final = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"

@@ -9,7 +9,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Final, Generic, TypeVar
 
-from interpose.streaming.attendant import TooManyRequestsError
+from interpose.net.streaming.handler import TooManyRequestsError
 
 LIFETIME: Final = 60.0  # seconds
 OUTSTANDING: Final = 1000

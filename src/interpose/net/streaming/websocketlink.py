@@ -5,10 +5,10 @@ The channels are known beforehand; what comes for others is dropped, as Go's ser
 
 from collections.abc import Callable, Iterable
 
-from interpose.streaming.channels import ChannelData, Splitter, end_message, message
-from interpose.streaming.link import Channel, End, Link, LinkLostError
-from interpose.streaming.websocket import Closed, Failed, Piece, WebSocket
-from interpose.streaming.wire import Wire
+from interpose.net.streaming.byte_transport import Wire
+from interpose.net.streaming.channels import ChannelData, Splitter, end_message, message
+from interpose.net.streaming.mux import Channel, End, Link, LinkLostError
+from interpose.net.websocket import Closed, Failed, Piece, WebSocket
 
 
 class WebSocketLink(Link):

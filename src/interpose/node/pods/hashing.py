@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from interpose.kuberuntime.pod import Container
+    from interpose.node.pods.spec import Container
 
 
 _OFFSET: Final = 0x811C9DC5

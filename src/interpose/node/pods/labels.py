@@ -9,11 +9,11 @@ import json
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final
 
-from interpose.kuberuntime.containervalues import ExecAction, HttpAction, Port, Resources, SleepAction, TcpAction
-from interpose.kuberuntime.hashing import container_hash
+from interpose.node.pods.hashing import container_hash
+from interpose.node.pods.status.container_values import ExecAction, HttpAction, Port, Resources, SleepAction, TcpAction
 
 if TYPE_CHECKING:
-    from interpose.kuberuntime.pod import Container, Pod
+    from interpose.node.pods.spec import Container, Pod
 
 POD_NAME: Final = "io.kubernetes.pod.name"
 POD_NAMESPACE: Final = "io.kubernetes.pod.namespace"

@@ -14,7 +14,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
 
-from interpose.host.filelock import FileLock
+from interpose.host.file_lock import FileLock
 
 _PAUSE: Final = 0.05
 _OPEN: Final = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC

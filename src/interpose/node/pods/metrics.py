@@ -4,10 +4,10 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Final, Protocol
 
-from interpose.instrumentation.metrics import Collector, Family, Sample
-from interpose.kuberuntime.phase import Lot, Phase
-from interpose.kuberuntime.podstate import PodState
-from interpose.kuberuntime.steps import Reason
+from interpose.metrics import Collector, Family, Sample
+from interpose.node.pods.status.phase import Lot, Phase
+from interpose.node.pods.status.pod_state import PodState
+from interpose.node.pods.sync.result import Reason
 
 _OTHER: Final = "other"
 _REASONS: Final = (*(one.value for one in Reason if one is not Reason.NONE), _OTHER)

@@ -5,12 +5,12 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Final
 
+from interpose.core.model.cgroup import PERIOD
 from interpose.host.cgroup.paths import Driver
-from interpose.kuberuntime.dns import Resolv
-from interpose.kuberuntime.envs import Surroundings
-from interpose.kuberuntime.pod import no_amounts
-from interpose.kuberuntime.resources import Rules
-from interpose.model.cgroup import PERIOD
+from interpose.node.pods.cri_config.dns import Resolv
+from interpose.node.pods.cri_config.env import Surroundings
+from interpose.node.pods.cri_config.resources import Rules
+from interpose.node.pods.spec import no_amounts
 
 _LOOPBACK: Final = "127.0.0.1"
 

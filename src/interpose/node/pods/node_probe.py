@@ -13,9 +13,9 @@ from interpose.errors import ConfigError
 from interpose.host.cgroup.files import KernelFiles
 from interpose.host.cgroup.paths import Driver
 from interpose.host.cgroup.tree import detect_version
-from interpose.kuberuntime.dns import Resolv, parse_resolv
-from interpose.kuberuntime.node import NodeFacts
-from interpose.kuberuntime.resources import page_size_name
+from interpose.node.pods.cri_config.dns import Resolv, parse_resolv
+from interpose.node.pods.cri_config.resources import page_size_name
+from interpose.node.pods.node_info import NodeFacts
 
 RESOLV_CONF: Final = "/etc/resolv.conf"
 # Where systemd-resolved says whom it asks itself.

@@ -12,16 +12,16 @@ from enum import StrEnum
 from fractions import Fraction
 from typing import Any
 
-from interpose.kuberuntime.containervalues import ExecAction as ExecAction
-from interpose.kuberuntime.containervalues import HttpAction as HttpAction
-from interpose.kuberuntime.containervalues import Port as Port
-from interpose.kuberuntime.containervalues import Resources as Resources
-from interpose.kuberuntime.containervalues import RestartPolicy as RestartPolicy
-from interpose.kuberuntime.containervalues import SleepAction as SleepAction
-from interpose.kuberuntime.containervalues import TcpAction as TcpAction
-from interpose.kuberuntime.containervalues import TerminationMessagePolicy as TerminationMessagePolicy
-from interpose.kuberuntime.containervalues import no_amounts as no_amounts
-from interpose.model.resources import nothing
+from interpose.core.model.resources import nothing
+from interpose.node.pods.status.container_values import ExecAction as ExecAction
+from interpose.node.pods.status.container_values import HttpAction as HttpAction
+from interpose.node.pods.status.container_values import Port as Port
+from interpose.node.pods.status.container_values import Resources as Resources
+from interpose.node.pods.status.container_values import RestartPolicy as RestartPolicy
+from interpose.node.pods.status.container_values import SleepAction as SleepAction
+from interpose.node.pods.status.container_values import TcpAction as TcpAction
+from interpose.node.pods.status.container_values import TerminationMessagePolicy as TerminationMessagePolicy
+from interpose.node.pods.status.container_values import no_amounts as no_amounts
 
 
 class PullPolicy(StrEnum):

@@ -7,12 +7,12 @@ call goes to dockerd on the client's own connection.
 import logging
 from typing import TYPE_CHECKING, Final
 
-from interpose.h1.heads import Framing, Malformed, RequestHead
-from interpose.relay.docker.backend import Backend, HttpReply
-from interpose.relay.docker.bodies import MOST
-from interpose.relay.docker.endpointstats import EndpointStats
-from interpose.relay.docker.httpcall import CONTINUE, HttpCall
-from interpose.relay.docker.statuses import error_answer
+from interpose.net.h1.heads import Framing, Malformed, RequestHead
+from interpose.relay.docker.connection import Backend, HttpReply
+from interpose.relay.docker.http_call import CONTINUE, HttpCall
+from interpose.relay.docker.stats import EndpointStats
+from interpose.relay.docker.translate.body import MOST
+from interpose.relay.docker.translate.errors import error_answer
 from interpose.relay.docker.upstream import BackendAway
 
 if TYPE_CHECKING:

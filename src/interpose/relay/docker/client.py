@@ -11,19 +11,19 @@ import logging
 from collections.abc import Callable, Coroutine
 from typing import Any, Final, Protocol
 
-from interpose.h1.heads import Heads, Malformed, RequestHead
-from interpose.h1.streams import RequestReader
-from interpose.relay.docker.backend import Backend
-from interpose.relay.docker.endpointstats import EndpointStats
-from interpose.relay.docker.httpcall import HttpCall
-from interpose.relay.docker.intercepting import Intercepting
-from interpose.relay.docker.passing import Passing
-from interpose.relay.docker.statuses import error_answer
+from interpose.net.grpc.listener import Peer
+from interpose.net.h1.heads import Heads, Malformed, RequestHead
+from interpose.net.h1.messages import RequestReader
+from interpose.relay.docker.buffered import Intercepting
+from interpose.relay.docker.connection import Backend
+from interpose.relay.docker.http_call import HttpCall
+from interpose.relay.docker.passthrough import Passing
+from interpose.relay.docker.socket import Wire
+from interpose.relay.docker.stats import EndpointStats
+from interpose.relay.docker.translate.errors import error_answer
 from interpose.relay.docker.tunnel import Tunnel
 from interpose.relay.docker.upstream import BackendAway, DockerUpstream
-from interpose.relay.docker.wire import Wire
-from interpose.rpc.listener import Peer
-from interpose.rpc.tasks import TaskBag
+from interpose.tasks import TaskBag
 
 _log = logging.getLogger(__name__)
 # Bytes that may come before their turn.

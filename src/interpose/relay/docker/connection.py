@@ -11,9 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from interpose.h1.heads import Framing, Heads, Malformed, ResponseHead
-from interpose.h1.streams import ResponseReader
-from interpose.relay.docker.wire import Wire, discard
+from interpose.net.h1.heads import Framing, Heads, Malformed, ResponseHead
+from interpose.net.h1.messages import ResponseReader
+from interpose.relay.docker.socket import Wire, discard
 
 _log = logging.getLogger(__name__)
 CLOSED: Final = "dockerd closed the connection"

@@ -10,18 +10,20 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Final
 from urllib.parse import quote
 
-from interpose.relay.docker import bereft, inspecting, updating
-from interpose.relay.docker.backend import HttpReply
-from interpose.relay.docker.inspecting import NO_IMAGE, Image
-from interpose.relay.docker.jsontext import UnreadableBody
-from interpose.relay.docker.labels import Identity
-from interpose.relay.docker.remembered import Mark, Remembered
-from interpose.relay.docker.statuses import code_of_status, message_of
+from interpose.cri.methods import METHODS
+from interpose.cri.parser import CriParser
+from interpose.net.grpc.status import Code, RpcError
+from interpose.relay.api import Body, Reply, Unreadable
+from interpose.relay.docker.connection import HttpReply
+from interpose.relay.docker.translate import inspect as inspecting
+from interpose.relay.docker.translate import orphaned_pods as bereft
+from interpose.relay.docker.translate import updating
+from interpose.relay.docker.translate.errors import code_of_status, message_of
+from interpose.relay.docker.translate.identity_cache import Mark, Remembered
+from interpose.relay.docker.translate.inspect import NO_IMAGE, Image
+from interpose.relay.docker.translate.json_edit import UnreadableBody
+from interpose.relay.docker.translate.labels import Identity
 from interpose.relay.docker.upstream import DockerUpstream
-from interpose.relay.interceptor import Body, Reply, Unreadable
-from interpose.relay.messages import CriParser
-from interpose.relay.methods import METHODS
-from interpose.rpc.status import Code, RpcError
 
 # Seconds for finding out whose container a call is about. It holds the call.
 _LOOK: Final = 2.0

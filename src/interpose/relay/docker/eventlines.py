@@ -9,8 +9,8 @@ from collections.abc import Callable
 from http import HTTPStatus
 from typing import Final
 
-from interpose.h1.heads import Malformed, ResponseHead
-from interpose.relay.docker.backend import CLOSED, Backend
+from interpose.net.h1.heads import Malformed, ResponseHead
+from interpose.relay.docker.connection import CLOSED, Backend
 
 _log = logging.getLogger(__name__)
 LONGEST: Final = 1 << 20

@@ -10,11 +10,11 @@ import json
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
-from interpose.model.pod import ContainerState
-from interpose.relay.docker.labels import identity
+from interpose.core.model.pod import ContainerState
+from interpose.relay.docker.translate.labels import identity
 
 if TYPE_CHECKING:
-    from interpose.store.store import Store
+    from interpose.cri.store.store import Store
 
 GONE: Final = "destroy"
 # After them something is there, runs or is gone that was not, did not or was there before.

@@ -6,9 +6,9 @@ Pure but for `send`, which whoever makes the call lends it.
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from interpose.h1.heads import Framing, RequestHead
-from interpose.relay.docker.backend import HttpReply
-from interpose.rpc.listener import Peer
+from interpose.net.grpc.listener import Peer
+from interpose.net.h1.heads import Framing, RequestHead
+from interpose.relay.docker.connection import HttpReply
 
 _LENGTH: Final = b"content-length"
 # What says how the body is framed, or goes with that.

@@ -13,24 +13,24 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Final, Protocol
 
-from interpose.h1.heads import RequestHead
-from interpose.instrumentation.logging import RateLimited
+from interpose.cri.methods import METHODS, Method
+from interpose.cri.parser import CriParser
+from interpose.log import RateLimited
+from interpose.net.grpc.status import Code, RpcError
+from interpose.net.h1.heads import RequestHead
+from interpose.relay.api import Body, Call, Direction, Reply
 from interpose.relay.chain import Chain
-from interpose.relay.docker import statuses
-from interpose.relay.docker.becoming import Becoming, aside, become
-from interpose.relay.docker.httpcall import HttpCall
-from interpose.relay.docker.jsontext import BodyTooLarge
-from interpose.relay.docker.remembered import Mark
+from interpose.relay.docker.cri_adapter import Answered, DockerRuntime, read_object
+from interpose.relay.docker.http_call import HttpCall
 from interpose.relay.docker.routes import Act
-from interpose.relay.docker.runtime import Answered, DockerRuntime, read_object
+from interpose.relay.docker.translate import errors as statuses
+from interpose.relay.docker.translate.identity_cache import Mark
+from interpose.relay.docker.translate.json_edit import BodyTooLarge
+from interpose.relay.docker.translate.to_cri import Becoming, aside, become
 from interpose.relay.docker.upstream import BackendAway
-from interpose.relay.interceptor import Body, Call, Direction, Reply
-from interpose.relay.messages import CriParser
-from interpose.relay.methods import METHODS, Method
-from interpose.relay.originating import Originator, method_of
+from interpose.relay.internal_calls import Originator, method_of
 from interpose.relay.routes import Route, Routes
 from interpose.relay.taps import Watchers
-from interpose.rpc.status import Code, RpcError
 
 _log = logging.getLogger(__name__)
 

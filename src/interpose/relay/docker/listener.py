@@ -11,14 +11,14 @@ from collections.abc import Callable
 from http import HTTPStatus
 from typing import Final
 
-from interpose.h1.heads import Heads
+from interpose.net.grpc.connection_limit import ConnectionLimit
+from interpose.net.grpc.listener import Admission, Entrance
+from interpose.net.h1.heads import Heads
+from interpose.relay.docker.buffered import room
 from interpose.relay.docker.client import ClientLink, Switch
 from interpose.relay.docker.drain import Drain
-from interpose.relay.docker.intercepting import room
 from interpose.relay.docker.upstream import DockerUpstream
-from interpose.rpc.connectionlimit import ConnectionLimit
-from interpose.rpc.listener import Admission, Entrance
-from interpose.rpc.tasks import TaskBag
+from interpose.tasks import TaskBag
 
 _log = logging.getLogger(__name__)
 # Clients that are told that there is no room for them, at once; more of them are just closed.

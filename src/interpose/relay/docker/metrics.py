@@ -3,8 +3,8 @@
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Protocol
 
-from interpose.instrumentation.metrics import Buckets, Family, Sample
-from interpose.relay.docker.endpointstats import CLASSES, EndpointStats
+from interpose.metrics import Buckets, Family, Sample
+from interpose.relay.docker.stats import CLASSES, EndpointStats
 from interpose.relay.stats import BOUNDS
 
 

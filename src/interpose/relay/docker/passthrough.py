@@ -7,9 +7,9 @@ is complete, which then goes on unless one side says that the connection ends wi
 
 from typing import TYPE_CHECKING, Any, Final
 
-from interpose.h1.heads import Framing, Malformed, RequestHead, ResponseHead
-from interpose.relay.docker.backend import Backend
-from interpose.relay.docker.endpointstats import EndpointStats
+from interpose.net.h1.heads import Framing, Malformed, RequestHead, ResponseHead
+from interpose.relay.docker.connection import Backend
+from interpose.relay.docker.stats import EndpointStats
 from interpose.relay.docker.tunnel import Tunnel
 
 if TYPE_CHECKING:

@@ -8,21 +8,21 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from interpose.h1.heads import RequestHead
-from interpose.relay.docker.endpointstats import EndpointStats
+from interpose.net.grpc.status import Code
+from interpose.net.grpc.transport import Hub
+from interpose.net.h1.heads import RequestHead
+from interpose.relay.api import Sighting
 from interpose.relay.docker.events import GONE, Nudge, read_event
-from interpose.relay.docker.httpcall import HttpCall
+from interpose.relay.docker.http_call import HttpCall
 from interpose.relay.docker.routes import METHODS_OF, Act, Endpoint, act_of
-from interpose.relay.docker.statuses import code_of_status
+from interpose.relay.docker.stats import EndpointStats
+from interpose.relay.docker.translate.errors import code_of_status
 from interpose.relay.docker.upstream import DockerUpstream
-from interpose.relay.interceptor import Sighting
 from interpose.relay.routes import Routes
-from interpose.relay.switchboard import Switchboard
-from interpose.rpc.status import Code
-from interpose.rpc.transport import Hub
+from interpose.relay.subscriptions import Switchboard
 
 if TYPE_CHECKING:
-    from interpose.store.sync import Synchronizer
+    from interpose.cri.store.sync import Synchronizer
 
 _FAILED: Final = 400
 
@@ -60,8 +60,8 @@ class DockerRelay(Switchboard):
         upstream.on_event = self._told
 
     def _collect(self, chain: Any, *, hub: Hub, limit: int, now: Callable[[], float]) -> Any:
-        from interpose.relay.docker.collector import DockerCollector
-        from interpose.relay.docker.runtime import DockerRuntime
+        from interpose.relay.docker.cri_adapter import DockerRuntime
+        from interpose.relay.docker.intercepted import DockerCollector
 
         if self._runtime is None:
             self._runtime = DockerRuntime(self._upstream)

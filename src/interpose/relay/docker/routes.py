@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 from urllib.parse import quote, unquote_to_bytes
 
-from interpose.h1.heads import Framing, RequestHead
+from interpose.net.h1.heads import Framing, RequestHead
 
 
 class Act(StrEnum):

@@ -6,9 +6,9 @@ side that is gone altogether takes the other one with it, after what it had said
 
 from typing import Protocol
 
-from interpose.relay.docker.backend import Backend
-from interpose.relay.docker.endpointstats import EndpointStats
-from interpose.relay.docker.wire import Wire
+from interpose.relay.docker.connection import Backend
+from interpose.relay.docker.socket import Wire
+from interpose.relay.docker.stats import EndpointStats
 
 
 class Ends(Protocol):

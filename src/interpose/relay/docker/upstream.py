@@ -15,12 +15,12 @@ from collections.abc import Callable
 from typing import Final
 from urllib.parse import quote
 
-from interpose.h1.heads import Heads
-from interpose.instrumentation.logging import RateLimited
-from interpose.relay.docker.backend import Backend, HttpReply
+from interpose.log import RateLimited
+from interpose.net.h1.heads import Heads
+from interpose.relay.docker.connection import Backend, HttpReply
 from interpose.relay.docker.eventlines import EventLines
 from interpose.relay.docker.events import ACTIONS
-from interpose.rpc.tasks import TaskBag
+from interpose.tasks import TaskBag
 
 _log = logging.getLogger(__name__)
 

@@ -11,10 +11,10 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 
 from interpose.errors import ConfigError
-from interpose.instrumentation.logging import RateLimited
-from interpose.resmgr.configuration import Configuration
-from interpose.resmgr.sent import Sent
-from interpose.resmgr.sources import Sources
+from interpose.log import RateLimited
+from interpose.resmgr.config.configuration import Configuration
+from interpose.resmgr.config.sent import Sent
+from interpose.resmgr.config.sources import Sources
 
 _log = logging.getLogger(__name__)
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from interpose.model.cpuset import CpuSet
+from interpose.core.model.cpuset import CpuSet
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,10 +17,10 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from interpose.config.document import MAX_FILE_BYTES
+from interpose.config.documents.yaml import MAX_FILE_BYTES
 from interpose.host.dirwatch import DirWatch
-from interpose.instrumentation.logging import RateLimited
-from interpose.rpc.tasks import TaskBag
+from interpose.log import RateLimited
+from interpose.tasks import TaskBag
 
 _log = logging.getLogger(__name__)
 

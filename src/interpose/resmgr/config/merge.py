@@ -10,12 +10,12 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
-from interpose.config.constraints import CPU, CpuAmount, parse_resources
-from interpose.config.policy_document import PolicyDocument
-from interpose.config.settings import PolicySettings
+from interpose.config.documents.amounts import CPU, CpuAmount, parse_resources
+from interpose.config.documents.policy import PolicyDocument
+from interpose.config.relay.settings import PolicySettings
+from interpose.core.policy.names import NONE
+from interpose.core.policy.registry import options_type
 from interpose.errors import ConfigError
-from interpose.policy.names import NONE
-from interpose.policy.registry import options_type
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

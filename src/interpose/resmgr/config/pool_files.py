@@ -11,12 +11,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from interpose.config.document import parse_document, read_text
-from interpose.config.policy_options import read_pools
+from interpose.config.documents.policy_options import read_pools
+from interpose.config.documents.yaml import parse_document, read_text
+from interpose.core.policy.static_pools.config import FLAG, ROOT, pools_of_tree
+from interpose.core.policy.static_pools.options import Pool, PoolsOptions
 from interpose.errors import ConfigError
-from interpose.host.trust import Trust, examine, examine_directory
-from interpose.policy.static_pools.config import FLAG, ROOT, pools_of_tree
-from interpose.policy.static_pools.options import Pool, PoolsOptions
+from interpose.host.file_trust import Trust, examine, examine_directory
 
 # 8192 CPUs in one list each are less; so is a file with all of them.
 MAX_ENTRIES: Final = 20_000

@@ -19,9 +19,15 @@ from enum import StrEnum
 from typing import Final
 
 from interpose.errors import ConfigError, NotReadyError
-from interpose.host.peers import peer_credentials
-from interpose.host.sockets import BoundSocket, bind_unix
-from interpose.instrumentation.logging import RateLimited
+from interpose.host.peer_credentials import peer_credentials
+from interpose.host.unix_sockets import BoundSocket, bind_unix
+from interpose.log import RateLimited
+from interpose.net.grpc.handlers import Handlers, ServerContext, Unary
+from interpose.net.grpc.listener import Admission
+from interpose.net.grpc.servedsocket import ServedSocket
+from interpose.net.grpc.status import Code, RpcError
+from interpose.net.grpc.transport import Hub
+from interpose.resmgr.config.sent import Sent
 from interpose.resmgr.messages import (
     SET_ADJUSTMENT,
     SET_CONFIG,
@@ -30,13 +36,7 @@ from interpose.resmgr.messages import (
     set_adjustment_reply,
     set_config_reply,
 )
-from interpose.resmgr.sent import Sent
-from interpose.rpc.handlers import Handlers, ServerContext, Unary
-from interpose.rpc.listener import Admission
-from interpose.rpc.servedsocket import ServedSocket
-from interpose.rpc.status import Code, RpcError
-from interpose.rpc.tasks import TaskBag
-from interpose.rpc.transport import Hub
+from interpose.tasks import TaskBag
 
 _log = logging.getLogger(__name__)
 

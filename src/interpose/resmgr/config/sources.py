@@ -13,19 +13,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from interpose.config.constraints import CpuAmount
-from interpose.config.document import MAX_FILE_BYTES, parse_document, read_text
-from interpose.config.policy_document import PolicyDocument, read_config_map, read_policy_document
-from interpose.config.settings import PolicySettings
+from interpose.config.documents.amounts import CpuAmount
+from interpose.config.documents.policy import PolicyDocument, read_config_map, read_policy_document
+from interpose.config.documents.yaml import MAX_FILE_BYTES, parse_document, read_text
+from interpose.config.relay.settings import PolicySettings
+from interpose.core.model.cpuset import CpuSet
+from interpose.core.policy.names import NONE
+from interpose.core.policy.static_pools.options import PoolsOptions
 from interpose.errors import ConfigError
 from interpose.host.cpusets import resolve
-from interpose.host.trust import Trust, examine
-from interpose.model.cpuset import CpuSet
-from interpose.policy.names import NONE
-from interpose.policy.static_pools.options import PoolsOptions
-from interpose.resmgr.combining import combine, is_said
-from interpose.resmgr.configuration import Configuration
-from interpose.resmgr.sent import Sent
+from interpose.host.file_trust import Trust, examine
+from interpose.resmgr.config.configuration import Configuration
+from interpose.resmgr.config.merge import combine, is_said
+from interpose.resmgr.config.sent import Sent
 
 _log = logging.getLogger(__name__)
 
@@ -35,19 +35,19 @@ _WAITS: Final = "policy static-pools waits for pools from the agent: nobody else
 
 
 def _load_pools(options: PoolsOptions) -> PoolsOptions:
-    from interpose.resmgr.poolfiles import load_pools  # only one policy has pools in files
+    from interpose.resmgr.config.pool_files import load_pools  # only one policy has pools in files
 
     return load_pools(options)
 
 
 def _pool_paths(options: PoolsOptions) -> tuple[str, ...]:
-    from interpose.resmgr.poolfiles import watched_paths
+    from interpose.resmgr.config.pool_files import watched_paths
 
     return watched_paths(options)
 
 
 def _pools_are_missing(options: PoolsOptions) -> bool:
-    from interpose.resmgr.poolfiles import pools_are_missing
+    from interpose.resmgr.config.pool_files import pools_are_missing
 
     return pools_are_missing(options)
 

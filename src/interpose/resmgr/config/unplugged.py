@@ -5,10 +5,10 @@ gone, is worse than other CPUs than those that were named. CPUs that the machine
 whoever wrote them down, and left as they are for the policy to refuse.
 """
 
-from interpose.model.cpuset import CpuSet
-from interpose.policy.names import NONE
-from interpose.resmgr.configuration import Configuration
-from interpose.topology.topology import Topology
+from interpose.core.model.cpuset import CpuSet
+from interpose.core.policy.names import NONE
+from interpose.core.topology.topology import Topology
+from interpose.resmgr.config.configuration import Configuration
 
 
 def reserved_now(configuration: Configuration, machine: Topology) -> CpuSet | int | None:

@@ -11,8 +11,12 @@ import random
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Final
 
-from interpose.h2.limits import Limits
-from interpose.host.peers import only_of
+from interpose.host.peer_credentials import only_of
+from interpose.net.grpc.client import Client
+from interpose.net.grpc.status import Code, RpcError
+from interpose.net.grpc.transport import Hub
+from interpose.net.grpc.upstream import Upstream
+from interpose.net.h2.limits import Limits
 from interpose.resmgr.messages import (
     GET_NODE,
     PATCH_NODE,
@@ -21,10 +25,6 @@ from interpose.resmgr.messages import (
     read_node,
     update_node_capacity_request,
 )
-from interpose.rpc.client import Client
-from interpose.rpc.status import Code, RpcError
-from interpose.rpc.transport import Hub
-from interpose.rpc.upstream import Upstream
 
 _log = logging.getLogger(__name__)
 

@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
-from interpose.model.cpuset import CpuSet
-from interpose.model.jsonpatch import Operation
-from interpose.model.quantity import parse_quantity
-from interpose.policy.names import NONE
-from interpose.policy.static_pools.options import PoolsOptions
-from interpose.resmgr.configuration import Configuration
+from interpose.core.model.cpuset import CpuSet
+from interpose.core.model.jsonpatch import Operation
+from interpose.core.model.quantity import parse_quantity
+from interpose.core.policy.names import NONE
+from interpose.core.policy.static_pools.options import PoolsOptions
+from interpose.resmgr.config.configuration import Configuration
 
 ANNOTATION: Final = "interpose/published"
 CORES: Final = "cmk.intel.com/exclusive-cores"

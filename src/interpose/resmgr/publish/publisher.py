@@ -14,9 +14,9 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from enum import StrEnum
 from typing import Any, Final, Protocol
 
-from interpose.instrumentation.logging import RateLimited
-from interpose.resmgr.nodemarks import NodeMarks, Plan, plan
-from interpose.rpc.status import Code, RpcError
+from interpose.log import RateLimited
+from interpose.net.grpc.status import Code, RpcError
+from interpose.resmgr.publish.node_state import NodeMarks, Plan, plan
 
 _log = logging.getLogger(__name__)
 

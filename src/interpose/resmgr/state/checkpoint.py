@@ -11,11 +11,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-from interpose.host.replacing import remove_leftovers, replace_file
-from interpose.model.resources import nothing
-from interpose.resmgr.durable import read_own, set_aside
-from interpose.resmgr.statefile import Entry, State, decode, encode
-from interpose.rpc.tasks import TaskBag
+from interpose.core.model.resources import nothing
+from interpose.host.atomic_file import remove_leftovers, replace_file
+from interpose.resmgr.state.durable import read_own, set_aside
+from interpose.resmgr.state.state import Entry, State, decode, encode
+from interpose.tasks import TaskBag
 
 __all__ = ["FILE", "Checkpoint", "Entry", "Loaded", "State", "decode", "encode", "load", "reset_config", "reset_policy"]
 

@@ -8,11 +8,11 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
-from interpose.model.cpuset import CpuSet
-from interpose.model.resources import nothing
-from interpose.model.text import quoted
-from interpose.policy.decision import Grant
-from interpose.policy.request import Amounts, Key, Source
+from interpose.core.model.cpuset import CpuSet
+from interpose.core.model.resources import nothing
+from interpose.core.model.text import quoted
+from interpose.core.policy.decision import Grant
+from interpose.core.policy.request import Amounts, Key, Source
 
 _INT64: Final = range(-(1 << 63), 1 << 63)
 _KINDS: Final[Mapping[type, str]] = MappingProxyType(

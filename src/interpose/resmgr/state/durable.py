@@ -9,8 +9,8 @@ import stat
 from contextlib import suppress
 from typing import Final
 
-from interpose.host.replacing import numbers_beside
-from interpose.host.trust import Trust
+from interpose.host.atomic_file import numbers_beside
+from interpose.host.file_trust import Trust
 
 KEPT: Final = 3  # damaged files, so that a disk is not filled by whatever damages them
 _FLAGS: Final = os.O_CLOEXEC | os.O_NOFOLLOW

@@ -9,10 +9,10 @@ import json
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
-from interpose.model.resources import nothing
-from interpose.policy.decision import Grant
-from interpose.policy.request import Amounts, Request
-from interpose.resmgr.plain import (
+from interpose.core.model.resources import nothing
+from interpose.core.policy.decision import Grant
+from interpose.core.policy.request import Amounts, Request
+from interpose.resmgr.state.codec import (
     Fields,
     amounts_from_plain,
     amounts_to_plain,

@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from interpose.model.resources import nothing
-from interpose.policy.decision import Grant
-from interpose.policy.request import Amounts, Key
-from interpose.resmgr.plain import (
+from interpose.core.model.resources import nothing
+from interpose.core.policy.decision import Grant
+from interpose.core.policy.request import Amounts, Key
+from interpose.resmgr.state.codec import (
     Fields,
     amounts_from_plain,
     amounts_to_plain,

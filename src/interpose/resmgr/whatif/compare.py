@@ -6,9 +6,9 @@ Only sets of CPUs and memory nodes count. What nobody writes is what the caller 
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from interpose.model.pod import Container
-from interpose.policy.decision import Assignment
-from interpose.resmgr.takeover import actual
+from interpose.core.model.pod import Container
+from interpose.core.policy.decision import Assignment
+from interpose.resmgr.restore import actual
 
 
 class Verdict(StrEnum):

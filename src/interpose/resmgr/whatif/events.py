@@ -7,7 +7,7 @@ the order in which they happened, because that is what decisions depend on. Pure
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from interpose.relay.interceptor import CLIENT
+from interpose.relay.api import CLIENT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

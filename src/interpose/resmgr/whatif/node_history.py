@@ -1,6 +1,6 @@
 """The pods and containers of a node, put together from calls that were made long ago.
 
-What a call means is what it means to a relay (`relay.bookings`), and an answer never undoes what was learned since the
+What a call means is what it means to a relay (`relay.store_updates`), and an answer never undoes what was learned since the
 question. Nobody can be asked any more, though: what was there before the first call is known as far as answers tell of
 it, and what is only guessed is counted. Bytes that are no such message raise ValueError or Unreadable, and nothing has
 changed. No IO and no clock; messages are read through the doors of the relay and the store.
@@ -10,14 +10,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from interpose.model.pod import Container, ContainerState, Pod
-from interpose.relay.messages import CriParser
-from interpose.relay.methods import METHODS
-from interpose.resmgr.happenings import Answered, Asked
-from interpose.rpc.status import Code
-from interpose.store import convert
-from interpose.store.convert import FoundContainer, ListedContainer
-from interpose.store.store import Store
+from interpose.core.model.pod import Container, ContainerState, Pod
+from interpose.cri.methods import METHODS
+from interpose.cri.parser import CriParser
+from interpose.cri.store import convert
+from interpose.cri.store.convert import FoundContainer, ListedContainer
+from interpose.cri.store.store import Store
+from interpose.net.grpc.status import Code
+from interpose.resmgr.whatif.events import Answered, Asked
 
 _ALIVE: Final = frozenset((ContainerState.RUNNING, ContainerState.UNKNOWN))
 # Labels that every container of a kubelet has.

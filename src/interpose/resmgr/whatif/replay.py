@@ -12,21 +12,21 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Final
 
-from interpose.model.pod import Container, ContainerState
-from interpose.policy.decision import Action, Assignment, Decision, Refusal, Why
-from interpose.policy.policy import Policy
-from interpose.policy.request import Key, Request
-from interpose.relay.interceptor import CLIENT, Unreadable
-from interpose.relay.messages import CriParser
-from interpose.resmgr.bygone import METHODS_OF_NODES, Bygone
-from interpose.resmgr.comparing import Verdict, compared, effective, given
-from interpose.resmgr.happenings import Answered, Asked, Happening, Told
-from interpose.resmgr.ledger import Ledger
-from interpose.resmgr.requests import make_request, resized
-from interpose.resmgr.retrospect import Outcome, Retrospect, What
-from interpose.resmgr.takeover import coming, concerns_us, key_of
-from interpose.rpc.status import DOUBTFUL, Code
-from interpose.store import convert
+from interpose.core.model.pod import Container, ContainerState
+from interpose.core.policy.api import Policy
+from interpose.core.policy.decision import Action, Assignment, Decision, Refusal, Why
+from interpose.core.policy.request import Key, Request
+from interpose.cri.parser import CriParser
+from interpose.cri.store import convert
+from interpose.net.grpc.status import DOUBTFUL, Code
+from interpose.relay.api import CLIENT, Unreadable
+from interpose.resmgr.allocations import Ledger
+from interpose.resmgr.container_request import make_request, resized
+from interpose.resmgr.restore import coming, concerns_us, key_of
+from interpose.resmgr.whatif.compare import Verdict, compared, effective, given
+from interpose.resmgr.whatif.events import Answered, Asked, Happening, Told
+from interpose.resmgr.whatif.node_history import METHODS_OF_NODES, Bygone
+from interpose.resmgr.whatif.timeline import Outcome, Retrospect, What
 
 # How the status of a call begins that a policy has refused.
 _REFUSED: Final = "policy "

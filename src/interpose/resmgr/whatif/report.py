@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from interpose.model.cpuset import CpuSet
-from interpose.policy.decision import Assignment
-from interpose.policy.record import assignment_record, decision_record
-from interpose.policy.request import Key
-from interpose.resmgr.comparing import Compared, Verdict
-from interpose.resmgr.retrospect import Move, Outcome, Stay, Step, Summary
+from interpose.core.model.cpuset import CpuSet
+from interpose.core.policy.decision import Assignment
+from interpose.core.policy.record import assignment_record, decision_record
+from interpose.core.policy.request import Key
+from interpose.resmgr.whatif.compare import Compared, Verdict
+from interpose.resmgr.whatif.timeline import Move, Outcome, Stay, Step, Summary
 
 _COUNTS: Final = (
     "calls", "placed", "refused", "taken_over", "without_place", "resized", "resizes_refused", "moves", "moves_then",

@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from interpose.model.cpuset import EMPTY, CpuSet
-from interpose.policy.decision import Assignment, Decision
-from interpose.policy.policy import Policy
-from interpose.policy.request import Key, Request
-from interpose.resmgr.comparing import Agreement, Compared, Verdict
+from interpose.core.model.cpuset import EMPTY, CpuSet
+from interpose.core.policy.api import Policy
+from interpose.core.policy.decision import Assignment, Decision
+from interpose.core.policy.request import Key, Request
+from interpose.resmgr.whatif.compare import Agreement, Compared, Verdict
 
 
 class What(StrEnum):

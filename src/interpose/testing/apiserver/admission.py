@@ -9,7 +9,7 @@ from binascii import Error as Base64Error
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Any, Final, TypeAlias
 
-from interpose.kube.api import MUTATING_WEBHOOKS, Object
+from interpose.kube.client.api import MUTATING_WEBHOOKS, Object
 from interpose.testing.apiserver.jsonpatch import apply_json_patch
 from interpose.testing.apiserver.paths import Target
 from interpose.testing.apiserver.problems import RefusedError

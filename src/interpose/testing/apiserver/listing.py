@@ -7,7 +7,7 @@ or the history is lost.
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from interpose.kube.api import Object
+from interpose.kube.client.api import Object
 from interpose.testing.apiserver.paths import Target, number
 from interpose.testing.apiserver.problems import bad_request, expired, too_new
 from interpose.testing.apiserver.selectors import field_test, label_test

@@ -7,7 +7,7 @@ import json
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, TypeAlias
 
-from interpose.kube.api import Object
+from interpose.kube.client.api import Object
 from interpose.testing.apiserver.listing import Lists
 from interpose.testing.apiserver.patches import apply_patch
 from interpose.testing.apiserver.paths import Target

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from copy import deepcopy
 from typing import Any, Final
 
-from interpose.kube.api import PatchKind
+from interpose.kube.client.api import PatchKind
 from interpose.testing.apiserver.jsonpatch import apply_json_patch
 from interpose.testing.apiserver.problems import bad_request, unsupported_media
 from interpose.testing.apiserver.resources import Kind

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from interpose.kube.api import CONFIG_MAPS, EVENTS, MUTATING_WEBHOOKS, NODE_SLOS, NODES, SECRETS, Resource
+from interpose.kube.client.api import CONFIG_MAPS, EVENTS, MUTATING_WEBHOOKS, NODE_SLOS, NODES, SECRETS, Resource
 
 
 class NameRule(StrEnum):

@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any, Self
 from uuid import uuid4
 
-from interpose.instrumentation.logging import kv
-from interpose.kube.api import NODES, Object, Resource
-from interpose.rpc.tasks import TaskBag
+from interpose.kube.client.api import NODES, Object, Resource
+from interpose.log import kv
+from interpose.tasks import TaskBag
 from interpose.testing.apiserver.access import Access
 from interpose.testing.apiserver.admission import Admitter
 from interpose.testing.apiserver.connection import BrokenError, HttpConnection, Request

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from copy import deepcopy
 from typing import Any, NamedTuple
 
-from interpose.kube.api import Change, Object, Resource
+from interpose.kube.client.api import Change, Object, Resource
 from interpose.testing.apiserver.problems import already_exists, conflict, expired, not_found
 from interpose.testing.apiserver.resources import BY_RESOURCE, NAMESPACES
 from interpose.testing.apiserver.strategy import newcomer, successor

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from copy import deepcopy
 from typing import Any, Final
 
-from interpose.kube.api import SECRETS, Object, Resource
+from interpose.kube.client.api import SECRETS, Object, Resource
 from interpose.testing.apiserver.problems import Cause, RefusedError, bad_request, conflict, invalid
 from interpose.testing.apiserver.resources import CRDS, NAMESPACES, PODS, Kind, StatusOnWrite
 from interpose.testing.apiserver.validation import causes

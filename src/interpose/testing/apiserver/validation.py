@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
-from interpose.kube.api import CONFIG_MAPS, EVENTS, NODES, SECRETS, Object, Resource
+from interpose.kube.client.api import CONFIG_MAPS, EVENTS, NODES, SECRETS, Object, Resource
 from interpose.testing.apiserver.problems import Cause
 from interpose.testing.apiserver.resources import Kind, NameRule
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Any
 
-from interpose.kube.api import Change, Object
+from interpose.kube.client.api import Change, Object
 from interpose.testing.apiserver.listing import selection
 from interpose.testing.apiserver.paths import Target, is_set, number
 from interpose.testing.apiserver.problems import Cause, RefusedError, invalid

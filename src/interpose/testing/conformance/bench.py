@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import grpc
 
-from interpose.api import cri_pb2 as cri
+from interpose._pb import cri_pb2 as cri
 from interpose.testing.conformance.images import IMAGE
 from interpose.testing.conformance.world import DEADLINE
 from interpose.testing.eventually import WAIT_LIMIT

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from interpose.api import cri_pb2 as cri
+from interpose._pb import cri_pb2 as cri
 from interpose.testing.conformance import namespaces, security
 from interpose.testing.conformance.bench import FOREVER
 from interpose.testing.conformance.points import Group, Need, Point

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import grpc
 
-from interpose.api import cri_pb2 as cri
+from interpose._pb import cri_pb2 as cri
 from interpose.testing.conformance.bench import eventually
 from interpose.testing.conformance.images import IMAGE
 from interpose.testing.conformance.points import Group, Point

@@ -7,7 +7,7 @@ import shutil
 import socket
 from typing import TYPE_CHECKING
 
-from interpose.api import cri_pb2 as cri
+from interpose._pb import cri_pb2 as cri
 from interpose.testing.conformance.bench import FOREVER, eventually, machine
 from interpose.testing.conformance.points import Group, Need, Point
 from interpose.testing.eventually import WAIT_LIMIT

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 from typing import TYPE_CHECKING, Any
 
-from interpose.api import cri_pb2 as cri
+from interpose._pb import cri_pb2 as cri
 from interpose.testing.conformance.bench import FOREVER
 from interpose.testing.conformance.images import GROUPS_IMAGE, IMAGE
 from interpose.testing.conformance.points import Group, Point

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from interpose.api import cri_pb2 as cri
+from interpose._pb import cri_pb2 as cri
 from interpose.testing.conformance.bench import FOREVER, Pod, cgroup_of
 from interpose.testing.conformance.points import Group, Point
 from interpose.testing.lab.pods import CGROUPS

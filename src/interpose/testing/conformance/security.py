@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from interpose.api import cri_pb2 as cri
+from interpose._pb import cri_pb2 as cri
 from interpose.testing.conformance.bench import FOREVER
 from interpose.testing.conformance.images import ALICE, DEFAULTS_IMAGE, GROUPS_IMAGE, PREDEFINED, SUID_IMAGE
 from interpose.testing.conformance.points import Point, refused

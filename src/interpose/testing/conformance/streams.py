@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from interpose.api import cri_pb2 as cri
-from interpose.streaming.client import StreamError, run_command
-from interpose.streaming.forwarder import PortForwarder
+from interpose._pb import cri_pb2 as cri
+from interpose.net.streaming.client import StreamError, run_command
+from interpose.net.streaming.portforward_client import PortForwarder
 from interpose.testing.conformance.bench import Container, eventually
 from interpose.testing.conformance.points import Group, Point
 from interpose.testing.eventually import WAIT_LIMIT

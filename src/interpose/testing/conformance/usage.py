@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from interpose.api import cri_pb2 as cri
-from interpose.host.cgroup.table import weight_of
+from interpose._pb import cri_pb2 as cri
+from interpose.host.cgroup.parameters import weight_of
 from interpose.testing.conformance.bench import FOREVER, Container, eventually
 from interpose.testing.conformance.points import Group, Need, Point
 

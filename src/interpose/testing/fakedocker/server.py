@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from interpose.instrumentation.logging import kv
-from interpose.rpc.tasks import TaskBag
+from interpose.log import kv
+from interpose.tasks import TaskBag
 from interpose.testing.failpoints import When
 from interpose.testing.fakedocker.api import KINDS, OTHER, Api, find_route
 from interpose.testing.fakedocker.containers import Container, Image

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from functools import partial
 from typing import Any
 
-from interpose.rpc.tasks import TaskBag
+from interpose.tasks import TaskBag
 from interpose.testing.fakedocker import filters, godocs, processes
 from interpose.testing.fakedocker.containers import STDERR, STDOUT, Container, Exec, framed
 from interpose.testing.fakedocker.engine import Engine

@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from interpose.dump.yamltext import yaml_text
+from interpose.dump.decode.yaml import yaml_text
 from interpose.errors import ConfigError
 from interpose.testing.helmchart.errors import FunctionError
 from interpose.testing.plaindocs import Document, documents

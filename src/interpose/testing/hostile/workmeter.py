@@ -14,15 +14,15 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-import interpose.h2
-from interpose.h2.client import ClientConnection
-from interpose.h2.connection import Connection
-from interpose.h2.control import Control
-from interpose.h2.headers import Headers
-from interpose.h2.huffman import HuffmanDecoder
-from interpose.h2.limits import Limits
-from interpose.h2.server import ServerConnection
-from interpose.h2.stream import Stream
+import interpose.net.h2
+from interpose.net.h2.client import ClientConnection
+from interpose.net.h2.connection import Connection
+from interpose.net.h2.control import Control
+from interpose.net.h2.headers import Headers
+from interpose.net.h2.hpack_tables import HuffmanDecoder
+from interpose.net.h2.limits import Limits
+from interpose.net.h2.server import ServerConnection
+from interpose.net.h2.stream import Stream
 from interpose.relay.passthrough import Ledger, Passthrough
 from interpose.relay.stats import MethodStats
 from interpose.testing.hostile.attacks import ATTACKS, Attack
@@ -40,7 +40,7 @@ FIRST_LINES = 10_000
 
 # What an event loop reads at once.
 READ_SIZE = 256 * 1024
-_SOURCES = Path(interpose.h2.__file__).parent.parent
+_SOURCES = Path(interpose.net.h2.__file__).parent.parent
 _MEASURED = tuple(str(_SOURCES / name) for name in ("h2", "relay", "rpc"))
 
 

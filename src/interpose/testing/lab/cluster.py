@@ -11,7 +11,7 @@ import subprocess
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
-from interpose.kube.api import EVENTS, NODES, Object
+from interpose.kube.client.api import EVENTS, NODES, Object
 from interpose.testing.agentstack import MAP, NAMESPACE, NODE, Agent, Cluster
 from interpose.testing.apiserver.background import Running, background
 from interpose.testing.apiserver.server import ApiServer

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 import grpc
 from google.protobuf.message_factory import GetMessageClass
 
-from interpose.api import cri_pb2
+from interpose._pb import cri_pb2
 from interpose.testing.eventually import WAIT_LIMIT
 
 if TYPE_CHECKING:

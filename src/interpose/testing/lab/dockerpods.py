@@ -7,8 +7,8 @@ import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from interpose.hookapi.hookpoint import HookPoint
-from interpose.model.cgroup import PERIOD, shares_of
+from interpose.core.model.cgroup import PERIOD, shares_of
+from interpose.hooks.api.hookpoint import HookPoint
 from interpose.testing.dockershim import ShimPod
 from interpose.testing.lab.pods import LAB_GROUP, MEBIBYTE, PodBlock, remove_groups
 

@@ -6,7 +6,7 @@ import json
 import subprocess
 from typing import TYPE_CHECKING, Any, Final
 
-from interpose.api import cri_pb2 as cri
+from interpose._pb import cri_pb2 as cri
 from interpose.testing.eventually import WAIT_LIMIT
 from interpose.testing.lab.pods import MEBIBYTE
 from interpose.testing.lab.processes import Child, LabError

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 import grpc
 
-from interpose.hookapi.hookpoint import SERVICE, HookPoint
-from interpose.hookapi.messages import request_class
+from interpose.hooks.api.hookpoint import SERVICE, HookPoint
+from interpose.hooks.api.messages import request_class
 from interpose.testing.hookserver import response_to
 
 if TYPE_CHECKING:

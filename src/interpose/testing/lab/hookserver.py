@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from interpose.cli.admin_client import ask
+from interpose.cli.common.admin_client import ask
 from interpose.testing.eventually import WAIT_LIMIT
 from interpose.testing.lab.processes import Child
 from interpose.testing.lab.relay import hooks_dir, program

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from interpose.h2.huffman import encode as huffman
-from interpose.h2.static_table import STATIC_TABLE
+from interpose.net.h2.hpack_tables import encode as huffman
+from interpose.net.h2.static_table import STATIC_TABLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from interpose.api import cri_pb2 as cri
+from interpose._pb import cri_pb2 as cri
 from interpose.testing.eventually import WAIT_LIMIT
 from interpose.testing.lab.cri import CriClient
 from interpose.testing.lab.images import TEST_IMAGE

@@ -9,7 +9,7 @@ import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from interpose.api import cri_pb2 as cri
+from interpose._pb import cri_pb2 as cri
 from interpose.testing.lab.images import TEST_IMAGE
 from interpose.testing.lab.processes import wait_for
 from interpose.testing.pods import container_config, pod_config

@@ -12,7 +12,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from interpose.api import cri_pb2 as cri
+from interpose._pb import cri_pb2 as cri
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator

@@ -12,7 +12,7 @@ import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from interpose.api import cri_pb2
+from interpose._pb import cri_pb2
 from interpose.testing.lab.images import FOREVER, TEST_IMAGE
 from interpose.testing.lab.processes import LabError
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import grpc
 
-from interpose.api import cri_pb2 as cri
+from interpose._pb import cri_pb2 as cri
 from interpose.testing.eventually import WAIT_LIMIT
 from interpose.testing.lab.images import TEST_IMAGE
 from interpose.testing.pods import container_config, pod_config

@@ -13,10 +13,10 @@ import socket
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from interpose.api import cri_pb2 as cri
-from interpose.cli.admin_client import ask
-from interpose.cli.policy_wanted import STATE_FILE
-from interpose.model.cgroup import PERIOD, shares_of
+from interpose._pb import cri_pb2 as cri
+from interpose.cli.common.admin_client import ask
+from interpose.cli.relay.policy_wanted import STATE_FILE
+from interpose.core.model.cgroup import PERIOD, shares_of
 from interpose.testing.eventually import WAIT_LIMIT
 from interpose.testing.lab.images import FOREVER
 from interpose.testing.lab.pods import MEBIBYTE, LabPod

@@ -12,9 +12,9 @@ import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from interpose.api import cri_pb2 as cri
-from interpose.model.qos import QOS_LABEL, QosClass
-from interpose.runtimehooks.podspec import EXTENDED_RESOURCES
+from interpose._pb import cri_pb2 as cri
+from interpose.core.model.qos import QOS_LABEL, QosClass
+from interpose.hooks.server.pods.pod_annotations import EXTENDED_RESOURCES
 from interpose.testing.lab.images import FOREVER
 from interpose.testing.lab.pods import CGROUPS, LAB_GROUP, MEBIBYTE, LabPod, remove_groups
 

@@ -12,7 +12,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
-from interpose.h2 import frames
+from interpose.net.h2 import frames
 from interpose.testing.lab.indexing import TABLE_SIZE, IndexingEncoder
 from interpose.testing.lab.processes import LabError
 

@@ -103,7 +103,7 @@ class Runtime(Service):
         return {kind: what for kind, what in found.items() if what}
 
     def _remove_pods(self) -> None:
-        from interpose.api import cri_pb2
+        from interpose._pb import cri_pb2
         from interpose.testing.lab.cri import CriClient
 
         if self._child is None or not self._child.running:

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from interpose.cli.agent_checks import check, find_access, node_name
-from interpose.config.agent_settings import AgentSettings, ApiSettings
-from interpose.config.agent_table import AGENT
+from interpose.cli.agent.checks import check, find_access, node_name
+from interpose.config.agent.settings import AgentSettings, ApiSettings
+from interpose.config.agent.table import AGENT
 from interpose.config.load import Given, load
 from interpose.errors import ConfigError
 

@@ -11,14 +11,14 @@ import pytest
 from click.testing import CliRunner, Result
 
 from interpose.cli.main import cli
-from interpose.config.agent_settings import AgentSettings, ApiSettings
+from interpose.config.agent.settings import AgentSettings, ApiSettings
 
 
 class FakeProcess(ModuleType):
-    """Stands for `interpose.cli.agent_process`: remembers what it was run with."""
+    """Stands for `interpose.cli.agent.process`: remembers what it was run with."""
 
     def __init__(self) -> None:
-        super().__init__("interpose.cli.agent_process")
+        super().__init__("interpose.cli.agent.process")
         self.runs: list[tuple[AgentSettings, str]] = []
         self.servers: list[str] = []
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from interpose.cli.agent_documents import document_problems, tree
-from interpose.config.document import Node
+from interpose.cli.agent.documents import document_problems, tree
+from interpose.config.documents.yaml import Node
 
-SAMPLE = json.loads((Path(__file__).parents[3] / "samples" / "nodeslo" / "node-state.json").read_text())
+SAMPLE = json.loads((Path(__file__).parents[4] / "samples" / "nodeslo" / "node-state.json").read_text())
 
 
 def test_documents_are_held_to_the_rules_of_the_hook_server() -> None:

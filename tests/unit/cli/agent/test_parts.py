@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from interpose.agent.choice import Choice, Chosen, Verdict
-from interpose.agent.messages import PATCH_NODE
-from interpose.api.resmgr_agent_pb2 import JsonPatch, PatchNodeRequest
-from interpose.cli.agent_parts import Parts
-from interpose.config.agent_settings import AgentSettings, ConfigSettings, NodeStateSettings
-from interpose.host.sockets import bind_unix
-from interpose.kube.access import Access
-from interpose.kube.address import Server
-from interpose.rpc.handlers import Unary
-from interpose.rpc.status import RpcError
+from interpose._pb.resmgr_agent_pb2 import JsonPatch, PatchNodeRequest
+from interpose.cli.agent.parts import Parts
+from interpose.config.agent.settings import AgentSettings, ConfigSettings, NodeStateSettings
+from interpose.host.unix_sockets import bind_unix
+from interpose.kube.agent.configmap_choice import Choice, Chosen, Verdict
+from interpose.kube.agent.messages import PATCH_NODE
+from interpose.kube.client.access import Access
+from interpose.net.grpc.handlers import Unary
+from interpose.net.grpc.status import RpcError
+from interpose.net.http.address import Server
 
 ACCESS = Access(server=Server(scheme="http", host="127.0.0.1", port=1), source="test")
 

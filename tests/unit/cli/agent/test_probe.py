@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from interpose.agent.messages import HEALTH_CHECK, health_check_reply, read_health_check
-from interpose.cli.cri_resmgr_agent_probe import run_command
+from interpose.cli.compat.cri_resmgr_agent_probe import run_command
 from interpose.cli.main import cli
-from interpose.rpc.handlers import Handlers, ServerContext, Unary
-from interpose.rpc.server import serve
-from interpose.rpc.status import Code, RpcError
+from interpose.kube.agent.messages import HEALTH_CHECK, health_check_reply, read_health_check
+from interpose.net.grpc.handlers import Handlers, ServerContext, Unary
+from interpose.net.grpc.server import serve
+from interpose.net.grpc.status import Code, RpcError
 from interpose.testing.eventually import WAIT_LIMIT
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from click.testing import CliRunner
 
-from interpose.admin.routes import Request, Response, RouteTable, json_response
 from interpose.cli.main import cli
+from interpose.net.httpd.routes import Request, Response, RouteTable, json_response
 
 
 async def answer(_request: Request) -> Response:

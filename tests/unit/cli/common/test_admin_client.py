@@ -8,9 +8,9 @@ from pathlib import Path
 import click
 import pytest
 
-from interpose.admin.routes import Request, Response, RouteTable, error_response, json_response, text_response
-from interpose.cli.admin_client import Refused, ask, ask_if_there, look_up
+from interpose.cli.common.admin_client import Refused, ask, ask_if_there, look_up
 from interpose.errors import ConfigError
+from interpose.net.httpd.routes import Request, Response, RouteTable, error_response, json_response, text_response
 
 Serve = Callable[[RouteTable], str]
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from interpose.cli.admin_socket import bind_address, bind_admin
-from interpose.host.sockets import BoundSocket
+from interpose.cli.common.admin_socket import bind_address, bind_admin
+from interpose.host.unix_sockets import BoundSocket
 
 
 def test_none_is_no_socket() -> None:

@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from interpose.relay.heartbeat import Heartbeat
+from interpose.cli.common.heartbeat import Heartbeat
 
 
 async def test_a_tick_that_fails_does_not_cost_the_others_theirs(caplog: pytest.LogCaptureFixture) -> None:

@@ -5,7 +5,7 @@ import sys
 import click
 from click.testing import CliRunner
 
-from interpose.cli.lazy import LazyGroup, Subcommand
+from interpose.cli.common.lazy import LazyGroup, Subcommand
 
 TABLE = {
     "there": Subcommand("interpose.cli.status", "status", "Something that is there."),

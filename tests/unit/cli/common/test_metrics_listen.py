@@ -1,8 +1,8 @@
 """What other machines may read of a daemon."""
 
-from interpose.admin.health import health_routes
-from interpose.admin.routes import Request, Response
-from interpose.cli.metrics_listen import open_routes
+from interpose.cli.common.metrics_listen import open_routes
+from interpose.net.httpd.health import health_routes
+from interpose.net.httpd.routes import Request, Response
 
 
 async def answer(_request: Request) -> Response:

@@ -3,9 +3,9 @@
 import pytest
 from click.testing import CliRunner
 
-from interpose.cli.options import SettingOption, SettingsCommand, given_flags, parameter_name, told
+from interpose.cli.common.options import SettingOption, SettingsCommand, given_flags, parameter_name, told
 from interpose.config.load import Given, load
-from interpose.config.table import RELAY, RELAY_SETTINGS
+from interpose.config.relay.table import RELAY, RELAY_SETTINGS
 
 
 def test_there_is_one_option_per_setting() -> None:

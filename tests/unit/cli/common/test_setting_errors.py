@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from interpose.cli.about_setting import about_setting
+from interpose.cli.common.setting_errors import about_setting
 from interpose.cli.main import report
 from interpose.errors import ConfigError, SocketInUseError
 

@@ -6,9 +6,9 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from interpose.cli.lazy import Subcommand
-from interpose.cli.settings_group import SettingsGroup
-from interpose.config.agent_table import AGENT
+from interpose.cli.common.lazy import Subcommand
+from interpose.cli.common.settings_group import SettingsGroup
+from interpose.config.agent.table import AGENT
 
 RUNS: list[dict[str, Any]] = []
 

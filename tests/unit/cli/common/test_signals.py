@@ -10,8 +10,8 @@ from functools import partial
 
 import pytest
 
-from interpose.cli.signals import handle_signals
-from interpose.instrumentation.logging import LogControl, setup
+from interpose.cli.common.signals import handle_signals
+from interpose.log import LogControl, setup
 from interpose.testing.eventually import eventually
 
 

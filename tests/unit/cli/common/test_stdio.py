@@ -8,7 +8,7 @@ import pytest
 
 PROGRAM = """
 import os, sys
-from interpose.cli.standard_streams import open_standard_streams
+from interpose.cli.common.stdio import open_standard_streams
 open_standard_streams()
 print("out"); print("err", file=sys.stderr)
 read, write = os.pipe()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from interpose.cli.terminal import output_width, printable
+from interpose.cli.common.terminal import output_width, printable
 
 
 @pytest.mark.parametrize(

@@ -8,19 +8,19 @@ from typing import Any
 import pytest
 
 from interpose import __version__
-from interpose.cli import cri_resmgr
-from interpose.cli.cri_resmgr import load_line, run_command
-from interpose.cli.cri_resmgr_flags import FLAGS, read_line
-from interpose.cli.option_file import read_option_file
-from interpose.config.document import read_document
+from interpose.cli.compat import cri_resmgr
+from interpose.cli.compat.cri_resmgr import load_line, run_command
+from interpose.cli.compat.cri_resmgr_flags import FLAGS, read_line
+from interpose.cli.compat.option_file import read_option_file
+from interpose.config.documents.policy import read_policy_document
+from interpose.config.documents.yaml import read_document
 from interpose.config.dump_rules import Target, parse_rules
 from interpose.config.load import Loaded
-from interpose.config.policy_document import read_policy_document
-from interpose.config.settings import DumpSettings, HookSettings, PolicySettings, RelaySettings
+from interpose.config.relay.settings import DumpSettings, HookSettings, PolicySettings, RelaySettings
+from interpose.cri.methods import METHODS
 from interpose.errors import ConfigError
-from interpose.relay.methods import METHODS
 
-SAMPLES = Path(__file__).parents[3] / "samples"
+SAMPLES = Path(__file__).parents[4] / "samples"
 DEFAULTS = RelaySettings(
     listen="/var/run/cri-relay.sock",
     hooks=HookSettings(enabled=False),
@@ -281,7 +281,7 @@ def test_state_can_be_forgotten(process: Any, tmp_path: Path, capsys: pytest.Cap
 
 def test_a_part_of_the_state_is_forgotten(tmp_path: Path) -> None:
     """The other one stays."""
-    from interpose.resmgr.checkpoint import State, encode, load
+    from interpose.resmgr.state.checkpoint import State, encode, load
 
     path = tmp_path / "policy-state.json"
     path.write_bytes(encode(State(policy="static", fingerprint="f", config={"policy.static": "{}"}, config_node="n")))

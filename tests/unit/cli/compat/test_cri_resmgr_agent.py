@@ -6,11 +6,12 @@ from typing import Any
 import pytest
 
 from interpose import __version__
-from interpose.cli import agent, cri_resmgr_agent
-from interpose.cli.cri_resmgr_agent import AGENT_PROGRAM, run_command
-from interpose.cli.cri_resmgr_flags import read_line
-from interpose.cli.cri_resmgr_program import load_line
-from interpose.config.agent_settings import (
+from interpose.cli.agent import command as agent
+from interpose.cli.compat import cri_resmgr_agent
+from interpose.cli.compat.cri_resmgr_agent import AGENT_PROGRAM, run_command
+from interpose.cli.compat.cri_resmgr_common import load_line
+from interpose.cli.compat.cri_resmgr_flags import read_line
+from interpose.config.agent.settings import (
     AgentSettings,
     ApiSettings,
     ConfigSettings,

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from interpose.cli import cri_resmgr_agent_probe
-from interpose.cli.cri_resmgr_agent_probe import run_command
+from interpose.cli.compat import cri_resmgr_agent_probe
+from interpose.cli.compat.cri_resmgr_agent_probe import run_command
 
 
 def test_nobody_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

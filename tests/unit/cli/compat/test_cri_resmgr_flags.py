@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from interpose.cli.cri_resmgr_flags import FLAGS, Line, read_line
-from interpose.cli.option_file import Option, parse_options
-from interpose.config.table import RELAY_SETTINGS
+from interpose.cli.compat.cri_resmgr_flags import FLAGS, Line, read_line
+from interpose.cli.compat.option_file import Option, parse_options
+from interpose.config.relay.table import RELAY_SETTINGS
 from interpose.errors import ConfigError
 
 FILES = {"/a.cfg": "policy = static\nlogger = fmt\n  debug = x\n", "/b.cfg": "policy = none\n"}

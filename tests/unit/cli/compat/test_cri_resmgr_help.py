@@ -2,10 +2,10 @@
 
 import pytest
 
-from interpose.cli.cri_resmgr_flags import FLAGS
-from interpose.cli.cri_resmgr_help import MODULES, help_text, loggers_text, modules_text, policies_text
-from interpose.config.policy_options import OPTIONS
-from interpose.policy.names import POLICIES
+from interpose.cli.compat.cri_resmgr_flags import FLAGS
+from interpose.cli.compat.cri_resmgr_help import MODULES, help_text, loggers_text, modules_text, policies_text
+from interpose.config.documents.policy_options import OPTIONS
+from interpose.core.policy.names import POLICIES
 
 
 def test_help_lists_all_flags_with_their_defaults() -> None:

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 import interpose
-from interpose.cli.cri_resmgr_flags import Flag, Said, read_line
-from interpose.cli.cri_resmgr_line import (
+from interpose.cli.compat.cri_resmgr_flags import Flag, Said, read_line
+from interpose.cli.compat.cri_resmgr_line import (
     SOURCES,
     debug_flag,
     debug_notes,

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from interpose.cli.cri_resmgr_flags import read_line
-from interpose.cli.cri_resmgr_program import load_line
-from interpose.cli.cri_resmgr_webhook import FLAGS, WEBHOOK_PROGRAM, run_command
+from interpose.cli.compat.cri_resmgr_common import load_line
+from interpose.cli.compat.cri_resmgr_flags import read_line
+from interpose.cli.compat.cri_resmgr_webhook import FLAGS, WEBHOOK_PROGRAM, run_command
 from interpose.config.load import Loaded
-from interpose.config.webhook_settings import TlsSettings, WebhookSettings
+from interpose.config.webhook.settings import TlsSettings, WebhookSettings
 
 
 def loaded(line: str, env: dict[str, str] | None = None) -> Loaded:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from interpose.cli.go_flags import parse_go_flags
+from interpose.cli.compat.go_flags import parse_go_flags
 
 
 @pytest.mark.parametrize("line", ["-a 1", "-a=1", "--a 1", "--a=1", "-a 0 --a=1"])

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from interpose import __version__
-from interpose.cli.koord_runtime_proxy import FLAGS, load_flags, run_command
-from interpose.config.settings import RelaySettings
+from interpose.cli.compat.koord_runtime_proxy import FLAGS, load_flags, run_command
+from interpose.config.relay.settings import RelaySettings
 
 DEFAULTS = RelaySettings(
     listen="/var/run/koord-runtimeproxy/runtimeproxy.sock", runtime_endpoint="/var/run/containerd/containerd.sock"

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from interpose.cli.option_file import Option, parse_options, read_option_file
+from interpose.cli.compat.option_file import Option, parse_options, read_option_file
 from interpose.errors import ConfigError
 
 

@@ -3,7 +3,7 @@
 import pytest
 from click.testing import CliRunner
 
-from interpose.cli.config import SUBCOMMANDS
+from interpose.cli.config.command import SUBCOMMANDS
 from interpose.cli.main import cli
 
 

@@ -1,7 +1,7 @@
 """What stands for the same thing is compared, and nothing is lost on the way."""
 
-from interpose.cli.config_compare import Difference, Side, differences, plain, text_of
-from interpose.cli.config_reading import Part
+from interpose.cli.config.compare import Difference, Side, differences, plain, text_of
+from interpose.cli.config.reading import Part
 from interpose.config.effective import Row
 
 

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from interpose.admin.routes import Request, Response, RouteTable, json_response
 from interpose.cli.main import cli
 from interpose.config.effective import config_answer
-from interpose.config.settings import RelaySettings
-from interpose.config.table import RELAY
+from interpose.config.relay.settings import RelaySettings
+from interpose.config.relay.table import RELAY
+from interpose.net.httpd.routes import Request, Response, RouteTable, json_response
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 HEADER = "apiVersion: interpose/v1\nkind: RelayConfig\n"
 MAP = "apiVersion: v1\nkind: ConfigMap\ndata:\n"
 

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from interpose.cli.config_kinds import kind_of, read
-from interpose.cli.config_reading import Circumstances
-from interpose.cli.config_recognise import KINDS, Form
-from interpose.cli.config_sources import Source
+from interpose.cli.config.kinds import kind_of, read
+from interpose.cli.config.reading import Circumstances
+from interpose.cli.config.recognise import KINDS, Form
+from interpose.cli.config.sources import Source
 from interpose.errors import ConfigError
 
 NOWHERE = Circumstances(env={})

@@ -2,9 +2,9 @@
 
 import pytest
 
-from interpose.cli.config_policy_kinds import about_key, map_reading, nothing_said, policy_reading, pools_reading
-from interpose.cli.config_reading import NODES, POLICIES, Circumstances, Part, Reading
-from interpose.cli.config_sources import Source
+from interpose.cli.config.policy_kinds import about_key, map_reading, nothing_said, policy_reading, pools_reading
+from interpose.cli.config.reading import NODES, POLICIES, Circumstances, Part, Reading
+from interpose.cli.config.sources import Source
 from interpose.errors import ConfigError
 
 NOWHERE = Circumstances(env={})

@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 import pytest
 
-from interpose.cli.config_programs import DROP_INS, check, load_program
+from interpose.cli.config.programs import DROP_INS, check, load_program
 from interpose.config.load import Given, load
 from interpose.config.programs import PROGRAMS
 from interpose.errors import ConfigError

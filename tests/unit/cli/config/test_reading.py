@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from interpose.cli.config_reading import doubts, flat
-from interpose.cli.config_sources import Source
+from interpose.cli.config.reading import doubts, flat
+from interpose.cli.config.sources import Source
 
 
 class Colour(Enum):

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from interpose.cli.config_recognise import KINDS, Form, recognise
+from interpose.cli.config.recognise import KINDS, Form, recognise
 from interpose.errors import ConfigError
 
-SAMPLES = Path(__file__).parents[3] / "samples"
+SAMPLES = Path(__file__).parents[4] / "samples"
 
 
 @pytest.mark.parametrize(

@@ -6,13 +6,13 @@ from typing import Any
 import click
 import pytest
 
-from interpose.admin.routes import Request, Response, RouteTable, json_response
-from interpose.cli.config_running import ask_running, usual_address
+from interpose.cli.config.running import ask_running, usual_address
 from interpose.config.effective import config_answer, rows_of
-from interpose.config.hookserver import HOOKSERVER
+from interpose.config.hookserver.table import HOOKSERVER
 from interpose.config.load import Given, load
 from interpose.config.programs import PROGRAMS
-from interpose.config.table import RELAY
+from interpose.config.relay.table import RELAY
+from interpose.net.httpd.routes import Request, Response, RouteTable, json_response
 
 Serve = Callable[[RouteTable], str]
 

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from interpose.cli.config_schema import NAMES, schema_text
+from interpose.cli.config.schema import NAMES, schema_text
 from interpose.cli.main import cli
 
-REFERENCE = Path(__file__).parents[3] / "docs/reference/schema"
+REFERENCE = Path(__file__).parents[4] / "docs/reference/schema"
 
 
 @pytest.mark.parametrize("name", NAMES)

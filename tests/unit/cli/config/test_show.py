@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from interpose.cli.cri_resmgr import load_line
-from interpose.cli.cri_resmgr_flags import read_line
+from interpose.cli.compat.cri_resmgr import load_line
+from interpose.cli.compat.cri_resmgr_flags import read_line
+from interpose.cli.compat.option_file import read_option_file
 from interpose.cli.main import cli
-from interpose.cli.option_file import read_option_file
 from interpose.config.load import load
-from interpose.config.table import RELAY
+from interpose.config.relay.table import RELAY
 
-SAMPLES = Path(__file__).parents[3] / "samples"
+SAMPLES = Path(__file__).parents[4] / "samples"
 
 
 def show(*arguments: object) -> Result:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from interpose.cli.config_sources import MAX_BYTES, Source, is_key, read_source, read_sources
+from interpose.cli.config.sources import MAX_BYTES, Source, is_key, read_source, read_sources
 from interpose.errors import ConfigError
 
 
@@ -27,7 +27,7 @@ def test_a_directory_stands_for_its_files(tmp_path: Path) -> None:
 
 def test_files_of_a_directory_are_known_to_be_found() -> None:
     """Nobody named them."""
-    (first, *_) = read_sources(str(Path(__file__).parents[3] / "samples/hookserver.d"))
+    (first, *_) = read_sources(str(Path(__file__).parents[4] / "samples/hookserver.d"))
     assert isinstance(first, Source)
     assert first.is_found
 

@@ -9,7 +9,7 @@ from click.testing import CliRunner, Result
 
 from interpose.cli.main import cli
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 RELAY = "apiVersion: interpose/v1\nkind: RelayConfig\n"
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 import pytest
 
-from interpose.cli.dump_attach import attach
+from interpose.cli.dump.attach import attach
 from interpose.testing.eventually import WAIT_LIMIT
 
 HEAD = b"HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n"

@@ -3,7 +3,7 @@
 import pytest
 from click.testing import CliRunner
 
-from interpose.cli.dump import SUBCOMMANDS
+from interpose.cli.dump.command import SUBCOMMANDS
 from interpose.cli.main import cli
 
 

@@ -6,8 +6,15 @@ from typing import Any
 import click
 import pytest
 
-from interpose.cli.dump_choice import FILTER_HELP, FilterMistake, choice_options, chosen, numbered, split_arguments
-from interpose.dump.filters import parse_filter
+from interpose.cli.dump.filter_options import (
+    FILTER_HELP,
+    FilterMistake,
+    choice_options,
+    chosen,
+    numbered,
+    split_arguments,
+)
+from interpose.dump.filter.language import parse_filter
 from interpose.errors import ConfigError
 
 

@@ -7,9 +7,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from interpose.cli.main import cli
-from interpose.dump.fileset import rotated_set
-from interpose.dump.frames import Begin, Dropped, End, Frame, Header, encode
-from interpose.dump.recording import RecordingWriter
+from interpose.dump.model.frames import Begin, Dropped, End, Frame, Header, encode
+from interpose.dump.recording.files import rotated_set
+from interpose.dump.recording.writer import RecordingWriter
 from interpose.testing.recordings import sample_recording, story_frames, write_recording
 
 

@@ -11,10 +11,10 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from interpose.cli import dump_live
+from interpose.cli.dump import live as dump_live
 from interpose.cli.main import cli
-from interpose.dump.frames import Begin, Dropped, encode
 from interpose.dump.live.feed import SourceLost
+from interpose.dump.model.frames import Begin, Dropped, encode
 from interpose.testing.recordings import sample_recording
 
 
@@ -145,7 +145,7 @@ def test_no_relay_is_an_error(run: Any, tmp_path: Path) -> None:
 @pytest.mark.usefixtures("terminal")
 def test_a_relay_is_attached_once_before_the_screen(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """And again when that is over."""
-    from interpose.cli import dump_attach
+    from interpose.cli.dump import attach as dump_attach
 
     asked: list[Any] = []
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 import pytest
 
-from interpose.cli.dump_output import Progress, Sink, opened, quiet_end, styled
+from interpose.cli.dump.output import Progress, Sink, opened, quiet_end, styled
 
 
 class Stream(io.StringIO):

@@ -8,10 +8,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 from interpose.cli.main import cli
-from interpose.dump.frames import encode
-from interpose.dump.reading import Recording
+from interpose.dump.model.frames import encode
+from interpose.dump.recording.reader import Recording
 from interpose.testing.recordings import story_frames
-from tests.unit.cli.test_dump_attach import HEAD, relay
+from tests.unit.cli.dump.test_attach import HEAD, relay
 
 STORY = b"".join(map(encode, story_frames()))
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from interpose.cli.dump_replay_hindsight import Decided, Wanted, decide_anew
+from interpose.cli.dump.replay_hindsight import Decided, Wanted, decide_anew
+from interpose.core.model.cpuset import CpuSet
 from interpose.errors import ConfigError
-from interpose.model.cpuset import CpuSet
 from interpose.testing.recordings import sample_recording
 
 MACHINE = "2 sockets x 2 numa x 2 cores x 2 threads"

@@ -1,9 +1,9 @@
 """Recordings as what happened."""
 
-from interpose.api import cri_pb2 as cri
-from interpose.cli.dump_happenings import Reader
-from interpose.dump.frames import Begin, Dropped, Message, Packing, Side
-from interpose.resmgr.happenings import Answered, Asked, Told
+from interpose._pb import cri_pb2 as cri
+from interpose.cli.dump.replay_policy import Reader
+from interpose.dump.model.frames import Begin, Dropped, Message, Packing, Side
+from interpose.resmgr.whatif.events import Answered, Asked, Told
 from interpose.testing.pods import pod_config, run_request
 from interpose.testing.recordings import START, Script
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from interpose.api import cri_pb2 as cri
-from interpose.cli.dump_replay_policy import POLICY_VALUES, policy_wanted
+from interpose._pb import cri_pb2 as cri
+from interpose.cli.dump.replay_policy_replay_policy import POLICY_VALUES, policy_wanted
 from interpose.cli.main import cli
 from interpose.testing.pods import pod_config, run_request
 from interpose.testing.recallednode import create_of

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from interpose.cli.dump_choice import FilterMistake
-from interpose.cli.dump_replay_recording import Recorded
+from interpose.cli.dump.filter_options import FilterMistake
+from interpose.cli.dump.replay_recording import Recorded
 from interpose.errors import ConfigError
 from interpose.testing.recordings import sample_recording
 
@@ -58,6 +58,6 @@ def test_a_large_recording_is_announced(
     """Reading it takes a while; a small one is read without a word."""
     list(Recorded([recording], []).calls())
     assert capsys.readouterr().err == ""
-    monkeypatch.setattr("interpose.cli.dump_replay_recording._LARGE", 1)
+    monkeypatch.setattr("interpose.cli.dump.replay_recording._LARGE", 1)
     list(Recorded([recording], []).calls())
     assert capsys.readouterr().err == f"Reading {recording} (0 MiB) ...\n"

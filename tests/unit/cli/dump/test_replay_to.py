@@ -60,7 +60,7 @@ def test_a_damaged_recording_is_told(recording: Path) -> None:
 
 def test_nobody_listens(recording: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The socket and the reason are named."""
-    monkeypatch.setattr("interpose.cli.dump_replay_to._WAIT", 0.05)
+    monkeypatch.setattr("interpose.cli.dump.replay_to._WAIT", 0.05)
     result = replay(recording, "--to", tmp_path / "no.sock")
     assert result.exit_code == 1
     assert "no.sock: UNAVAILABLE" in result.stderr

@@ -11,10 +11,10 @@ import yaml
 from click.testing import CliRunner, Result
 
 from interpose.cli.main import cli
-from interpose.dump.decode import tree_of
-from interpose.dump.frames import Dropped, Frame, Header, Message, Packing, Side, encode
-from interpose.dump.recording import RecordingWriter
-from interpose.relay.methods import METHODS, Method
+from interpose.cri.methods import METHODS, Method
+from interpose.dump.decode.decode import tree_of
+from interpose.dump.model.frames import Dropped, Frame, Header, Message, Packing, Side, encode
+from interpose.dump.recording.writer import RecordingWriter
 from interpose.testing.recordings import (
     HEADER,
     Script,
@@ -198,7 +198,7 @@ def test_a_page_has_a_limit(sample: Path) -> None:
 
 def test_a_page_is_not_for_a_terminal(sample: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It would be thousands of lines of markup."""
-    monkeypatch.setattr("interpose.cli.dump_show._on_terminal", lambda: True)
+    monkeypatch.setattr("interpose.cli.dump.show._on_terminal", lambda: True)
     result = run(sample, "-o", "svg")
     assert (result.exit_code, "add --output FILE" in result.stderr) == (2, True)
 
@@ -302,7 +302,7 @@ def ending(monkeypatch: pytest.MonkeyPatch) -> Callable[[list[Frame]], None]:
             damaged("a hole")
             raise KeyboardInterrupt
 
-        monkeypatch.setattr("interpose.cli.dump_show.follow_file", following)
+        monkeypatch.setattr("interpose.cli.dump.show.follow_file", following)
 
     return grow
 

@@ -10,12 +10,12 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
-from interpose.api import cri_pb2 as cri
+from interpose._pb import cri_pb2 as cri
 from interpose.cli.main import cli
-from interpose.dump.flow import SESSION
-from interpose.dump.frames import Begin, Context, Dropped, End, Flags, Frame, Header, Message, Packing, Side
-from interpose.dump.ordering import ByBegin
-from interpose.dump.recording import RecordingWriter
+from interpose.dump.filter.ordering import ByBegin
+from interpose.dump.model.call import SESSION
+from interpose.dump.model.frames import Begin, Context, Dropped, End, Flags, Frame, Header, Message, Packing, Side
+from interpose.dump.recording.writer import RecordingWriter
 from interpose.testing.pods import container_config, create_request, pod_config, run_request
 from interpose.testing.recordings import HEADER, START, Script, story_frames, write_recording
 
@@ -150,7 +150,7 @@ def test_calls_can_come_as_they_began(sessions: Path) -> None:
 
 def test_calls_that_come_too_late_are_counted(sessions: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Memory has an end."""
-    monkeypatch.setattr("interpose.cli.dump_showing.ByBegin", partial(ByBegin, held=1))
+    monkeypatch.setattr("interpose.cli.dump.show_calls.ByBegin", partial(ByBegin, held=1))
     assert "calls took so long that they stand behind some" in run(sessions, "--alone", "--sort", "begin").stderr
 
 

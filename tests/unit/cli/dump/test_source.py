@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from interpose.cli.dump_source import FileSource, StreamSource, open_source
-from interpose.dump.frames import VERSION, Header, encode
+from interpose.cli.dump.source import FileSource, StreamSource, open_source
+from interpose.dump.model.frames import VERSION, Header, encode
 from interpose.errors import ConfigError
 from interpose.testing.recordings import HEADER, sample_recording, story_frames
 

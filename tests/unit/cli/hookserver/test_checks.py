@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from interpose.cli.hookserver_checks import check, with_real_paths
-from interpose.config.hookserver import HOOKSERVER
-from interpose.config.hookserver_settings import CgroupSettings, HookServerSettings
+from interpose.cli.hookserver.checks import check, with_real_paths
+from interpose.config.hookserver.settings import CgroupSettings, HookServerSettings
+from interpose.config.hookserver.table import HOOKSERVER
 from interpose.config.load import Given, Loaded, load
 from interpose.errors import ConfigError
 

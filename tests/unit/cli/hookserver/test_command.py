@@ -11,8 +11,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from interpose.cli.main import cli
-from interpose.config.hookserver import HOOKSERVER_SETTINGS
-from interpose.config.hookserver_settings import HookServerSettings
+from interpose.config.hookserver.settings import HookServerSettings
+from interpose.config.hookserver.table import HOOKSERVER_SETTINGS
 from interpose.errors import ConfigError, SocketInUseError
 
 
@@ -41,7 +41,7 @@ def parts(monkeypatch: pytest.MonkeyPatch) -> FakeParts:
     """In the place of the modules that do the work."""
     fake = FakeParts()
     for module, functions in {"process": ("run",), "deregister": ("deregister",), "once": ("run_once",)}.items():
-        stand_in = ModuleType(f"interpose.cli.hookserver_{module}")
+        stand_in = ModuleType(f"interpose.cli.hookserver.{module}")
         for name in functions:
             setattr(stand_in, name, fake.start(name))
         monkeypatch.setitem(sys.modules, stand_in.__name__, stand_in)

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from interpose.cli.hookserver_deregister import deregister
-from interpose.config.hookserver_settings import HookServerSettings, RegistrationSettings
+from interpose.cli.hookserver.deregister import deregister
+from interpose.config.hookserver.settings import HookServerSettings, RegistrationSettings
 
 
 @pytest.fixture(autouse=True)

@@ -5,18 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from interpose.cli.hookserver_parts import chosen_plugins, open_journal, runtime_of, stages
-from interpose.config.hookserver_settings import (
-    CgroupSettings,
-    HookServerSettings,
-    PluginSettings,
-    ServingSettings,
-)
-from interpose.config.settings import RelaySettings
+from interpose.cli.hookserver.parts import chosen_plugins, open_journal, runtime_of, stages
+from interpose.config.hookserver.settings import CgroupSettings, HookServerSettings, PluginSettings, ServingSettings
+from interpose.config.relay.settings import RelaySettings
+from interpose.core.model.cgroup import Level, Parameter
 from interpose.errors import ConfigError
-from interpose.hookapi.hookpoint import HookPoint
-from interpose.model.cgroup import Level, Parameter
-from interpose.runtimehooks.wants import Target
+from interpose.hooks.api.hookpoint import HookPoint
+from interpose.hooks.server.targets import Target
 
 
 @pytest.mark.parametrize("mode", ["proxy", "standalone", "both"])

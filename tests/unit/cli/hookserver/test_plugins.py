@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from interpose.cli import hookserver_plugins
+from interpose.cli.hookserver import plugins as hookserver_plugins
 from interpose.cli.main import cli
-from interpose.model.cgroup import Level, Parameter
-from interpose.runtimehooks.entry_points import PluginEntryPoint
+from interpose.core.model.cgroup import Level, Parameter
+from interpose.hooks.server.entry_points import PluginEntryPoint
 from interpose.testing.hookparts import ToyPlugin
 
 

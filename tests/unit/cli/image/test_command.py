@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from interpose.cli.image import image
+from interpose.cli.image.command import image
 from interpose.cli.main import cli
-from interpose.localruntime.images.disk import Disk
-from interpose.localruntime.images.store import ImageStore
+from interpose.node.runtime.images.disk import Disk
+from interpose.node.runtime.images.store import ImageStore
 from interpose.testing.imagefiles import docker_archive, layer, make_image
 
 IMAGE = make_image([layer({"a": "1"})], user="1000", cmd=["sh"], architecture="amd64")

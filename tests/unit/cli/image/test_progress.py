@@ -4,8 +4,8 @@ import io
 
 import pytest
 
-from interpose.cli.image_progress import ProgressLines, line
-from interpose.localruntime.images.values import Phase, PullProgress
+from interpose.cli.image.progress import ProgressLines, line
+from interpose.node.runtime.images.types import Phase, PullProgress
 
 LAYER = "sha256:" + "ab" * 32
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from interpose.cli.image.registriesfile import read_registries_file
 from interpose.errors import ConfigError
-from interpose.localruntime.images.registriesfile import read_registries_file
 
 
 def test_a_file_is_read(tmp_path: Path) -> None:

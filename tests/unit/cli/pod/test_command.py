@@ -4,7 +4,7 @@ import pytest
 from click.testing import CliRunner
 
 from interpose.cli.main import cli
-from interpose.cli.pod import SUBCOMMANDS
+from interpose.cli.pod.command import SUBCOMMANDS
 
 
 def test_the_overview_names_every_command() -> None:

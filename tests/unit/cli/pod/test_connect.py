@@ -7,13 +7,14 @@ from pathlib import Path
 import pytest
 from click import ClickException
 
-from interpose.cli import pod_runtime
-from interpose.cli.pod_options import Reach
-from interpose.cli.pod_runtime import Opened, found_endpoint, opened, run_with, words_of
-from interpose.config import runtime_settings, settings
+from interpose.cli.pod import connect as pod_runtime
+from interpose.cli.pod.connect import Opened, found_endpoint, opened, run_with, words_of
+from interpose.cli.pod.options import Reach
+from interpose.config.relay import settings
+from interpose.config.runtime import settings as runtime_settings
 from interpose.errors import ConfigError
-from interpose.rpc.status import Code, RpcError
-from interpose.rpc.tasks import TaskBag
+from interpose.net.grpc.status import Code, RpcError
+from interpose.tasks import TaskBag
 from interpose.testing.eventually import eventually
 from interpose.testing.fakeruntime import FakeRuntime
 from interpose.testing.serve import serve_runtime

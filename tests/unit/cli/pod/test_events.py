@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from interpose.cli import pod_events
+from interpose.cli.pod import events as pod_events
 from interpose.testing.podcommands import PodCommands, pod_commands
 
 NEVER = {"name": "main", "image": "nosuch:1", "imagePullPolicy": "Never"}

@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from interpose.cli.pod_exec import has
-from interpose.rpc.status import Code
+from interpose.cli.pod.exec import has
+from interpose.net.grpc.status import Code
 from interpose.testing.podcommands import PodCommands, pod_commands
 from interpose.testing.pods import BUSYBOX
 
@@ -67,9 +67,9 @@ def session(monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
     master, fd = pty.openpty()
     made = Session(fd)
     ours = SimpleNamespace(fileno=lambda: fd, isatty=lambda: True)
-    monkeypatch.setattr("interpose.cli.pod_exec.sys", SimpleNamespace(stdin=ours, stdout=ours, stderr=io.StringIO()))
-    monkeypatch.setattr("interpose.cli.pod_terminal.on_terminal", lambda: True)
-    monkeypatch.setattr("interpose.streaming.client.run_command", made)
+    monkeypatch.setattr("interpose.cli.pod.exec.sys", SimpleNamespace(stdin=ours, stdout=ours, stderr=io.StringIO()))
+    monkeypatch.setattr("interpose.cli.pod.tty.on_terminal", lambda: True)
+    monkeypatch.setattr("interpose.net.streaming.client.run_command", made)
     yield made
     os.close(master)
     os.close(fd)
@@ -158,6 +158,6 @@ def test_who_has_seen_enough_is_told_nothing(commands: PodCommands, monkeypatch:
     async def nobody_reads(*_: object, **__: object) -> int:
         raise BrokenPipeError(32, "Broken pipe")
 
-    monkeypatch.setattr("interpose.streaming.client.run_command", nobody_reads)
+    monkeypatch.setattr("interpose.net.streaming.client.run_command", nobody_reads)
     result = commands("exec", "web", "--", "yes")
     assert (result.exit_code, result.stderr) == (141, "")

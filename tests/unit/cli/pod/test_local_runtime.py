@@ -6,10 +6,10 @@ import pytest
 from click.testing import CliRunner
 
 from interpose.cli.main import cli
-from interpose.cli.pod_local import local_caller
+from interpose.cli.pod.local_runtime import local_caller
+from interpose.cri.local import LocalCaller
 from interpose.cri.messages import cri
-from interpose.kuberuntime.local import LocalCaller
-from interpose.kuberuntime.remote import RemoteCaller
+from interpose.cri.remote import RemoteCaller
 
 
 @pytest.fixture(autouse=True)

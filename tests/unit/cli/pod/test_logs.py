@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from interpose.rpc.status import Code
+from interpose.net.grpc.status import Code
 from interpose.testing.podcommands import PodCommands, pod_commands
 
 OLD = "2020-01-02T03:04:05.000000001Z"

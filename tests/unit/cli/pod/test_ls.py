@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from interpose.cli import pod_ls
-from interpose.rpc.status import Code
+from interpose.cli.pod import ls as pod_ls
+from interpose.net.grpc.status import Code
 from interpose.testing.fakeruntime import FakeRuntime
 from interpose.testing.podcommands import PodCommands, pod_commands
 from interpose.testing.pods import BUSYBOX

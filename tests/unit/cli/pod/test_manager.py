@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from interpose.cli.pod_manager import managed
-from interpose.cli.pod_options import Reach
-from interpose.cli.pod_runtime import opened
+from interpose.cli.pod.connect import opened
+from interpose.cli.pod.manager import managed
+from interpose.cli.pod.options import Reach
 from interpose.host.cgroup.paths import Driver
-from interpose.rpc.status import Code
+from interpose.net.grpc.status import Code
 from interpose.testing.fakequeries import Identity
 from interpose.testing.fakeruntime import FakeRuntime
 from interpose.testing.serve import serve_runtime

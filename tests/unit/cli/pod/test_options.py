@@ -4,7 +4,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from interpose.cli.pod_options import Reach, reach_of, reach_options
+from interpose.cli.pod.options import Reach, reach_of, reach_options
 
 
 @click.command()

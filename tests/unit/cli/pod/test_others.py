@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from interpose.cli.pod_others import pods_of_others, warning_of
-from interpose.kuberuntime.running import RunningPod
-from interpose.rpc.status import Code, RpcError
+from interpose.cli.pod.others import pods_of_others, warning_of
+from interpose.net.grpc.status import Code, RpcError
+from interpose.node.pods.status.runtime_pod import RunningPod
 from interpose.testing.podcommands import PodCommands, pod_commands
 
 

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 from click import ClickException
 
-from interpose.api import cri_pb2 as cri
-from interpose.cli.pod_forward import forward_ports
-from interpose.cli.pod_options import Reach
-from interpose.cli.pod_runtime import opened
-from interpose.kuberuntime.labels import POD_UID
-from interpose.rpc.status import Code
+from interpose._pb import cri_pb2 as cri
+from interpose.cli.pod.connect import opened
+from interpose.cli.pod.options import Reach
+from interpose.cli.pod.port_forward import forward_ports
+from interpose.net.grpc.status import Code
+from interpose.node.pods.labels import POD_UID
 from interpose.testing.eventually import WAIT_LIMIT, eventually
 from interpose.testing.fakeruntime import FakeRuntime
 from interpose.testing.podcommands import PodCommands, pod_commands

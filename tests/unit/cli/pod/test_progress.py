@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from interpose.cli.pod_board import Board, container_words, pod_words
-from interpose.kuberuntime.phase import ContainerView, Lot, Phase, Role
-from interpose.kuberuntime.podstate import REPLACING, STOPPED, Outcome, PodState, Verdict
-from interpose.kuberuntime.podstatus import PodStatus
-from interpose.kuberuntime.steps import Moment, News, Reason
+from interpose.cli.pod.progress import Board, container_words, pod_words
+from interpose.node.pods.status.phase import ContainerView, Lot, Phase, Role
+from interpose.node.pods.status.pod_state import REPLACING, STOPPED, Outcome, PodState, Verdict
+from interpose.node.pods.status.types import PodStatus
+from interpose.node.pods.sync.result import Moment, News, Reason
 from interpose.testing.managednode import pod
 
 WAITING = Verdict(outcome=Outcome.WAITING)

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from interpose.cli import pod_options
-from interpose.rpc.status import Code
+from interpose.cli.pod import options as pod_options
+from interpose.net.grpc.status import Code
 from interpose.testing.podcommands import PodCommands, pod_commands
 
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from interpose.cli.pod_running import RunOptions, check
+from interpose.cli.pod.run_loop import RunOptions, check
 from interpose.errors import ConfigError
-from interpose.kuberuntime.podlocks import watch_lock
-from interpose.kuberuntime.sources import Wanted
+from interpose.node.pods.locks import watch_lock
+from interpose.node.pods.manifest.files import Wanted
 from interpose.testing.fakeruntime import FakeRuntime
 from interpose.testing.managednode import pod
 from interpose.testing.podcommands import PodCommands, pod_commands

@@ -3,8 +3,8 @@
 import click
 import pytest
 
-from interpose.cli.pod_choice import chosen, chosen_container, title_of
-from interpose.kuberuntime.running import ListedSandbox, RunningPod
+from interpose.cli.pod.select import chosen, chosen_container, title_of
+from interpose.node.pods.status.runtime_pod import ListedSandbox, RunningPod
 
 PODS = [
     RunningPod(uid="aaaa1111", name="web", namespace="default"),

@@ -4,11 +4,11 @@ import json
 from datetime import UTC, datetime
 from pathlib import Path
 
-from interpose.cli.pod_running import checked
-from interpose.kuberuntime.laststatus import note_last_status
-from interpose.kuberuntime.origins import note_origin
-from interpose.kuberuntime.phase import ContainerView, Lot, Role
-from interpose.kuberuntime.podsummary import LastStatus
+from interpose.cli.pod.run_loop import checked
+from interpose.node.pods.status.last_status import note_last_status
+from interpose.node.pods.status.origin import note_origin
+from interpose.node.pods.status.phase import ContainerView, Lot, Role
+from interpose.node.pods.status.summary import LastStatus
 from interpose.testing.podcommands import pod_commands
 from interpose.testing.pods import BUSYBOX
 

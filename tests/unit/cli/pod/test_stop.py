@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from interpose.cli.pod_running import checked
-from interpose.kuberuntime.labels import log_directory
-from interpose.kuberuntime.origins import note_origin
-from interpose.kuberuntime.pod import Pod
-from interpose.kuberuntime.podlocks import PodLocks
-from interpose.rpc.status import Code
+from interpose.cli.pod.run_loop import checked
+from interpose.net.grpc.status import Code
+from interpose.node.pods.labels import log_directory
+from interpose.node.pods.locks import PodLocks
+from interpose.node.pods.spec import Pod
+from interpose.node.pods.status.origin import note_origin
 from interpose.testing.fakeruntime import FakeRuntime
 from interpose.testing.podcommands import PodCommands, pod_commands
 
@@ -108,7 +108,7 @@ def test_a_pod_that_another_process_is_at_work_on_is_not_touched(
     commands: PodCommands, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is marked, and after a while somebody has to look at it."""
-    monkeypatch.setattr("interpose.cli.pod_stop._PATIENCE", 0.1)
+    monkeypatch.setattr("interpose.cli.pod.stop._PATIENCE", 0.1)
     (uid,) = (path.name for path in (commands.folder / "root/pods").iterdir())
     locks = PodLocks(str(commands.folder / "root/pods.lock"))
     handle = locks.take(uid)

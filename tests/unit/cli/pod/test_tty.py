@@ -18,8 +18,8 @@ from typing import TextIO, cast
 
 import pytest
 
-from interpose.cli.pod_exec import unless
-from interpose.cli.pod_terminal import LeavableInput, TypedInput, raw_terminal, sizes, writer
+from interpose.cli.pod.exec import unless
+from interpose.cli.pod.tty import LeavableInput, TypedInput, raw_terminal, sizes, writer
 from interpose.testing.eventually import WAIT_LIMIT, eventually
 
 
@@ -205,7 +205,7 @@ import asyncio, signal, sys, uvloop
 for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
     signal.signal(number, signal.SIG_DFL)
 signal.signal(signal.SIGINT, signal.default_int_handler)
-from interpose.cli.pod_terminal import TypedInput, raw_terminal
+from interpose.cli.pod.tty import TypedInput, raw_terminal
 
 async def main():
     with raw_terminal(0):

@@ -5,10 +5,10 @@ from collections.abc import Callable
 
 from click.testing import CliRunner, Result
 
-from interpose.admin.routes import Request, Response, RouteTable, error_response, json_response
 from interpose.cli.main import cli
-from interpose.views.assignments import NOT_LISTED, assignments_text
-from interpose.views.explain import explain_text
+from interpose.cli.render.assignments import NOT_LISTED, assignments_text
+from interpose.cli.render.explain import explain_text
+from interpose.net.httpd.routes import Request, Response, RouteTable, error_response, json_response
 
 ANSWER = {"container": "ns/p/c", "id": "abc", "decision": {"reason": "there was room"}}
 ASSIGNED = [{"container": "ns/p/c", "qos": "Guaranteed", "cpu_milli": 2000, "cpus": "2-3"}]

@@ -4,7 +4,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from interpose.cli.policy_flags import DETAILS, machine_option, policy_details
+from interpose.cli.policy.flags import DETAILS, machine_option, policy_details
 
 
 @click.command()

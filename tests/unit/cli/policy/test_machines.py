@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from interpose.cli.machines import load_topology
+from interpose.cli.policy.machines import load_topology
+from interpose.core.topology.document import topology_document
 from interpose.errors import ConfigError
 from interpose.testing.machines import machine
-from interpose.topology.document import topology_document
 
 
 def refused(source: str) -> str:

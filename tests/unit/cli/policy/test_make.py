@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from interpose.cli.policy_choice import chosen_policy
+from interpose.cli.policy.make import chosen_policy
 from interpose.errors import ConfigError
 from interpose.testing.machines import machine
 

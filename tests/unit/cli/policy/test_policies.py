@@ -7,14 +7,14 @@ from dataclasses import fields, is_dataclass
 import pytest
 from click.testing import CliRunner, Result
 
-from interpose.admin.routes import Request, Response, RouteTable, json_response
 from interpose.cli.main import cli
-from interpose.cli.policies import OPTIONS
-from interpose.config import policy_options
-from interpose.config.documentschema import Group, Unread
-from interpose.config.policy_options import AnyCase
-from interpose.policy.names import POLICIES
-from interpose.policy.registry import options_type
+from interpose.cli.policy.policies import OPTIONS
+from interpose.config.documents import policy_options
+from interpose.config.documents.fields import Group, Unread
+from interpose.config.documents.policy_options import AnyCase
+from interpose.core.policy.names import POLICIES
+from interpose.core.policy.registry import options_type
+from interpose.net.httpd.routes import Request, Response, RouteTable, json_response
 
 
 def run(*arguments: str) -> Result:

@@ -9,7 +9,7 @@ from click.testing import CliRunner, Result
 
 from interpose.cli.main import cli
 
-SAMPLE = Path(__file__).parents[3] / "samples/pods.yaml"
+SAMPLE = Path(__file__).parents[4] / "samples/pods.yaml"
 POD = """\
 kind: Pod
 metadata: {name: NAME}
@@ -130,7 +130,7 @@ def test_mistakes_are_named(arguments: tuple[str, ...], stdin: str, problem: str
     assert problem in result.stderr
 
 
-SAMPLES = Path(__file__).parents[3] / "samples"
+SAMPLES = Path(__file__).parents[4] / "samples"
 POOLS = ("--topology", "2 sockets x 2 numa x 2 cores x 2 threads", "--policy", "static-pools")
 
 

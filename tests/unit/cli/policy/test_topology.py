@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from interpose.admin.routes import Request, Response, RouteTable, json_response
 from interpose.cli.main import cli
+from interpose.cli.render.topology_picture import picture
+from interpose.cli.render.topology_svg import svg_text
+from interpose.cli.render.topology_tree import tree_text
+from interpose.core.topology.document import topology_document
+from interpose.net.httpd.routes import Request, Response, RouteTable, json_response
 from interpose.testing.machines import machine
-from interpose.topology.document import topology_document
-from interpose.views.topology_picture import picture
-from interpose.views.topology_svg import svg_text
-from interpose.views.topology_tree import tree_text
 
 TEXT = "2p1d2n2c2t"
 
@@ -103,7 +103,7 @@ def test_terminals_get_colours_unless_they_want_none(
     """And as many columns as there are."""
     monkeypatch.setenv("COLUMNS", "44")
     monkeypatch.setenv("NO_COLOR", no_color)
-    monkeypatch.setattr("interpose.cli.topology._on_terminal", lambda: True)
+    monkeypatch.setattr("interpose.cli.policy.topology._on_terminal", lambda: True)
     result = CliRunner().invoke(
         cli, ["topology", "--from", "1 socket x 4 cores; isolated 1", "-o", "picture"], color=True
     )

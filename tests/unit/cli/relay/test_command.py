@@ -7,7 +7,7 @@ from typing import Any
 from click.testing import CliRunner, Result
 
 from interpose.cli.main import cli
-from interpose.config.settings import RelaySettings
+from interpose.config.relay.settings import RelaySettings
 
 
 def _relay(*arguments: str, env: dict[str, str] | None = None) -> Result:

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from interpose.admin.routes import BadRequestError
-from interpose.cli.relay_dump import asked_for, check, interest_of, wanted
+from interpose.cli.relay.dump import asked_for, check, interest_of, wanted
 from interpose.config.dump_rules import parse_rules
-from interpose.config.settings import DumpSettings
+from interpose.config.relay.settings import DumpSettings
 from interpose.errors import ConfigError
-from interpose.relay.interceptor import Interest
+from interpose.net.httpd.routes import BadRequestError
+from interpose.relay.api import Interest
 
 
 @pytest.mark.parametrize(

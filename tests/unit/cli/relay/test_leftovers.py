@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from interpose.agent.nodeservice import AgentSocket, NodeService
-from interpose.cli.relay_leftovers import Leftovers
-from interpose.host.sockets import bind_unix
-from interpose.resmgr.nodemarks import ANNOTATION, CORES, TAINT
-from interpose.rpc.transport import Hub
+from interpose.cli.relay.leftovers import Leftovers
+from interpose.host.unix_sockets import bind_unix
+from interpose.kube.agent.node_service import AgentSocket, NodeService
+from interpose.net.grpc.transport import Hub
+from interpose.resmgr.publish.node_state import ANNOTATION, CORES, TAINT
 from interpose.testing.eventually import eventually
 from interpose.testing.nodeapi import NodeApi, plain_node
 

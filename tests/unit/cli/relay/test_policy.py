@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from interpose.cli.policy_wanted import state_path
-from interpose.cli.relay_policy import PolicyPart, make_policy
-from interpose.config.settings import PolicySettings, RelaySettings
+from interpose.cli.relay.policy import PolicyPart, make_policy
+from interpose.cli.relay.policy_wanted import state_path
+from interpose.config.relay.settings import PolicySettings, RelaySettings
+from interpose.core.model.cpuset import CpuSet
+from interpose.core.policy.decision import Grant
+from interpose.core.policy.request import Amounts, Key
 from interpose.errors import ConfigError
-from interpose.model.cpuset import CpuSet
-from interpose.policy.decision import Grant
-from interpose.policy.request import Amounts, Key
-from interpose.resmgr.configuration import Configuration
-from interpose.resmgr.statefile import Entry, State, encode
-from interpose.rpc.transport import Hub
+from interpose.net.grpc.transport import Hub
+from interpose.resmgr.config.configuration import Configuration
+from interpose.resmgr.state.state import Entry, State, encode
 from interpose.testing.machines import machine
 from interpose.testing.sysfstree import write_sysfs
 

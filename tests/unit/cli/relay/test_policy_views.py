@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from interpose.admin.routes import Request, Response
-from interpose.cli.relay_policy_views import PolicyViews
+from interpose.cli.relay.policy_views import PolicyViews
+from interpose.core.policy.decision import Action, Decision, Refusal, Why
+from interpose.core.policy.request import Key
 from interpose.host.cgroup.files import KernelFiles
 from interpose.host.cgroup.tree import CgroupTree, detect_version
-from interpose.policy.decision import Action, Decision, Refusal, Why
-from interpose.policy.request import Key
-from interpose.resmgr.checkpoint import Checkpoint
-from interpose.resmgr.report import find
-from interpose.resmgr.tally import Refused
+from interpose.net.httpd.routes import Request, Response
+from interpose.resmgr.admin_view import find
+from interpose.resmgr.counters import Refused
+from interpose.resmgr.state.checkpoint import Checkpoint
 from interpose.testing.policynode import PolicyNode, running
 
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from interpose.cli.policy_wanted import policy_wanted, state_path
-from interpose.config.settings import PolicySettings
-from interpose.resmgr.checkpoint import FILE
+from interpose.cli.relay.policy_wanted import policy_wanted, state_path
+from interpose.config.relay.settings import PolicySettings
+from interpose.resmgr.state.checkpoint import FILE
 
 
 def test_without_anything_nothing_is_wanted(tmp_path: Path) -> None:

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from interpose.cli.relay_publishing import Publishing
-from interpose.config.settings import PolicySettings
-from interpose.model.cpuset import CpuSet
-from interpose.policy.static_pools.options import CpuList, Pool, PoolsOptions
-from interpose.resmgr.configuration import Configuration
-from interpose.resmgr.nodemarks import NodeMarks
-from interpose.rpc.transport import Hub
+from interpose.cli.relay.publishing import Publishing
+from interpose.config.relay.settings import PolicySettings
+from interpose.core.model.cpuset import CpuSet
+from interpose.core.policy.static_pools.options import CpuList, Pool, PoolsOptions
+from interpose.net.grpc.transport import Hub
+from interpose.resmgr.config.configuration import Configuration
+from interpose.resmgr.publish.node_state import NodeMarks
 from interpose.testing.eventually import eventually
 from interpose.testing.policynode import PolicyNode, static
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from interpose.cli.relay_state_lock import StateLock
-from interpose.config.settings import PolicySettings
+from interpose.cli.relay.state_lock import StateLock
+from interpose.config.relay.settings import PolicySettings
 
 
 def lock_of(folder: Path, **said: Any) -> StateLock:

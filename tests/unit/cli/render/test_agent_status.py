@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from interpose.views.agent_status import agent_status_text
+from interpose.cli.render.agent_status import agent_status_text
 
 WELL: dict[str, Any] = {
     "version": "1.2.3",

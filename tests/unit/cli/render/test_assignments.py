@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from interpose.views.assignments import assignments_text, candidates_lines, pools_lines, simulation_text
+from interpose.cli.render.assignments import assignments_text, candidates_lines, pools_lines, simulation_text
 
 NGINX = {
     "container": "default/web/nginx",

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from interpose.views.explain import explain_text
+from interpose.cli.render.explain import explain_text
 
 DECISION: dict[str, Any] = {
     "container": "default/web/nginx",

@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
-from interpose.model.cpuset import CpuSet
+from interpose.cli.render.machine import Part, cores_in, parts_of, remarks, summary
+from interpose.core.model.cpuset import CpuSet
+from interpose.core.topology.topology import Cache, MemoryKind, NumaNode, Topology
 from interpose.testing.machines import machine
-from interpose.topology.topology import Cache, MemoryKind, NumaNode, Topology
-from interpose.views.machine import Part, cores_in, parts_of, remarks, summary
 
 
 def outline(parts: tuple[Part, ...]) -> list[object]:

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from interpose.model.cpuset import CpuSet
-from interpose.views.occupancy import clock, occupancy_text
+from interpose.cli.render.occupancy import clock, occupancy_text
+from interpose.core.model.cpuset import CpuSet
 
 SECOND = 1_000_000_000
 NINE = 9 * 3600 * SECOND

@@ -1,6 +1,6 @@
 """Who has which CPUs, as letters."""
 
-from interpose.views.owners import LETTERS, MORE, owners_of
+from interpose.cli.render.owners import LETTERS, MORE, owners_of
 
 
 def test_containers_with_cpus_of_their_own_get_letters() -> None:

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from interpose.views.pods import (
+from interpose.cli.render.pods import (
     EventRow,
     Line,
     PodRow,

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from interpose.views.policy_status import policies_text, policy_status_text
+from interpose.cli.render.policy_status import policies_text, policy_status_text
 
 ANSWER: dict[str, Any] = {
     "policy": "static",

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from interpose.views.replay import plan_text, report_text
+from interpose.cli.render.replay import plan_text, report_text
 
 CALL = {
     "number": 7,

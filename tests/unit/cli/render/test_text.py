@@ -4,8 +4,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from interpose.model.cpuset import CpuSet
-from interpose.views.text import (
+from interpose.cli.render.text import (
     amount,
     cpu_amount,
     cut,
@@ -22,6 +21,7 @@ from interpose.views.text import (
     words,
     wrapped,
 )
+from interpose.core.model.cpuset import CpuSet
 
 
 @pytest.mark.parametrize(

@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import pytest
 
+from interpose.cli.render.owners import owners_of
+from interpose.cli.render.text import seen
+from interpose.cli.render.topology_picture import picture
+from interpose.core.topology.topology import MemoryKind, NumaNode
 from interpose.testing.machines import machine
-from interpose.topology.topology import MemoryKind, NumaNode
-from interpose.views.owners import owners_of
-from interpose.views.text import seen
-from interpose.views.topology_picture import picture
 
 ASSIGNED = [
     {"container": "default/web/nginx", "exclusive": "2-3", "cpus": "2-3"},

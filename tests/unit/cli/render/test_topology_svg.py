@@ -6,11 +6,11 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from interpose.model.cpuset import CpuSet
+from interpose.cli.render.owners import owners_of
+from interpose.cli.render.topology_svg import PAGE, Shape, layout, svg_text
+from interpose.core.model.cpuset import CpuSet
+from interpose.core.topology.topology import Topology
 from interpose.testing.machines import machine
-from interpose.topology.topology import Topology
-from interpose.views.owners import owners_of
-from interpose.views.topology_svg import PAGE, Shape, layout, svg_text
 
 SVG = "{http://www.w3.org/2000/svg}"
 

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
+from interpose.cli.render.topology_tree import tree_text
 from interpose.testing.machines import machine
-from interpose.views.topology_tree import tree_text
 
 
 def test_a_tree_has_parts_distances_and_remarks() -> None:

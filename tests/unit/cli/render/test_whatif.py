@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from interpose.views.hindsight import hindsight_text
+from interpose.cli.render.whatif import hindsight_text
 
 STEP: dict[str, Any] = {
     "time_ns": 9 * 3600 * 10**9,

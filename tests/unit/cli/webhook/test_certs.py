@@ -9,10 +9,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 from interpose.cli.main import cli
-from interpose.kube.api import MUTATING_WEBHOOKS, SECRETS
+from interpose.kube.client.api import MUTATING_WEBHOOKS, SECRETS
+from interpose.kube.webhook.issue import Issued, examine
 from interpose.testing.apiserver.background import Running, background
 from interpose.testing.apiserver.server import ApiServer
-from interpose.webhook.issuing import Issued, examine
 
 NS = "kube-system"
 IN_CLUSTER = ("--service", "hook", "--namespace", NS, "--secret", "tls", "--webhook-config", "interpose")

@@ -8,14 +8,14 @@ import pytest
 from click.testing import CliRunner
 
 from interpose.cli.main import cli
-from interpose.config.webhook_settings import TlsSettings, WebhookSettings
+from interpose.config.webhook.settings import TlsSettings, WebhookSettings
 
 
 class FakeProcess(ModuleType):
-    """Stands for `interpose.cli.webhook_process`: remembers what it was run with."""
+    """Stands for `interpose.cli.webhook.process`: remembers what it was run with."""
 
     def __init__(self) -> None:
-        super().__init__("interpose.cli.webhook_process")
+        super().__init__("interpose.cli.webhook.process")
         self.runs: list[WebhookSettings] = []
 
     def run(self, settings: WebhookSettings) -> int:

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from interpose.config.agent_settings import REPORTS, AgentSettings
-from interpose.config.agent_table import AGENT
+from interpose.config.agent.settings import REPORTS, AgentSettings
+from interpose.config.agent.table import AGENT
 from interpose.config.load import Given, Loaded, load
 from interpose.errors import ConfigError
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from interpose.config.constraints import CpuAmount, parse_cpu_amount, parse_resources, show_resources
+from interpose.config.documents.amounts import CpuAmount, parse_cpu_amount, parse_resources, show_resources
+from interpose.core.model.cpuset import CpuSet
 from interpose.errors import ConfigError
-from interpose.model.cpuset import CpuSet
 
 
 def cpus(text: str) -> CpuAmount:

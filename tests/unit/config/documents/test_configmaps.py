@@ -2,10 +2,10 @@
 
 import pytest
 
-from interpose.config.config_maps import Manifest, named_nodes, read_data, read_manifest, text_of, title_of
-from interpose.config.document import parse_document
+from interpose.config.documents.configmaps import Manifest, named_nodes, read_data, read_manifest, text_of, title_of
+from interpose.config.documents.yaml import parse_document
+from interpose.core.policy.static.options import StaticOptions
 from interpose.errors import ConfigError
-from interpose.policy.static_options import StaticOptions
 
 MAP = """\
 apiVersion: v1

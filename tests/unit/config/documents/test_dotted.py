@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from interpose.config.document import Node, parse_document
-from interpose.config.documentschema import Report
-from interpose.config.dotted import unfold
+from interpose.config.documents.dotted import unfold
+from interpose.config.documents.fields import Report
+from interpose.config.documents.yaml import Node, parse_document
 from interpose.errors import ConfigError
 
 

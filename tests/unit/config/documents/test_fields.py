@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from interpose.config.document import Node
-from interpose.config.documentschema import Flag, Group, Number, Report
+from interpose.config.documents.fields import Flag, Group, Number, Report
+from interpose.config.documents.yaml import Node
 from interpose.errors import ConfigError
 
 

@@ -4,9 +4,9 @@ from fractions import Fraction
 
 import pytest
 
-from interpose.config.document import parse_document
-from interpose.config.documentschema import Report
-from interpose.config.objects import Quantities, amount, find_objects
+from interpose.config.documents.fields import Report
+from interpose.config.documents.objects import Quantities, amount, find_objects
+from interpose.config.documents.yaml import parse_document
 from interpose.errors import ConfigError
 
 

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from interpose.config.manifests import read_manifest_file, read_manifests, repeated
+from interpose.config.documents.pods import read_manifest_file, read_manifests, repeated
+from interpose.core.model.cgroup import KubeQos
+from interpose.core.policy.request import Request, Source
+from interpose.core.policy.simulate import Role
 from interpose.errors import ConfigError
-from interpose.model.cgroup import KubeQos
-from interpose.policy.request import Request, Source
-from interpose.policy.simulation import Role
 
 HEAD = "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\n"
 NO_QUANTITY = "is not a quantity such as 500m, 1.5 or 1Gi"
@@ -198,5 +198,5 @@ def test_too_many_documents_are_refused() -> None:
 
 def test_the_sample_can_be_read() -> None:
     """What we ship can be copied."""
-    pods = read_manifest_file(str(Path(__file__).parents[3] / "samples/pods.yaml"))
+    pods = read_manifest_file(str(Path(__file__).parents[4] / "samples/pods.yaml"))
     assert [pod.title for pod in pods] == ["prod/database", "prod/web", "prod/dpdk", "batch/backup"]

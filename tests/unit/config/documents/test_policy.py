@@ -4,13 +4,13 @@ from collections.abc import Mapping
 
 import pytest
 
-from interpose.config.constraints import CpuAmount
-from interpose.config.document import parse_document
-from interpose.config.policy_document import PolicyDocument, policy_values, read_config_map, read_policy_document
+from interpose.config.documents.amounts import CpuAmount
+from interpose.config.documents.policy import PolicyDocument, policy_values, read_config_map, read_policy_document
+from interpose.config.documents.yaml import parse_document
+from interpose.core.model.cpuset import CpuSet
+from interpose.core.policy.static.options import StaticOptions, StaticPlusOptions
+from interpose.core.policy.static_pools.options import CpuList, Pool, PoolsOptions
 from interpose.errors import ConfigError
-from interpose.model.cpuset import CpuSet
-from interpose.policy.static_options import StaticOptions, StaticPlusOptions
-from interpose.policy.static_pools.options import CpuList, Pool, PoolsOptions
 
 NODE = "node1.example.com"
 FULL = PolicyDocument(

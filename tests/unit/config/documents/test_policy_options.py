@@ -4,14 +4,14 @@ from typing import Any
 
 import pytest
 
-from interpose.config.document import parse_document
-from interpose.config.documentschema import Report
-from interpose.config.policy_options import OPTIONS, read_options, read_pools, without_effect
+from interpose.config.documents.fields import Report
+from interpose.config.documents.policy_options import OPTIONS, read_options, read_pools, without_effect
+from interpose.config.documents.yaml import parse_document
+from interpose.core.model.cpuset import CpuSet
+from interpose.core.policy.names import POLICIES
+from interpose.core.policy.static.options import StaticOptions, StaticPlusOptions
+from interpose.core.policy.static_pools.options import CpuList, Pool, PoolsOptions
 from interpose.errors import ConfigError
-from interpose.model.cpuset import CpuSet
-from interpose.policy.names import POLICIES
-from interpose.policy.static_options import StaticOptions, StaticPlusOptions
-from interpose.policy.static_pools.options import CpuList, Pool, PoolsOptions
 
 POOLS = """\
 pools:

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from interpose.config.document import parse_document
-from interpose.config.topology_document import read_topology_document
+from interpose.config.documents.topology import read_topology_document
+from interpose.config.documents.yaml import parse_document
+from interpose.core.topology.document import topology_document
+from interpose.core.topology.topology import MemoryKind, Topology
 from interpose.errors import ConfigError
 from interpose.testing.machines import COPIES, NAMED, machine
-from interpose.topology.document import topology_document
-from interpose.topology.topology import MemoryKind, Topology
 
 SMALL: dict[str, Any] = {"kind": "Topology", "cpus": [{"id": 0}, {"id": 1}], "nodes": [{"id": 0}]}
 

@@ -4,11 +4,11 @@ import json
 
 import pytest
 
-from interpose.config.document import parse_document
-from interpose.config.documentschema import Report
-from interpose.config.topology_groups import read_groups
+from interpose.config.documents.fields import Report
+from interpose.config.documents.topology_groups import read_groups
+from interpose.config.documents.yaml import parse_document
+from interpose.core.topology.topology import MemoryKind, Topology
 from interpose.errors import ConfigError
-from interpose.topology.topology import MemoryKind, Topology
 
 GIB = 1 << 30
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from interpose.config.document import MAX_FILE_BYTES, Node, read_document, read_text, split_documents
+from interpose.config.documents.yaml import MAX_FILE_BYTES, Node, read_document, read_text, split_documents
 from interpose.errors import ConfigError
 
 

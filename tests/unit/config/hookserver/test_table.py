@@ -2,7 +2,7 @@
 
 import pytest
 
-from interpose.config.hookserver import HOOKSERVER
+from interpose.config.hookserver.table import HOOKSERVER
 from interpose.config.load import Given, load
 from interpose.errors import ConfigError
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from interpose.config.load import Given, Loaded, load
-from interpose.config.settings import DumpSettings
-from interpose.config.table import RELAY
+from interpose.config.relay.settings import DumpSettings
+from interpose.config.relay.table import RELAY
 from interpose.errors import ConfigError
 
 

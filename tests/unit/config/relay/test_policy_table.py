@@ -3,9 +3,9 @@
 import pytest
 
 from interpose.config.load import Given, Loaded, load
-from interpose.config.table import RELAY
+from interpose.config.relay.table import RELAY
+from interpose.core.policy.names import NAMES
 from interpose.errors import ConfigError
-from interpose.policy.names import NAMES
 
 
 def given(**values: str) -> Loaded:

@@ -4,7 +4,7 @@ from dataclasses import FrozenInstanceError
 
 import pytest
 
-from interpose.config.settings import LimitSettings, RelaySettings
+from interpose.config.relay.settings import LimitSettings, RelaySettings
 
 
 def test_settings_cannot_be_changed_after_the_fact() -> None:

@@ -3,8 +3,8 @@
 import pytest
 
 from interpose.config.load import Given, load
-from interpose.config.runtime_settings import RuntimeSettings
-from interpose.config.runtime_table import RUNTIME
+from interpose.config.runtime.settings import RuntimeSettings
+from interpose.config.runtime.table import RUNTIME
 from interpose.errors import ConfigError
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from interpose.config.load import Given, load
-from interpose.config.webhook_table import WEBHOOK
+from interpose.config.webhook.table import WEBHOOK
 from interpose.errors import ConfigError
 
 

@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from interpose.cpuallocator import allocator
-from interpose.cpuallocator.allocator import Taken, take
-from interpose.cpuallocator.kubelet import NotEnough
-from interpose.cpuallocator.priority import CpuPriority
-from interpose.model.cpuset import EMPTY, CpuSet
+from interpose.core.cpuallocator import allocator
+from interpose.core.cpuallocator.allocator import Taken, take
+from interpose.core.cpuallocator.kubelet import NotEnough
+from interpose.core.cpuallocator.priority import CpuPriority
+from interpose.core.model.cpuset import EMPTY, CpuSet
+from interpose.core.topology.topology import Topology
 from interpose.testing.machines import machine
-from interpose.topology.topology import Topology
 
 SERVER = "2-socket-4-node-40-core"
 HIGH, NORMAL, LOW = CpuPriority.HIGH, CpuPriority.NORMAL, CpuPriority.LOW

@@ -2,8 +2,8 @@
 
 import pytest
 
-from interpose.cpuallocator import balance as module
-from interpose.cpuallocator.balance import Balance, Shares
+from interpose.core.cpuallocator import balance as module
+from interpose.core.cpuallocator.balance import Balance, Shares
 
 
 def shares(nodes: tuple[int, ...], even: int, rest: int = 0, extra: tuple[int, ...] = ()) -> Shares:

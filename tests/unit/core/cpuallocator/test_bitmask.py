@@ -1,8 +1,8 @@
 """Sets as numbers."""
 
-from interpose.cpuallocator.bits import each, first, lowest, once
+from interpose.core.cpuallocator.bitmask import each, first, lowest, once
+from interpose.core.topology.topology import Topology
 from interpose.testing.machines import machine
-from interpose.topology.topology import Topology
 
 
 def test_the_lowest_bits_are_taken() -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from interpose.cpuallocator.cost import Cost
+from interpose.core.cpuallocator.cost import Cost
 
 BEST = Cost(spans=(1, 2), classes=(0, 4), distance=1200, split=1, left=(2, 8), places=(0,))
 

@@ -4,8 +4,8 @@ from collections import Counter
 
 import pytest
 
-from interpose.cpuallocator.fill import fill, least, split_cores
-from interpose.model.cpuset import CpuSet
+from interpose.core.cpuallocator.fill import fill, least, split_cores
+from interpose.core.model.cpuset import CpuSet
 
 # Cores 0-1, 2-3, and so on.
 PAIRS = [0b11 << (2 * core) for core in range(4)]

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from interpose.cpuallocator.bits import first
-from interpose.cpuallocator.kubelet import Free, NotEnough, take_distributed, take_packed
-from interpose.model.cpuset import EMPTY, CpuSet
+from interpose.core.cpuallocator.bitmask import first
+from interpose.core.cpuallocator.kubelet import Free, NotEnough, take_distributed, take_packed
+from interpose.core.model.cpuset import EMPTY, CpuSet
+from interpose.core.topology.topology import Topology
 from interpose.testing.machines import machine, oracle_topology
-from interpose.topology.topology import Topology
 
-DATA = Path(__file__).resolve().parents[2] / "data" / "cpumanager-oracle.json"
+DATA = Path(__file__).resolve().parents[3] / "data" / "cpumanager-oracle.json"
 ORACLE = json.loads(DATA.read_text())
 MACHINES: Mapping[str, Topology] = {
     name: oracle_topology(table["cpus"], name) for name, table in ORACLE["topologies"].items()

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from interpose.cpuallocator.priority import ORDER, CpuPriority, preference, priority_classes
-from interpose.model.cpuset import EMPTY, CpuSet
+from interpose.core.cpuallocator.priority import ORDER, CpuPriority, preference, priority_classes
+from interpose.core.model.cpuset import EMPTY, CpuSet
+from interpose.core.topology.topology import Topology
 from interpose.testing.machines import machine
-from interpose.topology.topology import Topology
 
 HIGH, NORMAL, LOW = CpuPriority.HIGH, CpuPriority.NORMAL, CpuPriority.LOW
 

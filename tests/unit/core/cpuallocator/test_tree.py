@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from interpose.cpuallocator.levels import Level, Levels
-from interpose.model.cpuset import CpuSet
+from interpose.core.cpuallocator.tree import Level, Levels
+from interpose.core.model.cpuset import CpuSet
+from interpose.core.topology.topology import NO_CACHE
 from interpose.testing.machines import machine, oracle_topology
-from interpose.topology.topology import NO_CACHE
 
 
 def shape(levels: Levels) -> list[tuple[str, int]]:

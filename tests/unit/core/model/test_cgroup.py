@@ -2,7 +2,7 @@
 
 import pytest
 
-from interpose.model.cgroup import (
+from interpose.core.model.cgroup import (
     CLEAR,
     UNLIMITED,
     KubeQos,
@@ -16,7 +16,7 @@ from interpose.model.cgroup import (
     shares_of,
     to_cri,
 )
-from interpose.model.resources import LinuxResources
+from interpose.core.model.resources import LinuxResources
 
 # milli-CPUs, shares, quota, quota at a ratio of 1.2. Where the kernel refuses what koordlet wrote (834) it is clamped.
 VECTORS = [

@@ -2,7 +2,7 @@
 
 import pytest
 
-from interpose.model.cgroupparent import slice_path
+from interpose.core.model.cgroupparent import slice_path
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from interpose.model.cpuset import EMPTY, MAX_CPUS, MAX_TEXT, CpuSet, KubeletCpus
+from interpose.core.model.cpuset import EMPTY, MAX_CPUS, MAX_TEXT, CpuSet, KubeletCpus
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ from typing import TypeAlias
 
 import pytest
 
-from interpose.model.cgroup import KubeQos
-from interpose.model.kubeqos import kube_qos
+from interpose.core.model.cgroup import KubeQos
+from interpose.core.model.kubeqos import kube_qos
 
 Amounts: TypeAlias = dict[str, int]
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from interpose.model.labelselector import LabelSelector, parse_label_selector
+from interpose.core.model.label_selector import LabelSelector, parse_label_selector
 
 LABELS = {"app": "web", "tier": "front", "example.org/weight": "7", "empty": ""}
 

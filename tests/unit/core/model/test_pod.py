@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from interpose.model.pod import DOCKER, Container, Pod
-from interpose.model.resources import LinuxResources
+from interpose.core.model.pod import DOCKER, Container, Pod
+from interpose.core.model.resources import LinuxResources
 
 
 def test_container_diverges_when_it_has_something_else_than_was_asked_for() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from interpose.model.qos import QOS_LABEL, QosClass, qos_of
+from interpose.core.model.qos import QOS_LABEL, QosClass, qos_of
 
 
 @pytest.mark.parametrize("name", ["LSE", "LSR", "LS", "BE", "SYSTEM"])

@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import pytest
 
-from interpose.model.quantity import MAX_QUANTITY, milli, parse_quantity, whole
+from interpose.core.model.quantity import MAX_QUANTITY, milli, parse_quantity, whole
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """Resources as values: laying an update over them, and telling two apart."""
 
-from interpose.model.resources import NO_RESOURCES, LinuxResources
+from interpose.core.model.resources import NO_RESOURCES, LinuxResources
 
 
 def test_overlay_keeps_what_the_patch_does_not_set() -> None:

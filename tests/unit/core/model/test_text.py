@@ -2,7 +2,7 @@
 
 import pytest
 
-from interpose.model.text import closest, did_you_mean, one_edit_apart, quoted
+from interpose.core.model.text import closest, did_you_mean, one_edit_apart, quoted
 
 
 def test_short_text_is_shown_whole() -> None:

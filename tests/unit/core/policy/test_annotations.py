@@ -2,9 +2,9 @@
 
 import pytest
 
-from interpose.model.cpuset import CpuSet
-from interpose.policy.preferences import ISOLATED, ISOLATED_LABEL, NUMA_NODES, numa_nodes, prefers_isolated
-from interpose.policy.request import Key, Request
+from interpose.core.model.cpuset import CpuSet
+from interpose.core.policy.annotations import ISOLATED, ISOLATED_LABEL, NUMA_NODES, numa_nodes, prefers_isolated
+from interpose.core.policy.request import Key, Request
 
 SCOPED, PLAIN = ISOLATED
 NODES = CpuSet.parse("0-3")

@@ -1,7 +1,7 @@
 """What every policy is made of."""
 
-from interpose.policy.policy import Setup
-from interpose.topology.topology import Topology
+from interpose.core.policy.api import Setup
+from interpose.core.topology.topology import Topology
 
 
 def test_nothing_said_is_not_an_empty_set() -> None:

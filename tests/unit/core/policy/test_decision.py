@@ -4,9 +4,9 @@ import dataclasses
 
 import pytest
 
-from interpose.model.cpuset import EMPTY
-from interpose.policy.decision import Action, Assignment, Decision, Grant
-from interpose.policy.request import Key
+from interpose.core.model.cpuset import EMPTY
+from interpose.core.policy.decision import Action, Assignment, Decision, Grant
+from interpose.core.policy.request import Key
 
 
 def test_a_plain_grant_is_pinned_and_writes_nothing_else() -> None:

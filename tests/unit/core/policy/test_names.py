@@ -1,6 +1,6 @@
 """The names of policies."""
 
-from interpose.policy.names import NAMES, NONE, POLICIES
+from interpose.core.policy.names import NAMES, NONE, POLICIES
 
 
 def test_every_name_and_alias_leads_to_one_policy() -> None:

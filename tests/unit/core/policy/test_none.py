@@ -1,12 +1,12 @@
 """The policy none: it keeps book and writes nothing."""
 
-from interpose.model.cgroup import KubeQos
-from interpose.model.cpuset import CpuSet
-from interpose.policy.decision import Action, Assignment, Grant
-from interpose.policy.none import NonePolicy
-from interpose.policy.policy import Policy, Setup
-from interpose.policy.request import Amounts, Key, Request
-from interpose.topology.topology import Cpu, Topology
+from interpose.core.model.cgroup import KubeQos
+from interpose.core.model.cpuset import CpuSet
+from interpose.core.policy.api import Policy, Setup
+from interpose.core.policy.decision import Action, Assignment, Grant
+from interpose.core.policy.none import NonePolicy
+from interpose.core.policy.request import Amounts, Key, Request
+from interpose.core.topology.topology import Cpu, Topology
 
 KEY = Key("pod", "app")
 REQUEST = Request(key=KEY, qos=KubeQos.GUARANTEED, amounts=Amounts(milli=2000))

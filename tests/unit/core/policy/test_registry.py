@@ -6,14 +6,14 @@ from types import NoneType
 
 import pytest
 
+from interpose.core.model.cpuset import CpuSet
+from interpose.core.policy.api import Setup
+from interpose.core.policy.names import NAMES, POLICIES
+from interpose.core.policy.registry import make, options_type
+from interpose.core.policy.static.options import StaticOptions, StaticPlusOptions
+from interpose.core.policy.static_pools.options import CpuList, Pool, PoolsOptions
+from interpose.core.topology.topology import Cpu, NumaNode, Topology
 from interpose.errors import ConfigError
-from interpose.model.cpuset import CpuSet
-from interpose.policy.names import NAMES, POLICIES
-from interpose.policy.policy import Setup
-from interpose.policy.registry import make, options_type
-from interpose.policy.static_options import StaticOptions, StaticPlusOptions
-from interpose.policy.static_pools.options import CpuList, Pool, PoolsOptions
-from interpose.topology.topology import Cpu, NumaNode, Topology
 
 ALL = CpuSet.parse("0-3")
 SETUP = Setup(
@@ -65,15 +65,15 @@ def test_a_policy_that_is_not_used_is_not_loaded() -> None:
     """A relay pays for its own one only."""
     program = (
         "import sys\n"
-        "from interpose.policy.policy import Setup\n"
-        "from interpose.policy.registry import make, options_type\n"
-        "from interpose.topology.topology import Topology\n"
+        "from interpose.core.policy.api import Setup\n"
+        "from interpose.core.policy.registry import make, options_type\n"
+        "from interpose.core.topology.topology import Topology\n"
         "make('none', Setup(topology=Topology(cpus=(), nodes=())))\n"
         "options_type('static')\n"
-        "print(*sorted(name for name in sys.modules if name.startswith('interpose.policy.')))\n"
+        "print(*sorted(name for name in sys.modules if name.startswith('interpose.core.policy.')))\n"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert "interpose.policy.none" in done.stdout.split()
-    assert not {"static", "static_plus", "static_pools.policy"} & {
-        name.removeprefix("interpose.policy.") for name in done.stdout.split()
+    assert "interpose.core.policy.none" in done.stdout.split()
+    assert not {"static.policy", "static_plus", "static_pools.policy"} & {
+        name.removeprefix("interpose.core.policy.") for name in done.stdout.split()
     }

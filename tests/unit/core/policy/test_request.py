@@ -2,7 +2,7 @@
 
 import pytest
 
-from interpose.policy.request import Amounts, Key, Request
+from interpose.core.policy.request import Amounts, Key, Request
 
 KEY = "about.example"
 

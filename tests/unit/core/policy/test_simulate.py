@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from interpose.model.cgroup import KubeQos
-from interpose.policy.decision import Action
-from interpose.policy.policy import Policy, Setup
-from interpose.policy.registry import make
-from interpose.policy.request import Amounts, Key, Request
-from interpose.policy.simulation import Member, PlannedPod, Role, Step, holdings, removing, simulate, starting
+from interpose.core.model.cgroup import KubeQos
+from interpose.core.policy.api import Policy, Setup
+from interpose.core.policy.decision import Action
+from interpose.core.policy.registry import make
+from interpose.core.policy.request import Amounts, Key, Request
+from interpose.core.policy.simulate import Member, PlannedPod, Role, Step, holdings, removing, simulate, starting
 from interpose.testing.machines import machine
 
 

@@ -1,9 +1,9 @@
 """The account book: what containers have follows from pools and grants, and who has something else is told once."""
 
-from interpose.model.cpuset import EMPTY, CpuSet
-from interpose.policy.book import Book
-from interpose.policy.decision import Assignment, Grant
-from interpose.policy.request import Key
+from interpose.core.model.cpuset import EMPTY, CpuSet
+from interpose.core.policy.decision import Assignment, Grant
+from interpose.core.policy.request import Key
+from interpose.core.policy.state import Book
 
 A, B, C = Key("pod", "a"), Key("pod", "b"), Key("pod", "c")
 SHARED = Grant(pools=("shared",))

@@ -5,13 +5,13 @@ from dataclasses import replace
 
 import pytest
 
+from interpose.core.model.cpuset import CpuSet
+from interpose.core.policy.api import Policy, Setup
+from interpose.core.policy.decision import Action, Assignment, Decision, Grant, Why
+from interpose.core.policy.request import Amounts, Key, Request
+from interpose.core.policy.static.options import StaticPlusOptions
+from interpose.core.policy.static_plus import StaticPlusPolicy
 from interpose.errors import ConfigError
-from interpose.model.cpuset import CpuSet
-from interpose.policy.decision import Action, Assignment, Decision, Grant, Why
-from interpose.policy.policy import Policy, Setup
-from interpose.policy.request import Amounts, Key, Request
-from interpose.policy.static_options import StaticPlusOptions
-from interpose.policy.static_plus import StaticPlusPolicy
 from interpose.testing.machines import machine
 
 ISOLATED = "2p2n2c2t; isolated 8-10"  # n4c16 with three isolated CPUs

@@ -2,9 +2,9 @@
 
 import json
 
+from interpose.core.topology.document import topology_document
+from interpose.core.topology.topology import Topology
 from interpose.testing.machines import machine
-from interpose.topology.document import topology_document
-from interpose.topology.topology import Topology
 
 
 def test_the_document_of_a_small_machine() -> None:

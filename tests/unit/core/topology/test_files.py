@@ -2,7 +2,7 @@
 
 import pytest
 
-from interpose.topology.files import CPUS, NODES, Files
+from interpose.core.topology.files import CPUS, NODES, Files
 
 
 def test_folders_and_links_are_found_by_their_paths() -> None:

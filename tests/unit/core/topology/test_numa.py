@@ -4,10 +4,10 @@ from collections.abc import Mapping
 
 import pytest
 
-from interpose.model.cpuset import CpuSet
-from interpose.topology.files import CPUS, NODES, Files
-from interpose.topology.numa import node_of_cpus, numa_nodes
-from interpose.topology.topology import MemoryKind
+from interpose.core.model.cpuset import CpuSet
+from interpose.core.topology.files import CPUS, NODES, Files
+from interpose.core.topology.numa import node_of_cpus, numa_nodes
+from interpose.core.topology.topology import MemoryKind
 
 KIB = 1024
 

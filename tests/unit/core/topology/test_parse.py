@@ -4,11 +4,11 @@ from collections.abc import Mapping
 
 import pytest
 
-from interpose.model.cpuset import CpuSet
+from interpose.core.model.cpuset import CpuSet
+from interpose.core.topology.files import CPUS, NODES
+from interpose.core.topology.parse import parse_sysfs
+from interpose.core.topology.topology import NO_CACHE, CoreKind, MemoryKind, Topology
 from interpose.testing.machines import COPIES, machine
-from interpose.topology.files import CPUS, NODES
-from interpose.topology.parse import parse_sysfs
-from interpose.topology.topology import NO_CACHE, CoreKind, MemoryKind, Topology
 
 
 def sysfs(cpus: Mapping[int, tuple[int, int, str]], **more: str) -> dict[str, str]:

@@ -2,9 +2,9 @@
 
 import pytest
 
-from interpose.model.cpuset import CpuSet
-from interpose.topology.build import Block, Layout, build
-from interpose.topology.topology import MemoryKind
+from interpose.core.model.cpuset import CpuSet
+from interpose.core.topology.synthetic import Block, Layout, build
+from interpose.core.topology.topology import MemoryKind
 
 
 def test_numbers_go_on_from_block_to_block() -> None:

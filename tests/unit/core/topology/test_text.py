@@ -2,8 +2,8 @@
 
 import pytest
 
-from interpose.topology.text import parse_text
-from interpose.topology.topology import CoreKind, MemoryKind, Topology
+from interpose.core.topology.text import parse_text
+from interpose.core.topology.topology import CoreKind, MemoryKind, Topology
 
 
 def parts(topology: Topology) -> tuple[int, ...]:

@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
-from interpose.model.cpuset import EMPTY, CpuSet
+from interpose.core.model.cpuset import EMPTY, CpuSet
+from interpose.core.topology.topology import MemoryKind, NumaNode, Topology
 from interpose.testing.machines import machine
-from interpose.topology.topology import MemoryKind, NumaNode, Topology
 
 
 def test_sets_by_part() -> None:

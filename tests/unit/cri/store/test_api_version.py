@@ -4,9 +4,9 @@ from typing import cast
 
 import pytest
 
-from interpose.rpc.client import Client, Metadata
-from interpose.rpc.status import Code, RpcError
-from interpose.store.calls import EitherVersion, RuntimeCalls
+from interpose.cri.store.api_version import EitherVersion, RuntimeCalls
+from interpose.net.grpc.client import Client, Metadata
+from interpose.net.grpc.status import Code, RpcError
 
 V1, ALPHA = b"/runtime.v1.RuntimeService/Version", b"/runtime.v1alpha2.RuntimeService/Version"
 

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from interpose.api import cri_pb2 as cri
-from interpose.model.pod import ContainerState, Pod
-from interpose.model.resources import SCALARS, LinuxResources
-from interpose.store import convert
-from interpose.store.requested import ANNOTATION
+from interpose._pb import cri_pb2 as cri
+from interpose.core.model.pod import ContainerState, Pod
+from interpose.core.model.resources import SCALARS, LinuxResources
+from interpose.cri.store import convert
+from interpose.cri.store.requested import ANNOTATION
 
 FULL = LinuxResources(
     cpu_period=1,

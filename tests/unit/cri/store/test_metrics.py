@@ -1,11 +1,11 @@
 """The store as metrics."""
 
-from interpose.instrumentation.metrics import Sample
-from interpose.model.pod import Container, Pod
-from interpose.model.resources import LinuxResources
-from interpose.store.metrics import store_collector
-from interpose.store.store import Store
-from interpose.store.sync import Synchronizer
+from interpose.core.model.pod import Container, Pod
+from interpose.core.model.resources import LinuxResources
+from interpose.cri.store.metrics import store_collector
+from interpose.cri.store.store import Store
+from interpose.cri.store.sync import Synchronizer
+from interpose.metrics import Sample
 
 
 async def test_what_is_known_is_told() -> None:

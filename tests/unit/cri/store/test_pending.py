@@ -1,7 +1,7 @@
 """Creates in doubt."""
 
-from interpose.model.pod import Container, Pod
-from interpose.store.pending import UID_LABEL, Pending
+from interpose.core.model.pod import Container, Pod
+from interpose.cri.store.pending import UID_LABEL, Pending
 
 APP = Container(id="", name="app", attempt=1)
 

@@ -2,14 +2,8 @@
 
 import pytest
 
-from interpose.model.resources import LinuxResources
-from interpose.store.requested import (
-    parent_note,
-    refreshed,
-    requested_parent,
-    requested_resources,
-    resources_note,
-)
+from interpose.core.model.resources import LinuxResources
+from interpose.cri.store.requested import parent_note, refreshed, requested_parent, requested_resources, resources_note
 
 ASKED = LinuxResources(cpu_shares=512, memory_limit_in_bytes=9, hugepage_limits=(("2MB", 1),))
 SENT = LinuxResources(

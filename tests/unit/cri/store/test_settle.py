@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from interpose.api import cri_pb2 as cri
-from interpose.rpc.status import Code
-from interpose.rpc.tasks import TaskBag
-from interpose.store import convert
-from interpose.store.settling import Settler
-from interpose.store.store import Store
+from interpose._pb import cri_pb2 as cri
+from interpose.cri.store import convert
+from interpose.cri.store.settle import Settler
+from interpose.cri.store.store import Store
+from interpose.net.grpc.status import Code
+from interpose.tasks import TaskBag
 from interpose.testing.fakeruntime import FakeRuntime
 from interpose.testing.pods import container_config, create_request, pod_config, run_request
 

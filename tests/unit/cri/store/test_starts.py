@@ -5,7 +5,7 @@ from collections.abc import Awaitable
 
 import pytest
 
-from interpose.store.starts import Starts
+from interpose.cri.store.starts import Starts
 
 C, OTHER = "c1", "c2"
 

@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
-from interpose.model.pod import Container, ContainerState, Pod
-from interpose.model.resources import LinuxResources
-from interpose.store.store import Store
+from interpose.core.model.pod import Container, ContainerState, Pod
+from interpose.core.model.resources import LinuxResources
+from interpose.cri.store.store import Store
 
 POD = Pod(id="p1", name="web", uid="u1", namespace="default")
 CONTAINER = Container(id="c1", pod_id="p1", name="app")

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from interpose.api import cri_pb2 as cri
-from interpose.model.pod import ContainerState
-from interpose.rpc.status import Code, RpcError
-from interpose.store.convert import listed_containers
-from interpose.store.store import Store
-from interpose.store.sync import Synchronizer
+from interpose._pb import cri_pb2 as cri
+from interpose.core.model.pod import ContainerState
+from interpose.cri.store.convert import listed_containers
+from interpose.cri.store.store import Store
+from interpose.cri.store.sync import Synchronizer
+from interpose.net.grpc.status import Code, RpcError
 from interpose.testing.eventually import eventually
 from interpose.testing.fakeruntime import FakeRuntime
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from interpose.model.resources import LinuxResources
-from interpose.store.info import Info, parent_of, read_info, without_defaults
+from interpose.core.model.resources import LinuxResources
+from interpose.cri.store.verbose_info import Info, parent_of, read_info, without_defaults
 
 
 def info(**document: Any) -> Info:

@@ -1,10 +1,10 @@
 """What comes out of a relay: redacted before anybody sees it, and put together."""
 
 from interpose.config.dump_redaction import parse_redaction
-from interpose.dump.flow import What
-from interpose.dump.frames import Context, Message, encode
-from interpose.dump.intake import Intake
-from interpose.dump.redaction import Redactor
+from interpose.dump.capture.intake import Intake
+from interpose.dump.model.call import What
+from interpose.dump.model.frames import Context, Message, encode
+from interpose.dump.redact.frames import Redactor
 from interpose.testing.recordings import HEADER, story_frames
 
 

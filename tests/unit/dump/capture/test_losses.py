@@ -1,8 +1,8 @@
 """Counters over readers that come and go."""
 
-from interpose.dump.losses import Losses
-from interpose.dump.outlet import Outlet
-from interpose.relay.interceptor import Interest
+from interpose.dump.capture.losses import Losses
+from interpose.dump.capture.queue import Outlet
+from interpose.relay.api import Interest
 
 
 def outlet(name: str) -> Outlet:

@@ -1,9 +1,9 @@
 """Metrics of the dump."""
 
-from interpose.dump.losses import Losses
-from interpose.dump.metrics import dump_families
-from interpose.dump.outlet import Outlet
-from interpose.relay.interceptor import Interest
+from interpose.dump.capture.losses import Losses
+from interpose.dump.capture.metrics import dump_families
+from interpose.dump.capture.queue import Outlet
+from interpose.relay.api import Interest
 
 
 def test_families() -> None:

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from interpose.dump.frames import Dropped, End, Frame, encode
-from interpose.dump.framestream import FrameStream
-from interpose.dump.outlet import Outlet
-from interpose.relay.interceptor import Interest
-from interpose.rpc.tasks import TaskBag
+from interpose.dump.capture.queue import Outlet
+from interpose.dump.model.frame_reader import FrameStream
+from interpose.dump.model.frames import Dropped, End, Frame, encode
+from interpose.relay.api import Interest
+from interpose.tasks import TaskBag
 from interpose.testing.eventually import WAIT_LIMIT
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from interpose.dump.sinks import DumpFile, DumpLog
-from interpose.dump.text import Line
+from interpose.dump.capture.sinks import DumpFile, DumpLog
+from interpose.dump.output.text import Line
 
 LINE = Line(stamp="2026-Nov-16 09:00:00.000", text="(passthrough) REQUEST Version => {}")
 WRITTEN = "[2026-Nov-16 09:00:00.000] (passthrough) REQUEST Version => {}\n"

@@ -2,12 +2,12 @@
 
 from types import SimpleNamespace
 
-from interpose.dump.flow import Assembler
-from interpose.dump.frames import Begin, End, Flags, Frame, Message, Packing, Side, decode
-from interpose.dump.outlet import Outlet
-from interpose.dump.tap import DumpTap
-from interpose.relay.interceptor import Direction, Interest, Sighting
-from interpose.relay.methods import METHODS
+from interpose.cri.methods import METHODS
+from interpose.dump.capture.queue import Outlet
+from interpose.dump.capture.tap import DumpTap
+from interpose.dump.model.call import Assembler
+from interpose.dump.model.frames import Begin, End, Flags, Frame, Message, Packing, Side, decode
+from interpose.relay.api import Direction, Interest, Sighting
 
 VERSION = METHODS["Version"]
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from interpose.dump.frames import encode
-from interpose.dump.orders import Orders
-from interpose.dump.reading import Recording
-from interpose.dump.scribe_process import Scribe, serve
+from interpose.dump.capture.worker import Scribe, serve
+from interpose.dump.capture.worker_config import Orders
+from interpose.dump.model.frames import encode
+from interpose.dump.recording.reader import Recording
 from interpose.testing.eventually import WAIT_LIMIT
 from interpose.testing.lab.processes import wait_for
 from interpose.testing.recordings import story_frames

@@ -1,6 +1,6 @@
 """What the scribe is told survives the way."""
 
-from interpose.dump.orders import Orders, read_orders
+from interpose.dump.capture.worker_config import Orders, read_orders
 
 
 def test_orders_are_read_as_they_were_written() -> None:

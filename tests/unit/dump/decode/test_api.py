@@ -1,6 +1,6 @@
 """What decoding gives."""
 
-from interpose.dump.decoded import Decoded
+from interpose.dump.decode.api import Decoded
 
 
 def test_a_message_without_remarks_has_an_empty_note() -> None:

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from google.protobuf import struct_pb2
 
-from interpose.api import cri_pb2 as cri
-from interpose.dump.decode import Decoded, Decoder, tree_of
-from interpose.dump.flow import Assembler, Flow, What
-from interpose.dump.frames import Flags, Message, Packing, Side
+from interpose._pb import cri_pb2 as cri
+from interpose.dump.decode.decode import Decoded, Decoder, tree_of
+from interpose.dump.model.call import Assembler, Flow, What
+from interpose.dump.model.frames import Flags, Message, Packing, Side
 from interpose.testing.recordings import every_method_frames
 
 

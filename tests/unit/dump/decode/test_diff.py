@@ -1,6 +1,6 @@
 """What changed between two messages."""
 
-from interpose.dump.diff import line_diff, yaml_diff
+from interpose.dump.decode.diff import line_diff, yaml_diff
 
 
 def test_equal_trees_have_no_difference() -> None:

@@ -2,7 +2,15 @@
 
 import pytest
 
-from interpose.dump.wiredump import MAX_FIELDS, MAX_READ, MAX_SUMMARY, WireField, printable, wire_fields, wire_summary
+from interpose.dump.decode.raw_protobuf import (
+    MAX_FIELDS,
+    MAX_READ,
+    MAX_SUMMARY,
+    WireField,
+    printable,
+    wire_fields,
+    wire_summary,
+)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
-from interpose.dump.yamltext import MAX_DEPTH, TOO_DEEP, scalar, yaml_lines, yaml_text
+from interpose.dump.decode.yaml import MAX_DEPTH, TOO_DEEP, scalar, yaml_lines, yaml_text
 
 
 def test_it_looks_as_go_programs_write_it() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from interpose.dump.filters import (
+from interpose.dump.filter.language import (
     EVERYTHING,
     All,
     Either,
@@ -14,8 +14,8 @@ from interpose.dump.filters import (
     parse_filter,
     question,
 )
-from interpose.dump.flow import Flow, Subject
-from interpose.dump.frames import Flags, Side
+from interpose.dump.model.call import Flow, Subject
+from interpose.dump.model.frames import Flags, Side
 from interpose.errors import ConfigError
 
 

@@ -1,8 +1,8 @@
 """Calls in the order in which they began."""
 
-from interpose.dump.flow import Flow
-from interpose.dump.frames import Flags, Message, Side
-from interpose.dump.ordering import ByBegin
+from interpose.dump.filter.ordering import ByBegin
+from interpose.dump.model.call import Flow
+from interpose.dump.model.frames import Flags, Message, Side
 
 
 def flow(number: int, time: int, size: int = 0) -> Flow:

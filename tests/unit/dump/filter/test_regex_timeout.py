@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from interpose.dump.patience import Patience, TooSlow
+from interpose.dump.filter.regex_timeout import Patience, TooSlow
 
 ENDLESS = re.compile("(a+)+$")
 LOST = "a" * 60 + "!"

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from interpose.dump.filters import parse_filter
-from interpose.dump.flow import KEPT_MESSAGES, PART, SESSION, Event, Flow, What
-from interpose.dump.frames import Begin, Context, Dropped, End, Flags, Frame, Header, Message, Side
-from interpose.dump.viewing import Viewing, replayed
+from interpose.dump.filter.language import parse_filter
+from interpose.dump.filter.select import Viewing, replayed
+from interpose.dump.model.call import KEPT_MESSAGES, PART, SESSION, Event, Flow, What
+from interpose.dump.model.frames import Begin, Context, Dropped, End, Flags, Frame, Header, Message, Side
 from interpose.testing.recordings import Script, story_frames
 
 
@@ -57,7 +57,7 @@ def test_messages_come_as_they_are_if_the_request_decides() -> None:
 
 def test_what_is_known_of_calls_in_flight_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """The oldest are asked about again."""
-    monkeypatch.setattr("interpose.dump.viewing._HELD", 1)
+    monkeypatch.setattr("interpose.dump.filter.select._HELD", 1)
     script = Script()
     first, second = script.begin("Version", b""), script.begin("Status", b"")
     script.end(first, 1)

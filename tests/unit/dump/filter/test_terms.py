@@ -2,9 +2,9 @@
 
 import pytest
 
-from interpose.dump.filterterms import BY_LETTER, QUESTIONS, SEARCHED, kind_of, possible, reference, show_duration
-from interpose.dump.flow import Flow, Subject
-from interpose.dump.frames import End, Flags, Message, Side
+from interpose.dump.filter.terms import BY_LETTER, QUESTIONS, SEARCHED, kind_of, possible, reference, show_duration
+from interpose.dump.model.call import Flow, Subject
+from interpose.dump.model.frames import End, Flags, Message, Side
 
 NINE = 1_763_283_600_000_000_000  # 2025-11-16T09:00:00Z
 TEXTS = {Side.REQUEST: "image: web\n", Side.FORWARDED: "cpus: 2-3\n", Side.RECEIVED: "a: 1\n", Side.REPLY: "id: c1\n"}

@@ -10,12 +10,12 @@ import pytest
 from textual.pilot import Pilot
 from textual.widgets import Input
 
-from interpose.dump.decode import Decoder
-from interpose.dump.frames import Frame
+from interpose.dump.decode.decode import Decoder
 from interpose.dump.live.app import LiveApp
 from interpose.dump.live.board import View
 from interpose.dump.live.feed import Deliver, Feed, SourceLost
 from interpose.dump.live.model import LiveModel
+from interpose.dump.model.frames import Frame
 from interpose.testing.eventually import eventually
 
 T = TypeVar("T")

@@ -6,11 +6,11 @@ from typing import Any
 
 from textual import events
 
-from interpose.api import cri_pb2 as cri
-from interpose.dump.frames import Context, Dropped, End, Frame, Header
+from interpose._pb import cri_pb2 as cri
 from interpose.dump.live.model import Order
-from interpose.dump.reading import Recording
-from interpose.dump.subjects import Subjects
+from interpose.dump.model.frames import Context, Dropped, End, Frame, Header
+from interpose.dump.model.subject import Subjects
+from interpose.dump.recording.reader import Recording
 from interpose.testing.recordings import Script, story_frames
 
 CHANGED_CREATE = 7  # its number in the story

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from rich.cells import cell_len
 
-from interpose.dump.frames import Begin
 from interpose.dump.live.call_list import CallList, fit, widths
-from interpose.dump.live.cells import COLUMNS
+from interpose.dump.live.row import COLUMNS
+from interpose.dump.model.frames import Begin
 
 
 @pytest.mark.parametrize("total", [80, 100, 101, 120, 250])

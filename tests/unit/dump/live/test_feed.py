@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from interpose.dump.frames import Dropped, Frame
 from interpose.dump.live.feed import WAITING_BATCHES, Deliver, Feed, SourceLost
 from interpose.dump.live.news import Connected, Ended, Frames, Lost, News
+from interpose.dump.model.frames import Dropped, Frame
 from interpose.testing.eventually import WAIT_LIMIT, eventually
 
 

@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 
-from interpose.dump.flow import Assembler, Event, Flow, Subject, What
-from interpose.dump.frames import Begin, Dropped, End, Frame, Header, Message, Side
 from interpose.dump.live.model import LiveModel, Order
+from interpose.dump.model.call import Assembler, Event, Flow, Subject, What
+from interpose.dump.model.frames import Begin, Dropped, End, Frame, Header, Message, Side
 
 
 class Calls:

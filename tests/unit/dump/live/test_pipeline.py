@@ -1,9 +1,9 @@
 """From frames to events."""
 
-from interpose.dump.flow import What
-from interpose.dump.frames import Begin, Context, Frame, Header, Message, Side
+from interpose.cri.parser import CriParser
 from interpose.dump.live.pipeline import Pipeline
-from interpose.relay.messages import CriParser
+from interpose.dump.model.call import What
+from interpose.dump.model.frames import Begin, Context, Frame, Header, Message, Side
 from interpose.testing.recordings import story_frames
 
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from interpose.dump.flow import Flow, Subject
-from interpose.dump.frames import End, Flags, Message, Side
-from interpose.dump.live.cells import COLUMNS, Tone, cells, elapsed, marks, status, subject, tone
 from interpose.dump.live.model import Row
+from interpose.dump.live.row import COLUMNS, Tone, cells, elapsed, marks, status, subject, tone
+from interpose.dump.model.call import Flow, Subject
+from interpose.dump.model.frames import End, Flags, Message, Side
 
 START = 1_763_283_600_123_456_789  # 2025-11-16T09:00:00.123456789Z
 CREATE = "/runtime.v1.RuntimeService/CreateContainer"

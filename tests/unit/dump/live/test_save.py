@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from interpose.dump.decode import Decoder
-from interpose.dump.decoded import Decoded
-from interpose.dump.flow import Assembler, Flow
-from interpose.dump.frames import Begin, End, Message, Side
-from interpose.dump.live.saving import FORMS, Saved, frames_of, named, problem, save, still
-from interpose.dump.reading import Recording
+from interpose.dump.decode.api import Decoded
+from interpose.dump.decode.decode import Decoder
+from interpose.dump.live.save import FORMS, Saved, frames_of, named, problem, save, still
+from interpose.dump.model.call import Assembler, Flow
+from interpose.dump.model.frames import Begin, End, Message, Side
+from interpose.dump.recording.reader import Recording
 from interpose.testing.recordings import story_frames
 
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from interpose.dump.frames import Frame, encode
 from interpose.dump.live.feed import SourceLost
 from interpose.dump.live.sources import BATCH, RecordingSource, RelaySource
+from interpose.dump.model.frames import Frame, encode
 from interpose.testing.recordings import story_frames, write_recording
 
 

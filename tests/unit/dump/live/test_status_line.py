@@ -1,10 +1,10 @@
 """What the lines around the list say."""
 
-from interpose.dump.flow import Assembler
-from interpose.dump.frames import Begin, Dropped, End
 from interpose.dump.live.model import LiveModel
 from interpose.dump.live.news import Lost
 from interpose.dump.live.status_line import SECRETS, banner, status
+from interpose.dump.model.call import Assembler
+from interpose.dump.model.frames import Begin, Dropped, End
 
 
 def said(model: LiveModel, filter_text: str = "", *, live: bool = True) -> str:

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from interpose.dump.flow import Flow
-from interpose.dump.frames import Flags, Message, Side
 from interpose.dump.live.tabs import SEEN_MESSAGES, Line, Tab, Tint, copied, fold, lines, seen_part, spans
+from interpose.dump.model.call import Flow
+from interpose.dump.model.frames import Flags, Message, Side
 
 
 def document(**changes: Any) -> dict[str, Any]:

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from interpose.dump import flow as module
-from interpose.dump.flow import (
+from interpose.dump.model import call as module
+from interpose.dump.model.call import (
     CALLS,
     NOBODY,
     PART,
@@ -20,7 +20,7 @@ from interpose.dump.flow import (
     tell_subjects,
     told_subjects,
 )
-from interpose.dump.frames import Begin, Context, Dropped, End, Flags, Header, Message, Packing, Side, Trailer
+from interpose.dump.model.frames import Begin, Context, Dropped, End, Flags, Header, Message, Packing, Side, Trailer
 
 BEGIN = Begin(number=1, time=10, path="/runtime.v1.RuntimeService/CreateContainer", metadata=(("a", "b"),))
 END = End(number=1, elapsed=500, code=0)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from interpose.dump.httpcalls import HttpCall, http_call, short_name, sort_of, status_in
+from interpose.dump.model.docker_calls import HttpCall, http_call, short_name, sort_of, status_in
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,22 @@ import zlib
 
 import pytest
 
-from interpose.dump import framestream as module
-from interpose.dump.frames import HEAD, MARK, Begin, Dropped, End, Frame, Kind, Message, Side, Trailer, encode, frame
-from interpose.dump.framestream import TRUNCATED, Damage, FrameStream
+from interpose.dump.model import frame_reader as module
+from interpose.dump.model.frame_reader import TRUNCATED, Damage, FrameStream
+from interpose.dump.model.frames import (
+    HEAD,
+    MARK,
+    Begin,
+    Dropped,
+    End,
+    Frame,
+    Kind,
+    Message,
+    Side,
+    Trailer,
+    encode,
+    frame,
+)
 
 FRAMES: list[Frame] = [
     Begin(number=1, time=1, path="/a/B"),

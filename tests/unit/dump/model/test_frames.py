@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from interpose.dump import frames as module
-from interpose.dump.frames import (
+from interpose.dump.model import frames as module
+from interpose.dump.model.frames import (
     HEAD,
     MAGIC,
     MARK,

@@ -2,8 +2,8 @@
 
 import pytest
 
-from interpose.dump.codes import NAMES, code_name
-from interpose.rpc.status import Code
+from interpose.dump.model.grpc_codes import NAMES, code_name
+from interpose.net.grpc.status import Code
 
 
 @pytest.mark.parametrize("code", list(Code))

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from interpose.dump.flow import Subject
-from interpose.dump.known import MAX_TOLD, Known, KnownContainer, KnownPod
+from interpose.dump.model.call import Subject
+from interpose.dump.model.id_names import MAX_TOLD, Known, KnownContainer, KnownPod
 
 POD = KnownPod(namespace="shop", name="web-0", uid="u1")
 CONTAINER = KnownContainer(name="app", image="busybox", pod_id="p1")

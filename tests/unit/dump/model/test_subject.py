@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from interpose.api import cri_pb2 as cri
-from interpose.dump.flow import NOBODY, Flow, Subject
-from interpose.dump.frames import Flags, Message, Packing, Side
-from interpose.dump.subjects import CONTAINERS_TOLD, PODS_TOLD, REPLIES, REQUESTS, Subjects
-from interpose.relay.methods import METHODS
+from interpose._pb import cri_pb2 as cri
+from interpose.cri.methods import METHODS
+from interpose.dump.model.call import NOBODY, Flow, Subject
+from interpose.dump.model.frames import Flags, Message, Packing, Side
+from interpose.dump.model.subject import CONTAINERS_TOLD, PODS_TOLD, REPLIES, REQUESTS, Subjects
 
 POD = cri.PodSandboxMetadata(name="web-0", uid="u1", namespace="shop")
 POD_CONFIG = cri.PodSandboxConfig(metadata=POD)

@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from interpose.dump.decode import Decoder
-from interpose.dump.detail import detail_lines
-from interpose.dump.document import flow_document
-from interpose.dump.flow import Assembler, What
-from interpose.dump.subjects import Subjects
+from interpose.dump.decode.decode import Decoder
+from interpose.dump.model.call import Assembler, What
+from interpose.dump.model.subject import Subjects
+from interpose.dump.output.detail import detail_lines
+from interpose.dump.output.json import flow_document
 from interpose.testing.recordings import story_frames
 
 

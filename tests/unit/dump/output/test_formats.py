@@ -6,14 +6,14 @@ from collections.abc import Iterator
 import pytest
 import yaml
 
-from interpose.dump.decode import Decoder
-from interpose.dump.decoded import Decoded
-from interpose.dump.document import flow_document
-from interpose.dump.filterterms import SEARCHED
-from interpose.dump.flow import Assembler, Flow, What
-from interpose.dump.frames import Message, Side
-from interpose.dump.outputs import OUTPUTS, FlowTexts, View
-from interpose.dump.subjects import Subjects
+from interpose.dump.decode.api import Decoded
+from interpose.dump.decode.decode import Decoder
+from interpose.dump.filter.terms import SEARCHED
+from interpose.dump.model.call import Assembler, Flow, What
+from interpose.dump.model.frames import Message, Side
+from interpose.dump.model.subject import Subjects
+from interpose.dump.output.formats import OUTPUTS, FlowTexts, View
+from interpose.dump.output.json import flow_document
 from interpose.testing.recordings import story_frames
 
 VIEW = View(decoder=Decoder(), title="a.crirec", facts={"host": "node-1"})

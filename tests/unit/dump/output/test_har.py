@@ -7,11 +7,11 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from interpose.dump.decode import Decoder
-from interpose.dump.document import flow_document
-from interpose.dump.flow import Assembler, What
-from interpose.dump.frames import Begin, End, Frame
-from interpose.dump.har import entry, har_pieces
+from interpose.dump.decode.decode import Decoder
+from interpose.dump.model.call import Assembler, What
+from interpose.dump.model.frames import Begin, End, Frame
+from interpose.dump.output.har import entry, har_pieces
+from interpose.dump.output.json import flow_document
 from interpose.testing.recordings import HEADER, START, every_method_frames, story_frames
 
 NUMBER = (int, float)

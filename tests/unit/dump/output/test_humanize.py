@@ -2,7 +2,7 @@
 
 import pytest
 
-from interpose.dump import shown
+from interpose.dump.output import humanize as shown
 from interpose.testing.recordings import START
 
 

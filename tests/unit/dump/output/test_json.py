@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from interpose.dump.decoded import Decoded
-from interpose.dump.document import clean, flow_document, flow_kind, milliseconds, time_text
-from interpose.dump.flow import Flow, Subject
-from interpose.dump.frames import End, Flags, Message, Side
+from interpose.dump.decode.api import Decoded
+from interpose.dump.model.call import Flow, Subject
+from interpose.dump.model.frames import End, Flags, Message, Side
+from interpose.dump.output.json import clean, flow_document, flow_kind, milliseconds, time_text
 
 KEYS = [
     *("number", "time", "time_ns", "method", "service", "path", "kind", "origin", "pid", "uid", "metadata"),

@@ -2,9 +2,9 @@
 
 import pytest
 
-from interpose.dump.flow import Assembler, What
-from interpose.dump.frames import Begin, End
-from interpose.dump.latency import ASCII_BARS, BARS, Latency, Row, Scale, latency_lines, scale_of, summary
+from interpose.dump.model.call import Assembler, What
+from interpose.dump.model.frames import Begin, End
+from interpose.dump.output.latency import ASCII_BARS, BARS, Latency, Row, Scale, latency_lines, scale_of, summary
 from interpose.testing.recordings import Script, story_frames
 
 

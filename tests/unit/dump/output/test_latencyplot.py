@@ -2,8 +2,8 @@
 
 from xml.etree import ElementTree as ET
 
-from interpose.dump.latency import Row
-from interpose.dump.latencyplot import latency_svg
+from interpose.dump.output.latency import Row
+from interpose.dump.output.latencyplot import latency_svg
 
 SPACE = "{http://www.w3.org/2000/svg}"
 

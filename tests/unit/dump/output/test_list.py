@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from interpose.dump.calllist import CallList, marks, status_of
-from interpose.dump.flow import Assembler, Flow, What
-from interpose.dump.frames import Begin, End, Flags, Side
-from interpose.dump.subjects import Subjects
+from interpose.dump.model.call import Assembler, Flow, What
+from interpose.dump.model.frames import Begin, End, Flags, Side
+from interpose.dump.model.subject import Subjects
+from interpose.dump.output.list import CallList, marks, status_of
 from interpose.testing.recordings import START, Script, story_frames
 
 DAY = 86_400 * 10**9

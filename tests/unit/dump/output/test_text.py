@@ -2,7 +2,7 @@
 
 What is in `golden` is what a file gets, with the level in front. After a change that was meant, write it anew:
 
-    GOLDEN=write .venv/bin/pytest tests/unit/dump/test_text.py
+    GOLDEN=write .venv/bin/pytest tests/unit/dump/output/test_text.py
 
 and read the difference before it is committed.
 """
@@ -14,13 +14,13 @@ from pathlib import Path
 
 import pytest
 
-from interpose.api import cri_pb2 as cri
+from interpose._pb import cri_pb2 as cri
 from interpose.config.dump_rules import parse_rules
-from interpose.dump.decode import Decoder
-from interpose.dump.decoded import Decoded
-from interpose.dump.flow import Assembler, Event, Flow, Subject, What
-from interpose.dump.frames import Begin, Dropped, End, Flags, Frame, Message, Packing, Side
-from interpose.dump.text import STAMP_WIDTH, Line, TextDump
+from interpose.dump.decode.api import Decoded
+from interpose.dump.decode.decode import Decoder
+from interpose.dump.model.call import Assembler, Event, Flow, Subject, What
+from interpose.dump.model.frames import Begin, Dropped, End, Flags, Frame, Message, Packing, Side
+from interpose.dump.output.text import STAMP_WIDTH, Line, TextDump
 from interpose.testing.recordings import START, Script
 
 GOLDEN = Path(__file__).parent / "golden"

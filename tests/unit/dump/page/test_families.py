@@ -1,8 +1,8 @@
 """What the colours of the page stand for."""
 
+from interpose.cri.methods import METHODS, Concern
 from interpose.dump.page.families import FAMILIES, families
 from interpose.dump.page.resources import load_resources
-from interpose.relay.methods import METHODS, Concern
 
 
 def test_every_method_has_a_family() -> None:

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from interpose.dump import recordingfile as module
-from interpose.dump.flow import Flow, Subject
-from interpose.dump.frames import (
+from interpose.dump.model.call import Flow, Subject
+from interpose.dump.model.frames import (
     Begin,
     Context,
     Dropped,
@@ -22,8 +21,9 @@ from interpose.dump.frames import (
     Trailer,
     encode,
 )
-from interpose.dump.recording import RecordingWriter
-from interpose.dump.recordingfile import EMPTY, RecordingFile
+from interpose.dump.recording import file_reader as module
+from interpose.dump.recording.file_reader import EMPTY, RecordingFile
+from interpose.dump.recording.writer import RecordingWriter
 from interpose.errors import ConfigError
 
 CALL: list[Frame] = [
@@ -223,7 +223,7 @@ def test_a_file_that_is_renamed_meanwhile_is_read_on(path: Path) -> None:
 def test_what_comes_through_a_pipe_can_be_read(path: Path) -> None:
     """Also by index; - is standard input."""
     script = (
-        "import sys; from interpose.dump.recordingfile import RecordingFile; file = RecordingFile(sys.argv[1]);"
+        "import sys; from interpose.dump.recording.file_reader import RecordingFile; file = RecordingFile(sys.argv[1]);"
         "print(len(list(file.placed())), len(file.rows()))"
     )
     for name in ("-", "/dev/stdin"):

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from interpose.dump import fileset as module
-from interpose.dump.fileset import create, is_at, open_new, prune, replace, rotated_path, rotated_set
-from interpose.dump.frames import MAGIC
+from interpose.dump.model.frames import MAGIC
+from interpose.dump.recording import files as module
+from interpose.dump.recording.files import create, is_at, open_new, prune, replace, rotated_path, rotated_set
 from interpose.errors import ConfigError
 
 

@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from interpose.dump import finding as module
-from interpose.dump.decode import Decoder
-from interpose.dump.document import flow_document
-from interpose.dump.filters import EVERYTHING
-from interpose.dump.finding import found
-from interpose.dump.flow import NOBODY, SESSION, Assembler, Flow
-from interpose.dump.frames import Begin, Frame
-from interpose.dump.reading import Recording, open_recording
-from interpose.dump.recording import RecordingWriter
-from interpose.dump.subjects import Subjects
-from interpose.dump.viewing import Viewing
+from interpose.dump.decode.decode import Decoder
+from interpose.dump.filter.language import EVERYTHING
+from interpose.dump.filter.select import Viewing
+from interpose.dump.model.call import NOBODY, SESSION, Assembler, Flow
+from interpose.dump.model.frames import Begin, Frame
+from interpose.dump.model.subject import Subjects
+from interpose.dump.output.json import flow_document
+from interpose.dump.recording import finding as module
+from interpose.dump.recording.finding import found
+from interpose.dump.recording.reader import Recording, open_recording
+from interpose.dump.recording.writer import RecordingWriter
 from interpose.testing.recordings import HEADER, START, sample_recording, story_frames
 
 HOUR = 3600 * 10**9

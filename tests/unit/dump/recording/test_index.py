@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from interpose.dump import index as module
-from interpose.dump.flow import Subject
-from interpose.dump.frames import Begin, Dropped, End, Flags, Index, Message, Side, decode, encode
-from interpose.dump.index import IndexBuilder, read_index
+from interpose.dump.model.call import Subject
+from interpose.dump.model.frames import Begin, Dropped, End, Flags, Index, Message, Side, decode, encode
+from interpose.dump.recording import index as module
+from interpose.dump.recording.index import IndexBuilder, read_index
 
 BEGIN = Begin(number=1, time=-5, path="/a/B", origin="policy", flags=Flags.INTERCEPTED)
 END = End(number=1, elapsed=9, code=5)

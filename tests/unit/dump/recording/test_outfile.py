@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from interpose.dump import outfile as module
-from interpose.dump.outfile import OutFile
+from interpose.dump.recording import outfile as module
+from interpose.dump.recording.outfile import OutFile
 
 
 @pytest.fixture

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from interpose.dump import recordingfile
-from interpose.dump.flow import SESSION, Flow, Subject
-from interpose.dump.frames import Begin, Dropped, End, Flags, Frame, Header, Message, Side, encode
-from interpose.dump.reading import Recording, open_recording, rotated_set
-from interpose.dump.recording import RecordingWriter
+from interpose.dump.model.call import SESSION, Flow, Subject
+from interpose.dump.model.frames import Begin, Dropped, End, Flags, Frame, Header, Message, Side, encode
+from interpose.dump.recording import file_reader as recordingfile
+from interpose.dump.recording.reader import Recording, open_recording, rotated_set
+from interpose.dump.recording.writer import RecordingWriter
 from interpose.errors import ConfigError
 
 WEB = Subject(namespace="shop", pod="web")
@@ -167,7 +167,7 @@ def test_files_that_are_rotated_while_they_are_opened_are_all_there(
             write(path, [begin(1)], session="c")
         return files
 
-    monkeypatch.setattr("interpose.dump.reading.rotated_set", rotating)
+    monkeypatch.setattr("interpose.dump.recording.reader.rotated_set", rotating)
     assert [one.session for one in open_recording([path]).files] == ["a", "b", "c"]
     assert len(looks) == 3
 
@@ -181,7 +181,7 @@ def test_files_that_are_always_rotated_are_read_all_the_same(path: Path, monkeyp
         write(path, [begin(1)])
         return files
 
-    monkeypatch.setattr("interpose.dump.reading.rotated_set", rotating)
+    monkeypatch.setattr("interpose.dump.recording.reader.rotated_set", rotating)
     assert len(list(open_recording([path]).flows())) > 1
 
 
@@ -227,8 +227,8 @@ def test_an_index_that_leads_elsewhere_is_not_believed(path: Path) -> None:
 
 def test_calls_that_are_let_go_of_are_not_lost(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With too many in flight, or two of one number."""
-    monkeypatch.setattr("interpose.dump.flow.KEPT_CALLS", 2)
-    monkeypatch.setattr("interpose.dump.reading.KEPT_CALLS", 2)
+    monkeypatch.setattr("interpose.dump.model.call.KEPT_CALLS", 2)
+    monkeypatch.setattr("interpose.dump.recording.reader.KEPT_CALLS", 2)
     frames = [begin(1), begin(2), begin(2, flags=Flags.CONTINUED), begin(3), begin(3), begin(3)]
     flows = Recording(raw(path, Header(facts={}), *frames)).flows()
     assert [flow.number for flow in flows] == [1, 3, 3, 2, 3]

@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from interpose.dump import following as module
-from interpose.dump.fileset import rotated_set
-from interpose.dump.filters import EVERYTHING
-from interpose.dump.flow import SESSION
-from interpose.dump.following import follow
-from interpose.dump.frames import Begin, End, Flags, Frame, Header, Message, Side, encode
-from interpose.dump.framestream import Damage
-from interpose.dump.recording import RecordingWriter
-from interpose.dump.viewing import Viewing
+from interpose.dump.filter.language import EVERYTHING
+from interpose.dump.filter.select import Viewing
+from interpose.dump.model.call import SESSION
+from interpose.dump.model.frame_reader import Damage
+from interpose.dump.model.frames import Begin, End, Flags, Frame, Header, Message, Side, encode
+from interpose.dump.recording import tail as module
+from interpose.dump.recording.files import rotated_set
+from interpose.dump.recording.tail import follow
+from interpose.dump.recording.writer import RecordingWriter
 from interpose.errors import ConfigError
 from interpose.testing.recordings import story_frames
 

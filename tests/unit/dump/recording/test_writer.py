@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from interpose.dump.fileset import rotated_set
-from interpose.dump.flow import SESSION, Assembler, Subject
-from interpose.dump.frames import (
+from interpose.dump.model.call import SESSION, Assembler, Subject
+from interpose.dump.model.frame_reader import FrameStream
+from interpose.dump.model.frames import (
     VERSION,
     Begin,
     Context,
@@ -24,8 +24,8 @@ from interpose.dump.frames import (
     Side,
     Trailer,
 )
-from interpose.dump.framestream import FrameStream
-from interpose.dump.recording import RecordingWriter
+from interpose.dump.recording.files import rotated_set
+from interpose.dump.recording.writer import RecordingWriter
 from interpose.errors import ConfigError
 
 FACTS = {SESSION: "one", "host": "node-1"}
@@ -215,8 +215,8 @@ def test_a_context_that_cannot_be_cut_is_left_out(path: Path, facts: dict[str, A
 
 def test_a_context_larger_than_a_frame_is_cut(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also if files may be of any size."""
-    monkeypatch.setattr("interpose.dump.frames.MAX_PAYLOAD", 5000)
-    monkeypatch.setattr("interpose.dump.recording.MAX_PAYLOAD", 5000)
+    monkeypatch.setattr("interpose.dump.model.frames.MAX_PAYLOAD", 5000)
+    monkeypatch.setattr("interpose.dump.recording.writer.MAX_PAYLOAD", 5000)
     writer(path, max_bytes=0, context=lambda: names(1000))
     context = read(path)[1]
     assert isinstance(context, Context)

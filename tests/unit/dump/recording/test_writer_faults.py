@@ -7,15 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from interpose.dump.fileset import rotated_set
-from interpose.dump.flow import SESSION
-from interpose.dump.frames import (
-    Begin,
-    Dropped,
-    Flags,
-)
-from interpose.dump.recording import RETRY
-from tests.unit.dump.test_recording import Clock, call, kinds, path, read, state, writer
+from interpose.dump.model.call import SESSION
+from interpose.dump.model.frames import Begin, Dropped, Flags
+from interpose.dump.recording.files import rotated_set
+from interpose.dump.recording.writer import RETRY
+from tests.unit.dump.recording.test_writer import Clock, call, kinds, path, read, state, writer
 
 __all__ = ["path"]  # a fixture
 
@@ -242,7 +238,7 @@ def test_a_predecessor_goes_on_if_the_name_is_free_again(path: Path) -> None:
 
 def test_calls_in_flight_are_bounded(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The oldest is not continued then."""
-    monkeypatch.setattr("interpose.dump.recording.KEPT_CALLS", 1)
+    monkeypatch.setattr("interpose.dump.recording.writer.KEPT_CALLS", 1)
     recording = writer(path, max_bytes=1500)
     for number in (1, 2):
         recording.write(call(number)[0])
@@ -258,7 +254,7 @@ def test_files_that_cannot_be_removed_stay(path: Path, monkeypatch: pytest.Monke
     def no(path: Path, keep: int) -> None:
         raise PermissionError
 
-    monkeypatch.setattr("interpose.dump.recording.prune", no)
+    monkeypatch.setattr("interpose.dump.recording.writer.prune", no)
     recording = writer(path, max_bytes=100, files=1)
     for number in (1, 2):
         recording.write(call(number)[0])
@@ -268,7 +264,7 @@ def test_files_that_cannot_be_removed_stay(path: Path, monkeypatch: pytest.Monke
 
 def test_an_index_too_large_for_a_frame_is_left_out(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Readers do without."""
-    monkeypatch.setattr("interpose.dump.frames.MAX_PAYLOAD", 200)
+    monkeypatch.setattr("interpose.dump.model.frames.MAX_PAYLOAD", 200)
     recording = writer(path, header_facts={SESSION: "x"})
     for number in range(1, 60):
         recording.write(Begin(number=number, time=number, path=f"/{os.urandom(8).hex()}"))

@@ -6,11 +6,22 @@ from typing import Any
 
 import pytest
 
-from interpose.api import cri_pb2 as cri
-from interpose.dump.flow import KEPT_CALLS
-from interpose.dump.frames import Begin, Context, DamagedFrame, Dropped, End, Frame, Header, Message, Packing, Side
-from interpose.dump.redaction import WITHHELD, Redactor, parse_redaction
-from interpose.relay.methods import METHODS
+from interpose._pb import cri_pb2 as cri
+from interpose.cri.methods import METHODS
+from interpose.dump.model.call import KEPT_CALLS
+from interpose.dump.model.frames import (
+    Begin,
+    Context,
+    DamagedFrame,
+    Dropped,
+    End,
+    Frame,
+    Header,
+    Message,
+    Packing,
+    Side,
+)
+from interpose.dump.redact.frames import WITHHELD, Redactor, parse_redaction
 from interpose.testing.recordings import every_method_frames
 
 R = "<redacted>"

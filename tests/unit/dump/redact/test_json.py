@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from interpose.config.dump_redaction import parse_redaction
-from interpose.dump.jsonsecrets import JsonSecrets
+from interpose.dump.redact.json import JsonSecrets
 
 R = "<redacted>"
 

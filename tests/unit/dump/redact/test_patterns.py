@@ -2,7 +2,7 @@
 
 import pytest
 
-from interpose.dump.hiding import Memo, hide_credentials, hide_option, hide_token, hide_value, hides_metadata
+from interpose.dump.redact.patterns import Memo, hide_credentials, hide_option, hide_token, hide_value, hides_metadata
 
 
 @pytest.mark.parametrize(

@@ -2,10 +2,10 @@
 
 import pytest
 
-from interpose.api import cri_pb2 as cri
+from interpose._pb import cri_pb2 as cri
 from interpose.config.dump_redaction import parse_redaction
-from interpose.dump.redactplan import Plans
-from interpose.relay.methods import METHODS
+from interpose.cri.methods import METHODS
+from interpose.dump.redact.plan import Plans
 
 
 def planned(redaction: str = "default") -> set[str]:

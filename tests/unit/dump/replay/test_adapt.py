@@ -2,8 +2,8 @@
 
 import pytest
 
-from interpose.api import cri_pb2 as cri
-from interpose.dump.replay.adapting import Surroundings, adapt, free_suffix, uids
+from interpose._pb import cri_pb2 as cri
+from interpose.dump.replay.adapt import Surroundings, adapt, free_suffix, uids
 from interpose.testing.pods import container_config, create_request, pod_config, run_request
 
 UID = "11111111-2222-3333-4444-555555555555"

@@ -2,9 +2,8 @@
 
 import pytest
 
-from interpose.api import cri_pb2 as cri
-from interpose.dump.replay.caller import message_of
-from interpose.dump.replay.expectations import (
+from interpose._pb import cri_pb2 as cri
+from interpose.dump.replay.final_state import (
     Condition,
     Exit,
     Exits,
@@ -16,6 +15,7 @@ from interpose.dump.replay.expectations import (
     pod_state,
 )
 from interpose.dump.replay.plan import make_plan
+from interpose.dump.replay.runner import message_of
 from interpose.dump.replay.selection import Choices
 from interpose.testing.recordednode import RecordedNode, calls_of
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from interpose.api import cri_pb2 as cri
-from interpose.dump.replay.ids import Ids, Reference, Thing, find, made, references
-from interpose.dump.replay.walking import parts, type_name
-from interpose.relay.methods import METHODS
+from interpose._pb import cri_pb2 as cri
+from interpose.cri.methods import METHODS
+from interpose.dump.replay.id_map import Ids, Reference, Thing, find, made, references
+from interpose.dump.replay.visit import parts, type_name
 from interpose.testing.recordings import filled
 
 POD = Reference(Thing.POD, "p" * 64)

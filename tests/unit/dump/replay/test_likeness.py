@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from interpose.api import cri_pb2 as cri
-from interpose.dump.replay.ids import Reference, Thing
+from interpose._pb import cri_pb2 as cri
+from interpose.cri.methods import METHODS
+from interpose.dump.replay.id_map import Reference, Thing
 from interpose.dump.replay.likeness import about, alike
-from interpose.relay.methods import METHODS
 from interpose.testing.pods import container_config, create_request, pod_config, run_request
 
 

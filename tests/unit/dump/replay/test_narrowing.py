@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from interpose.api import cri_pb2 as cri
+from interpose._pb import cri_pb2 as cri
 from interpose.dump.replay.narrowing import narrow
 
 CONTAINERS = cri.ListContainersResponse(

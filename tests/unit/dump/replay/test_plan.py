@@ -3,12 +3,12 @@
 from dataclasses import replace
 from typing import Any
 
-from interpose.api import cri_pb2 as cri
-from interpose.dump.frames import Begin, Frame, Message, Packing, Side
-from interpose.dump.replay.caller import message_of
-from interpose.dump.replay.ids import Reference, Thing
+from interpose._pb import cri_pb2 as cri
+from interpose.dump.model.frames import Begin, Frame, Message, Packing, Side
+from interpose.dump.replay.id_map import Reference, Thing
 from interpose.dump.replay.order import called
 from interpose.dump.replay.plan import Plan, Progress, make_plan
+from interpose.dump.replay.runner import message_of
 from interpose.dump.replay.selection import Choices
 from interpose.testing.pods import container_config, create_request, pod_config, run_request
 from interpose.testing.recordednode import calls_of

@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from interpose.dump.replay.adapting import Adapted
-from interpose.dump.replay.caller import message_of
-from interpose.dump.replay.expectations import Condition, State
-from interpose.dump.replay.ids import Reference, Thing
+from interpose.dump.replay.adapt import Adapted
+from interpose.dump.replay.final_state import Condition, State
+from interpose.dump.replay.id_map import Reference, Thing
 from interpose.dump.replay.plan import Plan, make_plan
 from interpose.dump.replay.report import Found, Outcome, differs, plan_document, report_document
+from interpose.dump.replay.runner import message_of
 from interpose.dump.replay.selection import Choices
 from interpose.testing.recordednode import calls_of
 from interpose.testing.recordings import story_frames

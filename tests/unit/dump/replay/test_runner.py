@@ -6,17 +6,17 @@ from typing import Any
 
 import pytest
 
-from interpose.api import cri_pb2 as cri
-from interpose.dump.frames import Frame
-from interpose.dump.replay.adapting import Surroundings
-from interpose.dump.replay.caller import Caller, Pace, Runtime, message_of
-from interpose.dump.replay.expectations import Exits, expected
-from interpose.dump.replay.ids import Thing
+from interpose._pb import cri_pb2 as cri
+from interpose.cri.methods import METHODS
+from interpose.dump.model.frames import Frame
+from interpose.dump.replay.adapt import Surroundings
+from interpose.dump.replay.final_state import Exits, expected
+from interpose.dump.replay.id_map import Thing
 from interpose.dump.replay.plan import Plan, make_plan
 from interpose.dump.replay.report import Found
+from interpose.dump.replay.runner import Caller, Pace, Runtime, message_of
 from interpose.dump.replay.selection import Choices
-from interpose.relay.methods import METHODS
-from interpose.rpc.status import Code, RpcError
+from interpose.net.grpc.status import Code, RpcError
 from interpose.testing.eventually import eventually
 from interpose.testing.fakeruntime import FakeRuntime
 from interpose.testing.recordednode import RecordedNode, calls_of

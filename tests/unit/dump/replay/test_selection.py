@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from interpose.dump.flow import Flow
-from interpose.dump.frames import Flags
+from interpose.cri.methods import METHODS
+from interpose.dump.model.call import Flow
+from interpose.dump.model.frames import Flags
 from interpose.dump.replay.selection import SORTS, Choices, Sort, omitted
-from interpose.relay.methods import METHODS
 from interpose.testing.recordednode import flows_of
 from interpose.testing.recordings import Script
 

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from interpose.api import cri_pb2 as cri
-from interpose.dump.frames import Side
+from interpose._pb import cri_pb2 as cri
+from interpose.cri.methods import METHODS
+from interpose.dump.model.frames import Side
 from interpose.dump.replay.answers import Answers
-from interpose.dump.replay.caller import message_of
-from interpose.dump.replay.serving import Replayed
-from interpose.relay.methods import METHODS
-from interpose.rpc.handlers import ServerStream, Unary
-from interpose.rpc.status import Code, RpcError
+from interpose.dump.replay.runner import message_of
+from interpose.dump.replay.server import Replayed
+from interpose.net.grpc.handlers import ServerStream, Unary
+from interpose.net.grpc.status import Code, RpcError
 from interpose.testing.recordednode import calls_of
 from interpose.testing.recordings import Script
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from interpose.api import cri_pb2 as cri
-from interpose.dump.frames import Message, Packing, Side
-from interpose.dump.replay.walking import body_of, first_body, parts, texts, type_name
+from interpose._pb import cri_pb2 as cri
+from interpose.dump.model.frames import Message, Packing, Side
+from interpose.dump.replay.visit import body_of, first_body, parts, texts, type_name
 from interpose.testing.recordednode import flows_of
 from interpose.testing.recordings import Script, filled
 

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from interpose.hookapi.hookpoint import HOOKED_METHODS, SERVICE, HookPoint, method_of
-from interpose.relay.methods import METHODS
+from interpose.cri.methods import METHODS
+from interpose.hooks.api.hookpoint import HOOKED_METHODS, SERVICE, HookPoint, method_of
 
-TABLE = json.loads((Path(__file__).parents[2] / "data/wire/runtime-hook-v1alpha1.json").read_text())
+TABLE = json.loads((Path(__file__).parents[3] / "data/wire/runtime-hook-v1alpha1.json").read_text())
 
 
 def test_every_rpc_of_the_protocol_is_a_hook_point() -> None:

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from interpose.hookapi.hookpoint import HookPoint
-from interpose.hookapi.messages import request_class, response_class
+from interpose.hooks.api.hookpoint import HookPoint
+from interpose.hooks.api.messages import request_class, response_class
 
-TABLE = json.loads((Path(__file__).parents[2] / "data/wire/runtime-hook-v1alpha1.json").read_text())
+TABLE = json.loads((Path(__file__).parents[3] / "data/wire/runtime-hook-v1alpha1.json").read_text())
 RPCS = {row["rpc"]: row for row in TABLE["services"]["RuntimeHookService"]}
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from interpose.errors import ConfigError
-from interpose.hookapi.hookpoint import FailurePolicy, HookPoint
-from interpose.hookapi.registration import (
+from interpose.hooks.api.hookpoint import FailurePolicy, HookPoint
+from interpose.hooks.api.registration import (
     EVERY_POD,
     HookServer,
     Parsed,
@@ -19,7 +19,7 @@ from interpose.hookapi.registration import (
 )
 
 FILE = "/etc/runtime/hookserver.d/a.json"
-SAMPLES = Path(__file__).parents[3] / "samples/hookserver.d"
+SAMPLES = Path(__file__).parents[4] / "samples/hookserver.d"
 GOOD: dict[str, Any] = {"remote-endpoint": "/run/a.sock", "runtime-hooks": ["PreRunPodSandbox"]}
 
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from interpose.api import cri_pb2 as cri
-from interpose.dispatcher.apply import apply
-from interpose.dispatcher.merge import Change
+from interpose._pb import cri_pb2 as cri
+from interpose.hooks.dispatch.apply import apply
+from interpose.hooks.dispatch.merge import Change
 from interpose.testing import pods
 
 UNKNOWN = b"\xfa\x3f\x03abc"  # field 1023, which no message has

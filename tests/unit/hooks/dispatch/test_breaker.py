@@ -2,7 +2,7 @@
 
 import pytest
 
-from interpose.dispatcher.breaker import Breaker, State
+from interpose.hooks.dispatch.breaker import Breaker, State
 
 
 class Bench:

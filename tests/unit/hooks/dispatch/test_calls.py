@@ -4,10 +4,10 @@ import logging
 
 import pytest
 
-from interpose.api import hook_pb2 as hook
-from interpose.dispatcher.client import HookCallError, Reason
-from interpose.hookapi.hookpoint import HookPoint
-from interpose.rpc.status import Code
+from interpose._pb import hook_pb2 as hook
+from interpose.hooks.api.hookpoint import HookPoint
+from interpose.hooks.dispatch.client import HookCallError, Reason
+from interpose.net.grpc.status import Code
 from interpose.testing import pods
 from interpose.testing.hookfakes import Bench, registration
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from interpose.dispatcher.breaker import Breaker, State
-from interpose.dispatcher.condition import Condition
-from interpose.dispatcher.lookout import Lookout
+from interpose.hooks.dispatch.breaker import Breaker, State
+from interpose.hooks.dispatch.connection import Condition
+from interpose.hooks.dispatch.lookout import Lookout
 
 
 class Bench:

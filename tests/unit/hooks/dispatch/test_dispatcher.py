@@ -4,16 +4,16 @@ import asyncio
 
 import pytest
 
-from interpose.api import cri_pb2 as cri
-from interpose.api import hook_pb2 as hook
-from interpose.config.settings import HookSettings
-from interpose.dispatcher.client import HookCallError, Reason
-from interpose.hookapi.hookpoint import HookPoint
-from interpose.hookapi.registration import Selector
-from interpose.model.pod import Container, Pod
-from interpose.model.resources import LinuxResources
-from interpose.relay.interceptor import Reply
-from interpose.rpc.status import Code, RpcError
+from interpose._pb import cri_pb2 as cri
+from interpose._pb import hook_pb2 as hook
+from interpose.config.relay.settings import HookSettings
+from interpose.core.model.pod import Container, Pod
+from interpose.core.model.resources import LinuxResources
+from interpose.hooks.api.hookpoint import HookPoint
+from interpose.hooks.api.registration import Selector
+from interpose.hooks.dispatch.client import HookCallError, Reason
+from interpose.net.grpc.status import Code, RpcError
+from interpose.relay.api import Reply
 from interpose.testing import pods
 from interpose.testing.eventually import eventually
 from interpose.testing.hookfakes import Answer, Bench, registration
@@ -271,7 +271,7 @@ async def test_bug_of_ours_follows_the_policy(bench: Bench, monkeypatch: pytest.
     def broken(*_: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr("interpose.dispatcher.dispatcher.apply", broken)
+    monkeypatch.setattr("interpose.hooks.dispatch.dispatcher.apply", broken)
     bench.plugin(registration("soft"), shares(2))
     assert (await bench.call(CREATE)).code == 0
     assert bench.forwarded == [CREATE.SerializeToString()]
@@ -382,7 +382,7 @@ async def test_post_hooks_see_how_it_ended_and_cannot_change_it(bench: Bench) ->
 
 async def test_post_hook_under_fail_is_told_again_off_the_path(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """Up to three times, then it is an error in the log."""
-    monkeypatch.setattr("interpose.dispatcher.dispatcher._RETRY_PAUSES", (0.0, 0.0, 0.0))
+    monkeypatch.setattr("interpose.hooks.dispatch.dispatcher._RETRY_PAUSES", (0.0, 0.0, 0.0))
     caller = bench.plugin(registration("a", [HookPoint.POST_STOP_CONTAINER], fail=True), failing())
     assert (await bench.call(STOP)).code == 0
     await eventually(lambda: len(bench.dispatcher.tasks) == 0, "the hooks to end")

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from interpose.api import hook_pb2 as hook
-from interpose.dispatcher.fields import CONTAINER_FIELDS, POD_FIELDS, Absence, Kind, fields_of, split
+from interpose._pb import hook_pb2 as hook
+from interpose.hooks.dispatch.fields import CONTAINER_FIELDS, POD_FIELDS, Absence, Kind, fields_of, split
 
-PAGE = Path(__file__).parents[3] / "docs" / "hooks" / "answers.md"
+PAGE = Path(__file__).parents[4] / "docs" / "hooks" / "answers.md"
 FIELDS = {**POD_FIELDS, **CONTAINER_FIELDS}
 
 

@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
-from interpose.dispatcher.plugin import OK, Plugins, PluginStats
-from interpose.hookapi.hookpoint import FailurePolicy, HookPoint
-from interpose.hookapi.registration import HookServer
+from interpose.hooks.api.hookpoint import FailurePolicy, HookPoint
+from interpose.hooks.api.registration import HookServer
+from interpose.hooks.dispatch.hook_server import OK, Plugins, PluginStats
 from interpose.testing.hookfakes import FakeCaller
 
 CREATE = HookPoint.PRE_CREATE_CONTAINER

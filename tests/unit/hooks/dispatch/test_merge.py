@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from interpose.api import hook_pb2 as hook
-from interpose.dispatcher.merge import BadAnswerError, Change, Merged, advance, merge
+from interpose._pb import hook_pb2 as hook
+from interpose.hooks.dispatch.merge import BadAnswerError, Change, Merged, advance, merge
 
 BURSTABLE: dict[str, Any] = {
     "cpu_period": 100_000,

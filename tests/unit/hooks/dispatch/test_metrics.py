@@ -1,14 +1,14 @@
 """Metrics and views of hooks, from counters that calls left behind."""
 
-from interpose.api import hook_pb2 as hook
-from interpose.dispatcher.client import HookCallError, HookClient, Reason
-from interpose.dispatcher.metrics import hook_collector, plugin_view
-from interpose.dispatcher.plugin import Plugins
-from interpose.hookapi.hookpoint import HookPoint
-from interpose.hookapi.registration import Selector
-from interpose.instrumentation.metrics import Buckets, Family, Sample, expose
-from interpose.rpc.status import Code
-from interpose.rpc.transport import Hub
+from interpose._pb import hook_pb2 as hook
+from interpose.hooks.api.hookpoint import HookPoint
+from interpose.hooks.api.registration import Selector
+from interpose.hooks.dispatch.client import HookCallError, HookClient, Reason
+from interpose.hooks.dispatch.hook_server import Plugins
+from interpose.hooks.dispatch.metrics import hook_collector, plugin_view
+from interpose.metrics import Buckets, Family, Sample, expose
+from interpose.net.grpc.status import Code
+from interpose.net.grpc.transport import Hub
 from interpose.testing import pods
 from interpose.testing.hookfakes import Bench, registration
 

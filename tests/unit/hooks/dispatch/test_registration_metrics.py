@@ -3,9 +3,9 @@
 from collections.abc import Iterable
 from pathlib import Path
 
-from interpose.dispatcher.registration_metrics import registration_collector
-from interpose.dispatcher.registrations import Registrations
-from interpose.instrumentation.metrics import Family, Sample
+from interpose.hooks.dispatch.registration_metrics import registration_collector
+from interpose.hooks.dispatch.registrations import Registrations
+from interpose.metrics import Family, Sample
 from interpose.testing.hookserver import register
 
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from interpose.dispatcher.registrations import Registrations
-from interpose.hookapi.hookpoint import FailurePolicy
+from interpose.hooks.api.hookpoint import FailurePolicy
+from interpose.hooks.dispatch.registrations import Registrations
 from interpose.testing.eventually import eventually
 
 
@@ -327,8 +327,8 @@ async def test_nothing_changes_after_close(hooks: Path, following: Following) ->
 
 def test_it_costs_little_to_import() -> None:
     """A relay watches for registrations long before it needs messages."""
-    heavy = ["google", "yaml", "watchfiles", "prometheus_client", "h11", "difflib", "interpose.api"]
-    code = f"import sys, interpose.dispatcher.registrations; print([n for n in {heavy} if n in sys.modules])"
+    heavy = ["google", "yaml", "watchfiles", "prometheus_client", "h11", "difflib", "interpose._pb"]
+    code = f"import sys, interpose.hooks.dispatch.registrations; print([n for n in {heavy} if n in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 

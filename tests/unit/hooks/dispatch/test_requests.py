@@ -2,11 +2,11 @@
 
 from dataclasses import replace
 
-from interpose.api import cri_pb2 as cri
-from interpose.api import hook_pb2 as hook
-from interpose.dispatcher import subjects
-from interpose.model.pod import Container, Pod
-from interpose.model.resources import LinuxResources
+from interpose._pb import cri_pb2 as cri
+from interpose._pb import hook_pb2 as hook
+from interpose.core.model.pod import Container, Pod
+from interpose.core.model.resources import LinuxResources
+from interpose.hooks.dispatch import requests as subjects
 from interpose.testing import pods
 
 POD = Pod(

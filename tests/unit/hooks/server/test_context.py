@@ -2,10 +2,10 @@
 
 import pytest
 
-from interpose.model.cgroup import CLEAR, KubeQos, Parameter
-from interpose.model.pod import Container, Pod
-from interpose.model.qos import QOS_LABEL, QosClass
-from interpose.runtimehooks.context import ContainerContext, PodContext, Response, Wish
+from interpose.core.model.cgroup import CLEAR, KubeQos, Parameter
+from interpose.core.model.pod import Container, Pod
+from interpose.core.model.qos import QOS_LABEL, QosClass
+from interpose.hooks.server.context import ContainerContext, PodContext, Response, Wish
 
 BE = Pod(id="p", labels={QOS_LABEL: "BE"}, annotations={"a": "1"}, cgroup_parent="/kubepods/besteffort/pod1")
 PLAIN = Pod(id="p", cgroup_parent="/kubepods/pod1")

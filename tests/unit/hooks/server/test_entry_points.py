@@ -9,14 +9,14 @@ from typing import Any, ClassVar
 
 import pytest
 
-from interpose.hookapi.hookpoint import HookPoint
-from interpose.model.cgroup import Level, Parameter
-from interpose.model.pod import Container, Pod
-from interpose.runtimehooks.context import ContainerContext
-from interpose.runtimehooks.entry_points import GROUP, PluginEntryPoint, UnusablePlugin, installed, load_plugins
-from interpose.runtimehooks.hooks import Hooks
-from interpose.runtimehooks.plugin import NodeInputs, Plugin
-from interpose.runtimehooks.rules import Rules, make_rules
+from interpose.core.model.cgroup import Level, Parameter
+from interpose.core.model.pod import Container, Pod
+from interpose.hooks.api.hookpoint import HookPoint
+from interpose.hooks.server.context import ContainerContext
+from interpose.hooks.server.entry_points import GROUP, PluginEntryPoint, UnusablePlugin, installed, load_plugins
+from interpose.hooks.server.evaluate import Hooks
+from interpose.hooks.server.node.rules import Rules, make_rules
+from interpose.hooks.server.plugin import NodeInputs, Plugin
 
 SHARES = frozenset((Parameter.CPU_SHARES,))
 

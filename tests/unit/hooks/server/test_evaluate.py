@@ -6,12 +6,12 @@ from typing import Any, ClassVar
 
 import pytest
 
-from interpose.model.cgroup import Level, Parameter
-from interpose.model.pod import Container, Pod
-from interpose.runtimehooks.context import ContainerContext, GroupContext, PodContext, Wish
-from interpose.runtimehooks.hooks import Failure, Hooks, Quarrel
-from interpose.runtimehooks.plugin import Plugin
-from interpose.runtimehooks.rules import Rules
+from interpose.core.model.cgroup import Level, Parameter
+from interpose.core.model.pod import Container, Pod
+from interpose.hooks.server.context import ContainerContext, GroupContext, PodContext, Wish
+from interpose.hooks.server.evaluate import Failure, Hooks, Quarrel
+from interpose.hooks.server.node.rules import Rules
+from interpose.hooks.server.plugin import Plugin
 
 SHARES, QUOTA = Parameter.CPU_SHARES, Parameter.CPU_QUOTA
 POD = Pod(id="p")

@@ -4,16 +4,16 @@ from dataclasses import fields, replace
 
 import pytest
 
-from interpose.config.hookserver import HOOKSERVER_SETTINGS
-from interpose.config.hookserver_settings import PluginSettings
-from interpose.hookapi.hookpoint import HookPoint
-from interpose.model.cgroup import CREATE_FIELDS, Level, Parameter
-from interpose.model.pod import Container, Pod
-from interpose.runtimehooks.context import ContainerContext
-from interpose.runtimehooks.plugin import AnyPlugin
-from interpose.runtimehooks.plugins.cpuset import CpusetPlugin, CpusetRule
-from interpose.runtimehooks.podspec import RESOURCE_STATUS
-from interpose.runtimehooks.registry import all_plugins, plugins_on, stages_of
+from interpose.config.hookserver.settings import PluginSettings
+from interpose.config.hookserver.table import HOOKSERVER_SETTINGS
+from interpose.core.model.cgroup import CREATE_FIELDS, Level, Parameter
+from interpose.core.model.pod import Container, Pod
+from interpose.hooks.api.hookpoint import HookPoint
+from interpose.hooks.server.context import ContainerContext
+from interpose.hooks.server.plugin import AnyPlugin
+from interpose.hooks.server.plugin_registry import all_plugins, plugins_on, stages_of
+from interpose.hooks.server.plugins.cpuset import CpusetPlugin, CpusetRule
+from interpose.hooks.server.pods.pod_annotations import RESOURCE_STATUS
 
 ALL = all_plugins(PluginSettings())
 BY_NAME = pytest.mark.parametrize("plugin", ALL, ids=lambda one: one.name)

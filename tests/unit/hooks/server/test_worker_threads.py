@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from interpose.runtimehooks.plugin import Watch
-from interpose.runtimehooks.runner import Runner
-from interpose.runtimehooks.watching import BOUNDS
+from interpose.hooks.server.plugin import Watch
+from interpose.hooks.server.watching import BOUNDS
+from interpose.hooks.server.worker_threads import Runner
 from interpose.testing.clock import PluginClock
 from interpose.testing.eventually import WAIT_LIMIT, eventually
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from interpose.host.cgroup.table import (
+from interpose.core.model.cgroup import CLEAR, UNLIMITED, Parameter, Value, shares_of
+from interpose.host.cgroup.parameters import (
     TABLE,
     curved_weight_of,
     parse,
@@ -12,7 +13,6 @@ from interpose.host.cgroup.table import (
     shares_of_weight,
     weight_of,
 )
-from interpose.model.cgroup import CLEAR, UNLIMITED, Parameter, Value, shares_of
 
 NOT_HERE = {
     Parameter.OOM_SCORE_ADJ,

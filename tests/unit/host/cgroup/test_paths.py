@@ -2,8 +2,8 @@
 
 import pytest
 
+from interpose.core.model.cgroup import KubeQos
 from interpose.host.cgroup.paths import Driver, Layout, confined, container_names, find_child, pod_directory
-from interpose.model.cgroup import KubeQos
 
 UID = "7712555c-ce62-454a-9e18-9ff0217b8941"
 SLICE = "kubepods-burstable-pod7712555c_ce62_454a_9e18_9ff0217b8941.slice"

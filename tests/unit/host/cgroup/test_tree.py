@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from interpose.core.model.cgroup import CLEAR, UNLIMITED, KubeQos, Parameter, Value
 from interpose.errors import ConfigError
 from interpose.host.cgroup.files import KernelFiles
 from interpose.host.cgroup.paths import Driver, Layout
 from interpose.host.cgroup.tree import CgroupTree, detect_layout, detect_version
-from interpose.model.cgroup import CLEAR, UNLIMITED, KubeQos, Parameter, Value
 from interpose.testing.fakecgroup import FakeKernel, build_tree, plant
 
 POD = "kubepods/burstable/pod1"

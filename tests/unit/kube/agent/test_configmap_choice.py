@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from interpose.agent.choice import (
+from interpose.kube.agent.configmap_choice import (
     MAX_DATA,
     Choice,
     Chosen,

@@ -2,9 +2,9 @@
 
 import pytest
 
-from interpose.agent.choice import Choice, Chosen, Seen, Verdict
-from interpose.agent.health import config_problem
-from interpose.agent.pushplan import Phase, State
+from interpose.kube.agent.configmap_choice import Choice, Chosen, Seen, Verdict
+from interpose.kube.agent.health import config_problem
+from interpose.kube.agent.push_state import Phase, State
 
 MAP = Chosen(source="kube-system/x", version="1", data={})
 

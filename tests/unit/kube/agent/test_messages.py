@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
-from interpose.agent import messages
-from interpose.agent.messages import AskedPatch
-from interpose.api import resmgr_agent_pb2, resmgr_config_pb2
+from interpose._pb import resmgr_agent_pb2, resmgr_config_pb2
+from interpose.kube.agent import messages
+from interpose.kube.agent.messages import AskedPatch
 
 
 def test_set_config_request() -> None:

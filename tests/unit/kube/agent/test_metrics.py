@@ -7,17 +7,17 @@ from typing import Any
 
 import pytest
 
-from interpose.agent.following import Counts
-from interpose.agent.metrics import (
+from interpose.kube.agent.metrics import (
     api_collector,
     config_collector,
     feed_collector,
     report_collector,
     service_collector,
 )
-from interpose.agent.nodestate import SloPhase, SloState
-from interpose.agent.pushplan import Phase, State
-from interpose.instrumentation.metrics import Family, Sample
+from interpose.kube.agent.node_document import SloPhase, SloState
+from interpose.kube.agent.push_state import Phase, State
+from interpose.kube.agent.watches import Counts
+from interpose.metrics import Family, Sample
 
 
 def shown(families: Iterable[Family]) -> dict[str, float]:

@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
-from interpose.agent.choice import Seen
-from interpose.agent.nodestate import (
+from interpose.cli.agent.documents import document_problems
+from interpose.kube.agent.configmap_choice import Seen
+from interpose.kube.agent.node_document import (
     SloPhase,
     SloState,
     judge,
@@ -16,7 +17,6 @@ from interpose.agent.nodestate import (
     slo_in_force,
     text_of,
 )
-from interpose.cli.agent_documents import document_problems
 
 NODE: dict[str, Any] = {
     "metadata": {
@@ -168,5 +168,5 @@ def test_file_without_a_slo_for_us(text: str) -> None:
 
 def test_sample_is_of_this_form() -> None:
     """The one that people read."""
-    sample = Path(__file__).parents[3] / "samples" / "nodeslo" / "node-state.json"
+    sample = Path(__file__).parents[4] / "samples" / "nodeslo" / "node-state.json"
     assert slo_in(sample.read_text(), "node-1", document_problems) is not None

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from interpose.agent.choice import Seen
-from interpose.agent.nodefeed import LOOK, SPACING, NodeFeed
-from interpose.agent.nodestate import SloPhase, SloState
-from interpose.agent.statefile import StateFile
-from interpose.kube.api import Object
-from interpose.rpc.tasks import TaskBag
+from interpose.kube.agent.configmap_choice import Seen
+from interpose.kube.agent.node_document import SloPhase, SloState
+from interpose.kube.agent.node_file import LOOK, SPACING, NodeFeed
+from interpose.kube.agent.statefile import StateFile
+from interpose.kube.client.api import Object
+from interpose.tasks import TaskBag
 from interpose.testing.eventually import eventually
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from interpose.agent.nodenames import (
+from interpose.kube.agent.node_keys import (
     EVERYTHING,
     PUBLISHED,
     STATUS,
@@ -11,7 +11,7 @@ from interpose.agent.nodenames import (
     check_name,
     of_kubernetes,
 )
-from interpose.resmgr.nodemarks import ANNOTATION
+from interpose.resmgr.publish.node_state import ANNOTATION
 
 LONG = "x" * 63
 

@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
-from interpose.agent.nodenames import Writable
-from interpose.agent.patches import (
+from interpose.core.model.jsonpatch import Operation
+from interpose.kube.agent.node_keys import Writable
+from interpose.kube.agent.node_patches import (
     MAX_OPERATIONS,
     JsonPatch,
     RefusedError,
@@ -16,8 +17,7 @@ from interpose.agent.patches import (
     read_steps,
     writes,
 )
-from interpose.agent.taints import UnmetError
-from interpose.model.jsonpatch import Operation
+from interpose.kube.agent.taints import UnmetError
 from interpose.testing.nodeapi import plain_node
 
 LABEL = "/metadata/labels/cmk.intel.com~1cmk-node"

@@ -8,10 +8,7 @@ from typing import Any
 
 import pytest
 
-from interpose.agent.messages import GET_NODE, HEALTH_CHECK, PATCH_NODE, UPDATE_NODE_CAPACITY
-from interpose.agent.nodenames import Writable
-from interpose.agent.nodeservice import MAX_RUNNING, MAX_WAITING, NodeService
-from interpose.api.resmgr_agent_pb2 import (
+from interpose._pb.resmgr_agent_pb2 import (
     GetNodeReply,
     GetNodeRequest,
     HealthCheckReply,
@@ -20,10 +17,13 @@ from interpose.api.resmgr_agent_pb2 import (
     PatchNodeRequest,
     UpdateNodeCapacityRequest,
 )
-from interpose.kube.api import ApiError, UnreachableError
-from interpose.rpc.handlers import Unary
-from interpose.rpc.status import Code, RpcError
-from interpose.rpc.tasks import TaskBag
+from interpose.kube.agent.messages import GET_NODE, HEALTH_CHECK, PATCH_NODE, UPDATE_NODE_CAPACITY
+from interpose.kube.agent.node_keys import Writable
+from interpose.kube.agent.node_service import MAX_RUNNING, MAX_WAITING, NodeService
+from interpose.kube.client.api import ApiError, UnreachableError
+from interpose.net.grpc.handlers import Unary
+from interpose.net.grpc.status import Code, RpcError
+from interpose.tasks import TaskBag
 from interpose.testing.eventually import eventually
 from interpose.testing.nodeapi import NodeApi, plain_node
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from interpose.agent.choice import Choice, Chosen, Verdict
-from interpose.agent.pushplan import PATIENCE, Phase, Push, PushPlan
+from interpose.kube.agent.configmap_choice import Choice, Chosen, Verdict
+from interpose.kube.agent.push_state import PATIENCE, Phase, Push, PushPlan
 
 INTERVAL = 2.0
 GRACE = 30.0

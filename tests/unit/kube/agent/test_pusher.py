@@ -6,11 +6,11 @@ from collections.abc import AsyncIterator, Callable, Mapping
 
 import pytest
 
-from interpose.agent.choice import Choice, Chosen, Verdict
-from interpose.agent.pusher import Pusher
-from interpose.agent.pushplan import Phase, State
-from interpose.rpc.status import Code, RpcError
-from interpose.rpc.tasks import TaskBag
+from interpose.kube.agent.configmap_choice import Choice, Chosen, Verdict
+from interpose.kube.agent.push_state import Phase, State
+from interpose.kube.agent.pusher import Pusher
+from interpose.net.grpc.status import Code, RpcError
+from interpose.tasks import TaskBag
 from interpose.testing.eventually import eventually
 
 

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from interpose.agent.messages import SET_CONFIG
-from interpose.agent.relayclient import RelayClient
-from interpose.api.resmgr_config_pb2 import SetConfigReply, SetConfigRequest
-from interpose.host.sockets import bind_unix
-from interpose.rpc.handlers import ServerContext, Unary
-from interpose.rpc.server import LocalServer
-from interpose.rpc.status import Code, RpcError
-from interpose.rpc.transport import Hub
+from interpose._pb.resmgr_config_pb2 import SetConfigReply, SetConfigRequest
+from interpose.host.unix_sockets import bind_unix
+from interpose.kube.agent.messages import SET_CONFIG
+from interpose.kube.agent.relay_client import RelayClient
+from interpose.net.grpc.handlers import ServerContext, Unary
+from interpose.net.grpc.server import LocalServer
+from interpose.net.grpc.status import Code, RpcError
+from interpose.net.grpc.transport import Hub
 from interpose.testing.eventually import WAIT_LIMIT, eventually
 
 

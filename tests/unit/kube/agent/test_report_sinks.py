@@ -4,8 +4,11 @@ from typing import Any
 
 import pytest
 
-from interpose.agent.choice import Chosen
-from interpose.agent.desks import (
+from interpose.kube.agent.configmap_choice import Chosen
+from interpose.kube.agent.node_document import SloPhase, SloState
+from interpose.kube.agent.push_state import Phase, State
+from interpose.kube.agent.report import annotation_patch, condition_patch, report_of
+from interpose.kube.agent.report_sinks import (
     LAG,
     MOST_EVENTS,
     REPEATED_AFTER,
@@ -19,10 +22,7 @@ from interpose.agent.desks import (
     annotation_desk,
     condition_desk,
 )
-from interpose.agent.nodestate import SloPhase, SloState
-from interpose.agent.pushplan import Phase, State
-from interpose.agent.report import annotation_patch, condition_patch, report_of
-from interpose.kube.api import PatchKind
+from interpose.kube.client.api import PatchKind
 
 NODE: dict[str, Any] = {"metadata": {"name": "n", "uid": "u"}}
 NO_SLO = SloState(phase=SloPhase.NONE)

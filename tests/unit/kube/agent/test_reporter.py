@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from interpose.agent.choice import Chosen
-from interpose.agent.nodenames import STATUS
-from interpose.agent.nodestate import SloPhase, SloState
-from interpose.agent.pushplan import Phase, State
-from interpose.agent.report import CONDITION
-from interpose.agent.reporter import KINDS, Reporter
-from interpose.kube.api import ApiError, Object, PatchKind, Resource, UnreachableError
-from interpose.rpc.tasks import TaskBag
+from interpose.kube.agent.configmap_choice import Chosen
+from interpose.kube.agent.node_document import SloPhase, SloState
+from interpose.kube.agent.node_keys import STATUS
+from interpose.kube.agent.push_state import Phase, State
+from interpose.kube.agent.report import CONDITION
+from interpose.kube.agent.reporter import KINDS, Reporter
+from interpose.kube.client.api import ApiError, Object, PatchKind, Resource, UnreachableError
+from interpose.tasks import TaskBag
 from interpose.testing.eventually import eventually
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from interpose.agent import statefile
-from interpose.agent.statefile import StateFile
+from interpose.kube.agent import statefile
+from interpose.kube.agent.statefile import StateFile
 
 
 @pytest.fixture

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from interpose.agent.choice import Choice, Verdict
-from interpose.agent.following import GROUP_SPACING, Following, Follows, later
-from interpose.kube.api import Api, Object, Resource
+from interpose.kube.agent.configmap_choice import Choice, Verdict
+from interpose.kube.agent.watches import GROUP_SPACING, Following, Follows, later
+from interpose.kube.client.api import Api, Object, Resource
 from interpose.testing.eventually import eventually
 
 LABEL = "example.com/group"

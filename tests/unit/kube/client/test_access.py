@@ -1,7 +1,7 @@
 """Values that know secrets."""
 
-from interpose.kube.access import Access, ExecPlugin, Pem, User
-from interpose.kube.address import parse_proxy, parse_server
+from interpose.kube.client.access import Access, ExecPlugin, Pem, User
+from interpose.net.http.address import parse_proxy, parse_server
 
 
 def test_secrets_are_not_shown() -> None:

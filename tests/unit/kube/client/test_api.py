@@ -2,7 +2,7 @@
 
 import pytest
 
-from interpose.kube.api import CONFIG_MAPS, MUTATING_WEBHOOKS, NODE_SLOS, NODES, ApiError
+from interpose.kube.client.api import CONFIG_MAPS, MUTATING_WEBHOOKS, NODE_SLOS, NODES, ApiError
 
 
 def test_places() -> None:

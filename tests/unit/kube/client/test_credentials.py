@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from interpose.errors import ConfigError
-from interpose.kube.access import Access, ExecPlugin, Pem, User
-from interpose.kube.address import parse_server
-from interpose.kube.credentials import Credentials, Grant
+from interpose.kube.client.access import Access, ExecPlugin, Pem, User
+from interpose.kube.client.credentials import Credentials, Grant
+from interpose.net.http.address import parse_server
 from interpose.testing.certificates import Authority
 
 NONE = Pem()

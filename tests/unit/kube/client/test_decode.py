@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from interpose.kube.answers import (
+from interpose.kube.client.api import NODE_SLOS, NODES, ApiError, Change
+from interpose.kube.client.decode import (
     Lines,
     read_error,
     read_event,
@@ -17,7 +18,6 @@ from interpose.kube.answers import (
     shortened,
     status_error,
 )
-from interpose.kube.api import NODE_SLOS, NODES, ApiError, Change
 
 LIST = {"kind": "NodeList", "apiVersion": "v1", "metadata": {}, "items": []}
 

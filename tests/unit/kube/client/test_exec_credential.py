@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from interpose.errors import ConfigError
-from interpose.kube.execcredential import ExecCredential, read_credential
+from interpose.kube.client.exec_credential import ExecCredential, read_credential
 
 V1 = "client.authentication.k8s.io/v1"
 

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from interpose.errors import ConfigError
-from interpose.kube.access import ExecPlugin
-from interpose.kube.execplugin import PluginRunner
+from interpose.kube.client.access import ExecPlugin
+from interpose.kube.client.exec_plugin import PluginRunner
 from interpose.testing.eventually import WAIT_LIMIT, eventually
 
 V1 = "client.authentication.k8s.io/v1"
@@ -128,9 +128,9 @@ async def test_what_a_program_says_is_a_detail(tmp_path: Path, caplog: pytest.Lo
     command = program(
         tmp_path, "head -c 100000 /dev/zero | tr '\\0' x >&2", "echo >&2", "echo log in first >&2", "exit 1"
     )
-    with caplog.at_level(logging.DEBUG, "interpose.kube.execplugin"), pytest.raises(ConfigError):
+    with caplog.at_level(logging.DEBUG, "interpose.kube.client.exec_plugin"), pytest.raises(ConfigError):
         await PluginRunner(plugin(command)).credential()
-    [record] = [record for record in caplog.records if record.name == "interpose.kube.execplugin"]
+    [record] = [record for record in caplog.records if record.name == "interpose.kube.client.exec_plugin"]
     assert record.levelno == logging.DEBUG
     assert record.__dict__["kv"] == {"program": command, "said": "log in first"}
 

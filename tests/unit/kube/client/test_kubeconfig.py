@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from interpose.errors import ConfigError
-from interpose.kube.access import Pem, User
-from interpose.kube.kubeconfig import find_access
+from interpose.kube.client.access import Pem, User
+from interpose.kube.client.kubeconfig import find_access
 
 POD = {"KUBERNETES_SERVICE_HOST": "10.96.0.1", "KUBERNETES_SERVICE_PORT": "443"}
 

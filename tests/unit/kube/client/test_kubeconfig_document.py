@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from interpose.config.document import parse_document
+from interpose.config.documents.yaml import parse_document
 from interpose.errors import ConfigError
-from interpose.kube.access import Access, Pem, User
-from interpose.kube.address import Proxy, parse_server
-from interpose.kube.kubedocument import read_access
-from interpose.kube.section import Section
+from interpose.kube.client.access import Access, Pem, User
+from interpose.kube.client.kubeconfig_document import read_access
+from interpose.kube.client.section import Section
+from interpose.net.http.address import Proxy, parse_server
 
 CERTIFICATE = "-----BEGIN CERTIFICATE-----\nx\n-----END CERTIFICATE-----\n"
 KEY = "-----BEGIN PRIVATE KEY-----\nhidden\n-----END PRIVATE KEY-----\n"

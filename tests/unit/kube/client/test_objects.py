@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from interpose.agent.objects import identity, mapping, metadata, version_of
+from interpose.kube.client.objects import identity, mapping, metadata, version_of
 
 
 @pytest.mark.parametrize(

@@ -4,10 +4,10 @@ import base64
 
 import pytest
 
-from interpose.config.document import parse_document
+from interpose.config.documents.yaml import parse_document
 from interpose.errors import ConfigError
-from interpose.kube.access import Pem
-from interpose.kube.section import Section, plain
+from interpose.kube.client.access import Pem
+from interpose.kube.client.section import Section, plain
 
 
 def section(text: str, **more: str) -> Section:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from interpose.kube.api import (
+from interpose.kube.client.api import (
     CONFIG_MAPS,
     NODE_SLOS,
     ApiError,
@@ -20,7 +20,7 @@ from interpose.kube.api import (
     UnreachableError,
     WatchEvent,
 )
-from interpose.kube.follow import Follower
+from interpose.kube.client.watcher import Follower
 
 AWAY = UnreachableError("https://a: connection refused")
 EXPIRED = ApiError(410, "Expired", "too old")
@@ -380,7 +380,7 @@ async def test_get_is_given_up_when_it_is_forbidden() -> None:
 
 async def test_object_that_went_before_the_watch(monkeypatch: pytest.MonkeyPatch) -> None:
     """A watch without a version would have told of it: it is looked for again. A bookmark does not tell of it."""
-    monkeypatch.setattr("interpose.kube.follow._CONFIRMED", 0.01)
+    monkeypatch.setattr("interpose.kube.client.watcher._CONFIRMED", 0.01)
     _follower, api, told = await follow(NO, cm("5"), [None], cm("5"), [bookmark("9"), None], missing("cm"))
     assert api.asked == ["list", "get", "watch ", "get", "watch ", "get", "watch "]
     assert told[1:] == [(True, "5", ""), (True, None, "")]
@@ -388,7 +388,7 @@ async def test_object_that_went_before_the_watch(monkeypatch: pytest.MonkeyPatch
 
 async def test_object_that_is_there_is_watched_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
     """Once it was told of, nothing more has to happen."""
-    monkeypatch.setattr("interpose.kube.follow._CONFIRMED", 0.01)
+    monkeypatch.setattr("interpose.kube.client.watcher._CONFIRMED", 0.01)
     api = Scripted(NO, cm("5"), [added(cm("5")), None])
     follower = Follower(api, CONFIG_MAPS, name="cm", namespace="ns", changed=lambda: None, sleep=api.sleep)
     with pytest.raises(TimeoutError):

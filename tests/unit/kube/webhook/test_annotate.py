@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from interpose.resmgr import annotated
-from interpose.webhook.annotate import (
+from interpose.kube.webhook.annotate import (
     KNOWN_KEYS,
     MAX_ANNOTATIONS,
     MAX_COMMAS,
@@ -15,6 +14,7 @@ from interpose.webhook.annotate import (
     resources_text,
     same_for_us,
 )
+from interpose.resmgr import annotated
 
 KEY = KNOWN_KEYS[0]
 TEXT = '{"containers":{"c":{}}}'

@@ -9,9 +9,18 @@ from typing import Any
 
 import pytest
 
-from interpose.kube.api import MUTATING_WEBHOOKS, SECRETS, ApiError, Listed, Object, PatchKind, Resource, WatchEvent
-from interpose.webhook.bootstrap import Bootstrap, BootstrapError, SecretPlace, Wanted, judge, with_authority
-from interpose.webhook.issuing import Issued, examine, issue
+from interpose.kube.client.api import (
+    MUTATING_WEBHOOKS,
+    SECRETS,
+    ApiError,
+    Listed,
+    Object,
+    PatchKind,
+    Resource,
+    WatchEvent,
+)
+from interpose.kube.webhook.bootstrap import Bootstrap, BootstrapError, SecretPlace, Wanted, judge, with_authority
+from interpose.kube.webhook.issue import Issued, examine, issue
 
 NOW = datetime(2026, 11, 16, 12, tzinfo=UTC)
 WANTED = Wanted(names=("hook.ns.svc",), lifetime=timedelta(days=365), renew_before=timedelta(days=30))

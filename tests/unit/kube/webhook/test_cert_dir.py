@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from interpose.webhook.bootstrap import Found
-from interpose.webhook.certdir import DirectoryPlace
-from interpose.webhook.issuing import issue
+from interpose.kube.webhook.bootstrap import Found
+from interpose.kube.webhook.cert_dir import DirectoryPlace
+from interpose.kube.webhook.issue import issue
 
 NOW = datetime(2026, 11, 16, 12, tzinfo=UTC)
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from interpose.errors import ConfigError
+from interpose.kube.webhook.certificates import Certificates, TlsFiles, load
 from interpose.testing.certificates import CERTIFICATE, KEY, Authority, Pair, publish_secret, write_pair
 from interpose.testing.eventually import eventually
-from interpose.webhook.certificates import Certificates, TlsFiles, load
 
 AUTHORITY = Authority()
 FIRST, SECOND = AUTHORITY.issue(), AUTHORITY.issue()

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from cryptography import x509
 
-from interpose.webhook.issuing import Issued, bundle, examine, issue
+from interpose.kube.webhook.issue import Issued, bundle, examine, issue
 
 NOW = datetime(2026, 11, 16, 12, tzinfo=UTC)
 YEAR = timedelta(days=365)

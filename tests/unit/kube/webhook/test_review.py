@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from interpose.webhook.review import MAX_VALUES, BadReviewError, Result, Rules, TooMuchError, review
+from interpose.kube.webhook.review import MAX_VALUES, BadReviewError, Result, Rules, TooMuchError, review
 
 GOLDEN = sorted((Path(__file__).parent / "golden").glob("*.json"))
 RULES = Rules()

@@ -5,8 +5,8 @@ import datetime as dt
 
 import pytest
 
+from interpose.kube.webhook.validity import Validity, validity_of
 from interpose.testing.certificates import Authority
-from interpose.webhook.validity import Validity, validity_of
 
 AUTHORITY = Authority()
 

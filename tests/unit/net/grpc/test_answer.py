@@ -1,9 +1,9 @@
 """Ending a client's stream with a status of ours."""
 
-from interpose.h2.errors import ErrorCode
-from interpose.rpc.answer import answer
-from interpose.rpc.framing import RESPONSE_HEADERS
-from interpose.rpc.status import Code
+from interpose.net.grpc.answer import answer
+from interpose.net.grpc.framing import RESPONSE_HEADERS
+from interpose.net.grpc.status import Code
+from interpose.net.h2.errors import ErrorCode
 from interpose.testing import h2bench, h2peer
 
 

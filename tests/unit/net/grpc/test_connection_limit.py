@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import pytest
 
-from interpose.rpc.connectionlimit import ConnectionLimit
+from interpose.net.grpc.connection_limit import ConnectionLimit
 
 
 class Peer(NamedTuple):

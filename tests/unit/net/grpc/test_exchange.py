@@ -4,11 +4,11 @@ import gzip
 
 import pytest
 
-from interpose.h2.client import ClientConnection
-from interpose.h2.headers import Headers, encode, make_field
-from interpose.rpc.exchange import Exchange, RawReply, plain, status_of
-from interpose.rpc.framing import frame
-from interpose.rpc.status import Code, RpcError
+from interpose.net.grpc.exchange import Exchange, RawReply, plain, status_of
+from interpose.net.grpc.framing import frame
+from interpose.net.grpc.status import Code, RpcError
+from interpose.net.h2.client import ClientConnection
+from interpose.net.h2.headers import Headers, encode, make_field
 from interpose.testing import h2bench, h2peer
 from interpose.testing.h2bench import RESPONSE, TRAILERS, Bench
 

@@ -3,9 +3,9 @@
 import asyncio
 from collections.abc import Callable
 
-from interpose.h2.limits import Limits
-from interpose.host.peers import PeerCredentials
-from interpose.rpc.fairness import LoopTurns, PeerAccount, PeerAccounts
+from interpose.host.peer_credentials import PeerCredentials
+from interpose.net.grpc.fairness import LoopTurns, PeerAccount, PeerAccounts
+from interpose.net.h2.limits import Limits
 
 LIMITS = Limits(idle_frames=10, resets=10)
 

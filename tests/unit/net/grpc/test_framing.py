@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interpose.rpc.framing import (
+from interpose.net.grpc.framing import (
     Messages,
     decompress,
     format_timeout,
@@ -17,7 +17,7 @@ from interpose.rpc.framing import (
     status_trailers,
     too_large,
 )
-from interpose.rpc.status import Code, RpcError
+from interpose.net.grpc.status import Code, RpcError
 
 
 @given(st.lists(st.binary(max_size=50), max_size=6), st.integers(1, 20))

@@ -4,10 +4,10 @@ import asyncio
 
 import pytest
 
-from interpose.rpc.framing import frame
-from interpose.rpc.handlers import ServerContext, Unary
-from interpose.rpc.server import LocalServer
-from interpose.rpc.status import Code, RpcError, unquote_message
+from interpose.net.grpc.framing import frame
+from interpose.net.grpc.handlers import ServerContext, Unary
+from interpose.net.grpc.server import LocalServer
+from interpose.net.grpc.status import Code, RpcError, unquote_message
 from interpose.testing import h2bench, h2peer
 
 PATH = dict(h2bench.REQUEST)[b":path"]

@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interpose.h2.errors import ErrorCode
-from interpose.rpc.status import (
+from interpose.net.grpc.status import (
     Code,
     RpcError,
     code_of_http,
@@ -15,6 +14,7 @@ from interpose.rpc.status import (
     shortened,
     unquote_message,
 )
+from interpose.net.h2.errors import ErrorCode
 
 
 @given(st.text())

@@ -4,10 +4,10 @@ import asyncio
 
 import pytest
 
-from interpose.h2.limits import Limits
-from interpose.h2.server import ServerConnection
-from interpose.rpc.fairness import PeerAccount
-from interpose.rpc.transport import Hub, Link
+from interpose.net.grpc.fairness import PeerAccount
+from interpose.net.grpc.transport import Hub, Link
+from interpose.net.h2.limits import Limits
+from interpose.net.h2.server import ServerConnection
 from interpose.testing import h2bench, h2peer
 from interpose.testing.h2bench import Bench
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from interpose.h1 import chunks as module
-from interpose.h1.chunks import Chunks
-from interpose.h1.opinion import BodyOpinion
-from interpose.h1.rules import FIELDS, REQUESTS, RESPONSES, Grammar, Malformed
+from interpose.net.h1 import chunked as module
+from interpose.net.h1.chunked import Chunks
+from interpose.net.h1.h11_check import BodyOpinion
+from interpose.net.h1.rules import FIELDS, REQUESTS, RESPONSES, Grammar, Malformed
 
 HELLO = b"5\r\nhello\r\n"
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from interpose.h1.heads import Heads
-from interpose.h1.streams import RequestReader, ResponseReader
+from interpose.net.h1.heads import Heads
+from interpose.net.h1.messages import RequestReader, ResponseReader
 from interpose.testing.h1fuzz import Outcome, decoding, run
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[4]
 FOLDER = ROOT / "tests/data/h1corpus"
 INDEX = json.loads((FOLDER / "index.json").read_text())
 REFUSED = sorted(name for name, case in INDEX.items() if case["status"] is not None)

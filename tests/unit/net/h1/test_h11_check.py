@@ -2,8 +2,8 @@
 
 import pytest
 
-from interpose.h1 import opinion
-from interpose.h1.rules import Malformed
+from interpose.net.h1 import h11_check as opinion
+from interpose.net.h1.rules import Malformed
 
 
 def test_a_right_request_is_agreed_to() -> None:

@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from interpose.h1.heads import Framing, Heads, Malformed, RequestHead, ResponseHead
+from interpose.net.h1.heads import Framing, Heads, Malformed, RequestHead, ResponseHead
 
 
 def request(*lines: str, first: str = "GET /_ping HTTP/1.1", heads: Heads | None = None) -> RequestHead:

@@ -1,6 +1,6 @@
 """The queue of bytes: order, sizes, and no copies."""
 
-from interpose.h1.inbox import Inbox
+from interpose.net.h1.inbox import Inbox
 
 
 def filled(*pieces: bytes) -> Inbox:

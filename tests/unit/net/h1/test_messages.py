@@ -2,8 +2,8 @@
 
 import pytest
 
-from interpose.h1.heads import Framing, Heads, Malformed, RequestHead, ResponseHead
-from interpose.h1.streams import Part, RequestReader, ResponseReader
+from interpose.net.h1.heads import Framing, Heads, Malformed, RequestHead, ResponseHead
+from interpose.net.h1.messages import Part, RequestReader, ResponseReader
 
 PING = b"GET /_ping HTTP/1.1\r\nHost: docker\r\n\r\n"
 POST = b"POST /x HTTP/1.1\r\nHost: docker\r\nContent-Length: 5\r\n\r\n"

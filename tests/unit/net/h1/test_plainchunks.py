@@ -2,7 +2,7 @@
 
 import pytest
 
-from interpose.h1.plainchunks import decoded, passed
+from interpose.net.h1.plainchunks import decoded, passed
 
 
 def chunk(size: int, form: bytes = b"%x") -> bytes:

@@ -2,7 +2,17 @@
 
 import pytest
 
-from interpose.h1.rules import FIELDS, REQUESTS, RESPONSES, Declared, Grammar, Malformed, RequestLine, StatusLine, shown
+from interpose.net.h1.rules import (
+    FIELDS,
+    REQUESTS,
+    RESPONSES,
+    Declared,
+    Grammar,
+    Malformed,
+    RequestLine,
+    StatusLine,
+    shown,
+)
 
 BOTH = [REQUESTS, RESPONSES]
 

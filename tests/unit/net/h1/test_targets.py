@@ -2,8 +2,8 @@
 
 import pytest
 
-from interpose.h1 import targets
-from interpose.h1.rules import Malformed
+from interpose.net.h1 import targets
+from interpose.net.h1.rules import Malformed
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,9 @@
 
 import pytest
 
-from interpose.h2.buffered import Buffered, BufferedShare
-from interpose.h2.headers import encode
-from interpose.h2.server import ServerConnection
+from interpose.net.h2.buffered import Buffered, BufferedShare
+from interpose.net.h2.headers import encode
+from interpose.net.h2.server import ServerConnection
 from interpose.testing import h2bench, h2peer
 from interpose.testing.h2bench import RESPONSE, Bench
 

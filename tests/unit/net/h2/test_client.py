@@ -2,10 +2,10 @@
 
 import pytest
 
-from interpose.h2 import client as client_module
-from interpose.h2.client import ClientConnection
-from interpose.h2.errors import ErrorCode
-from interpose.h2.limits import Limits
+from interpose.net.h2 import client as client_module
+from interpose.net.h2.client import ClientConnection
+from interpose.net.h2.errors import ErrorCode
+from interpose.net.h2.limits import Limits
 from interpose.testing import h2bench, h2peer
 from interpose.testing.h2bench import REQUEST, RESPONSE, TRAILERS, Bench
 

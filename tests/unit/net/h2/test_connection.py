@@ -2,9 +2,9 @@
 
 import pytest
 
-from interpose.h2.errors import ErrorCode
-from interpose.h2.headers import encode
-from interpose.h2.limits import Limits
+from interpose.net.h2.errors import ErrorCode
+from interpose.net.h2.headers import encode
+from interpose.net.h2.limits import Limits
 from interpose.testing import h2bench, h2peer
 from interpose.testing.h2bench import REQUEST, opened, reset_code
 

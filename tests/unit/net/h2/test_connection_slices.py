@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 import pytest
 
-from interpose.h2.errors import ErrorCode
-from interpose.h2.headers import encode
-from interpose.h2.limits import Limits
-from interpose.h2.server import ServerConnection
+from interpose.net.h2.errors import ErrorCode
+from interpose.net.h2.headers import encode
+from interpose.net.h2.limits import Limits
+from interpose.net.h2.server import ServerConnection
 from interpose.testing import h2bench, h2peer
 from interpose.testing.h2bench import REQUEST, RESPONSE, Bench
 

@@ -2,11 +2,11 @@
 
 import pytest
 
-from interpose.h2.client import ClientConnection
-from interpose.h2.errors import ErrorCode
-from interpose.h2.headers import encode
-from interpose.h2.limits import Limits
-from interpose.h2.server import ServerConnection
+from interpose.net.h2.client import ClientConnection
+from interpose.net.h2.errors import ErrorCode
+from interpose.net.h2.headers import encode
+from interpose.net.h2.limits import Limits
+from interpose.net.h2.server import ServerConnection
 from interpose.testing import h2bench, h2peer
 from interpose.testing.h2bench import RESPONSE, TRAILERS, Bench, Event
 from interpose.testing.h2hpack import Encoder

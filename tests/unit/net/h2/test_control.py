@@ -2,11 +2,11 @@
 
 import pytest
 
-from interpose.h2.connection import Connection
-from interpose.h2.errors import ErrorCode
-from interpose.h2.headers import encode
-from interpose.h2.huffman import HuffmanDecoder
-from interpose.h2.limits import Limits
+from interpose.net.h2.connection import Connection
+from interpose.net.h2.errors import ErrorCode
+from interpose.net.h2.headers import encode
+from interpose.net.h2.hpack_tables import HuffmanDecoder
+from interpose.net.h2.limits import Limits
 from interpose.testing import h2bench, h2peer
 from interpose.testing.h2bench import opened, reset_code
 

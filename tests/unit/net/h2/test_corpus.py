@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from interpose.h2.errors import ErrorCode
+from interpose.net.h2.errors import ErrorCode
 from interpose.testing import h2fuzz, h2peer
 from interpose.testing.hostile.workmeter import check_work
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[4]
 CORPUS = {path.stem: path.read_bytes() for path in (ROOT / "tests/data/h2corpus").glob("*.bin")}
 
 # What ends the connection: GOAWAY with this code.

@@ -1,6 +1,6 @@
 """Faults and their codes."""
 
-from interpose.h2.errors import ConnectionFault, ErrorCode
+from interpose.net.h2.errors import ConnectionFault, ErrorCode
 
 
 def test_codes() -> None:

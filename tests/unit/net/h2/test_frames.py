@@ -2,7 +2,7 @@
 
 import pytest
 
-from interpose.h2 import frames
+from interpose.net.h2 import frames
 from interpose.testing.h2peer import NAMES, Frame, read_frames
 
 

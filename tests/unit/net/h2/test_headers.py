@@ -2,7 +2,7 @@
 
 import pytest
 
-from interpose.h2.headers import Headers, Shape, encode, make_field
+from interpose.net.h2.headers import Headers, Shape, encode, make_field
 from interpose.testing.h2bench import REQUEST, RESPONSE
 from interpose.testing.h2hpack import Decoder, Pair
 

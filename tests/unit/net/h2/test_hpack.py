@@ -2,10 +2,10 @@
 
 import pytest
 
-from interpose.h2.errors import ConnectionFault, ErrorCode
-from interpose.h2.headers import Headers
-from interpose.h2.hpack import HpackDecoder
-from interpose.h2.huffman import HuffmanDecoder
+from interpose.net.h2.errors import ConnectionFault, ErrorCode
+from interpose.net.h2.headers import Headers
+from interpose.net.h2.hpack import HpackDecoder
+from interpose.net.h2.hpack_tables import HuffmanDecoder
 from interpose.testing.h2hpack import Decoder, Encoder, Pair, integer
 
 LIMIT = 64 * 1024

@@ -2,7 +2,7 @@
 
 import pytest
 
-from interpose.h2.huffman import HuffmanDecoder, HuffmanError, encode
+from interpose.net.h2.hpack_tables import HuffmanDecoder, HuffmanError, encode
 from interpose.testing import h2hpack
 
 EOS = "1" * 30

@@ -2,12 +2,12 @@
 
 import pytest
 
-from interpose.h2.control import Control
-from interpose.h2.errors import ConnectionFault, ErrorCode
-from interpose.h2.headers import encode
-from interpose.h2.huffman import HuffmanDecoder
-from interpose.h2.limits import Limits
-from interpose.h2.server import ServerConnection
+from interpose.net.h2.control import Control
+from interpose.net.h2.errors import ConnectionFault, ErrorCode
+from interpose.net.h2.headers import encode
+from interpose.net.h2.hpack_tables import HuffmanDecoder
+from interpose.net.h2.limits import Limits
+from interpose.net.h2.server import ServerConnection
 from interpose.testing import h2bench, h2peer
 from interpose.testing.h2bench import REQUEST, RESPONSE, Bench
 

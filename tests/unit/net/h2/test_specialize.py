@@ -1,6 +1,6 @@
 """Copies of inherited functions, for the interpreter's caches."""
 
-from interpose.h2.monomorphic import own_code
+from interpose.net.h2.specialize import own_code
 
 
 class Base:

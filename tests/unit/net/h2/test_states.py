@@ -1,7 +1,7 @@
 """The tables of stream states: every combination has an answer, and only the right ones go on."""
 
-from interpose.h2.headers import Shape
-from interpose.h2.states import BODY, DATA_EVENT, DONE, EVENTS, HEAD, RECEIVING
+from interpose.net.h2.headers import Shape
+from interpose.net.h2.states import BODY, DATA_EVENT, DONE, EVENTS, HEAD, RECEIVING
 
 ALLOWED = {
     (HEAD, Shape.INTERIM * 2): HEAD,

@@ -1,6 +1,6 @@
 """The static table of HPACK."""
 
-from interpose.h2.static_table import STATIC_TABLE
+from interpose.net.h2.static_table import STATIC_TABLE
 from interpose.testing import h2hpack
 
 

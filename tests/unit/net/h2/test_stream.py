@@ -4,11 +4,11 @@ import tracemalloc
 
 import pytest
 
-from interpose.h2.errors import ErrorCode
-from interpose.h2.headers import encode
-from interpose.h2.limits import Limits
-from interpose.h2.server import ServerConnection, ServerStream
-from interpose.h2.stream import NOWHERE, Stream
+from interpose.net.h2.errors import ErrorCode
+from interpose.net.h2.headers import encode
+from interpose.net.h2.limits import Limits
+from interpose.net.h2.server import ServerConnection, ServerStream
+from interpose.net.h2.stream import NOWHERE, Stream
 from interpose.testing import h2bench, h2peer
 from interpose.testing.h2bench import RESPONSE, TRAILERS, Bench
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from interpose.kube.address import Proxy, Server, parse_proxy, parse_server, proxy_from
+from interpose.net.http.address import Proxy, Server, parse_proxy, parse_server, proxy_from
 
 SERVER = parse_server("https://k8s.example.com:6443")
 

@@ -1,6 +1,6 @@
 """Waits between tries."""
 
-from interpose.kube.backoff import Backoff
+from interpose.net.http.backoff import Backoff
 
 
 def test_doubles_up_to_a_bound() -> None:

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from interpose.kube.address import parse_server
-from interpose.kube.api import UnreachableError
-from interpose.kube.dialing import CountingReader, describe, dial
+from interpose.kube.client.api import UnreachableError
+from interpose.net.http.address import parse_server
+from interpose.net.http.connect import CountingReader, describe, dial
 from interpose.testing.scriptedserver import Peer, ScriptedServer
 
 

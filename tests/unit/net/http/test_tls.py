@@ -8,8 +8,8 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 
 from interpose.errors import ConfigError
-from interpose.kube.access import Pem
-from interpose.kube.tlscontext import make_context
+from interpose.kube.client.access import Pem
+from interpose.net.http.tls import make_context
 from interpose.testing.certificates import Authority, Pair
 
 NONE = Pem()

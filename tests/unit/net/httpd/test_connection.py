@@ -9,10 +9,10 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 
-from interpose.admin.connection import serve
-from interpose.admin.limits import HttpLimits
-from interpose.admin.pipes import SocketPipe
-from interpose.admin.routes import BadRequestError, Hijack, Request, Response, Router, json_response, text_response
+from interpose.net.httpd.connection import serve
+from interpose.net.httpd.limits import HttpLimits
+from interpose.net.httpd.routes import BadRequestError, Hijack, Request, Response, Router, json_response, text_response
+from interpose.net.httpd.transports import SocketPipe
 
 
 async def _echo(request: Request) -> Response:

@@ -2,8 +2,8 @@
 
 import pytest
 
-from interpose.admin.health import Check, health_routes
-from interpose.admin.routes import Match, Request, Response, Router
+from interpose.net.httpd.health import Check, health_routes
+from interpose.net.httpd.routes import Match, Request, Response, Router
 
 BACKEND_DOWN = "dial /run/x.sock: refused"
 

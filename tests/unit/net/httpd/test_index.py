@@ -5,10 +5,10 @@ import re
 from pathlib import Path
 
 import interpose
-from interpose.admin.index import ENDPOINTS, with_index
-from interpose.admin.routes import Request, Response, Router, text_response
-from interpose.cli.relay_admin import DUMP
-from interpose.relay.succession import PATH as TAKE_OVER
+from interpose.cli.relay.admin import DUMP
+from interpose.net.httpd.index import ENDPOINTS, with_index
+from interpose.net.httpd.routes import Request, Response, Router, text_response
+from interpose.relay.takeover import PATH as TAKE_OVER
 
 ROUTE = re.compile(r'[\s{]\("(?:GET|PUT|POST)", "(/[^"]*)"\):')
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from interpose.admin.limits import BodyBudget, Stage, Visit, first_to_go
+from interpose.net.httpd.limits import BodyBudget, Stage, Visit, first_to_go
 
 
 def test_the_budget_is_never_exceeded_and_comes_back() -> None:

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable
 
-from interpose.admin.metrics import metrics_route
-from interpose.admin.routes import Request, Response
-from interpose.instrumentation.metrics import Family, Sample
+from interpose.metrics import Family, Sample
+from interpose.net.httpd.metrics import metrics_route
+from interpose.net.httpd.routes import Request, Response
 
 
 async def test_the_scrape_is_answered_in_the_accepted_format() -> None:

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from interpose.admin.routes import (
+from interpose.net.httpd.routes import (
     BadRequestError,
     Match,
     Request,

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 import uvloop
 
-from interpose.admin.limits import Stage
-from interpose.admin.routes import Request, Response, text_response
-from interpose.admin.server import AdminServer
+from interpose.net.httpd.limits import Stage
+from interpose.net.httpd.routes import Request, Response, text_response
+from interpose.net.httpd.server import AdminServer
 from interpose.testing.eventually import eventually
 
 REQUEST = b"GET /hello HTTP/1.1\r\nhost: localhost\r\n\r\n"
@@ -113,7 +113,7 @@ async def test_running_out_of_descriptors_does_not_end_the_server(server: AdminS
     """When accept fails, the server goes on and serves the client that waited."""
     failed = asyncio.Event()
     handler = OnMessage("Admin connection could not be accepted", failed.set)
-    log = logging.getLogger("interpose.admin.server")
+    log = logging.getLogger("interpose.net.httpd.server")
     log.addHandler(handler)
     client = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     client.setblocking(False)
@@ -152,7 +152,7 @@ def test_it_works_on_uvloop_and_leaves_no_descriptor(tmp_path: Path) -> None:
 
 def test_the_http_library_comes_with_the_first_connection() -> None:
     """A relay nobody asks does not carry h11."""
-    code = "import interpose.admin.server, sys; sys.exit('h11' in sys.modules)"
+    code = "import interpose.net.httpd.server, sys; sys.exit('h11' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 

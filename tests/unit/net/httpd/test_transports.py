@@ -4,7 +4,7 @@ import asyncio
 import os
 import socket
 
-from interpose.admin.pipes import SocketPipe
+from interpose.net.httpd.transports import SocketPipe
 
 
 async def test_a_unix_socket_knows_its_peer_and_can_be_half_closed() -> None:

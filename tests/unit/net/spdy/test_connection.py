@@ -2,7 +2,7 @@
 
 import pytest
 
-from interpose.streaming.spdy import (
+from interpose.net.spdy.connection import (
     WINDOW,
     Connection,
     Ended,
@@ -17,7 +17,7 @@ from interpose.streaming.spdy import (
     WasReset,
     Widened,
 )
-from interpose.streaming.spdyframes import (
+from interpose.net.spdy.frames import (
     Data,
     Frame,
     FrameReader,
@@ -33,7 +33,7 @@ from interpose.streaming.spdyframes import (
     WindowUpdate,
     encode,
 )
-from interpose.streaming.spdyheaders import HeaderPacker
+from interpose.net.spdy.headers import HeaderPacker
 
 
 class Peer:

@@ -4,7 +4,7 @@ import struct
 
 import pytest
 
-from interpose.streaming.spdyframes import (
+from interpose.net.spdy.frames import (
     Data,
     Frame,
     FrameReader,

@@ -4,9 +4,9 @@ import zlib
 
 import pytest
 
-from interpose.streaming.spdydictionary import DICTIONARY
-from interpose.streaming.spdyframes import SpdyError
-from interpose.streaming.spdyheaders import HeaderPacker, HeaderUnpacker
+from interpose.net.spdy.frames import SpdyError
+from interpose.net.spdy.headers import HeaderPacker, HeaderUnpacker
+from interpose.net.spdy.spdydictionary import DICTIONARY
 
 
 def block(plain: bytes, *, end: bool = False) -> bytes:

@@ -1,6 +1,6 @@
 """Channels over a WebSocket: the first byte of a message says to which it belongs."""
 
-from interpose.streaming.channels import (
+from interpose.net.streaming.channels import (
     STDIN,
     STDOUT,
     ChannelData,
@@ -10,7 +10,7 @@ from interpose.streaming.channels import (
     message,
     port_bytes,
 )
-from interpose.streaming.websocket import Piece
+from interpose.net.websocket import Piece
 
 
 def sorted_out(*pieces: Piece, closes: bool = True) -> list[ChannelData | ChannelEnd]:

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from interpose.streaming.statusdoc import Outcome, as_words, exited, failure, read, read_words, success
+from interpose.net.streaming.exit_status import Outcome, as_words, exited, failure, read, read_words, success
 
 
 def test_what_we_say_is_what_kubernetes_says() -> None:

@@ -4,11 +4,11 @@ import asyncio
 
 import pytest
 
-from interpose.streaming.link import MOST_HELD, End
-from interpose.streaming.spdy import Connection, Opened, WasReset
-from interpose.streaming.spdyframes import data_frame
-from interpose.streaming.spdylink import SpdyLink
-from interpose.streaming.wire import CHUNK
+from interpose.net.spdy.connection import Connection, Opened, WasReset
+from interpose.net.spdy.frames import data_frame
+from interpose.net.streaming.byte_transport import CHUNK
+from interpose.net.streaming.mux import MOST_HELD, End
+from interpose.net.streaming.mux_transports import SpdyLink
 from interpose.testing.eventually import WAIT_LIMIT
 
 
@@ -58,7 +58,7 @@ class Recorded:
 
 async def test_many_channels_together_hold_no_more_than_the_link_may(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each of them less than its window. The rest is read when there is room, and nothing is lost."""
-    monkeypatch.setattr("interpose.streaming.link._LOOK", 0.01)
+    monkeypatch.setattr("interpose.net.streaming.mux._LOOK", 0.01)
     sender = Connection(client=True)
     size, count = 200_000, 100
     for _ in range(count):
@@ -79,7 +79,7 @@ async def test_many_channels_together_hold_no_more_than_the_link_may(monkeypatch
 
 async def test_what_nobody_wants_any_more_is_not_held(monkeypatch: pytest.MonkeyPatch) -> None:
     """A channel that is ended or let go of makes room for the others."""
-    monkeypatch.setattr("interpose.streaming.link._LOOK", 0.01)
+    monkeypatch.setattr("interpose.net.streaming.mux._LOOK", 0.01)
     sender = Connection(client=True)
     for _ in range(2):
         sender.send(sender.open({"streamType": "data"}), bytes(300_000))

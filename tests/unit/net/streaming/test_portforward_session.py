@@ -2,7 +2,7 @@
 
 import pytest
 
-from interpose.streaming.portsession import read_port
+from interpose.net.streaming.portforward_session import read_port
 
 
 @pytest.mark.parametrize(

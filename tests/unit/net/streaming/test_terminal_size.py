@@ -2,7 +2,7 @@
 
 import pytest
 
-from interpose.streaming.resizing import Size, SizeReader, document
+from interpose.net.streaming.terminal_size import Size, SizeReader, document
 
 
 def test_sizes_are_read_as_they_are_written() -> None:

@@ -2,9 +2,9 @@
 
 import pytest
 
-from interpose.h1.heads import Heads, RequestHead, ResponseHead
-from interpose.streaming.channels import PORT_FORWARD, TUNNEL, V1, V2, V3, V4, V5
-from interpose.streaming.upgrading import (
+from interpose.net.h1.heads import Heads, RequestHead, ResponseHead
+from interpose.net.streaming.channels import PORT_FORWARD, TUNNEL, V1, V2, V3, V4, V5
+from interpose.net.streaming.upgrade import (
     SPDY,
     Agreed,
     Kind,

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from interpose.streaming.attendant import TooManyRequestsError
-from interpose.streaming.tokens import Tokens
+from interpose.net.streaming.handler import TooManyRequestsError
+from interpose.net.streaming.url_tokens import Tokens
 
 
 def numbered() -> Iterator[str]:

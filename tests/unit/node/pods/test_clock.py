@@ -1,6 +1,6 @@
 """Clocks of a manager."""
 
-from interpose.kuberuntime.clocks import Clocks
+from interpose.node.pods.clock import Clocks
 from interpose.testing.clock import ManualClock
 
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from interpose.kuberuntime.hashing import container_hash, fnv1a, pod_uid
+from interpose.node.pods.hashing import container_hash, fnv1a, pod_uid
 from interpose.testing.podmodel import make_container
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from interpose.kuberuntime.hashing import container_hash
-from interpose.kuberuntime.labels import (
+from interpose.node.pods.hashing import container_hash
+from interpose.node.pods.labels import (
     Hook,
     amount_text,
     container_annotations,
@@ -18,7 +18,7 @@ from interpose.kuberuntime.labels import (
     resources_text,
     restarts_by_logs,
 )
-from interpose.kuberuntime.pod import (
+from interpose.node.pods.spec import (
     Container,
     ExecAction,
     HttpAction,

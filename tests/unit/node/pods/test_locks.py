@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from interpose.kuberuntime.podlocks import BusyPodError, PodLocks, watch_lock
+from interpose.node.pods.locks import BusyPodError, PodLocks, watch_lock
 
 
 async def test_one_at_a_time_has_a_pod(tmp_path: Path) -> None:

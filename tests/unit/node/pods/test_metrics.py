@@ -3,11 +3,11 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from interpose.instrumentation.metrics import Sample, gather
-from interpose.kuberuntime.metrics import pods_collector
-from interpose.kuberuntime.phase import ContainerView, Lot, Phase, Role
-from interpose.kuberuntime.podstate import PodState
-from interpose.kuberuntime.podstatus import PodStatus
+from interpose.metrics import Sample, gather
+from interpose.node.pods.metrics import pods_collector
+from interpose.node.pods.status.phase import ContainerView, Lot, Phase, Role
+from interpose.node.pods.status.pod_state import PodState
+from interpose.node.pods.status.types import PodStatus
 from interpose.testing.managednode import container, pod
 
 

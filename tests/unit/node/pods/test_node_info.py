@@ -2,9 +2,9 @@
 
 from fractions import Fraction
 
-from interpose.kuberuntime.envs import Surroundings
-from interpose.kuberuntime.node import NodeFacts
-from interpose.kuberuntime.resources import Rules
+from interpose.node.pods.cri_config.env import Surroundings
+from interpose.node.pods.cri_config.resources import Rules
+from interpose.node.pods.node_info import NodeFacts
 
 
 def test_parts_of_the_node_for_those_who_need_no_more() -> None:

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from interpose.errors import ConfigError
-from interpose.kuberuntime.dns import Resolv
-from interpose.kuberuntime.nodereading import node_addresses, read_node
+from interpose.node.pods.cri_config.dns import Resolv
+from interpose.node.pods.node_probe import node_addresses, read_node
 
 
 def write(top: Path, files: dict[str, str]) -> None:

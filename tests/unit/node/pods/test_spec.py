@@ -1,6 +1,6 @@
 """Pods as values."""
 
-from interpose.kuberuntime.pod import Pod, PullAuth, no_amounts
+from interpose.node.pods.spec import Pod, PullAuth, no_amounts
 from interpose.testing.podmodel import make_pod
 
 

@@ -6,14 +6,14 @@ from typing import Any, cast
 
 import pytest
 
-from interpose.api import cri_pb2 as cri
-from interpose.relay.docker import runtime
-from interpose.relay.docker.backend import HttpReply
-from interpose.relay.docker.runtime import Answered, DockerRuntime, read_object
+from interpose._pb import cri_pb2 as cri
+from interpose.cri.store.convert import container_of_status
+from interpose.net.grpc.status import Code, RpcError
+from interpose.relay.api import Reply
+from interpose.relay.docker import cri_adapter as runtime
+from interpose.relay.docker.connection import HttpReply
+from interpose.relay.docker.cri_adapter import Answered, DockerRuntime, read_object
 from interpose.relay.docker.upstream import DockerUpstream
-from interpose.relay.interceptor import Reply
-from interpose.rpc.status import Code, RpcError
-from interpose.store.convert import container_of_status
 from interpose.testing.dockercalls import ScriptedDocker, http_reply
 
 POD, APP, HAND = "a" * 64, "b" * 64, "c" * 64

@@ -5,9 +5,9 @@ from collections.abc import Callable
 
 import pytest
 
-from interpose.model.pod import Container, ContainerState, Pod
+from interpose.core.model.pod import Container, ContainerState, Pod
+from interpose.cri.store.store import Store
 from interpose.relay.docker.events import ACTIONS, Event, Nudge, is_news, read_event
-from interpose.store.store import Store
 
 POD, APP = "a" * 64, "b" * 64
 

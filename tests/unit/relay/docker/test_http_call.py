@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
-from interpose.h1.heads import Heads
-from interpose.relay.docker.backend import HttpReply
-from interpose.relay.docker.httpcall import HttpCall, resized, without_expect
+from interpose.net.h1.heads import Heads
+from interpose.relay.docker.connection import HttpReply
+from interpose.relay.docker.http_call import HttpCall, resized, without_expect
 
 HEADS = Heads()
 

@@ -8,19 +8,19 @@ from typing import Any, cast
 
 import pytest
 
-from interpose.api import cri_pb2 as cri
+from interpose._pb import cri_pb2 as cri
+from interpose.cri.methods import METHODS
+from interpose.cri.parser import CriParser
+from interpose.net.grpc.status import Code, RpcError
+from interpose.relay.api import Body, Call, Direction, Interest, Proceed, Reply, Sighting, refusal
 from interpose.relay.chain import Chain
-from interpose.relay.docker.backend import HttpReply
-from interpose.relay.docker.collector import DockerCollector
-from interpose.relay.docker.labels import Identity
-from interpose.relay.docker.runtime import DockerRuntime
+from interpose.relay.docker.connection import HttpReply
+from interpose.relay.docker.cri_adapter import DockerRuntime
+from interpose.relay.docker.intercepted import DockerCollector
+from interpose.relay.docker.translate.labels import Identity
 from interpose.relay.docker.upstream import BackendAway, DockerUpstream
-from interpose.relay.interceptor import Body, Call, Direction, Interest, Proceed, Reply, Sighting, refusal
-from interpose.relay.messages import CriParser
-from interpose.relay.methods import METHODS
 from interpose.relay.routes import Route, Routes
 from interpose.relay.taps import Watchers
-from interpose.rpc.status import Code, RpcError
 from interpose.testing.dockercalls import ScriptedDocker, body_of, http_call, http_reply, status_of
 
 POD, APP = "a" * 64, "b" * 64

@@ -1,8 +1,8 @@
 """HTTP calls as Prometheus sees them."""
 
-from interpose.instrumentation.metrics import expose
-from interpose.relay.docker.endpointstats import EndpointStats
+from interpose.metrics import expose
 from interpose.relay.docker.metrics import endpoint_collector
+from interpose.relay.docker.stats import EndpointStats
 
 
 class _Link:

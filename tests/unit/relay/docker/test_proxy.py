@@ -6,15 +6,15 @@ from typing import Any, cast
 
 import pytest
 
-from interpose.h1.heads import RequestHead
-from interpose.relay.docker.relay import DockerRelay
+from interpose.cri.store.store import Store
+from interpose.cri.store.sync import Synchronizer
+from interpose.net.grpc.status import Code
+from interpose.net.grpc.transport import Hub
+from interpose.net.h1.heads import RequestHead
+from interpose.relay.api import Call, Direction, Interest, Proceed, Reply, Sighting
+from interpose.relay.docker.proxy import DockerRelay
 from interpose.relay.docker.routes import Act
 from interpose.relay.docker.upstream import DockerUpstream
-from interpose.relay.interceptor import Call, Direction, Interest, Proceed, Reply, Sighting
-from interpose.rpc.status import Code
-from interpose.rpc.transport import Hub
-from interpose.store.store import Store
-from interpose.store.sync import Synchronizer
 from interpose.testing.dockercalls import HEADS, ScriptedDocker, http_call, http_reply, status_of
 from interpose.testing.eventually import eventually
 

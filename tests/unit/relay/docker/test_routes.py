@@ -2,9 +2,9 @@
 
 import pytest
 
-from interpose.h1.heads import RequestHead
+from interpose.cri.methods import METHODS
+from interpose.net.h1.heads import RequestHead
 from interpose.relay.docker.routes import METHODS_OF, NAMES, OTHER, Act, act_of, classify, kills, parameters, renamed
-from interpose.relay.methods import METHODS
 from interpose.testing.dockercalls import HEADS
 
 FORM = "application/x-www-form-urlencoded"

@@ -1,6 +1,6 @@
 """Counters of HTTP calls."""
 
-from interpose.relay.docker.endpointstats import EndpointStats
+from interpose.relay.docker.stats import EndpointStats
 from interpose.relay.stats import BOUNDS
 
 

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from interpose.config.settings import PolicySettings
+from interpose.config.relay.settings import PolicySettings
 from interpose.errors import ConfigError
-from interpose.resmgr.configuration import Configuration
-from interpose.resmgr.reconfiguring import Reconfiguring
-from interpose.resmgr.sent import Sent
-from interpose.resmgr.sources import Sources
+from interpose.resmgr.config.apply import Reconfiguring
+from interpose.resmgr.config.configuration import Configuration
+from interpose.resmgr.config.sent import Sent
+from interpose.resmgr.config.sources import Sources
 from interpose.testing.eventually import eventually
 
 GOOD = {"policy": "Active: static\nReservedResources: {CPU: 1}"}

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from interpose.resmgr import configfiles
-from interpose.resmgr.configfiles import ConfigFiles, fingerprints
+from interpose.resmgr.config import files as configfiles
+from interpose.resmgr.config.files import ConfigFiles, fingerprints
 from interpose.testing.eventually import eventually
 
 

@@ -4,14 +4,14 @@ from typing import Any
 
 import pytest
 
-from interpose.config.constraints import CpuAmount
-from interpose.config.policy_document import PolicyDocument
-from interpose.config.settings import PolicySettings
+from interpose.config.documents.amounts import CpuAmount
+from interpose.config.documents.policy import PolicyDocument
+from interpose.config.relay.settings import PolicySettings
+from interpose.core.model.cpuset import CpuSet
+from interpose.core.policy.static.options import StaticOptions, StaticPlusOptions
+from interpose.core.policy.static_pools.options import CpuList, Pool, PoolsOptions
 from interpose.errors import ConfigError
-from interpose.model.cpuset import CpuSet
-from interpose.policy.static_options import StaticOptions, StaticPlusOptions
-from interpose.policy.static_pools.options import CpuList, Pool, PoolsOptions
-from interpose.resmgr.combining import Draft, combine
+from interpose.resmgr.config.merge import Draft, combine
 
 NOTHING = PolicyDocument()
 POOLS = {"shared": Pool(exclusive=False, lists=(CpuList(cpus=CpuSet.of([1]), text="1", socket=0),))}

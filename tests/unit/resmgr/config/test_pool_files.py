@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from interpose.core.model.cpuset import CpuSet
+from interpose.core.policy.static_pools.options import CpuList, Pool, PoolsOptions
 from interpose.errors import ConfigError
-from interpose.host.trust import Trust
-from interpose.model.cpuset import CpuSet
-from interpose.policy.static_pools.options import CpuList, Pool, PoolsOptions
-from interpose.resmgr import poolfiles
-from interpose.resmgr.poolfiles import load_pools, pools_are_missing, watched_paths
+from interpose.host.file_trust import Trust
+from interpose.resmgr.config import pool_files as poolfiles
+from interpose.resmgr.config.pool_files import load_pools, pools_are_missing, watched_paths
 
 POOLS = {"shared": Pool(exclusive=False, lists=(CpuList(cpus=CpuSet.parse("0-3"), text="0-3", socket=0),))}
 FILE = """
@@ -19,7 +19,7 @@ pools:
     exclusive: true
     cpuLists: [{Cpuset: "8,9", Socket: 1}]
 """
-SAMPLE = Path(__file__).parents[3] / "samples" / "static-pools.yaml"
+SAMPLE = Path(__file__).parents[4] / "samples" / "static-pools.yaml"
 
 
 @pytest.fixture

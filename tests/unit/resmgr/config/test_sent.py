@@ -2,7 +2,7 @@
 
 from types import MappingProxyType
 
-from interpose.resmgr.sent import Sent
+from interpose.resmgr.config.sent import Sent
 
 
 def test_the_same_data_for_the_same_node_is_the_same() -> None:

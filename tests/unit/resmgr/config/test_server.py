@@ -7,18 +7,13 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from interpose.api.resmgr_config_pb2 import (
-    SetAdjustmentReply,
-    SetAdjustmentRequest,
-    SetConfigReply,
-    SetConfigRequest,
-)
+from interpose._pb.resmgr_config_pb2 import SetAdjustmentReply, SetAdjustmentRequest, SetConfigReply, SetConfigRequest
 from interpose.errors import ConfigError, NotReadyError
-from interpose.resmgr.configserver import MAX_WAITING, ConfigServer, Outcome
+from interpose.net.grpc.handlers import Unary
+from interpose.net.grpc.status import Code, RpcError
+from interpose.resmgr.config.sent import Sent
+from interpose.resmgr.config.server import MAX_WAITING, ConfigServer, Outcome
 from interpose.resmgr.messages import SET_ADJUSTMENT, SET_CONFIG
-from interpose.resmgr.sent import Sent
-from interpose.rpc.handlers import Unary
-from interpose.rpc.status import Code, RpcError
 from interpose.testing.eventually import eventually
 
 

@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from interpose.config.constraints import CpuAmount
-from interpose.config.settings import PolicySettings
+from interpose.config.documents.amounts import CpuAmount
+from interpose.config.relay.settings import PolicySettings
+from interpose.core.model.cpuset import CpuSet
+from interpose.core.policy.static.options import StaticOptions
+from interpose.core.policy.static_pools.options import CpuList, Pool, PoolsOptions
 from interpose.errors import ConfigError
-from interpose.model.cpuset import CpuSet
-from interpose.policy.static_options import StaticOptions
-from interpose.policy.static_pools.options import CpuList, Pool, PoolsOptions
-from interpose.resmgr.configuration import Configuration
-from interpose.resmgr.sent import Sent
-from interpose.resmgr.sources import Outside, Sources
+from interpose.resmgr.config.configuration import Configuration
+from interpose.resmgr.config.sent import Sent
+from interpose.resmgr.config.sources import Outside, Sources
 
 POOLS = {"shared": Pool(exclusive=False, lists=(CpuList(cpus=CpuSet.of([1]), text="1", socket=0),))}
 RELAXED = Sent(node_name="n1", data={"policy": "Active: static\nReservedResources: {CPU: 1}"})

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from interpose.model.cpuset import CpuSet
-from interpose.resmgr.configuration import Configuration
-from interpose.resmgr.unplugged import reserved_now, unplugged
-from interpose.topology.text import parse_text
+from interpose.core.model.cpuset import CpuSet
+from interpose.core.topology.text import parse_text
+from interpose.resmgr.config.configuration import Configuration
+from interpose.resmgr.config.unplugged import reserved_now, unplugged
 
 MACHINE = parse_text("1 sockets x 8 cores x 1 threads; offline 6-7")
 

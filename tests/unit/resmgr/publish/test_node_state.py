@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from interpose.model.cpuset import CpuSet
-from interpose.model.jsonpatch import Operation
-from interpose.policy.static_options import StaticOptions
-from interpose.policy.static_pools.options import CpuList, Pool, PoolsOptions
-from interpose.resmgr.configuration import Configuration
-from interpose.resmgr.nodemarks import ANNOTATION, CORES, TAINT, NodeMarks, Taint, marks_of, plan
+from interpose.core.model.cpuset import CpuSet
+from interpose.core.model.jsonpatch import Operation
+from interpose.core.policy.static.options import StaticOptions
+from interpose.core.policy.static_pools.options import CpuList, Pool, PoolsOptions
+from interpose.resmgr.config.configuration import Configuration
+from interpose.resmgr.publish.node_state import ANNOTATION, CORES, TAINT, NodeMarks, Taint, marks_of, plan
 from interpose.testing.apiserver.jsonpatch import apply_json_patch
 from interpose.testing.nodeapi import plain_node
 

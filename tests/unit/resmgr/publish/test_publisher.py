@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from interpose.agent.patches import capacity_patch, node_patch, read_steps
-from interpose.agent.taints import UnmetError
-from interpose.kube.api import NODES, ApiError, PatchKind
-from interpose.model.jsonpatch import Operation
-from interpose.resmgr.nodemarks import ANNOTATION, CORES, TAINT, NodeMarks
-from interpose.resmgr.publisher import Publisher, Result
-from interpose.rpc.status import Code, RpcError
-from interpose.rpc.tasks import TaskBag
+from interpose.core.model.jsonpatch import Operation
+from interpose.kube.agent.node_patches import capacity_patch, node_patch, read_steps
+from interpose.kube.agent.taints import UnmetError
+from interpose.kube.client.api import NODES, ApiError, PatchKind
+from interpose.net.grpc.status import Code, RpcError
+from interpose.resmgr.publish.node_state import ANNOTATION, CORES, TAINT, NodeMarks
+from interpose.resmgr.publish.publisher import Publisher, Result
+from interpose.tasks import TaskBag
 from interpose.testing.eventually import eventually
 from interpose.testing.nodeapi import NodeApi, plain_node
 
@@ -204,7 +204,7 @@ async def test_pauses_grow_and_end() -> None:
 
 async def test_it_is_tried_again_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody has to say that the agent is back."""
-    monkeypatch.setattr("interpose.resmgr.publisher.FIRST_PAUSE", 0.001)
+    monkeypatch.setattr("interpose.resmgr.publish.publisher.FIRST_PAUSE", 0.001)
     agent = Agent()
     agent.away = "nobody there"
     async with running(agent, FOUR) as publisher:
@@ -215,7 +215,7 @@ async def test_it_is_tried_again_by_itself(monkeypatch: pytest.MonkeyPatch) -> N
 
 async def test_drift_is_repaired(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     """A kubelet that starts anew forgets extended resources. It is told, as somebody may do it again and again."""
-    monkeypatch.setattr("interpose.resmgr.publisher.REPAIR", 0.001)
+    monkeypatch.setattr("interpose.resmgr.publish.publisher.REPAIR", 0.001)
     agent = Agent()
     async with running(agent, FOUR) as publisher:
         await eventually(lambda: publisher.results[Result.UNCHANGED], "a look")
@@ -229,7 +229,7 @@ async def test_drift_is_repaired(monkeypatch: pytest.MonkeyPatch, caplog: pytest
 
 async def test_a_node_that_is_made_anew_is_marked_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """It has nothing of what the old one had, our note included."""
-    monkeypatch.setattr("interpose.resmgr.publisher.REPAIR", 0.001)
+    monkeypatch.setattr("interpose.resmgr.publish.publisher.REPAIR", 0.001)
     agent = Agent()
     async with running(agent, ALL) as publisher:
         await eventually(lambda: publisher.published, "marks to arrive")
@@ -241,7 +241,7 @@ async def test_a_node_that_is_made_anew_is_marked_again(monkeypatch: pytest.Monk
 
 async def test_where_nothing_is_wanted_nobody_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """Once what was ours is gone; an agent that comes back is."""
-    monkeypatch.setattr("interpose.resmgr.publisher.REPAIR", 0.001)
+    monkeypatch.setattr("interpose.resmgr.publish.publisher.REPAIR", 0.001)
     agent = Agent()
     async with running(agent, ALL) as publisher:
         await eventually(lambda: publisher.published, "marks to arrive")

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from interpose.host.replacing import replace_file
-from interpose.resmgr.checkpoint import FILE, Checkpoint, Loaded, State, load, reset_config, reset_policy
-from interpose.resmgr.statefile import decode, encode
+from interpose.host.atomic_file import replace_file
+from interpose.resmgr.state.checkpoint import FILE, Checkpoint, Loaded, State, load, reset_config, reset_policy
+from interpose.resmgr.state.state import decode, encode
 from interpose.testing.clock import ManualClock
 from interpose.testing.eventually import WAIT_LIMIT, eventually
 
@@ -203,7 +203,7 @@ async def test_the_state_is_made_when_it_is_written() -> None:
 
 async def test_a_failure_is_counted_and_told_once(caplog: pytest.LogCaptureFixture) -> None:
     """Until it works again, which is told too."""
-    caplog.set_level(logging.INFO, "interpose.resmgr.checkpoint")
+    caplog.set_level(logging.INFO, "interpose.resmgr.state.checkpoint")
     disk = Disk()
     disk.full = True
     writer = checkpoint(disk)

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from interpose.model.cpuset import CpuSet
-from interpose.policy.decision import Grant
-from interpose.policy.request import Amounts, Key, Source
-from interpose.resmgr.plain import (
+from interpose.core.model.cpuset import CpuSet
+from interpose.core.policy.decision import Grant
+from interpose.core.policy.request import Amounts, Key, Source
+from interpose.resmgr.state.codec import (
     Fields,
     amounts_from_plain,
     amounts_to_plain,

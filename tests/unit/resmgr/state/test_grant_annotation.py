@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import pytest
 
-from interpose.model.cpuset import CpuSet
-from interpose.policy.decision import Grant
-from interpose.policy.request import Amounts, Key, Request
-from interpose.resmgr.grants import MAX_NOTE, Noted, grant_note, read_note
+from interpose.core.model.cpuset import CpuSet
+from interpose.core.policy.decision import Grant
+from interpose.core.policy.request import Amounts, Key, Request
+from interpose.resmgr.state.grant_annotation import MAX_NOTE, Noted, grant_note, read_note
 
 AMOUNTS = Amounts(milli=2000, memory=7)
 REQUEST = Request(key=Key("p", "c"), amounts=AMOUNTS, envs={"SECRET": "x"}, command=("run",))

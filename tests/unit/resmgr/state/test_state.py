@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from interpose.model.cpuset import CpuSet
-from interpose.policy.decision import Grant
-from interpose.policy.request import Amounts, Key
-from interpose.resmgr.statefile import Entry, State, decode, encode
+from interpose.core.model.cpuset import CpuSet
+from interpose.core.policy.decision import Grant
+from interpose.core.policy.request import Amounts, Key
+from interpose.resmgr.state.state import Entry, State, decode, encode
 
 STATE = State(
     policy="static",

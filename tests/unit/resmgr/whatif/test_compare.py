@@ -2,11 +2,11 @@
 
 import pytest
 
-from interpose.model.cpuset import CpuSet
-from interpose.model.pod import Container
-from interpose.model.resources import LinuxResources
-from interpose.policy.decision import Assignment
-from interpose.resmgr.comparing import Agreement, Verdict, compared, effective, given
+from interpose.core.model.cpuset import CpuSet
+from interpose.core.model.pod import Container
+from interpose.core.model.resources import LinuxResources
+from interpose.core.policy.decision import Assignment
+from interpose.resmgr.whatif.compare import Agreement, Verdict, compared, effective, given
 
 NOTHING = Assignment()
 SOME = Assignment(cpus=CpuSet.parse("1-2"))

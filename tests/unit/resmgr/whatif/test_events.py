@@ -1,7 +1,7 @@
 """What happened, as values."""
 
-from interpose.relay.interceptor import CLIENT
-from interpose.resmgr.happenings import Answered, Asked
+from interpose.relay.api import CLIENT
+from interpose.resmgr.whatif.events import Answered, Asked
 
 
 def test_a_call_is_the_kubelets_unless_somebody_says_otherwise() -> None:

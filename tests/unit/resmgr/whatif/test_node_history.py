@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from interpose.api import cri_pb2 as cri
-from interpose.model.pod import ContainerState
-from interpose.resmgr.bygone import Bygone
-from interpose.resmgr.happenings import Answered, Asked
-from interpose.rpc.status import Code
+from interpose._pb import cri_pb2 as cri
+from interpose.core.model.pod import ContainerState
+from interpose.net.grpc.status import Code
+from interpose.resmgr.whatif.events import Answered, Asked
+from interpose.resmgr.whatif.node_history import Bygone
 from interpose.testing.pods import pod_config, run_request
 from interpose.testing.recallednode import create_of
 

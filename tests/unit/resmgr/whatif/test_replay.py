@@ -5,16 +5,16 @@ from typing import Any
 
 import pytest
 
-from interpose.api import cri_pb2 as cri
-from interpose.model.cpuset import CpuSet
-from interpose.policy.policy import Policy, Setup
-from interpose.policy.registry import make
-from interpose.policy.static_pools.options import CpuList, Pool, PoolsOptions
-from interpose.resmgr.comparing import Verdict
-from interpose.resmgr.happenings import Answered, Asked
-from interpose.resmgr.hindsight import Hindsight, look_back
-from interpose.resmgr.retrospect import Outcome, What
-from interpose.rpc.status import Code
+from interpose._pb import cri_pb2 as cri
+from interpose.core.model.cpuset import CpuSet
+from interpose.core.policy.api import Policy, Setup
+from interpose.core.policy.registry import make
+from interpose.core.policy.static_pools.options import CpuList, Pool, PoolsOptions
+from interpose.net.grpc.status import Code
+from interpose.resmgr.whatif.compare import Verdict
+from interpose.resmgr.whatif.events import Answered, Asked
+from interpose.resmgr.whatif.replay import Hindsight, look_back
+from interpose.resmgr.whatif.timeline import Outcome, What
 from interpose.testing.machines import machine
 from interpose.testing.managercaller import resize
 from interpose.testing.pods import container_config, linux_resources, pod_config

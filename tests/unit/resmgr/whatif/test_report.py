@@ -2,11 +2,11 @@
 
 import json
 
-from interpose.model.cpuset import CpuSet
-from interpose.policy.policy import Setup
-from interpose.policy.registry import make
-from interpose.resmgr.hindsight import look_back
-from interpose.resmgr.recounting import outcome_document, time_text
+from interpose.core.model.cpuset import CpuSet
+from interpose.core.policy.api import Setup
+from interpose.core.policy.registry import make
+from interpose.resmgr.whatif.replay import look_back
+from interpose.resmgr.whatif.report import outcome_document, time_text
 from interpose.testing.machines import machine
 from interpose.testing.recallednode import Story
 

@@ -4,14 +4,14 @@ from dataclasses import replace
 
 import pytest
 
-from interpose.model.cgroup import KubeQos
-from interpose.model.cpuset import CpuSet
-from interpose.policy.decision import Decision
-from interpose.policy.policy import Setup
-from interpose.policy.registry import make
-from interpose.policy.request import Amounts, Key, Request
-from interpose.resmgr.comparing import Verdict, compared
-from interpose.resmgr.retrospect import Outcome, Retrospect, What
+from interpose.core.model.cgroup import KubeQos
+from interpose.core.model.cpuset import CpuSet
+from interpose.core.policy.api import Setup
+from interpose.core.policy.decision import Decision
+from interpose.core.policy.registry import make
+from interpose.core.policy.request import Amounts, Key, Request
+from interpose.resmgr.whatif.compare import Verdict, compared
+from interpose.resmgr.whatif.timeline import Outcome, Retrospect, What
 from interpose.testing.machines import machine
 
 SECOND = 1_000_000_000

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from interpose.kube.api import MUTATING_WEBHOOKS
+from interpose.kube.client.api import MUTATING_WEBHOOKS
 from interpose.testing.apiserver.admission import Admitter, CallFailedError, timeout_of
 from interpose.testing.apiserver.paths import find_target
 from interpose.testing.apiserver.problems import RefusedError

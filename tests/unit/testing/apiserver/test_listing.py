@@ -2,7 +2,7 @@
 
 import pytest
 
-from interpose.kube.api import NODES
+from interpose.kube.client.api import NODES
 from interpose.testing.apiserver.listing import Lists
 from interpose.testing.apiserver.paths import find_target
 from interpose.testing.apiserver.problems import RefusedError

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from interpose.kube.api import CONFIG_MAPS, NODE_SLOS, NODES, Object, PatchKind
+from interpose.kube.client.api import CONFIG_MAPS, NODE_SLOS, NODES, Object, PatchKind
 from interpose.testing.apiserver.operations import Operations, parse_body
 from interpose.testing.apiserver.paths import Target, find_target
 from interpose.testing.apiserver.problems import RefusedError

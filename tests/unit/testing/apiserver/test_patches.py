@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from interpose.kube.api import NODE_SLOS, NODES, PatchKind
+from interpose.kube.client.api import NODE_SLOS, NODES, PatchKind
 from interpose.testing.apiserver.patches import apply_patch, merge, strategic_merge
 from interpose.testing.apiserver.problems import RefusedError
 from interpose.testing.apiserver.resources import BY_RESOURCE

@@ -2,7 +2,7 @@
 
 import pytest
 
-from interpose.kube.api import CONFIG_MAPS, NODE_SLOS
+from interpose.kube.client.api import CONFIG_MAPS, NODE_SLOS
 from interpose.testing.apiserver.problems import (
     Cause,
     RefusedError,

@@ -1,6 +1,6 @@
 """The table of kinds."""
 
-from interpose.kube.api import NODES
+from interpose.kube.client.api import NODES
 from interpose.testing.apiserver.resources import BY_PATH, BY_RESOURCE, KINDS, PODS
 
 

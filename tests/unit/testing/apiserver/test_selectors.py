@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from interpose.kube.api import CONFIG_MAPS, EVENTS, NODES
+from interpose.kube.client.api import CONFIG_MAPS, EVENTS, NODES
 from interpose.testing.apiserver.problems import RefusedError
 from interpose.testing.apiserver.resources import BY_RESOURCE, PODS
 from interpose.testing.apiserver.selectors import field_test, label_test, selected_name, selector_test

@@ -2,7 +2,7 @@
 
 import pytest
 
-from interpose.kube.api import CONFIG_MAPS, NODE_SLOS, NODES, Change
+from interpose.kube.client.api import CONFIG_MAPS, NODE_SLOS, NODES, Change
 from interpose.testing.apiserver.problems import RefusedError
 from interpose.testing.apiserver.resources import NAMESPACES
 from interpose.testing.apiserver.store import Happening, Store

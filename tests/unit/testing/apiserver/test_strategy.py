@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from interpose.kube.api import CONFIG_MAPS, NODE_SLOS, NODES, SECRETS, Resource
+from interpose.kube.client.api import CONFIG_MAPS, NODE_SLOS, NODES, SECRETS, Resource
 from interpose.testing.apiserver.problems import RefusedError
 from interpose.testing.apiserver.resources import BY_RESOURCE, CRDS, DEPLOYMENTS, NAMESPACES, PODS
 from interpose.testing.apiserver.strategy import newcomer, successor, unknown_fields

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from interpose.kube.api import CONFIG_MAPS, EVENTS, NODES
+from interpose.kube.client.api import CONFIG_MAPS, EVENTS, NODES
 from interpose.testing.apiserver.resources import BY_RESOURCE, NameRule
 from interpose.testing.apiserver.validation import causes, name_problem
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from interpose.kube.api import CONFIG_MAPS, NODE_SLOS, NODES
+from interpose.kube.client.api import CONFIG_MAPS, NODE_SLOS, NODES
 from interpose.testing.apiserver.paths import find_target
 from interpose.testing.apiserver.problems import RefusedError
 from interpose.testing.apiserver.resources import NAMESPACES

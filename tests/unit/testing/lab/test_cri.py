@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from interpose.api import cri_pb2
+from interpose._pb import cri_pb2
 from interpose.testing.lab.cri import message_classes, service_of
 
 

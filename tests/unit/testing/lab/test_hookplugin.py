@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import grpc
 import pytest
 
-from interpose.api import hook_pb2 as hook
-from interpose.hookapi.hookpoint import HookPoint
+from interpose._pb import hook_pb2 as hook
+from interpose.hooks.api.hookpoint import HookPoint
 from interpose.testing.hookserver import set_shares
 from interpose.testing.lab.hookplugin import HookPlugin, Refusal
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from interpose.h2 import frames
+from interpose.net.h2 import frames
 from interpose.testing.eventually import WAIT_LIMIT
 from interpose.testing.lab.processes import LabError
 from interpose.testing.lab.rawload import RawConnection, build_requests, traceparent

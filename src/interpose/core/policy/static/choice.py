@@ -7,10 +7,10 @@ Invariant: with full-pcpus-only whatever is taken is a set of whole cores.
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from interpose.cpuallocator.kubelet import NotEnough, take_distributed, take_packed
-from interpose.model.cpuset import EMPTY, CpuSet
-from interpose.policy.static_options import StaticOptions
-from interpose.topology.topology import Topology
+from interpose.core.cpuallocator.kubelet import NotEnough, take_distributed, take_packed
+from interpose.core.model.cpuset import EMPTY, CpuSet
+from interpose.core.policy.static.options import StaticOptions
+from interpose.core.topology.topology import Topology
 
 
 class Chooser:

@@ -8,11 +8,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from interpose.core.model.cpuset import CpuSet
+from interpose.core.policy.api import Setup
+from interpose.core.policy.static.options import StaticOptions, contradictions
+from interpose.core.topology.topology import MemoryKind, Topology
 from interpose.errors import ConfigError
-from interpose.model.cpuset import CpuSet
-from interpose.policy.policy import Setup
-from interpose.policy.static_options import StaticOptions, contradictions
-from interpose.topology.topology import MemoryKind, Topology
 
 _AVAILABLE: Final = "available resources"
 _RESERVED: Final = "reserved resources"

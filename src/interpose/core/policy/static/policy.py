@@ -9,18 +9,18 @@ are all CPUs of the policy, and no CPU is in two of them; `shared` is never empt
 from collections.abc import Mapping
 from typing import Final
 
-from interpose.model.cgroup import KubeQos
-from interpose.model.cpuset import EMPTY, CpuSet
-from interpose.policy.book import Book
-from interpose.policy.decision import Action, Decision, Grant
-from interpose.policy.policy import Setup
-from interpose.policy.request import Key, Request
-from interpose.policy.static_choice import Chooser
-from interpose.policy.static_options import StaticOptions
-from interpose.policy.static_reason import shared_reason
-from interpose.policy.static_search import Found, Search, Stock
-from interpose.policy.static_start import all_memory, check_options, divide
-from interpose.topology.topology import Topology
+from interpose.core.model.cgroup import KubeQos
+from interpose.core.model.cpuset import EMPTY, CpuSet
+from interpose.core.policy.api import Setup
+from interpose.core.policy.decision import Action, Decision, Grant
+from interpose.core.policy.request import Key, Request
+from interpose.core.policy.state import Book
+from interpose.core.policy.static.choice import Chooser
+from interpose.core.policy.static.options import StaticOptions
+from interpose.core.policy.static.partition import all_memory, check_options, divide
+from interpose.core.policy.static.reasons import shared_reason
+from interpose.core.policy.static.search import Found, Search, Stock
+from interpose.core.topology.topology import Topology
 
 SHARED: Final = "shared"
 RESERVED: Final = "reserved"

@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 
-from interpose.cpuallocator.candidate import Candidate
-from interpose.model.cgroup import KubeQos
-from interpose.model.cpuset import EMPTY, CpuSet
-from interpose.policy.request import Request
-from interpose.topology.topology import Topology
+from interpose.core.cpuallocator.candidate import Candidate
+from interpose.core.model.cgroup import KubeQos
+from interpose.core.model.cpuset import EMPTY, CpuSet
+from interpose.core.policy.request import Request
+from interpose.core.topology.topology import Topology
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

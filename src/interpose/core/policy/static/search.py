@@ -8,16 +8,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
-from interpose.cpuallocator.candidate import Candidate
-from interpose.cpuallocator.kubelet import NotEnough
-from interpose.model.cpuset import EMPTY, CpuSet
-from interpose.policy.decision import Refusal, Why
-from interpose.policy.preferences import numa_nodes, prefers_isolated
-from interpose.policy.request import Request
-from interpose.policy.static_choice import Chooser
-from interpose.policy.static_options import StaticOptions
-from interpose.policy.static_reason import Chosen, candidates, exclusive_reason
-from interpose.topology.topology import Topology
+from interpose.core.cpuallocator.candidate import Candidate
+from interpose.core.cpuallocator.kubelet import NotEnough
+from interpose.core.model.cpuset import EMPTY, CpuSet
+from interpose.core.policy.annotations import numa_nodes, prefers_isolated
+from interpose.core.policy.decision import Refusal, Why
+from interpose.core.policy.request import Request
+from interpose.core.policy.static.choice import Chooser
+from interpose.core.policy.static.options import StaticOptions
+from interpose.core.policy.static.reasons import Chosen, candidates, exclusive_reason
+from interpose.core.topology.topology import Topology
 
 _ISOLATED: Final = "isolated CPUs"
 

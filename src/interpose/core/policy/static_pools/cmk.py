@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Final
 
-from interpose.model.text import quoted
-from interpose.policy.request import Request
-from interpose.policy.static_pools.script import ISOLATE, PROGRAM, Call, find_calls
+from interpose.core.model.text import quoted
+from interpose.core.policy.request import Request
+from interpose.core.policy.static_pools.script import ISOLATE, PROGRAM, Call, find_calls
 
 ANY_SOCKET: Final = -1
 

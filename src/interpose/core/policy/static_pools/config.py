@@ -8,11 +8,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from interpose.core.model.cpuset import EMPTY, CpuSet
+from interpose.core.model.text import quoted
+from interpose.core.policy.static_pools.options import CpuList, Pool
+from interpose.core.topology.topology import Topology
 from interpose.errors import ConfigError
-from interpose.model.cpuset import EMPTY, CpuSet
-from interpose.model.text import quoted
-from interpose.policy.static_pools.options import CpuList, Pool
-from interpose.topology.topology import Topology
 
 ROOT: Final = "pools"  # of CMK's tree
 FLAG: Final = "exclusive"  # the file in a pool's directory that says what kind it is

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from interpose.model.cpuset import CpuSet
+from interpose.core.model.cpuset import CpuSet
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

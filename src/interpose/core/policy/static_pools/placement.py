@@ -4,10 +4,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from interpose.cpuallocator.candidate import Candidate
-from interpose.model.cpuset import CpuSet
-from interpose.policy.static_pools.options import CpuList
-from interpose.topology.topology import Topology
+from interpose.core.cpuallocator.candidate import Candidate
+from interpose.core.model.cpuset import CpuSet
+from interpose.core.policy.static_pools.options import CpuList
+from interpose.core.topology.topology import Topology
 
 _Place = Callable[[CpuSet], CpuSet]
 

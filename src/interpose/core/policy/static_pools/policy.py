@@ -9,18 +9,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from interpose.cpuallocator.candidate import Candidate
+from interpose.core.cpuallocator.candidate import Candidate
+from interpose.core.model.cpuset import EMPTY, CpuSet
+from interpose.core.model.text import quoted
+from interpose.core.policy.api import Setup
+from interpose.core.policy.decision import Action, Decision, Grant, Refusal, Why
+from interpose.core.policy.request import Key, Request
+from interpose.core.policy.state import Book
+from interpose.core.policy.static_pools.cmk import ANY_SOCKET, Wish, parse_socket, read_wish
+from interpose.core.policy.static_pools.config import check_pools, online_pools
+from interpose.core.policy.static_pools.options import CpuList, PoolsOptions
+from interpose.core.policy.static_pools.placement import Load, choose_own, choose_shared, own_candidates
 from interpose.errors import ConfigError
-from interpose.model.cpuset import EMPTY, CpuSet
-from interpose.model.text import quoted
-from interpose.policy.book import Book
-from interpose.policy.decision import Action, Decision, Grant, Refusal, Why
-from interpose.policy.policy import Setup
-from interpose.policy.request import Key, Request
-from interpose.policy.static_pools.choice import Load, choose_own, choose_shared, own_candidates
-from interpose.policy.static_pools.cmk import ANY_SOCKET, Wish, parse_socket, read_wish
-from interpose.policy.static_pools.config import check_pools, online_pools
-from interpose.policy.static_pools.options import CpuList, PoolsOptions
 
 EXCLUSIVE_CORES: Final = "cmk.intel.com/exclusive-cores"  # the extended resource: how many lists
 SHARED: Final = "shared"  # where containers go that name no pool

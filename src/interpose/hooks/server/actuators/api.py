@@ -6,8 +6,8 @@ kernel has no such thing. Everything else is the kernel's opinion of the value.
 
 from typing import Protocol, runtime_checkable
 
-from interpose.model.cgroup import Parameter, Value
-from interpose.runtimehooks.wants import Target
+from interpose.core.model.cgroup import Parameter, Value
+from interpose.hooks.server.targets import Target
 
 
 class Actuator(Protocol):

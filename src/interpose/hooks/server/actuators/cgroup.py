@@ -10,11 +10,11 @@ from contextlib import contextmanager, suppress
 from types import MappingProxyType
 from typing import Final
 
+from interpose.core.model.cgroup import Level, Parameter, Value
+from interpose.hooks.server.targets import Target
 from interpose.host.cgroup.files import Files
-from interpose.host.cgroup.table import TABLE
+from interpose.host.cgroup.parameters import TABLE
 from interpose.host.cgroup.tree import CgroupTree
-from interpose.model.cgroup import Level, Parameter, Value
-from interpose.runtimehooks.wants import Target
 
 _SYSCTLS: Final[Mapping[Parameter, str]] = MappingProxyType(
     {

@@ -19,10 +19,10 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Final
 
+from interpose.core.model.cgroup import CLEAR, Level, Parameter, Value
+from interpose.hooks.server.targets import Target
 from interpose.host.coresched import CoreSched
 from interpose.host.processes import Groups, processes_below
-from interpose.model.cgroup import CLEAR, Level, Parameter, Value
-from interpose.runtimehooks.wants import Target
 
 MIXED: Final = "(mixed)"  # no label value and no uid has parentheses
 

@@ -7,9 +7,9 @@ them, and writing goes on until a look finds nobody with another value.
 import errno
 from typing import Final
 
+from interpose.core.model.cgroup import CLEAR, Parameter, Value
+from interpose.hooks.server.targets import Target
 from interpose.host.processes import Groups, Processes, processes_below
-from interpose.model.cgroup import CLEAR, Parameter, Value
-from interpose.runtimehooks.wants import Target
 
 _ROUNDS: Final = 5  # a process forked while we write has the value of its parent at that moment
 _GONE: Final = (FileNotFoundError, ProcessLookupError)

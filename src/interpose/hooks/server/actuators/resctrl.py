@@ -10,10 +10,10 @@ import logging
 from collections.abc import Collection
 from typing import Final
 
+from interpose.core.model.cgroup import CLEAR, Parameter, Value
+from interpose.hooks.server.targets import Target
 from interpose.host.processes import Groups, threads_below
 from interpose.host.resctrl import ROOT_GROUP, ResctrlTree, Schemata, parse_schemata, render_schemata
-from interpose.model.cgroup import CLEAR, Parameter, Value
-from interpose.runtimehooks.wants import Target
 
 _PREFIX: Final = "koordlet-"
 _NOTE: Final = "#"

@@ -14,12 +14,12 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeVar
 
-from interpose.model.cpuset import EMPTY, MAX_CPUS, CpuSet, KubeletCpus, NumaCpus
-from interpose.model.pod import Pod
-from interpose.model.qos import QosClass, qos_of
-from interpose.model.text import quoted
-from interpose.runtimehooks.plugin import CpuPool, CpuPools
-from interpose.runtimehooks.podspec import resource_status
+from interpose.core.model.cpuset import EMPTY, MAX_CPUS, CpuSet, KubeletCpus, NumaCpus
+from interpose.core.model.pod import Pod
+from interpose.core.model.qos import QosClass, qos_of
+from interpose.core.model.text import quoted
+from interpose.hooks.server.plugin import CpuPool, CpuPools
+from interpose.hooks.server.pods.pod_annotations import resource_status
 
 RESERVATION: Final = "node.koordinator.sh/reservation"
 SYSTEM_QOS: Final = "node.koordinator.sh/system-qos-resource"

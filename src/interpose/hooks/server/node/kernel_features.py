@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Final
 
+from interpose.core.model.cgroup import KubeQos
+from interpose.hooks.server.plugin import Kernel, Resctrl
 from interpose.host import resctrl
 from interpose.host.cgroup.files import Files
+from interpose.host.cgroup.parameters import TABLE
 from interpose.host.cgroup.paths import Layout
-from interpose.host.cgroup.table import TABLE
 from interpose.host.cgroup.tree import CgroupTree
 from interpose.host.coresched import supported
-from interpose.model.cgroup import KubeQos
-from interpose.runtimehooks.plugin import Kernel, Resctrl
 
 # Children of one directory have the same files, but on v1 each may be missing in some hierarchy.
 _MAX_CHILDREN: Final = 8

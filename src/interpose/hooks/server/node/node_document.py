@@ -11,12 +11,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from interpose.config.document import Node
-from interpose.config.documentschema import Choice, Flag, Group, Items, Kind, Number, Report, Text, Texts, Unread
-from interpose.model.qos import QosClass
-from interpose.model.resources import nothing
-from interpose.model.text import quoted
-from interpose.runtimehooks.nodeslo import NEUTRAL_CPU, CpuPolicy, CpuQos, HostApplication, NodeSLO, SuppressPolicy
+from interpose.config.documents.fields import Choice, Flag, Group, Items, Kind, Number, Report, Text, Texts, Unread
+from interpose.config.documents.yaml import Node
+from interpose.core.model.qos import QosClass
+from interpose.core.model.resources import nothing
+from interpose.core.model.text import quoted
+from interpose.hooks.server.node.nodeslo import NEUTRAL_CPU, CpuPolicy, CpuQos, HostApplication, NodeSLO, SuppressPolicy
 
 SLO_VERSION: Final = "slo.koordinator.sh/v1alpha1"
 SLO_KIND: Final = "NodeSLO"

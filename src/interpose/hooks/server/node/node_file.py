@@ -16,14 +16,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from interpose.config.document import read_document
+from interpose.config.documents.yaml import read_document
 from interpose.errors import ConfigError
+from interpose.hooks.server.node.node_document import NodeDocument, parse_node_document
+from interpose.host.atomic_file import remove_leftovers, replace_file
 from interpose.host.dirwatch import DirWatch
-from interpose.host.replacing import remove_leftovers, replace_file
-from interpose.host.trust import Stamp, Trust, examine
-from interpose.instrumentation.logging import RateLimited
-from interpose.rpc.tasks import TaskBag
-from interpose.runtimehooks.nodedocument import NodeDocument, parse_node_document
+from interpose.host.file_trust import Stamp, Trust, examine
+from interpose.log import RateLimited
+from interpose.tasks import TaskBag
 
 # Seconds without a change after which a version counts: time enough for whoever writes it in several steps.
 SETTLE = 0.2

@@ -8,14 +8,14 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
+from interpose.core.model.cpuset import KubeletCpus, NumaCpus
+from interpose.core.model.pod import Pod
+from interpose.hooks.server.node.cpu_share_pools import compute_pools
+from interpose.hooks.server.node.node_document import NodeDocument
+from interpose.hooks.server.plugin import Kernel, NodeInputs
 from interpose.host.cgroup.paths import Layout
 from interpose.host.cgroup.tree import CgroupTree, detect_layout
-from interpose.instrumentation.logging import RateLimited
-from interpose.model.cpuset import KubeletCpus, NumaCpus
-from interpose.model.pod import Pod
-from interpose.runtimehooks.nodedocument import NodeDocument
-from interpose.runtimehooks.plugin import Kernel, NodeInputs
-from interpose.runtimehooks.sharepools import compute_pools
+from interpose.log import RateLimited
 
 _log = logging.getLogger(__name__)
 

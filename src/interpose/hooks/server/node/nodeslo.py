@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from interpose.model.qos import QosClass
+from interpose.core.model.qos import QosClass
 
 
 class CpuPolicy(StrEnum):

@@ -8,10 +8,10 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple
 
-from interpose.instrumentation.logging import RateLimited
-from interpose.model.cgroup import CRI_FIELDS, Level, Parameter
-from interpose.runtimehooks.facts import Polling
-from interpose.runtimehooks.wants import Target
+from interpose.core.model.cgroup import CRI_FIELDS, Level, Parameter
+from interpose.hooks.server.pods.facts import Polling
+from interpose.hooks.server.targets import Target
+from interpose.log import RateLimited
 
 _log = logging.getLogger(__name__)
 

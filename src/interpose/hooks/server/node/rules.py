@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from interpose.runtimehooks.plugin import LEFT_OUT, AnyPlugin, NodeInputs, NoWatch, Partly, Watch
+from interpose.hooks.server.plugin import LEFT_OUT, AnyPlugin, NodeInputs, NoWatch, Partly, Watch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,15 +10,15 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import ClassVar, Final
 
-from interpose.hookapi.hookpoint import HookPoint
-from interpose.model.cgroup import PERIOD, UNLIMITED, Level, Parameter, Special, quota_of, scaled_quota, shares_of
-from interpose.model.qos import QosClass
-from interpose.model.quantity import MAX_QUANTITY
-from interpose.model.resources import LinuxResources
-from interpose.runtimehooks.context import ContainerContext, PodContext, Response
-from interpose.runtimehooks.nodeslo import SuppressPolicy
-from interpose.runtimehooks.plugin import Input, NodeInputs, Partly, Plugin
-from interpose.runtimehooks.podspec import (
+from interpose.core.model.cgroup import PERIOD, UNLIMITED, Level, Parameter, Special, quota_of, scaled_quota, shares_of
+from interpose.core.model.qos import QosClass
+from interpose.core.model.quantity import MAX_QUANTITY
+from interpose.core.model.resources import LinuxResources
+from interpose.hooks.api.hookpoint import HookPoint
+from interpose.hooks.server.context import ContainerContext, PodContext, Response
+from interpose.hooks.server.node.nodeslo import SuppressPolicy
+from interpose.hooks.server.plugin import Input, NodeInputs, Partly, Plugin
+from interpose.hooks.server.pods.pod_annotations import (
     EXTENDED_RESOURCES,
     Colocated,
     colocated,

@@ -11,14 +11,14 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import ClassVar, Final
 
-from interpose.hookapi.hookpoint import HookPoint
-from interpose.model.cgroup import KubeQos, Level, Parameter
-from interpose.model.pod import Pod
-from interpose.model.qos import QosClass
-from interpose.model.text import quoted
-from interpose.runtimehooks.context import ContainerContext, GroupContext, PodContext, Wish
-from interpose.runtimehooks.nodeslo import CpuPolicy, CpuQos, NodeSLO
-from interpose.runtimehooks.plugin import Input, Kernel, NodeInputs, Plugin
+from interpose.core.model.cgroup import KubeQos, Level, Parameter
+from interpose.core.model.pod import Pod
+from interpose.core.model.qos import QosClass
+from interpose.core.model.text import quoted
+from interpose.hooks.api.hookpoint import HookPoint
+from interpose.hooks.server.context import ContainerContext, GroupContext, PodContext, Wish
+from interpose.hooks.server.node.nodeslo import CpuPolicy, CpuQos, NodeSLO
+from interpose.hooks.server.plugin import Input, Kernel, NodeInputs, Plugin
 
 GROUP_LABEL: Final = "koordinator.sh/core-sched-group-id"
 POLICY_LABEL: Final = "koordinator.sh/core-sched-policy"

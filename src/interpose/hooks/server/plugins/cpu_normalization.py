@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import ClassVar, Final
 
-from interpose.hookapi.hookpoint import HookPoint
-from interpose.model.cgroup import Level, Parameter, scaled_quota
-from interpose.model.qos import QosClass
-from interpose.runtimehooks.context import ContainerContext
-from interpose.runtimehooks.plugin import Input, NodeInputs, Plugin
-from interpose.runtimehooks.podspec import (
+from interpose.core.model.cgroup import Level, Parameter, scaled_quota
+from interpose.core.model.qos import QosClass
+from interpose.hooks.api.hookpoint import HookPoint
+from interpose.hooks.server.context import ContainerContext
+from interpose.hooks.server.plugin import Input, NodeInputs, Plugin
+from interpose.hooks.server.pods.pod_annotations import (
     NORMALIZATION_RATIO,
     Extended,
     colocated,

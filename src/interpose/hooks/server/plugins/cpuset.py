@@ -11,13 +11,13 @@ from fractions import Fraction
 from types import MappingProxyType
 from typing import ClassVar, Final
 
-from interpose.hookapi.hookpoint import HookPoint
-from interpose.model.cgroup import CLEAR, UNLIMITED, KubeQos, Level, Parameter
-from interpose.model.cpuset import EMPTY, CpuSet
-from interpose.model.qos import QosClass
-from interpose.runtimehooks.context import ContainerContext, GroupContext, PodContext, Response, Wish
-from interpose.runtimehooks.plugin import CpuPool, Input, NodeInputs, Partly, Plugin
-from interpose.runtimehooks.podspec import (
+from interpose.core.model.cgroup import CLEAR, UNLIMITED, KubeQos, Level, Parameter
+from interpose.core.model.cpuset import EMPTY, CpuSet
+from interpose.core.model.qos import QosClass
+from interpose.hooks.api.hookpoint import HookPoint
+from interpose.hooks.server.context import ContainerContext, GroupContext, PodContext, Response, Wish
+from interpose.hooks.server.plugin import CpuPool, Input, NodeInputs, Partly, Plugin
+from interpose.hooks.server.pods.pod_annotations import (
     RESOURCE_STATUS,
     SYSTEM_QOS,
     NumaResources,

@@ -9,12 +9,12 @@ from fractions import Fraction
 from math import ceil
 from typing import Final
 
-from interpose.hookapi.hookpoint import HookPoint
-from interpose.model.cgroup import Level
-from interpose.model.pod import Container
-from interpose.runtimehooks.context import ContainerContext
-from interpose.runtimehooks.plugin import NodeInputs, Plugin
-from interpose.runtimehooks.podspec import DEVICE_ALLOCATED, MAX_TEXT, Device, device_allocated
+from interpose.core.model.cgroup import Level
+from interpose.core.model.pod import Container
+from interpose.hooks.api.hookpoint import HookPoint
+from interpose.hooks.server.context import ContainerContext
+from interpose.hooks.server.plugin import NodeInputs, Plugin
+from interpose.hooks.server.pods.pod_annotations import DEVICE_ALLOCATED, MAX_TEXT, Device, device_allocated
 
 CONTAINERS: Final = "interpose/gpu-containers"
 PROVIDER: Final = "koordinator.sh/gpu-isolation-provider"

@@ -11,16 +11,16 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import ClassVar, Final
 
+from interpose.config.strict_json import Whole, expect
+from interpose.core.model.cgroup import MIN_SHARES, KubeQos, Level, Parameter
+from interpose.core.model.qos import QosClass
+from interpose.core.model.text import quoted
 from interpose.errors import ConfigError
-from interpose.hookapi.hookpoint import HookPoint
-from interpose.hookapi.strictjson import Whole, expect
-from interpose.model.cgroup import MIN_SHARES, KubeQos, Level, Parameter
-from interpose.model.qos import QosClass
-from interpose.model.text import quoted
-from interpose.runtimehooks.context import GroupContext, PodContext, Response, Wish
-from interpose.runtimehooks.nodeslo import CpuPolicy, CpuQos, NodeSLO
-from interpose.runtimehooks.plugin import Input, Kernel, NodeInputs, Plugin
-from interpose.runtimehooks.podspec import read_annotation
+from interpose.hooks.api.hookpoint import HookPoint
+from interpose.hooks.server.context import GroupContext, PodContext, Response, Wish
+from interpose.hooks.server.node.nodeslo import CpuPolicy, CpuQos, NodeSLO
+from interpose.hooks.server.plugin import Input, Kernel, NodeInputs, Plugin
+from interpose.hooks.server.pods.pod_annotations import read_annotation
 
 ANNOTATION: Final = "koordinator.sh/cpuQOS"
 LAST: Final = -1  # the value of those who get a CPU only if nobody else wants it

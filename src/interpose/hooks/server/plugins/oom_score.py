@@ -5,11 +5,11 @@ A container's own value beats that of the pod. A container for which neither is 
 
 from types import MappingProxyType
 
-from interpose.hookapi.hookpoint import HookPoint
-from interpose.model.cgroup import Level, Parameter
-from interpose.runtimehooks.context import ContainerContext
-from interpose.runtimehooks.plugin import NodeInputs, Plugin
-from interpose.runtimehooks.podspec import OOM_SCORE, OOM_SCORES, oom_score, oom_scores
+from interpose.core.model.cgroup import Level, Parameter
+from interpose.hooks.api.hookpoint import HookPoint
+from interpose.hooks.server.context import ContainerContext
+from interpose.hooks.server.plugin import NodeInputs, Plugin
+from interpose.hooks.server.pods.pod_annotations import OOM_SCORE, OOM_SCORES, oom_score, oom_scores
 
 
 class OomScoreAdj(Plugin[bool]):

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
+from interpose.config.strict_json import Object, Whole, expect, shown
+from interpose.core.model.cgroup import Level, Parameter
 from interpose.errors import ConfigError
-from interpose.hookapi.hookpoint import HookPoint
-from interpose.hookapi.strictjson import Object, Whole, expect, shown
-from interpose.model.cgroup import Level, Parameter
-from interpose.runtimehooks.context import PodContext
-from interpose.runtimehooks.plugin import Input, NodeInputs, Plugin, Resctrl
-from interpose.runtimehooks.podspec import read_annotation
+from interpose.hooks.api.hookpoint import HookPoint
+from interpose.hooks.server.context import PodContext
+from interpose.hooks.server.plugin import Input, NodeInputs, Plugin, Resctrl
+from interpose.hooks.server.pods.pod_annotations import read_annotation
 
 T = TypeVar("T")
 Reader = Callable[[Any, str], T]

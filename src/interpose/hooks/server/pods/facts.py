@@ -8,10 +8,10 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple
 
-from interpose.model.pod import Pod
-from interpose.rpc.tasks import TaskBag
-from interpose.runtimehooks.kubelet import KubeletPods
-from interpose.runtimehooks.podfacts import overlay
+from interpose.core.model.pod import Pod
+from interpose.hooks.server.pods.kubelet_client import KubeletPods
+from interpose.hooks.server.pods.pod_metadata import overlay
+from interpose.tasks import TaskBag
 
 _PATIENCE: Final = 0.25
 

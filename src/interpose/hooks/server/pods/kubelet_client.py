@@ -21,7 +21,7 @@ from typing import Final
 from urllib.parse import unquote, urlsplit
 
 from interpose.errors import ConfigError
-from interpose.runtimehooks.podfacts import PodFacts, parse_pods
+from interpose.hooks.server.pods.pod_metadata import PodFacts, parse_pods
 
 _log = logging.getLogger(__name__)
 

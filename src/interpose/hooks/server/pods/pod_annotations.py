@@ -13,13 +13,13 @@ from fractions import Fraction
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeVar
 
+from interpose.config.strict_json import Object, Whole, about_annotation, expect, read_object, shown
+from interpose.core.model.cpuset import CpuSet
+from interpose.core.model.pod import Pod
+from interpose.core.model.qos import QosClass
+from interpose.core.model.quantity import MAX_QUANTITY, parse_quantity, whole
+from interpose.core.model.text import quoted
 from interpose.errors import ConfigError
-from interpose.hookapi.strictjson import Object, Whole, about_annotation, expect, read_object, shown
-from interpose.model.cpuset import CpuSet
-from interpose.model.pod import Pod
-from interpose.model.qos import QosClass
-from interpose.model.quantity import MAX_QUANTITY, parse_quantity, whole
-from interpose.model.text import quoted
 
 RESOURCE_STATUS: Final = "scheduling.koordinator.sh/resource-status"
 EXTENDED_RESOURCES: Final = "node.koordinator.sh/extended-resource-spec"

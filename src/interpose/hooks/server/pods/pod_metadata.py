@@ -12,9 +12,9 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
-from interpose.model.pod import Pod
-from interpose.model.resources import nothing
-from interpose.runtimehooks.podspec import EXTENDED_RESOURCES
+from interpose.core.model.pod import Pod
+from interpose.core.model.resources import nothing
+from interpose.hooks.server.pods.pod_annotations import EXTENDED_RESOURCES
 
 # The second pair is the older name of the first.
 _RESOURCES: Final = frozenset(

@@ -14,14 +14,14 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
-from interpose.hookapi.hookpoint import HookPoint
-from interpose.hookapi.messages import ContainerResourceHookResponse, PodSandboxHookResponse, request_class
-from interpose.model.cgroup import CRI_FIELDS, UNLIMITED, Parameter, Value, to_cri
-from interpose.model.cpuset import CpuSet
-from interpose.model.pod import Container, ContainerState, Pod
-from interpose.model.resources import NO_RESOURCES, SCALARS, LinuxResources, nothing
-from interpose.runtimehooks.hooks import Failure, Verdict
-from interpose.runtimehooks.originals import ANNOTATION, note_of
+from interpose.core.model.cgroup import CRI_FIELDS, UNLIMITED, Parameter, Value, to_cri
+from interpose.core.model.cpuset import CpuSet
+from interpose.core.model.pod import Container, ContainerState, Pod
+from interpose.core.model.resources import NO_RESOURCES, SCALARS, LinuxResources, nothing
+from interpose.hooks.api.hookpoint import HookPoint
+from interpose.hooks.api.messages import ContainerResourceHookResponse, PodSandboxHookResponse, request_class
+from interpose.hooks.server.evaluate import Failure, Verdict
+from interpose.hooks.server.reconcile.original_values import ANNOTATION, note_of
 
 # ---- Requests --------------------------------------------------------------------------------------------------------
 

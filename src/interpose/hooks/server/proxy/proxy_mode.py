@@ -14,19 +14,19 @@ from enum import StrEnum
 from functools import partial
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
-from interpose.hookapi.hookpoint import RESOURCES_ASKED, FailurePolicy, HookPoint
-from interpose.instrumentation.logging import RateLimited
-from interpose.model.pod import Container, Pod
-from interpose.rpc.handlers import Handlers, ServerContext, Unary
-from interpose.rpc.status import Code, RpcError
-from interpose.runtimehooks.context import ContainerContext, PodContext
-from interpose.runtimehooks.hooks import Failure, Hooks, Verdict
-from interpose.runtimehooks.messages import answer, container_of, echo, pod_of, read_request
-from interpose.runtimehooks.plugin import AnyPlugin, Watch
-from interpose.runtimehooks.podspec import managed
-from interpose.runtimehooks.relaypolicy import Ownership
-from interpose.runtimehooks.rules import Rules
-from interpose.runtimehooks.runner import Runner
+from interpose.core.model.pod import Container, Pod
+from interpose.hooks.api.hookpoint import RESOURCES_ASKED, FailurePolicy, HookPoint
+from interpose.hooks.server.context import ContainerContext, PodContext
+from interpose.hooks.server.evaluate import Failure, Hooks, Verdict
+from interpose.hooks.server.node.relay_policy import Ownership
+from interpose.hooks.server.node.rules import Rules
+from interpose.hooks.server.plugin import AnyPlugin, Watch
+from interpose.hooks.server.pods.pod_annotations import managed
+from interpose.hooks.server.proxy.convert import answer, container_of, echo, pod_of, read_request
+from interpose.hooks.server.worker_threads import Runner
+from interpose.log import RateLimited
+from interpose.net.grpc.handlers import Handlers, ServerContext, Unary
+from interpose.net.grpc.status import Code, RpcError
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from interpose.errors import ConfigError
-from interpose.hookapi.hookpoint import FailurePolicy, HookPoint
-from interpose.hookapi.registration import (
+from interpose.hooks.api.hookpoint import FailurePolicy, HookPoint
+from interpose.hooks.api.registration import (
     DEFAULT_PRIORITY,
     EVERY_POD,
     SUFFIX,
@@ -23,7 +23,7 @@ from interpose.hookapi.registration import (
     parse_registration,
     render_registration,
 )
-from interpose.instrumentation.logging import RateLimited
+from interpose.log import RateLimited
 
 _log = logging.getLogger(__name__)
 _MODE: Final = 0o644

@@ -9,24 +9,32 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from weakref import WeakValueDictionary
 
+from interpose.core.model.cgroup import CLEAR, CRI_FIELDS, Level, Parameter, Value, cri_value
+from interpose.core.model.pod import Container, Pod
+from interpose.cri.store.sync import Synchronizer
+from interpose.hooks.server.context import ContainerContext, PodContext, Wish
+from interpose.hooks.server.evaluate import Hooks, Verdict
+from interpose.hooks.server.node.relay_policy import Ownership
+from interpose.hooks.server.node.rules import Rules
+from interpose.hooks.server.plugin import AnyPlugin, Watch
+from interpose.hooks.server.pods.pod_annotations import RESOURCE_STATUS
+from interpose.hooks.server.reconcile.apply import Applier
+from interpose.hooks.server.reconcile.desired_state import wants_of
+from interpose.hooks.server.reconcile.inventory import Inventory, container_target, is_own, pod_target
+from interpose.hooks.server.reconcile.journal import Entry, Journal
+from interpose.hooks.server.reconcile.original_values import (
+    ANNOTATION,
+    NEUTRAL,
+    Given,
+    as_asked,
+    given_by,
+    in_force,
+    read_note,
+)
+from interpose.hooks.server.reconcile.plan import Route, ordered, route_of
+from interpose.hooks.server.targets import Target
+from interpose.hooks.server.worker_threads import Runner
 from interpose.host.cgroup.paths import find_child
-from interpose.model.cgroup import CLEAR, CRI_FIELDS, Level, Parameter, Value, cri_value
-from interpose.model.pod import Container, Pod
-from interpose.runtimehooks.applier import Applier
-from interpose.runtimehooks.context import ContainerContext, PodContext, Wish
-from interpose.runtimehooks.desired import wants_of
-from interpose.runtimehooks.hooks import Hooks, Verdict
-from interpose.runtimehooks.inventory import Inventory, container_target, is_own, pod_target
-from interpose.runtimehooks.journal import Entry, Journal
-from interpose.runtimehooks.originals import ANNOTATION, NEUTRAL, Given, as_asked, given_by, in_force, read_note
-from interpose.runtimehooks.planning import Route, ordered, route_of
-from interpose.runtimehooks.plugin import AnyPlugin, Watch
-from interpose.runtimehooks.podspec import RESOURCE_STATUS
-from interpose.runtimehooks.relaypolicy import Ownership
-from interpose.runtimehooks.rules import Rules
-from interpose.runtimehooks.runner import Runner
-from interpose.runtimehooks.wants import Target
-from interpose.store.sync import Synchronizer
 
 _NOBODY = "no plugin sets it any more"
 

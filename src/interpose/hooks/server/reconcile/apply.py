@@ -13,15 +13,15 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from interpose.model.cgroup import CLEAR, Level, Parameter, Value
-from interpose.runtimehooks.actuator import Actuator
-from interpose.runtimehooks.holds import Holds
-from interpose.runtimehooks.journal import Journal
-from interpose.runtimehooks.originals import NEUTRAL
-from interpose.runtimehooks.planning import CHANGES, SPOILS, Action, Item, Step, is_off
-from interpose.runtimehooks.relaypolicy import Ownership
-from interpose.runtimehooks.survey import Allowed, Known, Survey, action_of, has, log_release, same, text_of
-from interpose.runtimehooks.wants import Target, Want
+from interpose.core.model.cgroup import CLEAR, Level, Parameter, Value
+from interpose.hooks.server.actuators.api import Actuator
+from interpose.hooks.server.node.relay_policy import Ownership
+from interpose.hooks.server.reconcile.diff import Allowed, Known, Survey, action_of, has, log_release, same, text_of
+from interpose.hooks.server.reconcile.journal import Journal
+from interpose.hooks.server.reconcile.original_values import NEUTRAL
+from interpose.hooks.server.reconcile.plan import CHANGES, SPOILS, Action, Item, Step, is_off
+from interpose.hooks.server.reconcile.retry import Holds
+from interpose.hooks.server.targets import Target, Want
 
 _log = logging.getLogger(__name__)
 

@@ -19,16 +19,16 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
-from interpose.model.cgroup import CLEAR, CRI_FIELDS, Level, Parameter, Value, cri_value, to_cri
-from interpose.model.pod import Container, ContainerState
-from interpose.model.resources import NO_RESOURCES
-from interpose.rpc.status import Code, RpcError
-from interpose.runtimehooks.journal import Journal
-from interpose.runtimehooks.originals import NEUTRAL, given_by, in_force
-from interpose.runtimehooks.wants import Target
-from interpose.store import convert
-from interpose.store.store import Store
-from interpose.store.sync import Calls
+from interpose.core.model.cgroup import CLEAR, CRI_FIELDS, Level, Parameter, Value, cri_value, to_cri
+from interpose.core.model.pod import Container, ContainerState
+from interpose.core.model.resources import NO_RESOURCES
+from interpose.cri.store import convert
+from interpose.cri.store.store import Store
+from interpose.cri.store.sync import Calls
+from interpose.hooks.server.reconcile.journal import Journal
+from interpose.hooks.server.reconcile.original_values import NEUTRAL, given_by, in_force
+from interpose.hooks.server.targets import Target
+from interpose.net.grpc.status import Code, RpcError
 
 _log = logging.getLogger(__name__)
 

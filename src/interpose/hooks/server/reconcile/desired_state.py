@@ -8,11 +8,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from interpose.model.cgroup import Level
-from interpose.model.pod import Container, Pod
-from interpose.runtimehooks.context import ContainerContext, GroupContext, PodContext
-from interpose.runtimehooks.hooks import Failure, Hooks, Verdict
-from interpose.runtimehooks.wants import Conflict, Target, Want
+from interpose.core.model.cgroup import Level
+from interpose.core.model.pod import Container, Pod
+from interpose.hooks.server.context import ContainerContext, GroupContext, PodContext
+from interpose.hooks.server.evaluate import Failure, Hooks, Verdict
+from interpose.hooks.server.targets import Conflict, Target, Want
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

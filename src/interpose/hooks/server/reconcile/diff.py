@@ -12,12 +12,12 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Final
 
-from interpose.model.cgroup import CLEAR, UNLIMITED, Level, Parameter, Value
-from interpose.model.cpuset import CpuSet
-from interpose.runtimehooks.actuator import Actuator, RuntimeComparison
-from interpose.runtimehooks.holds import Hold, Holds, Spot
-from interpose.runtimehooks.journal import Entry, Journal
-from interpose.runtimehooks.planning import (
+from interpose.core.model.cgroup import CLEAR, UNLIMITED, Level, Parameter, Value
+from interpose.core.model.cpuset import CpuSet
+from interpose.hooks.server.actuators.api import Actuator, RuntimeComparison
+from interpose.hooks.server.node.relay_policy import Ownership
+from interpose.hooks.server.reconcile.journal import Entry, Journal
+from interpose.hooks.server.reconcile.plan import (
     BOUNDED,
     CHANGES,
     COLLECTIVE,
@@ -29,8 +29,8 @@ from interpose.runtimehooks.planning import (
     is_off,
     route,
 )
-from interpose.runtimehooks.relaypolicy import Ownership
-from interpose.runtimehooks.wants import Target, Want
+from interpose.hooks.server.reconcile.retry import Hold, Holds, Spot
+from interpose.hooks.server.targets import Target, Want
 
 _log = logging.getLogger(__name__)
 

@@ -8,16 +8,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Final
 
+from interpose.core.model.cgroup import CLEAR, CRI_FIELDS, KubeQos, Level, Parameter
+from interpose.core.model.pod import Container, ContainerState, Pod
+from interpose.hooks.server.context import GroupContext
+from interpose.hooks.server.node.nodeslo import HostApplication
+from interpose.hooks.server.reconcile.desired_state import Group, Member, Subject
+from interpose.hooks.server.reconcile.journal import Journal
+from interpose.hooks.server.reconcile.original_values import ANNOTATION, Given, as_asked, given_by, in_force, read_note
+from interpose.hooks.server.targets import Target
 from interpose.host.cgroup.paths import Driver, Layout, find_child, pod_directory
 from interpose.host.cgroup.tree import CgroupTree
-from interpose.model.cgroup import CLEAR, CRI_FIELDS, KubeQos, Level, Parameter
-from interpose.model.pod import Container, ContainerState, Pod
-from interpose.runtimehooks.context import GroupContext
-from interpose.runtimehooks.desired import Group, Member, Subject
-from interpose.runtimehooks.journal import Journal
-from interpose.runtimehooks.nodeslo import HostApplication
-from interpose.runtimehooks.originals import ANNOTATION, Given, as_asked, given_by, in_force, read_note
-from interpose.runtimehooks.wants import Target
 
 _BASES: Final[Mapping[str, KubeQos]] = {
     "Kubepods": KubeQos.GUARANTEED,

@@ -17,9 +17,9 @@ from itertools import count
 from pathlib import Path
 from typing import Final
 
+from interpose.core.model.cgroup import Level, Parameter, Value
 from interpose.errors import ConfigError
-from interpose.model.cgroup import Level, Parameter, Value
-from interpose.runtimehooks.journal_lines import (
+from interpose.hooks.server.reconcile.journal_format import (
     Content,
     Entry,
     Slot,
@@ -29,7 +29,7 @@ from interpose.runtimehooks.journal_lines import (
     line_of,
     parse,
 )
-from interpose.runtimehooks.wants import Target
+from interpose.hooks.server.targets import Target
 
 __all__ = ["Entry", "Journal"]
 

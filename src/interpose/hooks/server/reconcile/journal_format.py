@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from interpose.model.cgroup import Level, Parameter, Special, Value
-from interpose.runtimehooks.wants import Target
+from interpose.core.model.cgroup import Level, Parameter, Special, Value
+from interpose.hooks.server.targets import Target
 
 VERSION: Final = 1
 TargetId = tuple[Level, str]  # level and key

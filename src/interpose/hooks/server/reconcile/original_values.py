@@ -12,11 +12,11 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
-from interpose.model.cgroup import CLEAR, CREATE_FIELDS, UNLIMITED, Parameter, Value, cri_value, to_cri
-from interpose.model.cpuset import CpuSet
-from interpose.model.pod import Container
-from interpose.model.resources import LinuxResources
-from interpose.runtimehooks.journal_lines import Entry
+from interpose.core.model.cgroup import CLEAR, CREATE_FIELDS, UNLIMITED, Parameter, Value, cri_value, to_cri
+from interpose.core.model.cpuset import CpuSet
+from interpose.core.model.pod import Container
+from interpose.core.model.resources import LinuxResources
+from interpose.hooks.server.reconcile.journal_format import Entry
 
 ANNOTATION: Final = "interpose/hookserver"
 

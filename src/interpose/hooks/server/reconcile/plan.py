@@ -13,9 +13,9 @@ from operator import itemgetter
 from types import MappingProxyType
 from typing import Final
 
-from interpose.model.cgroup import CLEAR, CRI_FIELDS, Level, Parameter, Value
-from interpose.model.cpuset import CpuSet
-from interpose.runtimehooks.wants import Target
+from interpose.core.model.cgroup import CLEAR, CRI_FIELDS, Level, Parameter, Value
+from interpose.core.model.cpuset import CpuSet
+from interpose.hooks.server.targets import Target
 
 
 class Action(StrEnum):

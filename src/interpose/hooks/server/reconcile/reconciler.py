@@ -13,16 +13,21 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from interpose.instrumentation.logging import RateLimited
-from interpose.model.cgroup import CRI_FIELDS, Level, Parameter, Value, cri_value
-from interpose.model.pod import ContainerState, Pod
-from interpose.runtimehooks import desired
-from interpose.runtimehooks.applier import Applier
-from interpose.runtimehooks.desired import Desire, Member, Subject
-from interpose.runtimehooks.facts import Facts
-from interpose.runtimehooks.hooks import Hooks
-from interpose.runtimehooks.inventory import Inventory
-from interpose.runtimehooks.planning import (
+from interpose.core.model.cgroup import CRI_FIELDS, Level, Parameter, Value, cri_value
+from interpose.core.model.pod import ContainerState, Pod
+from interpose.cri.store.sync import Synchronizer
+from interpose.hooks.server.evaluate import Hooks
+from interpose.hooks.server.node.node_inputs import Surroundings
+from interpose.hooks.server.node.relay_policy import Ownership
+from interpose.hooks.server.node.rules import Rules, changed, make_rules
+from interpose.hooks.server.plugin import AnyPlugin, NodeInputs, Watch
+from interpose.hooks.server.pods.facts import Facts
+from interpose.hooks.server.reconcile import desired_state as desired
+from interpose.hooks.server.reconcile.apply import Applier
+from interpose.hooks.server.reconcile.cri_updates import Update, Updates
+from interpose.hooks.server.reconcile.desired_state import Desire, Member, Subject
+from interpose.hooks.server.reconcile.inventory import Inventory
+from interpose.hooks.server.reconcile.plan import (
     CHANGES,
     Action,
     CriBatch,
@@ -33,14 +38,9 @@ from interpose.runtimehooks.planning import (
     ordered,
     route_of,
 )
-from interpose.runtimehooks.plugin import AnyPlugin, NodeInputs, Watch
-from interpose.runtimehooks.relaypolicy import Ownership
-from interpose.runtimehooks.rules import Rules, changed, make_rules
-from interpose.runtimehooks.runner import Runner
-from interpose.runtimehooks.surroundings import Surroundings
-from interpose.runtimehooks.updates import Update, Updates
-from interpose.runtimehooks.wants import Target
-from interpose.store.sync import Synchronizer
+from interpose.hooks.server.targets import Target
+from interpose.hooks.server.worker_threads import Runner
+from interpose.log import RateLimited
 
 _log = logging.getLogger(__name__)
 

@@ -11,11 +11,11 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
-from interpose.model.cgroup import CLEAR, UNLIMITED, Level, Parameter, Special, Value, kube_qos_of
-from interpose.model.qos import QosClass
-from interpose.runtimehooks.planning import BOUNDED, Action, Item
-from interpose.runtimehooks.plugin import AnyPlugin, Kernel
-from interpose.runtimehooks.wants import Target
+from interpose.core.model.cgroup import CLEAR, UNLIMITED, Level, Parameter, Special, Value, kube_qos_of
+from interpose.core.model.qos import QosClass
+from interpose.hooks.server.plugin import AnyPlugin, Kernel
+from interpose.hooks.server.reconcile.plan import BOUNDED, Action, Item
+from interpose.hooks.server.targets import Target
 
 WIDTH: Final = 100
 _NARROWEST: Final = 60

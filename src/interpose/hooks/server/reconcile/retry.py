@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from interpose.model.cgroup import Level, Parameter, Value
+from interpose.core.model.cgroup import Level, Parameter, Value
 
 FIRST_DELAY: Final = 1.0  # seconds; what is only a matter of order is right in the next round
 LONGEST_DELAY: Final = 300.0  # seconds; whoever repairs the cause should not wait for longer

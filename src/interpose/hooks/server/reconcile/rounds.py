@@ -5,7 +5,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from interpose.rpc.tasks import TaskBag
+from interpose.tasks import TaskBag
 
 _log = logging.getLogger(__name__)
 

@@ -13,10 +13,10 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from typing import Final, Protocol
 
+from interpose.core.model.cgroup import KubeQos
+from interpose.hooks.server.reconcile.desired_state import Subject
 from interpose.host.cgroup.paths import Layout
 from interpose.host.cgroup.tree import CgroupTree
-from interpose.model.cgroup import KubeQos
-from interpose.runtimehooks.desired import Subject
 
 SHORTEST: Final = 0.05
 LONGEST: Final = 2.0

@@ -10,16 +10,16 @@ import threading
 from contextlib import suppress
 from typing import Final
 
+from interpose.core.model.cgroup import MAX_SHARES, MIN_SHARES, UNLIMITED, KubeQos, Parameter, Value
+from interpose.core.model.resources import LinuxResources
 from interpose.errors import ConfigError
 from interpose.host.cgroup.files import Files
 from interpose.host.cgroup.paths import Layout
 from interpose.host.cgroup.tree import CgroupTree, detect_version
-from interpose.instrumentation.logging import RateLimited
-from interpose.kuberuntime.pod import Pod
-from interpose.kuberuntime.qos import pod_qos
-from interpose.kuberuntime.resources import Rules, pod_cgroup_resources
-from interpose.model.cgroup import MAX_SHARES, MIN_SHARES, UNLIMITED, KubeQos, Parameter, Value
-from interpose.model.resources import LinuxResources
+from interpose.log import RateLimited
+from interpose.node.pods.cri_config.qos import pod_qos
+from interpose.node.pods.cri_config.resources import Rules, pod_cgroup_resources
+from interpose.node.pods.spec import Pod
 
 _log = logging.getLogger(__name__)
 

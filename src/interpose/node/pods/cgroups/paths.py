@@ -3,8 +3,8 @@
 from typing import Final
 
 from interpose.host.cgroup.paths import Driver, Layout
-from interpose.kuberuntime.pod import Pod
-from interpose.kuberuntime.qos import pod_qos
+from interpose.node.pods.cri_config.qos import pod_qos
+from interpose.node.pods.spec import Pod
 
 _PODS: Final = "kubepods"
 

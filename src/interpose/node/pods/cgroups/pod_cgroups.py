@@ -12,16 +12,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+from interpose.core.model.cgroup import KubeQos
+from interpose.host.atomic_file import replace_file
 from interpose.host.cgroup.files import Files, KernelFiles
 from interpose.host.cgroup.paths import Driver, confined
-from interpose.host.replacing import replace_file
-from interpose.kuberuntime.cgroups import layout_of
-from interpose.kuberuntime.node import NodeFacts
-from interpose.kuberuntime.pod import Pod
-from interpose.kuberuntime.podlimits import PodLimits
-from interpose.kuberuntime.podslices import Ask, PodSlices, ask_systemd
-from interpose.kuberuntime.qos import pod_qos
-from interpose.model.cgroup import KubeQos
+from interpose.node.pods.cgroups.limits import PodLimits
+from interpose.node.pods.cgroups.paths import layout_of
+from interpose.node.pods.cgroups.systemd_slices import Ask, PodSlices, ask_systemd
+from interpose.node.pods.cri_config.qos import pod_qos
+from interpose.node.pods.node_info import NodeFacts
+from interpose.node.pods.spec import Pod
 
 MOUNT: Final = "/sys/fs/cgroup"
 _NOTE: Final = "cgroup"

@@ -15,16 +15,16 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
+from interpose.core.model.cgroup import MAX_SHARES, MIN_SHARES, PERIOD, KubeQos, Parameter, Value
 from interpose.host.cgroup.files import Files
+from interpose.host.cgroup.parameters import weight_of
 from interpose.host.cgroup.paths import Layout
-from interpose.host.cgroup.table import weight_of
 from interpose.host.cgroup.tree import CgroupTree
-from interpose.instrumentation.logging import RateLimited
-from interpose.kuberuntime.pod import Pod
-from interpose.kuberuntime.podlimits import less, pod_values, tree_at
-from interpose.kuberuntime.qos import pod_qos
-from interpose.kuberuntime.resources import Rules, pod_cgroup_resources
-from interpose.model.cgroup import MAX_SHARES, MIN_SHARES, PERIOD, KubeQos, Parameter, Value
+from interpose.log import RateLimited
+from interpose.node.pods.cgroups.limits import less, pod_values, tree_at
+from interpose.node.pods.cri_config.qos import pod_qos
+from interpose.node.pods.cri_config.resources import Rules, pod_cgroup_resources
+from interpose.node.pods.spec import Pod
 
 _log = logging.getLogger(__name__)
 

@@ -7,10 +7,10 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from interpose.cri.client import Services
 from interpose.cri.messages import cri
 from interpose.host.cgroup.paths import Driver
-from interpose.kuberuntime.services import Services
-from interpose.rpc.status import RpcError
+from interpose.net.grpc.status import RpcError
 
 
 async def told_driver(services: Services) -> Driver:

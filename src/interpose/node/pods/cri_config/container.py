@@ -3,21 +3,15 @@
 from collections.abc import Sequence
 from typing import Final
 
+from interpose.core.model.text import quoted
 from interpose.cri.messages import cri
-from interpose.kuberuntime.envs import environment, expanded
-from interpose.kuberuntime.labels import (
-    RESOURCES,
-    container_annotations,
-    container_labels,
-    log_path,
-    resources_text,
-)
-from interpose.kuberuntime.node import NodeFacts
-from interpose.kuberuntime.pod import Container, Pod
-from interpose.kuberuntime.resourcemessages import to_message
-from interpose.kuberuntime.resources import container_linux_resources
-from interpose.kuberuntime.securing import ImageUser, check_non_root, container_security
-from interpose.model.text import quoted
+from interpose.node.pods.cri_config.env import environment, expanded
+from interpose.node.pods.cri_config.resources import container_linux_resources
+from interpose.node.pods.cri_config.resources_message import to_message
+from interpose.node.pods.cri_config.security_context import ImageUser, check_non_root, container_security
+from interpose.node.pods.labels import RESOURCES, container_annotations, container_labels, log_path, resources_text
+from interpose.node.pods.node_info import NodeFacts
+from interpose.node.pods.spec import Container, Pod
 
 _ROOT: Final = ImageUser(uid=0)
 _SIGNAL: Final = "SIGNAL_"

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from interpose.kuberuntime.pod import HostAlias, Pod
-from interpose.model.text import quoted
+from interpose.core.model.text import quoted
+from interpose.node.pods.spec import HostAlias, Pod
 
 MAX_HOSTNAME: Final = 63
 MAX_FQDN: Final = 64  # what the kernel can hold

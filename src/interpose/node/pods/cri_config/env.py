@@ -12,10 +12,10 @@ from fractions import Fraction
 from math import ceil
 from typing import Final
 
-from interpose.kuberuntime.expansion import expand
-from interpose.kuberuntime.pod import Container, FieldRef, Pod, ResourceFieldRef, no_amounts
-from interpose.kuberuntime.qos import requested
-from interpose.model.text import quoted
+from interpose.core.model.text import quoted
+from interpose.node.pods.cri_config.expansion import expand
+from interpose.node.pods.cri_config.qos import requested
+from interpose.node.pods.spec import Container, FieldRef, Pod, ResourceFieldRef, no_amounts
 
 _NONE: Final = Fraction(0)
 _ENTRY: Final = re.compile(r"metadata\.(labels|annotations)\['(.*)'\]", re.DOTALL)

@@ -2,10 +2,10 @@
 
 from typing import Final
 
-from interpose.kuberuntime.pod import Container, Pod
-from interpose.kuberuntime.qos import is_sidecar, pod_qos, requested
-from interpose.model.cgroup import KubeQos
-from interpose.model.quantity import whole
+from interpose.core.model.cgroup import KubeQos
+from interpose.core.model.quantity import whole
+from interpose.node.pods.cri_config.qos import is_sidecar, pod_qos, requested
+from interpose.node.pods.spec import Container, Pod
 
 GUARANTEED: Final = -997
 BEST_EFFORT: Final = 1000

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from fractions import Fraction
 from typing import Final
 
-from interpose.kuberuntime.pod import Container, Pod, Resources, RestartPolicy
-from interpose.model.cgroup import KubeQos
-from interpose.model.kubeqos import kube_qos
+from interpose.core.model.cgroup import KubeQos
+from interpose.core.model.kubeqos import kube_qos
+from interpose.node.pods.spec import Container, Pod, Resources, RestartPolicy
 
 _NONE: Final = Fraction(0)
 

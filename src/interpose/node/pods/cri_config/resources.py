@@ -11,12 +11,12 @@ from math import ceil
 from types import MappingProxyType
 from typing import Final
 
-from interpose.kuberuntime.oom import oom_score_adj
-from interpose.kuberuntime.pod import Container, Pod, Resources, RestartPolicy, no_amounts
-from interpose.kuberuntime.qos import requested
-from interpose.model.cgroup import PERIOD, Special, quota_of, shares_of
-from interpose.model.quantity import milli, parse_quantity, whole
-from interpose.model.resources import NO_RESOURCES, LinuxResources
+from interpose.core.model.cgroup import PERIOD, Special, quota_of, shares_of
+from interpose.core.model.quantity import milli, parse_quantity, whole
+from interpose.core.model.resources import NO_RESOURCES, LinuxResources
+from interpose.node.pods.cri_config.oom import oom_score_adj
+from interpose.node.pods.cri_config.qos import requested
+from interpose.node.pods.spec import Container, Pod, Resources, RestartPolicy, no_amounts
 
 HUGE_PAGES: Final = "hugepages-"
 _UNITS: Final = ("B", "KB", "MB", "GB", "TB", "PB")

@@ -1,7 +1,7 @@
 """Resources as CRI messages. No IO."""
 
+from interpose.core.model.resources import SCALARS, LinuxResources
 from interpose.cri.messages import cri
-from interpose.model.resources import SCALARS, LinuxResources
 
 
 def to_message(resources: LinuxResources) -> cri.LinuxContainerResources:

@@ -6,15 +6,15 @@ That matters: CreateContainer carries it a second time, made anew.
 from collections.abc import Iterator
 
 from interpose.cri.messages import cri
-from interpose.kuberuntime.cgroups import cgroup_parent
-from interpose.kuberuntime.dns import kernel_hostname, pod_dns
-from interpose.kuberuntime.labels import LOG_ROOT, log_directory, pod_labels
-from interpose.kuberuntime.node import NodeFacts
-from interpose.kuberuntime.pod import Container, Pod
-from interpose.kuberuntime.qos import sidecars
-from interpose.kuberuntime.resourcemessages import to_message
-from interpose.kuberuntime.resources import overhead_linux_resources, pod_linux_resources
-from interpose.kuberuntime.securing import sandbox_security
+from interpose.node.pods.cgroups.paths import cgroup_parent
+from interpose.node.pods.cri_config.dns import kernel_hostname, pod_dns
+from interpose.node.pods.cri_config.qos import sidecars
+from interpose.node.pods.cri_config.resources import overhead_linux_resources, pod_linux_resources
+from interpose.node.pods.cri_config.resources_message import to_message
+from interpose.node.pods.cri_config.security_context import sandbox_security
+from interpose.node.pods.labels import LOG_ROOT, log_directory, pod_labels
+from interpose.node.pods.node_info import NodeFacts
+from interpose.node.pods.spec import Container, Pod
 
 
 def sandbox_config(pod: Pod, node: NodeFacts, attempt: int, *, log_root: str = LOG_ROOT) -> cri.PodSandboxConfig:

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
+from interpose.core.model.text import quoted
 from interpose.cri.messages import cri
-from interpose.kuberuntime.node import NodeFacts
-from interpose.kuberuntime.pod import Container, Pod, Profile, SeLinux
-from interpose.model.text import quoted
+from interpose.node.pods.node_info import NodeFacts
+from interpose.node.pods.spec import Container, Pod, Profile, SeLinux
 
 # Kept in step with what kubelets send.
 MASKED_PATHS: Final = (

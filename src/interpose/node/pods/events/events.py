@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
-from interpose.kuberuntime.steps import Moment, News, Reason, without_countdown
+from interpose.node.pods.sync.result import Moment, News, Reason, without_countdown
 
 MOST_EVENTS: Final = 200  # of a pod: more than a person reads, and a file of some dozen KiB
 _LONGEST: Final = 1024  # of a message, as in the API

@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-from interpose.host.replacing import replace_file
-from interpose.kuberuntime.events import PodEvent, counted, from_lines, to_line
+from interpose.host.atomic_file import replace_file
+from interpose.node.pods.events.events import PodEvent, counted, from_lines, to_line
 
 _NAME: Final = "events"
 _LONG: Final = 128 << 10  # bytes, from which on equal events are written as one

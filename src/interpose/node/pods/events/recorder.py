@@ -9,13 +9,13 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
-from interpose.instrumentation.logging import RateLimited
-from interpose.kuberuntime.clocks import Clocks
-from interpose.kuberuntime.eventfile import append_events, begin_events
-from interpose.kuberuntime.events import PodEvent, event_of, scheduled
-from interpose.kuberuntime.pod import Pod
-from interpose.kuberuntime.steps import News, Progress
-from interpose.rpc.tasks import TaskBag
+from interpose.log import RateLimited
+from interpose.node.pods.clock import Clocks
+from interpose.node.pods.events.events import PodEvent, event_of, scheduled
+from interpose.node.pods.events.file import append_events, begin_events
+from interpose.node.pods.spec import Pod
+from interpose.node.pods.sync.result import News, Progress
+from interpose.tasks import TaskBag
 
 _log = logging.getLogger(__name__)
 

@@ -19,13 +19,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from interpose.instrumentation.logging import RateLimited
-from interpose.kuberuntime.clocks import Clocks
-from interpose.kuberuntime.logfiles import PACKED, rotated, stamp_of
-from interpose.kuberuntime.podstatus import ContainerStatus, PodStatus
-from interpose.kuberuntime.runtime import ContainerManager
-from interpose.model.pod import ContainerState
-from interpose.rpc.status import RpcError
+from interpose.core.model.pod import ContainerState
+from interpose.cri.services import ContainerManager
+from interpose.log import RateLimited
+from interpose.net.grpc.status import RpcError
+from interpose.node.pods.clock import Clocks
+from interpose.node.pods.logs.files import PACKED, rotated, stamp_of
+from interpose.node.pods.status.types import ContainerStatus, PodStatus
 
 _log = logging.getLogger(__name__)
 

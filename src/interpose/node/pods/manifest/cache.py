@@ -7,8 +7,8 @@ or changed since. So nothing that is written into one file ends the pods of anot
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from interpose.kuberuntime.manifest import FolderPods, combined
-from interpose.kuberuntime.pod import Pod
+from interpose.node.pods.manifest.reader import FolderPods, combined
+from interpose.node.pods.spec import Pod
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
-from interpose.config.documentschema import Flag, Group, Items, Number, Text
-from interpose.kuberuntime.manifest_env import env_from_table, env_table
-from interpose.kuberuntime.manifest_kinds import (
+from interpose.config.documents.fields import Flag, Group, Items, Number, Text
+from interpose.node.pods.manifest.env import env_from_table, env_table
+from interpose.node.pods.manifest.kinds import (
     LABEL,
     MAX_PORT,
     NEEDS_CLUSTER,
@@ -26,18 +26,11 @@ from interpose.kuberuntime.manifest_kinds import (
     unique,
     words,
 )
-from interpose.kuberuntime.manifest_objects import Holders
-from interpose.kuberuntime.manifest_probes import LIFECYCLE, PROBES, check_ports
-from interpose.kuberuntime.manifest_security import SECURITY
-from interpose.kuberuntime.manifest_volumes import mounts_table
-from interpose.kuberuntime.pod import (
-    Container,
-    Port,
-    PullPolicy,
-    RestartPolicy,
-    RestartRule,
-    TerminationMessagePolicy,
-)
+from interpose.node.pods.manifest.objects import Holders
+from interpose.node.pods.manifest.probes import LIFECYCLE, PROBES, check_ports
+from interpose.node.pods.manifest.security import SECURITY
+from interpose.node.pods.manifest.volumes import mounts_table
+from interpose.node.pods.spec import Container, Port, PullPolicy, RestartPolicy, RestartRule, TerminationMessagePolicy
 
 _MAX_RULES: Final = 20
 _RESOURCE_NAME: Final = Worded(re.compile(r"cpu|memory"), "cpu or memory")

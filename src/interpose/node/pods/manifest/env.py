@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final
 
-from interpose.config.document import Node
-from interpose.config.documentschema import Flag, Group, Items, Report, Text
-from interpose.kuberuntime.manifest_kinds import ENV_NAME, NOT_SUPPORTED, SUBDOMAIN, Known, Quantity, Worded, choice
-from interpose.kuberuntime.manifest_objects import CONFIG_MAP, SECRET, Holder, Holders
-from interpose.kuberuntime.pod import EnvVar, FieldRef, ResourceFieldRef
-from interpose.model.text import quoted
+from interpose.config.documents.fields import Flag, Group, Items, Report, Text
+from interpose.config.documents.yaml import Node
+from interpose.core.model.text import quoted
+from interpose.node.pods.manifest.kinds import ENV_NAME, NOT_SUPPORTED, SUBDOMAIN, Known, Quantity, Worded, choice
+from interpose.node.pods.manifest.objects import CONFIG_MAP, SECRET, Holder, Holders
+from interpose.node.pods.spec import EnvVar, FieldRef, ResourceFieldRef
 
 _KEYED: Final = r"metadata\.(labels|annotations)\['[^']+'\]"
 ENV_FIELDS: Final = Worded(

@@ -16,13 +16,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from interpose.config.document import MAX_FILE_BYTES, read_text
+from interpose.config.documents.yaml import MAX_FILE_BYTES, read_text
 from interpose.errors import ConfigError
 from interpose.host.dirwatch import DirWatch
-from interpose.kuberuntime.manifestchoice import NOTHING, Agreed, agree
-from interpose.kuberuntime.manifestmemory import ManifestMemory
-from interpose.kuberuntime.pod import Pod
-from interpose.rpc.tasks import TaskBag
+from interpose.node.pods.manifest.cache import NOTHING, Agreed, agree
+from interpose.node.pods.manifest.manifestmemory import ManifestMemory
+from interpose.node.pods.spec import Pod
+from interpose.tasks import TaskBag
 
 _log = logging.getLogger(__name__)
 

@@ -12,12 +12,12 @@ from ipaddress import ip_address
 from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
-from interpose.config.document import Node
-from interpose.config.documentschema import Choice, Flag, Report, Texts, Unread
-from interpose.config.objects import Quantities, amount
-from interpose.kuberuntime.pod import Resources
-from interpose.model.quantity import parse_quantity, whole
-from interpose.model.text import quoted
+from interpose.config.documents.fields import Choice, Flag, Report, Texts, Unread
+from interpose.config.documents.objects import Quantities, amount
+from interpose.config.documents.yaml import Node
+from interpose.core.model.quantity import parse_quantity, whole
+from interpose.core.model.text import quoted
+from interpose.node.pods.spec import Resources
 
 _E = TypeVar("_E", bound=StrEnum)
 _OCTAL: Final = re.compile(r"0o?[0-7]+")

@@ -14,8 +14,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from interpose.host.replacing import remove_leftovers, replace_file
-from interpose.instrumentation.logging import RateLimited
+from interpose.host.atomic_file import remove_leftovers, replace_file
+from interpose.log import RateLimited
 
 _log = logging.getLogger(__name__)
 

@@ -9,12 +9,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from interpose.config.document import Node
-from interpose.config.documentschema import Flag, Group, Items, Report, Text, Texts
-from interpose.config.objects import Found
-from interpose.kuberuntime.manifest_kinds import IGNORED, NOT_SUPPORTED, RELATIVE, SUBDOMAIN, Mode, choice
-from interpose.kuberuntime.pod import FileItem
-from interpose.model.text import quoted
+from interpose.config.documents.fields import Flag, Group, Items, Report, Text, Texts
+from interpose.config.documents.objects import Found
+from interpose.config.documents.yaml import Node
+from interpose.core.model.text import quoted
+from interpose.node.pods.manifest.kinds import IGNORED, NOT_SUPPORTED, RELATIVE, SUBDOMAIN, Mode, choice
+from interpose.node.pods.spec import FileItem
 
 CONFIG_MAP: Final = "ConfigMap"
 SECRET: Final = "Secret"  # noqa: S105

@@ -4,12 +4,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from interpose.config.document import Node
-from interpose.config.documentschema import Flag, Group, Items, Number, Report, Text
-from interpose.config.objects import Found
-from interpose.kuberuntime.hashing import pod_uid
-from interpose.kuberuntime.manifest_containers import RESOURCES, Around, ephemeral_table, init_table, main_table
-from interpose.kuberuntime.manifest_kinds import (
+from interpose.config.documents.fields import Flag, Group, Items, Number, Report, Text
+from interpose.config.documents.objects import Found
+from interpose.config.documents.yaml import Node
+from interpose.core.model.text import quoted
+from interpose.node.pods.hashing import pod_uid
+from interpose.node.pods.manifest.containers import RESOURCES, Around, ephemeral_table, init_table, main_table
+from interpose.node.pods.manifest.kinds import (
     IGNORED,
     LABEL,
     NEEDS_CLUSTER,
@@ -26,13 +27,12 @@ from interpose.kuberuntime.manifest_kinds import (
     renamed,
     words,
 )
-from interpose.kuberuntime.manifest_objects import Holder, Holders
-from interpose.kuberuntime.manifest_pulls import PullSecrets
-from interpose.kuberuntime.manifest_security import POD_SECURITY, Annotations, annotated
-from interpose.kuberuntime.manifest_volumes import is_access, volumes_table
-from interpose.kuberuntime.pod import Container, DnsConfig, HostAlias, Pod, RestartPolicy
-from interpose.kuberuntime.restarts import RESTART_CONTAINER
-from interpose.model.text import quoted
+from interpose.node.pods.manifest.objects import Holder, Holders
+from interpose.node.pods.manifest.pull_secrets import PullSecrets
+from interpose.node.pods.manifest.security import POD_SECURITY, Annotations, annotated
+from interpose.node.pods.manifest.volumes import is_access, volumes_table
+from interpose.node.pods.spec import Container, DnsConfig, HostAlias, Pod, RestartPolicy
+from interpose.node.pods.sync.restart_policy import RESTART_CONTAINER
 
 _SECONDS: Final = Number(0, 2**31 - 1)
 # Where a pod may run and how it got there: decided, since it is here.

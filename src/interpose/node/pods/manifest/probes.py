@@ -4,9 +4,10 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from interpose.config.documentschema import Group, Items, Number, Text
-from interpose.kuberuntime.manifest_env import one_of
-from interpose.kuberuntime.manifest_kinds import (
+from interpose.config.documents.fields import Group, Items, Number, Text
+from interpose.core.model.text import quoted
+from interpose.node.pods.manifest.env import one_of
+from interpose.node.pods.manifest.kinds import (
     MAX_PORT,
     NOT_SUPPORTED,
     WORD,
@@ -17,16 +18,7 @@ from interpose.kuberuntime.manifest_kinds import (
     or_unset,
     renamed,
 )
-from interpose.kuberuntime.pod import (
-    ExecAction,
-    GrpcAction,
-    HttpAction,
-    Lifecycle,
-    Probe,
-    SleepAction,
-    TcpAction,
-)
-from interpose.model.text import quoted
+from interpose.node.pods.spec import ExecAction, GrpcAction, HttpAction, Lifecycle, Probe, SleepAction, TcpAction
 
 _NUMBER: Final = Number(0, 2**31 - 1)
 _SIGNAL: Final = Worded(re.compile(r"SIG[A-Z0-9]+([+-][0-9]+)?"), "the name of a signal such as SIGUSR1", 16)

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any, Final
 
-from interpose.config.document import Node
-from interpose.config.documentschema import Group, Items, Report
-from interpose.kuberuntime.manifest_kinds import SUBDOMAIN
-from interpose.kuberuntime.manifest_objects import SECRET, Holder, Holders
-from interpose.kuberuntime.pod import Pod, PullAuth
+from interpose.config.documents.fields import Group, Items, Report
+from interpose.config.documents.yaml import Node
+from interpose.node.pods.manifest.kinds import SUBDOMAIN
+from interpose.node.pods.manifest.objects import SECRET, Holder, Holders
+from interpose.node.pods.spec import Pod, PullAuth
 
 _MODERN: Final = ".dockerconfigjson"
 _OLD: Final = ".dockercfg"

@@ -10,13 +10,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from interpose.config.document import MAX_FILE_BYTES, parse_document, read_text, split_documents
-from interpose.config.documentschema import Report
-from interpose.config.objects import Found, find_objects
+from interpose.config.documents.fields import Report
+from interpose.config.documents.objects import Found, find_objects
+from interpose.config.documents.yaml import MAX_FILE_BYTES, parse_document, read_text, split_documents
 from interpose.errors import ConfigError
-from interpose.kuberuntime.manifest_objects import CONFIG_MAP, SECRET, Holder, read_holder
-from interpose.kuberuntime.manifest_pods import read_pod
-from interpose.kuberuntime.pod import Pod
+from interpose.node.pods.manifest.objects import CONFIG_MAP, SECRET, Holder, read_holder
+from interpose.node.pods.manifest.pods import read_pod
+from interpose.node.pods.spec import Pod
 
 _KINDS: Final = ("Pod", CONFIG_MAP, SECRET)
 _SUFFIXES: Final = (".yaml", ".yml", ".json")

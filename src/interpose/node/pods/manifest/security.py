@@ -5,11 +5,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from interpose.config.document import Node
-from interpose.config.documentschema import Flag, Group, Items, Number, Report, Text
-from interpose.kuberuntime.manifest_kinds import MAX_ID, Labels, Refused, Worded, choice, renamed, unique
-from interpose.kuberuntime.pod import Container, PodSecurityContext, Profile, SecurityContext, SeLinux
-from interpose.model.text import quoted
+from interpose.config.documents.fields import Flag, Group, Items, Number, Report, Text
+from interpose.config.documents.yaml import Node
+from interpose.core.model.text import quoted
+from interpose.node.pods.manifest.kinds import MAX_ID, Labels, Refused, Worded, choice, renamed, unique
+from interpose.node.pods.spec import Container, PodSecurityContext, Profile, SecurityContext, SeLinux
 
 _ID: Final = Number(0, MAX_ID)
 _WINDOWS: Final = Refused("is of Windows, which is not supported")

@@ -5,10 +5,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from interpose.config.document import Node
-from interpose.config.documentschema import Flag, Group, Items, Kind, Report
-from interpose.kuberuntime.manifest_env import FILE_FIELDS, field_ref, one_of, resource_ref
-from interpose.kuberuntime.manifest_kinds import (
+from interpose.config.documents.fields import Flag, Group, Items, Kind, Report
+from interpose.config.documents.yaml import Node
+from interpose.node.pods.manifest.env import FILE_FIELDS, field_ref, one_of, resource_ref
+from interpose.node.pods.manifest.kinds import (
     ABSOLUTE,
     LABEL,
     MOUNT_PATH,
@@ -23,8 +23,8 @@ from interpose.kuberuntime.manifest_kinds import (
     renamed,
     unique,
 )
-from interpose.kuberuntime.manifest_objects import CONFIG_MAP, SECRET, HolderFiles, Holders
-from interpose.kuberuntime.pod import EmptyDir, FileItem, Files, HostPath, Volume, VolumeMount
+from interpose.node.pods.manifest.objects import CONFIG_MAP, SECRET, HolderFiles, Holders
+from interpose.node.pods.spec import EmptyDir, FileItem, Files, HostPath, Volume, VolumeMount
 
 # What the API server gives to every pod, and an exported one has: access to it. There is none here.
 _ACCESS: Final = re.compile(r"kube-api-access-[a-z0-9]{5}")

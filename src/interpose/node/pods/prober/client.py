@@ -12,8 +12,8 @@ from typing import Final
 from urllib.parse import quote, urljoin, urlsplit
 
 from interpose import __version__
-from interpose.kuberuntime.httpanswer import AnswerReader, HttpAnswer
-from interpose.kuberuntime.pod import Container, HttpAction, TcpAction
+from interpose.node.pods.prober.http import AnswerReader, HttpAnswer
+from interpose.node.pods.spec import Container, HttpAction, TcpAction
 
 _MOST_REDIRECTS: Final = 10
 _LARGEST_BODY: Final = 10 << 10

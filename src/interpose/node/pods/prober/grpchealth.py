@@ -3,13 +3,13 @@
 import asyncio
 from typing import Final
 
-from interpose.h2.client import ClientConnection
-from interpose.h2.limits import Limits
-from interpose.kuberuntime.asking import AskError
-from interpose.rpc.exchange import Exchange
-from interpose.rpc.framing import frame, request_headers
-from interpose.rpc.status import Code, RpcError
-from interpose.rpc.transport import Hub, Link
+from interpose.net.grpc.exchange import Exchange
+from interpose.net.grpc.framing import frame, request_headers
+from interpose.net.grpc.status import Code, RpcError
+from interpose.net.grpc.transport import Hub, Link
+from interpose.net.h2.client import ClientConnection
+from interpose.net.h2.limits import Limits
+from interpose.node.pods.prober.client import AskError
 
 _CHECK: Final = b"/grpc.health.v1.Health/Check"
 _SERVING: Final = 1

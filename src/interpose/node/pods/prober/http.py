@@ -12,7 +12,7 @@ from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeAlias, TypeVar
 
-from interpose.model.text import quoted
+from interpose.core.model.text import quoted
 
 LARGEST_HEAD: Final = 1 << 20  # of all heads together, those of interim answers too
 _LONGEST_CHUNK_LINE: Final = 4096

@@ -9,18 +9,18 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from interpose.kuberuntime.asking import AskError, http_get, port_of, tcp_connect
-from interpose.kuberuntime.clocks import Clocks
-from interpose.kuberuntime.grpchealth import grpc_health
-from interpose.kuberuntime.node import NodeFacts
-from interpose.kuberuntime.pod import Container, ExecAction, GrpcAction, HttpAction, Pod, Probe, TcpAction
-from interpose.kuberuntime.podstatus import PodStatus
-from interpose.kuberuntime.probing import ProbeKind, Track, probes_of
-from interpose.kuberuntime.runtime import ContainerManager
-from interpose.kuberuntime.steps import Moment, News
-from interpose.model.pod import ContainerState
-from interpose.rpc.status import Code, RpcError
-from interpose.rpc.tasks import TaskBag
+from interpose.core.model.pod import ContainerState
+from interpose.cri.services import ContainerManager
+from interpose.net.grpc.status import Code, RpcError
+from interpose.node.pods.clock import Clocks
+from interpose.node.pods.node_info import NodeFacts
+from interpose.node.pods.prober.client import AskError, http_get, port_of, tcp_connect
+from interpose.node.pods.prober.grpchealth import grpc_health
+from interpose.node.pods.prober.state import ProbeKind, Track, probes_of
+from interpose.node.pods.spec import Container, ExecAction, GrpcAction, HttpAction, Pod, Probe, TcpAction
+from interpose.node.pods.status.types import PodStatus
+from interpose.node.pods.sync.result import Moment, News
+from interpose.tasks import TaskBag
 
 _log = logging.getLogger(__name__)
 

@@ -9,7 +9,7 @@ startup or liveness probe is not asked again: it is about to be ended, and its s
 from dataclasses import dataclass
 from enum import StrEnum
 
-from interpose.kuberuntime.pod import Container, Probe
+from interpose.node.pods.spec import Container, Probe
 
 
 class ProbeKind(StrEnum):

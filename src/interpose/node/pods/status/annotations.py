@@ -10,8 +10,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final, TypeVar
 
-from interpose.kuberuntime import labels
-from interpose.kuberuntime.containervalues import (
+from interpose.core.model.quantity import parse_quantity
+from interpose.node.pods import labels
+from interpose.node.pods.labels import Hook
+from interpose.node.pods.status.container_values import (
     ExecAction,
     HttpAction,
     Port,
@@ -20,8 +22,6 @@ from interpose.kuberuntime.containervalues import (
     TcpAction,
     TerminationMessagePolicy,
 )
-from interpose.kuberuntime.labels import Hook
-from interpose.model.quantity import parse_quantity
 
 _T = TypeVar("_T")
 _MAX_TEXT: Final = 256 * 1024

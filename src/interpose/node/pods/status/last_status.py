@@ -6,8 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from interpose.host.replacing import replace_file
-from interpose.kuberuntime.podsummary import LastStatus, from_document, to_document
+from interpose.host.atomic_file import replace_file
+from interpose.node.pods.status.summary import LastStatus, from_document, to_document
 
 _NAME: Final = "status"
 _LARGEST: Final = 1 << 20

@@ -5,15 +5,15 @@ from collections.abc import Callable
 from typing import Final
 
 from interpose.cri.messages import cri
-from interpose.kuberuntime.containernotes import notes_of
-from interpose.kuberuntime.containervalues import Resources
-from interpose.kuberuntime.labels import POD_UID
-from interpose.kuberuntime.lastwords import last_words
-from interpose.kuberuntime.podstatus import ContainerStatus, PodStatus, SandboxStatus
-from interpose.kuberuntime.running import ListedContainer, RunningPod, grouped
-from interpose.kuberuntime.runtime import ContainerManager, PodSandboxManager
-from interpose.kuberuntime.statuses import container_status, pod_status, sandbox_status
-from interpose.rpc.status import Code, RpcError
+from interpose.cri.services import ContainerManager, PodSandboxManager
+from interpose.net.grpc.status import Code, RpcError
+from interpose.node.pods.labels import POD_UID
+from interpose.node.pods.status.annotations import notes_of
+from interpose.node.pods.status.container_values import Resources
+from interpose.node.pods.status.runtime_pod import ListedContainer, RunningPod, grouped
+from interpose.node.pods.status.statuses import container_status, pod_status, sandbox_status
+from interpose.node.pods.status.termination_message import last_words
+from interpose.node.pods.status.types import ContainerStatus, PodStatus, SandboxStatus
 
 _READY: Final = cri.PodSandboxFilter(state=cri.PodSandboxStateValue(state=cri.SANDBOX_READY))
 _RUNNING: Final = cri.ContainerFilter(state=cri.ContainerStateValue(state=cri.CONTAINER_RUNNING))

@@ -11,15 +11,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from interpose.host.replacing import replace_file
-from interpose.kuberuntime.containervalues import RestartPolicy
-from interpose.kuberuntime.podfolders import PodFolders
-from interpose.kuberuntime.restarts import is_sidecar
-from interpose.kuberuntime.running import RunningPod
-from interpose.model.resources import nothing
+from interpose.core.model.resources import nothing
+from interpose.host.atomic_file import replace_file
+from interpose.node.pods.status.container_values import RestartPolicy
+from interpose.node.pods.status.runtime_pod import RunningPod
+from interpose.node.pods.sync.restart_policy import is_sidecar
+from interpose.node.pods.volumes.pod_folders import PodFolders
 
 if TYPE_CHECKING:
-    from interpose.kuberuntime.pod import Pod
+    from interpose.node.pods.spec import Pod
 
 _NAME: Final = "origin"
 _LARGEST: Final = 64 << 10

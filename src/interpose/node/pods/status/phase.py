@@ -9,14 +9,14 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from interpose.kuberuntime.actionvalues import UNPROBED, Health
-from interpose.kuberuntime.containervalues import RestartPolicy
-from interpose.kuberuntime.podstatus import ContainerStatus, PodStatus
-from interpose.kuberuntime.restarts import is_sidecar, policy_of, rule_for, should_restart
-from interpose.model.pod import ContainerState
+from interpose.core.model.pod import ContainerState
+from interpose.node.pods.status.container_values import RestartPolicy
+from interpose.node.pods.status.types import ContainerStatus, PodStatus
+from interpose.node.pods.sync.action_types import UNPROBED, Health
+from interpose.node.pods.sync.restart_policy import is_sidecar, policy_of, rule_for, should_restart
 
 if TYPE_CHECKING:
-    from interpose.kuberuntime.pod import Container, Pod
+    from interpose.node.pods.spec import Container, Pod
 
 _KILLED: Final = 137
 

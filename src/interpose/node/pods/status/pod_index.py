@@ -8,13 +8,13 @@ among them.
 import asyncio
 from dataclasses import dataclass
 
-from interpose.kuberuntime.laststatus import read_last_status
-from interpose.kuberuntime.origins import Origin, pods_of, read_origin
-from interpose.kuberuntime.podfolders import PodFolders
-from interpose.kuberuntime.podreader import PodReader
-from interpose.kuberuntime.podstatus import PodStatus
-from interpose.kuberuntime.podsummary import PodSummary
-from interpose.kuberuntime.running import RunningPod
+from interpose.node.pods.status.last_status import read_last_status
+from interpose.node.pods.status.origin import Origin, pods_of, read_origin
+from interpose.node.pods.status.reader import PodReader
+from interpose.node.pods.status.runtime_pod import RunningPod
+from interpose.node.pods.status.summary import PodSummary
+from interpose.node.pods.status.types import PodStatus
+from interpose.node.pods.volumes.pod_folders import PodFolders
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

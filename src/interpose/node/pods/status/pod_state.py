@@ -6,9 +6,9 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from interpose.kuberuntime.phase import ContainerView, Lot, Phase, Role, Waiting
-from interpose.kuberuntime.podstatus import PodStatus
-from interpose.kuberuntime.steps import Act, Reason, SyncResult
+from interpose.node.pods.status.phase import ContainerView, Lot, Phase, Role, Waiting
+from interpose.node.pods.status.types import PodStatus
+from interpose.node.pods.sync.result import Act, Reason, SyncResult
 
 STOPPED: Final = "Stopped"
 DEADLINE: Final = "DeadlineExceeded"
@@ -34,7 +34,7 @@ _PULLING: Final = frozenset(
 )
 
 if TYPE_CHECKING:
-    from interpose.kuberuntime.pod import Pod
+    from interpose.node.pods.spec import Pod
 # Failures in a row after which somebody who waits is told that it does not work.
 PATIENCE: Final = 3
 

@@ -2,12 +2,12 @@
 
 from typing import Final
 
-from interpose.kuberuntime.listing import Listing
-from interpose.kuberuntime.podfolders import PodFolders
-from interpose.kuberuntime.podstatus import PodStatus
-from interpose.kuberuntime.resized import Resized
-from interpose.kuberuntime.running import RunningPod
-from interpose.kuberuntime.services import Services
+from interpose.cri.client import Services
+from interpose.node.pods.status.lister import Listing
+from interpose.node.pods.status.resize_record import Resized
+from interpose.node.pods.status.runtime_pod import RunningPod
+from interpose.node.pods.status.types import PodStatus
+from interpose.node.pods.volumes.pod_folders import PodFolders
 
 
 class PodReader:

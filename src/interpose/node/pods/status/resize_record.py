@@ -9,10 +9,10 @@ import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from interpose.host.replacing import replace_file
-from interpose.kuberuntime.containernotes import notes_of
-from interpose.kuberuntime.containervalues import Resources
-from interpose.kuberuntime.labels import RESOURCES, resources_text
+from interpose.host.atomic_file import replace_file
+from interpose.node.pods.labels import RESOURCES, resources_text
+from interpose.node.pods.status.annotations import notes_of
+from interpose.node.pods.status.container_values import Resources
 
 _NAME = "resized.json"
 

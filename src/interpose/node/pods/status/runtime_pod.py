@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from interpose.kuberuntime.labels import CONTAINER_NAME, POD_NAME, POD_NAMESPACE, POD_UID
-from interpose.model.pod import ContainerState
-from interpose.model.resources import nothing
+from interpose.core.model.pod import ContainerState
+from interpose.core.model.resources import nothing
+from interpose.node.pods.labels import CONTAINER_NAME, POD_NAME, POD_NAMESPACE, POD_UID
 
 # By the numbers of CRI.
 CONTAINER_STATES: Final = (

@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from typing import Final
 
+from interpose.core.model.pod import ContainerState
 from interpose.cri.messages import cri
-from interpose.kuberuntime.containernotes import ContainerNotes
-from interpose.kuberuntime.containervalues import Resources
-from interpose.kuberuntime.labels import CONTAINER_NAME
-from interpose.kuberuntime.podstatus import ContainerStatus, PodStatus, SandboxStatus
-from interpose.kuberuntime.running import RunningPod, container_state
-from interpose.model.pod import ContainerState
+from interpose.node.pods.labels import CONTAINER_NAME
+from interpose.node.pods.status.annotations import ContainerNotes
+from interpose.node.pods.status.container_values import Resources
+from interpose.node.pods.status.runtime_pod import RunningPod, container_state
+from interpose.node.pods.status.types import ContainerStatus, PodStatus, SandboxStatus
 
 _READY: Final = cri.SANDBOX_READY
 

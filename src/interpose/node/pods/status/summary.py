@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from interpose.kuberuntime.phase import ContainerView, Lot, Phase, Role, Waiting, container_view, seen_phase
-from interpose.kuberuntime.podstate import STOPPED, PodState
-from interpose.kuberuntime.podstatus import ContainerStatus, PodStatus
-from interpose.kuberuntime.steps import without_countdown
-from interpose.model.pod import ContainerState
+from interpose.core.model.pod import ContainerState
+from interpose.node.pods.status.phase import ContainerView, Lot, Phase, Role, Waiting, container_view, seen_phase
+from interpose.node.pods.status.pod_state import STOPPED, PodState
+from interpose.node.pods.status.types import ContainerStatus, PodStatus
+from interpose.node.pods.sync.result import without_countdown
 
 _BEGINS: Final = Waiting(reason="ContainerCreating")
 _BEGINNING: Final = (_BEGINS.reason, "PodInitializing")

@@ -7,9 +7,9 @@ import os
 import stat
 from typing import Any, Final
 
-from interpose.kuberuntime.containernotes import ContainerNotes
-from interpose.kuberuntime.containervalues import TerminationMessagePolicy
-from interpose.kuberuntime.crilog import last_content
+from interpose.node.pods.logs.crilog import last_content
+from interpose.node.pods.status.annotations import ContainerNotes
+from interpose.node.pods.status.container_values import TerminationMessagePolicy
 
 _LARGEST_MESSAGE: Final = 4096
 _LARGEST_LOG: Final = 2048

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from interpose.kuberuntime.containervalues import Resources
-from interpose.model.pod import ContainerState
-from interpose.model.resources import nothing
+from interpose.core.model.pod import ContainerState
+from interpose.core.model.resources import nothing
+from interpose.node.pods.status.container_values import Resources
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Protocol
 
 if TYPE_CHECKING:
-    from interpose.kuberuntime.pod import Container
+    from interpose.node.pods.spec import Container
 
 
 class KillReason(StrEnum):

@@ -8,14 +8,14 @@ deleted pod is killed, containers that the manifest no longer has are stopped, a
 from collections.abc import Iterator
 from types import MappingProxyType
 
-from interpose.kuberuntime.actionvalues import UNPROBED, Draft, Health, Kill, KillReason, PodActions, Resize
-from interpose.kuberuntime.hashing import container_hash
-from interpose.kuberuntime.initactions import compute_init_actions
-from interpose.kuberuntime.phase import pod_phase
-from interpose.kuberuntime.pod import Container, Pod, RestartPolicy
-from interpose.kuberuntime.podstatus import ContainerStatus, PodStatus
-from interpose.kuberuntime.restarts import RESTART_ALL, is_sidecar, policy_of, resize, rule_for, should_restart
-from interpose.model.pod import ContainerState
+from interpose.core.model.pod import ContainerState
+from interpose.node.pods.hashing import container_hash
+from interpose.node.pods.spec import Container, Pod, RestartPolicy
+from interpose.node.pods.status.phase import pod_phase
+from interpose.node.pods.status.types import ContainerStatus, PodStatus
+from interpose.node.pods.sync.action_types import UNPROBED, Draft, Health, Kill, KillReason, PodActions, Resize
+from interpose.node.pods.sync.init_containers import compute_init_actions
+from interpose.node.pods.sync.restart_policy import RESTART_ALL, is_sidecar, policy_of, resize, rule_for, should_restart
 
 __all__ = [
     "UNPROBED",

@@ -9,7 +9,7 @@ is another.
 from dataclasses import dataclass
 from typing import Final
 
-from interpose.kuberuntime.pod import Container, Pod
+from interpose.node.pods.spec import Container, Pod
 
 _FORGET: Final = 2  # times the bound
 

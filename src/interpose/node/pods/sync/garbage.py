@@ -7,8 +7,8 @@ sandbox. Of a pod that is gone nothing stays but what still runs: ending that is
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from interpose.kuberuntime.running import ListedContainer, ListedSandbox, RunningPod
-from interpose.model.pod import ContainerState
+from interpose.core.model.pod import ContainerState
+from interpose.node.pods.status.runtime_pod import ListedContainer, ListedSandbox, RunningPod
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,16 +6,16 @@ Only pods with a folder of ours, or that the caller knows, are looked at: a runt
 import asyncio
 from collections.abc import Collection
 
-from interpose.kuberuntime.garbage import dead_containers, empty_pods, idle_sandboxes
-from interpose.kuberuntime.killing import Killer, Killing
-from interpose.kuberuntime.listing import Listing
-from interpose.kuberuntime.podcgroups import PodCgroups
-from interpose.kuberuntime.removing import Remover
-from interpose.kuberuntime.resized import Resized
-from interpose.kuberuntime.running import ListedContainer, RunningPod
-from interpose.kuberuntime.starting import Folders
-from interpose.kuberuntime.steps import Act, Reason, Step, SyncResult
-from interpose.model.pod import ContainerState
+from interpose.core.model.pod import ContainerState
+from interpose.node.pods.cgroups.pod_cgroups import PodCgroups
+from interpose.node.pods.status.lister import Listing
+from interpose.node.pods.status.resize_record import Resized
+from interpose.node.pods.status.runtime_pod import ListedContainer, RunningPod
+from interpose.node.pods.sync.garbage import dead_containers, empty_pods, idle_sandboxes
+from interpose.node.pods.sync.kill import Killer, Killing
+from interpose.node.pods.sync.removing import Remover
+from interpose.node.pods.sync.result import Act, Reason, Step, SyncResult
+from interpose.node.pods.sync.start_container import Folders
 
 
 class GarbageCollector:

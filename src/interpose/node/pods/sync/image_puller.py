@@ -6,15 +6,15 @@ from dataclasses import dataclass
 from typing import Final
 
 from interpose.cri.messages import cri
-from interpose.kuberuntime.backoff import Backoff, image_key
-from interpose.kuberuntime.clocks import Clocks
-from interpose.kuberuntime.imagenames import with_tag
-from interpose.kuberuntime.manifest_pulls import auths_for
-from interpose.kuberuntime.pod import Container, Pod, PullAuth, PullPolicy
-from interpose.kuberuntime.runtime import ImageService
-from interpose.kuberuntime.securing import ImageUser
-from interpose.kuberuntime.steps import Moment, News, Progress, Reason
-from interpose.rpc.status import Code, RpcError
+from interpose.cri.services import ImageService
+from interpose.net.grpc.status import Code, RpcError
+from interpose.node.pods.clock import Clocks
+from interpose.node.pods.cri_config.security_context import ImageUser
+from interpose.node.pods.manifest.pull_secrets import auths_for
+from interpose.node.pods.spec import Container, Pod, PullAuth, PullPolicy
+from interpose.node.pods.sync.backoff import Backoff, image_key
+from interpose.node.pods.sync.imagenames import with_tag
+from interpose.node.pods.sync.result import Moment, News, Progress, Reason
 
 # Runtimes say by the beginning of the message what kind of failure it was.
 _KINDS: Final = (

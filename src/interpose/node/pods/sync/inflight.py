@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
-from interpose.rpc.tasks import TaskBag
+from interpose.tasks import TaskBag
 
 _T = TypeVar("_T")
 

@@ -4,12 +4,12 @@ They are walked from the last to the first: the ends of early ones may have been
 the runtime knows of says how far the pod has come.
 """
 
-from interpose.kuberuntime.actionvalues import Draft, Health, Kill, KillReason
-from interpose.kuberuntime.hashing import container_hash
-from interpose.kuberuntime.pod import Container, Pod, RestartPolicy
-from interpose.kuberuntime.podstatus import ContainerStatus, PodStatus
-from interpose.kuberuntime.restarts import is_sidecar, policy_of, resize, rule_for
-from interpose.model.pod import ContainerState
+from interpose.core.model.pod import ContainerState
+from interpose.node.pods.hashing import container_hash
+from interpose.node.pods.spec import Container, Pod, RestartPolicy
+from interpose.node.pods.status.types import ContainerStatus, PodStatus
+from interpose.node.pods.sync.action_types import Draft, Health, Kill, KillReason
+from interpose.node.pods.sync.restart_policy import is_sidecar, policy_of, resize, rule_for
 
 
 def compute_init_actions(pod: Pod, status: PodStatus, health: Health, draft: Draft) -> bool:

@@ -11,17 +11,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from interpose.kuberuntime.actionvalues import KillReason
-from interpose.kuberuntime.clocks import Clocks
-from interpose.kuberuntime.containernotes import ContainerNotes, notes_of
-from interpose.kuberuntime.grace import UNORDERED, Order, at_least, grace_of, order_of, predecessors
-from interpose.kuberuntime.labels import Hook
-from interpose.kuberuntime.lifecycle import HookError, Hooks
-from interpose.kuberuntime.pod import Container, Pod
-from interpose.kuberuntime.runtime import ContainerManager, PodSandboxManager
-from interpose.kuberuntime.steps import SILENT, Act, Moment, News, Progress, Reason, Step
-from interpose.rpc.status import Code, RpcError
-from interpose.rpc.tasks import TaskBag
+from interpose.cri.services import ContainerManager, PodSandboxManager
+from interpose.net.grpc.status import Code, RpcError
+from interpose.node.pods.clock import Clocks
+from interpose.node.pods.labels import Hook
+from interpose.node.pods.spec import Container, Pod
+from interpose.node.pods.status.annotations import ContainerNotes, notes_of
+from interpose.node.pods.sync.action_types import KillReason
+from interpose.node.pods.sync.lifecycle_hooks import HookError, Hooks
+from interpose.node.pods.sync.result import SILENT, Act, Moment, News, Progress, Reason, Step
+from interpose.node.pods.sync.termination_order import UNORDERED, Order, at_least, grace_of, order_of, predecessors
+from interpose.tasks import TaskBag
 
 _log = logging.getLogger(__name__)
 

@@ -4,12 +4,12 @@ import logging
 from collections.abc import Sequence
 from typing import Final
 
-from interpose.kuberuntime.asking import AskError, NoTlsError, http_get, port_of, tcp_connect
-from interpose.kuberuntime.clocks import Clocks
-from interpose.kuberuntime.labels import Hook
-from interpose.kuberuntime.pod import Container, ExecAction, HttpAction, SleepAction, TcpAction
-from interpose.kuberuntime.runtime import ContainerManager
-from interpose.rpc.status import RpcError
+from interpose.cri.services import ContainerManager
+from interpose.net.grpc.status import RpcError
+from interpose.node.pods.clock import Clocks
+from interpose.node.pods.labels import Hook
+from interpose.node.pods.prober.client import AskError, NoTlsError, http_get, port_of, tcp_connect
+from interpose.node.pods.spec import Container, ExecAction, HttpAction, SleepAction, TcpAction
 
 _log = logging.getLogger(__name__)
 

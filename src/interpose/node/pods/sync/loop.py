@@ -14,21 +14,21 @@ from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from typing import Final
 
+from interpose.core.model.pod import ContainerState
 from interpose.cri.messages import cri
-from interpose.kuberuntime.clocks import Clocks
-from interpose.kuberuntime.logrotation import LogLimits, LogRotation
-from interpose.kuberuntime.manager import RuntimeManager
-from interpose.kuberuntime.origins import read_origin
-from interpose.kuberuntime.pod import Pod
-from interpose.kuberuntime.podstate import PodState
-from interpose.kuberuntime.podstatus import PodStatus
-from interpose.kuberuntime.podworker import PodWorker, WorkerParts
-from interpose.kuberuntime.probes import Prober, Probes
-from interpose.kuberuntime.running import RunningPod
-from interpose.kuberuntime.steps import SILENT, Progress
-from interpose.model.pod import ContainerState
-from interpose.rpc.status import Code, RpcError
-from interpose.rpc.tasks import TaskBag
+from interpose.net.grpc.status import Code, RpcError
+from interpose.node.pods.clock import Clocks
+from interpose.node.pods.logs.rotation import LogLimits, LogRotation
+from interpose.node.pods.prober.prober import Prober, Probes
+from interpose.node.pods.spec import Pod
+from interpose.node.pods.status.origin import read_origin
+from interpose.node.pods.status.pod_state import PodState
+from interpose.node.pods.status.runtime_pod import RunningPod
+from interpose.node.pods.status.types import PodStatus
+from interpose.node.pods.sync.manager import RuntimeManager
+from interpose.node.pods.sync.pod_worker import PodWorker, WorkerParts
+from interpose.node.pods.sync.result import SILENT, Progress
+from interpose.tasks import TaskBag
 
 _log = logging.getLogger(__name__)
 

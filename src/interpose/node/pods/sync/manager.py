@@ -9,35 +9,35 @@ import asyncio
 from collections.abc import Collection
 from typing import Final
 
+from interpose.cri.client import Services
 from interpose.cri.messages import cri
-from interpose.kuberuntime.actionvalues import UNPROBED, Health
-from interpose.kuberuntime.backoff import Backoff
-from interpose.kuberuntime.clocks import Clocks
-from interpose.kuberuntime.eventrecorder import EventRecorder
-from interpose.kuberuntime.gc import GarbageCollector
-from interpose.kuberuntime.grace import UNORDERED, Order
-from interpose.kuberuntime.images import Auth, Images
-from interpose.kuberuntime.killing import Killer, Killing
-from interpose.kuberuntime.labels import LOG_ROOT
-from interpose.kuberuntime.lasting import Lasting
-from interpose.kuberuntime.lifecycle import Hooks
-from interpose.kuberuntime.node import NodeFacts
-from interpose.kuberuntime.origins import read_origin
-from interpose.kuberuntime.pod import Pod
-from interpose.kuberuntime.podcgroups import MOUNT, PodCgroups
-from interpose.kuberuntime.poddirs import PodDirs
-from interpose.kuberuntime.podlocks import PodLocks
-from interpose.kuberuntime.podreader import PodReader
-from interpose.kuberuntime.podstatus import PodStatus
-from interpose.kuberuntime.removing import Remover
-from interpose.kuberuntime.running import RunningPod
-from interpose.kuberuntime.services import Services
-from interpose.kuberuntime.starting import Starter
-from interpose.kuberuntime.statuses import addresses
-from interpose.kuberuntime.steps import SILENT, Act, Progress, Reason, Step, SyncResult
-from interpose.kuberuntime.syncing import Syncer
-from interpose.kuberuntime.volumes import VolumeError
-from interpose.rpc.status import RpcError
+from interpose.net.grpc.status import RpcError
+from interpose.node.pods.cgroups.pod_cgroups import MOUNT, PodCgroups
+from interpose.node.pods.clock import Clocks
+from interpose.node.pods.events.recorder import EventRecorder
+from interpose.node.pods.labels import LOG_ROOT
+from interpose.node.pods.locks import PodLocks
+from interpose.node.pods.node_info import NodeFacts
+from interpose.node.pods.spec import Pod
+from interpose.node.pods.status.origin import read_origin
+from interpose.node.pods.status.reader import PodReader
+from interpose.node.pods.status.runtime_pod import RunningPod
+from interpose.node.pods.status.statuses import addresses
+from interpose.node.pods.status.types import PodStatus
+from interpose.node.pods.sync.action_types import UNPROBED, Health
+from interpose.node.pods.sync.backoff import Backoff
+from interpose.node.pods.sync.gc import GarbageCollector
+from interpose.node.pods.sync.image_puller import Auth, Images
+from interpose.node.pods.sync.inflight import Lasting
+from interpose.node.pods.sync.kill import Killer, Killing
+from interpose.node.pods.sync.lifecycle_hooks import Hooks
+from interpose.node.pods.sync.removing import Remover
+from interpose.node.pods.sync.result import SILENT, Act, Progress, Reason, Step, SyncResult
+from interpose.node.pods.sync.start_container import Starter
+from interpose.node.pods.sync.sync_pod import Syncer
+from interpose.node.pods.sync.termination_order import UNORDERED, Order
+from interpose.node.pods.volumes.pod_dirs import PodDirs
+from interpose.node.pods.volumes.volumes import VolumeError
 
 _CLOCKS: Final = Clocks()
 _ROUNDS: Final = 3  # of a removal beside somebody who starts the pod

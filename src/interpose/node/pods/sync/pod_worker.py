@@ -15,17 +15,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Final
 
-from interpose.instrumentation.logging import RateLimited
-from interpose.kuberuntime.clocks import Clocks
-from interpose.kuberuntime.knownpods import known_pods
-from interpose.kuberuntime.laststatus import note_last_status
-from interpose.kuberuntime.manager import RuntimeManager
-from interpose.kuberuntime.origins import Origin, note_origin
-from interpose.kuberuntime.phase import Phase, container_views, pod_phase, ready
-from interpose.kuberuntime.pod import Pod
-from interpose.kuberuntime.podlocks import BusyPodError
-from interpose.kuberuntime.podnews import log_changes
-from interpose.kuberuntime.podstate import (
+from interpose.log import RateLimited
+from interpose.net.grpc.status import Code, RpcError
+from interpose.node.pods.clock import Clocks
+from interpose.node.pods.locks import BusyPodError
+from interpose.node.pods.prober.prober import Probes
+from interpose.node.pods.spec import Pod
+from interpose.node.pods.status.last_status import note_last_status
+from interpose.node.pods.status.origin import Origin, note_origin
+from interpose.node.pods.status.phase import Phase, container_views, pod_phase, ready
+from interpose.node.pods.status.pod_index import known_pods
+from interpose.node.pods.status.pod_state import (
     DEADLINE,
     NO_TROUBLES,
     REPLACING,
@@ -34,12 +34,12 @@ from interpose.kuberuntime.podstate import (
     Troubles,
     troubles_after,
 )
-from interpose.kuberuntime.podstatus import PodStatus
-from interpose.kuberuntime.podsummary import last_status
-from interpose.kuberuntime.probes import Probes
-from interpose.kuberuntime.steps import Moment, News, Progress, SyncResult
-from interpose.rpc.status import Code, RpcError
-from interpose.rpc.tasks import TaskBag
+from interpose.node.pods.status.summary import last_status
+from interpose.node.pods.status.types import PodStatus
+from interpose.node.pods.sync.manager import RuntimeManager
+from interpose.node.pods.sync.podnews import log_changes
+from interpose.node.pods.sync.result import Moment, News, Progress, SyncResult
+from interpose.tasks import TaskBag
 
 _log = logging.getLogger(__name__)
 

@@ -2,9 +2,9 @@
 
 import logging
 
-from interpose.kuberuntime.podstate import PodState
-from interpose.kuberuntime.steps import Reason
-from interpose.model.pod import ContainerState
+from interpose.core.model.pod import ContainerState
+from interpose.node.pods.status.pod_state import PodState
+from interpose.node.pods.sync.result import Reason
 
 
 def log_changes(log: logging.Logger, before: PodState | None, state: PodState) -> None:

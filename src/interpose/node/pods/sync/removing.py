@@ -8,10 +8,10 @@ from glob import escape
 from pathlib import Path
 from typing import Final
 
-from interpose.instrumentation.logging import RateLimited
-from interpose.kuberuntime.runtime import ContainerManager, PodSandboxManager
-from interpose.kuberuntime.steps import Act, Reason, Step
-from interpose.rpc.status import Code, RpcError
+from interpose.cri.services import ContainerManager, PodSandboxManager
+from interpose.log import RateLimited
+from interpose.net.grpc.status import Code, RpcError
+from interpose.node.pods.sync.result import Act, Reason, Step
 
 _log = logging.getLogger(__name__)
 

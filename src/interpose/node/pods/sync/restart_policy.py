@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import TYPE_CHECKING, Final
 
-from interpose.kuberuntime.actionvalues import Draft, Kill, KillReason, Resize
-from interpose.kuberuntime.containervalues import Resources, RestartPolicy
-from interpose.kuberuntime.podstatus import ContainerStatus
-from interpose.model.pod import ContainerState
+from interpose.core.model.pod import ContainerState
+from interpose.node.pods.status.container_values import Resources, RestartPolicy
+from interpose.node.pods.status.types import ContainerStatus
+from interpose.node.pods.sync.action_types import Draft, Kill, KillReason, Resize
 
 if TYPE_CHECKING:
-    from interpose.kuberuntime.pod import Container, Pod
+    from interpose.node.pods.spec import Container, Pod
 
 RESTART_ALL: Final = "RestartAllContainers"
 RESTART_CONTAINER: Final = "RestartContainer"

@@ -9,22 +9,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from interpose.core.model.pod import ContainerState
 from interpose.cri.messages import cri
-from interpose.kuberuntime.actionvalues import KillReason
-from interpose.kuberuntime.backoff import Backoff, container_key
-from interpose.kuberuntime.clocks import Clocks
-from interpose.kuberuntime.containerconfig import ContainerConfigError, container_config
-from interpose.kuberuntime.images import Images, ReadyImage, StartError
-from interpose.kuberuntime.killing import Killer, Killing
-from interpose.kuberuntime.labels import container_annotations, log_directory, restarts_by_logs
-from interpose.kuberuntime.lifecycle import HookError, Hooks
-from interpose.kuberuntime.node import NodeFacts
-from interpose.kuberuntime.pod import Container, Pod
-from interpose.kuberuntime.podstatus import ContainerStatus, PodStatus
-from interpose.kuberuntime.runtime import ContainerManager
-from interpose.kuberuntime.steps import Moment, News, Progress, Reason
-from interpose.model.pod import ContainerState
-from interpose.rpc.status import RpcError
+from interpose.cri.services import ContainerManager
+from interpose.net.grpc.status import RpcError
+from interpose.node.pods.clock import Clocks
+from interpose.node.pods.cri_config.container import ContainerConfigError, container_config
+from interpose.node.pods.labels import container_annotations, log_directory, restarts_by_logs
+from interpose.node.pods.node_info import NodeFacts
+from interpose.node.pods.spec import Container, Pod
+from interpose.node.pods.status.types import ContainerStatus, PodStatus
+from interpose.node.pods.sync.action_types import KillReason
+from interpose.node.pods.sync.backoff import Backoff, container_key
+from interpose.node.pods.sync.image_puller import Images, ReadyImage, StartError
+from interpose.node.pods.sync.kill import Killer, Killing
+from interpose.node.pods.sync.lifecycle_hooks import HookError, Hooks
+from interpose.node.pods.sync.result import Moment, News, Progress, Reason
 
 
 class Folders(Protocol):

@@ -9,27 +9,27 @@ import contextlib
 import logging
 from collections.abc import Iterable
 
-from interpose.kuberuntime.actions import compute_pod_actions
-from interpose.kuberuntime.actionvalues import Health, PodActions
-from interpose.kuberuntime.containerconfig import container_resources, resize_annotations
-from interpose.kuberuntime.images import StartError
-from interpose.kuberuntime.killing import Killer, Killing
-from interpose.kuberuntime.lasting import Lasting
-from interpose.kuberuntime.node import NodeFacts
-from interpose.kuberuntime.pod import Container, Pod
-from interpose.kuberuntime.podcgroups import PodCgroups
-from interpose.kuberuntime.podstatus import ContainerStatus, PodStatus
-from interpose.kuberuntime.removing import Remover
-from interpose.kuberuntime.resized import Resized
-from interpose.kuberuntime.restarts import is_sidecar
-from interpose.kuberuntime.runtime import ContainerManager, PodSandboxManager
-from interpose.kuberuntime.sandboxconfig import sandbox_config
-from interpose.kuberuntime.starting import Folders, Place, Starter
-from interpose.kuberuntime.statuses import addresses, sandbox_status
-from interpose.kuberuntime.steps import Act, Moment, News, Progress, Reason, Step, SyncResult
-from interpose.kuberuntime.volumes import VolumeError
-from interpose.model.pod import ContainerState
-from interpose.rpc.status import RpcError
+from interpose.core.model.pod import ContainerState
+from interpose.cri.services import ContainerManager, PodSandboxManager
+from interpose.net.grpc.status import RpcError
+from interpose.node.pods.cgroups.pod_cgroups import PodCgroups
+from interpose.node.pods.cri_config.container import container_resources, resize_annotations
+from interpose.node.pods.cri_config.sandbox import sandbox_config
+from interpose.node.pods.node_info import NodeFacts
+from interpose.node.pods.spec import Container, Pod
+from interpose.node.pods.status.resize_record import Resized
+from interpose.node.pods.status.statuses import addresses, sandbox_status
+from interpose.node.pods.status.types import ContainerStatus, PodStatus
+from interpose.node.pods.sync.action_types import Health, PodActions
+from interpose.node.pods.sync.actions import compute_pod_actions
+from interpose.node.pods.sync.image_puller import StartError
+from interpose.node.pods.sync.inflight import Lasting
+from interpose.node.pods.sync.kill import Killer, Killing
+from interpose.node.pods.sync.removing import Remover
+from interpose.node.pods.sync.restart_policy import is_sidecar
+from interpose.node.pods.sync.result import Act, Moment, News, Progress, Reason, Step, SyncResult
+from interpose.node.pods.sync.start_container import Folders, Place, Starter
+from interpose.node.pods.volumes.volumes import VolumeError
 
 _log = logging.getLogger(__name__)
 

@@ -4,10 +4,10 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from interpose.kuberuntime.actionvalues import KillReason
-from interpose.kuberuntime.containernotes import ContainerNotes
-from interpose.kuberuntime.pod import Container, Pod, Probe
-from interpose.kuberuntime.restarts import is_sidecar
+from interpose.node.pods.spec import Container, Pod, Probe
+from interpose.node.pods.status.annotations import ContainerNotes
+from interpose.node.pods.sync.action_types import KillReason
+from interpose.node.pods.sync.restart_policy import is_sidecar
 
 MINIMUM: Final = 2  # even a container that should end now may close its files
 USUAL: Final = 30

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from interpose.host.treeremoval import remove_tree
-from interpose.model.text import quoted
+from interpose.core.model.text import quoted
+from interpose.host.rmtree import remove_tree
 
 _DATA: Final = "..data"
 _HIDDEN: Final = ".."

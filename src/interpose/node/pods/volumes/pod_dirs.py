@@ -14,22 +14,22 @@ import os
 from pathlib import Path
 from typing import Final
 
+from interpose.core.model.text import quoted
 from interpose.cri.messages import cri
-from interpose.host.replacing import replace_file
-from interpose.host.treeremoval import remove_tree
-from interpose.kuberuntime.containerconfig import ContainerConfigError
-from interpose.kuberuntime.dns import hosts_file, node_hosts_file
-from interpose.kuberuntime.envs import environment
-from interpose.kuberuntime.expansion import expand_strictly
-from interpose.kuberuntime.labels import LOG_ROOT, log_directory
-from interpose.kuberuntime.node import NodeFacts
-from interpose.kuberuntime.pod import Container, Files, HostPath, Pod, Volume, VolumeMount
-from interpose.kuberuntime.podfolders import PodFolders
-from interpose.kuberuntime.volumes import VolumeError, prepare_volume
-from interpose.kuberuntime.volumes_mounting import Mounting, SystemMounting
-from interpose.kuberuntime.volumes_removal import remove_empty
-from interpose.kuberuntime.volumes_subpath import open_inside
-from interpose.model.text import quoted
+from interpose.host.atomic_file import replace_file
+from interpose.host.rmtree import remove_tree
+from interpose.node.pods.cri_config.container import ContainerConfigError
+from interpose.node.pods.cri_config.dns import hosts_file, node_hosts_file
+from interpose.node.pods.cri_config.env import environment
+from interpose.node.pods.cri_config.expansion import expand_strictly
+from interpose.node.pods.labels import LOG_ROOT, log_directory
+from interpose.node.pods.node_info import NodeFacts
+from interpose.node.pods.spec import Container, Files, HostPath, Pod, Volume, VolumeMount
+from interpose.node.pods.volumes.mounts import Mounting, SystemMounting
+from interpose.node.pods.volumes.pod_folders import PodFolders
+from interpose.node.pods.volumes.removal import remove_empty
+from interpose.node.pods.volumes.subpath import open_inside
+from interpose.node.pods.volumes.volumes import VolumeError, prepare_volume
 
 _ETC_HOSTS: Final = "/etc/hosts"
 _SUB_PATHS: Final = "volume-subpaths"

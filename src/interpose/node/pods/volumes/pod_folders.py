@@ -10,8 +10,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from interpose.host.replacing import replace_file
-from interpose.model.text import quoted
+from interpose.core.model.text import quoted
+from interpose.host.atomic_file import replace_file
 
 _STOPPED: Final = "stopped"
 

@@ -8,7 +8,7 @@ import os
 import stat
 from typing import Final
 
-from interpose.model.text import quoted
+from interpose.core.model.text import quoted
 
 _PATH: Final = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 

@@ -8,14 +8,14 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
-from interpose.host.treeremoval import remove_tree
-from interpose.kuberuntime.envs import Surroundings, source_value
-from interpose.kuberuntime.pod import EmptyDir, Files, HostPath, Pod, Volume
-from interpose.kuberuntime.resources import HUGE_PAGES, pod_memory_limit
-from interpose.kuberuntime.volumes_files import File, write_files
-from interpose.kuberuntime.volumes_mounting import Mounting
-from interpose.model.quantity import parse_quantity, whole
-from interpose.model.text import quoted
+from interpose.core.model.quantity import parse_quantity, whole
+from interpose.core.model.text import quoted
+from interpose.host.rmtree import remove_tree
+from interpose.node.pods.cri_config.env import Surroundings, source_value
+from interpose.node.pods.cri_config.resources import HUGE_PAGES, pod_memory_limit
+from interpose.node.pods.spec import EmptyDir, Files, HostPath, Pod, Volume
+from interpose.node.pods.volumes.atomic_writer import File, write_files
+from interpose.node.pods.volumes.mounts import Mounting
 
 _OPEN: Final = 0o777  # containers run as anybody
 _SETGID: Final = 0o2000

@@ -14,11 +14,11 @@ from typing import Final
 
 from interpose.host.cgroup.files import Files, KernelFiles
 from interpose.host.cgroup.paths import confined
-from interpose.localruntime import mounttable
-from interpose.localruntime.cgroupstats import V1_FILES, V2_FILES, CgroupStats, parse_v1, parse_v2
-from interpose.localruntime.metrics import cgroupcounters
-from interpose.localruntime.metrics.cgroupcounters import CgroupCounters, HugePages
-from interpose.localruntime.plain.cgroup import NEW, make_directory
+from interpose.node.runtime.cgroups.usage import V1_FILES, V2_FILES, CgroupStats, parse_v1, parse_v2
+from interpose.node.runtime.fs import mount_table as mounttable
+from interpose.node.runtime.metrics import cgroup_counters as cgroupcounters
+from interpose.node.runtime.metrics.cgroup_counters import CgroupCounters, HugePages
+from interpose.node.runtime.plain.cgroup import NEW, make_directory
 
 ROOT: Final = "/sys/fs/cgroup"
 _PROCESSES: Final = "cgroup.procs"

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from interpose.cri.messages import cri
-from interpose.localruntime.cgroupstats import CgroupStats, Pressure, PressurePair
-from interpose.localruntime.netcounters import Counters
+from interpose.node.runtime.cgroups.netcounters import Counters
+from interpose.node.runtime.cgroups.usage import CgroupStats, Pressure, PressurePair
 
 _DEFAULT_INTERFACE: Final = "eth0"
 _SECOND: Final = 1_000_000_000

@@ -13,23 +13,23 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from interpose.cri.messages import cri
-from interpose.localruntime import signals
-from interpose.localruntime.failures import invalid, reasoned, unfit
-from interpose.localruntime.ground import SandboxGround
-from interpose.localruntime.ids import is_id
-from interpose.localruntime.images.values import StoredImage
-from interpose.localruntime.ociruntime import OciError, OciRuntime
-from interpose.localruntime.ocispec import container_spec
-from interpose.localruntime.places import Places
-from interpose.localruntime.records import ContainerRecord, SandboxRecord, UsedImage, User
-from interpose.localruntime.rootfs import Rootfs
-from interpose.localruntime.seams import Exit, Made, PartError
-from interpose.localruntime.shimvalues import exit_of
-from interpose.localruntime.specfacts import HostFacts, SpecError
-from interpose.localruntime.specinputs import SpecInputs, read_inputs
-from interpose.localruntime.specresources import check_resources, oci_resources
-from interpose.localruntime.userpaths import UserPaths
-from interpose.localruntime.validation import updated_field
+from interpose.node.runtime.fs.rootfs import Rootfs
+from interpose.node.runtime.fs.sandbox_files import SandboxGround
+from interpose.node.runtime.fs.user_paths import UserPaths
+from interpose.node.runtime.images.types import StoredImage
+from interpose.node.runtime.oci import signals
+from interpose.node.runtime.oci.inputs import SpecInputs, read_inputs
+from interpose.node.runtime.oci.resources import check_resources, oci_resources
+from interpose.node.runtime.oci.runc import OciError, OciRuntime
+from interpose.node.runtime.oci.spec import container_spec
+from interpose.node.runtime.oci.spec_types import HostFacts, SpecError
+from interpose.node.runtime.service.errors import invalid, reasoned, unfit
+from interpose.node.runtime.service.interfaces import Exit, Made, PartError
+from interpose.node.runtime.service.validation import updated_field
+from interpose.node.runtime.shimclient.types import exit_of
+from interpose.node.runtime.state.ids import is_id
+from interpose.node.runtime.state.paths import Places
+from interpose.node.runtime.state.records import ContainerRecord, SandboxRecord, UsedImage, User
 
 _SPEC: Final = "config.json"
 # Words that kubelets look for.

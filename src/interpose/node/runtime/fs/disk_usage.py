@@ -9,8 +9,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from interpose.localruntime.metrics.sampler import Sampler
-from interpose.localruntime.stats import FsUsage
+from interpose.node.runtime.cgroups.cri_stats import FsUsage
+from interpose.node.runtime.metrics.sampler import Sampler
 
 _BLOCK: Final = 512
 _BREATH: Final = 256  # entries; after so many others may have the processor

@@ -11,9 +11,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
-from interpose.localruntime import mounttable
-from interpose.localruntime.mounttable import MountPoint
-from interpose.localruntime.specfacts import PROPAGATION_BIDIRECTIONAL, PROPAGATION_HOST_TO_CONTAINER, SpecError
+from interpose.node.runtime.fs import mount_table as mounttable
+from interpose.node.runtime.fs.mount_table import MountPoint
+from interpose.node.runtime.oci.spec_types import PROPAGATION_BIDIRECTIONAL, PROPAGATION_HOST_TO_CONTAINER, SpecError
 
 MS_RDONLY: Final = 1
 MS_NOSUID: Final = 2

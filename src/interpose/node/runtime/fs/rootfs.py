@@ -16,10 +16,10 @@ from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
 
-from interpose.host.treeremoval import remove_tree
-from interpose.localruntime import mounting
-from interpose.localruntime.images.flatten import flatten
-from interpose.localruntime.insideroot import opened_inside
+from interpose.host.rmtree import remove_tree
+from interpose.node.runtime.fs import mounts as mounting
+from interpose.node.runtime.fs.scoped_path import opened_inside
+from interpose.node.runtime.images.layers.flatten import flatten
 
 # The kernel takes one page of options; above this paths are given by descriptor, which is shorter.
 _LONGEST_OPTIONS: Final = 3900

@@ -16,16 +16,16 @@ from pathlib import Path
 from typing import Final
 
 from interpose.cri.messages import cri
-from interpose.instrumentation.logging import kv
-from interpose.localruntime import etcfiles
-from interpose.localruntime.cgroups import CgroupDirs
-from interpose.localruntime.ids import is_id
-from interpose.localruntime.mounting import mount_shm, unmount, unmount_below
-from interpose.localruntime.places import Places
-from interpose.localruntime.records import NetworkPlace, SandboxRecord
-from interpose.localruntime.shim.kernel import may_isolate
-from interpose.localruntime.specfacts import SandboxFacts
-from interpose.localruntime.specresources import cgroup_directory
+from interpose.log import kv
+from interpose.node.runtime.cgroups.cgroups import CgroupDirs
+from interpose.node.runtime.fs import etc_files as etcfiles
+from interpose.node.runtime.fs.mounts import mount_shm, unmount, unmount_below
+from interpose.node.runtime.oci.resources import cgroup_directory
+from interpose.node.runtime.oci.spec_types import SandboxFacts
+from interpose.node.runtime.shim.syscalls import may_isolate
+from interpose.node.runtime.state.ids import is_id
+from interpose.node.runtime.state.paths import Places
+from interpose.node.runtime.state.records import NetworkPlace, SandboxRecord
 
 _log = logging.getLogger(__name__)
 HOSTNAME: Final = "hostname"

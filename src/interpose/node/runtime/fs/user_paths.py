@@ -12,7 +12,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Final, Generic, TypeVar
 
-from interpose.rpc.status import Code, RpcError
+from interpose.net.grpc.status import Code, RpcError
 
 _T = TypeVar("_T")
 # Says which path is looked at next.

@@ -15,8 +15,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any, Final, Protocol
 
-from interpose.localruntime.images.archivenames import annotated_names, given_names, read_docker_manifest, with_digest
-from interpose.localruntime.images.manifests import (
+from interpose.node.runtime.images.archive_names import annotated_names, given_names, read_docker_manifest, with_digest
+from interpose.node.runtime.images.layers.tar_reader import (
+    BROKEN,
+    Readable,
+    StoppedError,
+    TarBytes,
+    decompressed,
+    entries,
+)
+from interpose.node.runtime.images.manifests import (
     MOST_BYTES,
     Descriptor,
     Index,
@@ -27,8 +35,7 @@ from interpose.localruntime.images.manifests import (
     is_for,
     read_manifest,
 )
-from interpose.localruntime.images.references import encoded, parse_reference
-from interpose.localruntime.images.tarstream import BROKEN, Readable, StoppedError, TarBytes, decompressed, entries
+from interpose.node.runtime.images.registry.reference import encoded, parse_reference
 
 _MOST_ENTRIES: Final = 100_000
 _MOST_SIZE: Final = 1 << 42

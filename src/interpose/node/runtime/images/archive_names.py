@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from interpose.localruntime.images.references import parse_reference, says_tag
+from interpose.node.runtime.images.registry.reference import parse_reference, says_tag
 
 _WHOLE: Final = "io.containerd.image.name"
 _REF: Final = "org.opencontainers.image.ref.name"

@@ -4,9 +4,9 @@ import hashlib
 from pathlib import Path
 from typing import Final
 
-from interpose.localruntime.images.manifests import Descriptor
-from interpose.localruntime.images.threads import Threads
-from interpose.localruntime.images.values import Phase, Progress, PullProgress
+from interpose.node.runtime.images.concurrency import Threads
+from interpose.node.runtime.images.manifests import Descriptor
+from interpose.node.runtime.images.types import Phase, Progress, PullProgress
 
 # Bytes are handed to a thread in pieces of this size: the network gives them in smaller ones.
 _PIECE: Final = 1 << 20

@@ -27,14 +27,14 @@ from pathlib import Path
 from typing import Any, Final
 
 from interpose.errors import ConfigError
-from interpose.host.replacing import remove_leftovers, replace_file
-from interpose.instrumentation.logging import kv
-from interpose.localruntime.images.forms import FORMS, MARKED, Form, form_for
-from interpose.localruntime.images.index import ImageIndex, read_index, write_index
-from interpose.localruntime.images.manifests import chain_ids, read_config
-from interpose.localruntime.images.references import encoded
-from interpose.localruntime.images.values import ImageConfig, Unpacked
-from interpose.localruntime.images.workroom import Workroom, discard
+from interpose.host.atomic_file import remove_leftovers, replace_file
+from interpose.log import kv
+from interpose.node.runtime.images.index import ImageIndex, read_index, write_index
+from interpose.node.runtime.images.layers.whiteouts import FORMS, MARKED, Form, form_for
+from interpose.node.runtime.images.manifests import chain_ids, read_config
+from interpose.node.runtime.images.registry.reference import encoded
+from interpose.node.runtime.images.staging import Workroom, discard
+from interpose.node.runtime.images.types import ImageConfig, Unpacked
 
 SPLIT: Final = "tar-split"
 _CONTAINER: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")

@@ -8,9 +8,9 @@ import asyncio
 import logging
 from collections.abc import Callable
 
-from interpose.instrumentation.logging import kv
-from interpose.localruntime.images.threads import Threads
-from interpose.rpc.tasks import TaskBag
+from interpose.log import kv
+from interpose.node.runtime.images.concurrency import Threads
+from interpose.tasks import TaskBag
 
 _log = logging.getLogger(__name__)
 

@@ -14,18 +14,18 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import IO, Final
 
-from interpose.localruntime.images.archives import Files, FoundImage, LayerFile, check_layer
-from interpose.localruntime.images.collecting import Collector
-from interpose.localruntime.images.disk import SPLIT, Disk
-from interpose.localruntime.images.index import Entry
-from interpose.localruntime.images.manifests import chain_ids, digest_of, read_config, short
-from interpose.localruntime.images.saving.tarsplit import TarSplitWriter
-from interpose.localruntime.images.threads import Threads
-from interpose.localruntime.images.turns import Turns
-from interpose.localruntime.images.unpack import unpack
-from interpose.localruntime.images.values import ImageConfig, Limits, Phase, Progress, PullProgress
-from interpose.localruntime.images.workroom import discard
-from interpose.rpc.tasks import TaskBag
+from interpose.node.runtime.images.archive import Files, FoundImage, LayerFile, check_layer
+from interpose.node.runtime.images.concurrency import Threads
+from interpose.node.runtime.images.disk import SPLIT, Disk
+from interpose.node.runtime.images.gc import Collector
+from interpose.node.runtime.images.index import Entry
+from interpose.node.runtime.images.layers.unpack import unpack
+from interpose.node.runtime.images.manifests import chain_ids, digest_of, read_config, short
+from interpose.node.runtime.images.saving.tar_split import TarSplitWriter
+from interpose.node.runtime.images.staging import discard
+from interpose.node.runtime.images.turns import Turns
+from interpose.node.runtime.images.types import ImageConfig, Limits, Phase, Progress, PullProgress
+from interpose.tasks import TaskBag
 
 _OF_AN_IMAGE: Final = 3  # layers fetched at a time
 _OF_A_SOURCE: Final = 12

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from interpose.localruntime.images.references import find_id, is_digest, parse_reference
+from interpose.node.runtime.images.registry.reference import find_id, is_digest, parse_reference
 
 _VERSION: Final = 1
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import PurePath
 from typing import Any
 
-from interpose.localruntime.images.values import StoredImage
+from interpose.node.runtime.images.types import StoredImage
 
 
 def inspected(

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final
 
-from interpose.localruntime.images.references import encoded, is_digest
-from interpose.localruntime.images.values import ImageConfig
+from interpose.node.runtime.images.registry.reference import encoded, is_digest
+from interpose.node.runtime.images.types import ImageConfig
 
 OCI_MANIFEST: Final = "application/vnd.oci.image.manifest.v1+json"
 OCI_INDEX: Final = "application/vnd.oci.image.index.v1+json"

@@ -17,8 +17,8 @@ from itertools import count
 from pathlib import Path
 from typing import Final
 
-from interpose.host.treeremoval import remove_tree
-from interpose.instrumentation.logging import kv
+from interpose.host.rmtree import remove_tree
+from interpose.log import kv
 
 _LOCK: Final = ".lock"
 _CLAIM: Final = "claim"

@@ -12,22 +12,22 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import IO, TypeAlias
 
-from interpose.instrumentation.logging import kv
-from interpose.localruntime.images import archives
-from interpose.localruntime.images.archivenames import tag_of, written_out
-from interpose.localruntime.images.bringing import Bringer
-from interpose.localruntime.images.collecting import Collector
-from interpose.localruntime.images.disk import Disk
-from interpose.localruntime.images.dockerconfig import shown_to
-from interpose.localruntime.images.index import Entry, ImageIndex
-from interpose.localruntime.images.manifests import Platform, chain_ids, linux_platform, read_config
-from interpose.localruntime.images.pulling import pull_image
-from interpose.localruntime.images.references import is_digest, parse_reference
-from interpose.localruntime.images.registries import Registries
-from interpose.localruntime.images.registry import Registry
-from interpose.localruntime.images.saving.archive import ImageToSave, LayerFolder, SavedImage, merged, save_images
-from interpose.localruntime.images.threads import Threads
-from interpose.localruntime.images.values import Auth, Limits, Progress, StoredImage, silent
+from interpose.log import kv
+from interpose.node.runtime.images import archive as archives
+from interpose.node.runtime.images.archive_names import tag_of, written_out
+from interpose.node.runtime.images.concurrency import Threads
+from interpose.node.runtime.images.disk import Disk
+from interpose.node.runtime.images.gc import Collector
+from interpose.node.runtime.images.importer import Bringer
+from interpose.node.runtime.images.index import Entry, ImageIndex
+from interpose.node.runtime.images.manifests import Platform, chain_ids, linux_platform, read_config
+from interpose.node.runtime.images.registry.client import Registry
+from interpose.node.runtime.images.registry.docker_config import shown_to
+from interpose.node.runtime.images.registry.endpoints import Registries
+from interpose.node.runtime.images.registry.pull import pull_image
+from interpose.node.runtime.images.registry.reference import is_digest, parse_reference
+from interpose.node.runtime.images.saving.archive import ImageToSave, LayerFolder, SavedImage, merged, save_images
+from interpose.node.runtime.images.types import Auth, Limits, Progress, StoredImage, silent
 
 # By name: `list` is a method below.
 Images: TypeAlias = list[StoredImage]

@@ -7,7 +7,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import TypeAlias
 
-from interpose.localruntime.images.references import parse_reference
+from interpose.node.runtime.images.registry.reference import parse_reference
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

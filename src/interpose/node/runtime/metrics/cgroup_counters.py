@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final
 
-from interpose.localruntime.cgroupstats import limit, number, oom_kills, table
+from interpose.node.runtime.cgroups.usage import limit, number, oom_kills, table
 
 _MICRO: Final = 1000
 _TICK: Final = 10_000_000  # nanoseconds: USER_HZ is 100 on all that runs Linux

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final, Generic, TypeAlias, TypeVar
 
-from interpose.localruntime.cgroupstats import PressurePair
-from interpose.localruntime.metrics.cgroupcounters import DeviceIo
-from interpose.localruntime.metrics.figures import ContainerFigures, FilesystemSpace, PodFigures, ProcessCounts
-from interpose.localruntime.netcounters import Counters
+from interpose.node.runtime.cgroups.netcounters import Counters
+from interpose.node.runtime.cgroups.usage import PressurePair
+from interpose.node.runtime.metrics.cgroup_counters import DeviceIo
+from interpose.node.runtime.metrics.values import ContainerFigures, FilesystemSpace, PodFigures, ProcessCounts
 
 BASE_LABELS: Final = ("id", "name", "image")
 _SECOND: Final = 1_000_000_000

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from interpose.localruntime.metrics.figures import ProcessCounts
-from interpose.localruntime.metrics.sampler import Sampler
+from interpose.node.runtime.metrics.sampler import Sampler
+from interpose.node.runtime.metrics.values import ProcessCounts
 
 _PROC: Final = Path("/proc")
 _PATIENCE: Final = 5.0

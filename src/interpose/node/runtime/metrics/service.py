@@ -11,11 +11,13 @@ from typing import Any, Final, TypeAlias
 from google.protobuf.message import Message
 
 from interpose.cri.messages import cri
-from interpose.localruntime import mounttable, netcounters, views
-from interpose.localruntime.cgroups import CgroupDirs
-from interpose.localruntime.core import Core
-from interpose.localruntime.methods import Ask, Feed, Look, Methods, in_batches
-from interpose.localruntime.metrics.families import (
+from interpose.node.runtime.cgroups import netcounters
+from interpose.node.runtime.cgroups.cgroups import CgroupDirs
+from interpose.node.runtime.cgroups.cri_stats import FsUsage
+from interpose.node.runtime.cgroups.netcounters import Counters
+from interpose.node.runtime.fs import mount_table as mounttable
+from interpose.node.runtime.fs.rootfs import Rootfs
+from interpose.node.runtime.metrics.families import (
     BASE_LABELS,
     CONTAINER_FAMILIES,
     POD_FAMILIES,
@@ -24,20 +26,20 @@ from interpose.localruntime.metrics.families import (
     MetricKind,
     NodeOffer,
 )
-from interpose.localruntime.metrics.figures import (
+from interpose.node.runtime.metrics.processes import ContainerProcesses, process_sampler
+from interpose.node.runtime.metrics.sampler import Sampler
+from interpose.node.runtime.metrics.values import (
     ContainerFigures,
     FilesystemSpace,
     PodFigures,
     ProcessCounts,
     SpecLimits,
 )
-from interpose.localruntime.metrics.processes import ContainerProcesses, process_sampler
-from interpose.localruntime.metrics.sampler import Sampler
-from interpose.localruntime.netcounters import Counters
-from interpose.localruntime.objects import Container, Sandbox
-from interpose.localruntime.records import NetworkPlace
-from interpose.localruntime.rootfs import Rootfs
-from interpose.localruntime.stats import FsUsage
+from interpose.node.runtime.service import cri_views as views
+from interpose.node.runtime.service.core import Core
+from interpose.node.runtime.service.methods import Ask, Feed, Look, Methods, in_batches
+from interpose.node.runtime.service.objects import Container, Sandbox
+from interpose.node.runtime.state.records import NetworkPlace
 
 # A container with what was sampled of it.
 _Sampled: TypeAlias = tuple[Container, FsUsage | None, ProcessCounts | None]

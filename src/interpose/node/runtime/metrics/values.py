@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from interpose.localruntime.cgroupstats import CgroupStats
-from interpose.localruntime.metrics.cgroupcounters import CgroupCounters, HugePages
-from interpose.localruntime.netcounters import Counters
+from interpose.node.runtime.cgroups.netcounters import Counters
+from interpose.node.runtime.cgroups.usage import CgroupStats
+from interpose.node.runtime.metrics.cgroup_counters import CgroupCounters, HugePages
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,11 +3,11 @@
 import asyncio
 from collections.abc import Collection
 
-from interpose.localruntime.network import connecting
-from interpose.localruntime.network.pods import Network
-from interpose.localruntime.network.values import NetworkError
-from interpose.localruntime.records import SandboxRecord
-from interpose.localruntime.seams import Addresses, PartError
+from interpose.node.runtime.network import netns_connect as connecting
+from interpose.node.runtime.network.cni import Network
+from interpose.node.runtime.network.types import NetworkError
+from interpose.node.runtime.service.interfaces import Addresses, PartError
+from interpose.node.runtime.state.records import SandboxRecord
 
 
 async def connect(netns: str, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from interpose.localruntime.network.values import NetworkError
-from interpose.model.quantity import parse_quantity
+from interpose.core.model.quantity import parse_quantity
+from interpose.node.runtime.network.types import NetworkError
 
 _PROTOCOLS: Final = {0: "tcp", 1: "udp", 2: "sctp"}
 _BURST: Final = (1 << 31) - 1

@@ -10,15 +10,15 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from interpose.localruntime import strays
-from interpose.localruntime.network.addresses import node_address
-from interpose.localruntime.network.cache import Cache, Entry
-from interpose.localruntime.network.configuration import at_least, plugin_input
-from interpose.localruntime.network.folder import ConfigurationFolder
-from interpose.localruntime.network.offered import arguments, offered
-from interpose.localruntime.network.plugins import TIMEOUT, WHOSE, Attachment, Plugins
-from interpose.localruntime.network.results import net_result
-from interpose.localruntime.network.values import NetResult, NetworkError, NetworkList, Readiness
+from interpose.node.runtime.network.capability_args import arguments, offered
+from interpose.node.runtime.network.conf import at_least, plugin_input
+from interpose.node.runtime.network.conf_dir import ConfigurationFolder
+from interpose.node.runtime.network.node_address import node_address
+from interpose.node.runtime.network.plugins import TIMEOUT, WHOSE, Attachment, Plugins
+from interpose.node.runtime.network.result_cache import Cache, Entry
+from interpose.node.runtime.network.results import net_result
+from interpose.node.runtime.network.types import NetResult, NetworkError, NetworkList, Readiness
+from interpose.node.runtime.state import orphans as strays
 
 _log = logging.getLogger(__name__)
 _NOT_READY: Final = "NetworkPluginNotReady"

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from interpose.localruntime.network.values import NetworkList
+from interpose.node.runtime.network.types import NetworkList
 
 ENDINGS: Final = (".conf", ".conflist", ".json")
 _OLDEST: Final = "0.1.0"

@@ -7,8 +7,8 @@ import logging
 import os
 from typing import Final
 
-from interpose.localruntime.network import configuration
-from interpose.localruntime.network.values import NetworkList
+from interpose.node.runtime.network import conf as configuration
+from interpose.node.runtime.network.types import NetworkList
 
 _log = logging.getLogger(__name__)
 _LARGEST: Final = 1 << 20

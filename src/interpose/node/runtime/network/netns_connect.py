@@ -4,8 +4,8 @@ import asyncio
 import socket
 from typing import Final
 
-from interpose.localruntime.namespaces import in_network
-from interpose.localruntime.network.values import NetworkError
+from interpose.node.runtime.network.namespaces import in_network
+from interpose.node.runtime.network.types import NetworkError
 
 TIMEOUT: Final = 10.0
 _LOCAL: Final = ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1"))

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from interpose.localruntime.network.results import error_words, parse_result
-from interpose.localruntime.network.values import INTERFACE, NetworkError
+from interpose.node.runtime.network.results import error_words, parse_result
+from interpose.node.runtime.network.types import INTERFACE, NetworkError
 
 TIMEOUT: Final = 60.0
 WHOSE: Final = "CNI_CONTAINERID"

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from interpose.host.replacing import replace_at
-from interpose.localruntime.network import configuration
-from interpose.localruntime.network.values import NetworkList
+from interpose.host.atomic_file import replace_at
+from interpose.node.runtime.network import conf as configuration
+from interpose.node.runtime.network.types import NetworkList
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

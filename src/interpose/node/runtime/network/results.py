@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from ipaddress import IPv4Address, IPv6Address, ip_interface
 from typing import Any
 
-from interpose.localruntime.network.values import INTERFACE, NetResult
+from interpose.node.runtime.network.types import INTERFACE, NetResult
 
 
 def parse_result(text: str) -> dict[str, Any]:

@@ -6,7 +6,7 @@ Names are taken with or without `CAP_`, in any case, as people write them.
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Final
 
-from interpose.localruntime.specfacts import SpecError
+from interpose.node.runtime.oci.spec_types import SpecError
 
 # By number: bit n of the masks in /proc/<pid>/status.
 ALL: Final[tuple[str, ...]] = (

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from posixpath import normpath
 from typing import Any, Final
 
-from interpose.localruntime.specfacts import Device, SpecError
+from interpose.node.runtime.oci.spec_types import Device, SpecError
 
 _KINDS: Final = {stat.S_IFCHR: "c", stat.S_IFBLK: "b"}
 _ACCESS: Final = frozenset("rwm")

@@ -5,12 +5,12 @@ import logging
 from collections.abc import Mapping
 from typing import Any, Final
 
-from interpose.instrumentation.logging import kv
-from interpose.localruntime import strays
-from interpose.localruntime.cgroups import CgroupDirs
-from interpose.localruntime.ociruntime import OciError, OciRuntime
-from interpose.localruntime.records import ContainerRecord
-from interpose.localruntime.seams import PartError
+from interpose.log import kv
+from interpose.node.runtime.cgroups.cgroups import CgroupDirs
+from interpose.node.runtime.oci.runc import OciError, OciRuntime
+from interpose.node.runtime.service.interfaces import PartError
+from interpose.node.runtime.state import orphans as strays
+from interpose.node.runtime.state.records import ContainerRecord
 
 _log = logging.getLogger(__name__)
 _PATIENCE: Final = 10.0

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from interpose.localruntime import capabilities, devices, seccomp, users
-from interpose.localruntime.insideroot import read_inside
-from interpose.localruntime.mounting import prepare_sources
-from interpose.localruntime.seccomptable import ARCHITECTURES
-from interpose.localruntime.specfacts import Device, HostFacts, SpecError
-from interpose.localruntime.users import ResolvedUser
+from interpose.node.runtime.fs.mounts import prepare_sources
+from interpose.node.runtime.fs.scoped_path import read_inside
+from interpose.node.runtime.oci import capabilities, devices, seccomp, users
+from interpose.node.runtime.oci.seccomptable import ARCHITECTURES
+from interpose.node.runtime.oci.spec_types import Device, HostFacts, SpecError
+from interpose.node.runtime.oci.users import ResolvedUser
 
 _LARGEST_PROFILE: Final = 4 << 20
 _DEEPEST_PROFILE: Final = 100

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from posixpath import isabs, normpath
 from typing import Any, Final
 
-from interpose.localruntime.specfacts import (
+from interpose.node.runtime.oci.spec_types import (
     MODE_NODE,
     PROPAGATION_BIDIRECTIONAL,
     PROPAGATION_HOST_TO_CONTAINER,

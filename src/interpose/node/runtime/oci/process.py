@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from interpose.localruntime.specfacts import (
+from interpose.node.runtime.oci.resources import check_oom_score
+from interpose.node.runtime.oci.spec_types import (
     PROFILE_LOCALHOST,
     PROFILE_RUNTIME_DEFAULT,
     PROFILE_UNCONFINED,
@@ -12,8 +13,7 @@ from interpose.localruntime.specfacts import (
     SandboxFacts,
     SpecError,
 )
-from interpose.localruntime.specresources import check_oom_score
-from interpose.localruntime.users import ResolvedUser
+from interpose.node.runtime.oci.users import ResolvedUser
 
 DEFAULT_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _LOCALHOST: Final = "localhost/"

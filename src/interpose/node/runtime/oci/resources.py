@@ -6,7 +6,7 @@ CRI's zero and empty values mean "not said": such a key is left out, so that a d
 from collections.abc import Mapping
 from typing import Any, Final
 
-from interpose.localruntime.specfacts import HostFacts, SpecError
+from interpose.node.runtime.oci.spec_types import HostFacts, SpecError
 
 DEFAULT_PARENT: Final = "/interpose"
 SCOPE_PREFIX: Final = "cri-interpose"

@@ -18,17 +18,17 @@ from typing import Any, Final
 
 import interpose
 from interpose.errors import ConfigError
-from interpose.localruntime.plain.isolation import not_isolated
-from interpose.localruntime.shim import wire
-from interpose.localruntime.shim.kernel import may_isolate
-from interpose.localruntime.shim.ocierrors import reason
+from interpose.node.runtime.plain.isolation import not_isolated
+from interpose.node.runtime.shim import protocol as wire
+from interpose.node.runtime.shim.oci_errors import reason
+from interpose.node.runtime.shim.syscalls import may_isolate
 
 PLAIN: Final = "plain"
 CGROUP_ROOT: Final = "/sys/fs/cgroup"
 _INSTALLED: Final = ("runc", "crun")
 _SOURCES: Final = str(Path(interpose.__file__).resolve().parent.parent)
 _PLAIN_BOOT: Final = (
-    "import sys; sys.path.insert(0, sys.argv.pop(1)); from interpose.localruntime.plain.main import main; main()"
+    "import sys; sys.path.insert(0, sys.argv.pop(1)); from interpose.node.runtime.plain.main import main; main()"
 )
 _TIMEOUT: Final = 30.0
 # How runc and crun say that there is nothing left to do.

@@ -3,8 +3,8 @@
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
-from interpose.localruntime.seccomptable import ALLOWED, ARCHITECTURES, BY_CAPABILITY, BY_MACHINE
-from interpose.localruntime.specfacts import (
+from interpose.node.runtime.oci.seccomptable import ALLOWED, ARCHITECTURES, BY_CAPABILITY, BY_MACHINE
+from interpose.node.runtime.oci.spec_types import (
     PROFILE_LOCALHOST,
     PROFILE_RUNTIME_DEFAULT,
     PROFILE_UNCONFINED,

@@ -8,8 +8,11 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final
 
-from interpose.localruntime import capabilities, seccomp
-from interpose.localruntime.specfacts import (
+from interpose.node.runtime.oci import capabilities, seccomp
+from interpose.node.runtime.oci.mounts import mounts, rootfs_propagation
+from interpose.node.runtime.oci.process import process
+from interpose.node.runtime.oci.resources import SYSTEMD, cgroup_path, oci_resources
+from interpose.node.runtime.oci.spec_types import (
     MODE_CONTAINER,
     MODE_NODE,
     MODE_POD,
@@ -20,10 +23,7 @@ from interpose.localruntime.specfacts import (
     SandboxFacts,
     SpecError,
 )
-from interpose.localruntime.specmounts import mounts, rootfs_propagation
-from interpose.localruntime.specprocess import process
-from interpose.localruntime.specresources import SYSTEMD, cgroup_path, oci_resources
-from interpose.localruntime.users import ResolvedUser
+from interpose.node.runtime.oci.users import ResolvedUser
 
 __all__ = ["HostFacts", "SandboxFacts", "SpecError", "container_spec", "exec_process"]
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from interpose.localruntime.specfacts import SpecError
+from interpose.node.runtime.oci.spec_types import SpecError
 
 _LARGEST: Final = (1 << 31) - 1
 _LONGEST: Final = 20

@@ -4,7 +4,7 @@ import ctypes
 import os
 import resource
 
-from interpose.localruntime.shim import kernel
+from interpose.node.runtime.shim import syscalls as kernel
 
 # In the kernel's order: the place is the number.
 CAPABILITIES = (

@@ -7,8 +7,8 @@ import ctypes
 import os
 import stat
 
-from interpose.localruntime.plain.lookup import inside
-from interpose.localruntime.shim import kernel
+from interpose.node.runtime.plain.scoped_path import inside
+from interpose.node.runtime.shim import syscalls as kernel
 
 _RDONLY, _NOSUID, _NODEV, _NOEXEC, _REMOUNT, _BIND, _REC = 1, 2, 4, 8, 32, 4096, 16384
 _PRIVATE, _SLAVE, _SHARED, _NOATIME, _RELATIME, _STRICTATIME = 1 << 18, 1 << 19, 1 << 20, 1024, 1 << 21, 1 << 24

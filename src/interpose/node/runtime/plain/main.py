@@ -8,13 +8,13 @@ import os
 import sys
 import time
 
-from interpose.localruntime.plain import filesystem
-from interpose.localruntime.plain.cgroup import Cgroup
-from interpose.localruntime.plain.commandline import UsageError, Words, parse
-from interpose.localruntime.plain.isolation import not_isolated
-from interpose.localruntime.plain.starting import Plan, StartError, namespaces_like, namespaces_of, start
-from interpose.localruntime.plain.states import State, StateError, started
-from interpose.localruntime.shim import kernel
+from interpose.node.runtime.plain import filesystem
+from interpose.node.runtime.plain.cgroup import Cgroup
+from interpose.node.runtime.plain.commandline import UsageError, Words, parse
+from interpose.node.runtime.plain.isolation import not_isolated
+from interpose.node.runtime.plain.start import Plan, StartError, namespaces_like, namespaces_of, start
+from interpose.node.runtime.plain.state import State, StateError, started
+from interpose.node.runtime.shim import syscalls as kernel
 
 _ROOT = "/run/interpose/plain"
 _CGROUPS = "/sys/fs/cgroup"

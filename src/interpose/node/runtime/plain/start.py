@@ -11,11 +11,11 @@ import socket
 import stat
 import termios
 
-from interpose.localruntime.plain import credentials
-from interpose.localruntime.plain.cgroup import Cgroup
-from interpose.localruntime.plain.lookup import find_program, inside
-from interpose.localruntime.plain.states import MARK
-from interpose.localruntime.shim import kernel
+from interpose.node.runtime.plain import credentials
+from interpose.node.runtime.plain.cgroup import Cgroup
+from interpose.node.runtime.plain.scoped_path import find_program, inside
+from interpose.node.runtime.plain.state import MARK
+from interpose.node.runtime.shim import syscalls as kernel
 
 TYPE_CHECKING = False  # importing typing costs more than this program does
 if TYPE_CHECKING:

@@ -8,16 +8,16 @@ import logging
 from dataclasses import replace
 
 from interpose.cri.messages import cri
-from interpose.instrumentation.logging import kv
-from interpose.localruntime.core import Core
-from interpose.localruntime.failures import failed, invalid, not_found, wrong_state
-from interpose.localruntime.objects import Container, Sandbox
-from interpose.localruntime.patching import patch_resources
-from interpose.localruntime.records import ContainerPhase, ContainerRecord, UsedImage
-from interpose.localruntime.seams import PartError
-from interpose.localruntime.specresources import cgroup_directory
-from interpose.localruntime.validation import check_container, check_update
-from interpose.localruntime.views import state_name
+from interpose.log import kv
+from interpose.node.runtime.oci.resource_patch import patch_resources
+from interpose.node.runtime.oci.resources import cgroup_directory
+from interpose.node.runtime.service.core import Core
+from interpose.node.runtime.service.cri_views import state_name
+from interpose.node.runtime.service.errors import failed, invalid, not_found, wrong_state
+from interpose.node.runtime.service.interfaces import PartError
+from interpose.node.runtime.service.objects import Container, Sandbox
+from interpose.node.runtime.service.validation import check_container, check_update
+from interpose.node.runtime.state.records import ContainerPhase, ContainerRecord, UsedImage
 
 _log = logging.getLogger(__name__)
 

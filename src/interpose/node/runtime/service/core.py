@@ -16,14 +16,14 @@ from functools import partial
 from typing import Any, Protocol
 
 from interpose.cri.messages import cri
-from interpose.instrumentation.logging import kv
-from interpose.localruntime import views
-from interpose.localruntime.events import EventFeed
-from interpose.localruntime.objects import Container, Sandbox
-from interpose.localruntime.operations import Operations
-from interpose.localruntime.records import ContainerPhase, ContainerRecord, Record, SandboxPhase, SandboxRecord
-from interpose.localruntime.registry import Registry
-from interpose.localruntime.seams import Bundles, Executor, Exit, Ground, PodNetwork, ShimGoneError, Shims
+from interpose.log import kv
+from interpose.node.runtime.service import cri_views as views
+from interpose.node.runtime.service.events import EventFeed
+from interpose.node.runtime.service.interfaces import Bundles, Executor, Exit, Ground, PodNetwork, ShimGoneError, Shims
+from interpose.node.runtime.service.objects import Container, Sandbox
+from interpose.node.runtime.service.operations import Operations
+from interpose.node.runtime.service.registry import Registry
+from interpose.node.runtime.state.records import ContainerPhase, ContainerRecord, Record, SandboxPhase, SandboxRecord
 
 _log = logging.getLogger(__name__)
 

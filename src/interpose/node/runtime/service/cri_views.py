@@ -8,11 +8,11 @@ from types import MappingProxyType
 from typing import Final
 
 from interpose.cri.messages import cri
-from interpose.localruntime.ids import wanted_id
-from interpose.localruntime.objects import Container, Sandbox
-from interpose.localruntime.records import ContainerPhase, ContainerRecord, NetworkPlace, SandboxRecord
-from interpose.localruntime.registry import Registry
-from interpose.localruntime.signals import number
+from interpose.node.runtime.oci.signals import number
+from interpose.node.runtime.service.objects import Container, Sandbox
+from interpose.node.runtime.service.registry import Registry
+from interpose.node.runtime.state.ids import wanted_id
+from interpose.node.runtime.state.records import ContainerPhase, ContainerRecord, NetworkPlace, SandboxRecord
 
 CONTAINER_STATES: Final[Mapping[ContainerPhase, "cri.ContainerState"]] = MappingProxyType(
     {

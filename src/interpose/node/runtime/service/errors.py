@@ -1,7 +1,7 @@
 """Errors as CRI wants them: one function for each kind, so that codes and words are the same everywhere."""
 
-from interpose.localruntime.specfacts import SpecError
-from interpose.rpc.status import Code, RpcError
+from interpose.net.grpc.status import Code, RpcError
+from interpose.node.runtime.oci.spec_types import SpecError
 
 
 def not_found(kind: str, object_id: str) -> RpcError:

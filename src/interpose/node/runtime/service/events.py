@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Callable
 from typing import TypeAlias
 
 from interpose.cri.messages import cri
-from interpose.rpc.status import Code, RpcError
+from interpose.net.grpc.status import Code, RpcError
 
 _Item: TypeAlias = cri.ContainerEventResponse | RpcError
 

@@ -11,17 +11,17 @@ from contextlib import contextmanager, suppress
 from typing import Final, Protocol
 
 from interpose.cri.messages import cri
-from interpose.localruntime.core import Core
-from interpose.localruntime.failures import failed, invalid, unsupported, wrong_state
-from interpose.localruntime.methods import Ask, Look, Methods
-from interpose.localruntime.objects import Container, Sandbox
-from interpose.localruntime.records import NetworkPlace
-from interpose.localruntime.seams import NotRunningError, PartError, Shim, ShimStreams
-from interpose.localruntime.validation import check_command, check_streams
-from interpose.localruntime.views import state_name
-from interpose.rpc.status import Code, RpcError
-from interpose.rpc.tasks import TaskBag
-from interpose.streaming.attendant import AttendantError, ByteReader, ByteWriter, Streams, TooManyRequestsError
+from interpose.net.grpc.status import Code, RpcError
+from interpose.net.streaming.handler import AttendantError, ByteReader, ByteWriter, Streams, TooManyRequestsError
+from interpose.node.runtime.service.core import Core
+from interpose.node.runtime.service.cri_views import state_name
+from interpose.node.runtime.service.errors import failed, invalid, unsupported, wrong_state
+from interpose.node.runtime.service.interfaces import NotRunningError, PartError, Shim, ShimStreams
+from interpose.node.runtime.service.methods import Ask, Look, Methods
+from interpose.node.runtime.service.objects import Container, Sandbox
+from interpose.node.runtime.service.validation import check_command, check_streams
+from interpose.node.runtime.state.records import NetworkPlace
+from interpose.tasks import TaskBag
 
 # What clients take is 16 MiB with all that is around the outputs.
 _ANSWER: Final = (16 << 20) - 1024

@@ -7,10 +7,10 @@ from typing import Protocol
 from google.protobuf.message import Message
 
 from interpose.cri.messages import cri
-from interpose.localruntime.failures import invalid
-from interpose.localruntime.images.values import Auth, PullError, StoredImage
-from interpose.localruntime.methods import Act, Ask, Feed, Methods, in_batches
-from interpose.rpc.status import Code, RpcError
+from interpose.net.grpc.status import Code, RpcError
+from interpose.node.runtime.images.types import Auth, PullError, StoredImage
+from interpose.node.runtime.service.errors import invalid
+from interpose.node.runtime.service.methods import Act, Ask, Feed, Methods, in_batches
 
 
 class Images(Protocol):

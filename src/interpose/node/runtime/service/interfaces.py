@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from interpose.cri.messages import cri
-from interpose.localruntime.records import ContainerRecord, SandboxRecord, UsedImage, User
+from interpose.node.runtime.state.records import ContainerRecord, SandboxRecord, UsedImage, User
 
 
 class PartError(Exception):

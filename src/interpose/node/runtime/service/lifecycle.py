@@ -9,14 +9,14 @@ import logging
 from typing import Final
 
 from interpose.cri.messages import cri
-from interpose.instrumentation.logging import kv
-from interpose.localruntime import signals
-from interpose.localruntime.core import Core
-from interpose.localruntime.objects import Container
-from interpose.localruntime.records import ContainerPhase
-from interpose.localruntime.seams import ShimGoneError
-from interpose.rpc.status import Code, RpcError
-from interpose.rpc.tasks import TaskBag
+from interpose.log import kv
+from interpose.net.grpc.status import Code, RpcError
+from interpose.node.runtime.oci import signals
+from interpose.node.runtime.service.core import Core
+from interpose.node.runtime.service.interfaces import ShimGoneError
+from interpose.node.runtime.service.objects import Container
+from interpose.node.runtime.state.records import ContainerPhase
+from interpose.tasks import TaskBag
 
 _log = logging.getLogger(__name__)
 # A killed process ends at once, unless the kernel has it in the middle of something.

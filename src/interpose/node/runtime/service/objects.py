@@ -7,11 +7,11 @@ import asyncio
 from dataclasses import dataclass, field
 
 from interpose.cri.messages import cri
-from interpose.localruntime.metrics.figures import ProcessCounts
-from interpose.localruntime.metrics.sampler import SampledValue
-from interpose.localruntime.records import ContainerPhase, ContainerRecord, SandboxRecord
-from interpose.localruntime.seams import Exit, Shim
-from interpose.localruntime.stats import CpuRate, FsUsage
+from interpose.node.runtime.cgroups.cri_stats import CpuRate, FsUsage
+from interpose.node.runtime.metrics.sampler import SampledValue
+from interpose.node.runtime.metrics.values import ProcessCounts
+from interpose.node.runtime.service.interfaces import Exit, Shim
+from interpose.node.runtime.state.records import ContainerPhase, ContainerRecord, SandboxRecord
 
 
 @dataclass(slots=True, kw_only=True, eq=False)

@@ -9,10 +9,10 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TypeVar
 
-from interpose.instrumentation.logging import kv
-from interpose.localruntime.seams import PartError
-from interpose.rpc.status import Code, RpcError
-from interpose.rpc.tasks import TaskBag
+from interpose.log import kv
+from interpose.net.grpc.status import Code, RpcError
+from interpose.node.runtime.service.interfaces import PartError
+from interpose.tasks import TaskBag
 
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")

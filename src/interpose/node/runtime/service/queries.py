@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from google.protobuf.message import Message
 
 from interpose.cri.messages import cri
-from interpose.localruntime import info, views
-from interpose.localruntime.core import Core
-from interpose.localruntime.methods import Ask, Feed, Look, Methods, in_batches
-from interpose.localruntime.specresources import cgroup_path
+from interpose.node.runtime.oci.resources import cgroup_path
+from interpose.node.runtime.service import cri_views as views
+from interpose.node.runtime.service import verbose_info as info
+from interpose.node.runtime.service.core import Core
+from interpose.node.runtime.service.methods import Ask, Feed, Look, Methods, in_batches
 
 # What the kubelet insists on; it is not the version of the API.
 _KUBELET_VERSION = "0.1.0"

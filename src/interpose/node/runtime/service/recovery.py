@@ -12,13 +12,13 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Final
 
-from interpose.instrumentation.logging import kv
-from interpose.localruntime.core import Core
-from interpose.localruntime.objects import Container, Sandbox
-from interpose.localruntime.records import ContainerPhase, ContainerRecord, SandboxPhase, SandboxRecord
-from interpose.localruntime.removing import clear_container
-from interpose.localruntime.sandboxes import Sandboxes
-from interpose.localruntime.seams import Ears, PartError, ShimGoneError, ShimState
+from interpose.log import kv
+from interpose.node.runtime.service.core import Core
+from interpose.node.runtime.service.interfaces import Ears, PartError, ShimGoneError, ShimState
+from interpose.node.runtime.service.objects import Container, Sandbox
+from interpose.node.runtime.service.removing import clear_container
+from interpose.node.runtime.service.sandboxes import Sandboxes
+from interpose.node.runtime.state.records import ContainerPhase, ContainerRecord, SandboxPhase, SandboxRecord
 
 _log = logging.getLogger(__name__)
 _START_PATIENCE: Final = 10.0

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import TypeVar
 
-from interpose.localruntime.failures import ambiguous, empty_id, not_found, reserved
-from interpose.localruntime.ids import ids_like
-from interpose.localruntime.objects import Container, Sandbox
+from interpose.node.runtime.service.errors import ambiguous, empty_id, not_found, reserved
+from interpose.node.runtime.service.objects import Container, Sandbox
+from interpose.node.runtime.state.ids import ids_like
 
 _Object = TypeVar("_Object", Sandbox, Container)
 

@@ -3,11 +3,11 @@
 from contextlib import suppress
 
 from interpose.cri.messages import cri
-from interpose.localruntime.core import Core
-from interpose.localruntime.objects import Container
-from interpose.localruntime.records import ContainerPhase
-from interpose.localruntime.seams import ShimGoneError
-from interpose.localruntime.stopping import kill_locked
+from interpose.node.runtime.service.core import Core
+from interpose.node.runtime.service.interfaces import ShimGoneError
+from interpose.node.runtime.service.lifecycle import kill_locked
+from interpose.node.runtime.service.objects import Container
+from interpose.node.runtime.state.records import ContainerPhase
 
 
 class Removing:

@@ -1,4 +1,4 @@
-"""The runtime as a `cri.calls.Caller`: a table of methods over lifecycle, queries, execution, stats and images.
+"""The runtime as a `cri.caller.Caller`: a table of methods over lifecycle, queries, execution, stats and images.
 
 Acts go on to their end even if the caller leaves; looks are answered from memory at once.
 """
@@ -11,19 +11,19 @@ from typing import Any, Final, Protocol
 
 from google.protobuf.message import Message
 
-from interpose.instrumentation.metrics import Family, Sample
-from interpose.localruntime.containers import Containers
-from interpose.localruntime.core import Core
-from interpose.localruntime.execution import Execution
-from interpose.localruntime.methods import Act, Ask, Feed, Look, Methods
-from interpose.localruntime.queries import Identity, Queries
-from interpose.localruntime.removing import Removing
-from interpose.localruntime.repair import Repair
-from interpose.localruntime.sandboxes import Sandboxes
-from interpose.localruntime.starting import Starting
-from interpose.localruntime.stopping import Stopping
-from interpose.localruntime.views import CONTAINER_STATES
-from interpose.rpc.status import Code, RpcError
+from interpose.metrics import Family, Sample
+from interpose.net.grpc.status import Code, RpcError
+from interpose.node.runtime.service.containers import Containers
+from interpose.node.runtime.service.core import Core
+from interpose.node.runtime.service.cri_views import CONTAINER_STATES
+from interpose.node.runtime.service.exec import Execution
+from interpose.node.runtime.service.lifecycle import Stopping
+from interpose.node.runtime.service.methods import Act, Ask, Feed, Look, Methods
+from interpose.node.runtime.service.queries import Identity, Queries
+from interpose.node.runtime.service.recovery import Repair
+from interpose.node.runtime.service.removing import Removing
+from interpose.node.runtime.service.sandboxes import Sandboxes
+from interpose.node.runtime.service.starting import Starting
 
 _LEAVE_PATIENCE: Final = 10.0
 _NOT_OURS: Final = frozenset({"CheckpointContainer", "CheckpointPod", "RestorePod"})

@@ -8,16 +8,16 @@ import logging
 from functools import partial
 
 from interpose.cri.messages import cri
-from interpose.instrumentation.logging import kv
-from interpose.localruntime.core import Core
-from interpose.localruntime.failures import failed
-from interpose.localruntime.objects import Sandbox
-from interpose.localruntime.patching import patch_resources
-from interpose.localruntime.records import NetworkPlace, SandboxPhase, SandboxRecord
-from interpose.localruntime.removing import remove_container
-from interpose.localruntime.seams import Ears, PartError
-from interpose.localruntime.stopping import kill_container
-from interpose.localruntime.validation import check_sandbox
+from interpose.log import kv
+from interpose.node.runtime.oci.resource_patch import patch_resources
+from interpose.node.runtime.service.core import Core
+from interpose.node.runtime.service.errors import failed
+from interpose.node.runtime.service.interfaces import Ears, PartError
+from interpose.node.runtime.service.lifecycle import kill_container
+from interpose.node.runtime.service.objects import Sandbox
+from interpose.node.runtime.service.removing import remove_container
+from interpose.node.runtime.service.validation import check_sandbox
+from interpose.node.runtime.state.records import NetworkPlace, SandboxPhase, SandboxRecord
 
 _log = logging.getLogger(__name__)
 

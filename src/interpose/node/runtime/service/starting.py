@@ -5,14 +5,14 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from interpose.cri.messages import cri
-from interpose.instrumentation.logging import kv
-from interpose.localruntime.core import Core
-from interpose.localruntime.failures import failed, wrong_state
-from interpose.localruntime.objects import Container
-from interpose.localruntime.records import ContainerPhase
-from interpose.localruntime.seams import PartError
-from interpose.localruntime.views import state_name
-from interpose.rpc.status import RpcError
+from interpose.log import kv
+from interpose.net.grpc.status import RpcError
+from interpose.node.runtime.service.core import Core
+from interpose.node.runtime.service.cri_views import state_name
+from interpose.node.runtime.service.errors import failed, wrong_state
+from interpose.node.runtime.service.interfaces import PartError
+from interpose.node.runtime.service.objects import Container
+from interpose.node.runtime.state.records import ContainerPhase
 
 _log = logging.getLogger(__name__)
 NOT_STARTED_CODE = 128

@@ -10,18 +10,19 @@ from pathlib import Path
 from google.protobuf.message import Message
 
 from interpose.cri.messages import cri
-from interpose.localruntime import netcounters, views
-from interpose.localruntime.cgroups import CgroupDirs
-from interpose.localruntime.cgroupstats import CgroupStats
-from interpose.localruntime.core import Core
-from interpose.localruntime.ids import wanted_id
-from interpose.localruntime.methods import Ask, Feed, Methods, in_batches
-from interpose.localruntime.metrics.sampler import Sampler
-from interpose.localruntime.netcounters import Counters
-from interpose.localruntime.objects import Container, Sandbox
-from interpose.localruntime.records import NetworkPlace
-from interpose.localruntime.rootfs import Rootfs
-from interpose.localruntime.stats import FsUsage, container_stats, pod_stats
+from interpose.node.runtime.cgroups import netcounters
+from interpose.node.runtime.cgroups.cgroups import CgroupDirs
+from interpose.node.runtime.cgroups.cri_stats import FsUsage, container_stats, pod_stats
+from interpose.node.runtime.cgroups.netcounters import Counters
+from interpose.node.runtime.cgroups.usage import CgroupStats
+from interpose.node.runtime.fs.rootfs import Rootfs
+from interpose.node.runtime.metrics.sampler import Sampler
+from interpose.node.runtime.service import cri_views as views
+from interpose.node.runtime.service.core import Core
+from interpose.node.runtime.service.methods import Ask, Feed, Methods, in_batches
+from interpose.node.runtime.service.objects import Container, Sandbox
+from interpose.node.runtime.state.ids import wanted_id
+from interpose.node.runtime.state.records import NetworkPlace
 
 
 class UsageService:

@@ -3,11 +3,11 @@
 from collections.abc import Collection
 
 from interpose.cri.messages import cri
-from interpose.localruntime.etcfiles import line_problem
-from interpose.localruntime.failures import invalid, unfit, unsupported
-from interpose.localruntime.specfacts import SpecError
-from interpose.localruntime.specresources import check_parent, check_resources
-from interpose.rpc.status import Code, RpcError
+from interpose.net.grpc.status import Code, RpcError
+from interpose.node.runtime.fs.etc_files import line_problem
+from interpose.node.runtime.oci.resources import check_parent, check_resources
+from interpose.node.runtime.oci.spec_types import SpecError
+from interpose.node.runtime.service.errors import invalid, unfit, unsupported
 
 _LONGEST_HOSTNAME = 64  # of the kernel
 _LONGEST_LOG_PATH = 4000  # the kernel takes 4096: some room for the names of rotated logs

@@ -7,9 +7,9 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from interpose.localruntime.objects import Container, Sandbox
-from interpose.localruntime.plaindocs import as_plain
-from interpose.localruntime.records import ContainerPhase, ContainerRecord, NetworkPlace
+from interpose.node.runtime.service.objects import Container, Sandbox
+from interpose.node.runtime.service.plaindocs import as_plain
+from interpose.node.runtime.state.records import ContainerPhase, ContainerRecord, NetworkPlace
 
 
 def container_info(container: Container, spec: Mapping[str, Any], executor: str) -> dict[str, str]:

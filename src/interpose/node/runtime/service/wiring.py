@@ -11,33 +11,33 @@ from functools import partial
 from pathlib import Path
 
 from interpose import __version__
-from interpose.config.document import read_document
-from interpose.localruntime import cgroups as cgroup_dirs
-from interpose.localruntime.bundles import ContainerBundles
-from interpose.localruntime.claim import Claim
-from interpose.localruntime.core import Core
-from interpose.localruntime.executing import OciExecutor
-from interpose.localruntime.execution import Execution
-from interpose.localruntime.ground import SandboxGround
-from interpose.localruntime.images.registries import Registries, read_registries
-from interpose.localruntime.images.store import ImageStore
-from interpose.localruntime.imageservice import ImageService
-from interpose.localruntime.layerusage import layer_sampler
-from interpose.localruntime.metrics.service import MetricsService
-from interpose.localruntime.network.pods import Network
-from interpose.localruntime.ociruntime import PLAIN, OciRuntime, find_executor
-from interpose.localruntime.places import Places
-from interpose.localruntime.podnetwork import CniNetwork, connect
-from interpose.localruntime.queries import Identity
-from interpose.localruntime.recordfolder import RecordFolder
-from interpose.localruntime.rootfs import Rootfs
-from interpose.localruntime.runtime import LocalRuntime
-from interpose.localruntime.shims import LaunchedShims
-from interpose.localruntime.specinputs import read_host
-from interpose.localruntime.usage import UsageService
-from interpose.localruntime.userpaths import PATIENCE, UserPaths
-from interpose.streaming.limits import StreamLimits
-from interpose.streaming.server import StreamServer
+from interpose.config.documents.yaml import read_document
+from interpose.net.streaming.limits import StreamLimits
+from interpose.net.streaming.server import StreamServer
+from interpose.node.runtime.cgroups import cgroups as cgroup_dirs
+from interpose.node.runtime.fs.bundles import ContainerBundles
+from interpose.node.runtime.fs.disk_usage import layer_sampler
+from interpose.node.runtime.fs.rootfs import Rootfs
+from interpose.node.runtime.fs.sandbox_files import SandboxGround
+from interpose.node.runtime.fs.user_paths import PATIENCE, UserPaths
+from interpose.node.runtime.images.registry.endpoints import Registries, read_registries
+from interpose.node.runtime.images.store import ImageStore
+from interpose.node.runtime.metrics.service import MetricsService
+from interpose.node.runtime.network.adapter import CniNetwork, connect
+from interpose.node.runtime.network.cni import Network
+from interpose.node.runtime.oci.executor import OciExecutor
+from interpose.node.runtime.oci.inputs import read_host
+from interpose.node.runtime.oci.runc import PLAIN, OciRuntime, find_executor
+from interpose.node.runtime.service.core import Core
+from interpose.node.runtime.service.exec import Execution
+from interpose.node.runtime.service.image_service import ImageService
+from interpose.node.runtime.service.queries import Identity
+from interpose.node.runtime.service.runtime import LocalRuntime
+from interpose.node.runtime.service.stats_service import UsageService
+from interpose.node.runtime.shimclient.adapter import LaunchedShims
+from interpose.node.runtime.state.lock import Claim
+from interpose.node.runtime.state.paths import Places
+from interpose.node.runtime.state.record_store import RecordFolder
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

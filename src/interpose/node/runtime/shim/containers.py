@@ -8,13 +8,13 @@ import os
 import signal
 import time
 
-from interpose.localruntime.shim import wire
-from interpose.localruntime.shim.launching import Launched
-from interpose.localruntime.shim.logfile import LogFile
-from interpose.localruntime.shim.loglines import LogLines
-from interpose.localruntime.shim.loop import Loop, say
-from interpose.localruntime.shim.oomkills import OomKills
-from interpose.localruntime.shim.streams import Input, Output, resize_terminal
+from interpose.node.runtime.shim import protocol as wire
+from interpose.node.runtime.shim.event_loop import Loop, say
+from interpose.node.runtime.shim.launch import Launched
+from interpose.node.runtime.shim.log import LogFile
+from interpose.node.runtime.shim.loglines import LogLines
+from interpose.node.runtime.shim.oom import OomKills
+from interpose.node.runtime.shim.streams import Input, Output, resize_terminal
 
 TYPE_CHECKING = False  # importing typing costs a megabyte
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ import os
 import signal
 import socket
 
-from interpose.localruntime.shim import wire
-from interpose.localruntime.shim.loop import Loop, Timer
-from interpose.localruntime.shim.ocierrors import reason
+from interpose.node.runtime.shim import protocol as wire
+from interpose.node.runtime.shim.event_loop import Loop, Timer
+from interpose.node.runtime.shim.oci_errors import reason
 
 TYPE_CHECKING = False  # importing typing costs a megabyte
 if TYPE_CHECKING:

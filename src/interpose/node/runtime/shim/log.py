@@ -2,7 +2,7 @@
 
 import os
 
-from interpose.localruntime.shim.loop import say
+from interpose.node.runtime.shim.event_loop import say
 
 # Not blocking: a FIFO in the place of the file would stop the whole pod.
 _FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY

@@ -9,10 +9,10 @@ import signal
 import socket
 import time
 
-from interpose.localruntime.shim import kernel
-from interpose.localruntime.shim.holder import HolderError, start_holder
-from interpose.localruntime.shim.loop import say, say_error
-from interpose.localruntime.shim.server import Shim
+from interpose.node.runtime.shim import syscalls as kernel
+from interpose.node.runtime.shim.event_loop import say, say_error
+from interpose.node.runtime.shim.pause import HolderError, start_holder
+from interpose.node.runtime.shim.server import Shim
 
 TYPE_CHECKING = False  # importing typing costs a megabyte
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ import select
 import signal
 import socket
 
-from interpose.localruntime.shim import kernel
-from interpose.localruntime.shim.sysctls import sysctl_path, sysctl_problem
+from interpose.node.runtime.shim import syscalls as kernel
+from interpose.node.runtime.shim.sysctls import sysctl_path, sysctl_problem
 
 TYPE_CHECKING = False  # importing typing costs a megabyte
 if TYPE_CHECKING:

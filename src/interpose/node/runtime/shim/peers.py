@@ -2,8 +2,8 @@
 
 import socket
 
-from interpose.localruntime.shim import wire
-from interpose.localruntime.shim.loop import HANGUP, READ, WRITE, Loop, Timer
+from interpose.node.runtime.shim import protocol as wire
+from interpose.node.runtime.shim.event_loop import HANGUP, READ, WRITE, Loop, Timer
 
 TYPE_CHECKING = False  # importing typing costs a megabyte
 if TYPE_CHECKING:

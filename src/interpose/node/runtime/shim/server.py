@@ -4,13 +4,13 @@ import os
 import signal
 import socket
 
-from interpose.localruntime.shim import wire
-from interpose.localruntime.shim.containers import Container
-from interpose.localruntime.shim.launching import Launch, Launched, LaunchError
-from interpose.localruntime.shim.loop import READ, Loop, Timer, say
-from interpose.localruntime.shim.oomkills import OomKills, PodKills
-from interpose.localruntime.shim.peers import Peer
-from interpose.localruntime.shim.sessions import AttachSession, ExecSession, result_frame
+from interpose.node.runtime.shim import protocol as wire
+from interpose.node.runtime.shim.containers import Container
+from interpose.node.runtime.shim.event_loop import READ, Loop, Timer, say
+from interpose.node.runtime.shim.launch import Launch, Launched, LaunchError
+from interpose.node.runtime.shim.oom import OomKills, PodKills
+from interpose.node.runtime.shim.peers import Peer
+from interpose.node.runtime.shim.sessions import AttachSession, ExecSession, result_frame
 
 TYPE_CHECKING = False  # importing typing costs a megabyte
 if TYPE_CHECKING:

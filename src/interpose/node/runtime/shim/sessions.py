@@ -9,12 +9,12 @@ import os
 import signal
 import struct
 
-from interpose.localruntime.shim import wire
-from interpose.localruntime.shim.containers import Container
-from interpose.localruntime.shim.launching import Launched
-from interpose.localruntime.shim.loop import Loop, Timer
-from interpose.localruntime.shim.peers import Peer
-from interpose.localruntime.shim.streams import Input, Output, resize_terminal
+from interpose.node.runtime.shim import protocol as wire
+from interpose.node.runtime.shim.containers import Container
+from interpose.node.runtime.shim.event_loop import Loop, Timer
+from interpose.node.runtime.shim.launch import Launched
+from interpose.node.runtime.shim.peers import Peer
+from interpose.node.runtime.shim.streams import Input, Output, resize_terminal
 
 TYPE_CHECKING = False  # importing typing costs a megabyte
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ import os
 import struct
 import termios
 
-from interpose.localruntime.shim.loop import READ, WRITE, Loop
+from interpose.node.runtime.shim.event_loop import READ, WRITE, Loop
 
 TYPE_CHECKING = False  # importing typing costs a megabyte
 if TYPE_CHECKING:

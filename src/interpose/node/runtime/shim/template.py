@@ -12,7 +12,7 @@ import os
 import socket
 import sys
 
-from interpose.localruntime.shim.main import MANY, become
+from interpose.node.runtime.shim.main import MANY, become
 
 REQUEST_LIMIT = 1 << 16
 _FDS = 2  # where a shim says that it is ready, and its log

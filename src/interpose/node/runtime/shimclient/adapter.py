@@ -6,20 +6,29 @@ from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequen
 from contextlib import contextmanager
 from typing import Any, Final
 
-from interpose.instrumentation.logging import kv
-from interpose.localruntime import shimclient, shimstrays
-from interpose.localruntime.bundles import ContainerBundles
-from interpose.localruntime.cgroups import CgroupDirs
-from interpose.localruntime.failures import invalid
-from interpose.localruntime.ground import own_namespaces
-from interpose.localruntime.ociruntime import OciRuntime
-from interpose.localruntime.ocispec import exec_process
-from interpose.localruntime.places import Places
-from interpose.localruntime.records import ContainerRecord, SandboxRecord
-from interpose.localruntime.seams import Ears, ExecOutput, Exit, NotRunningError, PartError, ShimGoneError, ShimState
-from interpose.localruntime.shim.sysctls import sysctl_problem
-from interpose.localruntime.shimpaths import ShimPaths, kill_shim
-from interpose.localruntime.shimtemplate import ShimTemplate
+from interpose.log import kv
+from interpose.node.runtime.cgroups.cgroups import CgroupDirs
+from interpose.node.runtime.fs.bundles import ContainerBundles
+from interpose.node.runtime.fs.sandbox_files import own_namespaces
+from interpose.node.runtime.oci.runc import OciRuntime
+from interpose.node.runtime.oci.spec import exec_process
+from interpose.node.runtime.service.errors import invalid
+from interpose.node.runtime.service.interfaces import (
+    Ears,
+    ExecOutput,
+    Exit,
+    NotRunningError,
+    PartError,
+    ShimGoneError,
+    ShimState,
+)
+from interpose.node.runtime.shim.sysctls import sysctl_problem
+from interpose.node.runtime.shimclient import client as shimclient
+from interpose.node.runtime.shimclient import orphans as shimstrays
+from interpose.node.runtime.shimclient.paths import ShimPaths, kill_shim
+from interpose.node.runtime.shimclient.template import ShimTemplate
+from interpose.node.runtime.state.paths import Places
+from interpose.node.runtime.state.records import ContainerRecord, SandboxRecord
 
 _log = logging.getLogger(__name__)
 # As other runtimes: what holds a pod is the last thing to be killed for want of memory.

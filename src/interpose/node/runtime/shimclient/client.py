@@ -15,11 +15,11 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Self
 
-from interpose.localruntime.shim import wire
-from interpose.localruntime.shimlaunch import Starter, connect, launch, read_document
-from interpose.localruntime.shimpaths import ShimPaths, kill_shim
-from interpose.localruntime.shimstreams import ShimStreams
-from interpose.localruntime.shimvalues import (
+from interpose.node.runtime.shim import protocol as wire
+from interpose.node.runtime.shimclient.launch import Starter, connect, launch, read_document
+from interpose.node.runtime.shimclient.paths import ShimPaths, kill_shim
+from interpose.node.runtime.shimclient.streams import ShimStreams
+from interpose.node.runtime.shimclient.types import (
     ContainerState,
     ExecRequest,
     ExecResult,
@@ -34,7 +34,7 @@ from interpose.localruntime.shimvalues import (
     exit_of,
     state_of,
 )
-from interpose.rpc.tasks import TaskBag
+from interpose.tasks import TaskBag
 
 __all__ = [
     "ContainerState",

@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 import interpose
-from interpose.localruntime.shim import wire
-from interpose.localruntime.shimpaths import SOCKET, ShimPaths
-from interpose.localruntime.shimvalues import SandboxOptions, ShimError, ShimGoneError
+from interpose.node.runtime.shim import protocol as wire
+from interpose.node.runtime.shimclient.paths import SOCKET, ShimPaths
+from interpose.node.runtime.shimclient.types import SandboxOptions, ShimError, ShimGoneError
 
 _SOURCES: Final = str(Path(interpose.__file__).resolve().parent.parent)
 _BOOT: Final = (
     "import sys; sys.path.insert(0, sys.argv[1]); "
-    "from interpose.localruntime.shim.main import main; main(sys.argv[2], sys.argv[3])"
+    "from interpose.node.runtime.shim.main import main; main(sys.argv[2], sys.argv[3])"
 )
 _PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _RETRY: Final = 0.01

@@ -7,8 +7,8 @@ cgroup until the machine is restarted. Blocking; for threads.
 from pathlib import Path
 from typing import Final
 
-from interpose.localruntime import strays
-from interpose.localruntime.ids import is_id
+from interpose.node.runtime.state import orphans as strays
+from interpose.node.runtime.state.ids import is_id
 
 # How shims are started; a shell that looks into a folder of theirs is not one.
 _INTERPRETER: Final = frozenset({b"-I", b"-S", b"-c"})

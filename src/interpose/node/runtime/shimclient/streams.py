@@ -7,8 +7,8 @@ import asyncio
 import json
 import struct
 
-from interpose.localruntime.shim import wire
-from interpose.localruntime.shimvalues import ShimGoneError, StreamExit
+from interpose.node.runtime.shim import protocol as wire
+from interpose.node.runtime.shimclient.types import ShimGoneError, StreamExit
 
 _SIZE = struct.Struct(">HH")
 

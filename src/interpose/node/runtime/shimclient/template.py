@@ -7,10 +7,10 @@ import socket
 from collections.abc import Mapping
 from typing import Final
 
-from interpose.localruntime.shimlaunch import python_command, shim_environment
+from interpose.node.runtime.shimclient.launch import python_command, shim_environment
 
 _BOOT: Final = (
-    "import sys; sys.path.insert(0, sys.argv[1]); from interpose.localruntime.shim.template import main; main()"
+    "import sys; sys.path.insert(0, sys.argv[1]); from interpose.node.runtime.shim.template import main; main()"
 )
 _RETRY: Final = 0.005
 _TRIES: Final = 3

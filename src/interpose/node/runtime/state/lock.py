@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Final
 
 from interpose.errors import ConfigError
-from interpose.host.filelock import FileLock
-from interpose.localruntime.places import Places
+from interpose.host.file_lock import FileLock
+from interpose.node.runtime.state.paths import Places
 
 _OWNER: Final = "root"
 

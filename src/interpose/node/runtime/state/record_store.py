@@ -14,9 +14,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
-from interpose.instrumentation.logging import kv
-from interpose.localruntime.ids import is_id
-from interpose.localruntime.records import ContainerRecord, Record, RecordError, SandboxRecord, decode, encode
+from interpose.log import kv
+from interpose.node.runtime.state.ids import is_id
+from interpose.node.runtime.state.records import ContainerRecord, Record, RecordError, SandboxRecord, decode, encode
 
 _log = logging.getLogger(__name__)
 _FOLDERS: Final[Mapping[type, str]] = MappingProxyType({SandboxRecord: "sandboxes", ContainerRecord: "containers"})

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from interpose.relay.docker.jsontext import (
+from interpose.relay.docker.translate.json_edit import (
     BodyTooLarge,
     Container,
     Item,

@@ -4,7 +4,7 @@ A body that nobody changed stays the same object; of one that somebody did, only
 A value taken away is written as zero, empty or null: to Docker that is "not set", and the key stays where it was.
 
 Docker shows later only what a container has, not what it was created with. Where the chain notes what was requested
-(see `store.requested`), a label keeps what was sent, and `inspecting` reads it; one that a caller brings along is taken
+(see `cri.store.requested`), a label keeps what was sent, and `inspecting` reads it; one that a caller brings along is taken
 away. Pure; messages are duck-typed.
 """
 
@@ -14,11 +14,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from interpose.model.pod import Pod
-from interpose.relay.docker import hostconfig, parents
-from interpose.relay.docker.bodies import Body, Edited, Editing
-from interpose.relay.docker.jsontext import UnreadableBody, fold, quote
-from interpose.relay.docker.labels import (
+from interpose.core.model.pod import Pod
+from interpose.cri.store.requested import ANNOTATION
+from interpose.relay.docker.translate import hostconfig, parents
+from interpose.relay.docker.translate.body import Body, Edited, Editing
+from interpose.relay.docker.translate.json_edit import UnreadableBody, fold, quote
+from interpose.relay.docker.translate.labels import (
     CREATED,
     RESERVED,
     Identity,
@@ -27,7 +28,6 @@ from interpose.relay.docker.labels import (
     shown_annotations,
     shown_labels,
 )
-from interpose.store.requested import ANNOTATION
 
 RUNTIME_HANDLER: Final = "docker"
 _LABELS: Final = "Labels"

@@ -6,7 +6,7 @@ from http import HTTPStatus
 from types import MappingProxyType
 from typing import Final
 
-from interpose.rpc.status import Code
+from interpose.net.grpc.status import Code
 
 # What dockerd's answer means to those who stand in the way of calls. Any other is UNKNOWN: an answer, so no doubt about
 # what happened.

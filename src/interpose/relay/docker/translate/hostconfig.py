@@ -14,8 +14,8 @@ from collections.abc import Collection, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
-from interpose.relay.docker.bodies import as_text
-from interpose.relay.docker.jsontext import Fields, Pairs, UnreadableBody, kind
+from interpose.relay.docker.translate.body import as_text
+from interpose.relay.docker.translate.json_edit import Fields, Pairs, UnreadableBody, kind
 
 NUMBERS: Final[Mapping[str, str]] = MappingProxyType(
     {

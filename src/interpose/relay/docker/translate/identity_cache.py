@@ -9,7 +9,7 @@ That something is nobody's is never kept.
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from interpose.relay.docker.labels import Identity
+from interpose.relay.docker.translate.labels import Identity
 
 _FULL_ID: Final = 64
 _HEX: Final = frozenset("0123456789abcdef")

@@ -15,10 +15,10 @@ from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlencode
 
-from interpose.relay.docker import hostconfig, parents
-from interpose.relay.docker.creating import RUNTIME_HANDLER
-from interpose.relay.docker.jsontext import UnreadableBody, decode, kind, whole
-from interpose.relay.docker.labels import (
+from interpose.relay.docker.translate import hostconfig, parents
+from interpose.relay.docker.translate.create import RUNTIME_HANDLER
+from interpose.relay.docker.translate.json_edit import UnreadableBody, decode, kind, whole
+from interpose.relay.docker.translate.labels import (
     CREATED,
     LOG_PATH,
     REQUESTED,
@@ -212,7 +212,7 @@ def _sandbox_state(status: str) -> int:
 def _write_info(
     message: Any, whose: Identity, config: Document, host: Document, current: Document, envs: tuple[str, ...] = ()
 ) -> None:
-    """What runtimes add to a verbose answer, in the shape `store.info` reads."""
+    """What runtimes add to a verbose answer, in the shape `cri.store.verbose_info` reads."""
     resources = {
         part: {key: current[name] for key, name in names.items() if name in current}
         for part, names in (("cpu", _OCI_CPU), ("memory", _OCI_MEMORY))

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from interpose.store.requested import ANNOTATION
+from interpose.cri.store.requested import ANNOTATION
 
 TYPE: Final = "io.kubernetes.docker.type"
 SANDBOX_ID: Final = "io.kubernetes.sandbox.id"

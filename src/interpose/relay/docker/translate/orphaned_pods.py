@@ -10,9 +10,9 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from interpose.relay.docker import parents
-from interpose.relay.docker.creating import RUNTIME_HANDLER
-from interpose.relay.docker.labels import MARK, POD_NAME, POD_NAMESPACE, POD_UID, SANDBOX
+from interpose.relay.docker.translate import parents
+from interpose.relay.docker.translate.create import RUNTIME_HANDLER
+from interpose.relay.docker.translate.labels import MARK, POD_NAME, POD_NAMESPACE, POD_UID, SANDBOX
 
 _NOT_READY: Final = 1  # CRI's number
 

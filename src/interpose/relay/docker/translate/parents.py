@@ -4,7 +4,7 @@ With the cgroupfs driver both have a path. With systemd Docker has the name of a
 it. Pure; the two are each other's inverse.
 """
 
-from interpose.model.cgroupparent import SUFFIX, slice_path
+from interpose.core.model.cgroupparent import SUFFIX, slice_path
 
 
 def shown(parent: str) -> str:

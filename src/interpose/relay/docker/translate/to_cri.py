@@ -18,16 +18,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
 
-from interpose.relay.docker import creating, updating
-from interpose.relay.docker.bodies import Edited
-from interpose.relay.docker.httpcall import HttpCall
-from interpose.relay.docker.jsontext import BodyTooLarge, UnreadableBody
-from interpose.relay.docker.labels import RESERVED, Identity
+from interpose.cri.methods import METHODS
+from interpose.cri.parser import CriParser
+from interpose.net.grpc.status import RpcError
+from interpose.relay.docker.cri_adapter import DockerRuntime
+from interpose.relay.docker.http_call import HttpCall
 from interpose.relay.docker.routes import METHODS_OF, Act, act_of, kills, parameters, renamed
-from interpose.relay.docker.runtime import DockerRuntime
-from interpose.relay.messages import CriParser
-from interpose.relay.methods import METHODS
-from interpose.rpc.status import RpcError
+from interpose.relay.docker.translate import create as creating
+from interpose.relay.docker.translate import updating
+from interpose.relay.docker.translate.body import Edited
+from interpose.relay.docker.translate.json_edit import BodyTooLarge, UnreadableBody
+from interpose.relay.docker.translate.labels import RESERVED, Identity
 
 # Seconds; more than CRI's int64 takes is as good as for ever.
 _LONGEST_GRACE: Final = 1 << 40

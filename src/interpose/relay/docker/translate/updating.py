@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from interpose.relay.docker import hostconfig
-from interpose.relay.docker.bodies import Body, Edited, Editing
+from interpose.relay.docker.translate import hostconfig
+from interpose.relay.docker.translate.body import Body, Edited, Editing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

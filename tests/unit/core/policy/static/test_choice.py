@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from interpose.cpuallocator.kubelet import NotEnough
-from interpose.model.cpuset import EMPTY, CpuSet
-from interpose.policy.static_choice import Chooser
-from interpose.policy.static_options import StaticOptions
+from interpose.core.cpuallocator.kubelet import NotEnough
+from interpose.core.model.cpuset import EMPTY, CpuSet
+from interpose.core.policy.static.choice import Chooser
+from interpose.core.policy.static.options import StaticOptions
+from interpose.core.topology.topology import Topology
 from interpose.testing.machines import machine
-from interpose.topology.topology import Topology
 
 N4C16 = "2 sockets x 2 numa x 2 cores x 2 threads"  # cores are 0-1, 2-3, ...; nodes are 0-3, 4-7, ...
 

@@ -4,12 +4,12 @@ from itertools import islice
 
 import pytest
 
+from interpose.core.model.cpuset import EMPTY, CpuSet
+from interpose.core.policy.api import Setup
+from interpose.core.policy.static.options import StaticOptions
+from interpose.core.policy.static.partition import Parts, all_memory, check_options, divide
+from interpose.core.topology.topology import Cpu, MemoryKind, NumaNode, Topology
 from interpose.errors import ConfigError
-from interpose.model.cpuset import EMPTY, CpuSet
-from interpose.policy.policy import Setup
-from interpose.policy.static_options import StaticOptions
-from interpose.policy.static_start import Parts, all_memory, check_options, divide
-from interpose.topology.topology import Cpu, MemoryKind, NumaNode, Topology
 
 
 def cpus(text: str) -> CpuSet:

@@ -6,19 +6,19 @@ from typing import Any
 
 import pytest
 
+from interpose.core.model.cgroup import KubeQos
+from interpose.core.model.cpuset import EMPTY, CpuSet
+from interpose.core.model.quantity import milli
+from interpose.core.policy.api import Policy, Setup
+from interpose.core.policy.decision import Action, Assignment, Decision, Grant, Why
+from interpose.core.policy.request import Amounts, Key, Request
+from interpose.core.policy.static.options import StaticOptions
+from interpose.core.policy.static.policy import StaticPolicy, exclusive_count
+from interpose.core.topology.topology import Topology
 from interpose.errors import ConfigError
-from interpose.model.cgroup import KubeQos
-from interpose.model.cpuset import EMPTY, CpuSet
-from interpose.model.quantity import milli
-from interpose.policy.decision import Action, Assignment, Decision, Grant, Why
-from interpose.policy.policy import Policy, Setup
-from interpose.policy.request import Amounts, Key, Request
-from interpose.policy.static import StaticPolicy, exclusive_count
-from interpose.policy.static_options import StaticOptions
 from interpose.testing.machines import machine, oracle_topology
-from interpose.topology.topology import Topology
 
-ORACLE = json.loads((Path(__file__).parents[2] / "data/cpumanager-oracle.json").read_text())
+ORACLE = json.loads((Path(__file__).parents[4] / "data/cpumanager-oracle.json").read_text())
 OPTIONS = {
     "FullPCPUsOnlyOption": "full_pcpus_only",
     "AlignBySocketOption": "align_by_socket",

@@ -1,12 +1,12 @@
 """How static finds CPUs: isolated ones for whom they are, nodes as the pod says, and why."""
 
-from interpose.model.cpuset import EMPTY, CpuSet
-from interpose.policy.decision import Why
-from interpose.policy.preferences import ISOLATED
-from interpose.policy.request import Key, Request
-from interpose.policy.static_choice import Chooser
-from interpose.policy.static_options import StaticOptions
-from interpose.policy.static_search import Found, Search, Stock
+from interpose.core.model.cpuset import EMPTY, CpuSet
+from interpose.core.policy.annotations import ISOLATED
+from interpose.core.policy.decision import Why
+from interpose.core.policy.request import Key, Request
+from interpose.core.policy.static.choice import Chooser
+from interpose.core.policy.static.options import StaticOptions
+from interpose.core.policy.static.search import Found, Search, Stock
 from interpose.testing.machines import machine
 
 N4C16 = "2 sockets x 2 numa x 2 cores x 2 threads"  # cores are 0-1, 2-3, ...; nodes are 0-3, 4-7, ...

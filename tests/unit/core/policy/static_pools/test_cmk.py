@@ -2,8 +2,8 @@
 
 import pytest
 
-from interpose.policy.request import Key, Request
-from interpose.policy.static_pools.cmk import ANY_SOCKET, Wish, read_wish
+from interpose.core.policy.request import Key, Request
+from interpose.core.policy.static_pools.cmk import ANY_SOCKET, Wish, read_wish
 
 
 def wish(command: str | list[str] = "", args: list[str] | None = None, **envs: str) -> Wish:

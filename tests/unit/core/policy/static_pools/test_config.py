@@ -2,10 +2,10 @@
 
 import pytest
 
+from interpose.core.model.cpuset import CpuSet
+from interpose.core.policy.static_pools.config import check_pools, online_pools, pools_of_tree
+from interpose.core.policy.static_pools.options import CpuList, Pool
 from interpose.errors import ConfigError
-from interpose.model.cpuset import CpuSet
-from interpose.policy.static_pools.config import check_pools, online_pools, pools_of_tree
-from interpose.policy.static_pools.options import CpuList, Pool
 from interpose.testing.machines import machine
 
 TREE: dict[str, str | None] = {

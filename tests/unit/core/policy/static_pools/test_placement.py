@@ -1,8 +1,8 @@
 """Which lists of a pool: near each other, kept if held, the same each time."""
 
-from interpose.model.cpuset import EMPTY, CpuSet
-from interpose.policy.static_pools.choice import Load, choose_own, choose_shared, own_candidates
-from interpose.policy.static_pools.options import CpuList
+from interpose.core.model.cpuset import EMPTY, CpuSet
+from interpose.core.policy.static_pools.options import CpuList
+from interpose.core.policy.static_pools.placement import Load, choose_own, choose_shared, own_candidates
 from interpose.testing.machines import machine
 
 MACHINE = machine("2p2n4c1t")  # packages 0-7 and 8-15; nodes of four CPUs

@@ -5,13 +5,13 @@ from dataclasses import replace
 
 import pytest
 
+from interpose.core.model.cpuset import CpuSet
+from interpose.core.policy.api import Policy, Setup
+from interpose.core.policy.decision import Action, Assignment, Decision, Grant, Why
+from interpose.core.policy.request import Amounts, Key, Request
+from interpose.core.policy.static_pools.options import CpuList, Pool, PoolsOptions
+from interpose.core.policy.static_pools.policy import EXCLUSIVE_CORES, StaticPoolsPolicy
 from interpose.errors import ConfigError
-from interpose.model.cpuset import CpuSet
-from interpose.policy.decision import Action, Assignment, Decision, Grant, Why
-from interpose.policy.policy import Policy, Setup
-from interpose.policy.request import Amounts, Key, Request
-from interpose.policy.static_pools.options import CpuList, Pool, PoolsOptions
-from interpose.policy.static_pools.policy import EXCLUSIVE_CORES, StaticPoolsPolicy
 from interpose.testing.machines import machine
 
 # pool -> list -> socket, on two packages with the CPUs 0-7 and 8-15; exclusive pools begin with "ex".

@@ -2,7 +2,7 @@
 
 import pytest
 
-from interpose.policy.static_pools.script import Found, find_calls
+from interpose.core.policy.static_pools.script import Found, find_calls
 
 
 def called(script: str) -> list[list[str]]:

@@ -4,11 +4,11 @@ import errno
 
 import pytest
 
+from interpose.core.model.cgroup import CLEAR, UNLIMITED, Level, Parameter
+from interpose.hooks.server.actuators.api import Actuator
+from interpose.hooks.server.actuators.cgroup import BvtActuator, CgroupActuator, SysctlActuator
+from interpose.hooks.server.targets import Target
 from interpose.host.cgroup.tree import CgroupTree
-from interpose.model.cgroup import CLEAR, UNLIMITED, Level, Parameter
-from interpose.runtimehooks.actuator import Actuator
-from interpose.runtimehooks.cgroup_actuator import BvtActuator, CgroupActuator, SysctlActuator
-from interpose.runtimehooks.wants import Target
 from interpose.testing.fakecgroup import FakeKernel
 
 POD = Target(level=Level.POD, key="1", directory="kubepods/pod1", name="default/web")

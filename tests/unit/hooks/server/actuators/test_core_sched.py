@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 import pytest
 
+from interpose.core.model.cgroup import CLEAR, UNLIMITED, Level, Parameter, Value
+from interpose.hooks.server.actuators import core_sched as core_sched_actuator
+from interpose.hooks.server.actuators.api import Actuator
+from interpose.hooks.server.actuators.core_sched import MIXED, CoreSchedActuator
+from interpose.hooks.server.targets import Target
 from interpose.host.coresched import Operation
-from interpose.model.cgroup import CLEAR, UNLIMITED, Level, Parameter, Value
-from interpose.runtimehooks import core_sched_actuator
-from interpose.runtimehooks.actuator import Actuator
-from interpose.runtimehooks.core_sched_actuator import MIXED, CoreSchedActuator
-from interpose.runtimehooks.wants import Target
 from interpose.testing.fakecoresched import FakeCoreSched
 
 GROUP = Parameter.CORE_SCHED

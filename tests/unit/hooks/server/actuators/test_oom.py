@@ -4,10 +4,10 @@ import errno
 
 import pytest
 
+from interpose.core.model.cgroup import CLEAR, UNLIMITED, Level, Parameter
+from interpose.hooks.server.actuators.oom import OomActuator
+from interpose.hooks.server.targets import Target
 from interpose.host.processes import Processes
-from interpose.model.cgroup import CLEAR, UNLIMITED, Level, Parameter
-from interpose.runtimehooks.oom_actuator import OomActuator
-from interpose.runtimehooks.wants import Target
 
 PARAMETER = Parameter.OOM_SCORE_ADJ
 TARGET = Target(level=Level.CONTAINER, key="c1", directory="pod/c1", name="default/web/main")

@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import pytest
 
+from interpose.core.model.cgroup import CLEAR, UNLIMITED, Level, Parameter
+from interpose.hooks.server.actuators.resctrl import ResctrlActuator
+from interpose.hooks.server.targets import Target
 from interpose.host.resctrl import ResctrlTree
-from interpose.model.cgroup import CLEAR, UNLIMITED, Level, Parameter
-from interpose.runtimehooks.resctrl_actuator import ResctrlActuator
-from interpose.runtimehooks.wants import Target
 from interpose.testing.fakeresctrl import FakeResctrl
 
 PARAMETER = Parameter.RESCTRL

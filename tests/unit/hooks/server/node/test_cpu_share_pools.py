@@ -6,12 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from interpose.model.cpuset import CpuSet, KubeletCpus, NumaCpus
-from interpose.model.pod import Pod
-from interpose.model.qos import QOS_LABEL
-from interpose.runtimehooks.plugin import CpuPool, CpuPools
-from interpose.runtimehooks.podspec import RESOURCE_STATUS
-from interpose.runtimehooks.sharepools import (
+from interpose.core.model.cpuset import CpuSet, KubeletCpus, NumaCpus
+from interpose.core.model.pod import Pod
+from interpose.core.model.qos import QOS_LABEL
+from interpose.hooks.server.node.cpu_share_pools import (
     BE_POOLS,
     CPU_MANAGER,
     LS_POOLS,
@@ -20,6 +18,8 @@ from interpose.runtimehooks.sharepools import (
     Pooled,
     compute_pools,
 )
+from interpose.hooks.server.plugin import CpuPool, CpuPools
+from interpose.hooks.server.pods.pod_annotations import RESOURCE_STATUS
 
 CPUS = (
     NumaCpus(socket=0, node=0, cpus=CpuSet.parse("0-7")),

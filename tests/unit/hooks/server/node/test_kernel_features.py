@@ -2,13 +2,13 @@
 
 import pytest
 
+from interpose.core.model.cgroup import Parameter
+from interpose.hooks.server.node.kernel_features import probe
+from interpose.hooks.server.plugin import Kernel, Resctrl
 from interpose.host.cgroup.files import Files
+from interpose.host.cgroup.parameters import TABLE
 from interpose.host.cgroup.paths import Driver, Layout
-from interpose.host.cgroup.table import TABLE
 from interpose.host.cgroup.tree import CgroupTree
-from interpose.model.cgroup import Parameter
-from interpose.runtimehooks.kernelprobe import probe
-from interpose.runtimehooks.plugin import Kernel, Resctrl
 from interpose.testing.fakecgroup import FakeKernel
 from interpose.testing.fakeresctrl import FakeResctrl
 

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from interpose.config.document import Node, parse_document, read_document
+from interpose.config.documents.yaml import Node, parse_document, read_document
+from interpose.core.model.qos import QosClass
 from interpose.errors import ConfigError
-from interpose.model.qos import QosClass
-from interpose.runtimehooks.nodedocument import NodeDocument, is_node_document, node_form, parse_node_document
-from interpose.runtimehooks.nodeslo import NEUTRAL_CPU, CpuPolicy, CpuQos, HostApplication, NodeSLO, SuppressPolicy
+from interpose.hooks.server.node.node_document import NodeDocument, is_node_document, node_form, parse_node_document
+from interpose.hooks.server.node.nodeslo import NEUTRAL_CPU, CpuPolicy, CpuQos, HostApplication, NodeSLO, SuppressPolicy
 
-SAMPLES = Path(__file__).resolve().parents[3] / "samples/nodeslo"
+SAMPLES = Path(__file__).resolve().parents[5] / "samples/nodeslo"
 HEADER = "apiVersion: slo.koordinator.sh/v1alpha1\nkind: NodeSLO\n"
 STATE = "apiVersion: interpose/v1\nkind: NodeState\n"
 

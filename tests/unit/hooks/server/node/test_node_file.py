@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from interpose.config.document import Node, read_document
-from interpose.host.trust import Examined, Trust, examine
-from interpose.runtimehooks import nodefile
-from interpose.runtimehooks.nodedocument import NodeDocument
-from interpose.runtimehooks.nodefile import NodeFile
+from interpose.config.documents.yaml import Node, read_document
+from interpose.hooks.server.node import node_file as nodefile
+from interpose.hooks.server.node.node_document import NodeDocument
+from interpose.hooks.server.node.node_file import NodeFile
+from interpose.host.file_trust import Examined, Trust, examine
 from interpose.testing.eventually import eventually
 
 

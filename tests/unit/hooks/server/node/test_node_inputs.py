@@ -5,16 +5,16 @@ from collections.abc import Sequence
 
 import pytest
 
+from interpose.core.model.cgroup import KubeQos, Parameter
+from interpose.core.model.cpuset import CpuSet, KubeletCpus, NumaCpus
+from interpose.core.model.pod import Pod
+from interpose.hooks.server.node.cpu_share_pools import RESERVATION, SYSTEM_QOS
+from interpose.hooks.server.node.node_document import NodeDocument
+from interpose.hooks.server.node.node_inputs import Gatherer
+from interpose.hooks.server.node.nodeslo import NodeSLO
+from interpose.hooks.server.plugin import Kernel
+from interpose.hooks.server.pods.pod_annotations import RESOURCE_STATUS
 from interpose.host.cgroup.paths import Driver, Layout
-from interpose.model.cgroup import KubeQos, Parameter
-from interpose.model.cpuset import CpuSet, KubeletCpus, NumaCpus
-from interpose.model.pod import Pod
-from interpose.runtimehooks.nodedocument import NodeDocument
-from interpose.runtimehooks.nodeslo import NodeSLO
-from interpose.runtimehooks.plugin import Kernel
-from interpose.runtimehooks.podspec import RESOURCE_STATUS
-from interpose.runtimehooks.sharepools import RESERVATION, SYSTEM_QOS
-from interpose.runtimehooks.surroundings import Gatherer
 from interpose.testing.fakecgroup import FakeKernel
 from interpose.testing.fakenode import FakeNode
 
@@ -196,7 +196,7 @@ def test_a_problem_is_logged_once_and_over_when_it_is(caplog: pytest.LogCaptureF
     sources = Sources()
     sources.kubelet = ValueError("no JSON")
     gatherer = sources.gatherer()
-    with caplog.at_level(logging.WARNING, "interpose.runtimehooks.surroundings"):
+    with caplog.at_level(logging.WARNING, "interpose.hooks.server.node.node_inputs"):
         for _ in range(3):
             gatherer.gather(())
         assert len(caplog.records) == 1
@@ -211,7 +211,7 @@ def test_another_problem_is_logged_too(caplog: pytest.LogCaptureFixture) -> None
     """Only the same one is not."""
     sources = Sources()
     gatherer = sources.gatherer()
-    with caplog.at_level(logging.WARNING, "interpose.runtimehooks.surroundings"):
+    with caplog.at_level(logging.WARNING, "interpose.hooks.server.node.node_inputs"):
         for text in ("no JSON", "no policy"):
             sources.kubelet = ValueError(text)
             gatherer.gather(())

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from interpose.model.cgroup import Level, Parameter
-from interpose.runtimehooks import facts
-from interpose.runtimehooks.relaypolicy import AWAY, Ownership, RelayPolicy, read_ownership
-from interpose.runtimehooks.wants import Target
+from interpose.core.model.cgroup import Level, Parameter
+from interpose.hooks.server.node.relay_policy import AWAY, Ownership, RelayPolicy, read_ownership
+from interpose.hooks.server.pods import facts
+from interpose.hooks.server.targets import Target
 from interpose.testing.eventually import eventually
 
 CPUS, SHARES = Parameter.CPUSET_CPUS, Parameter.CPU_SHARES

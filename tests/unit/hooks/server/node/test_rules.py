@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from interpose.runtimehooks.nodeslo import NodeSLO
-from interpose.runtimehooks.plugin import NodeInputs, Partly, Plugin
-from interpose.runtimehooks.rules import Rules, changed, make_rules
+from interpose.hooks.server.node.nodeslo import NodeSLO
+from interpose.hooks.server.node.rules import Rules, changed, make_rules
+from interpose.hooks.server.plugin import NodeInputs, Partly, Plugin
 
 
 @dataclass(frozen=True)

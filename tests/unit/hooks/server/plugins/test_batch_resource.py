@@ -5,15 +5,15 @@ from typing import Any
 
 import pytest
 
-from interpose.model.cgroup import UNLIMITED, Level, Parameter, Value
-from interpose.model.pod import Container, Pod
-from interpose.model.qos import QOS_LABEL
-from interpose.model.resources import LinuxResources
-from interpose.runtimehooks.context import ContainerContext, PodContext, Response
-from interpose.runtimehooks.nodeslo import NodeSLO, SuppressPolicy
-from interpose.runtimehooks.plugin import NodeInputs, Partly
-from interpose.runtimehooks.plugins.batch_resource import BatchResource, BatchRule
-from interpose.runtimehooks.podspec import EXTENDED_RESOURCES, NORMALIZATION_RATIO
+from interpose.core.model.cgroup import UNLIMITED, Level, Parameter, Value
+from interpose.core.model.pod import Container, Pod
+from interpose.core.model.qos import QOS_LABEL
+from interpose.core.model.resources import LinuxResources
+from interpose.hooks.server.context import ContainerContext, PodContext, Response
+from interpose.hooks.server.node.nodeslo import NodeSLO, SuppressPolicy
+from interpose.hooks.server.plugin import NodeInputs, Partly
+from interpose.hooks.server.plugins.batch_resource import BatchResource, BatchRule
+from interpose.hooks.server.pods.pod_annotations import EXTENDED_RESOURCES, NORMALIZATION_RATIO
 
 PLUGIN = BatchResource()
 GI = 1 << 30

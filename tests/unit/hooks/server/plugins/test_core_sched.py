@@ -2,16 +2,16 @@
 
 import pytest
 
-from interpose.hookapi.hookpoint import HookPoint
-from interpose.model.cgroup import KubeQos, Level, Parameter
-from interpose.model.pod import Container, Pod
-from interpose.model.qos import QOS_LABEL
-from interpose.runtimehooks.context import ContainerContext, GroupContext, PodContext, Wish
-from interpose.runtimehooks.hooks import Hooks
-from interpose.runtimehooks.nodeslo import CpuPolicy, CpuQos, NodeSLO
-from interpose.runtimehooks.plugin import Kernel, NodeInputs
-from interpose.runtimehooks.plugins.core_sched import GROUP_LABEL, POLICY_LABEL, CoreSched, CoreSchedRule
-from interpose.runtimehooks.rules import Rules
+from interpose.core.model.cgroup import KubeQos, Level, Parameter
+from interpose.core.model.pod import Container, Pod
+from interpose.core.model.qos import QOS_LABEL
+from interpose.hooks.api.hookpoint import HookPoint
+from interpose.hooks.server.context import ContainerContext, GroupContext, PodContext, Wish
+from interpose.hooks.server.evaluate import Hooks
+from interpose.hooks.server.node.nodeslo import CpuPolicy, CpuQos, NodeSLO
+from interpose.hooks.server.node.rules import Rules
+from interpose.hooks.server.plugin import Kernel, NodeInputs
+from interpose.hooks.server.plugins.core_sched import GROUP_LABEL, POLICY_LABEL, CoreSched, CoreSchedRule
 
 EXPELLER = CpuQos(enable=True, core_expeller=True)
 MEEK = CpuQos(enable=True)

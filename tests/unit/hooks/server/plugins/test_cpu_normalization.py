@@ -5,14 +5,14 @@ from collections.abc import Mapping
 
 import pytest
 
-from interpose.model.cgroup import Level, Parameter
-from interpose.model.pod import Container, Pod
-from interpose.model.qos import QOS_LABEL
-from interpose.model.resources import LinuxResources
-from interpose.runtimehooks.context import ContainerContext
-from interpose.runtimehooks.plugin import NodeInputs
-from interpose.runtimehooks.plugins.cpu_normalization import CpuNormalization, NormalizationRule
-from interpose.runtimehooks.podspec import EXTENDED_RESOURCES, NORMALIZATION_RATIO, RESOURCE_STATUS
+from interpose.core.model.cgroup import Level, Parameter
+from interpose.core.model.pod import Container, Pod
+from interpose.core.model.qos import QOS_LABEL
+from interpose.core.model.resources import LinuxResources
+from interpose.hooks.server.context import ContainerContext
+from interpose.hooks.server.plugin import NodeInputs
+from interpose.hooks.server.plugins.cpu_normalization import CpuNormalization, NormalizationRule
+from interpose.hooks.server.pods.pod_annotations import EXTENDED_RESOURCES, NORMALIZATION_RATIO, RESOURCE_STATUS
 
 PLUGIN = CpuNormalization()
 NONE: Mapping[str, str] = {}

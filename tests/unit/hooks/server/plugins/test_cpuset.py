@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from interpose.model.cgroup import CLEAR, UNLIMITED, Level, Parameter, Value
-from interpose.model.pod import Container, Pod
-from interpose.model.qos import QOS_LABEL, QosClass
-from interpose.runtimehooks.context import ContainerContext, GroupContext, PodContext, Response
-from interpose.runtimehooks.plugin import CpuPool, CpuPools, NodeInputs, Partly
-from interpose.runtimehooks.plugins.cpuset import CpusetPlugin, CpusetRule
-from interpose.runtimehooks.podspec import RESOURCE_STATUS, SYSTEM_QOS
+from interpose.core.model.cgroup import CLEAR, UNLIMITED, Level, Parameter, Value
+from interpose.core.model.pod import Container, Pod
+from interpose.core.model.qos import QOS_LABEL, QosClass
+from interpose.hooks.server.context import ContainerContext, GroupContext, PodContext, Response
+from interpose.hooks.server.plugin import CpuPool, CpuPools, NodeInputs, Partly
+from interpose.hooks.server.plugins.cpuset import CpusetPlugin, CpusetRule
+from interpose.hooks.server.pods.pod_annotations import RESOURCE_STATUS, SYSTEM_QOS
 
 BURSTABLE, BEST_EFFORT = "/kubepods/burstable/pod1", "/kubepods/besteffort/pod1"
 POOLS = CpuPools(

@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from interpose.model.cgroup import Level
-from interpose.model.pod import Container, Pod
-from interpose.runtimehooks.context import ContainerContext
-from interpose.runtimehooks.hooks import Hooks
-from interpose.runtimehooks.plugin import NodeInputs
-from interpose.runtimehooks.plugins.gpu import GpuEnv
-from interpose.runtimehooks.rules import Rules, make_rules
+from interpose.core.model.cgroup import Level
+from interpose.core.model.pod import Container, Pod
+from interpose.hooks.server.context import ContainerContext
+from interpose.hooks.server.evaluate import Hooks
+from interpose.hooks.server.node.rules import Rules, make_rules
+from interpose.hooks.server.plugin import NodeInputs
+from interpose.hooks.server.plugins.gpu import GpuEnv
 
 KEY = "scheduling.koordinator.sh/device-allocated"
 HAMI = {"koordinator.sh/gpu-isolation-provider": "HAMi-core"}

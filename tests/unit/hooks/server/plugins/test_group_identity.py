@@ -4,22 +4,22 @@ import json
 
 import pytest
 
-from interpose.hookapi.hookpoint import HookPoint
-from interpose.model.cgroup import KubeQos, Level, Parameter
-from interpose.model.pod import Pod
-from interpose.model.qos import QOS_LABEL, QosClass
-from interpose.runtimehooks.context import GroupContext, PodContext, Wish
-from interpose.runtimehooks.hooks import Hooks
-from interpose.runtimehooks.nodeslo import CpuPolicy, CpuQos, NodeSLO
-from interpose.runtimehooks.plugin import Kernel, NodeInputs
-from interpose.runtimehooks.plugins.group_identity import (
+from interpose.core.model.cgroup import KubeQos, Level, Parameter
+from interpose.core.model.pod import Pod
+from interpose.core.model.qos import QOS_LABEL, QosClass
+from interpose.hooks.api.hookpoint import HookPoint
+from interpose.hooks.server.context import GroupContext, PodContext, Wish
+from interpose.hooks.server.evaluate import Hooks
+from interpose.hooks.server.node.nodeslo import CpuPolicy, CpuQos, NodeSLO
+from interpose.hooks.server.node.rules import Rules
+from interpose.hooks.server.plugin import Kernel, NodeInputs
+from interpose.hooks.server.plugins.group_identity import (
     ANNOTATION,
     Backend,
     Fallback,
     GroupIdentity,
     GroupIdentityRule,
 )
-from interpose.runtimehooks.rules import Rules
 
 FIRST = CpuQos(enable=True, group_identity=2)
 LAST = CpuQos(enable=True, group_identity=-1)

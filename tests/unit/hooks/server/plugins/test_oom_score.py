@@ -2,13 +2,13 @@
 
 import pytest
 
-from interpose.model.cgroup import Level, Parameter
-from interpose.model.pod import Container, Pod
-from interpose.runtimehooks.context import ContainerContext
-from interpose.runtimehooks.hooks import Hooks
-from interpose.runtimehooks.plugin import NodeInputs
-from interpose.runtimehooks.plugins.oom_score import OomScoreAdj
-from interpose.runtimehooks.rules import Rules, make_rules
+from interpose.core.model.cgroup import Level, Parameter
+from interpose.core.model.pod import Container, Pod
+from interpose.hooks.server.context import ContainerContext
+from interpose.hooks.server.evaluate import Hooks
+from interpose.hooks.server.node.rules import Rules, make_rules
+from interpose.hooks.server.plugin import NodeInputs
+from interpose.hooks.server.plugins.oom_score import OomScoreAdj
 
 POD_KEY = "koordinator.sh/oom-score-adj"
 SPEC_KEY = "koordinator.sh/oom-score-adj-spec"

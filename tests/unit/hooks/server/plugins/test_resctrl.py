@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from interpose.model.cgroup import Parameter
-from interpose.model.pod import Pod
-from interpose.runtimehooks.context import PodContext
-from interpose.runtimehooks.plugin import Kernel, NodeInputs, Resctrl
-from interpose.runtimehooks.plugins.resctrl import ResctrlPlugin, cache_mask
-from interpose.runtimehooks.rules import Rules, make_rules
+from interpose.core.model.cgroup import Parameter
+from interpose.core.model.pod import Pod
+from interpose.hooks.server.context import PodContext
+from interpose.hooks.server.node.rules import Rules, make_rules
+from interpose.hooks.server.plugin import Kernel, NodeInputs, Resctrl
+from interpose.hooks.server.plugins.resctrl import ResctrlPlugin, cache_mask
 
 KEY = "node.koordinator.sh/resctrl"
 INTEL = Resctrl(cbm_mask=0x7FF, l3_ids=(0, 1), mb_ids=(0, 1), vendor="GenuineIntel")

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from interpose.model.pod import Pod
-from interpose.runtimehooks import facts
-from interpose.runtimehooks.facts import FactSource
-from interpose.runtimehooks.kubelet import KubeletPods
+from interpose.core.model.pod import Pod
+from interpose.hooks.server.pods import facts
+from interpose.hooks.server.pods.facts import FactSource
+from interpose.hooks.server.pods.kubelet_client import KubeletPods
 from interpose.testing.eventually import eventually
 
 POD = Pod(id="s", uid="u", name="web", namespace="shop", labels={"a": "old"})

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from interpose.errors import ConfigError
-from interpose.runtimehooks.kubelet import KubeletPods, Scheme, Source, parse_url
+from interpose.hooks.server.pods.kubelet_client import KubeletPods, Scheme, Source, parse_url
 
 
 def write_pods(path: Path, *uids: str) -> None:

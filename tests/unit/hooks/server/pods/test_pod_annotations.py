@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from interpose.model.pod import Pod
-from interpose.model.qos import QosClass
-from interpose.runtimehooks import podspec
-from interpose.runtimehooks.podspec import (
+from interpose.core.model.pod import Pod
+from interpose.core.model.qos import QosClass
+from interpose.hooks.server.pods import pod_annotations as podspec
+from interpose.hooks.server.pods.pod_annotations import (
     Colocated,
     Device,
     Extended,

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from interpose.model.pod import Pod
-from interpose.runtimehooks.podfacts import MAX_PODS, Asked, PodFacts, overlay, parse_pods
-from interpose.runtimehooks.podspec import EXTENDED_RESOURCES, extended_resources
+from interpose.core.model.pod import Pod
+from interpose.hooks.server.pods.pod_annotations import EXTENDED_RESOURCES, extended_resources
+from interpose.hooks.server.pods.pod_metadata import MAX_PODS, Asked, PodFacts, overlay, parse_pods
 
 
 def pod_list(*pods: Any) -> bytes:

@@ -5,16 +5,16 @@ from typing import Any
 
 import pytest
 
-from interpose.api import hook_pb2 as hook
-from interpose.dispatcher.merge import advance, merge
-from interpose.hookapi.hookpoint import HookPoint
-from interpose.model.cgroup import CLEAR, UNLIMITED, Parameter, Value
-from interpose.model.pod import Container, ContainerState, Pod
-from interpose.model.resources import LinuxResources
-from interpose.runtimehooks.context import Wish
-from interpose.runtimehooks.hooks import Failure, Verdict
-from interpose.runtimehooks.messages import answer, carries, container_of, echo, pod_of, read_request
-from interpose.runtimehooks.originals import ANNOTATION
+from interpose._pb import hook_pb2 as hook
+from interpose.core.model.cgroup import CLEAR, UNLIMITED, Parameter, Value
+from interpose.core.model.pod import Container, ContainerState, Pod
+from interpose.core.model.resources import LinuxResources
+from interpose.hooks.api.hookpoint import HookPoint
+from interpose.hooks.dispatch.merge import advance, merge
+from interpose.hooks.server.context import Wish
+from interpose.hooks.server.evaluate import Failure, Verdict
+from interpose.hooks.server.proxy.convert import answer, carries, container_of, echo, pod_of, read_request
+from interpose.hooks.server.reconcile.original_values import ANNOTATION
 
 RUN = HookPoint.PRE_RUN_POD_SANDBOX
 CREATE = HookPoint.PRE_CREATE_CONTAINER

@@ -8,22 +8,22 @@ from typing import Any, ClassVar
 
 import pytest
 
-from interpose.api import hook_pb2 as hook
-from interpose.hookapi.hookpoint import FailurePolicy, HookPoint
-from interpose.hookapi.messages import response_class
-from interpose.model.cgroup import CLEAR, Level, Parameter
-from interpose.model.pod import Container, Pod
-from interpose.model.resources import LinuxResources
-from interpose.rpc.handlers import Unary
-from interpose.rpc.status import Code, RpcError
-from interpose.runtimehooks import proxyserver
-from interpose.runtimehooks.context import ContainerContext, PodContext, Wish
-from interpose.runtimehooks.hooks import Verdict
-from interpose.runtimehooks.plugin import Plugin
-from interpose.runtimehooks.proxyserver import Outcome, ProxyServer
-from interpose.runtimehooks.relaypolicy import Ownership
-from interpose.runtimehooks.rules import Rules
-from interpose.runtimehooks.runner import Runner
+from interpose._pb import hook_pb2 as hook
+from interpose.core.model.cgroup import CLEAR, Level, Parameter
+from interpose.core.model.pod import Container, Pod
+from interpose.core.model.resources import LinuxResources
+from interpose.hooks.api.hookpoint import FailurePolicy, HookPoint
+from interpose.hooks.api.messages import response_class
+from interpose.hooks.server.context import ContainerContext, PodContext, Wish
+from interpose.hooks.server.evaluate import Verdict
+from interpose.hooks.server.node.relay_policy import Ownership
+from interpose.hooks.server.node.rules import Rules
+from interpose.hooks.server.plugin import Plugin
+from interpose.hooks.server.proxy import proxy_mode as proxyserver
+from interpose.hooks.server.proxy.proxy_mode import Outcome, ProxyServer
+from interpose.hooks.server.worker_threads import Runner
+from interpose.net.grpc.handlers import Unary
+from interpose.net.grpc.status import Code, RpcError
 
 RUN = HookPoint.PRE_RUN_POD_SANDBOX
 CREATE = HookPoint.PRE_CREATE_CONTAINER

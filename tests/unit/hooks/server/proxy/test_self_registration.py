@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from interpose.hookapi.hookpoint import FailurePolicy, HookPoint
-from interpose.hookapi.registration import parse_registration
-from interpose.runtimehooks.registrar import Registrar
+from interpose.hooks.api.hookpoint import FailurePolicy, HookPoint
+from interpose.hooks.api.registration import parse_registration
+from interpose.hooks.server.proxy.self_registration import Registrar
 
 HOOKS = (HookPoint.PRE_CREATE_CONTAINER, HookPoint.PRE_RUN_POD_SANDBOX)
 ENDPOINT = "/run/interpose/hookserver.sock"

@@ -8,23 +8,23 @@ from dataclasses import replace
 
 import pytest
 
-from interpose.hookapi.hookpoint import HookPoint
-from interpose.hookapi.messages import request_class
-from interpose.model.cgroup import CLEAR, UNLIMITED, Level, Parameter, Value
-from interpose.model.pod import Container, Pod
-from interpose.model.resources import LinuxResources
-from interpose.runtimehooks.context import Wish
-from interpose.runtimehooks.effects import ProxyEffects
-from interpose.runtimehooks.hooks import Failure, Verdict
-from interpose.runtimehooks.inventory import pod_target
-from interpose.runtimehooks.journal_lines import Entry
-from interpose.runtimehooks.messages import container_of
-from interpose.runtimehooks.originals import ANNOTATION
-from interpose.runtimehooks.plugin import NodeInputs
-from interpose.runtimehooks.podspec import RESOURCE_STATUS
-from interpose.runtimehooks.relaypolicy import Ownership
-from interpose.runtimehooks.rules import Rules, make_rules
-from interpose.runtimehooks.wants import Target
+from interpose.core.model.cgroup import CLEAR, UNLIMITED, Level, Parameter, Value
+from interpose.core.model.pod import Container, Pod
+from interpose.core.model.resources import LinuxResources
+from interpose.hooks.api.hookpoint import HookPoint
+from interpose.hooks.api.messages import request_class
+from interpose.hooks.server.context import Wish
+from interpose.hooks.server.evaluate import Failure, Verdict
+from interpose.hooks.server.node.relay_policy import Ownership
+from interpose.hooks.server.node.rules import Rules, make_rules
+from interpose.hooks.server.plugin import NodeInputs
+from interpose.hooks.server.pods.pod_annotations import RESOURCE_STATUS
+from interpose.hooks.server.proxy.convert import container_of
+from interpose.hooks.server.proxy.side_effects import ProxyEffects
+from interpose.hooks.server.reconcile.inventory import pod_target
+from interpose.hooks.server.reconcile.journal_format import Entry
+from interpose.hooks.server.reconcile.original_values import ANNOTATION
+from interpose.hooks.server.targets import Target
 from interpose.testing.eventually import eventually
 from interpose.testing.fakecgroup import FakeKernel
 from interpose.testing.fakenode import FakeNode

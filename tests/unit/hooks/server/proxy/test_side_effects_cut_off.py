@@ -5,13 +5,13 @@ from dataclasses import replace
 
 import pytest
 
-from interpose.model.cgroup import CLEAR, Level, Parameter, Value
-from interpose.runtimehooks.context import Wish
-from interpose.runtimehooks.effects import ProxyEffects
-from interpose.runtimehooks.hooks import Verdict
-from interpose.runtimehooks.plugin import NodeInputs
-from interpose.runtimehooks.rules import Rules, make_rules
-from interpose.runtimehooks.wants import Target
+from interpose.core.model.cgroup import CLEAR, Level, Parameter, Value
+from interpose.hooks.server.context import Wish
+from interpose.hooks.server.evaluate import Verdict
+from interpose.hooks.server.node.rules import Rules, make_rules
+from interpose.hooks.server.plugin import NodeInputs
+from interpose.hooks.server.proxy.side_effects import ProxyEffects
+from interpose.hooks.server.targets import Target
 from interpose.testing.hookparts import HookParts
 from interpose.testing.qospods import ls_pod
 

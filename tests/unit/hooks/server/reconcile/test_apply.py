@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from interpose.core.model.cgroup import CLEAR, UNLIMITED, Level, Parameter, Value
+from interpose.hooks.server.actuators.api import Actuator
+from interpose.hooks.server.actuators.cgroup import CgroupActuator, SysctlActuator
+from interpose.hooks.server.reconcile.apply import Applier, Outcome
+from interpose.hooks.server.reconcile.journal import Entry, Journal
+from interpose.hooks.server.reconcile.plan import Action, ordered
+from interpose.hooks.server.targets import Target, Want
 from interpose.host.cgroup.tree import CgroupTree
-from interpose.model.cgroup import CLEAR, UNLIMITED, Level, Parameter, Value
-from interpose.runtimehooks.actuator import Actuator
-from interpose.runtimehooks.applier import Applier, Outcome
-from interpose.runtimehooks.cgroup_actuator import CgroupActuator, SysctlActuator
-from interpose.runtimehooks.journal import Entry, Journal
-from interpose.runtimehooks.planning import Action, ordered
-from interpose.runtimehooks.wants import Target, Want
 from interpose.testing.fakecgroup import FakeKernel
 
 SHARES, QUOTA, IDLE, BVT = Parameter.CPU_SHARES, Parameter.CPU_QUOTA, Parameter.CPU_IDLE, Parameter.CPU_BVT

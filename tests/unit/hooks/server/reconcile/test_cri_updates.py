@@ -8,10 +8,10 @@ from collections.abc import AsyncIterator, Mapping
 
 import pytest
 
-from interpose.api import cri_pb2 as cri
-from interpose.model.cgroup import CLEAR, UNLIMITED, Level, Parameter, Value, cri_value
-from interpose.rpc.status import Code
-from interpose.runtimehooks.updates import Refused, Update, Updates
+from interpose._pb import cri_pb2 as cri
+from interpose.core.model.cgroup import CLEAR, UNLIMITED, Level, Parameter, Value, cri_value
+from interpose.hooks.server.reconcile.cri_updates import Refused, Update, Updates
+from interpose.net.grpc.status import Code
 from interpose.testing.fakecgroup import FakeKernel
 from interpose.testing.fakenode import FakeNode
 from interpose.testing.hookparts import HookParts
@@ -341,7 +341,7 @@ async def test_that_a_relay_does_not_ask_is_told_once(parts: HookParts, caplog: 
     relay = Relay(parts)
     updates = relay.updates()
     told = []
-    with caplog.at_level(logging.INFO, "interpose.runtimehooks.updates"):
+    with caplog.at_level(logging.INFO, "interpose.hooks.server.reconcile.cri_updates"):
         for knows_us in (False, False, True, True, False):
             relay.knows_us = knows_us
             caplog.clear()

@@ -2,14 +2,14 @@
 
 from typing import ClassVar
 
-from interpose.model.cgroup import Level, Parameter
-from interpose.model.pod import Container, Pod
-from interpose.runtimehooks.context import ContainerContext, GroupContext, PodContext
-from interpose.runtimehooks.desired import Desire, Group, Member, Subject, of_groups, of_pod
-from interpose.runtimehooks.hooks import Hooks
-from interpose.runtimehooks.plugin import NodeInputs, Plugin
-from interpose.runtimehooks.rules import Rules, make_rules
-from interpose.runtimehooks.wants import Target
+from interpose.core.model.cgroup import Level, Parameter
+from interpose.core.model.pod import Container, Pod
+from interpose.hooks.server.context import ContainerContext, GroupContext, PodContext
+from interpose.hooks.server.evaluate import Hooks
+from interpose.hooks.server.node.rules import Rules, make_rules
+from interpose.hooks.server.plugin import NodeInputs, Plugin
+from interpose.hooks.server.reconcile.desired_state import Desire, Group, Member, Subject, of_groups, of_pod
+from interpose.hooks.server.targets import Target
 
 POD = Pod(id="s", name="web", namespace="shop", uid="u", cgroup_parent="/kubepods/podu")
 ALL = frozenset((Parameter.CPU_SHARES, Parameter.CPU_BVT))

@@ -5,13 +5,13 @@ from collections.abc import Callable, Iterator, Mapping
 
 import pytest
 
-from interpose.model.cgroup import CLEAR, UNLIMITED, Level, Parameter, Value
-from interpose.runtimehooks.actuator import Actuator
-from interpose.runtimehooks.applier import Applier
-from interpose.runtimehooks.journal import Journal
-from interpose.runtimehooks.planning import Action, Item
-from interpose.runtimehooks.survey import action_of, has, same, text_of
-from interpose.runtimehooks.wants import Target, Want
+from interpose.core.model.cgroup import CLEAR, UNLIMITED, Level, Parameter, Value
+from interpose.hooks.server.actuators.api import Actuator
+from interpose.hooks.server.reconcile.apply import Applier
+from interpose.hooks.server.reconcile.diff import action_of, has, same, text_of
+from interpose.hooks.server.reconcile.journal import Journal
+from interpose.hooks.server.reconcile.plan import Action, Item
+from interpose.hooks.server.targets import Target, Want
 
 SHARES, QUOTA, IDLE, CPUS = Parameter.CPU_SHARES, Parameter.CPU_QUOTA, Parameter.CPU_IDLE, Parameter.CPUSET_CPUS
 OOM = Parameter.OOM_SCORE_ADJ

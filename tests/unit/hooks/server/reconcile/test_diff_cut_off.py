@@ -4,11 +4,11 @@ from types import MappingProxyType
 
 import pytest
 
-from interpose.model.cgroup import CLEAR, Level, Parameter, Value
-from interpose.runtimehooks.applier import Applier
-from interpose.runtimehooks.journal import Journal
-from interpose.runtimehooks.planning import Action
-from interpose.runtimehooks.wants import Target, Want
+from interpose.core.model.cgroup import CLEAR, Level, Parameter, Value
+from interpose.hooks.server.reconcile.apply import Applier
+from interpose.hooks.server.reconcile.journal import Journal
+from interpose.hooks.server.reconcile.plan import Action
+from interpose.hooks.server.targets import Target, Want
 
 QUOTA, CPUS = Parameter.CPU_QUOTA, Parameter.CPUSET_CPUS
 CONTAINER = Target(level=Level.CONTAINER, key="c", directory="q/p/c")

@@ -5,18 +5,18 @@ from dataclasses import replace
 
 import pytest
 
-from interpose.api import cri_pb2 as cri
+from interpose._pb import cri_pb2 as cri
+from interpose.core.model.cgroup import CLEAR, UNLIMITED, KubeQos, Level, Parameter
+from interpose.core.model.pod import Container, ContainerState, Pod
+from interpose.core.model.qos import QosClass
+from interpose.core.model.resources import LinuxResources
+from interpose.hooks.server.node.nodeslo import HostApplication
+from interpose.hooks.server.reconcile.desired_state import Subject
+from interpose.hooks.server.reconcile.inventory import Inventory, application_directory, default_layout, is_own, newest
+from interpose.hooks.server.reconcile.journal import Journal
+from interpose.hooks.server.reconcile.original_values import ANNOTATION
+from interpose.hooks.server.targets import Target
 from interpose.host.cgroup.paths import Driver, Layout
-from interpose.model.cgroup import CLEAR, UNLIMITED, KubeQos, Level, Parameter
-from interpose.model.pod import Container, ContainerState, Pod
-from interpose.model.qos import QosClass
-from interpose.model.resources import LinuxResources
-from interpose.runtimehooks.desired import Subject
-from interpose.runtimehooks.inventory import Inventory, application_directory, default_layout, is_own, newest
-from interpose.runtimehooks.journal import Journal
-from interpose.runtimehooks.nodeslo import HostApplication
-from interpose.runtimehooks.originals import ANNOTATION
-from interpose.runtimehooks.wants import Target
 from interpose.testing.fakecgroup import FakeKernel
 from interpose.testing.fakenode import FakeNode
 from interpose.testing.hookparts import HookParts

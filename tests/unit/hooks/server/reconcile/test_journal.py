@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from interpose.core.model.cgroup import CLEAR, UNLIMITED, Level, Parameter
 from interpose.errors import ConfigError
-from interpose.model.cgroup import CLEAR, UNLIMITED, Level, Parameter
-from interpose.runtimehooks.journal import Entry, Journal
-from interpose.runtimehooks.wants import Target
+from interpose.hooks.server.reconcile.journal import Entry, Journal
+from interpose.hooks.server.targets import Target
 
 POD = Target(level=Level.POD, key="p", directory="kubepods/p", name="ns/p", pod_uid="u")
 SHARES, QUOTA = Parameter.CPU_SHARES, Parameter.CPU_QUOTA

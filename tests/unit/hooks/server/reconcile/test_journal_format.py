@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from interpose.model.cgroup import CLEAR, UNLIMITED, Level, Parameter, Value
-from interpose.runtimehooks.journal_lines import Entry, forget_line, header_line, line_of, parse
-from interpose.runtimehooks.wants import Target
+from interpose.core.model.cgroup import CLEAR, UNLIMITED, Level, Parameter, Value
+from interpose.hooks.server.reconcile.journal_format import Entry, forget_line, header_line, line_of, parse
+from interpose.hooks.server.targets import Target
 
 POD = Target(level=Level.POD, key="p", directory="kubepods/p", name="ns/p", pod_uid="u")
 SHARES, QUOTA = Parameter.CPU_SHARES, Parameter.CPU_QUOTA

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from interpose.model.cgroup import CLEAR, UNLIMITED, Parameter, Value
-from interpose.model.pod import Container
-from interpose.model.resources import LinuxResources
-from interpose.runtimehooks.journal_lines import Entry
-from interpose.runtimehooks.originals import Given, as_asked, given_by, in_force, note_of, read_note
+from interpose.core.model.cgroup import CLEAR, UNLIMITED, Parameter, Value
+from interpose.core.model.pod import Container
+from interpose.core.model.resources import LinuxResources
+from interpose.hooks.server.reconcile.journal_format import Entry
+from interpose.hooks.server.reconcile.original_values import Given, as_asked, given_by, in_force, note_of, read_note
 
 ASKED = LinuxResources(cpu_shares=2, cpu_quota=100_000, cpuset_cpus="0-3", oom_score_adj=1000)
 

@@ -4,8 +4,8 @@ import random
 
 import pytest
 
-from interpose.model.cgroup import CLEAR, UNLIMITED, Level, Parameter, Value
-from interpose.runtimehooks.planning import (
+from interpose.core.model.cgroup import CLEAR, UNLIMITED, Level, Parameter, Value
+from interpose.hooks.server.reconcile.plan import (
     Action,
     CriBatch,
     Direction,
@@ -18,7 +18,7 @@ from interpose.runtimehooks.planning import (
     ordered,
     route_of,
 )
-from interpose.runtimehooks.wants import Target
+from interpose.hooks.server.targets import Target
 
 CPUS, MEMS, QUOTA, MEMORY = (
     Parameter.CPUSET_CPUS,

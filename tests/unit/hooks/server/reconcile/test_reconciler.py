@@ -9,22 +9,22 @@ from typing import Any
 
 import pytest
 
-from interpose.api import cri_pb2 as cri
-from interpose.model.cgroup import CLEAR, UNLIMITED, Level, Parameter, Value
-from interpose.model.pod import Pod
-from interpose.model.qos import QosClass
-from interpose.rpc.status import Code
-from interpose.runtimehooks.entry_points import UnusablePlugin
-from interpose.runtimehooks.facts import Facts
-from interpose.runtimehooks.nodeslo import HostApplication, NodeSLO
-from interpose.runtimehooks.originals import ANNOTATION
-from interpose.runtimehooks.planning import Action
-from interpose.runtimehooks.plugin import AnyPlugin, NodeInputs
-from interpose.runtimehooks.reconciler import Reconciler, Round
-from interpose.runtimehooks.relaypolicy import Ownership
-from interpose.runtimehooks.runner import Runner
-from interpose.runtimehooks.surroundings import Surroundings
-from interpose.runtimehooks.wants import Target
+from interpose._pb import cri_pb2 as cri
+from interpose.core.model.cgroup import CLEAR, UNLIMITED, Level, Parameter, Value
+from interpose.core.model.pod import Pod
+from interpose.core.model.qos import QosClass
+from interpose.hooks.server.entry_points import UnusablePlugin
+from interpose.hooks.server.node.node_inputs import Surroundings
+from interpose.hooks.server.node.nodeslo import HostApplication, NodeSLO
+from interpose.hooks.server.node.relay_policy import Ownership
+from interpose.hooks.server.plugin import AnyPlugin, NodeInputs
+from interpose.hooks.server.pods.facts import Facts
+from interpose.hooks.server.reconcile.original_values import ANNOTATION
+from interpose.hooks.server.reconcile.plan import Action
+from interpose.hooks.server.reconcile.reconciler import Reconciler, Round
+from interpose.hooks.server.targets import Target
+from interpose.hooks.server.worker_threads import Runner
+from interpose.net.grpc.status import Code
 from interpose.testing.eventually import WAIT_LIMIT
 from interpose.testing.fakecgroup import FakeKernel
 from interpose.testing.fakenode import FakeNode
@@ -485,7 +485,7 @@ async def test_a_rule_that_cannot_be_made_leaves_the_last_one(rig: Rig, caplog: 
     sandbox = ls_pod(rig.parts.node, "web")
     rig.want(Level.POD, cpu_shares=99)
     await rig.round()
-    with caplog.at_level(logging.ERROR, "interpose.runtimehooks.reconciler"):
+    with caplog.at_level(logging.ERROR, "interpose.hooks.server.reconcile.reconciler"):
         for problem in ("ratio: 'x'", "ratio: 'x'", "ratio: 'y'"):
             rig.toy.problem = problem
             await rig.round()

@@ -5,15 +5,15 @@ from typing import Any
 
 import pytest
 
-from interpose.model.cgroup import CLEAR, UNLIMITED, Level, Parameter, Value
-from interpose.model.qos import QosClass
-from interpose.runtimehooks.planning import Action, Item
-from interpose.runtimehooks.plugin import Kernel, Resctrl
-from interpose.runtimehooks.plugins.core_sched import CoreSched
-from interpose.runtimehooks.plugins.group_identity import GroupIdentity, GroupIdentityRule
-from interpose.runtimehooks.plugins.oom_score import OomScoreAdj
-from interpose.runtimehooks.plugins.resctrl import ResctrlPlugin
-from interpose.runtimehooks.report import (
+from interpose.core.model.cgroup import CLEAR, UNLIMITED, Level, Parameter, Value
+from interpose.core.model.qos import QosClass
+from interpose.hooks.server.plugin import Kernel, Resctrl
+from interpose.hooks.server.plugins.core_sched import CoreSched
+from interpose.hooks.server.plugins.group_identity import GroupIdentity, GroupIdentityRule
+from interpose.hooks.server.plugins.oom_score import OomScoreAdj
+from interpose.hooks.server.plugins.resctrl import ResctrlPlugin
+from interpose.hooks.server.reconcile.plan import Action, Item
+from interpose.hooks.server.reconcile.report import (
     Trouble,
     as_json,
     idle_plugins,
@@ -21,7 +21,7 @@ from interpose.runtimehooks.report import (
     render,
     value_text,
 )
-from interpose.runtimehooks.wants import Target
+from interpose.hooks.server.targets import Target
 
 GIB = 1 << 30
 BE_DIRECTORY = "kubepods.slice/kubepods-besteffort.slice"

@@ -1,7 +1,7 @@
 """When a refused value is tried again."""
 
-from interpose.model.cgroup import Level, Parameter
-from interpose.runtimehooks.holds import LONGEST_DELAY, Holds, Spot
+from interpose.core.model.cgroup import Level, Parameter
+from interpose.hooks.server.reconcile.retry import LONGEST_DELAY, Holds, Spot
 
 SPOT: Spot = (Level.POD, "p", Parameter.CPU_QUOTA)
 

@@ -2,13 +2,13 @@
 
 from collections.abc import Iterable
 
+from interpose.core.model.cgroup import Level
+from interpose.core.model.pod import Pod
+from interpose.hooks.server.reconcile.desired_state import Subject
+from interpose.hooks.server.reconcile.scheduler import LONGEST, PATIENCE, SHORTEST, Newcomers, Pauses
+from interpose.hooks.server.targets import Target
 from interpose.host.cgroup.paths import Driver, Layout
 from interpose.host.cgroup.tree import CgroupTree
-from interpose.model.cgroup import Level
-from interpose.model.pod import Pod
-from interpose.runtimehooks.desired import Subject
-from interpose.runtimehooks.newcomers import LONGEST, PATIENCE, SHORTEST, Newcomers, Pauses
-from interpose.runtimehooks.wants import Target
 from interpose.testing.fakecgroup import FakeKernel
 
 LAYOUT = Layout(driver=Driver.CGROUPFS)

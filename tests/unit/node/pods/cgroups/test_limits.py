@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from interpose.core.model.quantity import parse_quantity
 from interpose.host.cgroup.files import KernelFiles
 from interpose.host.cgroup.paths import Driver
-from interpose.kuberuntime.cgroups import layout_of
-from interpose.kuberuntime.pod import Pod, Resources
-from interpose.kuberuntime.podlimits import PodLimits
-from interpose.kuberuntime.resources import Rules
-from interpose.model.quantity import parse_quantity
+from interpose.node.pods.cgroups.limits import PodLimits
+from interpose.node.pods.cgroups.paths import layout_of
+from interpose.node.pods.cri_config.resources import Rules
+from interpose.node.pods.spec import Pod, Resources
 from interpose.testing.fakecgroup import FakeKernel
 from interpose.testing.managednode import container, pod
 

@@ -5,8 +5,8 @@ from fractions import Fraction
 import pytest
 
 from interpose.host.cgroup.paths import Driver
-from interpose.kuberuntime.cgroups import cgroup_parent
-from interpose.kuberuntime.pod import Container, Pod, Resources
+from interpose.node.pods.cgroups.paths import cgroup_parent
+from interpose.node.pods.spec import Container, Pod, Resources
 
 UID = "12-34"
 GUARANTEED = Resources(limits={"cpu": Fraction(1), "memory": Fraction(1)})

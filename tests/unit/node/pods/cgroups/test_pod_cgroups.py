@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from interpose.host.cgroup.paths import Driver
-from interpose.kuberuntime.node import NodeFacts
-from interpose.kuberuntime.podcgroups import PodCgroups
-from interpose.kuberuntime.steps import Act
+from interpose.node.pods.cgroups.pod_cgroups import PodCgroups
+from interpose.node.pods.node_info import NodeFacts
+from interpose.node.pods.sync.result import Act
 from interpose.testing.managednode import ManagedNode, pod
 
 NODE = NodeFacts(name="node", memory=1 << 30, cgroup_root="/lab")
@@ -98,7 +98,7 @@ def _busy(monkeypatch: pytest.MonkeyPatch, times: int, number: int = errno.EBUSY
         plain(path)
 
     monkeypatch.setattr(Path, "rmdir", rmdir)
-    monkeypatch.setattr("interpose.kuberuntime.podcgroups.time.sleep", lambda _seconds: None)
+    monkeypatch.setattr("interpose.node.pods.cgroups.pod_cgroups.time.sleep", lambda _seconds: None)
     return refused
 
 

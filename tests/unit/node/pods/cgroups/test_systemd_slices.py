@@ -5,14 +5,14 @@ import logging
 
 import pytest
 
+from interpose.core.model.cgroup import UNLIMITED, Parameter
+from interpose.core.model.quantity import parse_quantity
 from interpose.host.cgroup.paths import Driver
-from interpose.kuberuntime import podslices
-from interpose.kuberuntime.cgroups import layout_of
-from interpose.kuberuntime.pod import Pod, Resources
-from interpose.kuberuntime.podslices import PodSlices, ask_systemd, properties
-from interpose.kuberuntime.resources import Rules
-from interpose.model.cgroup import UNLIMITED, Parameter
-from interpose.model.quantity import parse_quantity
+from interpose.node.pods.cgroups import systemd_slices as podslices
+from interpose.node.pods.cgroups.paths import layout_of
+from interpose.node.pods.cgroups.systemd_slices import PodSlices, ask_systemd, properties
+from interpose.node.pods.cri_config.resources import Rules
+from interpose.node.pods.spec import Pod, Resources
 from interpose.testing.fakecgroup import FakeKernel
 from interpose.testing.managednode import container, pod
 
@@ -169,7 +169,7 @@ def test_what_systemd_keeps_of_a_slice_does_not_count_for_the_next_one(systemd: 
 
 def test_what_runs_is_not_ended(systemd: FakeSystemd, monkeypatch: pytest.MonkeyPatch) -> None:
     """Stopping a slice would end it. One that is about to end is waited for."""
-    monkeypatch.setattr("interpose.kuberuntime.podslices.time.sleep", lambda _seconds: None)
+    monkeypatch.setattr("interpose.node.pods.cgroups.systemd_slices.time.sleep", lambda _seconds: None)
     systemd.kernel.make(f"{GUARANTEED}/c.scope")
     systemd.kernel.spawn(f"{GUARANTEED}/c.scope", 77)
     with pytest.raises(OSError, match="kubepods-podg") as caught:
@@ -181,7 +181,7 @@ def test_what_runs_is_not_ended(systemd: FakeSystemd, monkeypatch: pytest.Monkey
         systemd.kernel.kill(77)
         systemd.kernel.remove(f"{GUARANTEED}/c.scope")
 
-    monkeypatch.setattr("interpose.kuberuntime.podslices.time.sleep", end)
+    monkeypatch.setattr("interpose.node.pods.cgroups.systemd_slices.time.sleep", end)
     slices(systemd).remove([GUARANTEED])
     assert [told[0] for told in systemd.told] == ["stop"]
 

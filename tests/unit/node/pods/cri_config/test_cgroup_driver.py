@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from interpose.host.cgroup.paths import Driver
-from interpose.kuberuntime.drivers import configured_driver
+from interpose.node.pods.cri_config.cgroup_driver import configured_driver
 
 
 def containerd(options: Any, name: Any = "runc", **more: Any) -> dict[str, str]:

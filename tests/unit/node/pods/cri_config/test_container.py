@@ -6,15 +6,16 @@ from typing import Any
 import pytest
 
 from interpose.cri.messages import cri
-from interpose.kuberuntime.containerconfig import (
+from interpose.node.pods.cri_config.container import (
     ContainerConfigError,
     container_config,
     container_resources,
     resize_annotations,
 )
-from interpose.kuberuntime.labels import container_annotations, container_labels
-from interpose.kuberuntime.node import NodeFacts
-from interpose.kuberuntime.pod import (
+from interpose.node.pods.cri_config.security_context import ImageUser, container_security
+from interpose.node.pods.labels import container_annotations, container_labels
+from interpose.node.pods.node_info import NodeFacts
+from interpose.node.pods.spec import (
     Container,
     EnvVar,
     FieldRef,
@@ -24,7 +25,6 @@ from interpose.kuberuntime.pod import (
     Resources,
     SecurityContext,
 )
-from interpose.kuberuntime.securing import ImageUser, container_security
 
 NODE = NodeFacts(name="n", memory=1000, allocatable={"cpu": Fraction(2)})
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from interpose.kuberuntime.dns import (
+from interpose.node.pods.cri_config.dns import (
     Resolv,
     domain,
     hostname,
@@ -14,7 +14,7 @@ from interpose.kuberuntime.dns import (
     parse_resolv,
     pod_dns,
 )
-from interpose.kuberuntime.pod import Container, DnsConfig, HostAlias, Pod
+from interpose.node.pods.spec import Container, DnsConfig, HostAlias, Pod
 
 NODE = Resolv(servers=("1.1.1.1", "2.2.2.2"), searches=("corp", "svc.cluster.local"), options=("rotate", "ndots:1"))
 CLUSTER = ("10.96.0.10",)

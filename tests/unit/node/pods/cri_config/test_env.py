@@ -4,8 +4,8 @@ from fractions import Fraction
 
 import pytest
 
-from interpose.kuberuntime.envs import Surroundings, environment, expanded, field_value, source_value
-from interpose.kuberuntime.pod import Container, EnvVar, FieldRef, Pod, ResourceFieldRef, Resources
+from interpose.node.pods.cri_config.env import Surroundings, environment, expanded, field_value, source_value
+from interpose.node.pods.spec import Container, EnvVar, FieldRef, Pod, ResourceFieldRef, Resources
 
 AROUND = Surroundings(
     node_name="n1",

@@ -4,8 +4,8 @@ from fractions import Fraction
 
 import pytest
 
-from interpose.kuberuntime.oom import oom_score_adj
-from interpose.kuberuntime.pod import Container, Pod, Resources, RestartPolicy
+from interpose.node.pods.cri_config.oom import oom_score_adj
+from interpose.node.pods.spec import Container, Pod, Resources, RestartPolicy
 
 NODE = 4_000_000_000
 

@@ -4,9 +4,9 @@ from fractions import Fraction
 
 import pytest
 
-from interpose.kuberuntime.pod import Container, Pod, Resources, RestartPolicy
-from interpose.kuberuntime.qos import is_sidecar, pod_qos, requested, sidecars
-from interpose.model.cgroup import KubeQos
+from interpose.core.model.cgroup import KubeQos
+from interpose.node.pods.cri_config.qos import is_sidecar, pod_qos, requested, sidecars
+from interpose.node.pods.spec import Container, Pod, Resources, RestartPolicy
 
 FULL = Resources(limits={"cpu": Fraction(1), "memory": Fraction(2)})
 SOME = Resources(requests={"cpu": Fraction(1)})

@@ -5,8 +5,9 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from interpose.kuberuntime.pod import Container, Pod, Resources, RestartPolicy
-from interpose.kuberuntime.resources import (
+from interpose.core.model.quantity import parse_quantity
+from interpose.core.model.resources import NO_RESOURCES, LinuxResources
+from interpose.node.pods.cri_config.resources import (
     Rules,
     container_linux_resources,
     overhead_linux_resources,
@@ -17,8 +18,7 @@ from interpose.kuberuntime.resources import (
     pod_memory_limit,
     pod_requests,
 )
-from interpose.model.quantity import parse_quantity
-from interpose.model.resources import NO_RESOURCES, LinuxResources
+from interpose.node.pods.spec import Container, Pod, Resources, RestartPolicy
 
 Texts: TypeAlias = dict[str, str]
 

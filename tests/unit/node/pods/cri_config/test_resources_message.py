@@ -1,8 +1,8 @@
 """Resources become messages."""
 
-from interpose.kuberuntime.resourcemessages import to_message
-from interpose.model.resources import NO_RESOURCES, LinuxResources
-from interpose.store.convert import to_resources
+from interpose.core.model.resources import NO_RESOURCES, LinuxResources
+from interpose.cri.store.convert import to_resources
+from interpose.node.pods.cri_config.resources_message import to_message
 
 
 def test_every_field_arrives() -> None:

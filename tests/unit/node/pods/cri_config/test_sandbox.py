@@ -6,12 +6,12 @@ import pytest
 
 from interpose.cri.messages import cri
 from interpose.host.cgroup.paths import Driver
-from interpose.kuberuntime.dns import Resolv
-from interpose.kuberuntime.manifest import read_pods
-from interpose.kuberuntime.node import NodeFacts
-from interpose.kuberuntime.pod import Container, Pod, PodSecurityContext, Port, Resources, RestartPolicy
-from interpose.kuberuntime.sandboxconfig import pod_resources, sandbox_config
-from interpose.kuberuntime.securing import sandbox_security
+from interpose.node.pods.cri_config.dns import Resolv
+from interpose.node.pods.cri_config.sandbox import pod_resources, sandbox_config
+from interpose.node.pods.cri_config.security_context import sandbox_security
+from interpose.node.pods.manifest.reader import read_pods
+from interpose.node.pods.node_info import NodeFacts
+from interpose.node.pods.spec import Container, Pod, PodSecurityContext, Port, Resources, RestartPolicy
 
 NODE = NodeFacts(name="n", memory=1000, resolv=Resolv(servers=("1.1.1.1",), searches=("corp",), options=("rotate",)))
 CPU = Resources(requests={"cpu": Fraction(1)}, limits={"cpu": Fraction(2), "memory": Fraction(100)})

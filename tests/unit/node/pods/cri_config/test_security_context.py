@@ -5,9 +5,7 @@ from typing import Any
 import pytest
 
 from interpose.cri.messages import cri
-from interpose.kuberuntime.node import NodeFacts
-from interpose.kuberuntime.pod import Container, Pod, PodSecurityContext, Profile, SecurityContext, SeLinux
-from interpose.kuberuntime.securing import (
+from interpose.node.pods.cri_config.security_context import (
     MASKED_PATHS,
     READONLY_PATHS,
     ImageUser,
@@ -16,6 +14,8 @@ from interpose.kuberuntime.securing import (
     namespace_options,
     sandbox_security,
 )
+from interpose.node.pods.node_info import NodeFacts
+from interpose.node.pods.spec import Container, Pod, PodSecurityContext, Profile, SecurityContext, SeLinux
 
 NODE = NodeFacts(name="n", memory=1, masked_thermal=("/sys/t",), seccomp_root="/profiles")
 ROOT = ImageUser(uid=0)

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from interpose.kuberuntime.events import EventType, PodEvent, counted, event_of, from_lines, scheduled, to_line
-from interpose.kuberuntime.steps import Moment, News, Reason
+from interpose.node.pods.events.events import EventType, PodEvent, counted, event_of, from_lines, scheduled, to_line
+from interpose.node.pods.sync.result import Moment, News, Reason
 
 STARTED = PodEvent(type=EventType.NORMAL, reason="Started", message="m", container="main", first=1, last=1)
 

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from interpose.kuberuntime.eventfile import append_events, begin_events, event_file, read_events
-from interpose.kuberuntime.events import EventType, PodEvent, to_line
+from interpose.node.pods.events.events import EventType, PodEvent, to_line
+from interpose.node.pods.events.file import append_events, begin_events, event_file, read_events
 
 FIRST = PodEvent(type=EventType.NORMAL, reason="Scheduled", message="m", first=1, last=1)
 

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from interpose.kuberuntime.clocks import Clocks
-from interpose.kuberuntime.eventfile import event_file, read_events
-from interpose.kuberuntime.eventrecorder import EventRecorder
-from interpose.kuberuntime.steps import SILENT, Moment, News
+from interpose.node.pods.clock import Clocks
+from interpose.node.pods.events.file import event_file, read_events
+from interpose.node.pods.events.recorder import EventRecorder
+from interpose.node.pods.sync.result import SILENT, Moment, News
 from interpose.testing.managednode import pod
 
 PULLING = News(pod="default/web", moment=Moment.PULLING, container="main", detail="b:1")

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from interpose.kuberuntime.logfiles import Position, earlier, first, open_aside, rotated, stamp_of
-from interpose.kuberuntime.logrotation import tidy
+from interpose.node.pods.logs.files import Position, earlier, first, open_aside, rotated, stamp_of
+from interpose.node.pods.logs.rotation import tidy
 
 
 @pytest.fixture

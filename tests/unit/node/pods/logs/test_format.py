@@ -2,7 +2,7 @@
 
 import pytest
 
-from interpose.kuberuntime.logtext import Joiner, counts, nanoseconds
+from interpose.node.pods.logs.format import Joiner, counts, nanoseconds
 
 T = "2026-01-02T03:04:05.000000001Z"
 EPOCH = 1767323045

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from interpose.kuberuntime import podlogs
-from interpose.kuberuntime.logfiles import Position, earlier
-from interpose.kuberuntime.logrotation import tidy
-from interpose.kuberuntime.podlogs import Wish, follow_log, read_log
+from interpose.node.pods.logs import reader as podlogs
+from interpose.node.pods.logs.files import Position, earlier
+from interpose.node.pods.logs.reader import Wish, follow_log, read_log
+from interpose.node.pods.logs.rotation import tidy
 
 
 def text(*lines: str, tag: str = "F") -> str:

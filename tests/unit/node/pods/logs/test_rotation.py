@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from interpose.kuberuntime.clocks import Clocks
-from interpose.kuberuntime.logfiles import rotated
-from interpose.kuberuntime.logrotation import LogLimits, LogRotation, tidy
-from interpose.kuberuntime.podstatus import PodStatus
-from interpose.model.pod import ContainerState
-from interpose.rpc.status import Code
+from interpose.core.model.pod import ContainerState
+from interpose.net.grpc.status import Code
+from interpose.node.pods.clock import Clocks
+from interpose.node.pods.logs.files import rotated
+from interpose.node.pods.logs.rotation import LogLimits, LogRotation, tidy
+from interpose.node.pods.status.types import PodStatus
 from interpose.testing.managednode import ManagedNode, pod
 
 

@@ -2,7 +2,7 @@
 
 import json
 
-from interpose.kuberuntime.manifestchoice import Agreed, agree
+from interpose.node.pods.manifest.cache import Agreed, agree
 
 
 def manifest(name: str, image: str = "busybox") -> str:

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from interpose.errors import ConfigError
-from interpose.kuberuntime.manifest import read_pods
-from interpose.kuberuntime.manifest_containers import default_pull_policy
-from interpose.kuberuntime.pod import (
+from interpose.node.pods.manifest.containers import default_pull_policy
+from interpose.node.pods.manifest.reader import read_pods
+from interpose.node.pods.spec import (
     Container,
     Port,
     PullPolicy,

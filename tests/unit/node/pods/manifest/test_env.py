@@ -5,9 +5,9 @@ from fractions import Fraction
 import pytest
 
 from interpose.errors import ConfigError
-from interpose.kuberuntime.manifest import read_pods
-from interpose.kuberuntime.manifest_env import ENV_FIELDS
-from interpose.kuberuntime.pod import EnvVar, FieldRef, ResourceFieldRef
+from interpose.node.pods.manifest.env import ENV_FIELDS
+from interpose.node.pods.manifest.reader import read_pods
+from interpose.node.pods.spec import EnvVar, FieldRef, ResourceFieldRef
 
 BESIDE = (
     "kind: ConfigMap\nmetadata: {name: m}\ndata: {a: 'x$(A)', b: ''}\nbinaryData: {bytes: /w==}\n---\n"

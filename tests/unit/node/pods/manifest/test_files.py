@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from interpose.kuberuntime.manifestchoice import Agreed, agree
-from interpose.kuberuntime.manifestmemory import ManifestMemory
-from interpose.kuberuntime.sources import Sources, SourceWatch, Wanted
+from interpose.node.pods.manifest.cache import Agreed, agree
+from interpose.node.pods.manifest.files import Sources, SourceWatch, Wanted
+from interpose.node.pods.manifest.manifestmemory import ManifestMemory
 from interpose.testing.eventually import eventually
 
 
@@ -138,7 +138,7 @@ def test_what_has_not_changed_is_not_judged_again(folder: Path, monkeypatch: pyt
         judged.append(len(texts))
         return agree(texts, before)
 
-    monkeypatch.setattr("interpose.kuberuntime.sources.agree", counted)
+    monkeypatch.setattr("interpose.node.pods.manifest.files.agree", counted)
     (folder / "c.yaml").write_text("kind: [")
     sources = Sources([str(folder)], settling=0)
     first = sources.read()

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from interpose.config.document import Node, parse_document
-from interpose.config.documentschema import Kind, Report
+from interpose.config.documents.fields import Kind, Report
+from interpose.config.documents.yaml import Node, parse_document
 from interpose.errors import ConfigError
-from interpose.kuberuntime.manifest_kinds import (
+from interpose.node.pods.manifest.kinds import (
     ABSOLUTE,
     NEEDS_CLUSTER,
     RELATIVE,

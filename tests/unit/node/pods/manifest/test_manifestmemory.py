@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from interpose.kuberuntime.manifestmemory import ManifestMemory
+from interpose.node.pods.manifest.manifestmemory import ManifestMemory
 
 
 def everything(_file: str) -> bool:

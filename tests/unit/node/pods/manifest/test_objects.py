@@ -3,8 +3,8 @@
 import pytest
 
 from interpose.errors import ConfigError
-from interpose.kuberuntime.manifest import read_pods
-from interpose.kuberuntime.pod import FileItem, Files
+from interpose.node.pods.manifest.reader import read_pods
+from interpose.node.pods.spec import FileItem, Files
 
 HEAD = "kind: Pod\nmetadata: {name: p, namespace: %s}\n"
 POD = HEAD + "spec: {containers: [{name: c, image: x}], volumes: [{name: v, %s}]}\n"

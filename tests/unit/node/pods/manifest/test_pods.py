@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from interpose.errors import ConfigError
-from interpose.kuberuntime.dns import hosts_file
-from interpose.kuberuntime.manifest import read_pods
-from interpose.kuberuntime.pod import DnsConfig, HostAlias, Pod, RestartPolicy
+from interpose.node.pods.cri_config.dns import hosts_file
+from interpose.node.pods.manifest.reader import read_pods
+from interpose.node.pods.spec import DnsConfig, HostAlias, Pod, RestartPolicy
 from interpose.testing.kubeschema import field_names
 from interpose.testing.kubeschema import problems as schema_problems
 

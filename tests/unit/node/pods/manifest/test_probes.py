@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from interpose.errors import ConfigError
-from interpose.kuberuntime.manifest import read_pods
-from interpose.kuberuntime.pod import (
+from interpose.node.pods.manifest.reader import read_pods
+from interpose.node.pods.spec import (
     Container,
     ExecAction,
     GrpcAction,

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from interpose.errors import ConfigError
-from interpose.kuberuntime.manifest import read_pods
-from interpose.kuberuntime.manifest_pulls import auths_for
-from interpose.kuberuntime.pod import Pod, PullAuth
+from interpose.node.pods.manifest.pull_secrets import auths_for
+from interpose.node.pods.manifest.reader import read_pods
+from interpose.node.pods.spec import Pod, PullAuth
 from interpose.testing.podmodel import make_pod
 
 

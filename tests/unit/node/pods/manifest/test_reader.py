@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from interpose.errors import ConfigError
-from interpose.kuberuntime.manifest import combined, read_pod_file, read_pod_folder, read_pods
-from interpose.kuberuntime.manifest_kinds import SUBDOMAIN
-from interpose.kuberuntime.pod import Files
+from interpose.node.pods.manifest.kinds import SUBDOMAIN
+from interpose.node.pods.manifest.reader import combined, read_pod_file, read_pod_folder, read_pods
+from interpose.node.pods.spec import Files
 
 POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: %s}\nspec: {containers: [{name: c, image: 'x:1'}]}\n"
 MAP = "kind: ConfigMap\nmetadata: {name: m}\ndata: {a: '1'}\n"

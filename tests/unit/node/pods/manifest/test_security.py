@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from interpose.errors import ConfigError
-from interpose.kuberuntime.manifest import read_pods
-from interpose.kuberuntime.node import NodeFacts
-from interpose.kuberuntime.pod import Pod, PodSecurityContext, Profile, SecurityContext, SeLinux
-from interpose.kuberuntime.securing import ImageUser, container_security
+from interpose.node.pods.cri_config.security_context import ImageUser, container_security
+from interpose.node.pods.manifest.reader import read_pods
+from interpose.node.pods.node_info import NodeFacts
+from interpose.node.pods.spec import Pod, PodSecurityContext, Profile, SecurityContext, SeLinux
 
 
 def text(of_pod: str, of_container: str) -> str:

@@ -5,17 +5,9 @@ from typing import Any
 import pytest
 
 from interpose.errors import ConfigError
-from interpose.kuberuntime.manifest import read_pods
-from interpose.kuberuntime.manifest_env import FILE_FIELDS
-from interpose.kuberuntime.pod import (
-    EmptyDir,
-    FieldRef,
-    FileItem,
-    Files,
-    HostPath,
-    ResourceFieldRef,
-    VolumeMount,
-)
+from interpose.node.pods.manifest.env import FILE_FIELDS
+from interpose.node.pods.manifest.reader import read_pods
+from interpose.node.pods.spec import EmptyDir, FieldRef, FileItem, Files, HostPath, ResourceFieldRef, VolumeMount
 
 BESIDE = (
     "kind: ConfigMap\nmetadata: {name: m}\ndata: {a: x}\n---\nkind: Secret\nmetadata: {name: s}\ndata: {b: eQ==}\n---\n"

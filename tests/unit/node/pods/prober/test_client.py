@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from interpose.kuberuntime.asking import AskError, NoTlsError, http_get, port_of, request_bytes, tcp_connect
-from interpose.kuberuntime.pod import HttpAction, Port, TcpAction
+from interpose.node.pods.prober.client import AskError, NoTlsError, http_get, port_of, request_bytes, tcp_connect
+from interpose.node.pods.spec import HttpAction, Port, TcpAction
 from interpose.testing.certificates import Authority
 from interpose.testing.eventually import WAIT_LIMIT
 from interpose.testing.managednode import container

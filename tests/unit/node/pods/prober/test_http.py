@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interpose.kuberuntime.httpanswer import LARGEST_HEAD, AnswerReader, BadAnswerError, HttpAnswer
+from interpose.node.pods.prober.http import LARGEST_HEAD, AnswerReader, BadAnswerError, HttpAnswer
 
 LARGEST = 16
 ENDLESS = b"x" * 100

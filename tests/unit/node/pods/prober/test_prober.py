@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from interpose.kuberuntime.clocks import Clocks
-from interpose.kuberuntime.eventfile import read_events
-from interpose.kuberuntime.pod import ExecAction, GrpcAction, HttpAction, Port, Probe, TcpAction
-from interpose.kuberuntime.probes import Prober, Probes, UnaskedError
-from interpose.rpc.status import Code
+from interpose.net.grpc.status import Code
+from interpose.node.pods.clock import Clocks
+from interpose.node.pods.events.file import read_events
+from interpose.node.pods.prober.prober import Prober, Probes, UnaskedError
+from interpose.node.pods.spec import ExecAction, GrpcAction, HttpAction, Port, Probe, TcpAction
 from interpose.testing.eventually import eventually
 from interpose.testing.keptnode import KeptNode
 from interpose.testing.managednode import container, pod

@@ -2,8 +2,8 @@
 
 import pytest
 
-from interpose.kuberuntime.pod import ExecAction, Probe
-from interpose.kuberuntime.probing import ProbeKind, Track, probes_of
+from interpose.node.pods.prober.state import ProbeKind, Track, probes_of
+from interpose.node.pods.spec import ExecAction, Probe
 from interpose.testing.managednode import container
 
 

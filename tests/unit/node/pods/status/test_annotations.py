@@ -5,10 +5,9 @@ from fractions import Fraction
 
 import pytest
 
-from interpose.kuberuntime.containernotes import ContainerNotes, notes_of
-from interpose.kuberuntime.hashing import container_hash
-from interpose.kuberuntime.labels import Hook, container_annotations
-from interpose.kuberuntime.pod import (
+from interpose.node.pods.hashing import container_hash
+from interpose.node.pods.labels import Hook, container_annotations
+from interpose.node.pods.spec import (
     Container,
     ExecAction,
     HttpAction,
@@ -20,6 +19,7 @@ from interpose.kuberuntime.pod import (
     TcpAction,
     TerminationMessagePolicy,
 )
+from interpose.node.pods.status.annotations import ContainerNotes, notes_of
 
 HOOK = "io.kubernetes.container.preStopHandler"
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from interpose.kuberuntime.laststatus import note_last_status, read_last_status
-from interpose.kuberuntime.phase import ContainerView, Lot, Role
-from interpose.kuberuntime.podsummary import LastStatus
+from interpose.node.pods.status.last_status import note_last_status, read_last_status
+from interpose.node.pods.status.phase import ContainerView, Lot, Role
+from interpose.node.pods.status.summary import LastStatus
 
 WAITS = ContainerView(
     name="main", role=Role.MAIN, image="b:1", lot=Lot.WAITING, reason="ErrImagePull", message="no", exit_code=3, id="c"

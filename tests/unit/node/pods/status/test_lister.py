@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from interpose.kuberuntime.pod import TerminationMessagePolicy
-from interpose.rpc.status import Code, RpcError
+from interpose.net.grpc.status import Code, RpcError
+from interpose.node.pods.spec import TerminationMessagePolicy
 from interpose.testing.managednode import ManagedNode, amounts, container, pod
 
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from interpose.kuberuntime.origins import note_origin, pods_of, read_origin
-from interpose.kuberuntime.pod import RestartPolicy
-from interpose.kuberuntime.podfolders import PodFolders
+from interpose.node.pods.spec import RestartPolicy
+from interpose.node.pods.status.origin import note_origin, pods_of, read_origin
+from interpose.node.pods.volumes.pod_folders import PodFolders
 from interpose.testing.managednode import container, pod
 
 

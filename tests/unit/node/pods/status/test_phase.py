@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from interpose.kuberuntime.phase import (
+from interpose.node.pods.spec import Container, Pod, RestartPolicy, RestartRule
+from interpose.node.pods.status.phase import (
     ContainerView,
     Lot,
     Phase,
@@ -17,8 +18,7 @@ from interpose.kuberuntime.phase import (
     ready,
     seen_phase,
 )
-from interpose.kuberuntime.pod import Container, Pod, RestartPolicy, RestartRule
-from interpose.kuberuntime.podstatus import PodStatus
+from interpose.node.pods.status.types import PodStatus
 from interpose.testing.podmodel import (
     PROBE,
     FixedHealth,

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from interpose.kuberuntime.knownpods import known_pod, known_pods
-from interpose.kuberuntime.laststatus import note_last_status
-from interpose.kuberuntime.origins import note_origin
-from interpose.kuberuntime.podsummary import LastStatus
-from interpose.kuberuntime.running import RunningPod
+from interpose.node.pods.status.last_status import note_last_status
+from interpose.node.pods.status.origin import note_origin
+from interpose.node.pods.status.pod_index import known_pod, known_pods
+from interpose.node.pods.status.runtime_pod import RunningPod
+from interpose.node.pods.status.summary import LastStatus
 from interpose.testing.managednode import ManagedNode, pod
 
 OLD = '{"source": "/a", "began": 1, "containers": ["main"], "restartPolicy": "Never"}'

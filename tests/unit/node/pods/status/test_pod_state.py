@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from interpose.kuberuntime.phase import ContainerView, Lot, Phase, Role
-from interpose.kuberuntime.pod import ExecAction, Probe
-from interpose.kuberuntime.podstate import (
+from interpose.node.pods.spec import ExecAction, Probe
+from interpose.node.pods.status.phase import ContainerView, Lot, Phase, Role
+from interpose.node.pods.status.pod_state import (
     DEADLINE,
     NO_TROUBLES,
     STOPPED,
@@ -15,8 +15,8 @@ from interpose.kuberuntime.podstate import (
     troubles_after,
     verdict,
 )
-from interpose.kuberuntime.podstatus import PodStatus
-from interpose.kuberuntime.steps import Act, Reason, Step, SyncResult
+from interpose.node.pods.status.types import PodStatus
+from interpose.node.pods.sync.result import Act, Reason, Step, SyncResult
 from interpose.testing.managednode import container, pod
 
 NOW = 1_000_000_000_000

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from interpose.kuberuntime.podfolders import PodFolders
-from interpose.kuberuntime.podreader import PodReader
+from interpose.node.pods.status.reader import PodReader
+from interpose.node.pods.volumes.pod_folders import PodFolders
 from interpose.testing.managednode import ManagedNode, pod
 
 

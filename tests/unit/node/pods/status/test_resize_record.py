@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from interpose.kuberuntime.resized import Resized
+from interpose.node.pods.status.resize_record import Resized
 from interpose.testing.managednode import amounts
 
 

@@ -2,10 +2,10 @@
 
 import pytest
 
+from interpose.core.model.pod import ContainerState
 from interpose.cri.messages import cri
-from interpose.kuberuntime.labels import CONTAINER_NAME, POD_NAME, POD_NAMESPACE, POD_UID
-from interpose.kuberuntime.running import RunningPod, container_state, grouped
-from interpose.model.pod import ContainerState
+from interpose.node.pods.labels import CONTAINER_NAME, POD_NAME, POD_NAMESPACE, POD_UID
+from interpose.node.pods.status.runtime_pod import RunningPod, container_state, grouped
 
 
 def sandbox(

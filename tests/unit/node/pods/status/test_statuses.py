@@ -4,14 +4,14 @@ from fractions import Fraction
 
 import pytest
 
+from interpose.core.model.pod import ContainerState
 from interpose.cri.messages import cri
-from interpose.kuberuntime.containernotes import ContainerNotes
-from interpose.kuberuntime.labels import CONTAINER_NAME
-from interpose.kuberuntime.pod import Resources
-from interpose.kuberuntime.podstatus import ContainerStatus, SandboxStatus
-from interpose.kuberuntime.running import RunningPod
-from interpose.kuberuntime.statuses import addresses, container_status, pod_status, sandbox_status
-from interpose.model.pod import ContainerState
+from interpose.node.pods.labels import CONTAINER_NAME
+from interpose.node.pods.spec import Resources
+from interpose.node.pods.status.annotations import ContainerNotes
+from interpose.node.pods.status.runtime_pod import RunningPod
+from interpose.node.pods.status.statuses import addresses, container_status, pod_status, sandbox_status
+from interpose.node.pods.status.types import ContainerStatus, SandboxStatus
 
 
 def test_a_sandbox_with_its_network() -> None:

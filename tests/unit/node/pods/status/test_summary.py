@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from interpose.kuberuntime.phase import ContainerView, Lot, Phase, Role
-from interpose.kuberuntime.podstate import PodState
-from interpose.kuberuntime.podstatus import ContainerStatus, PodStatus, SandboxStatus
-from interpose.kuberuntime.podsummary import LastStatus, PodSummary, from_document, last_status, to_document
-from interpose.model.pod import ContainerState
+from interpose.core.model.pod import ContainerState
+from interpose.node.pods.status.phase import ContainerView, Lot, Phase, Role
+from interpose.node.pods.status.pod_state import PodState
+from interpose.node.pods.status.summary import LastStatus, PodSummary, from_document, last_status, to_document
+from interpose.node.pods.status.types import ContainerStatus, PodStatus, SandboxStatus
 from interpose.testing.managednode import pod
 
 BOX = SandboxStatus(id="s")

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from interpose.cri.messages import cri
-from interpose.kuberuntime.containernotes import ContainerNotes
-from interpose.kuberuntime.lastwords import last_words, read_tail
-from interpose.kuberuntime.pod import TerminationMessagePolicy
+from interpose.node.pods.spec import TerminationMessagePolicy
+from interpose.node.pods.status.annotations import ContainerNotes
+from interpose.node.pods.status.termination_message import last_words, read_tail
 
 NOTES = ContainerNotes(termination_message_path="/dev/termination-log")
 LOGS = ContainerNotes(

@@ -1,6 +1,6 @@
 """Actions as values, and health of which nothing is known."""
 
-from interpose.kuberuntime.actionvalues import UNPROBED, Kill, KillReason, PodActions, Resize
+from interpose.node.pods.sync.action_types import UNPROBED, Kill, KillReason, PodActions, Resize
 
 
 def test_nothing_is_known_without_probes() -> None:

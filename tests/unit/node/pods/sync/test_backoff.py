@@ -2,8 +2,8 @@
 
 from fractions import Fraction
 
-from interpose.kuberuntime.backoff import Backoff, container_key, image_key
-from interpose.kuberuntime.pod import Resources
+from interpose.node.pods.spec import Resources
+from interpose.node.pods.sync.backoff import Backoff, container_key, image_key
 from interpose.testing.podmodel import make_container, make_pod
 
 

@@ -1,8 +1,8 @@
 """What is left over."""
 
-from interpose.kuberuntime.garbage import dead_containers, empty_pods, idle_sandboxes
-from interpose.kuberuntime.running import ListedContainer, ListedSandbox, RunningPod, newest
-from interpose.model.pod import ContainerState
+from interpose.core.model.pod import ContainerState
+from interpose.node.pods.status.runtime_pod import ListedContainer, ListedSandbox, RunningPod, newest
+from interpose.node.pods.sync.garbage import dead_containers, empty_pods, idle_sandboxes
 
 EXITED, RUNNING, CREATED = ContainerState.EXITED, ContainerState.RUNNING, ContainerState.CREATED
 

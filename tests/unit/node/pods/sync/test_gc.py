@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from interpose.api import cri_pb2 as cri
-from interpose.kuberuntime.steps import Act
-from interpose.rpc.status import Code, RpcError
+from interpose._pb import cri_pb2 as cri
+from interpose.net.grpc.status import Code, RpcError
+from interpose.node.pods.sync.result import Act
 from interpose.testing.managednode import ManagedNode, pod
 
 

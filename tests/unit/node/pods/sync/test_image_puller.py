@@ -5,15 +5,15 @@ from pathlib import Path
 
 import pytest
 
+from interpose.cri.client import Services
 from interpose.cri.messages import cri
-from interpose.kuberuntime.backoff import Backoff
-from interpose.kuberuntime.clocks import Clocks
-from interpose.kuberuntime.images import Images, StartError
-from interpose.kuberuntime.manager import RuntimeManager
-from interpose.kuberuntime.pod import PullAuth, PullPolicy
-from interpose.kuberuntime.services import Services
-from interpose.kuberuntime.steps import SILENT, Reason
-from interpose.rpc.status import Code, RpcError
+from interpose.net.grpc.status import Code, RpcError
+from interpose.node.pods.clock import Clocks
+from interpose.node.pods.spec import PullAuth, PullPolicy
+from interpose.node.pods.sync.backoff import Backoff
+from interpose.node.pods.sync.image_puller import Images, StartError
+from interpose.node.pods.sync.manager import RuntimeManager
+from interpose.node.pods.sync.result import SILENT, Reason
 from interpose.testing.clock import ManualClock
 from interpose.testing.fakeimages import Credentials
 from interpose.testing.fakeruntime import FakeRuntime

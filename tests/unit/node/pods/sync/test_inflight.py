@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from interpose.kuberuntime.lasting import Lasting
-from interpose.rpc.tasks import TaskBag
+from interpose.node.pods.sync.inflight import Lasting
+from interpose.tasks import TaskBag
 
 
 async def test_results_and_errors_are_those_of_the_work() -> None:

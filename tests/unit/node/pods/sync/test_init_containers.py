@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from interpose.kuberuntime.actions import compute_pod_actions
-from interpose.kuberuntime.pod import Container, Pod, Resources, RestartPolicy, RestartRule
-from interpose.kuberuntime.podstatus import ContainerStatus, PodStatus
+from interpose.node.pods.spec import Container, Pod, Resources, RestartPolicy, RestartRule
+from interpose.node.pods.status.types import ContainerStatus, PodStatus
+from interpose.node.pods.sync.actions import compute_pod_actions
 from interpose.testing.podmodel import (
     PROBE,
     FixedHealth,

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from interpose.kuberuntime.pod import ExecAction, Lifecycle, Pod, RestartPolicy, SleepAction
-from interpose.kuberuntime.steps import Reason
-from interpose.model.pod import ContainerState
-from interpose.rpc.status import Code
+from interpose.core.model.pod import ContainerState
+from interpose.net.grpc.status import Code
+from interpose.node.pods.spec import ExecAction, Lifecycle, Pod, RestartPolicy, SleepAction
+from interpose.node.pods.sync.result import Reason
 from interpose.testing.eventually import eventually
 from interpose.testing.fakeexec import ExecResult, run_builtin
 from interpose.testing.fakeruntime import FakeRuntime

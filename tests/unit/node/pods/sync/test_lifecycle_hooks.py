@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from interpose.kuberuntime.clocks import Clocks
-from interpose.kuberuntime.lifecycle import HookError, Hooks
-from interpose.kuberuntime.pod import ExecAction, HttpAction, Lifecycle, Port, SleepAction, TcpAction
-from interpose.kuberuntime.services import Services
-from interpose.kuberuntime.steps import Reason
+from interpose.cri.client import Services
+from interpose.node.pods.clock import Clocks
+from interpose.node.pods.spec import ExecAction, HttpAction, Lifecycle, Port, SleepAction, TcpAction
+from interpose.node.pods.sync.lifecycle_hooks import HookError, Hooks
+from interpose.node.pods.sync.result import Reason
 from interpose.testing.fakeruntime import FakeRuntime
 from interpose.testing.managednode import ManagedNode, container, pod
 

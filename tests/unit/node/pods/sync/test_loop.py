@@ -10,20 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from interpose.kuberuntime.keeper import Keeper
-from interpose.kuberuntime.phase import Phase
-from interpose.kuberuntime.pod import (
-    EmptyDir,
-    ExecAction,
-    Probe,
-    RestartPolicy,
-    Volume,
-    VolumeMount,
-)
-from interpose.kuberuntime.podstate import DEADLINE, REPLACING, STOPPED
-from interpose.kuberuntime.steps import Moment
-from interpose.rpc.status import Code
-from interpose.rpc.tasks import TaskBag
+from interpose.net.grpc.status import Code
+from interpose.node.pods.spec import EmptyDir, ExecAction, Probe, RestartPolicy, Volume, VolumeMount
+from interpose.node.pods.status.phase import Phase
+from interpose.node.pods.status.pod_state import DEADLINE, REPLACING, STOPPED
+from interpose.node.pods.sync.loop import Keeper
+from interpose.node.pods.sync.result import Moment
+from interpose.tasks import TaskBag
 from interpose.testing.eventually import WAIT_LIMIT, eventually
 from interpose.testing.keptnode import KeptNode
 from interpose.testing.managednode import container, pod

@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from interpose.kuberuntime import lifecycle
-from interpose.kuberuntime.origins import note_origin
-from interpose.kuberuntime.pod import HttpAction, Lifecycle, PullPolicy, RestartPolicy
-from interpose.kuberuntime.running import RunningPod
-from interpose.kuberuntime.steps import Act, Reason
-from interpose.model.pod import ContainerState
-from interpose.rpc.status import Code
-from interpose.rpc.tasks import TaskBag
+from interpose.core.model.pod import ContainerState
+from interpose.net.grpc.status import Code
+from interpose.node.pods.spec import HttpAction, Lifecycle, PullPolicy, RestartPolicy
+from interpose.node.pods.status.origin import note_origin
+from interpose.node.pods.status.runtime_pod import RunningPod
+from interpose.node.pods.sync import lifecycle_hooks as lifecycle
+from interpose.node.pods.sync.result import Act, Reason
+from interpose.tasks import TaskBag
 from interpose.testing.managednode import Heard, ManagedNode, container, pod
 
 TWO = (container("one", pull_policy=PullPolicy.ALWAYS), container("two", pull_policy=PullPolicy.ALWAYS))

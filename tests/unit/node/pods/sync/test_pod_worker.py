@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from interpose.kuberuntime.eventfile import read_events
-from interpose.kuberuntime.laststatus import read_last_status
-from interpose.kuberuntime.phase import Lot
-from interpose.kuberuntime.pod import FileItem, Files, Pod, Volume
-from interpose.kuberuntime.podworker import PodWorker
-from interpose.rpc.status import Code
-from interpose.rpc.tasks import TaskBag
+from interpose.net.grpc.status import Code
+from interpose.node.pods.events.file import read_events
+from interpose.node.pods.spec import FileItem, Files, Pod, Volume
+from interpose.node.pods.status.last_status import read_last_status
+from interpose.node.pods.status.phase import Lot
+from interpose.node.pods.sync.pod_worker import PodWorker
+from interpose.tasks import TaskBag
 from interpose.testing.eventually import eventually
 from interpose.testing.keptnode import KeptNode
 from interpose.testing.managednode import container, pod

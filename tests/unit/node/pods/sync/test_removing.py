@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from interpose.kuberuntime.removing import Remover
-from interpose.kuberuntime.services import Services
-from interpose.rpc.status import Code
+from interpose.cri.client import Services
+from interpose.net.grpc.status import Code
+from interpose.node.pods.sync.removing import Remover
 from interpose.testing.fakeruntime import FakeRuntime
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from interpose.kuberuntime.pod import RestartPolicy, RestartRule
-from interpose.kuberuntime.restarts import is_sidecar, policy_of, restarts_after, rule_for, should_restart
+from interpose.node.pods.spec import RestartPolicy, RestartRule
+from interpose.node.pods.sync.restart_policy import is_sidecar, policy_of, restarts_after, rule_for, should_restart
 from interpose.testing.podmodel import make_container, make_pod, make_sidecar, make_status
 
 ALWAYS, ON_FAILURE, NEVER = RestartPolicy.ALWAYS, RestartPolicy.ON_FAILURE, RestartPolicy.NEVER

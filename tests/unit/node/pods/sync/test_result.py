@@ -2,7 +2,7 @@
 
 import pytest
 
-from interpose.kuberuntime.steps import Act, Reason, Step, SyncResult, without_countdown
+from interpose.node.pods.sync.result import Act, Reason, Step, SyncResult, without_countdown
 
 
 def test_a_round_is_good_if_all_its_steps_are() -> None:

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from interpose.kuberuntime.pod import RestartPolicy, SecurityContext, VolumeMount
-from interpose.kuberuntime.steps import Reason
+from interpose.node.pods.spec import RestartPolicy, SecurityContext, VolumeMount
+from interpose.node.pods.sync.result import Reason
 from interpose.testing.managednode import ManagedNode, container, pod
 
 
@@ -120,7 +120,7 @@ async def test_addresses_of_the_new_sandbox_reach_the_containers(node: ManagedNo
 
 async def test_a_container_killed_by_a_rule_waits_even_if_it_was_removed(node: ManagedNode) -> None:
     """The pause is the container's, not its remains'."""
-    from interpose.kuberuntime.pod import RestartRule
+    from interpose.node.pods.spec import RestartRule
 
     rule = RestartRule(action="RestartAllContainers", operator="In", codes=(1,))
     web = pod(container(restart_policy=RestartPolicy.NEVER, restart_rules=(rule,)))

@@ -10,17 +10,10 @@ from typing import Any
 import pytest
 from google.protobuf.message import Message
 
-from interpose.cri.calls import Caller
-from interpose.kuberuntime.pod import (
-    Container,
-    HostPath,
-    Pod,
-    RestartPolicy,
-    RestartRule,
-    Volume,
-)
-from interpose.kuberuntime.steps import Act, Reason
-from interpose.rpc.status import Code
+from interpose.cri.caller import Caller
+from interpose.net.grpc.status import Code
+from interpose.node.pods.spec import Container, HostPath, Pod, RestartPolicy, RestartRule, Volume
+from interpose.node.pods.sync.result import Act, Reason
 from interpose.testing.managednode import Heard, ManagedNode, amounts, container, pod
 
 
@@ -366,7 +359,7 @@ async def test_a_manager_may_die_while_it_removes_a_pod(tmp_path: Path, after: b
 
 async def test_probes_decide_with_the_grace_of_the_probe(node: ManagedNode) -> None:
     """A liveness probe may be in a hurry."""
-    from interpose.kuberuntime.pod import Probe, TcpAction
+    from interpose.node.pods.spec import Probe, TcpAction
 
     probe = Probe(action=TcpAction(port=80), termination_grace_period=5)
     web = pod(container(liveness=probe), termination_grace_period=60)

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from interpose.kuberuntime.actions import KillReason
-from interpose.kuberuntime.containernotes import ContainerNotes
-from interpose.kuberuntime.grace import at_least, grace_of, order_of, predecessors
-from interpose.kuberuntime.pod import Probe, RestartPolicy, TcpAction
+from interpose.node.pods.spec import Probe, RestartPolicy, TcpAction
+from interpose.node.pods.status.annotations import ContainerNotes
+from interpose.node.pods.sync.actions import KillReason
+from interpose.node.pods.sync.termination_order import at_least, grace_of, order_of, predecessors
 from interpose.testing.managednode import container, pod
 
 LIVENESS = Probe(action=TcpAction(port=80), termination_grace_period=5)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from interpose.kuberuntime.volumes_files import File, check_file_path, write_files
+from interpose.node.pods.volumes.atomic_writer import File, check_file_path, write_files
 
 A = {"a": File(content=b"1", mode=0o640), "d/e/f": File(content=b"2", mode=0o400)}
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from interpose.kuberuntime.volumes_mounting import SystemMounting, mounts_below
+from interpose.node.pods.volumes.mounts import SystemMounting, mounts_below
 
 INFO = rb"""22 1 0:21 / / rw - ext4 /dev/a rw
 30 22 0:30 / /p/pods/u rw shared:1 - tmpfs tmpfs rw

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from interpose.cri.messages import cri
-from interpose.kuberuntime.containerconfig import ContainerConfigError
-from interpose.kuberuntime.node import NodeFacts
-from interpose.kuberuntime.pod import (
+from interpose.node.pods.cri_config.container import ContainerConfigError
+from interpose.node.pods.node_info import NodeFacts
+from interpose.node.pods.spec import (
     Container,
     EmptyDir,
     EnvVar,
@@ -25,9 +25,9 @@ from interpose.kuberuntime.pod import (
     Volume,
     VolumeMount,
 )
-from interpose.kuberuntime.poddirs import PodDirs
-from interpose.kuberuntime.volumes import VolumeError
-from interpose.kuberuntime.volumes_mounting import SystemMounting
+from interpose.node.pods.volumes.mounts import SystemMounting
+from interpose.node.pods.volumes.pod_dirs import PodDirs
+from interpose.node.pods.volumes.volumes import VolumeError
 
 NODE = NodeFacts(name="n", memory=1000, hosts="127.0.0.1 localhost\n", cluster_domain="d")
 IPS = ("10.1.0.1",)

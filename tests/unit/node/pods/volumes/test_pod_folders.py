@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from interpose.kuberuntime.podfolders import PodFolders
+from interpose.node.pods.volumes.pod_folders import PodFolders
 
 
 def test_pods_are_those_that_have_a_folder(tmp_path: Path) -> None:

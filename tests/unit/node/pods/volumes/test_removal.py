@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from interpose.kuberuntime.volumes_mounting import SystemMounting
-from interpose.kuberuntime.volumes_removal import remove_empty
+from interpose.node.pods.volumes.mounts import SystemMounting
+from interpose.node.pods.volumes.removal import remove_empty
 
 
 def test_places_for_mounts_must_be_empty(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from interpose.kuberuntime.volumes_subpath import check_sub_path, open_inside
+from interpose.node.pods.volumes.subpath import check_sub_path, open_inside
 
 
 def opened(volume: Path, sub_path: str, *, create: bool = True) -> str:

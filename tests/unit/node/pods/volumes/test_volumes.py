@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from interpose.kuberuntime.envs import Surroundings
-from interpose.kuberuntime.pod import (
+from interpose.node.pods.cri_config.env import Surroundings
+from interpose.node.pods.spec import (
     Container,
     EmptyDir,
     FieldRef,
@@ -23,7 +23,7 @@ from interpose.kuberuntime.pod import (
     Resources,
     Volume,
 )
-from interpose.kuberuntime.volumes import VolumeError, memory_size, prepare_volume
+from interpose.node.pods.volumes.volumes import VolumeError, memory_size, prepare_volume
 
 AROUND = Surroundings(ips=("10.1.0.1",))
 

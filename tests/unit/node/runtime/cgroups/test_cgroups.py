@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from interpose.localruntime.cgroups import CgroupDirs, DeepFiles, ScratchFiles, detect
+from interpose.node.runtime.cgroups.cgroups import CgroupDirs, DeepFiles, ScratchFiles, detect
 
 V1 = ("cpu,cpuacct", "cpuset", "freezer", "memory", "pids")
 

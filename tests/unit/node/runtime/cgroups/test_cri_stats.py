@@ -1,9 +1,9 @@
 """Usage as CRI's statistics."""
 
 from interpose.cri.messages import cri
-from interpose.localruntime.cgroupstats import CgroupStats, Pressure, PressurePair
-from interpose.localruntime.netcounters import Counters
-from interpose.localruntime.stats import CpuRate, FsUsage, container_stats, pod_stats
+from interpose.node.runtime.cgroups.cri_stats import CpuRate, FsUsage, container_stats, pod_stats
+from interpose.node.runtime.cgroups.netcounters import Counters
+from interpose.node.runtime.cgroups.usage import CgroupStats, Pressure, PressurePair
 
 PAIR = PressurePair(some=Pressure(total=5, avg10=1.0), full=Pressure())
 USED = CgroupStats(

@@ -1,6 +1,6 @@
 """Counters of interfaces."""
 
-from interpose.localruntime.netcounters import Counters, parse
+from interpose.node.runtime.cgroups.netcounters import Counters, parse
 
 TEXT = """Inter-|   Receive                                                |  Transmit
  face |bytes  packets errs drop fifo frame compressed multicast|bytes  packets errs drop fifo colls carrier compressed

@@ -1,6 +1,6 @@
 """Usage from the texts of cgroup files."""
 
-from interpose.localruntime.cgroupstats import CgroupStats, Pressure, oom_kills, parse_v1, parse_v2
+from interpose.node.runtime.cgroups.usage import CgroupStats, Pressure, oom_kills, parse_v1, parse_v2
 
 PRESSURE = "some avg10=1.50 avg60=2.00 avg300=3.00 total=42\nfull avg10=0.10 avg60=0.20 avg300=0.30 total=7\n"
 

@@ -8,17 +8,17 @@ from typing import Any, cast
 import pytest
 
 from interpose.cri.messages import cri
-from interpose.localruntime.bundles import ContainerBundles
-from interpose.localruntime.ground import SandboxGround
-from interpose.localruntime.images.references import parse_reference
-from interpose.localruntime.images.values import ImageConfig, StoredImage
-from interpose.localruntime.ociruntime import OciRuntime
-from interpose.localruntime.places import Places
-from interpose.localruntime.records import ContainerRecord, SandboxRecord, UsedImage
-from interpose.localruntime.rootfs import Rootfs
-from interpose.localruntime.specfacts import HostFacts
-from interpose.localruntime.userpaths import UserPaths
-from interpose.rpc.status import Code, RpcError
+from interpose.net.grpc.status import Code, RpcError
+from interpose.node.runtime.fs.bundles import ContainerBundles
+from interpose.node.runtime.fs.rootfs import Rootfs
+from interpose.node.runtime.fs.sandbox_files import SandboxGround
+from interpose.node.runtime.fs.user_paths import UserPaths
+from interpose.node.runtime.images.registry.reference import parse_reference
+from interpose.node.runtime.images.types import ImageConfig, StoredImage
+from interpose.node.runtime.oci.runc import OciRuntime
+from interpose.node.runtime.oci.spec_types import HostFacts
+from interpose.node.runtime.state.paths import Places
+from interpose.node.runtime.state.records import ContainerRecord, SandboxRecord, UsedImage
 
 IMAGE = "example.org/web:1"
 NOBODY: Any = None  # parts that are not reached

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from interpose.localruntime import layerusage
-from interpose.localruntime.layerusage import count_below, layer_sampler
-from interpose.localruntime.metrics.sampler import SampledValue
-from interpose.localruntime.stats import FsUsage
+from interpose.node.runtime.cgroups.cri_stats import FsUsage
+from interpose.node.runtime.fs import disk_usage as layerusage
+from interpose.node.runtime.fs.disk_usage import count_below, layer_sampler
+from interpose.node.runtime.metrics.sampler import SampledValue
 from interpose.testing.eventually import eventually
 
 

@@ -1,7 +1,7 @@
 """Files of /etc."""
 
 from interpose.cri.messages import cri
-from interpose.localruntime.etcfiles import hosts, line_problem, resolv_conf
+from interpose.node.runtime.fs.etc_files import hosts, line_problem, resolv_conf
 
 
 def test_resolv_conf() -> None:

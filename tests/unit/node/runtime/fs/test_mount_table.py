@@ -1,6 +1,6 @@
 """The table of mounts."""
 
-from interpose.localruntime.mounttable import MountPoint, below, of_path, parse
+from interpose.node.runtime.fs.mount_table import MountPoint, below, of_path, parse
 
 TEXT = """22 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw
 25 22 0:5 / /proc rw - proc proc rw

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from interpose.cri.messages import cri
-from interpose.localruntime.mounting import mounts, mounts_below, prepare_sources
-from interpose.localruntime.mounttable import MountPoint
-from interpose.localruntime.specfacts import SpecError
+from interpose.node.runtime.fs.mount_table import MountPoint
+from interpose.node.runtime.fs.mounts import mounts, mounts_below, prepare_sources
+from interpose.node.runtime.oci.spec_types import SpecError
 
 
 def _mount(path: Path | str, propagation: int = 0) -> cri.Mount:

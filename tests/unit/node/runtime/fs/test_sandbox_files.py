@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from interpose.cri.messages import cri
-from interpose.localruntime.cgroups import CgroupDirs, detect
-from interpose.localruntime.ground import SandboxGround
-from interpose.localruntime.places import Places
-from interpose.localruntime.records import SandboxRecord
+from interpose.node.runtime.cgroups.cgroups import CgroupDirs, detect
+from interpose.node.runtime.fs.sandbox_files import SandboxGround
+from interpose.node.runtime.state.paths import Places
+from interpose.node.runtime.state.records import SandboxRecord
 
 SANDBOX = "a" * 64
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from interpose.localruntime.insideroot import opened_inside, read_inside
+from interpose.node.runtime.fs.scoped_path import opened_inside, read_inside
 
 
 @pytest.fixture

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from interpose.localruntime.userpaths import At, UserPaths
-from interpose.rpc.status import Code, RpcError
+from interpose.net.grpc.status import Code, RpcError
+from interpose.node.runtime.fs.user_paths import At, UserPaths
 from interpose.testing.eventually import WAIT_LIMIT, eventually
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from interpose.localruntime.images.archives import (
+from interpose.node.runtime.images.archive import (
     Archive,
     Files,
     Folder,
@@ -20,8 +20,8 @@ from interpose.localruntime.images.archives import (
     find_images,
     open_files,
 )
-from interpose.localruntime.images.manifests import Platform
-from interpose.localruntime.images.tarstream import StoppedError
+from interpose.node.runtime.images.layers.tar_reader import StoppedError
+from interpose.node.runtime.images.manifests import Platform
 from interpose.testing.imagefiles import (
     INDEX,
     describe,

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from interpose.localruntime.images.archivenames import (
+from interpose.node.runtime.images.archive_names import (
     annotated_names,
     given_names,
     read_docker_manifest,

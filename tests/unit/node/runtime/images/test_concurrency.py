@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from interpose.localruntime.images.threads import Threads
+from interpose.node.runtime.images.concurrency import Threads
 from interpose.testing.eventually import WAIT_LIMIT
 
 

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from interpose.errors import ConfigError
-from interpose.host.replacing import replace_file
-from interpose.localruntime.images import disk as disk_module
-from interpose.localruntime.images.disk import Disk
-from interpose.localruntime.images.index import Entry, ImageIndex
-from interpose.localruntime.images.manifests import chain_ids, digest_of
-from interpose.localruntime.images.values import Unpacked
-from interpose.localruntime.images.workroom import Workroom
+from interpose.host.atomic_file import replace_file
+from interpose.node.runtime.images import disk as disk_module
+from interpose.node.runtime.images.disk import Disk
+from interpose.node.runtime.images.index import Entry, ImageIndex
+from interpose.node.runtime.images.manifests import chain_ids, digest_of
+from interpose.node.runtime.images.staging import Workroom
+from interpose.node.runtime.images.types import Unpacked
 
 DIFF = digest_of(b"layer")
 CONFIG = json.dumps({"rootfs": {"diff_ids": [DIFF]}}).encode()
@@ -109,7 +109,7 @@ def test_what_cannot_be_removed_keeps_nobody_from_opening(
         raise OSError(5, "the disk is tired", str(path))
 
     with monkeypatch.context() as broken:
-        broken.setattr("interpose.localruntime.images.workroom.remove_tree", tired)
+        broken.setattr("interpose.node.runtime.images.staging.remove_tree", tired)
         other = Disk(disk.root, durable=False)
         assert other.open() == []
         assert len(other.collect()) == 1

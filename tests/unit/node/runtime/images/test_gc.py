@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from interpose.localruntime.images.collecting import Collector
+from interpose.node.runtime.images.gc import Collector
 from interpose.testing.eventually import WAIT_LIMIT
 
 

@@ -8,11 +8,11 @@ from typing import IO
 
 import pytest
 
-from interpose.localruntime.images.bringing import Bringer, Layer
-from interpose.localruntime.images.collecting import Collector
-from interpose.localruntime.images.disk import Disk
-from interpose.localruntime.images.index import Entry
-from interpose.localruntime.images.values import Limits, silent
+from interpose.node.runtime.images.disk import Disk
+from interpose.node.runtime.images.gc import Collector
+from interpose.node.runtime.images.importer import Bringer, Layer
+from interpose.node.runtime.images.index import Entry
+from interpose.node.runtime.images.types import Limits, silent
 from interpose.testing.eventually import WAIT_LIMIT, eventually
 from interpose.testing.imagefiles import MadeImage, layer, make_image
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from interpose.localruntime.images.index import Entry, ImageIndex, read_index, write_index
+from interpose.node.runtime.images.index import Entry, ImageIndex, read_index, write_index
 
 A, B = ("sha256:" + letter * 64 for letter in "ab")
 TAG, OTHER = "docker.io/library/x:1", "docker.io/library/x:2"

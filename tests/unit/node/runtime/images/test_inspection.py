@@ -3,9 +3,9 @@
 import json
 from pathlib import PurePath
 
-from interpose.localruntime.images.inspection import inspected
-from interpose.localruntime.images.manifests import read_config
-from interpose.localruntime.images.values import StoredImage
+from interpose.node.runtime.images.inspection import inspected
+from interpose.node.runtime.images.manifests import read_config
+from interpose.node.runtime.images.types import StoredImage
 from interpose.testing.imagefiles import layer, make_image
 
 IMAGE = make_image([layer({"a": "1"})], user="1000", env=["A=b"])

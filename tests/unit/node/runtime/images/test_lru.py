@@ -1,6 +1,6 @@
 """What was used last is kept, and no more."""
 
-from interpose.localruntime.images.recent import Recent
+from interpose.node.runtime.images.lru import Recent
 
 
 def test_the_one_that_nobody_asked_for_makes_room() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from interpose.localruntime.images.manifests import (
+from interpose.node.runtime.images.manifests import (
     DOCKER_LIST,
     DOCKER_MANIFEST,
     MOST_BYTES,

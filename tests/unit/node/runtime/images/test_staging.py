@@ -4,7 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from interpose.localruntime.images.workroom import Workroom, discard
+from interpose.node.runtime.images.staging import Workroom, discard
 
 
 def test_a_room_is_made_when_it_is_needed_and_removed_at_the_end(tmp_path: Path) -> None:
@@ -24,7 +24,7 @@ def test_rooms_of_the_living_are_left_alone(tmp_path: Path) -> None:
     """And those of the dead are swept."""
     script = (
         "import os, sys; from pathlib import Path\n"
-        "from interpose.localruntime.images.workroom import Workroom\n"
+        "from interpose.node.runtime.images.staging import Workroom\n"
         "Workroom(Path(sys.argv[1])).new_path('x').mkdir(); os._exit(0)"
     )
     subprocess.run([sys.executable, "-c", script, str(tmp_path)], check=True)
@@ -60,7 +60,7 @@ def test_claims_are_those_of_the_living(tmp_path: Path) -> None:
     """Until they are taken back, or their process ends."""
     script = (
         "import os, sys; from pathlib import Path\n"
-        "from interpose.localruntime.images.workroom import Workroom\n"
+        "from interpose.node.runtime.images.staging import Workroom\n"
         "Workroom(Path(sys.argv[1])).claim(['dead']).__enter__(); os._exit(0)"
     )
     subprocess.run([sys.executable, "-c", script, str(tmp_path)], check=True)

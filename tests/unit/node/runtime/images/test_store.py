@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from interpose.localruntime.images.disk import Disk
-from interpose.localruntime.images.manifests import linux_platform
-from interpose.localruntime.images.store import ImageStore
-from interpose.localruntime.images.values import Limits, Phase, PullProgress, StoredImage
+from interpose.node.runtime.images.disk import Disk
+from interpose.node.runtime.images.manifests import linux_platform
+from interpose.node.runtime.images.store import ImageStore
+from interpose.node.runtime.images.types import Limits, Phase, PullProgress, StoredImage
 from interpose.testing.eventually import WAIT_LIMIT, eventually
 from interpose.testing.imagefiles import docker_archive, entry, layer, make_image, oci_files, tar, write_files
 
@@ -138,7 +138,7 @@ async def test_what_is_removed_does_not_wait_for_unpacking(
         raise ValueError("no archive")
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("interpose.localruntime.images.archives.open_files", slowly)
+        patched.setattr("interpose.node.runtime.images.archive.open_files", slowly)
         imports = [asyncio.create_task(store.import_file(held_up)) for _ in range(10)]
         async with asyncio.timeout(WAIT_LIMIT):
             await store.release("c1")
@@ -156,7 +156,7 @@ async def test_a_collection_that_fails_keeps_no_store_from_its_start(
     def tired(_disk: object) -> object:
         raise OSError(5, "the disk is tired")
 
-    monkeypatch.setattr("interpose.localruntime.images.disk.Disk._needed", tired)
+    monkeypatch.setattr("interpose.node.runtime.images.disk.Disk._needed", tired)
     store = new_store(tmp_path)
     store.load()
     assert await store.list() == []

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from interpose.localruntime.images.turns import Turns
+from interpose.node.runtime.images.turns import Turns
 
 
 async def test_only_so_many_have_a_turn_for_one_key() -> None:

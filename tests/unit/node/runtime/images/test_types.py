@@ -2,7 +2,7 @@
 
 import pytest
 
-from interpose.localruntime.images.values import Auth, ImageConfig, PullError, StoredImage
+from interpose.node.runtime.images.types import Auth, ImageConfig, PullError, StoredImage
 
 
 def test_credentials_are_in_no_text() -> None:

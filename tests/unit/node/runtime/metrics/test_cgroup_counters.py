@@ -1,6 +1,6 @@
 """What the kernel counts, from the texts of cgroup files."""
 
-from interpose.localruntime.metrics.cgroupcounters import (
+from interpose.node.runtime.metrics.cgroup_counters import (
     CgroupCounters,
     DeviceIo,
     HugePages,

@@ -4,17 +4,17 @@ from typing import Any
 
 import pytest
 
-from interpose.localruntime.cgroupstats import CgroupStats, Pressure, PressurePair
-from interpose.localruntime.metrics.cgroupcounters import CgroupCounters, DeviceIo, HugePages
-from interpose.localruntime.metrics.families import CONTAINER_FAMILIES, POD_FAMILIES, MetricKind, NodeOffer
-from interpose.localruntime.metrics.figures import (
+from interpose.node.runtime.cgroups.netcounters import Counters
+from interpose.node.runtime.cgroups.usage import CgroupStats, Pressure, PressurePair
+from interpose.node.runtime.metrics.cgroup_counters import CgroupCounters, DeviceIo, HugePages
+from interpose.node.runtime.metrics.families import CONTAINER_FAMILIES, POD_FAMILIES, MetricKind, NodeOffer
+from interpose.node.runtime.metrics.values import (
     ContainerFigures,
     FilesystemSpace,
     PodFigures,
     ProcessCounts,
     SpecLimits,
 )
-from interpose.localruntime.netcounters import Counters
 from interpose.testing.conformance.metrics import CRITEST_METRICS
 
 SECOND = 1_000_000_000

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from interpose.localruntime.metrics import processes
-from interpose.localruntime.metrics.figures import ProcessCounts
-from interpose.localruntime.metrics.processes import ContainerProcesses, count_processes, process_sampler
-from interpose.localruntime.metrics.sampler import SampledValue
+from interpose.node.runtime.metrics import processes
+from interpose.node.runtime.metrics.processes import ContainerProcesses, count_processes, process_sampler
+from interpose.node.runtime.metrics.sampler import SampledValue
+from interpose.node.runtime.metrics.values import ProcessCounts
 from interpose.testing.eventually import eventually
 
 LIMITS = "Limit  Soft Limit  Hard Limit  Units\nMax cpu time  unlimited  unlimited  seconds\n"

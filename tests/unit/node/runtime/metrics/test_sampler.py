@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from interpose.localruntime.metrics.sampler import SampledValue, Sampler
+from interpose.node.runtime.metrics.sampler import SampledValue, Sampler
 from interpose.testing.eventually import WAIT_LIMIT, eventually
 
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from interpose.localruntime.cgroups import CgroupDirs
-from interpose.localruntime.metrics.families import NodeOffer
-from interpose.localruntime.metrics.service import device_name, filesystem_space, node_offers
+from interpose.node.runtime.cgroups.cgroups import CgroupDirs
+from interpose.node.runtime.metrics.families import NodeOffer
+from interpose.node.runtime.metrics.service import device_name, filesystem_space, node_offers
 
 
 class Files:

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from interpose.cri.messages import cri
-from interpose.localruntime.network.offered import arguments, offered
-from interpose.localruntime.network.values import NetworkError
+from interpose.node.runtime.network.capability_args import arguments, offered
+from interpose.node.runtime.network.types import NetworkError
 
 
 def _pod(**fields: Any) -> cri.PodSandboxConfig:

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from interpose.cri.messages import cri
-from interpose.localruntime import strays
-from interpose.localruntime.network.plugins import WHOSE
-from interpose.localruntime.network.pods import Network
-from interpose.localruntime.network.values import NetworkError
+from interpose.node.runtime.network.cni import Network
+from interpose.node.runtime.network.plugins import WHOSE
+from interpose.node.runtime.network.types import NetworkError
+from interpose.node.runtime.state import orphans as strays
 
 CONFIG = cri.PodSandboxConfig(metadata=cri.PodSandboxMetadata(name="web", namespace="ns", uid="u"))
 PLUGIN = """#!{python} -IS

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from interpose.localruntime.network.configuration import as_document, at_least, candidates, parse, plugin_input
+from interpose.node.runtime.network.conf import as_document, at_least, candidates, parse, plugin_input
 
 
 def _text(**fields: Any) -> str:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from interpose.localruntime.network.folder import ConfigurationFolder
+from interpose.node.runtime.network.conf_dir import ConfigurationFolder
 
 
 def _write(folder: Path, name: str, network: str) -> None:

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from interpose.localruntime.network.connecting import connect
-from interpose.localruntime.network.values import NetworkError
+from interpose.node.runtime.network.netns_connect import connect
+from interpose.node.runtime.network.types import NetworkError
 
 
 async def test_where_we_are() -> None:

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from interpose.localruntime.network.plugins import Plugins
-from interpose.localruntime.network.values import NetworkError
+from interpose.node.runtime.network.plugins import Plugins
+from interpose.node.runtime.network.types import NetworkError
 
 
 def test_the_first_folder_that_has_it(tmp_path: Path) -> None:

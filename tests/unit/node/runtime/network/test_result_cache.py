@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from interpose.localruntime.network.cache import Cache, Entry
-from interpose.localruntime.network.configuration import parse
+from interpose.node.runtime.network.conf import parse
+from interpose.node.runtime.network.result_cache import Cache, Entry
 
 NETWORK = parse('{"name": "n", "cniVersion": "1.0.0", "plugins": [{"type": "ptp"}]}', "f")
 ENTRY = Entry(network=NETWORK, arguments="A=1", offered={"dns": {}}, result={"ips": []})

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from interpose.localruntime.network.results import error_words, net_result, parse_result
+from interpose.node.runtime.network.results import error_words, net_result, parse_result
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """Values of a network."""
 
-from interpose.localruntime.network.values import NetResult
+from interpose.node.runtime.network.types import NetResult
 
 
 def test_a_result_without_more() -> None:

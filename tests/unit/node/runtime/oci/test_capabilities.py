@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from interpose.cri.messages import cri
-from interpose.localruntime.capabilities import ALL, DEFAULT, from_mask, sets
-from interpose.localruntime.specfacts import SpecError
+from interpose.node.runtime.oci.capabilities import ALL, DEFAULT, from_mask, sets
+from interpose.node.runtime.oci.spec_types import SpecError
 
 
 def _sets(privileged: bool = False, ours: tuple[str, ...] = ALL, **wanted: Any) -> dict[str, list[str]]:

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from interpose.cri.messages import cri
-from interpose.localruntime.devices import all_devices, wanted_devices
-from interpose.localruntime.specfacts import SpecError
+from interpose.node.runtime.oci.devices import all_devices, wanted_devices
+from interpose.node.runtime.oci.spec_types import SpecError
 
 
 def test_a_device_by_path() -> None:

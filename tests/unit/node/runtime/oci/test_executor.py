@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from interpose.localruntime import executing
-from interpose.localruntime.cgroups import CgroupDirs
-from interpose.localruntime.executing import OciExecutor
-from interpose.localruntime.ociruntime import OciRuntime
-from interpose.localruntime.records import ContainerRecord, UsedImage
-from interpose.localruntime.seams import PartError
+from interpose.node.runtime.cgroups.cgroups import CgroupDirs
+from interpose.node.runtime.oci import executor as executing
+from interpose.node.runtime.oci.executor import OciExecutor
+from interpose.node.runtime.oci.runc import OciRuntime
+from interpose.node.runtime.service.interfaces import PartError
+from interpose.node.runtime.state.records import ContainerRecord, UsedImage
 from interpose.testing.eventually import WAIT_LIMIT
 from interpose.testing.pods import container_config, pod_config
 

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from interpose.cri.messages import cri
-from interpose.localruntime import capabilities
-from interpose.localruntime.specfacts import SpecError
-from interpose.localruntime.specinputs import read_host, read_inputs
+from interpose.node.runtime.oci import capabilities
+from interpose.node.runtime.oci.inputs import read_host, read_inputs
+from interpose.node.runtime.oci.spec_types import SpecError
 
 STATUS = "Name:\tx\nCapPrm:\t000001ffffffffff\nCapBnd:\t000001fffeffffff\nSeccomp:\t0\n"
 

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from interpose.cri.messages import cri
-from interpose.localruntime.specfacts import SandboxFacts, SpecError
-from interpose.localruntime.specmounts import mounts, rootfs_propagation
+from interpose.node.runtime.oci.mounts import mounts, rootfs_propagation
+from interpose.node.runtime.oci.spec_types import SandboxFacts, SpecError
 
 SANDBOX = SandboxFacts(
     id="s",

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from interpose.cri.messages import cri
-from interpose.localruntime.specfacts import HostFacts, SandboxFacts, SpecError
-from interpose.localruntime.specprocess import DEFAULT_PATH, arguments, environment, process
-from interpose.localruntime.users import ResolvedUser
+from interpose.node.runtime.oci.process import DEFAULT_PATH, arguments, environment, process
+from interpose.node.runtime.oci.spec_types import HostFacts, SandboxFacts, SpecError
+from interpose.node.runtime.oci.users import ResolvedUser
 from interpose.testing.ocibundle import PlainImage
 
 SANDBOX = SandboxFacts(id="s", config=cri.PodSandboxConfig(hostname="pod"), holder=1)

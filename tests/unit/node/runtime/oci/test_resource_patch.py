@@ -1,7 +1,7 @@
 """Patches of resources."""
 
 from interpose.cri.messages import cri
-from interpose.localruntime.patching import patch_resources
+from interpose.node.runtime.oci.resource_patch import patch_resources
 
 
 def test_what_is_not_said_stays() -> None:

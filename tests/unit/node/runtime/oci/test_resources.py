@@ -3,8 +3,7 @@
 import pytest
 
 from interpose.cri.messages import cri
-from interpose.localruntime.specfacts import HostFacts, SpecError
-from interpose.localruntime.specresources import (
+from interpose.node.runtime.oci.resources import (
     cgroup_directory,
     cgroup_path,
     check_parent,
@@ -12,6 +11,7 @@ from interpose.localruntime.specresources import (
     merge_resources,
     oci_resources,
 )
+from interpose.node.runtime.oci.spec_types import HostFacts, SpecError
 
 V1 = HostFacts(cgroup_version=1)
 V2 = HostFacts(cgroup_version=2)

@@ -9,9 +9,9 @@ import pytest
 import uvloop
 
 from interpose.errors import ConfigError
-from interpose.localruntime import ociruntime
-from interpose.localruntime.ociruntime import OciError, OciRuntime, find_executor
-from interpose.localruntime.shim import wire
+from interpose.node.runtime.oci import runc as ociruntime
+from interpose.node.runtime.oci.runc import OciError, OciRuntime, find_executor
+from interpose.node.runtime.shim import protocol as wire
 
 Script = Callable[[str], OciRuntime]
 

@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from interpose.cri.messages import cri
-from interpose.localruntime import capabilities
-from interpose.localruntime.seccomp import choose, default_profile, profile_file, wanted
-from interpose.localruntime.seccomptable import ALLOWED, ARCHITECTURES, BY_CAPABILITY, BY_MACHINE
-from interpose.localruntime.specfacts import HostFacts, SpecError
+from interpose.node.runtime.oci import capabilities
+from interpose.node.runtime.oci.seccomp import choose, default_profile, profile_file, wanted
+from interpose.node.runtime.oci.seccomptable import ALLOWED, ARCHITECTURES, BY_CAPABILITY, BY_MACHINE
+from interpose.node.runtime.oci.spec_types import HostFacts, SpecError
 
 X86 = ARCHITECTURES["x86_64"]
 HOST = HostFacts(architectures=X86)

@@ -5,7 +5,7 @@ import signal
 import pytest
 
 from interpose.cri.messages import cri
-from interpose.localruntime import signals
+from interpose.node.runtime.oci import signals
 
 
 @pytest.mark.parametrize(

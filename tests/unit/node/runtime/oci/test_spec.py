@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from interpose.cri.messages import cri
-from interpose.localruntime import capabilities
-from interpose.localruntime.ocispec import container_spec, exec_process
-from interpose.localruntime.specfacts import Device, HostFacts, SandboxFacts, SpecError
-from interpose.localruntime.users import ResolvedUser
+from interpose.node.runtime.oci import capabilities
+from interpose.node.runtime.oci.spec import container_spec, exec_process
+from interpose.node.runtime.oci.spec_types import Device, HostFacts, SandboxFacts, SpecError
+from interpose.node.runtime.oci.users import ResolvedUser
 from interpose.testing.ocibundle import PlainImage
 
 HOST = HostFacts(

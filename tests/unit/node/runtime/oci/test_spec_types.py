@@ -1,8 +1,8 @@
 """Facts a specification is made of."""
 
 from interpose.cri.messages import cri
-from interpose.localruntime import specfacts
-from interpose.localruntime.specfacts import SpecError
+from interpose.node.runtime.oci import spec_types as specfacts
+from interpose.node.runtime.oci.spec_types import SpecError
 
 
 def test_an_error_names_its_field() -> None:

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from interpose.cri.messages import cri
-from interpose.localruntime.specfacts import SpecError
-from interpose.localruntime.users import ResolvedUser, parse, resolve
+from interpose.node.runtime.oci.spec_types import SpecError
+from interpose.node.runtime.oci.users import ResolvedUser, parse, resolve
 
 PASSWD = """# a comment: with:colons:1:2
 root:x:0:0:root:/root:/bin/sh

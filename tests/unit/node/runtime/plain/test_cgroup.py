@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from interpose.localruntime.plain import cgroup as cgroup_module
-from interpose.localruntime.plain.cgroup import Cgroup, make_directory, v1_files, v2_files
+from interpose.node.runtime.plain import cgroup as cgroup_module
+from interpose.node.runtime.plain.cgroup import Cgroup, make_directory, v1_files, v2_files
 
 RESOURCES: dict[str, object] = {
     "cpu": {"shares": 512, "quota": 50000, "period": 100000, "cpus": "0-1"},

@@ -2,7 +2,7 @@
 
 import pytest
 
-from interpose.localruntime.plain.commandline import UsageError, parse
+from interpose.node.runtime.plain.commandline import UsageError, parse
 
 
 def test_flags_before_and_after_the_verb() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from interpose.localruntime.plain.credentials import mask
+from interpose.node.runtime.plain.credentials import mask
 
 
 @pytest.mark.parametrize(

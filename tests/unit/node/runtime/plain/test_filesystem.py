@@ -2,7 +2,7 @@
 
 import pytest
 
-from interpose.localruntime.plain.filesystem import options
+from interpose.node.runtime.plain.filesystem import options
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """What is not isolated is said."""
 
-from interpose.localruntime.plain.isolation import not_isolated
+from interpose.node.runtime.plain.isolation import not_isolated
 
 
 def test_without_root_less_is_isolated() -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from interpose.localruntime.plain.lookup import find_program, inside, search_path
+from interpose.node.runtime.plain.scoped_path import find_program, inside, search_path
 
 
 @pytest.fixture

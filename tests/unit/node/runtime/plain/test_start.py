@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from interpose.localruntime.plain.starting import StartError, namespaces_like, namespaces_of
+from interpose.node.runtime.plain.start import StartError, namespaces_like, namespaces_of
 
 NET, PID, MOUNT = 0x40000000, 0x20000000, 0x00020000
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from interpose.localruntime.plain.states import MARK, State, StateError, started
+from interpose.node.runtime.plain.state import MARK, State, StateError, started
 from interpose.testing.eventually import WAIT_LIMIT
 
 SLEEP = [sys.executable, "-c", "import time; print('up', flush=True); time.sleep(1000)"]

@@ -3,7 +3,7 @@
 from typing import Any
 
 from interpose.cri.messages import cri
-from interpose.rpc.status import Code
+from interpose.net.grpc.status import Code
 from interpose.testing.localclient import LocalClient, code_of
 
 

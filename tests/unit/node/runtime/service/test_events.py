@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from interpose.cri.messages import cri
-from interpose.localruntime.events import EventFeed
-from interpose.rpc.status import RpcError
+from interpose.net.grpc.status import RpcError
+from interpose.node.runtime.service.events import EventFeed
 
 
 def event(name: str) -> cri.ContainerEventResponse:

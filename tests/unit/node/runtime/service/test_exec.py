@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from interpose.cri.messages import cri
-from interpose.localruntime.execution import Execution, fitting
-from interpose.localruntime.runtime import LocalRuntime
-from interpose.rpc.status import Code, RpcError
-from interpose.streaming.attendant import AttendantError, TooManyRequestsError
+from interpose.net.grpc.status import Code, RpcError
+from interpose.net.streaming.handler import AttendantError, TooManyRequestsError
+from interpose.node.runtime.service.exec import Execution, fitting
+from interpose.node.runtime.service.runtime import LocalRuntime
 from interpose.testing.localclient import LocalClient, code_of
 from interpose.testing.localparts import LocalWorld
 from interpose.testing.typed import Typed, Vanishing

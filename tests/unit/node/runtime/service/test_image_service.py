@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from interpose.cri.messages import cri
-from interpose.localruntime.images.values import Auth, ImageConfig, PullError, StoredImage
-from interpose.localruntime.imageservice import ImageService, image_message
-from interpose.localruntime.methods import Act, Ask, Feed
-from interpose.rpc.status import Code, RpcError
+from interpose.net.grpc.status import Code, RpcError
+from interpose.node.runtime.images.types import Auth, ImageConfig, PullError, StoredImage
+from interpose.node.runtime.service.image_service import ImageService, image_message
+from interpose.node.runtime.service.methods import Act, Ask, Feed
 
 
 class FakeStore:

@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from interpose.cri.messages import cri
-from interpose.localruntime import stopping
-from interpose.rpc.status import RpcError
+from interpose.net.grpc.status import RpcError
+from interpose.node.runtime.service import lifecycle as stopping
 from interpose.testing.eventually import WAIT_LIMIT, eventually
 from interpose.testing.localclient import LocalClient
 from interpose.testing.localparts import LocalWorld, Process

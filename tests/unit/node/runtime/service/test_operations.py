@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
-from interpose.localruntime.operations import Operations
-from interpose.localruntime.seams import PartError
-from interpose.rpc.status import Code, RpcError
+from interpose.net.grpc.status import Code, RpcError
+from interpose.node.runtime.service.interfaces import PartError
+from interpose.node.runtime.service.operations import Operations
 
 
 async def fail(error: Exception) -> None:

@@ -1,7 +1,7 @@
 """Messages as JSON values."""
 
 from interpose.cri.messages import cri
-from interpose.localruntime.plaindocs import as_plain
+from interpose.node.runtime.service.plaindocs import as_plain
 
 
 def test_names_of_the_protocol() -> None:

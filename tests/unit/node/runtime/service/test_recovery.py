@@ -5,9 +5,9 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from interpose.cri.messages import cri
-from interpose.localruntime.core import LOST_CODE
-from interpose.localruntime.records import SandboxRecord
-from interpose.rpc.status import RpcError
+from interpose.net.grpc.status import RpcError
+from interpose.node.runtime.service.core import LOST_CODE
+from interpose.node.runtime.state.records import SandboxRecord
 from interpose.testing.eventually import eventually
 from interpose.testing.localclient import LocalClient
 from interpose.testing.localparts import KilledError, LocalWorld, Process

@@ -4,10 +4,10 @@ import itertools
 
 import pytest
 
-from interpose.localruntime.objects import Container, Sandbox
-from interpose.localruntime.records import ContainerRecord, SandboxRecord, UsedImage
-from interpose.localruntime.registry import Registry
-from interpose.rpc.status import Code, RpcError
+from interpose.net.grpc.status import Code, RpcError
+from interpose.node.runtime.service.objects import Container, Sandbox
+from interpose.node.runtime.service.registry import Registry
+from interpose.node.runtime.state.records import ContainerRecord, SandboxRecord, UsedImage
 from interpose.testing.pods import container_config, pod_config
 
 

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from interpose.cri.messages import cri
-from interpose.localruntime.runtime import LocalRuntime
-from interpose.relay.methods import METHODS
-from interpose.rpc.status import Code, RpcError
+from interpose.cri.methods import METHODS
+from interpose.net.grpc.status import Code, RpcError
+from interpose.node.runtime.service.runtime import LocalRuntime
 from interpose.testing.eventually import eventually
 from interpose.testing.localclient import LocalClient, code_of
 from interpose.testing.localparts import IMAGE, IMAGE_ID, LocalWorld, Process

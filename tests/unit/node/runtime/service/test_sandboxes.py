@@ -5,7 +5,7 @@ import json
 import pytest
 
 from interpose.cri.messages import cri
-from interpose.rpc.status import Code, RpcError
+from interpose.net.grpc.status import Code, RpcError
 from interpose.testing.eventually import eventually
 from interpose.testing.localclient import LocalClient, code_of
 from interpose.testing.localparts import LocalWorld, Process

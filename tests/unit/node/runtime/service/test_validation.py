@@ -5,14 +5,14 @@ from collections.abc import Callable
 import pytest
 
 from interpose.cri.messages import cri
-from interpose.localruntime.validation import (
+from interpose.net.grpc.status import Code, RpcError
+from interpose.node.runtime.service.validation import (
     check_command,
     check_container,
     check_sandbox,
     check_streams,
     check_update,
 )
-from interpose.rpc.status import Code, RpcError
 from interpose.testing.pods import container_config, pod_config
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from interpose.localruntime.parts import make_folders
+from interpose.node.runtime.service.wiring import make_folders
 
 
 def test_the_folder_of_a_log_with_all_that_lead_to_it(tmp_path: Path) -> None:

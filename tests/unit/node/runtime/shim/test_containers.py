@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from interpose.localruntime.shim.containers import write_record
+from interpose.node.runtime.shim.containers import write_record
 
 
 def test_a_record_is_whole_or_the_old_one(tmp_path: Path) -> None:

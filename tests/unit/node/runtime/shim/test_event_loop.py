@@ -7,8 +7,8 @@ from interpose.testing.eventually import WAIT_LIMIT
 
 _LOOP = """
 import os, time
-from interpose.localruntime.shim import loop as module
-from interpose.localruntime.shim.loop import READ, Loop, say
+from interpose.node.runtime.shim import event_loop as module
+from interpose.node.runtime.shim.event_loop import READ, Loop, say
 loop = Loop(lambda pid, status: None)
 """
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from interpose.localruntime.shim.logfile import LogFile
+from interpose.node.runtime.shim.log import LogFile
 
 
 def test_lines_are_there_at_once(tmp_path: Path) -> None:

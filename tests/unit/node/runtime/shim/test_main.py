@@ -10,7 +10,7 @@ from interpose.testing.eventually import WAIT_LIMIT
 
 _CODE = """
 import sys
-from interpose.localruntime.shim import main
+from interpose.node.runtime.shim import main
 def broken(_options):
     raise {error}
 main.start_holder = broken
@@ -34,7 +34,7 @@ def test_nothing_of_the_pod_outlives_its_shim() -> None:
     """Neither who left its session and its parents, nor who has just been started by such a one."""
     code = """
 import os, subprocess, time
-from interpose.localruntime.shim import kernel, main
+from interpose.node.runtime.shim import syscalls as kernel, main
 kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
 read, write = os.pipe2(0)
 script = "(env -i setsid sh -c 'trap \\"\\" TERM HUP; sleep 1000; sleep 1000' &) ; sleep 1000 & echo ready"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from interpose.localruntime.shim.ocierrors import reason
+from interpose.node.runtime.shim.oci_errors import reason
 
 
 @pytest.mark.parametrize(

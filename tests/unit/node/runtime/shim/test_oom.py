@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from interpose.localruntime.shim.oomkills import OomKills, PodKills, oom_kills
+from interpose.node.runtime.shim.oom import OomKills, PodKills, oom_kills
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import struct
 
 import pytest
 
-from interpose.localruntime.shim import wire
+from interpose.node.runtime.shim import protocol as wire
 
 
 def test_documents_come_out_as_they_went_in() -> None:

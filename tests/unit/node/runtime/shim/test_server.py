@@ -6,7 +6,7 @@ import sys
 from interpose.testing.eventually import WAIT_LIMIT
 
 _SHIM = """
-from interpose.localruntime.shim.server import Shim
+from interpose.node.runtime.shim.server import Shim
 class Launch:
     def __init__(self, pid, number):
         self.pid, self.number = pid, number

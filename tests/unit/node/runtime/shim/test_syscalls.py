@@ -7,11 +7,11 @@ import sys
 
 import pytest
 
-from interpose.localruntime.shim.kernel import may_isolate
+from interpose.node.runtime.shim.syscalls import may_isolate
 from interpose.testing.lab.processes import closed_to
 
 NOBODY = 65534
-ASK = "from interpose.localruntime.shim.kernel import may_isolate; print(may_isolate())"
+ASK = "from interpose.node.runtime.shim.syscalls import may_isolate; print(may_isolate())"
 
 
 @pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("setpriv"), reason="needs root and setpriv")

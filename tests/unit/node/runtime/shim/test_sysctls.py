@@ -2,7 +2,7 @@
 
 import pytest
 
-from interpose.localruntime.shim.sysctls import sysctl_path, sysctl_problem
+from interpose.node.runtime.shim.sysctls import sysctl_path, sysctl_problem
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from pathlib import Path
 import interpose
 
 SHOW = (
-    "import sys; sys.path.insert(0, sys.argv[1]); from interpose.localruntime.shim.template import show_as; "
+    "import sys; sys.path.insert(0, sys.argv[1]); from interpose.node.runtime.shim.template import show_as; "
     "show_as(sys.argv[2], sys.argv[3]); print(open('/proc/self/cmdline').read(), end='')"
 )
 
@@ -28,7 +28,7 @@ def test_a_word_of_the_command_line_is_replaced() -> None:
 def test_the_end_of_a_template_is_the_end_of_its_socket() -> None:
     """A runtime that was killed leaves none."""
     sources = str(Path(interpose.__file__).parent.parent)
-    code = "import sys; sys.path.insert(0, sys.argv[1]); from interpose.localruntime.shim.template import main; main()"
+    code = "import sys; sys.path.insert(0, sys.argv[1]); from interpose.node.runtime.shim.template import main; main()"
     command = [sys.executable, "-I", "-S", "-c", code, sources]
     with subprocess.Popen([sys.executable, "-c", RUNTIME, *command], stdout=subprocess.PIPE, text=True) as runtime:
         assert runtime.stdout is not None

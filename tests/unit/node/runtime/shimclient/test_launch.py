@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 import interpose
-from interpose.localruntime.shimlaunch import connect, launch, read_document, shim_command
-from interpose.localruntime.shimpaths import ShimPaths, living_shim
-from interpose.localruntime.shimvalues import SandboxOptions, ShimError, ShimGoneError
+from interpose.node.runtime.shimclient.launch import connect, launch, read_document, shim_command
+from interpose.node.runtime.shimclient.paths import ShimPaths, living_shim
+from interpose.node.runtime.shimclient.types import SandboxOptions, ShimError, ShimGoneError
 from interpose.testing.lab.processes import wait_for
 
 
@@ -24,8 +24,8 @@ def test_a_shim_is_python_alone() -> None:
 def test_a_shim_needs_the_standard_library_only() -> None:
     """And of that nothing that is heavy: there is one per pod."""
     code = (
-        "import sys; sys.path.insert(0, sys.argv[1]); import interpose.localruntime.shim.main, "
-        "interpose.localruntime.shim.server, interpose.localruntime.shim.holder; print(*sorted(sys.modules))"
+        "import sys; sys.path.insert(0, sys.argv[1]); import interpose.node.runtime.shim.main, "
+        "interpose.node.runtime.shim.server, interpose.node.runtime.shim.pause; print(*sorted(sys.modules))"
     )
 
     sources = str(Path(interpose.__file__).parent.parent)
@@ -36,7 +36,7 @@ def test_a_shim_needs_the_standard_library_only() -> None:
     heavy = {"asyncio", "typing", "dataclasses", "logging", "subprocess", "pathlib", "threading", "inspect", "tempfile"}
     assert loaded & heavy == set()
     ours = {name for name in loaded if name.startswith("interpose.")}
-    assert {name for name in ours if not name.startswith("interpose.localruntime")} == set()
+    assert {name for name in ours if not name.startswith("interpose.node")} == set()
 
 
 async def test_a_folder_that_cannot_be_used_is_said(tmp_path: Path) -> None:

@@ -4,10 +4,10 @@ import asyncio
 import shutil
 from pathlib import Path
 
-from interpose.localruntime import shimstrays
-from interpose.localruntime.shimclient import SandboxOptions, Shim
-from interpose.localruntime.shimpaths import ShimPaths, kill_shim
-from interpose.localruntime.shimtemplate import ShimTemplate
+from interpose.node.runtime.shimclient import orphans as shimstrays
+from interpose.node.runtime.shimclient.client import SandboxOptions, Shim
+from interpose.node.runtime.shimclient.paths import ShimPaths, kill_shim
+from interpose.node.runtime.shimclient.template import ShimTemplate
 from interpose.testing.eventually import eventually
 
 IDS = ("a" * 64, "b" * 64)

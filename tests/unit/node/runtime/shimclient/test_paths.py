@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from interpose.localruntime.shimpaths import ShimPaths, boot_id, kill_shim, living_shim, start_time
+from interpose.node.runtime.shimclient.paths import ShimPaths, boot_id, kill_shim, living_shim, start_time
 
 
 def written(folder: Path, **values: object) -> ShimPaths:

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from interpose.localruntime.shimclient import SandboxOptions, Shim
-from interpose.localruntime.shimlaunch import launch
-from interpose.localruntime.shimpaths import ShimPaths, living_shim
-from interpose.localruntime.shimtemplate import ShimTemplate
-from interpose.localruntime.shimvalues import ShimError
+from interpose.node.runtime.shimclient.client import SandboxOptions, Shim
+from interpose.node.runtime.shimclient.launch import launch
+from interpose.node.runtime.shimclient.paths import ShimPaths, living_shim
+from interpose.node.runtime.shimclient.template import ShimTemplate
+from interpose.node.runtime.shimclient.types import ShimError
 from interpose.testing.eventually import eventually
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from interpose.localruntime.shimvalues import (
+from interpose.node.runtime.shimclient.types import (
     ContainerState,
     Exit,
     NotRunningError,

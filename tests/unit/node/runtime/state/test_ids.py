@@ -2,7 +2,7 @@
 
 import pytest
 
-from interpose.localruntime.ids import ids_like, is_id, wanted_id
+from interpose.node.runtime.state.ids import ids_like, is_id, wanted_id
 
 A, B = "a" * 64, "ab" * 32
 

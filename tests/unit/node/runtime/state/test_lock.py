@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from interpose.errors import ConfigError
-from interpose.localruntime.claim import Claim
-from interpose.localruntime.places import Places
+from interpose.node.runtime.state.lock import Claim
+from interpose.node.runtime.state.paths import Places
 
 
 def _places(folder: Path, root: str = "root", state: str = "state") -> Places:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from interpose.localruntime import strays
+from interpose.node.runtime.state import orphans as strays
 
 MINE = ("--root", "/run/oci", "c1")
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from interpose.localruntime.recordfolder import RecordFolder
-from interpose.localruntime.records import ContainerRecord, SandboxPhase, SandboxRecord
+from interpose.node.runtime.state.record_store import RecordFolder
+from interpose.node.runtime.state.records import ContainerRecord, SandboxPhase, SandboxRecord
 from interpose.testing.pods import pod_config
 
 RECORD = SandboxRecord(id="a" * 64, config=pod_config("web"), created_at=5)

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from interpose.cri.messages import cri
-from interpose.localruntime.records import (
+from interpose.node.runtime.state.records import (
     ContainerPhase,
     ContainerRecord,
     NetworkPlace,

@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 import pytest
 
-from interpose.relay.docker.bodies import MOST, Body, Editing
-from interpose.relay.docker.jsontext import BodyTooLarge, UnreadableBody
+from interpose.relay.docker.translate.body import MOST, Body, Editing
+from interpose.relay.docker.translate.json_edit import BodyTooLarge, UnreadableBody
 
 
 def test_parts_of_a_body() -> None:

@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from interpose.api import cri_pb2 as cri
-from interpose.model.pod import Pod
-from interpose.relay.docker.bodies import MOST, Edited
-from interpose.relay.docker.creating import Creation, image_named, may_be_kubernetes, read
-from interpose.relay.docker.jsontext import BodyTooLarge, UnreadableBody
-from interpose.relay.docker.labels import CREATED, RESERVED
-from interpose.store.requested import ANNOTATION
+from interpose._pb import cri_pb2 as cri
+from interpose.core.model.pod import Pod
+from interpose.cri.store.requested import ANNOTATION
+from interpose.relay.docker.translate.body import MOST, Edited
+from interpose.relay.docker.translate.create import Creation, image_named, may_be_kubernetes, read
+from interpose.relay.docker.translate.json_edit import BodyTooLarge, UnreadableBody
+from interpose.relay.docker.translate.labels import CREATED, RESERVED
 
-DATA = Path(__file__).parents[3] / "data/docker"
+DATA = Path(__file__).parents[4] / "data/docker"
 NAMES = {
     "sandbox-cgroupfs": "k8s_POD_web-7d4b9c_shop_6c0d9f6e-2f1b-4d1c-9d5e-0a3b8f1e7c42_2",
     "sandbox-systemd": "k8s_POD_batch-0_default_0b6f3a52-77c1-4a0e-8f0d-1d2c3b4a5f60_0",

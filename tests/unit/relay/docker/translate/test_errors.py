@@ -4,8 +4,15 @@ import json
 
 import pytest
 
-from interpose.relay.docker.statuses import answer, code_of_status, error_answer, error_body, message_of, status_of_code
-from interpose.rpc.status import Code
+from interpose.net.grpc.status import Code
+from interpose.relay.docker.translate.errors import (
+    answer,
+    code_of_status,
+    error_answer,
+    error_body,
+    message_of,
+    status_of_code,
+)
 
 
 @pytest.mark.parametrize(

@@ -4,10 +4,19 @@ from typing import Any
 
 import pytest
 
-from interpose.api.cri_pb2 import LinuxContainerResources
-from interpose.model.resources import FIELDS
-from interpose.relay.docker.hostconfig import KEYS, UNKNOWN, changes, fill, filled_in, raw_values, shown, taken
-from interpose.relay.docker.jsontext import Pairs, UnreadableBody, read_root
+from interpose._pb.cri_pb2 import LinuxContainerResources
+from interpose.core.model.resources import FIELDS
+from interpose.relay.docker.translate.hostconfig import (
+    KEYS,
+    UNKNOWN,
+    changes,
+    fill,
+    filled_in,
+    raw_values,
+    shown,
+    taken,
+)
+from interpose.relay.docker.translate.json_edit import Pairs, UnreadableBody, read_root
 
 MIB = 1 << 20
 

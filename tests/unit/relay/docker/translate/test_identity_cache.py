@@ -2,8 +2,8 @@
 
 import pytest
 
-from interpose.relay.docker.labels import Identity
-from interpose.relay.docker.remembered import Remembered, is_full
+from interpose.relay.docker.translate.identity_cache import Remembered, is_full
+from interpose.relay.docker.translate.labels import Identity
 
 APP, POD = "a" * 64, "b" * 64
 

@@ -6,13 +6,14 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from interpose.api import cri_pb2 as cri
-from interpose.model.pod import Container, ContainerState, Pod
-from interpose.model.resources import LinuxResources
-from interpose.relay.docker import hostconfig, inspecting
-from interpose.relay.docker.jsontext import UnreadableBody
-from interpose.relay.docker.labels import CREATED, Identity
-from interpose.store import convert
+from interpose._pb import cri_pb2 as cri
+from interpose.core.model.pod import Container, ContainerState, Pod
+from interpose.core.model.resources import LinuxResources
+from interpose.cri.store import convert
+from interpose.relay.docker.translate import hostconfig
+from interpose.relay.docker.translate import inspect as inspecting
+from interpose.relay.docker.translate.json_edit import UnreadableBody
+from interpose.relay.docker.translate.labels import CREATED, Identity
 
 POD_LABELS = {
     "io.kubernetes.pod.name": "web",

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from interpose.relay.docker.jsontext import (
+from interpose.relay.docker.translate.json_edit import (
     Container,
     UnreadableBody,
     append_items,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from interpose.relay.docker.labels import (
+from interpose.relay.docker.translate.labels import (
     CREATED,
     Identity,
     changed_labels,

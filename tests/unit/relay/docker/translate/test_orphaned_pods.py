@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from interpose.api import cri_pb2 as cri
-from interpose.relay.docker.bereft import bereft, is_wanted, write_listed, write_status
-from interpose.store import convert
+from interpose._pb import cri_pb2 as cri
+from interpose.cri.store import convert
+from interpose.relay.docker.translate.orphaned_pods import bereft, is_wanted, write_listed, write_status
 
 OF_POD = {"io.kubernetes.pod.name": "web", "io.kubernetes.pod.namespace": "shop", "io.kubernetes.pod.uid": "u-1"}
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from interpose.relay.docker.parents import cgroups_path, shown, written
-from interpose.store.info import parent_of
+from interpose.cri.store.verbose_info import parent_of
+from interpose.relay.docker.translate.parents import cgroups_path, shown, written
 
 
 @pytest.mark.parametrize(

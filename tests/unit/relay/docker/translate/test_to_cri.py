@@ -5,13 +5,13 @@ from typing import Any, cast
 
 import pytest
 
-from interpose.api import cri_pb2 as cri
-from interpose.relay.docker import creating
-from interpose.relay.docker.backend import HttpReply
-from interpose.relay.docker.becoming import Becoming, aside, become
-from interpose.relay.docker.jsontext import BodyTooLarge
-from interpose.relay.docker.labels import Identity
-from interpose.relay.docker.runtime import DockerRuntime
+from interpose._pb import cri_pb2 as cri
+from interpose.relay.docker.connection import HttpReply
+from interpose.relay.docker.cri_adapter import DockerRuntime
+from interpose.relay.docker.translate import create as creating
+from interpose.relay.docker.translate.json_edit import BodyTooLarge
+from interpose.relay.docker.translate.labels import Identity
+from interpose.relay.docker.translate.to_cri import Becoming, aside, become
 from interpose.relay.docker.upstream import DockerUpstream
 from interpose.testing.dockercalls import ScriptedDocker, http_call, http_reply
 

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from interpose.api import cri_pb2 as cri
-from interpose.relay.docker.jsontext import UnreadableBody
-from interpose.relay.docker.updating import Update, body_of, read
+from interpose._pb import cri_pb2 as cri
+from interpose.relay.docker.translate.json_edit import UnreadableBody
+from interpose.relay.docker.translate.updating import Update, body_of, read
 
-GOLDEN = (Path(__file__).parents[3] / "data/docker/update.json").read_bytes()
+GOLDEN = (Path(__file__).parents[4] / "data/docker/update.json").read_bytes()
 
 
 def filled(update: Update) -> cri.UpdateContainerResourcesRequest:

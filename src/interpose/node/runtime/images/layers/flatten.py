@@ -10,11 +10,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
-from interpose.host.treeremoval import remove_at
-from interpose.localruntime.images.attributes import Giver, bare, of_file
-from interpose.localruntime.images.copying import copy_data
-from interpose.localruntime.images.forms import MARKED, OVERLAY, Form
-from interpose.localruntime.images.tarstream import StoppedError
+from interpose.host.rmtree import remove_at
+from interpose.node.runtime.images.layers.attributes import Giver, bare, of_file
+from interpose.node.runtime.images.layers.copying import copy_data
+from interpose.node.runtime.images.layers.tar_reader import StoppedError
+from interpose.node.runtime.images.layers.whiteouts import MARKED, OVERLAY, Form
 
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 

@@ -12,7 +12,7 @@ import stat
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from interpose.localruntime.images.forms import Form, is_whiteout
+from interpose.node.runtime.images.layers.whiteouts import Form, is_whiteout
 
 MOST_DEPTH: Final = 256  # folders inside of each other; the deepest in use have some dozens
 _MOST_LINKS: Final = 40  # as the kernel has it

@@ -9,9 +9,9 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Final
 
-from interpose.host.treeremoval import remove_at
-from interpose.localruntime.images.forms import Form
-from interpose.localruntime.images.merged import Parts
+from interpose.host.rmtree import remove_at
+from interpose.node.runtime.images.layers.merged_view import Parts
+from interpose.node.runtime.images.layers.whiteouts import Form
 
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 

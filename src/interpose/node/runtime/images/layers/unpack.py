@@ -17,16 +17,23 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Final
 
-from interpose.host.treeremoval import remove_at
-from interpose.localruntime.images.attributes import IMPLIED, Attributes, Giver, of_file, of_member
-from interpose.localruntime.images.copying import copy_data
-from interpose.localruntime.images.entrynames import Meaning, read_name, split_name
-from interpose.localruntime.images.forms import Form, is_whiteout
-from interpose.localruntime.images.ghosts import Ghosts
-from interpose.localruntime.images.merged import Found, Merged, Parts, Way
-from interpose.localruntime.images.saving.tarsplit import TarSplitWriter
-from interpose.localruntime.images.tarstream import BROKEN, StoppedError, TarBytes, data_of, decompressed, entries
-from interpose.localruntime.images.values import Limits, Unpacked
+from interpose.host.rmtree import remove_at
+from interpose.node.runtime.images.layers.attributes import IMPLIED, Attributes, Giver, of_file, of_member
+from interpose.node.runtime.images.layers.copying import copy_data
+from interpose.node.runtime.images.layers.merged_view import Found, Merged, Parts, Way
+from interpose.node.runtime.images.layers.prune_whiteouts import Ghosts
+from interpose.node.runtime.images.layers.tar_names import Meaning, read_name, split_name
+from interpose.node.runtime.images.layers.tar_reader import (
+    BROKEN,
+    StoppedError,
+    TarBytes,
+    data_of,
+    decompressed,
+    entries,
+)
+from interpose.node.runtime.images.layers.whiteouts import Form, is_whiteout
+from interpose.node.runtime.images.saving.tar_split import TarSplitWriter
+from interpose.node.runtime.images.types import Limits, Unpacked
 
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC

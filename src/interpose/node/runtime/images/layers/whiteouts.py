@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, Protocol
 
-from interpose.localruntime.images.entrynames import OPAQUE, WHITEOUT
+from interpose.node.runtime.images.layers.tar_names import OPAQUE, WHITEOUT
 
 _ATTRIBUTE: Final = "trusted.overlay.opaque"
 _YES: Final = b"y"

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any, Final
 from urllib.parse import urlencode, urlsplit
 
-from interpose.localruntime.images.values import Auth
+from interpose.node.runtime.images.types import Auth
 
 _WORD: Final = r"[A-Za-z0-9!#$%&'*+.^_`|~-]+"
 _SCHEME: Final = re.compile(rf"\s*,?\s*({_WORD})(?:\s+(?!=)|$|(?=,))")

@@ -11,15 +11,15 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mappin
 from contextlib import asynccontextmanager, suppress
 from typing import Final, Protocol, TypeVar
 
-from interpose.kube.api import UnreachableError
-from interpose.kube.backoff import Backoff
-from interpose.localruntime.images.challenges import Challenge, basic, parse_challenges, read_token, token_request
-from interpose.localruntime.images.exchange import Exchange, Patience, Reply, split_url
-from interpose.localruntime.images.manifests import ACCEPTED, MOST_BYTES, Descriptor, digest_of
-from interpose.localruntime.images.recent import Recent
-from interpose.localruntime.images.references import Reference
-from interpose.localruntime.images.registries import Endpoint, Registries, is_local
-from interpose.localruntime.images.values import Auth, PullError
+from interpose.kube.client.api import UnreachableError
+from interpose.net.http.backoff import Backoff
+from interpose.node.runtime.images.lru import Recent
+from interpose.node.runtime.images.manifests import ACCEPTED, MOST_BYTES, Descriptor, digest_of
+from interpose.node.runtime.images.registry.auth import Challenge, basic, parse_challenges, read_token, token_request
+from interpose.node.runtime.images.registry.endpoints import Endpoint, Registries, is_local
+from interpose.node.runtime.images.registry.http import Exchange, Patience, Reply, split_url
+from interpose.node.runtime.images.registry.reference import Reference
+from interpose.node.runtime.images.types import Auth, PullError
 
 _T = TypeVar("_T")
 _UNAVAILABLE: Final = "RegistryUnavailable"  # the beginning of a text that the kubelet knows

@@ -4,8 +4,8 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
-from interpose.localruntime.images.references import DEFAULT_DOMAIN, Reference
-from interpose.localruntime.images.values import Auth
+from interpose.node.runtime.images.registry.reference import DEFAULT_DOMAIN, Reference
+from interpose.node.runtime.images.types import Auth
 
 # What Docker calls its own registry.
 _ALSO: Final[Mapping[str, tuple[str, ...]]] = {

@@ -18,10 +18,10 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from interpose.errors import ConfigError
-from interpose.kube.address import Server, parse_server
+from interpose.net.http.address import Server, parse_server
 
 if TYPE_CHECKING:
-    from interpose.config.document import Node
+    from interpose.config.documents.yaml import Node
 
 _HOSTS: Final[Mapping[str, str]] = {"docker.io": "registry-1.docker.io"}
 _KEYS: Final = ("endpoints", "ca", "certificate", "key", "skip_verify")

@@ -17,17 +17,17 @@ from urllib.parse import urljoin, urlsplit
 
 from interpose import __version__
 from interpose.errors import ConfigError
-from interpose.kube.access import Pem
-from interpose.kube.address import Server, parse_server, proxy_from
-from interpose.kube.answers import shortened
-from interpose.kube.api import UnreachableError
-from interpose.kube.dialing import dial
-from interpose.kube.http import Answer, HttpClient, HttpLimits, Request
-from interpose.kube.tlscontext import make_context
-from interpose.localruntime.images.complaints import told
-from interpose.localruntime.images.pace import Pace
-from interpose.localruntime.images.recent import Recent
-from interpose.localruntime.images.registries import Endpoint
+from interpose.kube.client.access import Pem
+from interpose.kube.client.api import UnreachableError
+from interpose.kube.client.decode import shortened
+from interpose.net.http.address import Server, parse_server, proxy_from
+from interpose.net.http.client import Answer, HttpClient, HttpLimits, Request
+from interpose.net.http.connect import dial
+from interpose.net.http.tls import make_context
+from interpose.node.runtime.images.lru import Recent
+from interpose.node.runtime.images.registry.complaints import told
+from interpose.node.runtime.images.registry.endpoints import Endpoint
+from interpose.node.runtime.images.registry.pace import Pace
 
 _REDIRECTS: Final = frozenset((301, 302, 303, 307, 308))
 _MOST_REDIRECTS: Final = 5

@@ -3,10 +3,10 @@
 import errno
 from typing import IO
 
-from interpose.localruntime.images.blobfile import BlobFile
-from interpose.localruntime.images.bringing import Bringer, Layer
-from interpose.localruntime.images.index import Entry
-from interpose.localruntime.images.manifests import (
+from interpose.node.runtime.images.blob import BlobFile
+from interpose.node.runtime.images.importer import Bringer, Layer
+from interpose.node.runtime.images.index import Entry
+from interpose.node.runtime.images.manifests import (
     MOST_BYTES,
     Descriptor,
     Manifest,
@@ -15,9 +15,9 @@ from interpose.localruntime.images.manifests import (
     digest_of,
     read_manifest,
 )
-from interpose.localruntime.images.references import Reference
-from interpose.localruntime.images.registry import Registry
-from interpose.localruntime.images.values import Auth, Progress, PullError
+from interpose.node.runtime.images.registry.client import Registry
+from interpose.node.runtime.images.registry.reference import Reference
+from interpose.node.runtime.images.types import Auth, Progress, PullError
 
 
 async def pull_image(

@@ -13,13 +13,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any, Final
 
-from interpose.localruntime.images.archivenames import tag_annotations
-from interpose.localruntime.images.forms import Form
-from interpose.localruntime.images.manifests import digest_of
-from interpose.localruntime.images.references import encoded
-from interpose.localruntime.images.saving.repack import repacked
-from interpose.localruntime.images.saving.tarsplit import tar_bytes
-from interpose.localruntime.images.tarstream import BROKEN, StoppedError
+from interpose.node.runtime.images.archive_names import tag_annotations
+from interpose.node.runtime.images.layers.tar_reader import BROKEN, StoppedError
+from interpose.node.runtime.images.layers.whiteouts import Form
+from interpose.node.runtime.images.manifests import digest_of
+from interpose.node.runtime.images.registry.reference import encoded
+from interpose.node.runtime.images.saving.repack import repacked
+from interpose.node.runtime.images.saving.tar_split import tar_bytes
 
 _MANIFEST: Final = "application/vnd.oci.image.manifest.v1+json"
 _INDEX: Final = "application/vnd.oci.image.index.v1+json"

@@ -9,9 +9,9 @@ import tarfile
 from collections.abc import Iterator
 from typing import Final
 
-from interpose.localruntime.images.attributes import Attributes, of_file
-from interpose.localruntime.images.entrynames import OPAQUE, WHITEOUT
-from interpose.localruntime.images.forms import Form
+from interpose.node.runtime.images.layers.attributes import Attributes, of_file
+from interpose.node.runtime.images.layers.tar_names import OPAQUE, WHITEOUT
+from interpose.node.runtime.images.layers.whiteouts import Form
 
 _STEP: Final = 1 << 20
 _SECOND: Final = 1_000_000_000

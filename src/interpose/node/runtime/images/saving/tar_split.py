@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Final, Self
 
-from interpose.localruntime.images.merged import Parts
+from interpose.node.runtime.images.layers.merged_view import Parts
 
 _HEAD: Final = struct.Struct(">cI")  # the kind of a record, and how long it is
 _PIECE: Final = struct.Struct(">QQ")

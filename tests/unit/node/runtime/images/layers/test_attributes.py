@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from interpose.localruntime.images.attributes import Attributes, Giver, of_file, of_member
+from interpose.node.runtime.images.layers.attributes import Attributes, Giver, of_file, of_member
 from interpose.testing.imagefiles import entry
 
 

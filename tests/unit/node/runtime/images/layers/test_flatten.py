@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from interpose.localruntime.images.flatten import flatten
-from interpose.localruntime.images.forms import MARKED, form_for
-from interpose.localruntime.images.tarstream import StoppedError
-from interpose.localruntime.images.unpack import unpack
+from interpose.node.runtime.images.layers.flatten import flatten
+from interpose.node.runtime.images.layers.tar_reader import StoppedError
+from interpose.node.runtime.images.layers.unpack import unpack
+from interpose.node.runtime.images.layers.whiteouts import MARKED, form_for
 from interpose.testing.imagefiles import entry, layer, tar
 
 
@@ -82,7 +82,7 @@ def test_a_file_that_cannot_be_read_is_trouble(tmp_path: Path, monkeypatch: pyte
     def refuse(*_: object, **__: object) -> int:
         raise PermissionError(13, "no")
 
-    monkeypatch.setattr("interpose.localruntime.images.flatten.copy_data", refuse)
+    monkeypatch.setattr("interpose.node.runtime.images.layers.flatten.copy_data", refuse)
     with pytest.raises(PermissionError):
         flatten([tmp_path / "layer"], tmp_path / "flat")
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from interpose.localruntime.images.forms import MARKED
-from interpose.localruntime.images.merged import MOST_DEPTH, Merged
+from interpose.node.runtime.images.layers.merged_view import MOST_DEPTH, Merged
+from interpose.node.runtime.images.layers.whiteouts import MARKED
 
 
 @pytest.fixture

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from interpose.localruntime.images.forms import FORMS, MARKED, Form, form_for
-from interpose.localruntime.images.ghosts import Ghosts
-from interpose.localruntime.images.merged import Parts
+from interpose.node.runtime.images.layers.merged_view import Parts
+from interpose.node.runtime.images.layers.prune_whiteouts import Ghosts
+from interpose.node.runtime.images.layers.whiteouts import FORMS, MARKED, Form, form_for
 
 
 def forms() -> list[str]:

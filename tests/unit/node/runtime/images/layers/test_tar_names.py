@@ -2,7 +2,7 @@
 
 import pytest
 
-from interpose.localruntime.images.entrynames import EntryName, Meaning, read_name, split_name
+from interpose.node.runtime.images.layers.tar_names import EntryName, Meaning, read_name, split_name
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from interpose.localruntime.images.tarstream import StoppedError, TarBytes, data_of, decompressed, entries
+from interpose.node.runtime.images.layers.tar_reader import StoppedError, TarBytes, data_of, decompressed, entries
 from interpose.testing.imagefiles import entry, layer, tar
 
 

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from interpose.localruntime.images.forms import MARKED, form_for
-from interpose.localruntime.images.tarstream import StoppedError
-from interpose.localruntime.images.unpack import unpack
-from interpose.localruntime.images.values import Limits, Unpacked
+from interpose.node.runtime.images.layers.tar_reader import StoppedError
+from interpose.node.runtime.images.layers.unpack import unpack
+from interpose.node.runtime.images.layers.whiteouts import MARKED, form_for
+from interpose.node.runtime.images.types import Limits, Unpacked
 from interpose.testing.imagefiles import digest, entry, layer, tar
 
 Unpack = Callable[..., Unpacked]

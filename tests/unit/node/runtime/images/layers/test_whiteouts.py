@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from interpose.localruntime.images.forms import MARKED, OVERLAY, Form, form_for
+from interpose.node.runtime.images.layers.whiteouts import MARKED, OVERLAY, Form, form_for
 
 
 @pytest.fixture(params=["overlay", "marked"])

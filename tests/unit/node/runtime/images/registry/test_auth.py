@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from interpose.localruntime.images.challenges import (
+from interpose.node.runtime.images.registry.auth import (
     Challenge,
     basic,
     parse_challenges,
@@ -13,7 +13,7 @@ from interpose.localruntime.images.challenges import (
     token_request,
     user_and_password,
 )
-from interpose.localruntime.images.values import Auth
+from interpose.node.runtime.images.types import Auth
 
 REALM = "https://auth.example/token"
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from interpose.localruntime.images.complaints import told
+from interpose.node.runtime.images.registry.complaints import told
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from interpose.localruntime.images.dockerconfig import credentials, shown_to
-from interpose.localruntime.images.references import parse_reference
-from interpose.localruntime.images.values import Auth
+from interpose.node.runtime.images.registry.docker_config import credentials, shown_to
+from interpose.node.runtime.images.registry.reference import parse_reference
+from interpose.node.runtime.images.types import Auth
 
 TEXT = json.dumps(
     {

@@ -2,9 +2,9 @@
 
 import pytest
 
-from interpose.config.document import parse_document
+from interpose.config.documents.yaml import parse_document
 from interpose.errors import ConfigError
-from interpose.localruntime.images.registries import Registries, is_local, read_registries
+from interpose.node.runtime.images.registry.endpoints import Registries, is_local, read_registries
 
 
 def read(text: str) -> Registries:

@@ -4,11 +4,11 @@ from typing import Any, cast
 
 import pytest
 
-from interpose.kube.address import parse_server
-from interpose.kube.api import UnreachableError
-from interpose.kube.http import Answer
-from interpose.localruntime.images.exchange import Exchange, Patience, Reply
-from interpose.localruntime.images.registries import Endpoint
+from interpose.kube.client.api import UnreachableError
+from interpose.net.http.address import parse_server
+from interpose.net.http.client import Answer
+from interpose.node.runtime.images.registry.endpoints import Endpoint
+from interpose.node.runtime.images.registry.http import Exchange, Patience, Reply
 
 
 class Dripping:

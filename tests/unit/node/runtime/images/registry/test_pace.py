@@ -1,6 +1,6 @@
 """Transfers that are too slow are found out."""
 
-from interpose.localruntime.images.pace import Pace
+from interpose.node.runtime.images.registry.pace import Pace
 
 
 def test_too_little_in_the_time_is_too_slow() -> None:

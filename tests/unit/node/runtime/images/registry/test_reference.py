@@ -2,7 +2,7 @@
 
 import pytest
 
-from interpose.localruntime.images.references import encoded, find_id, is_digest, parse_reference, says_tag
+from interpose.node.runtime.images.registry.reference import encoded, find_id, is_digest, parse_reference, says_tag
 
 DIGEST = "sha256:" + "0123456789abcdef" * 4
 

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from interpose.localruntime.images.forms import MARKED
-from interpose.localruntime.images.saving import archive
-from interpose.localruntime.images.saving.archive import ImageToSave, LayerFolder, merged, save_images
-from interpose.localruntime.images.saving.tarsplit import TarSplitWriter
-from interpose.localruntime.images.tarstream import StoppedError
-from interpose.localruntime.images.unpack import unpack
+from interpose.node.runtime.images.layers.tar_reader import StoppedError
+from interpose.node.runtime.images.layers.unpack import unpack
+from interpose.node.runtime.images.layers.whiteouts import MARKED
+from interpose.node.runtime.images.saving import archive
+from interpose.node.runtime.images.saving.archive import ImageToSave, LayerFolder, merged, save_images
+from interpose.node.runtime.images.saving.tar_split import TarSplitWriter
 from interpose.testing.imagefiles import MadeImage, digest, layer, make_image
 
 LOW, HIGH = layer({"etc/": 0o755, "etc/a": "1"}), layer({"b": "2"})

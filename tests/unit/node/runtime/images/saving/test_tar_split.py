@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from interpose.localruntime.images.forms import MARKED
-from interpose.localruntime.images.saving import tarsplit
-from interpose.localruntime.images.saving.tarsplit import TarSplitWriter, tar_bytes
-from interpose.localruntime.images.unpack import unpack
+from interpose.node.runtime.images.layers.unpack import unpack
+from interpose.node.runtime.images.layers.whiteouts import MARKED
+from interpose.node.runtime.images.saving import tar_split as tarsplit
+from interpose.node.runtime.images.saving.tar_split import TarSplitWriter, tar_bytes
 from interpose.testing.imagefiles import entry, tar
 
 
