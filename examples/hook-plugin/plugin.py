@@ -9,7 +9,7 @@ from pathlib import Path
 
 import grpc
 
-from interpose._pb import hook_pb2 as hook
+from interpose.api import hook_pb2 as hook
 
 log = logging.getLogger("batch")
 

@@ -13,11 +13,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path, PurePath
 from typing import Any, Protocol
 
-from interpose.core.model.text import did_you_mean
 from interpose.stderr import UnblockedText
 
 _log = logging.getLogger(__name__)
-_PACKAGE = Path(__file__).parents[1]
+_PACKAGE = Path(__file__).parent
 
 LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 
@@ -175,8 +174,7 @@ class LogControl:
         for source in sources:
             place = _PACKAGE.joinpath(*source.split("."))
             if not place.is_dir() and not place.with_suffix(".py").is_file():
-                meant = did_you_mean(source, (one.stem for one in _PACKAGE.iterdir()))
-                _log.warning("Log source is unknown and has no effect", extra=kv(source=source + meant))
+                _log.warning("Log source is unknown and has no effect", extra=kv(source=source + _suggestion(source)))
                 continue
             one = self._logger.getChild(f"{_PACKAGE.name}.{source}")
             one.setLevel(logging.DEBUG)
@@ -254,3 +252,10 @@ class RateLimited:
             fields["suppressed"] = suppressed
         self._logger.log(level, message, extra={"kv": fields}, stacklevel=2)
         return True
+
+
+def _suggestion(source: str) -> str:
+    import difflib  # only a mistake needs it
+
+    close = difflib.get_close_matches(source, [path.stem for path in _PACKAGE.iterdir()], n=1)
+    return f", did you mean {close[0]}?" if close else ""

@@ -20,11 +20,11 @@ from interpose.kube.client.api import (
     ApiError,
     Change,
     PatchKind,
-    UnreachableError,
     WatchEvent,
 )
 from interpose.kube.client.client import KubeClient
 from interpose.kube.client.kubeconfig import find_access
+from interpose.net.http.errors import UnreachableError
 from interpose.testing.apiserver.background import background
 from interpose.testing.apiserver.connection import HttpConnection
 from interpose.testing.apiserver.resources import PODS

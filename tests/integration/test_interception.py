@@ -9,10 +9,11 @@ import grpc
 import pytest
 
 from interpose._pb import cri_pb2 as cri
+from interpose.cri.errors import Unreadable
 from interpose.cri.parser import CriParser
 from interpose.net.grpc.framing import frame, parse_timeout, status_trailers
 from interpose.net.grpc.status import Code
-from interpose.relay.api import Body, Call, Proceed, Reply, Unreadable, refusal
+from interpose.relay.api import Body, Call, Proceed, Reply, refusal
 from interpose.testing.eventually import WAIT_LIMIT
 from interpose.testing.grpcpeer import grpc_channel
 from interpose.testing.rawbackend import RawAnswer, answer_headers

@@ -7,18 +7,10 @@ from typing import Any
 import pytest
 
 from interpose.kube.client.access import Access
-from interpose.kube.client.api import (
-    CONFIG_MAPS,
-    EVENTS,
-    NODE_SLOS,
-    NODES,
-    ApiError,
-    PatchKind,
-    Resource,
-    UnreachableError,
-)
+from interpose.kube.client.api import CONFIG_MAPS, EVENTS, NODE_SLOS, NODES, ApiError, PatchKind, Resource
 from interpose.kube.client.client import KubeClient
 from interpose.net.http.address import parse_server
+from interpose.net.http.errors import UnreachableError
 from interpose.testing.scriptedkube import NODE, answering, query_of, serving
 from interpose.testing.scriptedserver import Asked, Peer
 

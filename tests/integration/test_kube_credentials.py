@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from interpose.kube.client.access import ExecPlugin, User
-from interpose.kube.client.api import EVENTS, NODES, ApiError, UnreachableError
+from interpose.kube.client.api import EVENTS, NODES, ApiError
+from interpose.net.http.errors import UnreachableError
 from interpose.testing.eventually import eventually
 from interpose.testing.scriptedkube import NODE, serving
 from interpose.testing.scriptedserver import Peer, Script

@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
-from interpose.kube.client.api import UnreachableError
 from interpose.net.http.address import parse_server
 from interpose.net.http.client import HttpClient, HttpLimits, Request, Streams
 from interpose.net.http.connect import dial
+from interpose.net.http.errors import UnreachableError
 from interpose.testing.eventually import WAIT_LIMIT, eventually
 from interpose.testing.scriptedserver import Peer, ScriptedServer
 

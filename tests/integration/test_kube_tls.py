@@ -11,11 +11,13 @@ from typing import Any
 
 import pytest
 
-from interpose.kube.client.access import Access, Pem, User
-from interpose.kube.client.api import NODES, UnreachableError
+from interpose.kube.client.access import Access, User
+from interpose.kube.client.api import NODES
 from interpose.kube.client.client import KubeClient
 from interpose.kube.client.kubeconfig import find_access
 from interpose.net.http.address import Proxy, parse_server
+from interpose.net.http.errors import UnreachableError
+from interpose.net.http.tls import Pem
 from interpose.testing.certificates import Authority, Pair
 from interpose.testing.eventually import WAIT_LIMIT
 from interpose.testing.scriptedserver import Peer, Script, ScriptedServer

@@ -7,9 +7,10 @@ from typing import Any, cast
 
 import pytest
 
-from interpose.kube.client.api import CONFIG_MAPS, NODES, ApiError, Change, UnreachableError, WatchEvent
+from interpose.kube.client.api import CONFIG_MAPS, NODES, ApiError, Change, WatchEvent
 from interpose.kube.client.client import KubeClient
 from interpose.net.http.client import HttpLimits
+from interpose.net.http.errors import UnreachableError
 from interpose.testing.eventually import WAIT_LIMIT
 from interpose.testing.scriptedkube import NODE, answering, query_of, serving, streaming
 from interpose.testing.scriptedserver import Peer

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from interpose.relay.api import Unreadable
+from interpose.cri.errors import Unreadable
 
 
 class CriParser:

@@ -13,18 +13,11 @@ from enum import IntEnum, StrEnum
 from types import MappingProxyType
 from typing import Any, Protocol, TypeAlias
 
+from interpose.cri.errors import Opaque, Unreadable
 from interpose.cri.methods import Method
 
 CLIENT = "client"
 _NO_CLAIMS: Mapping[str, str] = MappingProxyType({})
-
-
-class Unreadable(Exception):  # noqa: N818 - a fact about the message, which passes on as it came
-    """The message cannot be parsed: an encoding nobody knows, or bytes that are no such message."""
-
-
-class Opaque(Unreadable):
-    """It cannot be parsed here, and the runtime may understand it all the same: who has to decide about it refuses."""
 
 
 class Parser(Protocol):

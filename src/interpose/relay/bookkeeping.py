@@ -10,10 +10,11 @@ import asyncio
 import logging
 from collections.abc import Callable
 
+from interpose.cri.errors import Unreadable
 from interpose.cri.store.store import Store
 from interpose.cri.store.sync import Synchronizer
 from interpose.net.grpc.status import Code
-from interpose.relay.api import Call, Proceed, Reply, Unreadable
+from interpose.relay.api import Call, Proceed, Reply
 from interpose.relay.outcome import is_doubtful
 from interpose.relay.store_updates import STEPS, Step
 

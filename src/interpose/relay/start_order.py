@@ -1,7 +1,7 @@
 """The order of StartContainer and UpdateContainerResources of one container: an update never overtakes a start.
 
-Below everybody who writes, so that the rule of `cri.store.starts` holds for updates of the kubelet, of hook servers and of
-our own parts alike. Nobody waits for ever: after half of what its caller has left, and the limits below, a call goes
+Below everybody who writes, so that the rule of `cri.store.starts` holds for updates of the kubelet, of hook servers and
+of our own parts alike. Nobody waits for ever: after half of what its caller has left, and the limits below, a call goes
 on, and whoever owns values in that container hears of it.
 """
 
@@ -11,11 +11,12 @@ from contextlib import suppress
 from typing import Final
 
 from interpose.core.model.pod import ContainerState
+from interpose.cri.errors import Unreadable
 from interpose.cri.store.starts import Starts
 from interpose.cri.store.store import Store
 from interpose.cri.store.sync import Synchronizer
 from interpose.net.grpc.status import RpcError
-from interpose.relay.api import Call, Proceed, Reply, Unreadable
+from interpose.relay.api import Call, Proceed, Reply
 from interpose.relay.outcome import is_doubtful
 from interpose.tasks import TaskBag
 

@@ -5,9 +5,9 @@ the newest wish wins. What others send about the same container (the kubelet's o
 lock. Shrinking comes before growing: `shrink` takes CPUs away from everybody, and `reach` gives what is wanted. An
 update that is on its way counts as well: its container may have what it says.
 
-An update waits for the start of its container, which it must not overtake (`cri.store.starts`). One whose outcome is not
-known, or that had no effect, is sent again. One that fails is tried again after a while, at most a minute, and so is a
-value that somebody else replaces again and again; a container the runtime does not know ends its writer.
+An update waits for the start of its container, which it must not overtake (`cri.store.starts`). One whose outcome is
+not known, or that had no effect, is sent again. One that fails is tried again after a while, at most a minute, and so
+is a value that somebody else replaces again and again; a container the runtime does not know ends its writer.
 """
 
 import asyncio

@@ -15,9 +15,10 @@ from interpose.core.model.pod import ContainerState, Pod
 from interpose.core.policy.decision import Assignment, Decision, Why
 from interpose.core.policy.names import NONE
 from interpose.core.policy.request import Key, Request
+from interpose.cri.errors import Opaque, Unreadable
 from interpose.cri.store import convert
 from interpose.net.grpc.status import Code, RpcError
-from interpose.relay.api import CLIENT, Call, Opaque, Proceed, Reply, Unreadable
+from interpose.relay.api import CLIENT, Call, Proceed, Reply
 from interpose.relay.outcome import is_doubtful
 from interpose.resmgr.allocations import Held
 from interpose.resmgr.barriers import LOOKING, Waiting, asked_by_caller

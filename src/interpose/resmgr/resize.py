@@ -10,10 +10,11 @@ from dataclasses import replace
 from interpose.core.model.pod import Container
 from interpose.core.policy.decision import Decision
 from interpose.core.policy.request import Key, Request
+from interpose.cri.errors import Opaque, Unreadable
 from interpose.cri.store import convert
 from interpose.cri.store.requested import NOT_REQUESTED
 from interpose.net.grpc.status import DOUBTFUL, Code, RpcError
-from interpose.relay.api import Call, Opaque, Proceed, Reply, Unreadable
+from interpose.relay.api import Call, Proceed, Reply
 from interpose.resmgr.barriers import Waiting, asked_by_caller
 from interpose.resmgr.container_request import resized
 from interpose.resmgr.control import Writer

@@ -1,4 +1,5 @@
-"""Documents of calls as `dump.output.json` makes them, written by hand: for whatever shows calls and needs no recording.
+"""Documents of calls as `dump.output.json` makes them, written by hand: for whatever shows calls and needs no
+recording.
 
 `Story` tells calls one after the other; `sample_documents` is the story of two pods on a node, with a changed create,
 failures, a stream and calls of the relay's own; `many_documents` is as much of it as one likes.

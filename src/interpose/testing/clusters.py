@@ -12,9 +12,10 @@ from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from interpose.kube.client.api import EVENTS, NODES, ApiError, Object, Resource, UnreachableError, WatchEvent
+from interpose.kube.client.api import EVENTS, NODES, ApiError, Object, Resource, WatchEvent
 from interpose.kube.client.client import KubeClient
 from interpose.kube.client.kubeconfig import find_access
+from interpose.net.http.errors import UnreachableError
 from interpose.testing.apiserver.faults import Faults
 from interpose.testing.apiserver.resources import NAMESPACES
 from interpose.testing.apiserver.server import ApiServer

@@ -1,7 +1,7 @@
 """A relay in Docker mode in the test's own event loop: a fake Docker, a directory for registrations, an HTTP client.
 
-The wiring is that of the product (`cli.relay.docker_front`, `cli.relay.interception`), so what a test sees here is what a
-node sees. A second stack over the same Docker and folder is a restart.
+The wiring is that of the product (`cli.relay.docker_front`, `cli.relay.interception`), so what a test sees here is what
+a node sees. A second stack over the same Docker and folder is a restart.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """Frames of HTTP/2 for tests: build any frame, broken ones too, and read back what the engine wrote.
 
-The other opinion: nothing of `interpose.net.h2` is imported and nothing is fast. What a builder is told it writes, right
-or wrong; only `read_frames` is strict, because it judges the engine. HPACK for tests is in `h2hpack`, the engine
+The other opinion: nothing of `interpose.net.h2` is imported and nothing is fast. What a builder is told it writes,
+right or wrong; only `read_frames` is strict, because it judges the engine. HPACK for tests is in `h2hpack`, the engine
 between a test and its sinks in `h2bench`.
 """
 

@@ -6,8 +6,8 @@ import sys
 import pytest
 
 from interpose._pb import cri_pb2 as cri
+from interpose.cri.errors import Unreadable
 from interpose.cri.parser import CriParser
-from interpose.relay.api import Unreadable
 
 
 def test_unknown_fields_and_bytes_survive() -> None:

@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
+from interpose.cri.errors import Opaque, Unreadable
 from interpose.cri.methods import METHODS
-from interpose.relay.api import Body, Call, Opaque, Reply, Unreadable, refusal
+from interpose.relay.api import Body, Call, Reply, refusal
 
 
 class Words:

@@ -7,10 +7,11 @@ import pytest
 from interpose._pb import cri_pb2 as cri
 from interpose.core.model.pod import Container
 from interpose.core.model.resources import FIELDS, LinuxResources
+from interpose.cri.errors import Unreadable
 from interpose.cri.methods import METHODS
 from interpose.cri.parser import CriParser
 from interpose.net.grpc.status import Code
-from interpose.relay.api import CLIENT, Body, Call, Reply, Unreadable
+from interpose.relay.api import CLIENT, Body, Call, Reply
 from interpose.relay.status_rewriter import Reporting, ReportingEvents, corrected
 
 LATER = b"\xba\x3e\x05later"  # a field nobody knows

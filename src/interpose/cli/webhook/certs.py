@@ -118,10 +118,11 @@ async def _run(
     dry: bool,
 ) -> int:
     from interpose import __version__
-    from interpose.kube.client.api import ApiError, UnreachableError
+    from interpose.kube.client.api import ApiError
     from interpose.kube.client.client import KubeClient
     from interpose.kube.webhook.bootstrap import Bootstrap, BootstrapError, SecretPlace
     from interpose.kube.webhook.cert_dir import DirectoryPlace
+    from interpose.net.http.errors import UnreachableError
 
     client = KubeClient(access, user_agent=f"interpose-webhook-certs/{__version__}") if access is not None else None
     place: Place = DirectoryPlace(directory or "")

@@ -1,7 +1,7 @@
 """Read a document about a machine: our own form, or the list of node groups that test suites of others use.
 
-Our form is what `interpose.core.topology.document` writes, and comes back as the same topology. All problems are found at
-once, each with its line. Pure.
+Our form is what `interpose.core.topology.document` writes, and comes back as the same topology. All problems are found
+at once, each with its line. Pure.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -17,12 +17,12 @@ from typing import Any, Final
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.unknown_fields import UnknownFieldSet
 
+from interpose.cri.errors import Unreadable
 from interpose.cri.parser import CriParser
 from interpose.dump.decode.api import Decoded as Decoded
 from interpose.dump.decode.raw_protobuf import TYPES, printable, wire_summary
 from interpose.dump.model.call import Flow
 from interpose.dump.model.frames import DamagedFrame, Message
-from interpose.relay.api import Unreadable
 
 UNKNOWN: Final = "unknown_fields"
 MAX_VALUES: Final = 200_000  # of one tree: more is of no use to anybody, and costs seconds

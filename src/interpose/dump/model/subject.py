@@ -11,11 +11,11 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Final
 
+from interpose.cri.errors import Unreadable
 from interpose.cri.parser import CriParser
 from interpose.dump.model.call import Flow, Subject
 from interpose.dump.model.frames import DamagedFrame, Message, Side
 from interpose.dump.model.id_names import MAX_IDS, Known, KnownContainer, KnownPod
-from interpose.relay.api import Unreadable
 
 _POD_ID: Final = {"pod_id": "pod_sandbox_id"}
 _CONTAINER_ID: Final = {"container_id": "container_id"}

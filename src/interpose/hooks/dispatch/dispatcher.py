@@ -14,6 +14,7 @@ from typing import Any, Final, Protocol
 
 from interpose.config.relay.settings import HookSettings
 from interpose.core.model.pod import Container, Pod
+from interpose.cri.errors import Unreadable
 from interpose.hooks.api.hookpoint import HOOKED_METHODS, HookedMethod, HookPoint
 from interpose.hooks.dispatch.apply import apply
 from interpose.hooks.dispatch.calls import Asking, HookFailure
@@ -29,7 +30,7 @@ from interpose.hooks.dispatch.requests import (
     pod_to_run,
 )
 from interpose.net.grpc.status import Code, RpcError, quote_message
-from interpose.relay.api import CLIENT, Call, Proceed, Reply, Unreadable, refusal
+from interpose.relay.api import CLIENT, Call, Proceed, Reply, refusal
 from interpose.tasks import TaskBag
 
 _log = logging.getLogger(__name__)

@@ -44,13 +44,14 @@ from interpose.kube.agent.node_patches import (
     writes,
 )
 from interpose.kube.agent.taints import UnmetError
-from interpose.kube.client.api import NODES, Api, ApiError, Object, PatchKind, UnreachableError
+from interpose.kube.client.api import NODES, Api, ApiError, Object, PatchKind
 from interpose.log import RateLimited
 from interpose.net.grpc.handlers import Handlers, ServerContext, Unary
 from interpose.net.grpc.listener import Admission
 from interpose.net.grpc.servedsocket import ServedSocket
 from interpose.net.grpc.status import Code, RpcError
 from interpose.net.grpc.transport import Hub
+from interpose.net.http.errors import UnreachableError
 
 _log = logging.getLogger(__name__)
 

@@ -26,9 +26,10 @@ from interpose.kube.agent.report_sinks import (
     annotation_desk,
     condition_desk,
 )
-from interpose.kube.client.api import EVENTS, NODES, ApiError, Object, PatchKind, Resource, UnreachableError
+from interpose.kube.client.api import EVENTS, NODES, ApiError, Object, PatchKind, Resource
 from interpose.log import RateLimited
 from interpose.net.http.backoff import Backoff
+from interpose.net.http.errors import UnreachableError
 from interpose.tasks import TaskBag
 from interpose.waking import LEAST_PAUSE, Idle, idle
 

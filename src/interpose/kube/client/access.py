@@ -4,19 +4,12 @@ Invariant: the text of a value (`repr`) never has a secret in it.
 """
 
 from dataclasses import dataclass, field
+from typing import Final
 
 from interpose.net.http.address import Proxy, Server
+from interpose.net.http.tls import Pem
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pem:
-    """Certificates or a key: in a file, which is read again when it changed, or as text, which counts more."""
-
-    file: str = ""
-    text: str = field(default="", repr=False)
-
-    def __bool__(self) -> bool:
-        return bool(self.file or self.text)
+_NO_PEM: Final = Pem()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,8 +32,8 @@ class User:
     token_file: str = ""
     name: str = ""
     password: str = field(default="", repr=False)
-    certificate: Pem = Pem()
-    key: Pem = Pem()
+    certificate: Pem = _NO_PEM
+    key: Pem = _NO_PEM
     plugin: ExecPlugin | None = None
 
 
@@ -51,7 +44,7 @@ class Access:
     server: Server
     source: str
     namespace: str = "default"
-    authorities: Pem = Pem()  # none: those that the system trusts
+    authorities: Pem = _NO_PEM  # none: those that the system trusts
     insecure: bool = False
     server_name: str = ""  # that the certificate has to be for, if it is not the host's
     proxy: Proxy | None = None

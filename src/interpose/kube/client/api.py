@@ -106,10 +106,6 @@ class ApiError(Exception):
         return self.code == 410 or self.reason in ("Expired", "Gone")
 
 
-class UnreachableError(Exception):
-    """No answer: no connection, one that broke, no time left, or an answer that is none of an API server."""
-
-
 class Api(Protocol):
     """The API server. Each call raises ApiError or UnreachableError; nothing is sent a second time by itself."""
 

@@ -20,7 +20,7 @@ from urllib.parse import quote, urlencode
 
 from interpose.errors import ConfigError
 from interpose.kube.client.access import Access
-from interpose.kube.client.api import ApiError, Listed, Object, PatchKind, Resource, UnreachableError, WatchEvent
+from interpose.kube.client.api import ApiError, Listed, Object, PatchKind, Resource, WatchEvent
 from interpose.kube.client.credentials import Credentials, Grant
 from interpose.kube.client.decode import (
     Lines,
@@ -34,6 +34,7 @@ from interpose.kube.client.decode import (
 )
 from interpose.net.http.client import Answer, HttpClient, HttpLimits, Request, Streams
 from interpose.net.http.connect import dial
+from interpose.net.http.errors import UnreachableError
 
 _PAGE: Final = 500
 _MAX_PAGES: Final = 1000

@@ -13,11 +13,11 @@ from typing import Final
 
 from interpose.config.documents.yaml import read_text
 from interpose.errors import ConfigError
-from interpose.kube.client.access import Access, Pem
+from interpose.kube.client.access import Access
 from interpose.kube.client.exec_credential import ExecCredential
 from interpose.kube.client.exec_plugin import PluginRunner
 from interpose.log import RateLimited
-from interpose.net.http.tls import make_context
+from interpose.net.http.tls import Pem, make_context
 
 _log = logging.getLogger(__name__)
 _MAX_TOKEN: Final = 1 << 16  # those with many groups in them have some KiB

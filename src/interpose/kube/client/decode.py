@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from interpose.kube.client.api import ApiError, Change, Listed, Object, Resource, WatchEvent
+from interpose.net.http.errors import shortened
 
 # Of a text that is none of an API server, this much goes into the message.
-_SHOWN: Final = 200
 _CHANGES: Final = {change.value: change for change in Change}
 
 
@@ -146,13 +146,6 @@ def status_error(status: Mapping[str, Any], *, code: int, retry_after: float | N
         retry_after=retry_after,
         name=str(details.get("name") or ""),
     )
-
-
-def shortened(body: bytes, most: int = _SHOWN) -> str:
-    """The beginning of a text that may be anything, on one line."""
-    text = " ".join(body[: most * 4].decode("utf-8", "replace").split())
-    text = "".join(char if char.isprintable() else "?" for char in text)
-    return text if len(text) <= most else text[: most - 3] + "..."
 
 
 def _hint(body: bytes) -> str:

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from interpose.errors import ConfigError
-from interpose.kube.client.decode import shortened
+from interpose.net.http.errors import shortened
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,9 +19,9 @@ from typing import Any, Final, cast
 
 from interpose.errors import ConfigError
 from interpose.kube.client.access import ExecPlugin
-from interpose.kube.client.decode import shortened
 from interpose.kube.client.exec_credential import ExecCredential, read_credential
 from interpose.net.http.backoff import Backoff
+from interpose.net.http.errors import shortened
 
 _log = logging.getLogger(__name__)
 # Such programs ask a cloud; they may be slow, but one that waits for a person never ends.

@@ -10,7 +10,7 @@ from typing import Any, Final, NoReturn
 
 from interpose.config.documents.yaml import TAG_NAMES, Node
 from interpose.errors import ConfigError
-from interpose.kube.client.access import Pem
+from interpose.net.http.tls import Pem
 
 _TRUE: Final = ("true", "yes", "on")
 

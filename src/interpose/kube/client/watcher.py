@@ -14,9 +14,10 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Any, Final
 
-from interpose.kube.client.api import Api, ApiError, Change, Object, Resource, UnreachableError, WatchEvent
+from interpose.kube.client.api import Api, ApiError, Change, Object, Resource, WatchEvent
 from interpose.log import RateLimited
 from interpose.net.http.backoff import Backoff
+from interpose.net.http.errors import UnreachableError
 
 _log = logging.getLogger(__name__)
 # A watch that lasted so long was a good one, even if nothing happened.

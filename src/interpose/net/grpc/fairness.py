@@ -1,7 +1,7 @@
 """Turns at the event loop: nobody keeps it from the others, whatever one peer sends and over how many connections.
 
-Connections do their work in slices (`net.h2.connection`). A peer, that is a process at the other end, has one account for
-all its connections. What a read takes is charged to it; once its share is used up, everything else that comes from
+Connections do their work in slices (`net.h2.connection`). A peer, that is a process at the other end, has one account
+for all its connections. What a read takes is charged to it; once its share is used up, everything else that comes from
 this peer waits for the next turn of the loop, when bytes of others have been read too. Accounts that wait are served
 one slice each, one after the other, for a short time in each turn. So there is no rate to set: a peer that is alone has
 the whole loop, and one of many has its part. A backend that everybody shares comes first: answers end calls.
@@ -18,8 +18,8 @@ from typing import Final, Protocol
 
 from interpose.net.h2.limits import Guard, Limits
 
-# Units of `net.h2.connection`, about 0.1 us each: what the connections of one peer may do in a turn as soon as bytes are
-# there. Twice a slice: a client with a hundred calls in flight does not notice.
+# Units of `net.h2.connection`, about 0.1 us each: what the connections of one peer may do in a turn as soon as bytes
+# are there. Twice a slice: a client with a hundred calls in flight does not notice.
 _SHARE: Final = 100_000
 # So many peers may use up their share in a turn; after them a read longer than this waits, whoever it is from.
 _BUSY_PEERS: Final = 4

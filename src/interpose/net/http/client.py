@@ -15,8 +15,8 @@ from typing import Final, TypeAlias
 
 import h11
 
-from interpose.kube.client.api import UnreachableError
 from interpose.net.http.connect import CountingReader, describe
+from interpose.net.http.errors import UnreachableError
 
 _CHUNK: Final = 65536
 Streams: TypeAlias = tuple[CountingReader, asyncio.StreamWriter]

@@ -9,9 +9,8 @@ import ssl
 from collections.abc import Mapping
 from typing import Any, Final
 
-from interpose.kube.client.api import UnreachableError
-from interpose.kube.client.decode import shortened
 from interpose.net.http.address import Proxy, Server
+from interpose.net.http.errors import UnreachableError, shortened
 
 # A peer that vanished without a word is noticed after a minute, also while nothing is to be said.
 _KEEPALIVE: Final[Mapping[int, int]] = {

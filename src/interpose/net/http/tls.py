@@ -8,9 +8,20 @@ import ssl
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 
 from interpose.errors import ConfigError
-from interpose.kube.client.access import Pem
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pem:
+    """Certificates or a key: in a file, which is read again when it changed, or as text, which counts more."""
+
+    file: str = ""
+    text: str = field(default="", repr=False)
+
+    def __bool__(self) -> bool:
+        return bool(self.file or self.text)
 
 
 def make_context(*, authorities: Pem, insecure: bool, certificate: Pem, key: Pem) -> ssl.SSLContext:

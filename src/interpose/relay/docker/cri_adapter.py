@@ -10,10 +10,11 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Final
 from urllib.parse import quote
 
+from interpose.cri.errors import Unreadable
 from interpose.cri.methods import METHODS
 from interpose.cri.parser import CriParser
 from interpose.net.grpc.status import Code, RpcError
-from interpose.relay.api import Body, Reply, Unreadable
+from interpose.relay.api import Body, Reply
 from interpose.relay.docker.connection import HttpReply
 from interpose.relay.docker.translate import inspect as inspecting
 from interpose.relay.docker.translate import orphaned_pods as bereft

@@ -1,9 +1,9 @@
 """The pods and containers of a node, put together from calls that were made long ago.
 
-What a call means is what it means to a relay (`relay.store_updates`), and an answer never undoes what was learned since the
-question. Nobody can be asked any more, though: what was there before the first call is known as far as answers tell of
-it, and what is only guessed is counted. Bytes that are no such message raise ValueError or Unreadable, and nothing has
-changed. No IO and no clock; messages are read through the doors of the relay and the store.
+What a call means is what it means to a relay (`relay.store_updates`), and an answer never undoes what was learned since
+the question. Nobody can be asked any more, though: what was there before the first call is known as far as answers tell
+of it, and what is only guessed is counted. Bytes that are no such message raise ValueError or Unreadable, and nothing
+has changed. No IO and no clock; messages are read through the doors of the relay and the store.
 """
 
 from collections.abc import Callable, Mapping

@@ -16,10 +16,11 @@ from interpose.core.model.pod import Container, ContainerState
 from interpose.core.policy.api import Policy
 from interpose.core.policy.decision import Action, Assignment, Decision, Refusal, Why
 from interpose.core.policy.request import Key, Request
+from interpose.cri.errors import Unreadable
 from interpose.cri.parser import CriParser
 from interpose.cri.store import convert
 from interpose.net.grpc.status import DOUBTFUL, Code
-from interpose.relay.api import CLIENT, Unreadable
+from interpose.relay.api import CLIENT
 from interpose.resmgr.allocations import Ledger
 from interpose.resmgr.container_request import make_request, resized
 from interpose.resmgr.restore import coming, concerns_us, key_of

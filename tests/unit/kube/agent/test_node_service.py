@@ -20,9 +20,10 @@ from interpose._pb.resmgr_agent_pb2 import (
 from interpose.kube.agent.messages import GET_NODE, HEALTH_CHECK, PATCH_NODE, UPDATE_NODE_CAPACITY
 from interpose.kube.agent.node_keys import Writable
 from interpose.kube.agent.node_service import MAX_RUNNING, MAX_WAITING, NodeService
-from interpose.kube.client.api import ApiError, UnreachableError
+from interpose.kube.client.api import ApiError
 from interpose.net.grpc.handlers import Unary
 from interpose.net.grpc.status import Code, RpcError
+from interpose.net.http.errors import UnreachableError
 from interpose.tasks import TaskBag
 from interpose.testing.eventually import eventually
 from interpose.testing.nodeapi import NodeApi, plain_node

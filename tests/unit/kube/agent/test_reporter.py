@@ -13,7 +13,8 @@ from interpose.kube.agent.node_keys import STATUS
 from interpose.kube.agent.push_state import Phase, State
 from interpose.kube.agent.report import CONDITION
 from interpose.kube.agent.reporter import KINDS, Reporter
-from interpose.kube.client.api import ApiError, Object, PatchKind, Resource, UnreachableError
+from interpose.kube.client.api import ApiError, Object, PatchKind, Resource
+from interpose.net.http.errors import UnreachableError
 from interpose.tasks import TaskBag
 from interpose.testing.eventually import eventually
 

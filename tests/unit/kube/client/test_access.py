@@ -1,7 +1,8 @@
 """Values that know secrets."""
 
-from interpose.kube.client.access import Access, ExecPlugin, Pem, User
+from interpose.kube.client.access import Access, ExecPlugin, User
 from interpose.net.http.address import parse_proxy, parse_server
+from interpose.net.http.tls import Pem
 
 
 def test_secrets_are_not_shown() -> None:

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from interpose.errors import ConfigError
-from interpose.kube.client.access import Access, ExecPlugin, Pem, User
+from interpose.kube.client.access import Access, ExecPlugin, User
 from interpose.kube.client.credentials import Credentials, Grant
 from interpose.net.http.address import parse_server
+from interpose.net.http.tls import Pem
 from interpose.testing.certificates import Authority
 
 NONE = Pem()

@@ -15,9 +15,9 @@ from interpose.kube.client.decode import (
     read_one,
     read_plurals,
     read_versions,
-    shortened,
     status_error,
 )
+from interpose.net.http.errors import shortened
 
 LIST = {"kind": "NodeList", "apiVersion": "v1", "metadata": {}, "items": []}
 

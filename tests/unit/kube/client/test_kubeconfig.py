@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 from interpose.errors import ConfigError
-from interpose.kube.client.access import Pem, User
+from interpose.kube.client.access import User
 from interpose.kube.client.kubeconfig import find_access
+from interpose.net.http.tls import Pem
 
 POD = {"KUBERNETES_SERVICE_HOST": "10.96.0.1", "KUBERNETES_SERVICE_PORT": "443"}
 

@@ -8,10 +8,11 @@ import pytest
 
 from interpose.config.documents.yaml import parse_document
 from interpose.errors import ConfigError
-from interpose.kube.client.access import Access, Pem, User
+from interpose.kube.client.access import Access, User
 from interpose.kube.client.kubeconfig_document import read_access
 from interpose.kube.client.section import Section
 from interpose.net.http.address import Proxy, parse_server
+from interpose.net.http.tls import Pem
 
 CERTIFICATE = "-----BEGIN CERTIFICATE-----\nx\n-----END CERTIFICATE-----\n"
 KEY = "-----BEGIN PRIVATE KEY-----\nhidden\n-----END PRIVATE KEY-----\n"

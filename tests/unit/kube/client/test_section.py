@@ -6,8 +6,8 @@ import pytest
 
 from interpose.config.documents.yaml import parse_document
 from interpose.errors import ConfigError
-from interpose.kube.client.access import Pem
 from interpose.kube.client.section import Section, plain
+from interpose.net.http.tls import Pem
 
 
 def section(text: str, **more: str) -> Section:

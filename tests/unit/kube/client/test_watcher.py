@@ -17,10 +17,10 @@ from interpose.kube.client.api import (
     Object,
     PatchKind,
     Resource,
-    UnreachableError,
     WatchEvent,
 )
 from interpose.kube.client.watcher import Follower
+from interpose.net.http.errors import UnreachableError
 
 AWAY = UnreachableError("https://a: connection refused")
 EXPIRED = ApiError(410, "Expired", "too old")

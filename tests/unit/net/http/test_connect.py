@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from interpose.kube.client.api import UnreachableError
 from interpose.net.http.address import parse_server
 from interpose.net.http.connect import CountingReader, describe, dial
+from interpose.net.http.errors import UnreachableError
 from interpose.testing.scriptedserver import Peer, ScriptedServer
 
 

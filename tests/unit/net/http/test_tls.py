@@ -8,8 +8,7 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 
 from interpose.errors import ConfigError
-from interpose.kube.client.access import Pem
-from interpose.net.http.tls import make_context
+from interpose.net.http.tls import Pem, make_context
 from interpose.testing.certificates import Authority, Pair
 
 NONE = Pem()

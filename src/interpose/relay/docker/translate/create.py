@@ -4,8 +4,8 @@ A body that nobody changed stays the same object; of one that somebody did, only
 A value taken away is written as zero, empty or null: to Docker that is "not set", and the key stays where it was.
 
 Docker shows later only what a container has, not what it was created with. Where the chain notes what was requested
-(see `cri.store.requested`), a label keeps what was sent, and `inspecting` reads it; one that a caller brings along is taken
-away. Pure; messages are duck-typed.
+(see `cri.store.requested`), a label keeps what was sent, and `inspecting` reads it; one that a caller brings along is
+taken away. Pure; messages are duck-typed.
 """
 
 import json

@@ -11,8 +11,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mappin
 from contextlib import asynccontextmanager, suppress
 from typing import Final, Protocol, TypeVar
 
-from interpose.kube.client.api import UnreachableError
 from interpose.net.http.backoff import Backoff
+from interpose.net.http.errors import UnreachableError
 from interpose.node.runtime.images.lru import Recent
 from interpose.node.runtime.images.manifests import ACCEPTED, MOST_BYTES, Descriptor, digest_of
 from interpose.node.runtime.images.registry.auth import Challenge, basic, parse_challenges, read_token, token_request

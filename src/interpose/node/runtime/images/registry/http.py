@@ -17,13 +17,11 @@ from urllib.parse import urljoin, urlsplit
 
 from interpose import __version__
 from interpose.errors import ConfigError
-from interpose.kube.client.access import Pem
-from interpose.kube.client.api import UnreachableError
-from interpose.kube.client.decode import shortened
 from interpose.net.http.address import Server, parse_server, proxy_from
 from interpose.net.http.client import Answer, HttpClient, HttpLimits, Request
 from interpose.net.http.connect import dial
-from interpose.net.http.tls import make_context
+from interpose.net.http.errors import UnreachableError, shortened
+from interpose.net.http.tls import Pem, make_context
 from interpose.node.runtime.images.lru import Recent
 from interpose.node.runtime.images.registry.complaints import told
 from interpose.node.runtime.images.registry.endpoints import Endpoint

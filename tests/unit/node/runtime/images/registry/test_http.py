@@ -4,9 +4,9 @@ from typing import Any, cast
 
 import pytest
 
-from interpose.kube.client.api import UnreachableError
 from interpose.net.http.address import parse_server
 from interpose.net.http.client import Answer
+from interpose.net.http.errors import UnreachableError
 from interpose.node.runtime.images.registry.endpoints import Endpoint
 from interpose.node.runtime.images.registry.http import Exchange, Patience, Reply
 

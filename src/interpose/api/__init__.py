@@ -1,0 +1,1 @@
+"""Public names of generated classes, for hook servers written in Python."""
