@@ -20,7 +20,7 @@ help: ## this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
 
 demo: $(STAMP) ## pods as processes on our own runtime, with relay, policy, hook server and agent: who gets what, why, and back
-	@$(BIN)/python -m interpose.testing.demo --keep build/demo
+	@$(BIN)/python -m examples.demo --keep build/demo
 
 test: $(STAMP) ## all tests; as root also those with a real containerd, whose programs are installed if apt-get can
 	@tools/e2e_programs.sh
@@ -30,7 +30,7 @@ test-busy: $(STAMP) ## the same beside BUSY=8 processes that keep all CPUs busy,
 	@tools/e2e_programs.sh
 	@COVERAGE=no $(BIN)/python tools/busy.py --processes $(BUSY) --rounds $(ROUNDS) -- tools/test.sh $(BIN) $(ARGS)
 
-lint: $(STAMP) ## format, style, types, layers, generated files, mirror of the tests, limits of time in tests, paths and hosts
+lint: $(STAMP) ## format, style, types, layers, generated files, limits of time in tests, paths and hosts
 	@tools/lint.sh $(BIN)
 
 bench: $(STAMP) ## the relay against no proxy, socat, nginx, HAProxy and grpc.aio, neighbours of hostile clients, what hook servers and dumps add, pods on our runtime and on containerd, a round over 500 pods, decisions
@@ -60,7 +60,7 @@ soak: $(STAMP) ## calls, then 100 000 pods with a hook server, for SOAK_MINUTES 
 	@INTERPOSE_THOROUGH=1 $(BIN)/pytest -q tests/integration/test_hookserver_crash.py tests/integration/test_policy_crash.py \
 		tests/integration/test_policy_races.py tests/integration/test_policy_soak.py \
 		tests/integration/test_manager_kills.py tests/e2e/test_runtime_kills.py tests/e2e/test_policy_starts.py
-	@$(BIN)/python -m interpose.testing.lab.killsoak --minutes $(SOAK_MINUTES)
+	@$(BIN)/python -m tests.support.lab.kill.soak --minutes $(SOAK_MINUTES)
 
 proto: $(STAMP) ## regenerate the message classes from proto/
 	@$(BIN)/python tools/gen_proto.py

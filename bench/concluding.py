@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from bench.dump_report import with_section
 from bench.report import as_text
 from bench.run import say
-from interpose.testing.lab.processes import LabError
+from tests.support.lab.processes import LabError
 
 if TYPE_CHECKING:
     import argparse

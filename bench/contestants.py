@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from interpose.testing.lab import haproxy
-from interpose.testing.lab.processes import Child, missing_programs
-from interpose.testing.lab.relay import program, relay_argv
+from tests.support.lab.load import haproxy
+from tests.support.lab.processes import Child, missing_programs
+from tests.support.lab.relay import program, relay_argv
 
 if TYPE_CHECKING:
     from collections.abc import Callable

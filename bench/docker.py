@@ -35,10 +35,10 @@ from bench.docker_workloads import (
     request_workloads,
 )
 from bench.run import machine, say
-from interpose.testing.lab import h2load
-from interpose.testing.lab.dockerd import Dockerd
-from interpose.testing.lab.images import TEST_IMAGE, ImageSpec, archive
-from interpose.testing.lab.processes import Child, LabError
+from tests.support.lab.docker.dockerd import Dockerd
+from tests.support.lab.images import TEST_IMAGE, ImageSpec, archive
+from tests.support.lab.load import h2load
+from tests.support.lab.processes import Child, LabError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -123,7 +123,7 @@ def hook_server(folder: Path) -> Iterator[None]:
 
 def fake_dockerd(folder: Path, path: Path) -> Child:
     """A fake dockerd in a process of its own: its calls take less than a millisecond, and always the same."""
-    argv = [sys.executable, "-m", "interpose.testing.fakedocker", str(path)]
+    argv = [sys.executable, "-m", "tests.support.docker.fake", str(path)]
     child = Child(argv, log=folder / f"{path.name}.log", env=CACHED_BYTECODE)
     child.wait_listening(path)
     return child

@@ -8,8 +8,8 @@ from bench.contestants import CACHED_BYTECODE, DIRECT, OURS, YARDSTICK, Contesta
 from interpose.cli.common.admin_client import ask
 from interpose.hooks.api.hookpoint import HookPoint
 from interpose.testing.hookserver import register
-from interpose.testing.lab.processes import Child, missing_programs
-from interpose.testing.lab.relay import relay_argv
+from tests.support.lab.processes import Child, missing_programs
+from tests.support.lab.relay import relay_argv
 
 if TYPE_CHECKING:
     from pathlib import Path

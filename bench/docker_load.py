@@ -15,9 +15,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from interpose.testing.lab.h2load import read_log
-from interpose.testing.lab.processes import LabError
-from interpose.testing.lab.rawload import Timing
+from tests.support.lab.load.h2load import read_log
+from tests.support.lab.load.raw_load import Timing
+from tests.support.lab.processes import LabError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from bench import docker_load
 from bench.docker_workloads import DOWNLOAD, FRESH, KEPT, STREAM, UPLOAD, target_of
 from bench.measure import Sample, sampled
-from interpose.testing.lab.peakmemory import PeakMemory
-from interpose.testing.lab.processes import Child, LabError, children, wait_for
+from tests.support.lab.load.peak_memory import PeakMemory
+from tests.support.lab.processes import Child, LabError, children, wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from bench.contestants import Contestant
     from bench.docker_load import Moved
     from bench.workloads import Workload
-    from interpose.testing.lab.rawload import Timing
+    from tests.support.lab.load.raw_load import Timing
 
 MEGABYTE = 1 << 20
 

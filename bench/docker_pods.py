@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING, Any
 from bench.docker_workloads import LIFE
 from bench.measure import Sample
 from bench.podload import turns
-from interpose.testing.lab.processes import LabError
+from tests.support.lab.processes import LabError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from bench.workloads import Workload
-    from interpose.testing.lab.processes import Child
+    from tests.support.lab.processes import Child
 
 TIMEOUT = 60.0
 # Containers until the next one's turn.

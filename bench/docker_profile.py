@@ -23,10 +23,10 @@ from bench.docker_contestants import docker_contestants
 from bench.docker_measure import DockerBench
 from bench.docker_workloads import MEGABYTES
 from bench.run import say
-from interpose.testing.lab import h2load
-from interpose.testing.lab.dockerd import Dockerd
-from interpose.testing.lab.processes import Child
-from interpose.testing.lab.relay import relay_argv
+from tests.support.lab.docker.dockerd import Dockerd
+from tests.support.lab.load import h2load
+from tests.support.lab.processes import Child
+from tests.support.lab.relay import relay_argv
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

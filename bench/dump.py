@@ -23,8 +23,8 @@ from bench.dump_report import DumpResults, DumpSample, dump_page, dump_tables
 from bench.hooks import FEW_PODS, MANY_PODS, podload, runtime
 from bench.run import machine, say
 from bench.workloads import CONTAINERD, FAKE, H2LOAD, LISTS, Workload
-from interpose.testing.lab import h2load
-from interpose.testing.lab.containerd import Containerd
+from tests.support.lab.containerd import Containerd
+from tests.support.lab.load import h2load
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

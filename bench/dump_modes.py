@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, TypeVar
 from bench.contestants import CACHED_BYTECODE
 from interpose.cli.common.admin_client import AdminConnection, ask
 from interpose.config.endpoint import parse_listen
-from interpose.testing.lab.dumps import dump_argv
-from interpose.testing.lab.processes import Child, LabError, cpu_seconds, rss_bytes
-from interpose.testing.lab.relay import relay_argv
+from tests.support.lab.dumps import dump_argv
+from tests.support.lab.processes import Child, LabError, cpu_seconds, rss_bytes
+from tests.support.lab.relay import relay_argv
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -21,8 +21,8 @@ from bench.measure import Sample
 from interpose.cli.common.admin_client import ask
 from interpose.hooks.api.hookpoint import HookPoint
 from interpose.testing.hookserver import register
-from interpose.testing.lab.processes import Child, LabError
-from interpose.testing.lab.relay import relay_argv
+from tests.support.lab.processes import Child, LabError
+from tests.support.lab.relay import relay_argv
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -74,7 +74,7 @@ def hook_servers(folder: Path) -> Iterator[None]:
 
 def runtime(folder: Path, socket: Path) -> Child:
     """A FakeRuntime with few pods, in a process of its own."""
-    argv = [sys.executable, "-m", "interpose.testing.runtimeprocess", str(socket)]
+    argv = [sys.executable, "-m", "tests.support.runtime_process", str(socket)]
     child = Child(argv, log=folder / f"{socket.name}.log", env=CACHED_BYTECODE)
     child.wait_listening(socket)
     return child

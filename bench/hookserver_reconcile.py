@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bench.contestants import CACHED_BYTECODE
-from interpose.testing.hooknode import node_document, write_boot, write_cpus
-from interpose.testing.lab.hookserver import HookServer
-from interpose.testing.lab.processes import Child, LabError
+from tests.support.hooks.node import node_document, write_boot, write_cpus
+from tests.support.lab.hookserver import HookServer
+from tests.support.lab.processes import Child, LabError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

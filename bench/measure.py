@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from bench.targets import EARLY_CALLS, LATE_CALLS
 from bench.workloads import CHANGING
-from interpose.testing.lab import h2load
-from interpose.testing.lab.processes import Child, accepts, children, wait_for
-from interpose.testing.lab.rawload import RawConnection, Timing, build_requests
+from tests.support.lab.load import h2load
+from tests.support.lab.load.raw_load import RawConnection, Timing, build_requests
+from tests.support.lab.processes import Child, accepts, children, wait_for
 
 if TYPE_CHECKING:
     from pathlib import Path

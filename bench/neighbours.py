@@ -21,11 +21,11 @@ from bench.neighbours_report import NOTHING, NeighbourResults, NeighbourSample, 
 from bench.run import machine, say
 from interpose.cli.common.admin_client import AdminConnection
 from interpose.config.endpoint import UnixListen
-from interpose.testing.hostile.attackrun import AttackOutcome
-from interpose.testing.hostile.attacks import ATTACKS, AttackRow
-from interpose.testing.hostile.trial import RATE, attack, backend, neighbour
-from interpose.testing.lab import haproxy
-from interpose.testing.lab.peakmemory import PeakMemory
+from tests.support.hostile.attackrun import AttackOutcome
+from tests.support.hostile.attacks import ATTACKS, AttackRow
+from tests.support.hostile.trial import RATE, attack, backend, neighbour
+from tests.support.lab.load import haproxy
+from tests.support.lab.load.peak_memory import PeakMemory
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

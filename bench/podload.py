@@ -25,8 +25,8 @@ from interpose.net.grpc.client import Client
 from interpose.net.grpc.transport import Hub
 from interpose.net.grpc.upstream import Upstream
 from interpose.net.h2.limits import Limits
-from interpose.testing.lab.processes import cpu_seconds
 from interpose.testing.pods import container_config, create_request, pod_config, run_request
+from tests.support.lab.processes import cpu_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence

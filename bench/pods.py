@@ -26,9 +26,9 @@ from bench.pods_load import Managed, client_of, many, peak_memory, ready_pods, r
 from bench.pods_report import PodResults, PodSample, pod_page, pod_tables
 from bench.run import machine, say
 from interpose.net.grpc.status import RpcError
-from interpose.testing.lab.containerd import Containerd
-from interpose.testing.lab.processes import LabError, missing_programs
-from interpose.testing.lab.runtime import Runtime
+from tests.support.lab.containerd import Containerd
+from tests.support.lab.processes import LabError, missing_programs
+from tests.support.lab.runtime import Runtime
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence

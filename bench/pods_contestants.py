@@ -21,12 +21,12 @@ import grpc
 
 from bench.contestants import CACHED_BYTECODE
 from interpose._pb import cri_pb2
-from interpose.testing.lab.containerd import CONFIG, Containerd
-from interpose.testing.lab.cri import CriClient
-from interpose.testing.lab.pods import CGROUPS
-from interpose.testing.lab.processes import Child, LabError, wait_for
-from interpose.testing.lab.relay import program, relay_argv
-from interpose.testing.lab.runtime import Runtime
+from tests.support.lab.containerd import CONFIG, Containerd
+from tests.support.lab.cri import CriClient
+from tests.support.lab.pods import CGROUPS
+from tests.support.lab.processes import Child, LabError, wait_for
+from tests.support.lab.relay import program, relay_argv
+from tests.support.lab.runtime import Runtime
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -19,9 +19,9 @@ from interpose.node.pods.spec import Pod
 from interpose.node.pods.sync.manager import RuntimeManager
 from interpose.node.pods.volumes.pod_dirs import PodDirs
 from interpose.tasks import TaskBag
-from interpose.testing.lab.images import TEST_IMAGE
-from interpose.testing.lab.processes import LabError, accepts
 from interpose.testing.pods import container_config, pod_config
+from tests.support.lab.images import TEST_IMAGE
+from tests.support.lab.processes import LabError, accepts
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence

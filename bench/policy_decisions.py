@@ -23,7 +23,7 @@ from interpose.core.policy.static.options import StaticOptions
 from interpose.core.policy.static_pools.options import CpuList, Pool, PoolsOptions
 from interpose.core.policy.static_pools.policy import EXCLUSIVE_CORES
 from interpose.resmgr.allocations import Ledger
-from interpose.testing.machines import machine
+from tests.support.policy.machines import machine
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -41,15 +41,15 @@ from bench.measure import Bench, Footprint, Sample
 from bench.report import Results, as_text, page, tables
 from bench.targets import LATE_CALLS
 from bench.workloads import CHANGING, CONTAINERD, FAKE, NGINX, RUN_PODS, Workload, hook_workloads, workloads
-from interpose.testing.lab import h2load, nginx
-from interpose.testing.lab.containerd import Containerd
-from interpose.testing.lab.processes import LabError
+from tests.support.lab.containerd import Containerd
+from tests.support.lab.load import h2load, nginx
+from tests.support.lab.processes import LabError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from typing import TypeAlias
 
-    from interpose.testing.lab.processes import Child
+    from tests.support.lab.processes import Child
 
     # By contestant and backend: where to call, and the process in the middle.
     Sockets: TypeAlias = dict[tuple[str, str], tuple[Path, Child | None]]

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable, Mapping
 
-from interpose.testing.conformance.differences import CONTAINERD, PLAIN
-from interpose.testing.conformance.points import Group, Kind, Point, Verdict, point_id
-from interpose.testing.conformance.table import GROUPS
+from conformance.checks.differences import CONTAINERD, PLAIN
+from conformance.points import Group, Kind, Point, Verdict, point_id
+from conformance.table import GROUPS
 
 INTRO = """\
 What `interpose runtime` (with runc) does of the container runtime interface, point by point. Every point is tried by
@@ -63,9 +63,9 @@ INTERPOSE_THOROUGH=1 .venv/bin/pytest tests/e2e/test_cri_conformance.py
 Against any other runtime that is nobody's node (pods appear and go there), once it has the images:
 
 ```
-.venv/bin/python -m interpose.testing.conformance --images images.tar
+.venv/bin/python -m conformance --images images.tar
 ctr -n k8s.io images import images.tar
-.venv/bin/python -m interpose.testing.conformance /run/containerd/containerd.sock streaming idempotence
+.venv/bin/python -m conformance /run/containerd/containerd.sock streaming idempotence
 ```
 
 Where systemd makes the cgroups of that runtime, add `--systemd`. Pods with a network of their own need a CNI

@@ -1,6 +1,6 @@
 """Write tests/data/h2corpus: named inputs that break HTTP/2, one file each.
 
-Made for the limits in `interpose.testing.h2fuzz`, so that floods stay small. Files that begin with `client_` are what a
+Made for the limits in `tests.support.fuzz.h2`, so that floods stay small. Files that begin with `client_` are what a
 broken backend sends; all others come from a broken client. What each has to lead to is said in
 tests/unit/net/h2/test_corpus.py.
 """
@@ -10,13 +10,13 @@ from pathlib import Path
 
 from outputs import ROOT, wants_check
 
-from interpose.testing import h2peer
-from interpose.testing.h2bench import REQUEST, RESPONSE
-from interpose.testing.h2fuzz import LIMITS
-from interpose.testing.h2hpack import Encoder, huffman, integer, string
-from interpose.testing.h2peer import continuation, data, goaway, headers, ping, priority, raw, rst_stream, settings
+from tests.support.fuzz.h2 import LIMITS
+from tests.support.net import h2_peer as h2peer
+from tests.support.net.h2_bench import REQUEST, RESPONSE
+from tests.support.net.h2_peer import continuation, data, goaway, headers, ping, priority, raw, rst_stream, settings
+from tests.support.net.hpack import Encoder, huffman, integer, string
 
-from interpose.testing.h2peer import push_promise, settings_ack, window_update  # isort: skip
+from tests.support.net.h2_peer import push_promise, settings_ack, window_update  # isort: skip
 
 FOLDER = ROOT / "tests/data/h2corpus"
 HELLO = h2peer.PREFACE + settings() + settings_ack()

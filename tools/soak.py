@@ -29,10 +29,10 @@ from interpose.net.h2.limits import Limits
 from interpose.testing.eventually import WAIT_LIMIT
 from interpose.testing.fakeruntime import FakeRuntime
 from interpose.testing.hookserver import register
-from interpose.testing.lab.processes import Child
-from interpose.testing.lab.relay import Relay
 from interpose.testing.pods import container_config, create_request, pod_config, run_request
 from interpose.testing.serve import serve_runtime
+from tests.support.lab.processes import Child
+from tests.support.lab.relay import Relay
 
 WORKERS = 8
 # Memos and the allocator's arenas still fill up in the first seconds, so a short run must not be judged too strictly;

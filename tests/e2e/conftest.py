@@ -14,21 +14,21 @@ from typing import TYPE_CHECKING
 import pytest
 
 from interpose.host.sysfs import read_topology
-from interpose.testing.dockershim import DockerClient
-from interpose.testing.lab.cluster import Kubectl, LabCluster, PodAgent, lab_cluster
-from interpose.testing.lab.containerd import Containerd
-from interpose.testing.lab.cri import CriClient
-from interpose.testing.lab.dockerd import Dockerd
-from interpose.testing.lab.hookplugin import HookPlugin
-from interpose.testing.lab.policypods import PolicyRelay
-from interpose.testing.lab.qospods import Kubepods
-from interpose.testing.lab.relay import DOCKER, Relay, hook_options
+from tests.support.docker.dockershim import DockerClient
+from tests.support.lab.cluster import Kubectl, LabCluster, PodAgent, lab_cluster
+from tests.support.lab.containerd import Containerd
+from tests.support.lab.cri import CriClient
+from tests.support.lab.docker.dockerd import Dockerd
+from tests.support.lab.hook_plugin import HookPlugin
+from tests.support.lab.policy_pods import PolicyRelay
+from tests.support.lab.qos_pods import Kubepods
+from tests.support.lab.relay import DOCKER, Relay, hook_options
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 # Points are tried outside of tests, and their assertions are to say what they saw.
-pytest.register_assert_rewrite("interpose.testing.conformance")
+pytest.register_assert_rewrite("conformance")
 
 
 @pytest.fixture

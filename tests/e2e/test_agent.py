@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from interpose.testing.agentstack import GROUP_LABEL, MAP, NAMESPACE
-from interpose.testing.lab.cri import CriClient
-from interpose.testing.lab.policypods import BURSTABLE, PolicyPod, scrape
-from interpose.testing.lab.processes import wait_for
+from tests.support.kube.agent_stack import GROUP_LABEL, MAP, NAMESPACE
+from tests.support.lab.cri import CriClient
+from tests.support.lab.policy_pods import BURSTABLE, PolicyPod, scrape
+from tests.support.lab.processes import wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from interpose.testing.lab.cluster import LabCluster, PodAgent
-    from interpose.testing.lab.policypods import PolicyRelay
-    from interpose.testing.lab.qospods import Kubepods
+    from tests.support.lab.cluster import LabCluster, PodAgent
+    from tests.support.lab.policy_pods import PolicyRelay
+    from tests.support.lab.qos_pods import Kubepods
 
 pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("two_cpus")]
 

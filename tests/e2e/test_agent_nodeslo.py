@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from interpose.testing.lab.hookserver import RATIO as RATIO_ANNOTATION
-from interpose.testing.lab.hookserver import HookServer
-from interpose.testing.lab.processes import wait_for
-from interpose.testing.lab.qospods import SCALED, be_pod, ls_pod
+from tests.support.lab.hookserver import RATIO as RATIO_ANNOTATION
+from tests.support.lab.hookserver import HookServer
+from tests.support.lab.processes import wait_for
+from tests.support.lab.qos_pods import SCALED, be_pod, ls_pod
 
 if TYPE_CHECKING:
-    from interpose.testing.lab.cluster import LabCluster, PodAgent
-    from interpose.testing.lab.cri import CriClient
-    from interpose.testing.lab.qospods import Kubepods
-    from interpose.testing.lab.relay import Relay
+    from tests.support.lab.cluster import LabCluster, PodAgent
+    from tests.support.lab.cri import CriClient
+    from tests.support.lab.qos_pods import Kubepods
+    from tests.support.lab.relay import Relay
 
 pytestmark = pytest.mark.e2e
 

@@ -20,7 +20,7 @@ from interpose.host.cgroup.files import KernelFiles
 from interpose.host.cgroup.tree import ROOT, CgroupTree, detect_version
 from interpose.host.cgroup.watch import CgroupWatch
 from interpose.testing.eventually import eventually
-from interpose.testing.fakecgroup import FakeKernel
+from interpose.testing.kernel.cgroup import FakeKernel
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 import pytest
 
 from interpose._pb import cri_pb2
-from interpose.testing.lab.images import PAUSE_IMAGE, TEST_IMAGE
-from interpose.testing.lab.pods import LabPod
-from interpose.testing.lab.websocket import run_exec
+from tests.support.lab.images import PAUSE_IMAGE, TEST_IMAGE
+from tests.support.lab.load.websocket import run_exec
+from tests.support.lab.pods import LabPod
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from google.protobuf.message import Message
 
-    from interpose.testing.lab.cri import CriClient
+    from tests.support.lab.cri import CriClient
 
 pytestmark = pytest.mark.e2e
 

@@ -1,4 +1,4 @@
-"""The points of `interpose.testing.conformance` tried on our runtime: what the page says of it is what it does.
+"""The points of `conformance` tried on our runtime: what the page says of it is what it does.
 
 All points of one runtime are tried beside each other before the first test looks; each test is one point.
 """
@@ -14,18 +14,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from interpose.testing.conformance.differences import CONTAINERD, PLAIN
-from interpose.testing.conformance.images import write_archive
-from interpose.testing.conformance.judge import judge_all
-from interpose.testing.conformance.points import PASSES, Finding, Kind, Verdict
-from interpose.testing.conformance.registry import Shelf, open_shelf
-from interpose.testing.conformance.table import named_points
-from interpose.testing.conformance.world import World, write_network
-from interpose.testing.lab.containerd import Containerd
-from interpose.testing.lab.cri import CriClient
-from interpose.testing.lab.images import import_with_ctr
-from interpose.testing.lab.processes import missing_programs
-from interpose.testing.lab.runtime import Runtime
+from conformance.checks.differences import CONTAINERD, PLAIN
+from conformance.checks.images import write_archive
+from conformance.judge import judge_all
+from conformance.points import PASSES, Finding, Kind, Verdict
+from conformance.registry import Shelf, open_shelf
+from conformance.table import named_points
+from conformance.world import World, write_network
+from tests.support.lab.containerd import Containerd
+from tests.support.lab.cri import CriClient
+from tests.support.lab.images import import_with_ctr
+from tests.support.lab.processes import missing_programs
+from tests.support.lab.runtime import Runtime
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

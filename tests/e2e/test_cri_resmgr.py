@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING
 import pytest
 
 from interpose.testing.eventually import WAIT_LIMIT
-from interpose.testing.lab.cri import CriClient
-from interpose.testing.lab.policypods import BURSTABLE, CriResmgr, PolicyPod
-from interpose.testing.lab.processes import wait_for
-from interpose.testing.lab.relay import program
+from tests.support.lab.cri import CriClient
+from tests.support.lab.policy_pods import BURSTABLE, CriResmgr, PolicyPod
+from tests.support.lab.processes import wait_for
+from tests.support.lab.relay import program
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from interpose.testing.lab.containerd import Containerd
-    from interpose.testing.lab.qospods import Kubepods
+    from tests.support.lab.containerd import Containerd
+    from tests.support.lab.qos_pods import Kubepods
 
 pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("two_cpus")]
 

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from interpose.testing.conformance.images import IMAGE, made_images
-from interpose.testing.conformance.registry import open_shelf
-from interpose.testing.conformance.world import write_network
-from interpose.testing.lab.processes import missing_programs
-from interpose.testing.lab.runtime import Runtime
+from conformance.checks.images import IMAGE, made_images
+from conformance.registry import open_shelf
+from conformance.world import write_network
+from tests.support.lab.processes import missing_programs
+from tests.support.lab.runtime import Runtime
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -18,15 +18,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 from interpose.testing.hookserver import register
-from interpose.testing.lab.dockercli import DockerCli, Done, Parity, programs
-from interpose.testing.lab.images import TEST_IMAGE
-from interpose.testing.lab.processes import wait_for
+from tests.support.lab.docker.cli import DockerCli, Done, Parity, programs
+from tests.support.lab.images import TEST_IMAGE
+from tests.support.lab.processes import wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from interpose.testing.lab.dockerd import Dockerd
-    from interpose.testing.lab.relay import Relay
+    from tests.support.lab.docker.dockerd import Dockerd
+    from tests.support.lab.relay import Relay
 
 pytestmark = pytest.mark.e2e
 

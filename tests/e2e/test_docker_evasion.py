@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from interpose.hooks.api.hookpoint import HookPoint
-from interpose.testing.dockershim import BUSYBOX, SANDBOX_LABEL, TYPE_LABEL, DockerClient
-from interpose.testing.lab.dockerd import Dockerd
-from interpose.testing.lab.dockerpods import DockerPod, described_docker_pod
-from interpose.testing.lab.hookplugin import HookPlugin
-from interpose.testing.lab.relay import Relay
+from tests.support.docker.dockershim import BUSYBOX, SANDBOX_LABEL, TYPE_LABEL, DockerClient
+from tests.support.lab.docker.dockerd import Dockerd
+from tests.support.lab.docker.pods import DockerPod, described_docker_pod
+from tests.support.lab.hook_plugin import HookPlugin
+from tests.support.lab.relay import Relay
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

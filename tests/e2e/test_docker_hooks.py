@@ -13,15 +13,15 @@ import pytest
 
 from interpose._pb import hook_pb2 as hook
 from interpose.hooks.api.hookpoint import HookPoint
-from interpose.testing.dockershim import DockerClient, DockerError
 from interpose.testing.hookserver import LIFE, echo, set_shares
-from interpose.testing.lab.dockercli import DockerCli
-from interpose.testing.lab.dockerd import Dockerd
-from interpose.testing.lab.dockerpods import SKIP, assert_complete, described_docker_pod, end
-from interpose.testing.lab.hookplugin import HookPlugin, Refusal
-from interpose.testing.lab.images import TEST_IMAGE
-from interpose.testing.lab.pods import MEBIBYTE
-from interpose.testing.lab.relay import Relay
+from tests.support.docker.dockershim import DockerClient, DockerError
+from tests.support.lab.docker.cli import DockerCli
+from tests.support.lab.docker.dockerd import Dockerd
+from tests.support.lab.docker.pods import SKIP, assert_complete, described_docker_pod, end
+from tests.support.lab.hook_plugin import HookPlugin, Refusal
+from tests.support.lab.images import TEST_IMAGE
+from tests.support.lab.pods import MEBIBYTE
+from tests.support.lab.relay import Relay
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -15,18 +15,18 @@ import pytest
 
 from interpose.core.model.qos import QOS_LABEL, QosClass
 from interpose.hooks.server.pods.pod_annotations import EXTENDED_RESOURCES
-from interpose.testing.dockershim import DockerClient
-from interpose.testing.lab.dockerpods import DockerPod
-from interpose.testing.lab.hookserver import HookServer, node_state
-from interpose.testing.lab.pods import MEBIBYTE
-from interpose.testing.lab.processes import Child
-from interpose.testing.lab.qospods import BE, RATIO, SCALED
+from tests.support.docker.dockershim import DockerClient
+from tests.support.lab.docker.pods import DockerPod
+from tests.support.lab.hookserver import HookServer, node_state
+from tests.support.lab.pods import MEBIBYTE
+from tests.support.lab.processes import Child
+from tests.support.lab.qos_pods import BE, RATIO, SCALED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from interpose.testing.lab.qospods import Kubepods
-    from interpose.testing.lab.relay import Relay
+    from tests.support.lab.qos_pods import Kubepods
+    from tests.support.lab.relay import Relay
 
 pytestmark = pytest.mark.e2e
 
@@ -35,7 +35,7 @@ pytestmark = pytest.mark.e2e
 def served(scratch: Path, docker_relay: Relay, kubepods: Kubepods) -> Iterator[HookServer]:
     """The hook server, which the relay asks."""
     shim_socket = scratch / "dockershim.sock"
-    argv = [sys.executable, "-m", "interpose.testing.runtimeprocess", str(shim_socket)]
+    argv = [sys.executable, "-m", "tests.support.runtime_process", str(shim_socket)]
     with Child(argv, log=scratch / "dockershim.log") as stand_in:
         stand_in.wait_listening(shim_socket)
         server = HookServer(

@@ -14,18 +14,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from interpose.testing.dockershim import DockerClient, DockerError
-from interpose.testing.lab.dockerpods import DockerPod, policy_pod
-from interpose.testing.lab.images import TEST_IMAGE
-from interpose.testing.lab.policypods import PolicyRelay
-from interpose.testing.lab.processes import wait_for
-from interpose.testing.lab.relay import DOCKER
+from tests.support.docker.dockershim import DockerClient, DockerError
+from tests.support.lab.docker.pods import DockerPod, policy_pod
+from tests.support.lab.images import TEST_IMAGE
+from tests.support.lab.policy_pods import PolicyRelay
+from tests.support.lab.processes import wait_for
+from tests.support.lab.relay import DOCKER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from interpose.testing.lab.dockerd import Dockerd
-    from interpose.testing.lab.qospods import Kubepods
+    from tests.support.lab.docker.dockerd import Dockerd
+    from tests.support.lab.qos_pods import Kubepods
 
 pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("two_cpus")]
 

@@ -11,15 +11,15 @@ import pytest
 
 from interpose._pb import hook_pb2 as hook
 from interpose.hooks.api.hookpoint import HookPoint
-from interpose.testing.dockershim import DockerClient
 from interpose.testing.hookserver import LIFE, register, set_shares
-from interpose.testing.lab.dockercli import DockerCli
-from interpose.testing.lab.dockerd import Dockerd
-from interpose.testing.lab.dockerpods import SKIP, DockerPod, assert_complete, described_docker_pod, end
-from interpose.testing.lab.hookplugin import HookPlugin
-from interpose.testing.lab.images import FOREVER, TEST_IMAGE, ImageSpec
-from interpose.testing.lab.pods import CGROUPS, MEBIBYTE
-from interpose.testing.lab.relay import DOCKER, KoordRuntimeProxy, Relay, hook_options, hooks_dir
+from tests.support.docker.dockershim import DockerClient
+from tests.support.lab.docker.cli import DockerCli
+from tests.support.lab.docker.dockerd import Dockerd
+from tests.support.lab.docker.pods import SKIP, DockerPod, assert_complete, described_docker_pod, end
+from tests.support.lab.hook_plugin import HookPlugin
+from tests.support.lab.images import FOREVER, TEST_IMAGE, ImageSpec
+from tests.support.lab.pods import CGROUPS, MEBIBYTE
+from tests.support.lab.relay import DOCKER, KoordRuntimeProxy, Relay, hook_options, hooks_dir
 
 pytestmark = pytest.mark.e2e
 

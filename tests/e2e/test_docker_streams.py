@@ -16,17 +16,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from interpose.testing.dockershim import DockerClient
 from interpose.testing.eventually import WAIT_LIMIT
-from interpose.testing.lab.dockercli import DockerCli
-from interpose.testing.lab.images import TEST_IMAGE, ImageSpec, archive
-from interpose.testing.lab.processes import wait_for
-from interpose.testing.lab.relay import DOCKER, Relay
+from tests.support.docker.dockershim import DockerClient
+from tests.support.lab.docker.cli import DockerCli
+from tests.support.lab.images import TEST_IMAGE, ImageSpec, archive
+from tests.support.lab.processes import wait_for
+from tests.support.lab.relay import DOCKER, Relay
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from interpose.testing.lab.dockerd import Dockerd
+    from tests.support.lab.docker.dockerd import Dockerd
 
 pytestmark = pytest.mark.e2e
 

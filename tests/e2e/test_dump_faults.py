@@ -15,18 +15,18 @@ import pytest
 from interpose._pb import cri_pb2 as cri
 from interpose.dump.recording.files import rotated_set
 from interpose.dump.recording.reader import Recording, open_recording
-from interpose.testing.lab.cri import CriClient
-from interpose.testing.lab.dumps import LIFE, dump, dump_child, live
-from interpose.testing.lab.load import Load
-from interpose.testing.lab.pods import LabPod
-from interpose.testing.lab.processes import wait_for
-from interpose.testing.lab.relay import Relay
+from tests.support.lab.cri import CriClient
+from tests.support.lab.dumps import LIFE, dump, dump_child, live
+from tests.support.lab.load.load import Load
+from tests.support.lab.pods import LabPod
+from tests.support.lab.processes import wait_for
+from tests.support.lab.relay import Relay
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from interpose.testing.lab.containerd import Containerd
+    from tests.support.lab.containerd import Containerd
 
 pytestmark = pytest.mark.e2e
 

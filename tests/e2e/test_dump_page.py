@@ -17,10 +17,10 @@ from interpose.dump.model.subject import Subjects
 from interpose.dump.output.formats import FlowTexts
 from interpose.dump.output.json import flow_document
 from interpose.dump.page import render_page
-from interpose.testing.browser import Browser
-from interpose.testing.calldocuments import WEB, document, many_documents, message, sample_documents
-from interpose.testing.lab.processes import wait_for
 from interpose.testing.recordings import story_frames
+from tests.support.browser import Browser
+from tests.support.dump.call_documents import WEB, document, many_documents, message, sample_documents
+from tests.support.lab.processes import wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -15,19 +15,19 @@ import pytest
 from interpose._pb import cri_pb2 as cri
 from interpose.hooks.api.hookpoint import HookPoint
 from interpose.testing.hookserver import response_to
-from interpose.testing.lab.cri import CriClient
-from interpose.testing.lab.dumps import LIFE, calls, dump, dump_child, live, methods
-from interpose.testing.lab.hookplugin import HookPlugin
-from interpose.testing.lab.pods import LabPod, remove_groups
-from interpose.testing.lab.policypods import BURSTABLE, PolicyPod, PolicyRelay
-from interpose.testing.lab.qospods import Kubepods
-from interpose.testing.lab.relay import Relay
+from tests.support.lab.cri import CriClient
+from tests.support.lab.dumps import LIFE, calls, dump, dump_child, live, methods
+from tests.support.lab.hook_plugin import HookPlugin
+from tests.support.lab.pods import LabPod, remove_groups
+from tests.support.lab.policy_pods import BURSTABLE, PolicyPod, PolicyRelay
+from tests.support.lab.qos_pods import Kubepods
+from tests.support.lab.relay import Relay
 from tests.unit.dump.output.test_har import problems
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from interpose.testing.lab.containerd import Containerd
+    from tests.support.lab.containerd import Containerd
 
 pytestmark = pytest.mark.e2e
 

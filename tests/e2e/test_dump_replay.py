@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from interpose._pb import cri_pb2 as cri
-from interpose.testing.lab.cri import CriClient
-from interpose.testing.lab.dumps import calls, dump, dump_child, live
-from interpose.testing.lab.images import TEST_IMAGE
-from interpose.testing.lab.pods import LabPod, remove_groups
-from interpose.testing.lab.processes import wait_for
-from interpose.testing.lab.relay import Relay
+from tests.support.lab.cri import CriClient
+from tests.support.lab.dumps import calls, dump, dump_child, live
+from tests.support.lab.images import TEST_IMAGE
+from tests.support.lab.pods import LabPod, remove_groups
+from tests.support.lab.processes import wait_for
+from tests.support.lab.relay import Relay
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from interpose.testing.lab.containerd import Containerd
+    from tests.support.lab.containerd import Containerd
 
 pytestmark = pytest.mark.e2e
 

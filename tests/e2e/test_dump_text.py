@@ -12,16 +12,16 @@ import pytest
 import yaml
 
 from interpose._pb import cri_pb2 as cri
-from interpose.testing.lab.cri import CriClient
-from interpose.testing.lab.dumps import LIFE, live
-from interpose.testing.lab.pods import LabPod
-from interpose.testing.lab.policypods import CriResmgr
+from tests.support.lab.cri import CriClient
+from tests.support.lab.dumps import LIFE, live
+from tests.support.lab.pods import LabPod
+from tests.support.lab.policy_pods import CriResmgr
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from interpose.testing.lab.containerd import Containerd
+    from tests.support.lab.containerd import Containerd
 
 pytestmark = pytest.mark.e2e
 

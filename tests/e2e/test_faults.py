@@ -13,12 +13,12 @@ import pytest
 
 from interpose._pb import cri_pb2
 from interpose.testing.eventually import WAIT_LIMIT
-from interpose.testing.lab.containerd import Containerd
-from interpose.testing.lab.cri import CriClient
-from interpose.testing.lab.load import Load
-from interpose.testing.lab.pods import LabPod
-from interpose.testing.lab.processes import wait_for
-from interpose.testing.lab.relay import Relay
+from tests.support.lab.containerd import Containerd
+from tests.support.lab.cri import CriClient
+from tests.support.lab.load.load import Load
+from tests.support.lab.pods import LabPod
+from tests.support.lab.processes import wait_for
+from tests.support.lab.relay import Relay
 
 pytestmark = pytest.mark.e2e
 

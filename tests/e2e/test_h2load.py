@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from interpose.testing.lab import h2load
+from tests.support.lab.load import h2load
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from interpose.testing.lab.relay import Relay
+    from tests.support.lab.relay import Relay
 
 pytestmark = pytest.mark.e2e
 

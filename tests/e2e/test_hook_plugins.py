@@ -14,15 +14,15 @@ from interpose._pb import cri_pb2 as cri
 from interpose._pb import hook_pb2 as hook
 from interpose.hooks.api.hookpoint import HookPoint
 from interpose.testing.hookserver import LIFE, echo, response_to, set_shares
-from interpose.testing.lab.hookplugin import HookPlugin, Refusal
-from interpose.testing.lab.pods import MEBIBYTE, described_pod
-from interpose.testing.lab.processes import Child, wait_for
+from tests.support.lab.hook_plugin import HookPlugin, Refusal
+from tests.support.lab.pods import MEBIBYTE, described_pod
+from tests.support.lab.processes import Child, wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from interpose.testing.lab.cri import CriClient
-    from interpose.testing.lab.relay import Relay
+    from tests.support.lab.cri import CriClient
+    from tests.support.lab.relay import Relay
 
 pytestmark = pytest.mark.e2e
 

@@ -17,17 +17,17 @@ from interpose._pb import cri_pb2 as cri
 from interpose._pb import hook_pb2 as hook
 from interpose.hooks.api.hookpoint import HookPoint
 from interpose.testing.hookserver import LIFE, echo, register, set_shares
-from interpose.testing.lab.cri import CriClient
-from interpose.testing.lab.hookplugin import HookPlugin
-from interpose.testing.lab.load import Load
-from interpose.testing.lab.pods import CGROUPS, MEBIBYTE, LabPod, described_pod
-from interpose.testing.lab.processes import wait_for
-from interpose.testing.lab.relay import Relay, hook_options, hooks_dir
+from tests.support.lab.cri import CriClient
+from tests.support.lab.hook_plugin import HookPlugin
+from tests.support.lab.load.load import Load
+from tests.support.lab.pods import CGROUPS, MEBIBYTE, LabPod, described_pod
+from tests.support.lab.processes import wait_for
+from tests.support.lab.relay import Relay, hook_options, hooks_dir
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from interpose.testing.lab.containerd import Containerd
+    from tests.support.lab.containerd import Containerd
 
 pytestmark = pytest.mark.e2e
 

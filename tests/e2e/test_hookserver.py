@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING
 import grpc
 import pytest
 
-from interpose.testing.lab.hookserver import HookServer, node_state
-from interpose.testing.lab.pods import MEBIBYTE
-from interpose.testing.lab.qospods import BE, BE_ASKED, LS, LS_ASKED, RATIO, SCALED, Kubepods, QosPod, be_pod, ls_pod
+from tests.support.lab.hookserver import HookServer, node_state
+from tests.support.lab.pods import MEBIBYTE
+from tests.support.lab.qos_pods import BE, BE_ASKED, LS, LS_ASKED, RATIO, SCALED, Kubepods, QosPod, be_pod, ls_pod
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from interpose.testing.lab.cri import CriClient
-    from interpose.testing.lab.relay import Relay
+    from tests.support.lab.cri import CriClient
+    from tests.support.lab.relay import Relay
 
 pytestmark = pytest.mark.e2e
 

@@ -14,17 +14,17 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 from interpose.core.model.cgroup import scaled_quota
-from interpose.testing.lab.hookserver import HookServer, node_state
-from interpose.testing.lab.processes import Child
-from interpose.testing.lab.qospods import BE, BE_ASKED, LS, LS_ASKED, RATIO, Kubepods, QosPod, be_pod, ls_pod
+from tests.support.lab.hookserver import HookServer, node_state
+from tests.support.lab.processes import Child
+from tests.support.lab.qos_pods import BE, BE_ASKED, LS, LS_ASKED, RATIO, Kubepods, QosPod, be_pod, ls_pod
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from interpose.testing.lab.containerd import Containerd
-    from interpose.testing.lab.cri import CriClient
-    from interpose.testing.lab.relay import Relay
+    from tests.support.lab.containerd import Containerd
+    from tests.support.lab.cri import CriClient
+    from tests.support.lab.relay import Relay
 
 pytestmark = pytest.mark.e2e
 
@@ -54,7 +54,7 @@ def node(
     request: pytest.FixtureRequest, scratch: Path, hooked_relay: Relay, containerd: Containerd, kubepods: Kubepods
 ) -> Iterator[Node]:
     """Behind a relay, or alone."""
-    from interpose.testing.lab.cri import CriClient
+    from tests.support.lab.cri import CriClient
 
     proxy = request.param == "proxy"
     socket = hooked_relay.socket if proxy else containerd.socket

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from interpose.testing.lab.hookserver import HookServer, node_state
-from interpose.testing.lab.qospods import BE, BE_ASKED, LS, LS_ASKED, RATIO, SCALED, Kubepods, be_pod, ls_pod
+from tests.support.lab.hookserver import HookServer, node_state
+from tests.support.lab.qos_pods import BE, BE_ASKED, LS, LS_ASKED, RATIO, SCALED, Kubepods, be_pod, ls_pod
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from interpose.testing.lab.containerd import Containerd
-    from interpose.testing.lab.cri import CriClient
+    from tests.support.lab.containerd import Containerd
+    from tests.support.lab.cri import CriClient
 
 pytestmark = pytest.mark.e2e
 

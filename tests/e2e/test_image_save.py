@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from interpose.testing.conformance.images import IMAGE, made_images
+from conformance.checks.images import IMAGE, made_images
 from interpose.testing.eventually import WAIT_LIMIT
-from interpose.testing.imagefiles import docker_archive, entry, make_image, tar
-from interpose.testing.lab.containerd import Containerd
-from interpose.testing.lab.dockerd import Dockerd
-from interpose.testing.lab.processes import missing_programs
-from interpose.testing.lab.relay import program
+from tests.support.lab.containerd import Containerd
+from tests.support.lab.docker.dockerd import Dockerd
+from tests.support.lab.processes import missing_programs
+from tests.support.lab.relay import program
+from tests.support.node.image_files import docker_archive, entry, make_image, tar
 
 if TYPE_CHECKING:
     from pathlib import Path

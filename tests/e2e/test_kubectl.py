@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from interpose.kube.client.api import CONFIG_MAPS, NODE_SLOS, NODES
-from interpose.testing.apiserver.background import Running, background
-from interpose.testing.apiserver.server import ApiServer
 from interpose.testing.eventually import WAIT_LIMIT
-from interpose.testing.lab.processes import Child
+from tests.support.apiserver.background import Running, background
+from tests.support.apiserver.server import ApiServer
+from tests.support.lab.processes import Child
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

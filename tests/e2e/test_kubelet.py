@@ -20,12 +20,12 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from interpose.testing.eventually import WAIT_LIMIT
-from interpose.testing.lab.cri import CriClient
-from interpose.testing.lab.podrun import IMAGE, pod_image, write_cni
-from interpose.testing.lab.pods import remove_groups
-from interpose.testing.lab.processes import Child, wait_for
-from interpose.testing.lab.relay import Relay
-from interpose.testing.lab.runtime import Runtime
+from tests.support.lab.cri import CriClient
+from tests.support.lab.pod_run import IMAGE, pod_image, write_cni
+from tests.support.lab.pods import remove_groups
+from tests.support.lab.processes import Child, wait_for
+from tests.support.lab.relay import Relay
+from tests.support.lab.runtime import Runtime
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

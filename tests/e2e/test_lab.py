@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from interpose.testing.lab import nginx
-from interpose.testing.lab.containerd import Containerd
-from interpose.testing.lab.cri import CriClient
-from interpose.testing.lab.dockerd import Dockerd
-from interpose.testing.lab.images import TEST_IMAGE
-from interpose.testing.lab.pods import LabPod, remove_groups
+from tests.support.lab.containerd import Containerd
+from tests.support.lab.cri import CriClient
+from tests.support.lab.docker.dockerd import Dockerd
+from tests.support.lab.images import TEST_IMAGE
+from tests.support.lab.load import nginx
+from tests.support.lab.pods import LabPod, remove_groups
 
 pytestmark = pytest.mark.e2e
 

@@ -17,15 +17,15 @@ import pytest
 from interpose.hooks.api.hookpoint import HookPoint
 from interpose.testing.eventually import WAIT_LIMIT
 from interpose.testing.hookserver import response_to
-from interpose.testing.lab.dumps import calls, methods
-from interpose.testing.lab.embedded import AS_NOBODY, NOBODY, EmbeddedRelay, NobodysRuntime
-from interpose.testing.lab.hookplugin import HookPlugin
-from interpose.testing.lab.podrun import PodCommand, pod_image
-from interpose.testing.lab.pods import CGROUPS, remove_groups
-from interpose.testing.lab.policypods import PolicyRelay
-from interpose.testing.lab.processes import wait_for
-from interpose.testing.lab.relay import program
-from interpose.testing.lab.runtime import Runtime
+from tests.support.lab.dumps import calls, methods
+from tests.support.lab.embedded import AS_NOBODY, NOBODY, EmbeddedRelay, NobodysRuntime
+from tests.support.lab.hook_plugin import HookPlugin
+from tests.support.lab.pod_run import PodCommand, pod_image
+from tests.support.lab.pods import CGROUPS, remove_groups
+from tests.support.lab.policy_pods import PolicyRelay
+from tests.support.lab.processes import wait_for
+from tests.support.lab.relay import program
+from tests.support.lab.runtime import Runtime
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from interpose.testing.lab.containerd import Containerd
-from interpose.testing.lab.cri import CriClient
-from interpose.testing.lab.podoutcome import Outcomes
-from interpose.testing.lab.podrun import PodNode, containerd_node, runtime_node
-from interpose.testing.lab.runtime import Runtime
+from tests.support.lab.containerd import Containerd
+from tests.support.lab.cri import CriClient
+from tests.support.lab.pod_outcome import Outcomes
+from tests.support.lab.pod_run import PodNode, containerd_node, runtime_node
+from tests.support.lab.runtime import Runtime
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

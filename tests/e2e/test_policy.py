@@ -16,15 +16,15 @@ import pytest
 from interpose._pb import cri_pb2 as cri
 from interpose.hooks.api.hookpoint import HookPoint
 from interpose.testing.hookserver import response_to
-from interpose.testing.lab.cri import CriClient
-from interpose.testing.lab.policypods import BEST_EFFORT, BURSTABLE, PolicyPod, PolicyRelay
+from tests.support.lab.cri import CriClient
+from tests.support.lab.policy_pods import BEST_EFFORT, BURSTABLE, PolicyPod, PolicyRelay
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from interpose.testing.lab.containerd import Containerd
-    from interpose.testing.lab.hookplugin import HookPlugin
-    from interpose.testing.lab.qospods import Kubepods
+    from tests.support.lab.containerd import Containerd
+    from tests.support.lab.hook_plugin import HookPlugin
+    from tests.support.lab.qos_pods import Kubepods
 
 pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("two_cpus")]
 

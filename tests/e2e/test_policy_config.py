@@ -13,17 +13,17 @@ import pytest
 
 from interpose._pb.resmgr_config_pb2 import SetConfigReply, SetConfigRequest
 from interpose.testing.eventually import WAIT_LIMIT
-from interpose.testing.lab.cri import CriClient
-from interpose.testing.lab.images import FOREVER
-from interpose.testing.lab.policypods import BURSTABLE, PolicyPod, PolicyRelay
-from interpose.testing.lab.processes import wait_for
+from tests.support.lab.cri import CriClient
+from tests.support.lab.images import FOREVER
+from tests.support.lab.policy_pods import BURSTABLE, PolicyPod, PolicyRelay
+from tests.support.lab.processes import wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-    from interpose.testing.lab.containerd import Containerd
-    from interpose.testing.lab.qospods import Kubepods
+    from tests.support.lab.containerd import Containerd
+    from tests.support.lab.qos_pods import Kubepods
 
 pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("two_cpus")]
 

@@ -20,11 +20,11 @@ from interpose.net.streaming.client import run_command
 from interpose.net.streaming.connect import StreamError
 from interpose.node.runtime.fs import mounts as mounting
 from interpose.testing.eventually import WAIT_LIMIT, eventually
-from interpose.testing.lab.cri import CriClient
-from interpose.testing.lab.daemon import unmount_below
-from interpose.testing.lab.killable import PLUGINS, KillableRuntime
-from interpose.testing.lab.mortalpod import MortalPod, config_on, remove_all, slay
-from interpose.testing.lab.processes import wait_for
+from tests.support.lab.cri import CriClient
+from tests.support.lab.daemon import unmount_below
+from tests.support.lab.kill.killable import PLUGINS, KillableRuntime
+from tests.support.lab.kill.mortal_pod import MortalPod, config_on, remove_all, slay
+from tests.support.lab.processes import wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

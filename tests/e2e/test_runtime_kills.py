@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from interpose.testing.eventually import WAIT_LIMIT
-from interpose.testing.lab.cri import CriClient
-from interpose.testing.lab.killable import KillableRuntime
-from interpose.testing.lab.killsoak import KillSoak
-from interpose.testing.lab.podscript import PodScript, RuntimeAwayError
+from tests.support.lab.cri import CriClient
+from tests.support.lab.kill.killable import KillableRuntime
+from tests.support.lab.kill.soak import KillSoak
+from tests.support.lab.pod_script import PodScript, RuntimeAwayError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -13,16 +13,16 @@ from interpose.cri.store.store import Store
 from interpose.cri.store.sync import Synchronizer
 from interpose.relay.bookkeeping import Bookkeeper
 from interpose.relay.owncalls import OwnCalls
-from interpose.testing.lab.cri import CriClient
-from interpose.testing.lab.pods import LabPod
-from interpose.testing.seams import Stub
 from interpose.testing.stack import relay_stack
+from tests.support.lab.cri import CriClient
+from tests.support.lab.pods import LabPod
+from tests.support.net.byte_seams import Stub
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from interpose.relay.api import Call, Proceed, Reply
-    from interpose.testing.lab.containerd import Containerd
+    from tests.support.lab.containerd import Containerd
 
 pytestmark = pytest.mark.e2e
 

@@ -11,14 +11,14 @@ from interpose._pb import cri_pb2
 from interpose.net.streaming.client import StreamError, run_command
 from interpose.net.streaming.portforward_client import PortForwarder
 from interpose.testing.eventually import eventually
-from interpose.testing.lab.cri import CriClient
-from interpose.testing.lab.pods import LabPod
-from interpose.testing.typed import Open, Typed
+from tests.support.lab.cri import CriClient
+from tests.support.lab.pods import LabPod
+from tests.support.net.typed_input import Open, Typed
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
-    from interpose.testing.lab.containerd import Containerd
+    from tests.support.lab.containerd import Containerd
 
 pytestmark = pytest.mark.e2e
 

@@ -18,7 +18,7 @@ import pytest
 from interpose.net.streaming.server import StreamServer
 from interpose.tasks import TaskBag
 from interpose.testing.eventually import WAIT_LIMIT, eventually
-from interpose.testing.fakeattendant import FakeAttendant
+from tests.support.net.fake_attendant import FakeAttendant
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -12,19 +12,19 @@ import grpc
 import pytest
 
 from interpose.cli.common.admin_client import ask
-from interpose.testing.lab.cri import CriClient
-from interpose.testing.lab.pods import MEBIBYTE
-from interpose.testing.lab.policypods import BURSTABLE, PolicyPod
-from interpose.testing.lab.processes import wait_for
-from interpose.testing.lab.webhook import Webhook
+from tests.support.lab.cri import CriClient
+from tests.support.lab.pods import MEBIBYTE
+from tests.support.lab.policy_pods import BURSTABLE, PolicyPod
+from tests.support.lab.processes import wait_for
+from tests.support.lab.webhook import Webhook
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-    from interpose.testing.lab.cluster import LabCluster
-    from interpose.testing.lab.policypods import PolicyRelay
-    from interpose.testing.lab.qospods import Kubepods
+    from tests.support.lab.cluster import LabCluster
+    from tests.support.lab.policy_pods import PolicyRelay
+    from tests.support.lab.qos_pods import Kubepods
 
 pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("two_cpus")]
 

@@ -1,4 +1,4 @@
-"""Fuzz the HTTP/1.1 readers: bytes of all kinds against the promises in `interpose.testing.h1fuzz`.
+"""Fuzz the HTTP/1.1 readers: bytes of all kinds against the promises in `tests.support.fuzz.h1`.
 
     python tests/fuzz/fuzz_h1.py --seconds 60 [--target requests] [--seed 7] [--crashes FOLDER]
     python tests/fuzz/fuzz_h1.py --replay crash-requests-0123abcd.bin
@@ -11,8 +11,8 @@ import json
 import sys
 from pathlib import Path
 
-from interpose.testing.fuzzloop import Fuzzer, Mutator
-from interpose.testing.h1fuzz import TARGETS
+from tests.support.fuzz.h1 import TARGETS
+from tests.support.fuzz.loop import Fuzzer, Mutator
 
 CORPUS = Path(__file__).resolve().parent.parent / "data/h1corpus"
 LONGEST = 8000  # the promises are checked with small limits

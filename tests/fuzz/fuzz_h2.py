@@ -1,4 +1,4 @@
-"""Fuzz the HTTP/2 engine: bytes of all kinds against the promises in `interpose.testing.h2fuzz`.
+"""Fuzz the HTTP/2 engine: bytes of all kinds against the promises in `tests.support.fuzz.h2`.
 
     python tests/fuzz/fuzz_h2.py --seconds 60 [--target server] [--seed 7] [--crashes FOLDER]
     python tests/fuzz/fuzz_h2.py --replay crash-server-0123abcd.bin
@@ -15,14 +15,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from interpose.testing import h2peer
-from interpose.testing.fuzzloop import Fuzzer, Mutator
-from interpose.testing.h2bench import REQUEST, RESPONSE, TRAILERS
-from interpose.testing.h2fuzz import TARGETS
-from interpose.testing.h2hpack import Encoder, Pair
-from interpose.testing.hostile.attacks import ATTACKS, AttackRow
-from interpose.testing.hostile.peer import CutError, SpentError
-from interpose.testing.hostile.workmeter import InMemoryRelay, MeteredPeer, WorkMeter, check_work
+from tests.support.fuzz.h2 import TARGETS
+from tests.support.fuzz.loop import Fuzzer, Mutator
+from tests.support.hostile.attacks import ATTACKS, AttackRow
+from tests.support.hostile.peer import CutError, SpentError
+from tests.support.hostile.workmeter import InMemoryRelay, MeteredPeer, WorkMeter, check_work
+from tests.support.net import h2_peer as h2peer
+from tests.support.net.h2_bench import REQUEST, RESPONSE, TRAILERS
+from tests.support.net.hpack import Encoder, Pair
 
 CORPUS = Path(__file__).resolve().parent.parent / "data/h2corpus"
 LONGEST = 60_000

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from interpose.errors import ConfigError
 from interpose.kube.client.kubeconfig import find_access
-from interpose.testing.textfuzz import Target, run
+from tests.support.fuzz.text import Target, run
 
 SECRET = "verysecretvalue"
 SAMPLE = f"""\

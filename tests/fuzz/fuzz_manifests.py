@@ -21,7 +21,7 @@ from interpose.node.pods.node_info import NodeFacts
 from interpose.node.pods.spec import Pod
 from interpose.node.pods.status.types import PodStatus
 from interpose.node.pods.sync.actions import compute_pod_actions
-from interpose.testing.textfuzz import Target, run
+from tests.support.fuzz.text import Target, run
 
 SAMPLES = Path(__file__).parents[1] / "data" / "pods"
 HIDDEN = "dmVyeXNlY3JldHZhbHVl"

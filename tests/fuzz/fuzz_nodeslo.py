@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 
 from interpose.hooks.server.node.node_file import NodeFile
-from interpose.testing.textfuzz import Target, run
+from tests.support.fuzz.text import Target, run
 
 SAMPLES = Path(__file__).resolve().parents[2] / "samples/nodeslo"
 # Pieces that mean something to the reader, whole and broken.

@@ -24,7 +24,7 @@ from interpose.resmgr.annotated import ANNOTATIONS
 from interpose.resmgr.container_request import make_request
 from interpose.resmgr.state.grant_annotation import grant_note, read_note
 from interpose.resmgr.state.state import Entry, State, decode, encode, state_from_plain
-from interpose.testing.textfuzz import Target, run
+from tests.support.fuzz.text import Target, run
 
 GRANT = Grant(exclusive=CpuSet.parse("2-3,8"), pools=("shared",), mems=CpuSet.parse("0"), details={"pool": "x"})
 REQUEST = Request(key=Key("p", "main"), amounts=Amounts(milli=2000, limit_milli=2000, extended={"x.io/y": 1}))

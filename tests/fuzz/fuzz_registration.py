@@ -13,7 +13,7 @@ from pathlib import Path
 from interpose.errors import ConfigError
 from interpose.hooks.api.hookpoint import HookPoint
 from interpose.hooks.api.registration import parse_registration, render_registration
-from interpose.testing.textfuzz import Target, run
+from tests.support.fuzz.text import Target, run
 
 SAMPLES = Path(__file__).resolve().parents[2] / "samples/hookserver.d"
 FILE = "/etc/runtime/hookserver.d/fuzz.json"

@@ -16,8 +16,8 @@ from typing import Any
 
 from interpose.kube.webhook.review import BadReviewError, Rules, review
 from interpose.resmgr.annotated import annotated
-from interpose.testing.apiserver.jsonpatch import apply_json_patch
-from interpose.testing.textfuzz import Target, run
+from tests.support.apiserver.patch.json_patch import apply_json_patch
+from tests.support.fuzz.text import Target, run
 
 GOLDEN = Path(__file__).resolve().parents[1] / "unit/kube/webhook/golden"
 HUGE = 100_000

@@ -1,4 +1,4 @@
-"""Fuzz SPDY and WebSocket: bytes of all kinds against the promises in `interpose.testing.streamfuzz`.
+"""Fuzz SPDY and WebSocket: bytes of all kinds against the promises in `tests.support.fuzz.streams`.
 
     python tests/fuzz/fuzz_streaming.py --seconds 60 [--target spdy] [--seed 7] [--crashes FOLDER]
     python tests/fuzz/fuzz_streaming.py --replay crash-spdy-0123abcd.bin
@@ -16,8 +16,8 @@ from interpose.net.spdy.headers import HeaderPacker
 from interpose.net.streaming import exit_status as statusdoc
 from interpose.net.streaming.channels import end_message, message
 from interpose.net.streaming.terminal_size import document
-from interpose.testing.fuzzloop import Fuzzer
-from interpose.testing.streamfuzz import TARGETS
+from tests.support.fuzz.loop import Fuzzer
+from tests.support.fuzz.streams import TARGETS
 
 
 def _spdy() -> list[bytes]:

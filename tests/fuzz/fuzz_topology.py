@@ -20,8 +20,8 @@ from interpose.core.topology.parse import parse_sysfs
 from interpose.core.topology.text import parse_text
 from interpose.core.topology.topology import Topology
 from interpose.errors import ConfigError
-from interpose.testing.machines import NAMED, machine
-from interpose.testing.textfuzz import Target, run
+from tests.support.fuzz.text import Target, run
+from tests.support.policy.machines import NAMED, machine
 
 GROUPS = [
     {"mem": "2G", "cores": 2, "nodes": 2, "packages": 2, "nvmem": "8G"},

@@ -16,14 +16,14 @@ import uvloop
 
 from interpose.testing.eventually import WAIT_LIMIT
 from interpose.testing.grpcpeer import grpc_channel
-from interpose.testing.hooknode import write_boot, write_cpus
 from interpose.testing.hookserver import FakeHookServer, serve_hooks
 from interpose.testing.hookstack import HookStack, hook_stack
-from interpose.testing.lab.hookserver import HookServer
-from interpose.testing.lab.processes import Child
-from interpose.testing.lab.relay import Relay
-from interpose.testing.shimnode import ShimNode, shim_node, why_not
 from interpose.testing.stack import Stack
+from tests.support.hooks.node import write_boot, write_cpus
+from tests.support.lab.hookserver import HookServer
+from tests.support.lab.processes import Child
+from tests.support.lab.relay import Relay
+from tests.support.node.shim_node import ShimNode, shim_node, why_not
 
 
 def pytest_asyncio_loop_factories(config: pytest.Config, item: pytest.Item) -> dict[str, Callable[[], Any]]:
@@ -116,7 +116,7 @@ def start_runtime(runtime_path: Path, spawn: Callable[..., Child]) -> Callable[.
     """Starts a FakeRuntime in a process of its own and waits until it listens; calls of `stalled` stand still."""
 
     def start(*stalled: str) -> Child:
-        child = spawn(sys.executable, "-m", "interpose.testing.runtimeprocess", runtime_path, *stalled)
+        child = spawn(sys.executable, "-m", "tests.support.runtime_process", runtime_path, *stalled)
         child.wait_listening(runtime_path)
         return child
 

@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 
 from interpose.resmgr.config.server import Outcome
-from interpose.testing.agentstack import MAP, QUICK, Agent, Cluster, cluster, fetch
 from interpose.testing.eventually import WAIT_LIMIT, eventually
 from interpose.testing.fakeruntime import FakeRuntime
-from interpose.testing.lab.processes import Child
-from interpose.testing.lab.relay import program
-from interpose.testing.machines import machine
-from interpose.testing.policystack import PolicyStack, policy_stack
+from tests.support.kube.agent_stack import MAP, QUICK, Agent, Cluster, cluster, fetch
+from tests.support.lab.processes import Child
+from tests.support.lab.relay import program
+from tests.support.policy.machines import machine
+from tests.support.policy.stack import PolicyStack, policy_stack
 
 TWO = {"policy": "Active: static\nReservedResources: {CPU: 2}\n"}
 THREE = {"policy": "Active: static\nReservedResources: {CPU: 3}\n"}

@@ -17,14 +17,14 @@ import pytest
 from interpose.core.topology.text import parse_text
 from interpose.kube.agent.configmap_choice import map_names
 from interpose.kube.agent.report import CONDITION
-from interpose.testing.agentstack import MAP, Agent
-from interpose.testing.apiserver.background import background
-from interpose.testing.apiserver.server import ApiServer
 from interpose.testing.eventually import WAIT_LIMIT, eventually
 from interpose.testing.fakenode import FakeNode, PlainCgroups
-from interpose.testing.lab.relay import Relay, program
 from interpose.testing.serve import serve_runtime
-from interpose.testing.sysfstree import write_sysfs
+from tests.support.apiserver.background import background
+from tests.support.apiserver.server import ApiServer
+from tests.support.kube.agent_stack import MAP, Agent
+from tests.support.lab.relay import Relay, program
+from tests.support.policy.sysfs_tree import write_sysfs
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/agent.md").read_text()

@@ -14,10 +14,10 @@ from interpose._pb import resmgr_agent_pb2 as agent
 from interpose.host.unix_sockets import bind_unix
 from interpose.kube.agent.node_service import AgentSocket, NodeService
 from interpose.tasks import TaskBag
-from interpose.testing.echoservice import failed
 from interpose.testing.eventually import WAIT_LIMIT, eventually, pass_deadline
 from interpose.testing.grpcpeer import grpc_channel
-from interpose.testing.nodeapi import NodeApi, plain_node
+from tests.support.kube.node_api import NodeApi, plain_node
+from tests.support.net.echo_service import failed
 
 CMK = {"key": "cmk", "value": "true", "effect": "NoSchedule"}
 

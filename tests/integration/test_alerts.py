@@ -11,9 +11,9 @@ from interpose.relay.docker.metrics import Link, endpoint_collector
 from interpose.relay.docker.stats import EndpointStats
 from interpose.testing.fakeruntime import FakeRuntime
 from interpose.testing.hookserver import register
-from interpose.testing.lab.relay import Relay, hook_options, hooks_dir
-from interpose.testing.plaindocs import read_documents
-from interpose.testing.promql import over_time
+from tests.support.kube.plain_documents import read_documents
+from tests.support.kube.promql import over_time
+from tests.support.lab.relay import Relay, hook_options, hooks_dir
 
 RULES = Path(__file__).parents[2] / "deploy/monitoring/prometheus-rules.yaml"
 EVERYTHING = ("--policy", "static", "--reserved-resources", "cpu=cpuset:0")

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from interpose.kube.client.api import CONFIG_MAPS, NODE_SLOS, NODES, ApiError, Change, PatchKind
-from interpose.testing.clusters import VARIABLE, Cluster, open_cluster, why_not
+from tests.support.kube.clusters import VARIABLE, Cluster, open_cluster, why_not
 
 
 @pytest.fixture(scope="session")

@@ -25,13 +25,13 @@ from interpose.kube.client.api import (
 from interpose.kube.client.client import KubeClient
 from interpose.kube.client.kubeconfig import find_access
 from interpose.net.http.errors import UnreachableError
-from interpose.testing.apiserver.background import background
-from interpose.testing.apiserver.connection import HttpConnection
-from interpose.testing.apiserver.resources import PODS
-from interpose.testing.apiserver.server import ApiServer
-from interpose.testing.certificates import Authority, write_pair
 from interpose.testing.eventually import WAIT_LIMIT
-from interpose.testing.lab.processes import Child
+from tests.support.apiserver.background import background
+from tests.support.apiserver.connection import HttpConnection
+from tests.support.apiserver.resources import PODS
+from tests.support.apiserver.server import ApiServer
+from tests.support.lab.processes import Child
+from tests.support.net.certificates import Authority, write_pair
 
 
 @pytest.fixture
@@ -440,7 +440,7 @@ def start(scratch: Path) -> Iterator[Callable[..., Child]]:
     with ExitStack() as stack:
 
         def starting(*options: str) -> Child:
-            argv = [sys.executable, "-m", "interpose.testing.apiserver", *options]
+            argv = [sys.executable, "-m", "tests.support.apiserver", *options]
             child = stack.enter_context(Child(argv, log=scratch / "apiserver.log"))
             child.wait_until(lambda: "://" in child.log_tail(), what="an address")
             return child

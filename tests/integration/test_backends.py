@@ -14,11 +14,11 @@ from interpose.config.relay.settings import LimitSettings
 from interpose.net.grpc.transport import Hub
 from interpose.net.grpc.upstream import LOG_BURST, Upstream
 from interpose.net.h2.limits import Limits
-from interpose.testing import h2peer
-from interpose.testing.echoservice import EchoService, failed
 from interpose.testing.eventually import WAIT_LIMIT, eventually
 from interpose.testing.grpcpeer import grpc_channel, grpc_server, unary
 from interpose.testing.stack import relay_stack
+from tests.support.net import h2_peer as h2peer
+from tests.support.net.echo_service import EchoService, failed
 
 
 async def test_image_service_has_a_backend_of_its_own(scratch: Path, relay_path: Path, runtime_path: Path) -> None:

@@ -13,13 +13,13 @@ import pytest
 from interpose.config.relay.settings import LimitSettings
 from interpose.net.h2.errors import ErrorCode
 from interpose.relay.api import Call, Proceed, Reply
-from interpose.testing import h2peer
-from interpose.testing.echoservice import EchoService
 from interpose.testing.eventually import WAIT_LIMIT, eventually
 from interpose.testing.grpcpeer import grpc_channel, grpc_server
-from interpose.testing.h2hpack import Encoder
-from interpose.testing.seams import Stub
 from interpose.testing.stack import Stack, relay_stack
+from tests.support.net import h2_peer as h2peer
+from tests.support.net.byte_seams import Stub
+from tests.support.net.echo_service import EchoService
+from tests.support.net.hpack import Encoder
 
 CORPUS = Path(__file__).parent.parent / "data/h2corpus"
 HELLO = h2peer.PREFACE + h2peer.settings()

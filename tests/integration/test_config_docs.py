@@ -11,7 +11,7 @@ import pytest
 from interpose.cli.config.recognise import KINDS
 from interpose.config.programs import PROGRAMS
 from interpose.testing.eventually import WAIT_LIMIT
-from interpose.testing.lab.relay import program
+from tests.support.lab.relay import program
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/configuration.md").read_text()

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from interpose.testing.eventually import WAIT_LIMIT
-from interpose.testing.lab.hookserver import HookServer
-from interpose.testing.lab.relay import Relay, program, relay_argv
+from tests.support.lab.hookserver import HookServer
+from tests.support.lab.relay import Relay, program, relay_argv
 
 
 def config(*words: object) -> "subprocess.CompletedProcess[str]":

@@ -10,15 +10,17 @@ from pathlib import Path
 
 import pytest
 
+from examples.demo import __main__ as demo
+from examples.demo import programs as demoprograms
+from examples.demo import story as demostory
+from examples.demo.node import processes_of
+from examples.demo.report import Spot, Values, wrong_values
 from interpose.core.model.cgroup import Level, Parameter
-from interpose.testing import demo, demoprograms, demostory
-from interpose.testing.demonode import processes_of
-from interpose.testing.demoreport import Spot, Values, wrong_values
 from interpose.testing.eventually import WAIT_LIMIT
-from interpose.testing.lab.processes import closed_to
-from interpose.testing.lab.relay import program
+from tests.support.lab.processes import closed_to
+from tests.support.lab.relay import program
 
-COMMAND = (sys.executable, "-u", "-m", "interpose.testing.demo")
+COMMAND = (sys.executable, "-u", "-m", "examples.demo")
 NOBODY = 65534
 
 

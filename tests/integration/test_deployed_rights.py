@@ -7,16 +7,16 @@ from pathlib import Path
 import pytest
 
 from interpose.kube.client.api import MUTATING_WEBHOOKS, SECRETS
-from interpose.testing.agentstack import NODE, QUICK, Agent, cluster
-from interpose.testing.apiserver.resources import NAMESPACES
-from interpose.testing.apiserver.server import ApiServer
-from interpose.testing.deployed import kustomized
 from interpose.testing.eventually import eventually
 from interpose.testing.fakeruntime import FakeRuntime
-from interpose.testing.machines import machine
-from interpose.testing.manifests import Identity, by_identity, pod_template
-from interpose.testing.plaindocs import Document
-from interpose.testing.policystack import policy_stack
+from tests.support.apiserver.resources import NAMESPACES
+from tests.support.apiserver.server import ApiServer
+from tests.support.kube.agent_stack import NODE, QUICK, Agent, cluster
+from tests.support.kube.deployed import kustomized
+from tests.support.kube.manifests import Identity, by_identity, pod_template
+from tests.support.kube.plain_documents import Document
+from tests.support.policy.machines import machine
+from tests.support.policy.stack import policy_stack
 
 OVERLAY = Path(__file__).parents[2] / "deploy/kustomize/overlays/self-signed"
 NAMESPACE = "interpose-system"

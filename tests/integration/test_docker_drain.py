@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from interpose.relay.docker import drain as drain_module
-from interpose.testing.dockerwire import DockerWire, RawEnd, docker_wire
 from interpose.testing.eventually import WAIT_LIMIT, eventually
+from tests.support.docker.wire import DockerWire, RawEnd, docker_wire
 
 PING = b"GET /_ping HTTP/1.1\r\nHost: docker\r\n\r\n"
 PONG = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nOK"

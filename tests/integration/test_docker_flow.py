@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from interpose.testing.dockerwire import CHUNK, DockerWire, RawEnd, docker_wire
 from interpose.testing.eventually import eventually
+from tests.support.docker.wire import CHUNK, DockerWire, RawEnd, docker_wire
 
 MB = 1 << 20
 LARGE = 100 * MB

@@ -10,11 +10,11 @@ import pytest
 
 from interpose._pb import hook_pb2 as hook
 from interpose.hooks.api.hookpoint import HookPoint
-from interpose.testing.dockerstack import DockerPod, DockerStack, docker_stack
 from interpose.testing.eventually import eventually
-from interpose.testing.fakedocker.server import FakeDocker
 from interpose.testing.hookserver import LIFE, FakeHookServer, echo, serve_hooks, set_shares
 from interpose.testing.hookstack import points_of
+from tests.support.docker.fake.server import FakeDocker
+from tests.support.docker.stack import DockerPod, DockerStack, docker_stack
 
 POD = DockerPod(labels={"app": "web"}, annotations={"team": "blue"})
 

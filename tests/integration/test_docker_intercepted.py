@@ -9,8 +9,8 @@ import pytest
 
 from interpose.relay.docker.http_call import HttpCall
 from interpose.relay.docker.translate.errors import error_answer
-from interpose.testing.dockerwire import DockerWire, docker_wire
 from interpose.testing.eventually import eventually
+from tests.support.docker.wire import DockerWire, docker_wire
 
 START = b"POST /v1.41/containers/abc/start HTTP/1.1\r\nHost: docker\r\nContent-Length: 0\r\n\r\n"
 CREATE = b"POST /containers/create?name=a HTTP/1.1\r\nHost: docker\r\nX-Odd: yes\r\nContent-Length: 13\r\n\r\n"

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from interpose.net.grpc.listener import Admission
-from interpose.testing.dockerwire import DockerWire, docker_wire
 from interpose.testing.eventually import eventually
+from tests.support.docker.wire import DockerWire, docker_wire
 
 PING = b"GET /_ping HTTP/1.1\r\nHost: docker\r\nX-odd:  spaces \r\n\r\n"
 LOAD = b"POST /v1.41/images/load HTTP/1.1\r\nHost: docker\r\nTransfer-Encoding: chunked\r\n\r\n"

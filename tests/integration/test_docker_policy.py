@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from interpose.core.model.cpuset import CpuSet
-from interpose.testing.dockerstack import MEMORY, DockerPod, DockerStack, docker_stack
 from interpose.testing.eventually import eventually
-from interpose.testing.fakedocker.server import FakeDocker
-from interpose.testing.machines import machine
+from tests.support.docker.fake.server import FakeDocker
+from tests.support.docker.stack import MEMORY, DockerPod, DockerStack, docker_stack
+from tests.support.policy.machines import machine
 
 STATIC: dict[str, Any] = {"name": "static", "reserved": "cpu=cpuset:0"}
 # Packages 0-7 and 8-15, nodes of 4 CPUs, cores of two neighbours.

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from interpose.testing.dockerwire import CHUNK, DockerWire, RawEnd, docker_wire
 from interpose.testing.eventually import eventually
+from tests.support.docker.wire import CHUNK, DockerWire, RawEnd, docker_wire
 
 PING = b"GET /_ping HTTP/1.1\r\nHost: docker\r\nX-odd:  spaces \r\n\r\n"
 PONG = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nserver: Docker/20.10\r\n\r\nOK"

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from interpose.testing.dockerwire import DockerWire, docker_wire
+from tests.support.docker.wire import DockerWire, docker_wire
 
 FOLDER = Path(__file__).resolve().parents[1] / "data/h1corpus"
 INDEX = json.loads((FOLDER / "index.json").read_text())

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from interpose.testing.dockerwire import DockerWire, RawEnd, docker_wire
 from interpose.testing.eventually import eventually
+from tests.support.docker.wire import DockerWire, RawEnd, docker_wire
 
 ATTACH = b"POST /v1.41/containers/abc/attach?stream=1 HTTP/1.1\r\nHost: docker\r\n"
 UPGRADE = ATTACH + b"Connection: Upgrade\r\nUpgrade: tcp\r\n\r\n"

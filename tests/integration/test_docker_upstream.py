@@ -11,8 +11,8 @@ import pytest
 from interpose.net.h1.heads import Heads
 from interpose.relay.docker.connection import HttpReply
 from interpose.relay.docker.upstream import BackendAway, DockerUpstream
-from interpose.testing.dockerwire import RawDockerd, RawEnd
 from interpose.testing.eventually import eventually
+from tests.support.docker.wire import RawDockerd, RawEnd
 
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"

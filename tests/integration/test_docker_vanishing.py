@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from interpose.relay.docker.http_call import HttpCall
-from interpose.testing.dockerwire import DockerWire, RawEnd, docker_wire, open_files
 from interpose.testing.eventually import WAIT_LIMIT, eventually
+from tests.support.docker.wire import DockerWire, RawEnd, docker_wire, open_files
 
 GET = b"GET /events HTTP/1.1\r\nHost: docker\r\n\r\n"
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"

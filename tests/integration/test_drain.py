@@ -9,12 +9,12 @@ import grpc
 import pytest
 
 from interpose.relay.drain import Drain
-from interpose.testing import h2peer
-from interpose.testing.echoservice import EchoService, failed
 from interpose.testing.eventually import WAIT_LIMIT, eventually
 from interpose.testing.grpcpeer import grpc_channel, grpc_server, unary
-from interpose.testing.h2hpack import Encoder
 from interpose.testing.stack import Stack, relay_stack
+from tests.support.net import h2_peer as h2peer
+from tests.support.net.echo_service import EchoService, failed
+from tests.support.net.hpack import Encoder
 
 HELLO = h2peer.PREFACE + h2peer.settings((4, 0)) + h2peer.settings_ack()
 REQUEST = [

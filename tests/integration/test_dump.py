@@ -22,8 +22,8 @@ from interpose.dump.recording.files import rotated_set
 from interpose.dump.recording.reader import Recording
 from interpose.testing.eventually import WAIT_LIMIT
 from interpose.testing.grpcpeer import grpc_channel
-from interpose.testing.lab.processes import Child, wait_for
-from interpose.testing.lab.relay import Relay, program
+from tests.support.lab.processes import Child, wait_for
+from tests.support.lab.relay import Relay, program
 
 RUNTIME = "/runtime.v1.RuntimeService/"
 SECRET = "s3cr3t-value"

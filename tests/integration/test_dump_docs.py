@@ -19,8 +19,8 @@ from interpose.dump.live.keys import GROUPS
 from interpose.dump.output.formats import OUTPUTS, FlowTexts, View
 from interpose.dump.recording.reader import Recording, open_recording
 from interpose.testing.eventually import WAIT_LIMIT
-from interpose.testing.lab.relay import program
 from interpose.testing.recordings import sample_recording
+from tests.support.lab.relay import program
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "dump.md").read_text()

@@ -13,8 +13,8 @@ from interpose.hooks.api.hookpoint import HookPoint
 from interpose.hooks.dispatch.client import HookCallError, HookClient
 from interpose.net.grpc.transport import Hub
 from interpose.testing.eventually import WAIT_LIMIT
-from interpose.testing.lab.hookserver import HookServer
-from interpose.testing.lab.relay import program
+from tests.support.lab.hookserver import HookServer
+from tests.support.lab.relay import program
 
 EXAMPLE = Path(__file__).parents[2] / "examples/in-process-plugin"
 BROKEN = "[interpose.hook_plugins]\nbroken = broken_module:Plugin\n"

@@ -13,7 +13,7 @@ from interpose.hooks.api.hookpoint import HookPoint
 from interpose.hooks.dispatch.client import HookCallError, HookClient
 from interpose.net.grpc.transport import Hub
 from interpose.testing.eventually import WAIT_LIMIT
-from interpose.testing.lab.processes import Child
+from tests.support.lab.processes import Child
 
 PLUGIN = Path(__file__).parents[2] / "examples/hook-plugin/plugin.py"
 META = hook.PodSandboxMetadata(name="pod")

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from interpose.testing.eventually import WAIT_LIMIT
-from interpose.testing.lab.processes import Child
-from interpose.testing.lab.relay import program
+from tests.support.lab.processes import Child
+from tests.support.lab.relay import program
 
 EXAMPLE = Path(__file__).parents[2] / "examples/runtime"
 PAGE = (Path(__file__).parents[2] / "docs/kuberuntime.md").read_text()

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from interpose.testing.dockershim import DockerClient, DockerError, ShimContainer, ShimPod
 from interpose.testing.eventually import eventually
 from interpose.testing.failpoints import When
-from interpose.testing.fakedocker.containers import unframed
-from interpose.testing.fakedocker.server import FakeDocker
+from tests.support.docker.dockershim import DockerClient, DockerError, ShimContainer, ShimPod
+from tests.support.docker.fake.containers import unframed
+from tests.support.docker.fake.server import FakeDocker
 
 CREATE = {"Image": "localhost/busybox:latest"}
 UPGRADE = "Connection: Upgrade\r\nUpgrade: tcp\r\n"

@@ -17,7 +17,7 @@ from interpose.net.grpc.client import Client
 from interpose.net.grpc.transport import Hub
 from interpose.net.grpc.upstream import Upstream
 from interpose.net.h2.limits import Limits
-from interpose.testing.lab.processes import Child
+from tests.support.lab.processes import Child
 
 
 @pytest.mark.parametrize("version", ["v1", "v2"])

@@ -12,10 +12,10 @@ from interpose._pb import cri_pb2 as cri
 from interpose.testing.eventually import WAIT_LIMIT, eventually
 from interpose.testing.fakeruntime import FakeRuntime
 from interpose.testing.grpcpeer import bidi_stream, grpc_channel, grpc_server, server_stream, unary
-from interpose.testing.lab.processes import rss_bytes
 from interpose.testing.pods import pod_config, run_request
 from interpose.testing.serve import serve_runtime
 from interpose.testing.stack import Stack, relay_stack
+from tests.support.lab.processes import rss_bytes
 
 V1 = "/runtime.v1.RuntimeService"
 MIB = 1024 * 1024

@@ -13,10 +13,10 @@ from interpose.net.grpc.status import RpcError
 from interpose.net.grpc.transport import Hub
 from interpose.net.grpc.upstream import Upstream
 from interpose.net.h2.limits import Limits
-from interpose.testing.echoservice import DETAILS, EchoService, failed
 from interpose.testing.eventually import WAIT_LIMIT, eventually, pass_deadline
 from interpose.testing.grpcpeer import grpc_channel, grpc_server, unary
 from interpose.testing.stack import Stack, relay_stack
+from tests.support.net.echo_service import DETAILS, EchoService, failed
 
 MIB = 1024 * 1024
 

@@ -22,13 +22,13 @@ from interpose.net.grpc.framing import RESPONSE_HEADERS, frame, status_trailers
 from interpose.net.grpc.status import Code, RpcError
 from interpose.net.grpc.transport import Hub
 from interpose.net.h2.errors import ErrorCode
-from interpose.testing import h2peer
 from interpose.testing.eventually import WAIT_LIMIT, eventually
 from interpose.testing.grpcpeer import grpc_server, unary
-from interpose.testing.h2hpack import Encoder
 from interpose.testing.hookserver import FakeHookServer, echo, serve_hooks
-from interpose.testing.lab.processes import Child
-from interpose.testing.rawbackend import RawAnswer, answer_headers, raw_backend
+from tests.support.lab.processes import Child
+from tests.support.net import h2_peer as h2peer
+from tests.support.net.hpack import Encoder
+from tests.support.net.raw_backend import RawAnswer, answer_headers, raw_backend
 
 CREATE = HookPoint.PRE_CREATE_CONTAINER
 REQUEST = hook.ContainerResourceHookRequest(container_envs={"A": "1"}, pod_cgroup_parent="/kube")

@@ -21,15 +21,15 @@ import pytest
 from interpose._pb import cri_pb2 as cri
 from interpose.hooks.api.hookpoint import HookPoint
 from interpose.testing import pods
-from interpose.testing.echoservice import failed
 from interpose.testing.eventually import WAIT_LIMIT, eventually
 from interpose.testing.fakeruntime import FakeRuntime
 from interpose.testing.grpcpeer import grpc_channel
 from interpose.testing.hookserver import FakeHookServer, register, serve_hooks, set_shares
 from interpose.testing.hookstack import CriCaller, points_of
-from interpose.testing.lab.processes import Child
-from interpose.testing.lab.relay import Relay, program, relay_argv
 from interpose.testing.serve import serve_runtime
+from tests.support.lab.processes import Child
+from tests.support.lab.relay import Relay, program, relay_argv
+from tests.support.net.echo_service import failed
 
 REFERENCE = Path(__file__).parents[2] / "docs/reference/metrics.md"
 UNUSABLE = "interpose_hook_registrations_unusable"

@@ -21,13 +21,13 @@ from interpose.hooks.api.hookpoint import HookPoint
 from interpose.hooks.server.plugin_registry import plugins_on, stages_of
 from interpose.testing.eventually import WAIT_LIMIT, eventually
 from interpose.testing.fakenode import FakeNode, PlainCgroups
-from interpose.testing.fakestate import Sandbox
 from interpose.testing.grpcpeer import grpc_channel
-from interpose.testing.hooknode import node_document, write_cpus
-from interpose.testing.lab.hookserver import HookServer
-from interpose.testing.lab.processes import accepts, wait_for
 from interpose.testing.qospods import be_pod, ls_pod
+from interpose.testing.runtime.state import Sandbox
 from interpose.testing.serve import serve_runtime
+from tests.support.hooks.node import node_document, write_cpus
+from tests.support.lab.hookserver import HookServer
+from tests.support.lab.processes import accepts, wait_for
 
 FakeNodeStart = Callable[..., Path]
 Make = Callable[..., HookServer]

@@ -14,10 +14,10 @@ import pytest
 
 from interpose.cli.hookserver.parts import Parts
 from interpose.cri.store.api_version import RuntimeCalls
-from interpose.testing.hooknode import HookNode, hook_node, node_document
-from interpose.testing.lab.hookserver import HookServer
-from interpose.testing.lab.processes import Child, wait_for
 from interpose.testing.qospods import be_pod, ls_pod, lsr_pod
+from tests.support.hooks.node import HookNode, hook_node, node_document
+from tests.support.lab.hookserver import HookServer
+from tests.support.lab.processes import Child, wait_for
 
 FakeNodeStart = Callable[..., Path]
 Make = Callable[..., HookServer]

@@ -12,10 +12,10 @@ import pytest
 
 from interpose.hooks.server.pods.pod_annotations import EXTENDED_RESOURCES
 from interpose.testing.fakenode import FakeNode, PlainCgroups
-from interpose.testing.hooknode import node_document, write_cpus
-from interpose.testing.lab.hookserver import HookServer
 from interpose.testing.qospods import be_pod
 from interpose.testing.serve import serve_runtime
+from tests.support.hooks.node import node_document, write_cpus
+from tests.support.lab.hookserver import HookServer
 
 FakeNodeStart = Callable[..., Path]
 Make = Callable[..., HookServer]

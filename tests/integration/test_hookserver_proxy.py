@@ -29,10 +29,10 @@ from interpose.host.unix_sockets import bind_unix, peer_credentials
 from interpose.net.grpc.listener import Admission
 from interpose.net.grpc.server import LocalServer
 from interpose.testing import pods
-from interpose.testing.clock import PluginClock
 from interpose.testing.eventually import WAIT_LIMIT, eventually
 from interpose.testing.grpcpeer import grpc_channel
 from interpose.testing.hookstack import HookStack
+from tests.support.clock import PluginClock
 
 CREATE = HookPoint.PRE_CREATE_CONTAINER
 POD = pods.pod_config("web", "shop")

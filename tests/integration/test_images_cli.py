@@ -7,8 +7,8 @@ import os
 import sys
 from pathlib import Path
 
-from interpose.testing.imagefiles import layer, make_image
-from interpose.testing.registry import Door, FakeRegistry
+from tests.support.node.image_files import layer, make_image
+from tests.support.node.registry import Door, FakeRegistry
 
 IMAGE = make_image([layer({"a": "1"})])
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from interpose.node.runtime.images.store import ImageStore
-from interpose.testing.imagefiles import docker_archive, layer, make_image
-from interpose.testing.registry import FakeRegistry
+from tests.support.node.image_files import docker_archive, layer, make_image
+from tests.support.node.registry import FakeRegistry
 
 IMAGE = make_image(
     [
@@ -24,7 +24,7 @@ async def killed(root: Path, what: str, which: str, every: int = 1) -> list[dict
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
-        "interpose.testing.imagekill",
+        "tests.support.node.image_kill",
         str(root),
         what,
         which,

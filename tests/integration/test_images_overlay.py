@@ -12,7 +12,7 @@ import pytest
 
 from interpose.node.runtime.images.layers.unpack import unpack
 from interpose.node.runtime.images.layers.whiteouts import OVERLAY, form_for
-from interpose.testing.layermodel import Entry, Model, RefusedError, Tree, read_tree, tar_of
+from tests.support.node.layer_model import Entry, Model, RefusedError, Tree, read_tree, tar_of
 
 _PARTS = "abc"
 

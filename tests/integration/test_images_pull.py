@@ -18,8 +18,8 @@ from interpose.node.runtime.images.registry.endpoints import Endpoint, Registrie
 from interpose.node.runtime.images.registry.http import Patience
 from interpose.node.runtime.images.store import ImageStore
 from interpose.node.runtime.images.types import Auth, Phase, PullError, PullProgress
-from interpose.testing.imagefiles import MadeImage, digest, layer, make_image, make_index
-from interpose.testing.registry import Door, FakeRegistry
+from tests.support.node.image_files import MadeImage, digest, layer, make_image, make_index
+from tests.support.node.registry import Door, FakeRegistry
 
 PATIENCE = Patience(connect=5, answer=5, stall=5, tries=3, first_wait=0.001, longest_wait=0.01)
 BASE = layer({"etc/": 0o755, "etc/passwd": "root:x:0:0::/:/bin/sh\n", "etc/shadow": "secret"})

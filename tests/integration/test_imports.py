@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from interpose.testing.dockershim import DockerClient
 from interpose.testing.eventually import WAIT_LIMIT
 from interpose.testing.grpcpeer import grpc_channel
-from interpose.testing.lab.processes import Child
-from interpose.testing.lab.relay import DOCKER, relay_argv
+from tests.support.docker.dockershim import DockerClient
+from tests.support.lab.processes import Child
+from tests.support.lab.relay import DOCKER, relay_argv
 
 # The real command line; the list is written at exit, so that whatever was loaded at any time is in it.
 RECORDED = """
@@ -107,7 +107,7 @@ async def test_pass_through_docker_relay_loads_only_what_it_needs(
 ) -> None:
     """The same in front of dockerd, where h11 looks at heads, with 2 MiB more."""
     dockerd, relay, modules = scratch / "docker.sock", scratch / "relay.sock", scratch / "modules.txt"
-    spawn(sys.executable, "-m", "interpose.testing.fakedocker", dockerd).wait_listening(dockerd)
+    spawn(sys.executable, "-m", "tests.support.docker.fake", dockerd).wait_listening(dockerd)
     argv = relay_argv(relay, dockerd, scratch / "admin.sock", *DOCKER)[1:]
     child = spawn(sys.executable, "-c", RECORDED, modules, *argv)
     child.wait_listening(relay)

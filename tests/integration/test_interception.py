@@ -16,8 +16,8 @@ from interpose.net.grpc.status import Code
 from interpose.relay.api import Body, Call, Proceed, Reply, refusal
 from interpose.testing.eventually import WAIT_LIMIT
 from interpose.testing.grpcpeer import grpc_channel
-from interpose.testing.rawbackend import RawAnswer, answer_headers
-from interpose.testing.seams import CREATE, ODD, REPLY, Stub, add_env, look, prefixed, seams
+from tests.support.net.byte_seams import CREATE, ODD, REPLY, Stub, add_env, look, prefixed, seams
+from tests.support.net.raw_backend import RawAnswer, answer_headers
 
 
 async def test_unchanged_call_is_the_same_bytes_on_both_sides(scratch: Path) -> None:

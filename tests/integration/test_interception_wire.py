@@ -13,8 +13,8 @@ from interpose.net.grpc.framing import frame
 from interpose.net.grpc.status import Code
 from interpose.relay.api import Call, Proceed, Reply, refusal
 from interpose.testing.eventually import WAIT_LIMIT
-from interpose.testing.rawbackend import RawAnswer, answer_headers
-from interpose.testing.seams import ODD, REPLY, Stub, add_env, look, seams
+from tests.support.net.byte_seams import ODD, REPLY, Stub, add_env, look, seams
+from tests.support.net.raw_backend import RawAnswer, answer_headers
 
 # -- compression
 

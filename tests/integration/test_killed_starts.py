@@ -13,8 +13,8 @@ from interpose.testing.eventually import WAIT_LIMIT, eventually
 from interpose.testing.failpoints import Stall
 from interpose.testing.fakeruntime import FakeRuntime
 from interpose.testing.grpcpeer import grpc_channel
-from interpose.testing.lab.relay import Relay
 from interpose.testing.serve import serve_runtime
+from tests.support.lab.relay import Relay
 
 V1 = "/runtime.v1.RuntimeService"
 Start = Callable[..., Relay]

@@ -11,8 +11,8 @@ from interpose.kube.client.api import CONFIG_MAPS, EVENTS, NODE_SLOS, NODES, Api
 from interpose.kube.client.client import KubeClient
 from interpose.net.http.address import parse_server
 from interpose.net.http.errors import UnreachableError
-from interpose.testing.scriptedkube import NODE, answering, query_of, serving
-from interpose.testing.scriptedserver import Asked, Peer
+from tests.support.kube.scripted_api import NODE, answering, query_of, serving
+from tests.support.net.scripted_server import Asked, Peer
 
 GONE = {"kind": "Status", "code": 404, "reason": "NotFound", "message": "it is not there"}
 

@@ -10,8 +10,8 @@ from interpose.kube.client.access import ExecPlugin, User
 from interpose.kube.client.api import EVENTS, NODES, ApiError
 from interpose.net.http.errors import UnreachableError
 from interpose.testing.eventually import eventually
-from interpose.testing.scriptedkube import NODE, serving
-from interpose.testing.scriptedserver import Peer, Script
+from tests.support.kube.scripted_api import NODE, serving
+from tests.support.net.scripted_server import Peer, Script
 
 
 def keeper(valid: list[str]) -> Script:

@@ -13,8 +13,8 @@ from interpose.kube.client.client import KubeClient
 from interpose.kube.client.kubeconfig import find_access
 from interpose.kube.client.watcher import Follower
 from interpose.tasks import TaskBag
-from interpose.testing.apiserver.server import ApiServer
 from interpose.testing.eventually import WAIT_LIMIT, eventually
+from tests.support.apiserver.server import ApiServer
 
 
 def config_map(value: str, name: str = "cm") -> dict[str, Any]:

@@ -11,7 +11,7 @@ from interpose.net.http.client import HttpClient, HttpLimits, Request, Streams
 from interpose.net.http.connect import dial
 from interpose.net.http.errors import UnreachableError
 from interpose.testing.eventually import WAIT_LIMIT, eventually
-from interpose.testing.scriptedserver import Peer, ScriptedServer
+from tests.support.net.scripted_server import Peer, ScriptedServer
 
 GET = Request(method="GET", target="/x", headers=(("Host", "h"),), again=True)
 POST = Request(method="POST", target="/x", headers=(("Host", "h"),), body=b"{}")

@@ -18,9 +18,9 @@ from interpose.kube.client.kubeconfig import find_access
 from interpose.net.http.address import Proxy, parse_server
 from interpose.net.http.errors import UnreachableError
 from interpose.net.http.tls import Pem
-from interpose.testing.certificates import Authority, Pair
 from interpose.testing.eventually import WAIT_LIMIT
-from interpose.testing.scriptedserver import Peer, Script, ScriptedServer
+from tests.support.net.certificates import Authority, Pair
+from tests.support.net.scripted_server import Peer, Script, ScriptedServer
 
 
 @pytest.fixture(scope="module")

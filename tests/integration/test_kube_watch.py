@@ -12,8 +12,8 @@ from interpose.kube.client.client import KubeClient
 from interpose.net.http.client import HttpLimits
 from interpose.net.http.errors import UnreachableError
 from interpose.testing.eventually import WAIT_LIMIT
-from interpose.testing.scriptedkube import NODE, answering, query_of, serving, streaming
-from interpose.testing.scriptedserver import Peer
+from tests.support.kube.scripted_api import NODE, answering, query_of, serving, streaming
+from tests.support.net.scripted_server import Peer
 
 
 def event(change: str, name: str, version: str) -> dict[str, Any]:

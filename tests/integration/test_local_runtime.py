@@ -22,9 +22,9 @@ from interpose.node.runtime.shimclient import client as shimclient
 from interpose.node.runtime.shimclient.paths import ShimPaths, living_shim
 from interpose.testing.eventually import WAIT_LIMIT, eventually
 from interpose.testing.grpcpeer import grpc_channel
-from interpose.testing.lab.images import TEST_IMAGE
-from interpose.testing.localnode import LocalNode, busybox
-from interpose.testing.typed import Typed
+from tests.support.lab.images import TEST_IMAGE
+from tests.support.net.typed_input import Typed
+from tests.support.node.local_node import LocalNode, busybox
 
 pytestmark = pytest.mark.skipif(busybox() is None, reason="needs a static busybox")
 ROOT = os.geteuid() == 0

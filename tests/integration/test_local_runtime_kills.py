@@ -13,7 +13,7 @@ import pytest
 from interpose.cri.messages import cri
 from interpose.net.grpc.status import RpcError
 from interpose.testing.eventually import eventually
-from interpose.testing.localnode import LocalNode, busybox
+from tests.support.node.local_node import LocalNode, busybox
 
 pytestmark = [
     pytest.mark.skipif(busybox() is None, reason="needs a static busybox"),
@@ -23,7 +23,7 @@ pytestmark = [
 
 def live_and_die(folder: Path, seconds: float) -> None:
     """A process that works on this folder for a while."""
-    child = subprocess.Popen([sys.executable, "-m", "interpose.testing.localchurn", str(folder), "runc"])
+    child = subprocess.Popen([sys.executable, "-m", "tests.support.node.local_churn", str(folder), "runc"])
     try:
         child.wait(seconds)
     except subprocess.TimeoutExpired:

@@ -18,10 +18,10 @@ from interpose._pb import cri_pb2 as cri
 from interpose.net.grpc.server import serve
 from interpose.tasks import TaskBag
 from interpose.testing.fakeruntime import FakeRuntime
-from interpose.testing.fakestate import Container, Sandbox
-from interpose.testing.lab.killable import doomed
-from interpose.testing.lab.pods import remove_groups
-from interpose.testing.lab.relay import program
+from interpose.testing.runtime.state import Container, Sandbox
+from tests.support.lab.kill.killable import doomed
+from tests.support.lab.pods import remove_groups
+from tests.support.lab.relay import program
 
 THOROUGH = bool(os.environ.get("INTERPOSE_THOROUGH"))
 pytestmark = pytest.mark.timeout(3600 if THOROUGH else 900, method="thread")

@@ -4,11 +4,11 @@ import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 
-from interpose.testing.agentstack import fetch
 from interpose.testing.eventually import WAIT_LIMIT
-from interpose.testing.lab.hookserver import HookServer
-from interpose.testing.lab.processes import Child
-from interpose.testing.lab.relay import program
+from tests.support.kube.agent_stack import fetch
+from tests.support.lab.hookserver import HookServer
+from tests.support.lab.processes import Child
+from tests.support.lab.relay import program
 
 
 def test_a_hook_server_can_be_scraped(

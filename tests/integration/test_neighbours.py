@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from interpose.cli.common.admin_client import ask
-from interpose.testing.hostile.attacks import ATTACKS, AttackRow
-from interpose.testing.hostile.trial import attack, backend, neighbour
-from interpose.testing.hostile.workmeter import judge, work_of
-from interpose.testing.lab.peakmemory import PeakMemory
-from interpose.testing.lab.relay import Relay
+from tests.support.hostile.attacks import ATTACKS, AttackRow
+from tests.support.hostile.trial import attack, backend, neighbour
+from tests.support.hostile.workmeter import judge, work_of
+from tests.support.lab.load.peak_memory import PeakMemory
+from tests.support.lab.relay import Relay
 
 # What a relay may have in memory whatever clients do, as docs/operations.md says.
 MEMORY = 150_000_000

@@ -12,7 +12,7 @@ from interpose.node.runtime.cgroups import cgroups
 from interpose.node.runtime.oci.devices import all_devices
 from interpose.node.runtime.oci.inputs import read_host
 from interpose.node.runtime.oci.spec_types import HostFacts, SpecError
-from interpose.testing.ocibundle import PARENT, PlainImage, Ran, busybox_tree, missing_for_runc, run_container
+from tests.support.node.oci_bundle import PARENT, PlainImage, Ran, busybox_tree, missing_for_runc, run_container
 
 pytestmark = pytest.mark.skipif(bool(missing_for_runc()), reason=missing_for_runc())
 

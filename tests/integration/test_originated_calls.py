@@ -10,7 +10,7 @@ from interpose.net.grpc.framing import frame
 from interpose.net.grpc.status import Code
 from interpose.relay.api import Call, Proceed, Reply
 from interpose.testing.eventually import WAIT_LIMIT, eventually, pass_deadline
-from interpose.testing.seams import CREATE, ODD, Notes, Stub, look, prefixed, seams
+from tests.support.net.byte_seams import CREATE, ODD, Notes, Stub, look, prefixed, seams
 
 # -- calls of our own
 

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from interpose.node.runtime.oci.runc import OciRuntime, find_executor
-from interpose.testing.bundles import busybox_rootfs, process, write_bundle
 from interpose.testing.eventually import WAIT_LIMIT
-from interpose.testing.lab.processes import closed_to, missing_programs, wait_for
+from tests.support.lab.processes import closed_to, missing_programs, wait_for
+from tests.support.node.bundles import busybox_rootfs, process, write_bundle
 
 NOBODY = 65534
 Done = subprocess.CompletedProcess[str]

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from interpose.cli.common.admin_client import ask
-from interpose.testing.agentstack import fetch
 from interpose.testing.eventually import WAIT_LIMIT
-from interpose.testing.lab.processes import wait_for
-from interpose.testing.podcommands import PodCommands, pod_commands
+from tests.support.kube.agent_stack import fetch
+from tests.support.lab.processes import wait_for
+from tests.support.node.pod_commands import PodCommands, pod_commands
 
 PROGRAM = [sys.executable, "-c", "from interpose.cli.main import main; main()"]
 

@@ -14,9 +14,9 @@ import pytest
 
 from interpose.net.grpc.status import Code
 from interpose.testing.eventually import WAIT_LIMIT
-from interpose.testing.lab.processes import wait_for
-from interpose.testing.podcommands import PodCommands, pod_commands
 from interpose.testing.pods import BUSYBOX
+from tests.support.lab.processes import wait_for
+from tests.support.node.pod_commands import PodCommands, pod_commands
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ from interpose.net.grpc.status import Code
 from interpose.resmgr.state.grant_annotation import ANNOTATION, read_note
 from interpose.testing.eventually import eventually
 from interpose.testing.fakeruntime import FakeRuntime
-from interpose.testing.machines import machine
-from interpose.testing.policystack import policy_stack
+from tests.support.policy.machines import machine
+from tests.support.policy.stack import policy_stack
 
 STATIC: dict[str, Any] = {"name": "static", "reserved": "cpu=cpuset:0"}
 # Packages 0-7 and 8-15, nodes of 4 CPUs, cores of two neighbours.

@@ -22,14 +22,14 @@ from interpose.cli.common.admin_client import ask
 from interpose.core.model.cpuset import CpuSet
 from interpose.net.grpc.status import RpcError
 from interpose.testing.fakeruntime import FakeRuntime
-from interpose.testing.fakestate import Container
 from interpose.testing.grpcpeer import grpc_channel
 from interpose.testing.hookstack import CriCaller
-from interpose.testing.lab.relay import Relay
-from interpose.testing.machines import machine
 from interpose.testing.pods import QosClass, container_config, create_request, linux_resources, pod_config, run_request
+from interpose.testing.runtime.state import Container
 from interpose.testing.serve import serve_runtime
-from interpose.testing.sysfstree import write_sysfs
+from tests.support.lab.relay import Relay
+from tests.support.policy.machines import machine
+from tests.support.policy.sysfs_tree import write_sysfs
 
 # All calls are for long runs (make soak); each outcome begins with another one, so that together they see most.
 THOROUGH = bool(os.environ.get("INTERPOSE_THOROUGH"))

@@ -18,13 +18,13 @@ from interpose.core.model.cpuset import CpuSet
 from interpose.net.grpc.status import Code, RpcError
 from interpose.resmgr import barriers as waiting
 from interpose.resmgr.admin_view import policy_report
-from interpose.testing.cpuwatch import CpuWatch
 from interpose.testing.eventually import eventually
 from interpose.testing.fakeruntime import FakeRuntime
-from interpose.testing.fakestate import Container
-from interpose.testing.machines import machine
 from interpose.testing.pods import container_config, create_request, linux_resources
-from interpose.testing.policystack import MEMORY, PolicyStack, policy_stack
+from interpose.testing.runtime.state import Container
+from tests.support.policy.cpu_watch import CpuWatch
+from tests.support.policy.machines import machine
+from tests.support.policy.stack import MEMORY, PolicyStack, policy_stack
 
 # Packages 0-7 and 8-15, nodes of 4 CPUs, cores of two neighbours; CPU 0 is never given to anybody alone.
 MACHINE = "n4c16"

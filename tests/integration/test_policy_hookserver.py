@@ -25,10 +25,10 @@ from interpose.resmgr.config.configuration import Configuration
 from interpose.testing import pods
 from interpose.testing.eventually import eventually
 from interpose.testing.fakenode import FakeNode, PlainCgroups
-from interpose.testing.hooknode import node_document, write_boot, write_cpus
-from interpose.testing.lab.hookserver import HookServer
-from interpose.testing.machines import machine
-from interpose.testing.policystack import PolicyStack, policy_stack
+from tests.support.hooks.node import node_document, write_boot, write_cpus
+from tests.support.lab.hookserver import HookServer
+from tests.support.policy.machines import machine
+from tests.support.policy.stack import PolicyStack, policy_stack
 
 Ask = Callable[..., tuple[int, str]]
 UPDATE = "UpdateContainerResources"

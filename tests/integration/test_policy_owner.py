@@ -18,13 +18,13 @@ from interpose.testing import pods
 from interpose.testing.eventually import eventually
 from interpose.testing.fakenode import FakeNode, PlainCgroups
 from interpose.testing.grpcpeer import grpc_channel
-from interpose.testing.hooknode import node_document, write_boot, write_cpus
 from interpose.testing.hookstack import CriCaller
-from interpose.testing.lab.hookserver import NAME, HookServer
-from interpose.testing.lab.relay import Relay, hooks_dir
-from interpose.testing.machines import machine
 from interpose.testing.serve import serve_runtime
-from interpose.testing.sysfstree import write_sysfs
+from tests.support.hooks.node import node_document, write_boot, write_cpus
+from tests.support.lab.hookserver import NAME, HookServer
+from tests.support.lab.relay import Relay, hooks_dir
+from tests.support.policy.machines import machine
+from tests.support.policy.sysfs_tree import write_sysfs
 
 UPDATE: Final = "UpdateContainerResources"
 NONE: Final = "policy: {Active: none}\n"

@@ -21,10 +21,10 @@ from interpose.net.grpc.status import Code
 from interpose.resmgr.config.configuration import Configuration
 from interpose.testing.eventually import eventually
 from interpose.testing.hookserver import FakeHookServer, register, response_to, serve_hooks
-from interpose.testing.machines import machine
 from interpose.testing.pods import container_config, create_request, linux_resources
-from interpose.testing.policychecks import at_rest, differences, own_cpus, second
-from interpose.testing.policystack import PolicyStack, policy_stack
+from tests.support.policy.checks import at_rest, differences, own_cpus, second
+from tests.support.policy.machines import machine
+from tests.support.policy.stack import PolicyStack, policy_stack
 
 # Packages 0-7 and 8-15, nodes of 4 CPUs, cores of two neighbours; CPU 0 is never given to anybody alone.
 MACHINE = "n4c16"

@@ -17,13 +17,13 @@ from interpose.core.topology.topology import Topology
 from interpose.errors import ConfigError
 from interpose.net.grpc.status import Code, RpcError
 from interpose.resmgr.config.configuration import Configuration
-from interpose.testing.cpuwatch import CpuWatch
 from interpose.testing.eventually import eventually
 from interpose.testing.fakeruntime import FakeRuntime
-from interpose.testing.fakestate import Container
-from interpose.testing.machines import machine
-from interpose.testing.policystack import PolicyStack, policy_stack
-from interpose.testing.sysfstree import write_sysfs
+from interpose.testing.runtime.state import Container
+from tests.support.policy.cpu_watch import CpuWatch
+from tests.support.policy.machines import machine
+from tests.support.policy.stack import PolicyStack, policy_stack
+from tests.support.policy.sysfs_tree import write_sysfs
 
 # Packages 0-7 and 8-15, nodes of 4 CPUs, cores of two neighbours; CPU 0 is never given to anybody alone.
 MACHINE = "n4c16"

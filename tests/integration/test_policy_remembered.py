@@ -12,8 +12,8 @@ from interpose.core.policy.static_pools.options import CpuList, Pool, PoolsOptio
 from interpose.resmgr.config.configuration import Configuration
 from interpose.testing.eventually import eventually
 from interpose.testing.fakeruntime import FakeRuntime
-from interpose.testing.machines import machine
-from interpose.testing.policystack import PolicyStack, policy_stack
+from tests.support.policy.machines import machine
+from tests.support.policy.stack import PolicyStack, policy_stack
 
 MACHINE = "n4c16"
 STATIC: dict[str, Any] = {"name": "static", "reserved": "cpu=cpuset:0"}

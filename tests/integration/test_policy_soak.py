@@ -23,10 +23,10 @@ from interpose.errors import ConfigError
 from interpose.net.grpc.status import Code
 from interpose.resmgr.config.configuration import Configuration
 from interpose.testing.fakeruntime import FakeRuntime
-from interpose.testing.machines import machine
 from interpose.testing.pods import linux_resources
-from interpose.testing.policychecks import at_rest, differences, second
-from interpose.testing.policystack import PolicyStack, policy_stack
+from tests.support.policy.checks import at_rest, differences, second
+from tests.support.policy.machines import machine
+from tests.support.policy.stack import PolicyStack, policy_stack
 
 # Long runs are for make soak.
 THOROUGH = bool(os.environ.get("INTERPOSE_THOROUGH"))

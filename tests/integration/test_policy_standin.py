@@ -18,9 +18,9 @@ from interpose.net.httpd.routes import Request, Response
 from interpose.resmgr.state.checkpoint import load, reset_policy
 from interpose.testing.eventually import eventually
 from interpose.testing.fakeruntime import FakeRuntime
-from interpose.testing.machines import machine
-from interpose.testing.policystack import PolicyStack, policy_stack
-from interpose.testing.sysfstree import write_sysfs
+from tests.support.policy.machines import machine
+from tests.support.policy.stack import PolicyStack, policy_stack
+from tests.support.policy.sysfs_tree import write_sysfs
 
 EIGHT = "1 sockets x 8 cores x 1 threads"
 STATE = "state/policy-state.json"

@@ -13,8 +13,8 @@ from interpose.net.grpc.status import Code, RpcError
 from interpose.resmgr.state.state import State, encode
 from interpose.testing.eventually import eventually
 from interpose.testing.fakeruntime import FakeRuntime
-from interpose.testing.machines import machine
-from interpose.testing.policystack import PolicyStack, policy_stack
+from tests.support.policy.machines import machine
+from tests.support.policy.stack import PolicyStack, policy_stack
 
 STATIC: dict[str, Any] = {"name": "static", "reserved": "cpu=cpuset:0"}
 MACHINE = "n4c16"

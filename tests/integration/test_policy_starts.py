@@ -23,9 +23,9 @@ from interpose.resmgr.admin_view import policy_report
 from interpose.testing.eventually import eventually, pass_deadline
 from interpose.testing.fakenode import FakeNode, PlainCgroups
 from interpose.testing.hookserver import FakeHookServer, register, serve_hooks
-from interpose.testing.machines import machine
-from interpose.testing.policychecks import at_rest, differences, own_cpus, second
-from interpose.testing.policystack import PolicyStack, policy_stack
+from tests.support.policy.checks import at_rest, differences, own_cpus, second
+from tests.support.policy.machines import machine
+from tests.support.policy.stack import PolicyStack, policy_stack
 
 MACHINE = "n4c16"  # CPU 0 is never given to anybody alone
 STATIC: dict[str, Any] = {"name": "static", "reserved": "cpu=cpuset:0"}

@@ -9,11 +9,11 @@ import pytest
 from interpose.cli.common.admin_client import ask
 from interpose.testing.eventually import eventually
 from interpose.testing.fakeruntime import FakeRuntime
-from interpose.testing.lab.processes import Child
-from interpose.testing.lab.relay import relay_argv
-from interpose.testing.machines import machine
 from interpose.testing.serve import serve_runtime
-from interpose.testing.sysfstree import write_sysfs
+from tests.support.lab.processes import Child
+from tests.support.lab.relay import relay_argv
+from tests.support.policy.machines import machine
+from tests.support.policy.sysfs_tree import write_sysfs
 
 Spawn = Callable[..., Child]
 STATIC = ("--policy", "static", "--reserved-resources", "cpu=1")

@@ -9,11 +9,11 @@ import pytest
 
 from interpose._pb import cri_pb2 as cri
 from interpose.core.model.cpuset import CpuSet
-from interpose.testing.cpuwatch import CpuWatch
 from interpose.testing.eventually import eventually
 from interpose.testing.fakeruntime import FakeRuntime
-from interpose.testing.machines import machine
-from interpose.testing.policystack import PolicyStack, policy_stack
+from tests.support.policy.cpu_watch import CpuWatch
+from tests.support.policy.machines import machine
+from tests.support.policy.stack import PolicyStack, policy_stack
 
 # Packages 0-7 and 8-15, nodes of 4 CPUs, cores of two neighbours.
 MACHINE = "n4c16"

@@ -14,8 +14,8 @@ import pytest
 from interpose._pb import cri_pb2 as cri
 from interpose.net.grpc.handlers import Handlers
 from interpose.testing.fakeruntime import FakeRuntime
-from interpose.testing.machines import machine
-from interpose.testing.policystack import PolicyStack, policy_stack
+from tests.support.policy.machines import machine
+from tests.support.policy.stack import PolicyStack, policy_stack
 
 MACHINE = "n4c16"
 RESERVED = "cpu=cpuset:0"

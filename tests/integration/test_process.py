@@ -12,13 +12,13 @@ from typing import Any
 import grpc
 import pytest
 
-from interpose.testing.echoservice import failed
 from interpose.testing.eventually import WAIT_LIMIT, eventually
 from interpose.testing.fakeruntime import FakeRuntime
 from interpose.testing.grpcpeer import grpc_channel
-from interpose.testing.lab.processes import Child, accepts
-from interpose.testing.lab.relay import Relay
 from interpose.testing.serve import serve_runtime
+from tests.support.lab.processes import Child, accepts
+from tests.support.lab.relay import Relay
+from tests.support.net.echo_service import failed
 
 V1 = "/runtime.v1.RuntimeService"
 Ask = Callable[..., tuple[int, str]]

@@ -15,8 +15,8 @@ import pytest
 
 from interpose.testing.eventually import WAIT_LIMIT
 from interpose.testing.grpcpeer import grpc_channel
-from interpose.testing.lab.processes import Child, accepts, wait_for
-from interpose.testing.lab.relay import Relay, program, relay_argv
+from tests.support.lab.processes import Child, accepts, wait_for
+from tests.support.lab.relay import Relay, program, relay_argv
 
 Start = Callable[..., Relay]
 Spawn = Callable[..., Child]

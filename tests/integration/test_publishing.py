@@ -26,15 +26,15 @@ from interpose.net.grpc.transport import Hub
 from interpose.resmgr.config.configuration import Configuration
 from interpose.resmgr.publish.agent_client import AgentClient
 from interpose.resmgr.publish.node_state import ANNOTATION, CORES, TAINT
-from interpose.testing.apiserver.jsonpatch import apply_json_patch
-from interpose.testing.apiserver.server import ApiServer
 from interpose.testing.eventually import WAIT_LIMIT, eventually
 from interpose.testing.fakeruntime import FakeRuntime
 from interpose.testing.grpcpeer import grpc_server, unary
-from interpose.testing.lab.relay import Relay
-from interpose.testing.machines import machine
-from interpose.testing.nodeapi import NodeApi, plain_node
-from interpose.testing.policystack import PolicyStack, policy_stack
+from tests.support.apiserver.patch.json_patch import apply_json_patch
+from tests.support.apiserver.server import ApiServer
+from tests.support.kube.node_api import NodeApi, plain_node
+from tests.support.lab.relay import Relay
+from tests.support.policy.machines import machine
+from tests.support.policy.stack import PolicyStack, policy_stack
 
 MACHINE = "n4c16"
 POOLS = Path(__file__).parents[2] / "samples/static-pools.yaml"

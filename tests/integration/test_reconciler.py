@@ -29,9 +29,9 @@ from interpose.host.cgroup.parameters import weight_of
 from interpose.net.grpc.status import Code
 from interpose.testing import pods
 from interpose.testing.eventually import WAIT_LIMIT
-from interpose.testing.fakestate import Sandbox
-from interpose.testing.hooknode import HookNode, hook_node
 from interpose.testing.qospods import GIB, be_pod, ls_pod, lsr_pod
+from interpose.testing.runtime.state import Sandbox
+from tests.support.hooks.node import HookNode, hook_node
 
 SHARES, QUOTA, MEMORY = Parameter.CPU_SHARES, Parameter.CPU_QUOTA, Parameter.MEMORY_LIMIT
 CPUS, BVT, IDLE = Parameter.CPUSET_CPUS, Parameter.CPU_BVT, Parameter.CPU_IDLE

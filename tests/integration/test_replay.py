@@ -16,12 +16,12 @@ from interpose.net.grpc.status import Code
 from interpose.testing.eventually import WAIT_LIMIT, eventually
 from interpose.testing.fakeruntime import FakeRuntime
 from interpose.testing.grpcpeer import grpc_channel
-from interpose.testing.lab.processes import Child, accepts
-from interpose.testing.lab.relay import Relay, program
 from interpose.testing.pods import pod_config, run_request
-from interpose.testing.recordednode import RecordedNode
 from interpose.testing.recordings import write_recording
 from interpose.testing.serve import serve_runtime
+from tests.support.dump.recorded_node import RecordedNode
+from tests.support.lab.processes import Child, accepts
+from tests.support.lab.relay import Relay, program
 
 RUNTIME = "/runtime.v1.RuntimeService"
 

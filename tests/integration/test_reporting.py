@@ -22,9 +22,9 @@ from interpose.testing.eventually import WAIT_LIMIT, eventually
 from interpose.testing.fakeruntime import FakeRuntime
 from interpose.testing.grpcpeer import grpc_channel, grpc_server, server_stream, unary
 from interpose.testing.pods import pod_config, run_request
-from interpose.testing.seams import Notes
 from interpose.testing.serve import serve_runtime
 from interpose.testing.stack import Stack, relay_stack
+from tests.support.net.byte_seams import Notes
 
 V1 = "/runtime.v1.RuntimeService"
 EVENTS = f"{V1}/GetContainerEvents"

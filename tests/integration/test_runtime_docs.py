@@ -28,12 +28,12 @@ from interpose.node.pods.sync.manager import RuntimeManager
 from interpose.node.runtime.images.registry.endpoints import read_registries
 from interpose.node.runtime.network.conf import parse
 from interpose.node.runtime.plain.isolation import ALWAYS, WITHOUT_ROOT
-from interpose.testing.docsession import Command, commands_of, files_of, fits
 from interpose.testing.eventually import WAIT_LIMIT
-from interpose.testing.lab.cri import CriClient
-from interpose.testing.lab.images import APPLETS, ImageSpec, archive, layer
-from interpose.testing.lab.processes import Child
-from interpose.testing.lab.relay import program
+from tests.support.doc_session import Command, commands_of, files_of, fits
+from tests.support.lab.cri import CriClient
+from tests.support.lab.images import APPLETS, ImageSpec, archive, layer
+from tests.support.lab.processes import Child
+from tests.support.lab.relay import program
 
 CHECKOUT = Path(__file__).parents[2]
 PODS = (CHECKOUT / "docs/pods.md").read_text()

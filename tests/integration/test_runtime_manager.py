@@ -18,10 +18,10 @@ from interpose.net.grpc.handlers import ServerContext, Unary
 from interpose.net.grpc.server import serve
 from interpose.net.grpc.status import Code, RpcError
 from interpose.testing.eventually import eventually
-from interpose.testing.fakequeries import Identity
 from interpose.testing.fakeruntime import FakeRuntime
-from interpose.testing.managednode import ManagedNode, container, pod
 from interpose.testing.pods import pod_config
+from interpose.testing.runtime.queries import Identity
+from tests.support.node.managed_node import ManagedNode, container, pod
 
 
 @asynccontextmanager

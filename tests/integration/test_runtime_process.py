@@ -12,8 +12,8 @@ from click import ClickException
 
 from interpose._pb import cri_pb2 as cri
 from interpose.cli.common.admin_client import ask
-from interpose.testing.lab.cri import CriClient
-from interpose.testing.lab.processes import Child
+from tests.support.lab.cri import CriClient
+from tests.support.lab.processes import Child
 
 PROGRAM = (sys.executable, "-c", "from interpose.cli.main import main; main()")
 

@@ -29,16 +29,16 @@ from interpose.hooks.api.hookpoint import HookPoint
 from interpose.hooks.dispatch.client import HookClient
 from interpose.net.grpc.status import Code, RpcError
 from interpose.testing import pods
-from interpose.testing.echoservice import failed
 from interpose.testing.eventually import WAIT_LIMIT, eventually
 from interpose.testing.fakeruntime import FakeRuntime
 from interpose.testing.grpcpeer import grpc_channel
 from interpose.testing.hookserver import FakeHookServer, echo, register, serve_hooks, set_shares
 from interpose.testing.hookstack import CriCaller, HookStack, hook_stack, points_of
-from interpose.testing.lab.processes import Child, accepts
-from interpose.testing.lab.relay import Relay, relay_argv
-from interpose.testing.rawbackend import raw_backend
 from interpose.testing.serve import serve_runtime
+from tests.support.lab.processes import Child, accepts
+from tests.support.lab.relay import Relay, relay_argv
+from tests.support.net.echo_service import failed
+from tests.support.net.raw_backend import raw_backend
 
 Ask = Callable[..., tuple[int, str]]
 Start = Callable[..., Relay]

@@ -10,14 +10,14 @@ from interpose.net.grpc.status import Code
 from interpose.net.grpc.transport import Hub
 from interpose.net.grpc.upstream import Upstream, Waiter
 from interpose.net.h2.limits import Limits
-from interpose.testing import h2peer
-from interpose.testing.echoservice import EchoService
 from interpose.testing.eventually import eventually
 from interpose.testing.grpcpeer import grpc_channel, grpc_server
-from interpose.testing.h2bench import REQUEST
-from interpose.testing.h2hpack import Decoder, Encoder
-from interpose.testing.rawbackend import raw_backend
 from interpose.testing.stack import Stack, relay_stack
+from tests.support.net import h2_peer as h2peer
+from tests.support.net.echo_service import EchoService
+from tests.support.net.h2_bench import REQUEST
+from tests.support.net.hpack import Decoder, Encoder
+from tests.support.net.raw_backend import raw_backend
 
 LONG = ("x-long", "v" * 9000)
 

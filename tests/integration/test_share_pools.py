@@ -9,8 +9,8 @@ import pytest
 from interpose.core.model.cgroup import Parameter
 from interpose.hooks.server.node.cpu_share_pools import RESERVATION, SYSTEM_QOS
 from interpose.hooks.server.pods.pod_annotations import RESOURCE_STATUS
-from interpose.testing.hooknode import HookNode, hook_node
 from interpose.testing.qospods import ls_pod, lsr_pod
+from tests.support.hooks.node import HookNode, hook_node
 
 CPUS = Parameter.CPUSET_CPUS
 GOOD = {RESERVATION: '{"reservedCPUs":"0-1"}'}

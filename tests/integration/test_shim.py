@@ -10,7 +10,7 @@ import pytest
 
 from interpose.node.runtime.shimclient.client import NotRunningError, ShimError, StartRequest
 from interpose.testing.eventually import eventually
-from interpose.testing.shimnode import ShimNode
+from tests.support.node.shim_node import ShimNode
 
 MEMORY = Path("/sys/fs/cgroup/memory")
 

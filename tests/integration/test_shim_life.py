@@ -16,8 +16,8 @@ from interpose.node.runtime.shimclient import client as shimclient
 from interpose.node.runtime.shimclient.client import NotRunningError, Shim, ShimError, ShimGoneError, StartRequest
 from interpose.node.runtime.shimclient.paths import living_shim
 from interpose.testing.eventually import eventually
-from interpose.testing.lab.processes import Child
-from interpose.testing.shimnode import ShimNode
+from tests.support.lab.processes import Child
+from tests.support.node.shim_node import ShimNode
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: namespaces")
 

@@ -17,7 +17,7 @@ from interpose.node.runtime.shimclient.client import (
     ShimStreams,
 )
 from interpose.testing.eventually import WAIT_LIMIT, eventually
-from interpose.testing.shimnode import ShimNode
+from tests.support.node.shim_node import ShimNode
 
 
 async def _read_all(streams: ShimStreams) -> bytes:

@@ -22,12 +22,12 @@ from interpose.relay.bookkeeping import Bookkeeper
 from interpose.relay.exit_watcher import Exits
 from interpose.relay.owncalls import OwnCalls
 from interpose.testing.eventually import eventually, pass_deadline
-from interpose.testing.fakequeries import Identity
 from interpose.testing.fakeruntime import FakeRuntime
 from interpose.testing.pods import container_config, create_request, linux_resources, pod_config, run_request
-from interpose.testing.seams import Caller, Stub
+from interpose.testing.runtime.queries import Identity
 from interpose.testing.serve import serve_runtime
 from interpose.testing.stack import Stack, relay_stack
+from tests.support.net.byte_seams import Caller, Stub
 
 SETTLE_PAUSE = 0.05
 

@@ -9,8 +9,8 @@ from interpose.net.streaming.client import StreamError, run_command
 from interpose.net.streaming.limits import StreamLimits
 from interpose.net.streaming.server import StreamServer
 from interpose.testing.eventually import eventually
-from interpose.testing.fakeattendant import FakeAttendant
-from interpose.testing.typed import Open, Typed
+from tests.support.net.fake_attendant import FakeAttendant
+from tests.support.net.typed_input import Open, Typed
 
 PROTOCOLS = ("websocket", "websocket-v4", "spdy")
 MEBIBYTE = 1 << 20

@@ -10,7 +10,7 @@ from interpose.net.streaming.connect import StreamError
 from interpose.net.streaming.portforward_client import PortForwarder, forward
 from interpose.net.streaming.server import StreamServer
 from interpose.testing.eventually import eventually
-from interpose.testing.fakeattendant import FakeAttendant
+from tests.support.net.fake_attendant import FakeAttendant
 
 PROTOCOLS = ("spdy", "websocket", "websocket-v4")
 Connected = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]

@@ -17,7 +17,7 @@ from interpose.net.streaming.server import StreamServer
 from interpose.net.streaming.upgrade import spdy_request, websocket_request
 from interpose.net.websocket import Closed, Event, WebSocket
 from interpose.testing.eventually import WAIT_LIMIT, eventually
-from interpose.testing.fakeattendant import FakeAttendant
+from tests.support.net.fake_attendant import FakeAttendant
 
 KEY = b"dGhlIHNhbXBsZSBub25jZQ=="
 

@@ -11,14 +11,14 @@ import grpc
 import pytest
 
 from interpose.relay.takeover import PATH
-from interpose.testing.agentstack import fetch
-from interpose.testing.echoservice import failed
 from interpose.testing.eventually import WAIT_LIMIT, eventually
 from interpose.testing.fakeruntime import FakeRuntime
 from interpose.testing.grpcpeer import grpc_channel
-from interpose.testing.lab.processes import Child, accepts
-from interpose.testing.lab.relay import Relay, relay_argv
 from interpose.testing.serve import serve_runtime
+from tests.support.kube.agent_stack import fetch
+from tests.support.lab.processes import Child, accepts
+from tests.support.lab.relay import Relay, relay_argv
+from tests.support.net.echo_service import failed
 
 V1 = "/runtime.v1.RuntimeService"
 # As every gRPC client has it by default: what GOAWAY says was never begun is sent again without the caller's notice.

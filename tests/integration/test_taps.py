@@ -16,15 +16,15 @@ from interpose.cri.parser import CriParser
 from interpose.net.grpc.framing import frame
 from interpose.net.grpc.status import Code
 from interpose.relay.api import Body, Call, Direction, Interest, Proceed, Reply, Sighting, refusal
-from interpose.testing.echoservice import failed
 from interpose.testing.eventually import WAIT_LIMIT, eventually, pass_deadline
 from interpose.testing.fakeruntime import FakeRuntime
 from interpose.testing.grpcpeer import grpc_channel
 from interpose.testing.pods import pod_config, run_request
-from interpose.testing.rawbackend import RawAnswer, answer_headers
-from interpose.testing.seams import CREATE, ODD, REPLY, Notes, Stub, add_env, look, prefixed, seams
 from interpose.testing.serve import serve_runtime
 from interpose.testing.stack import relay_stack
+from tests.support.net.byte_seams import CREATE, ODD, REPLY, Notes, Stub, add_env, look, prefixed, seams
+from tests.support.net.echo_service import failed
+from tests.support.net.raw_backend import RawAnswer, answer_headers
 
 EVENTS = "/runtime.v1.RuntimeService/GetContainerEvents"
 LIST = "/runtime.v1.RuntimeService/ListContainers"

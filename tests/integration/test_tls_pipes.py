@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from interpose.net.httpd.transports import StreamPipe, accept_tls
-from interpose.testing.certificates import CERTIFICATE, KEY, Authority, write_pair
+from tests.support.net.certificates import CERTIFICATE, KEY, Authority, write_pair
 
 AUTHORITY = Authority()
 

@@ -16,8 +16,8 @@ from interpose.kube.webhook.certificates import Certificates, TlsFiles
 from interpose.kube.webhook.review import Rules
 from interpose.kube.webhook.server import PATHS, ServerLimits, WebhookServer
 from interpose.net.httpd.limits import HttpLimits
-from interpose.testing.certificates import CERTIFICATE, KEY, Authority, Pair, publish_secret
 from interpose.testing.eventually import eventually
+from tests.support.net.certificates import CERTIFICATE, KEY, Authority, Pair, publish_secret
 
 AUTHORITY = Authority()
 POD = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]}}

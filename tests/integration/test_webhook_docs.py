@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from interpose.config.webhook.table import WEBHOOK_SETTINGS
-from interpose.testing.apiserver.background import background
-from interpose.testing.apiserver.server import ApiServer
 from interpose.testing.eventually import WAIT_LIMIT
-from interpose.testing.lab.processes import Child
-from interpose.testing.lab.relay import program
+from tests.support.apiserver.background import background
+from tests.support.apiserver.server import ApiServer
+from tests.support.lab.processes import Child
+from tests.support.lab.relay import program
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/webhook.md").read_text()

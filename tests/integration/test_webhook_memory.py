@@ -12,10 +12,10 @@ import pytest
 
 from interpose.config.webhook.settings import WebhookLimitSettings
 from interpose.kube.webhook.review import MAX_VALUES
-from interpose.testing.certificates import CERTIFICATE, KEY, Authority, write_pair
 from interpose.testing.eventually import WAIT_LIMIT
-from interpose.testing.lab.processes import Child, wait_for
-from interpose.testing.plaindocs import read_documents
+from tests.support.kube.plain_documents import read_documents
+from tests.support.lab.processes import Child, wait_for
+from tests.support.net.certificates import CERTIFICATE, KEY, Authority, write_pair
 
 AUTHORITY = Authority()
 LIMITS = WebhookLimitSettings()

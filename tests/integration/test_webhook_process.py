@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from interpose.testing.certificates import CERTIFICATE, KEY, Authority, write_pair
 from interpose.testing.eventually import WAIT_LIMIT
-from interpose.testing.lab.processes import Child, wait_for
+from tests.support.lab.processes import Child, wait_for
+from tests.support.net.certificates import CERTIFICATE, KEY, Authority, write_pair
 
 AUTHORITY = Authority()
 PROGRAM = (sys.executable, "-c", "from interpose.cli.main import main; main()", "webhook")

@@ -10,7 +10,7 @@ from interpose.core.model.cgroup import CLEAR, UNLIMITED, Parameter, Special, Va
 from interpose.host.cgroup.parameters import MAX_WEIGHT, TABLE, parse, render, same, shares_of_weight, weight_of
 from interpose.host.cgroup.paths import confined, find_child, pod_directory
 from interpose.host.cgroup.tree import CgroupTree
-from interpose.testing.fakecgroup import FakeKernel
+from interpose.testing.kernel.cgroup import FakeKernel
 
 versions = st.sampled_from([1, 2])
 numbers = st.integers(-2, 3000) | st.integers(-(1 << 64), 1 << 64)

@@ -8,7 +8,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from interpose.core.model.cgroup import CLEAR, Level, Parameter
 from interpose.hooks.server.actuators.core_sched import CoreSchedActuator
 from interpose.hooks.server.targets import Target
-from interpose.testing.fakecoresched import FakeCoreSched
+from tests.support.hooks.fake_core_sched import FakeCoreSched
 
 names = st.sampled_from(["a", "b", "c", "d"])
 groups = st.sampled_from(["group:", "expeller group:", "group:web", "pod:uid-1"])

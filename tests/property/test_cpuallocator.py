@@ -12,7 +12,7 @@ from interpose.core.cpuallocator.kubelet import take_distributed, take_packed
 from interpose.core.cpuallocator.priority import CpuPriority
 from interpose.core.model.cpuset import EMPTY, CpuSet
 from interpose.core.topology.topology import Topology
-from interpose.testing.machines import machine
+from tests.support.policy.machines import machine
 
 # All groups of a kind are alike here, so that one group holds what another holds.
 EVEN = (

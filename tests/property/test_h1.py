@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from interpose.net.h1.heads import Heads, Malformed
 from interpose.net.h1.messages import Part, RequestReader, ResponseReader
-from interpose.testing.h1fuzz import LIMIT, asked, check_answers, check_requests, decoding, read_by_h11, run
+from tests.support.fuzz.h1 import LIMIT, asked, check_answers, check_requests, decoding, read_by_h11, run
 
 NAMES = st.text("ABCxyz-_09", min_size=1, max_size=8).map(lambda name: f"X-{name}".encode())
 VALUES = st.lists(st.binary(max_size=6)).map(lambda parts: b" ".join(parts).translate(None, bytes((*range(32), 127))))

@@ -12,9 +12,11 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from interpose.net.h2.headers import Headers, encode
 from interpose.net.h2.limits import Limits
 from interpose.net.h2.stream import Stream
-from interpose.testing import h2bench, h2fuzz, h2peer
 from interpose.testing.eventually import WAIT_LIMIT
-from interpose.testing.h2bench import REQUEST, RESPONSE, TRAILERS, Event
+from tests.support.fuzz import h2 as h2fuzz
+from tests.support.net import h2_bench as h2bench
+from tests.support.net import h2_peer as h2peer
+from tests.support.net.h2_bench import REQUEST, RESPONSE, TRAILERS, Event
 
 ROOT = Path(__file__).resolve().parents[2]
 INITIAL_WINDOW = 4

@@ -18,10 +18,10 @@ from interpose.resmgr.config.configuration import Configuration
 from interpose.resmgr.whatif.compare import Verdict
 from interpose.resmgr.whatif.replay import Hindsight, look_back
 from interpose.resmgr.whatif.timeline import Outcome, What
-from interpose.testing.machines import machine
-from interpose.testing.managercaller import resize
 from interpose.testing.pods import QosClass
-from interpose.testing.recallednode import RecalledNode, Story
+from tests.support.policy.machines import machine
+from tests.support.policy.manager_caller import resize
+from tests.support.policy.recalled_node import RecalledNode, Story
 
 QOS: tuple[QosClass, ...] = ("guaranteed", "guaranteed", "burstable", "besteffort")
 RESERVED = CpuSet.parse("0")

@@ -7,8 +7,9 @@ from hypothesis import strategies as st
 
 from interpose.net.h2.hpack import HpackDecoder
 from interpose.net.h2.hpack_tables import HuffmanDecoder
-from interpose.testing import h2fuzz, h2hpack
-from interpose.testing.h2hpack import Decoder, Encoder, Pair
+from tests.support.fuzz import h2 as h2fuzz
+from tests.support.net import hpack as h2hpack
+from tests.support.net.hpack import Decoder, Encoder, Pair
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from interpose.node.runtime.images.layers.flatten import flatten
 from interpose.node.runtime.images.layers.unpack import unpack
 from interpose.node.runtime.images.layers.whiteouts import FORMS, MARKED, form_for
-from interpose.testing.layermodel import Entry, Model, RefusedError, read_tree, tar_of
+from tests.support.node.layer_model import Entry, Model, RefusedError, read_tree, tar_of
 
 _PART = st.sampled_from("abc")
 _NAME = st.lists(_PART, min_size=1, max_size=3).map("/".join)

@@ -18,7 +18,7 @@ from interpose.node.runtime.oci.resources import merge_resources, oci_resources
 from interpose.node.runtime.oci.spec import container_spec
 from interpose.node.runtime.oci.spec_types import HostFacts, SandboxFacts, SpecError
 from interpose.node.runtime.oci.users import ResolvedUser, parse
-from interpose.testing.ocibundle import PlainImage
+from tests.support.node.oci_bundle import PlainImage
 
 TEXTS = st.text(max_size=20)
 NUMBERS = st.integers(min_value=-(2**31), max_value=2**31 - 1)

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from interpose.core.model.jsonpatch import Operation
 from interpose.kube.agent.node_patches import capacity_patch, node_patch, read_steps
 from interpose.resmgr.publish.node_state import ANNOTATION, NodeMarks, Taint, plan
-from interpose.testing.apiserver.jsonpatch import apply_json_patch
-from interpose.testing.apiserver.patches import merge
+from tests.support.apiserver.patch.json_patch import apply_json_patch
+from tests.support.apiserver.patch.patches import merge
 
 NAMES = st.sampled_from(["cmk.intel.com/a", "cmk.intel.com/b", "x.y/c"])
 VALUES = st.sampled_from(["", "true", "1"])

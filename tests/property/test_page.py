@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from interpose.dump.page.render import render_page
 from interpose.dump.page.resources import Resources
-from interpose.testing.calldocuments import document, message
+from tests.support.dump.call_documents import document, message
 
 BEGIN, END = "<!--data-->", "<!--over-->"
 PLAIN = Resources(template=f"{BEGIN}{{{{data}}}}{END}", style="", script="")

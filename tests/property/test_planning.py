@@ -20,7 +20,7 @@ from interpose.hooks.server.reconcile.journal import Journal
 from interpose.hooks.server.reconcile.plan import Action, CriBatch, by_container, ordered
 from interpose.hooks.server.targets import Target, Want
 from interpose.host.cgroup.tree import CgroupTree
-from interpose.testing.fakecgroup import FakeKernel
+from interpose.testing.kernel.cgroup import FakeKernel
 
 SHARES, QUOTA, IDLE, BVT = Parameter.CPU_SHARES, Parameter.CPU_QUOTA, Parameter.CPU_IDLE, Parameter.CPU_BVT
 CPUS = Parameter.CPUSET_CPUS

@@ -14,7 +14,7 @@ from interpose.node.pods.status.phase import Phase, container_views, pod_phase, 
 from interpose.node.pods.status.types import ContainerStatus, PodStatus, SandboxStatus
 from interpose.node.pods.sync.actions import compute_pod_actions
 from interpose.node.pods.sync.restart_policy import is_sidecar, should_restart
-from interpose.testing.podmodel import PROBE, FixedHealth, ModelRuntime, make_container, make_pod, make_pod_status
+from tests.support.node.pod_model import PROBE, FixedHealth, ModelRuntime, make_container, make_pod, make_pod_status
 
 # More than any way from a broken pod to a good one: a kill, a sandbox, and one round for each init container.
 ROUNDS = 12

@@ -27,8 +27,8 @@ from interpose.core.policy.static_pools.policy import EXCLUSIVE_CORES
 from interpose.core.topology.topology import Topology
 from interpose.errors import ConfigError
 from interpose.resmgr.allocations import Coming, Ledger
-from interpose.testing.machines import machine
-from interpose.testing.scenarios import take_over, unplugged
+from tests.support.policy.machines import machine
+from tests.support.policy.scenarios import take_over, unplugged
 
 MACHINES = tuple(
     machine(text)

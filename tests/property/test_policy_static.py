@@ -14,7 +14,7 @@ from interpose.core.policy.request import Amounts, Key, Request
 from interpose.core.policy.static.options import StaticOptions
 from interpose.core.policy.static.policy import StaticPolicy, exclusive_count
 from interpose.core.topology.topology import Topology
-from interpose.testing.machines import machine
+from tests.support.policy.machines import machine
 
 MACHINES = [
     machine(text)

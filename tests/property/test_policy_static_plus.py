@@ -11,7 +11,7 @@ from interpose.core.policy.decision import Action, Assignment, Decision
 from interpose.core.policy.request import Amounts, Key, Request
 from interpose.core.policy.static.options import StaticPlusOptions
 from interpose.core.policy.static_plus import StaticPlusPolicy
-from interpose.testing.machines import machine
+from tests.support.policy.machines import machine
 
 MACHINES = tuple(
     machine(text)

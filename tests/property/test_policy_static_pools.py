@@ -13,7 +13,7 @@ from interpose.core.policy.request import Amounts, Key, Request
 from interpose.core.policy.static_pools.cmk import read_wish
 from interpose.core.policy.static_pools.options import CpuList, Pool, PoolsOptions
 from interpose.core.policy.static_pools.policy import EXCLUSIVE_CORES, StaticPoolsPolicy
-from interpose.testing.machines import machine
+from tests.support.policy.machines import machine
 
 MACHINE = machine("n4c16")
 NAMES = ("exclusive", "special", "shared", "infra")

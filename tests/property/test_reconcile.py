@@ -18,9 +18,9 @@ import uvloop
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from interpose.testing.fakestate import Sandbox
-from interpose.testing.hooknode import HookNode, hook_node
 from interpose.testing.qospods import be_pod, ls_pod, lsr_pod
+from interpose.testing.runtime.state import Sandbox
+from tests.support.hooks.node import HookNode, hook_node
 
 # The nightly run tries a thousand nodes per test.
 pytestmark = pytest.mark.timeout(1800)

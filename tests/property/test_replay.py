@@ -13,8 +13,8 @@ from interpose.dump.replay.plan import Plan, Progress, Step, make_plan
 from interpose.dump.replay.runner import message_of
 from interpose.dump.replay.selection import Choices
 from interpose.testing.pods import pod_config, run_request
-from interpose.testing.recordednode import calls_of
 from interpose.testing.recordings import Script
+from tests.support.dump.recorded_node import calls_of
 
 # Milliseconds between beginnings, how long a call took (None: it never ended), and about which pod it is.
 calls = st.lists(

@@ -14,7 +14,7 @@ from interpose.hooks.server.plugin import Resctrl
 from interpose.hooks.server.plugins.resctrl import ANNOTATION, ResctrlPlugin, ResctrlRule
 from interpose.hooks.server.targets import Target
 from interpose.host.resctrl import ResctrlTree, parse_schemata, render_schemata
-from interpose.testing.fakeresctrl import FakeResctrl
+from tests.support.hooks.fake_resctrl import FakeResctrl
 
 VENDORS = {"GenuineIntel": 100, "AuthenticAMD": 2048}
 TARGET = Target(level=Level.POD, key="s", directory="pod", pod_uid="u")

@@ -13,7 +13,7 @@ from interpose.config.load import load
 from interpose.config.relay.table import RELAY
 from interpose.config.schema import Schema, Setting
 from interpose.errors import ConfigError
-from interpose.testing.schemacheck import problems
+from tests.support.kube.schema_check import problems
 
 SCHEMAS = {schema.file_kind: (schema, settings_schema(schema)) for schema in (RELAY, HOOKSERVER)}
 ANYTHING = st.one_of(

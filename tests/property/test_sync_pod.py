@@ -20,7 +20,7 @@ from interpose.net.grpc.status import Code, RpcError
 from interpose.node.pods.spec import Container, Pod, PullPolicy, RestartPolicy
 from interpose.node.pods.status.phase import pod_phase
 from interpose.node.pods.sync.restart_policy import is_sidecar, policy_of
-from interpose.testing.managednode import MUTATING, ManagedNode, container, pod
+from tests.support.node.managed_node import MUTATING, ManagedNode, container, pod
 
 IMAGES = ("docker.io/library/busybox:1", "docker.io/library/busybox:2")
 NAMES = ("a", "b", "c")

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from interpose.testing.scenarios import play, read_scenario
+from tests.support.policy.scenarios import play, read_scenario
 
 FILES = sorted(Path(__file__).parent.glob("*/*.yaml"))
 

@@ -212,12 +212,12 @@ def test_the_memory_for_keys_is_bounded(text_log: LogControl) -> None:
 
 def test_single_sources_are_debugged(stream: io.StringIO) -> None:
     """A package with everything in it, or a module; the others keep the level, and all is undone at the end."""
-    control = setup("warning", "text", stream, debug=("resmgr", "store.sync"))
+    control = setup("warning", "text", stream, debug=("resmgr", "cri.store.sync"))
     try:
-        for name in ("resmgr.manager", "store.sync", "store.store", "relay.relay"):
+        for name in ("resmgr.interceptor", "cri.store.sync", "cri.store.store", "relay.proxy"):
             logging.getLogger(f"interpose.{name}").debug("From %s", name)
         found = re.findall(r'"From (\S+)"', stream.getvalue())
-        assert found == ["resmgr.manager", "store.sync"]
+        assert found == ["resmgr.interceptor", "cri.store.sync"]
     finally:
         control.close()
     assert not logging.getLogger("interpose.resmgr.interceptor").isEnabledFor(logging.DEBUG)

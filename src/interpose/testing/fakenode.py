@@ -26,11 +26,11 @@ from interpose.host.cgroup.files import Files, KernelFiles
 from interpose.host.cgroup.paths import Driver, Layout, pod_directory
 from interpose.host.cgroup.tree import CgroupTree
 from interpose.net.grpc.status import Code, RpcError
-from interpose.testing.fakecgroup import FakeKernel
-from interpose.testing.fakequeries import Identity
 from interpose.testing.fakeruntime import FakeRuntime
-from interpose.testing.fakestate import Container, Sandbox
+from interpose.testing.kernel.cgroup import FakeKernel
 from interpose.testing.pods import BUSYBOX
+from interpose.testing.runtime.queries import Identity
+from interpose.testing.runtime.state import Container, Sandbox
 from interpose.testing.serve import serve_runtime
 
 _SANDBOX_OOM_SCORE: Final = -998

@@ -20,18 +20,18 @@ from interpose.cri import server as serving
 from interpose.net.grpc.handlers import Handlers
 from interpose.net.grpc.status import Code, RpcError
 from interpose.tasks import TaskBag
-from interpose.testing import fakeviews
 from interpose.testing.changes import Changes
 from interpose.testing.failpoints import Failpoints, Stall, When
-from interpose.testing.fakeevents import EventHub
-from interpose.testing.fakeexec import Execution, Shell, run_builtin
-from interpose.testing.fakeimages import Credentials, ImageStore
-from interpose.testing.fakeimageservice import ImageService
-from interpose.testing.fakelifecycle import Health, Lifecycle
-from interpose.testing.fakemethods import Methods, StreamMethod, UnaryMethod
-from interpose.testing.fakequeries import Identity, Queries
-from interpose.testing.fakestate import Container, NodeState, Observer, Sandbox
 from interpose.testing.pods import BUSYBOX, container_config, pod_config
+from interpose.testing.runtime import views as fakeviews
+from interpose.testing.runtime.events import EventHub
+from interpose.testing.runtime.exec import Execution, Shell, run_builtin
+from interpose.testing.runtime.image_service import ImageService
+from interpose.testing.runtime.images import Credentials, ImageStore
+from interpose.testing.runtime.lifecycle import Health, Lifecycle
+from interpose.testing.runtime.methods import Methods, StreamMethod, UnaryMethod
+from interpose.testing.runtime.queries import Identity, Queries
+from interpose.testing.runtime.state import Container, NodeState, Observer, Sandbox
 
 PAUSE = "registry.k8s.io/pause:3.10"
 

@@ -15,7 +15,7 @@ from interpose.core.model.qos import QOS_LABEL, QosClass
 from interpose.hooks.server.pods.pod_annotations import EXTENDED_RESOURCES, RESOURCE_STATUS
 from interpose.testing import pods
 from interpose.testing.fakenode import FakeNode
-from interpose.testing.fakestate import Sandbox
+from interpose.testing.runtime.state import Sandbox
 
 GIB: Final = 1 << 30
 _OOM_BEST_EFFORT: Final = 1000

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from interpose._pb import resmgr_agent_pb2
-from interpose.testing.wiretables import spelled_file
+from tests.support.wire_tables import spelled_file
 
 TABLE = Path(__file__).parents[2] / "data/wire/resmgr-agent-v1.json"
 FILE = resmgr_agent_pb2.DESCRIPTOR

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from interpose._pb import resmgr_config_pb2
-from interpose.testing.wiretables import spelled_file
+from tests.support.wire_tables import spelled_file
 
 TABLE = Path(__file__).parents[2] / "data/wire/resmgr-config-v1.json"
 FILE = resmgr_config_pb2.DESCRIPTOR

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from bench.docker_load import CHUNK, StreamCount, chunks, fresh, stream, upload
-from interpose.testing.fakedocker.server import FakeDocker
-from interpose.testing.lab.images import TEST_IMAGE
-from interpose.testing.lab.processes import LabError
+from tests.support.docker.fake.server import FakeDocker
+from tests.support.lab.images import TEST_IMAGE
+from tests.support.lab.processes import LabError
 
 if TYPE_CHECKING:
     from pathlib import Path

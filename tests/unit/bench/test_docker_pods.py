@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from bench.docker_pods import create_body, life_samples, remove_cgroups
 from bench.docker_workloads import FAKE_DOCKER, LIFE, life_workloads
-from interpose.testing.fakedocker.server import FakeDocker
-from interpose.testing.lab.images import TEST_IMAGE
+from tests.support.docker.fake.server import FakeDocker
+from tests.support.lab.images import TEST_IMAGE
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,7 +9,7 @@ import pytest
 from bench.dump import loads, paced_loads
 from bench.dump_modes import MODES, Counts, Mode, counts_of, modes
 from bench.dump_report import DumpResults, DumpSample, dump_page, share, target_table, with_section
-from interpose.testing.lab.processes import LabError
+from tests.support.lab.processes import LabError
 
 if TYPE_CHECKING:
     from pathlib import Path

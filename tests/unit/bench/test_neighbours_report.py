@@ -9,7 +9,7 @@ import pytest
 from bench.contestants import contestants
 from bench.neighbours import choose, longest_lag
 from bench.neighbours_report import NeighbourResults, NeighbourSample, page, tables, verdict
-from interpose.testing.hostile.attacks import ATTACKS
+from tests.support.hostile.attacks import ATTACKS
 
 CASE = ("rapid-reset", "4p")
 

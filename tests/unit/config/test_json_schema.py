@@ -14,7 +14,7 @@ from interpose.config.relay.table import RELAY
 from interpose.config.schema import Schema
 from interpose.config.values import integer, owner, text, words
 from interpose.hooks.server.node.node_document import node_form
-from interpose.testing.schemacheck import plain, problems
+from tests.support.kube.schema_check import plain, problems
 
 ROOT = Path(__file__).parents[3]
 SETTINGS = [

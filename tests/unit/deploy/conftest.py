@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from interpose.testing.deployed import kustomized
-from interpose.testing.helmchart.chart import Chart, read_chart
-from interpose.testing.plaindocs import Document
+from tests.support.helm.chart import Chart, read_chart
+from tests.support.kube.deployed import kustomized
+from tests.support.kube.plain_documents import Document
 
 
 @pytest.fixture(scope="session")

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from interpose import __version__
-from interpose.testing.deployed import kustomized, normal
-from interpose.testing.helmchart.chart import NOTES, Chart, Release, merged
-from interpose.testing.helmchart.errors import ChartError
-from interpose.testing.kubeschema import problems as schema_problems
-from interpose.testing.manifests import Identity, by_identity, identity, problems
-from interpose.testing.openapi import problems as value_problems
-from interpose.testing.plaindocs import Document, documents
+from tests.support.helm.chart import NOTES, Chart, Release, merged
+from tests.support.helm.errors import ChartError
+from tests.support.kube.deployed import kustomized, normal
+from tests.support.kube.kube_schema import problems as schema_problems
+from tests.support.kube.manifests import Identity, by_identity, identity, problems
+from tests.support.kube.open_api import problems as value_problems
+from tests.support.kube.plain_documents import Document, documents
 
 SEMVER = re.compile(r"\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?(\+[0-9A-Za-z.-]+)?")
 CERTIFICATE = Identity("Secret", "interpose-system", "interpose-webhook-tls")

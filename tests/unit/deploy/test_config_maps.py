@@ -8,8 +8,8 @@ from interpose.config.agent.settings import AgentSettings
 from interpose.config.documents.policy import read_config_map
 from interpose.core.policy.static.options import StaticOptions
 from interpose.kube.agent.configmap_choice import map_names
-from interpose.testing.kubeschema import problems
-from interpose.testing.plaindocs import read_documents
+from tests.support.kube.kube_schema import problems
+from tests.support.kube.plain_documents import read_documents
 
 SAMPLES = Path(__file__).parents[3] / "samples/configmaps"
 NAMES = (

@@ -9,8 +9,8 @@ import pytest
 from interpose.config.documents.yaml import parse_document
 from interpose.errors import ConfigError
 from interpose.hooks.server.node.node_document import SLO_KIND, SLO_VERSION, parse_node_document
-from interpose.testing.openapi import not_structural, problems
-from interpose.testing.plaindocs import Document, read_documents
+from tests.support.kube.open_api import not_structural, problems
+from tests.support.kube.plain_documents import Document, read_documents
 
 SAMPLES = Path(__file__).parents[3] / "samples/nodeslo"
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from interpose.testing.deployed import kustomized
-from interpose.testing.kubeschema import problems as schema_problems
-from interpose.testing.manifests import Identity, by_identity, identity, problems
-from interpose.testing.plaindocs import Document, documents
+from tests.support.kube.deployed import kustomized
+from tests.support.kube.kube_schema import problems as schema_problems
+from tests.support.kube.manifests import Identity, by_identity, identity, problems
+from tests.support.kube.plain_documents import Document, documents
 
 FOLDERS = (
     "kustomize/base",

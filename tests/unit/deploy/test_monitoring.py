@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from interpose.testing.plaindocs import Document, read_documents
-from interpose.testing.promql import Named, expressions_of, metric_of, named
+from tests.support.kube.plain_documents import Document, read_documents
+from tests.support.kube.promql import Named, expressions_of, metric_of, named
 
 # Generated from the collectors; a check of its own keeps it up to date.
 REFERENCE = Path(__file__).parents[3] / "docs/reference/metrics.md"

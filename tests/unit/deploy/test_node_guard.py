@@ -10,8 +10,8 @@ import pytest
 from interpose.kube.agent import node_keys as nodenames
 from interpose.kube.agent.report import CONDITION
 from interpose.resmgr.publish import node_state as nodemarks
-from interpose.testing.cel import CelError, evaluate
-from interpose.testing.plaindocs import Document, read_documents
+from tests.support.kube.cel import CelError, evaluate
+from tests.support.kube.plain_documents import Document, read_documents
 
 ACCOUNT = "system:serviceaccount:interpose-system:interpose-agent"
 NODE_OF_TOKEN = "authentication.kubernetes.io/node-name"

@@ -9,10 +9,10 @@ from interpose.cli.main import cli
 from interpose.config.agent.settings import AgentSettings
 from interpose.config.hookserver.settings import HookServerSettings
 from interpose.config.webhook.settings import WebhookSettings
-from interpose.testing.deployed import containers
-from interpose.testing.helmchart.chart import Chart
-from interpose.testing.manifests import Identity, by_identity
-from interpose.testing.plaindocs import Document
+from tests.support.helm.chart import Chart
+from tests.support.kube.deployed import containers
+from tests.support.kube.manifests import Identity, by_identity
+from tests.support.kube.plain_documents import Document
 
 NAMESPACE = "interpose-system"
 # Capabilities beyond none, and who may talk to the API server.

@@ -10,7 +10,7 @@ from typing import TypeAlias
 import pytest
 
 from interpose.host.coresched import KernelCoreSched, Operation, Scope, supported
-from interpose.testing.fakecoresched import FakeCoreSched
+from tests.support.hooks.fake_core_sched import FakeCoreSched
 
 Spawn: TypeAlias = "Callable[[str], subprocess.Popen[str]]"
 

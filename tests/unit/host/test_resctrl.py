@@ -7,7 +7,7 @@ import pytest
 
 from interpose.host.cgroup.files import KernelFiles
 from interpose.host.resctrl import ROOT_GROUP, ResctrlInfo, ResctrlTree, parse_schemata, probe, render_schemata
-from interpose.testing.fakeresctrl import FakeResctrl
+from tests.support.hooks.fake_resctrl import FakeResctrl
 
 
 def test_schemata_of_the_kernel_are_parsed() -> None:

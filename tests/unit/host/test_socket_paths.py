@@ -9,7 +9,7 @@ import pytest
 
 from interpose.errors import ConfigError
 from interpose.host.unix_sockets import bind_unix
-from interpose.testing.files import file_at, umask
+from tests.support.files import file_at, umask
 
 
 @pytest.mark.parametrize(

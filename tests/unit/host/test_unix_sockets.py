@@ -13,7 +13,7 @@ import pytest
 
 from interpose.errors import ConfigError, SocketInUseError
 from interpose.host.unix_sockets import adopt, bind_unix, owner_like, peer_credentials
-from interpose.testing.files import file_at, umask
+from tests.support.files import file_at, umask
 
 Spawn = Callable[..., subprocess.Popen[str]]
 

@@ -14,7 +14,7 @@ from interpose.relay.chain import Chain
 from interpose.relay.internal_calls import Originator, message_of
 from interpose.relay.routes import Route, Routes
 from interpose.relay.taps import Watchers
-from interpose.testing.seams import Behaviour, Notes, Stub
+from tests.support.net.byte_seams import Behaviour, Notes, Stub
 
 NAME = "UpdateContainerResources"
 METHOD = METHODS[NAME]

@@ -9,8 +9,9 @@ from interpose.net.h2.headers import Headers, encode, make_field
 from interpose.net.h2.server import ServerConnection
 from interpose.relay.passthrough import Ledger, Passthrough, code_of
 from interpose.relay.stats import MethodStats
-from interpose.testing import h2bench, h2peer
-from interpose.testing.h2bench import REQUEST, RESPONSE, TRAILERS, Bench
+from tests.support.net import h2_bench as h2bench
+from tests.support.net import h2_peer as h2peer
+from tests.support.net.h2_bench import REQUEST, RESPONSE, TRAILERS, Bench
 
 
 class Pair:

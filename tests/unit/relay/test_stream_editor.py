@@ -18,8 +18,9 @@ from interpose.relay.passthrough import Ledger
 from interpose.relay.stats import MethodStats
 from interpose.relay.stream_editor import Cutter, Editing, Editors, edited
 from interpose.relay.taps import UNREADABLE, Viewing, Watchers
-from interpose.testing import h2bench, h2peer
-from interpose.testing.h2bench import REQUEST, RESPONSE, TRAILERS, Bench
+from tests.support.net import h2_bench as h2bench
+from tests.support.net import h2_peer as h2peer
+from tests.support.net.h2_bench import REQUEST, RESPONSE, TRAILERS, Bench
 
 EVENTS = METHODS["GetContainerEvents"]
 LIMIT = 100_000

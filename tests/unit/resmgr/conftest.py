@@ -4,8 +4,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from interpose.testing.managercaller import ManagerCaller
-from interpose.testing.policynode import PolicyNode, running
+from tests.support.policy.manager_caller import ManagerCaller
+from tests.support.policy.node import PolicyNode, running
 
 
 @pytest.fixture

@@ -28,8 +28,8 @@ from interpose.resmgr.cgroup_check import CgroupCheck
 from interpose.resmgr.config.configuration import Configuration
 from interpose.resmgr.counters import Refused
 from interpose.resmgr.state.state import Entry
-from interpose.testing.fakecgroup import FakeKernel
-from interpose.testing.policynode import PolicyNode, running, static
+from interpose.testing.kernel.cgroup import FakeKernel
+from tests.support.policy.node import PolicyNode, running, static
 
 FILE = {"path": "/x", "saved": 1}
 

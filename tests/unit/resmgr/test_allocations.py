@@ -12,7 +12,7 @@ from interpose.core.policy.request import Amounts, Key, Request
 from interpose.core.policy.static.options import StaticOptions
 from interpose.core.policy.static.policy import StaticPolicy
 from interpose.resmgr.allocations import Coming, Ledger
-from interpose.testing.machines import machine
+from tests.support.policy.machines import machine
 
 
 def asks(name: str, milli: int = 0, qos: KubeQos = KubeQos.GUARANTEED) -> Request:

@@ -15,7 +15,7 @@ from interpose.net.grpc.status import Code, RpcError
 from interpose.relay.api import Body, Call
 from interpose.resmgr.barriers import Waiting, asked_by_caller
 from interpose.resmgr.counters import Tally
-from interpose.testing.policynode import PolicyNode
+from tests.support.policy.node import PolicyNode
 
 UPDATE = "UpdateContainerResources"
 

@@ -11,7 +11,7 @@ from interpose.core.policy.decision import Grant
 from interpose.core.policy.request import Amounts, Key, Request
 from interpose.resmgr.rebuild import Breath
 from interpose.resmgr.state.state import Entry
-from interpose.testing.policynode import PolicyNode
+from tests.support.policy.node import PolicyNode
 
 ALL = "0-15"
 UPDATE = "UpdateContainerResources"

@@ -14,8 +14,8 @@ from interpose.errors import ConfigError
 from interpose.host.cgroup.tree import CgroupTree
 from interpose.resmgr.cgroup_check import CgroupCheck, CgroupQuestion, compare
 from interpose.testing.eventually import eventually
-from interpose.testing.fakecgroup import FakeKernel
-from interpose.testing.policynode import PolicyNode, running
+from interpose.testing.kernel.cgroup import FakeKernel
+from tests.support.policy.node import PolicyNode, running
 
 REST, ALL = "0-1,4-15", "0-15"
 UPDATE = "UpdateContainerResources"

@@ -10,7 +10,7 @@ from interpose.core.policy.decision import Grant
 from interpose.core.policy.request import Amounts, Key
 from interpose.resmgr.handover import read_estate, write_estate
 from interpose.resmgr.state.state import Entry, State
-from interpose.testing.policynode import PolicyNode
+from tests.support.policy.node import PolicyNode
 
 ENTRY = Entry(
     key=Key("p", "app", 1), container_id="", grant=Grant(exclusive=CpuSet.parse("2")), amounts=Amounts(milli=1000)

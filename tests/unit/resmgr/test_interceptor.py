@@ -16,9 +16,9 @@ from interpose.relay.api import CLIENT, Body, Call, Reply
 from interpose.resmgr.config.configuration import Configuration
 from interpose.resmgr.state.grant_annotation import ANNOTATION, read_note
 from interpose.testing.eventually import eventually
-from interpose.testing.managercaller import ManagerCaller as Caller
 from interpose.testing.pods import container_config, linux_resources, pod_config
-from interpose.testing.policynode import PolicyNode, static
+from tests.support.policy.manager_caller import ManagerCaller as Caller
+from tests.support.policy.node import PolicyNode, static
 
 UPDATE = "UpdateContainerResources"
 

@@ -13,7 +13,7 @@ from interpose.resmgr.metrics import policy_collector, publishing_collector, sta
 from interpose.resmgr.publish.agent_client import AgentClient
 from interpose.resmgr.publish.publisher import Publisher, Result
 from interpose.resmgr.state.checkpoint import Checkpoint
-from interpose.testing.policynode import PolicyNode, running
+from tests.support.policy.node import PolicyNode, running
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from interpose.core.policy.registry import make
 from interpose.core.policy.request import Amounts, Key, Request
 from interpose.resmgr.allocations import Coming, Ledger
 from interpose.resmgr.rebuild import Breath, in_turn, rebuilt, refusals
-from interpose.testing.machines import machine
+from tests.support.policy.machines import machine
 
 
 def policy(name: str = "static", reserved: str = "0") -> Policy:

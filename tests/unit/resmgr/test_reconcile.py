@@ -13,7 +13,7 @@ from interpose.net.grpc.status import Code
 from interpose.resmgr.config.configuration import Configuration
 from interpose.resmgr.pending_updates import Unsettled
 from interpose.testing.eventually import eventually
-from interpose.testing.policynode import PolicyNode, running, static
+from tests.support.policy.node import PolicyNode, running, static
 
 UPDATE = "UpdateContainerResources"
 ALL = "0-15"

@@ -10,8 +10,8 @@ from interpose.errors import ConfigError
 from interpose.net.grpc.status import Code
 from interpose.resmgr.admin_view import policy_report
 from interpose.resmgr.config.configuration import Configuration
-from interpose.testing.machines import machine
-from interpose.testing.policynode import PolicyNode, static
+from tests.support.policy.machines import machine
+from tests.support.policy.node import PolicyNode, static
 
 ALL = "0-15"
 UPDATE = "UpdateContainerResources"

@@ -11,9 +11,9 @@ from interpose.core.policy.request import Amounts, Key
 from interpose.cri.store.requested import NOT_REQUESTED
 from interpose.net.grpc.status import Code
 from interpose.testing.eventually import eventually
-from interpose.testing.managercaller import ManagerCaller as Caller
-from interpose.testing.managercaller import resize
-from interpose.testing.policynode import PolicyNode
+from tests.support.policy.manager_caller import ManagerCaller as Caller
+from tests.support.policy.manager_caller import resize
+from tests.support.policy.node import PolicyNode
 
 UPDATE = "UpdateContainerResources"
 

@@ -12,7 +12,7 @@ from interpose.core.model.pod import ContainerState
 from interpose.core.policy.decision import Assignment
 from interpose.core.policy.request import Amounts, Key, Request
 from interpose.testing.eventually import eventually
-from interpose.testing.policynode import PolicyNode
+from tests.support.policy.node import PolicyNode
 
 ALL = "0-15"
 UPDATE = "UpdateContainerResources"

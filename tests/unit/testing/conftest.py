@@ -2,8 +2,8 @@
 
 import pytest
 
-from interpose.testing.clock import ManualClock
 from interpose.testing.fakeruntime import FakeRuntime
+from tests.support.clock import ManualClock
 
 
 @pytest.fixture

@@ -9,10 +9,10 @@ from interpose._pb import cri_pb2 as cri
 from interpose.core.model.cgroup import CLEAR, UNLIMITED, Parameter, Value
 from interpose.host.cgroup.tree import detect_layout, detect_version
 from interpose.net.grpc.status import Code, RpcError
-from interpose.testing.fakecgroup import FakeKernel
 from interpose.testing.fakenode import FakeNode, PlainCgroups
-from interpose.testing.fakestate import Sandbox
+from interpose.testing.kernel.cgroup import FakeKernel
 from interpose.testing.pods import container_config, create_request, linux_resources, pod_config, run_request
+from interpose.testing.runtime.state import Sandbox
 
 GIB = 1 << 30
 SHARES, QUOTA, LIMIT = Parameter.CPU_SHARES, Parameter.CPU_QUOTA, Parameter.MEMORY_LIMIT

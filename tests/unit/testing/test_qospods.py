@@ -7,10 +7,10 @@ import pytest
 from interpose.core.model.cgroup import UNLIMITED, KubeQos, Parameter, kube_qos_of
 from interpose.core.model.qos import QosClass, qos_of
 from interpose.hooks.server.pods.pod_annotations import extended_resources, resource_status
-from interpose.testing.fakecgroup import FakeKernel
 from interpose.testing.fakenode import FakeNode
-from interpose.testing.fakestate import Sandbox
+from interpose.testing.kernel.cgroup import FakeKernel
 from interpose.testing.qospods import GIB, be_pod, ls_pod, lsr_pod, populate
+from interpose.testing.runtime.state import Sandbox
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from interpose.testing.lab.processes import Child, children, cpu_seconds, wait_for
+from tests.support.lab.processes import Child, children, cpu_seconds, wait_for
 
 BUSY = Path(__file__).parents[3] / "tools" / "busy.py"
 Tool = Callable[[str], Any]

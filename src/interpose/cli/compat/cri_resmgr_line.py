@@ -22,19 +22,19 @@ _STATES: Final[Mapping[str, bool]] = {"on": True, "true": True, "off": False, "f
 # Sources of the log by the names they have there, and what of ours logs about the same things.
 SOURCES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
-        "agent": ("agent", "resmgr.agentclient", "resmgr.publisher"),
-        "cache": ("store", "resmgr.checkpoint"),
-        "config": ("resmgr.configfiles", "resmgr.configserver", "resmgr.reconfiguring"),
-        "cri/client": ("rpc", "store"),
-        "cri/server": ("relay", "rpc"),
-        "message-dump": ("dump", "cli.relay_dump"),
+        "agent": ("kube.agent", "resmgr.publish.agent_client", "resmgr.publish.publisher"),
+        "cache": ("cri.store", "resmgr.state.checkpoint"),
+        "config": ("resmgr.config",),
+        "cri/client": ("net.grpc", "cri.store"),
+        "cri/server": ("relay", "net.grpc"),
+        "message-dump": ("dump", "cli.relay.dump"),
         "policy": ("resmgr",),
-        "relay": ("relay", "rpc", "cli"),
-        "resource-manager": ("resmgr", "dispatcher"),
+        "relay": ("relay", "net.grpc", "cli"),
+        "resource-manager": ("resmgr", "hooks.dispatch"),
         "static": ("resmgr",),
         "static-plus": ("resmgr",),
         "static-pools": ("resmgr",),
-        "webhook": ("webhook", "admin"),
+        "webhook": ("kube.webhook", "net.httpd"),
     }
 )
 

@@ -48,7 +48,7 @@ def test_a_command_with_an_event_loop_ends_as_usual(closed: str) -> None:
 @pytest.mark.parametrize("buffered", [True, False])
 @pytest.mark.parametrize(
     ("module", "arguments"),
-    [("main", "--help"), ("main", "topology --topology '1 sockets x 2 cores'"), ("cri_resmgr", "--help")],
+    [("main", "--help"), ("main", "topology --topology '1 sockets x 2 cores'"), ("compat.cri_resmgr", "--help")],
 )
 def test_output_to_a_full_disk(module: str, arguments: str, buffered: bool) -> None:
     """One line, and no traceback."""

@@ -84,7 +84,7 @@ def test_flags_of_the_log() -> None:
     """As cri-resmgr treats them: levels and debugging count, klog's have no effect, which is said."""
     assert loaded("-logger-level warn").settings.logging.level == "warning"
     debugged = loaded("-logger-debug agent")
-    assert (debugged.settings.logging.level, debugged.settings.logging.debug[0]) == ("info", "agent")
+    assert (debugged.settings.logging.level, debugged.settings.logging.debug[0]) == ("info", "kube.agent")
     unknown = "--logger-debug: 'agnet' is not a source of the log, did you mean agent?"
     assert loaded("-logger-debug agnet").warnings == (unknown,)
     assert loaded("", NODE | {"LOGGER_DEBUG": "*"}).settings.logging.level == "debug"

@@ -57,7 +57,7 @@ def test_debugging_is_a_default_of_the_environment_and_a_flag() -> None:
 def test_sources_are_debugged_one_by_one() -> None:
     """What of ours logs about the same, each part once; the level stays."""
     given = debug_flag(read_line(["--logger-debug", "policy,static,cache"]))
-    assert given == {"logging.debug": Given("resmgr,store,resmgr.checkpoint", "flag --logger-debug")}
+    assert given == {"logging.debug": Given("resmgr,cri.store,resmgr.state.checkpoint", "flag --logger-debug")}
 
 
 def test_sources_that_nobody_knows_are_told() -> None:

@@ -11,8 +11,8 @@ from interpose._pb import cri_pb2 as cri
 from interpose.cli.dump.replay_policy_replay_policy import POLICY_VALUES, policy_wanted
 from interpose.cli.main import cli
 from interpose.testing.pods import pod_config, run_request
-from interpose.testing.recallednode import create_of
 from interpose.testing.recordings import Script, write_recording
+from tests.support.policy.recalled_node import create_of
 
 MACHINE = ("--topology", "2 sockets x 2 numa x 2 cores x 2 threads")
 STATIC = (*MACHINE, "--policy", "static", "--reserved-resources", "cpu=cpuset:0")

@@ -11,7 +11,7 @@ from interpose.cli.hookserver import plugins as hookserver_plugins
 from interpose.cli.main import cli
 from interpose.core.model.cgroup import Level, Parameter
 from interpose.hooks.server.entry_points import PluginEntryPoint
-from interpose.testing.hookparts import ToyPlugin
+from tests.support.hooks.parts import ToyPlugin
 
 
 def missing() -> Any:

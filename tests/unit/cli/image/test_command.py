@@ -12,7 +12,7 @@ from interpose.cli.image.command import image
 from interpose.cli.main import cli
 from interpose.node.runtime.images.disk import Disk
 from interpose.node.runtime.images.store import ImageStore
-from interpose.testing.imagefiles import docker_archive, layer, make_image
+from tests.support.node.image_files import docker_archive, layer, make_image
 
 IMAGE = make_image([layer({"a": "1"})], user="1000", cmd=["sh"], architecture="amd64")
 

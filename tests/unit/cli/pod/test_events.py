@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from interpose.cli.pod import events as pod_events
-from interpose.testing.podcommands import PodCommands, pod_commands
+from tests.support.node.pod_commands import PodCommands, pod_commands
 
 NEVER = {"name": "main", "image": "nosuch:1", "imagePullPolicy": "Never"}
 

@@ -17,8 +17,8 @@ import pytest
 
 from interpose.cli.pod.exec import has
 from interpose.net.grpc.status import Code
-from interpose.testing.podcommands import PodCommands, pod_commands
 from interpose.testing.pods import BUSYBOX
+from tests.support.node.pod_commands import PodCommands, pod_commands
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from interpose.net.grpc.status import Code
-from interpose.testing.podcommands import PodCommands, pod_commands
+from tests.support.node.pod_commands import PodCommands, pod_commands
 
 OLD = "2020-01-02T03:04:05.000000001Z"
 NEW = "2099-01-02T03:04:05.000000001Z"

@@ -9,8 +9,8 @@ import pytest
 from interpose.cli.pod import ls as pod_ls
 from interpose.net.grpc.status import Code
 from interpose.testing.fakeruntime import FakeRuntime
-from interpose.testing.podcommands import PodCommands, pod_commands
 from interpose.testing.pods import BUSYBOX
+from tests.support.node.pod_commands import PodCommands, pod_commands
 
 
 @pytest.fixture

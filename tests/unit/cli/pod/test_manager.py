@@ -9,8 +9,8 @@ from interpose.cli.pod.manager import managed
 from interpose.cli.pod.options import Reach
 from interpose.host.cgroup.paths import Driver
 from interpose.net.grpc.status import Code
-from interpose.testing.fakequeries import Identity
 from interpose.testing.fakeruntime import FakeRuntime
+from interpose.testing.runtime.queries import Identity
 from interpose.testing.serve import serve_runtime
 
 

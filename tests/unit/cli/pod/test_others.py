@@ -8,7 +8,7 @@ import pytest
 from interpose.cli.pod.others import pods_of_others, warning_of
 from interpose.net.grpc.status import Code, RpcError
 from interpose.node.pods.status.runtime_pod import RunningPod
-from interpose.testing.podcommands import PodCommands, pod_commands
+from tests.support.node.pod_commands import PodCommands, pod_commands
 
 
 @pytest.fixture

@@ -19,8 +19,8 @@ from interpose.net.grpc.status import Code
 from interpose.node.pods.labels import POD_UID
 from interpose.testing.eventually import WAIT_LIMIT, eventually
 from interpose.testing.fakeruntime import FakeRuntime
-from interpose.testing.podcommands import PodCommands, pod_commands
 from interpose.testing.serve import serve_runtime
+from tests.support.node.pod_commands import PodCommands, pod_commands
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from interpose.node.pods.status.phase import ContainerView, Lot, Phase, Role
 from interpose.node.pods.status.pod_state import REPLACING, STOPPED, Outcome, PodState, Verdict
 from interpose.node.pods.status.types import PodStatus
 from interpose.node.pods.sync.result import Moment, News, Reason
-from interpose.testing.managednode import pod
+from tests.support.node.managed_node import pod
 
 WAITING = Verdict(outcome=Outcome.WAITING)
 READY = Verdict(outcome=Outcome.READY)

@@ -7,7 +7,7 @@ import pytest
 
 from interpose.cli.pod import options as pod_options
 from interpose.net.grpc.status import Code
-from interpose.testing.podcommands import PodCommands, pod_commands
+from tests.support.node.pod_commands import PodCommands, pod_commands
 
 
 @pytest.fixture

@@ -13,8 +13,8 @@ from interpose.errors import ConfigError
 from interpose.node.pods.locks import watch_lock
 from interpose.node.pods.manifest.files import Wanted
 from interpose.testing.fakeruntime import FakeRuntime
-from interpose.testing.managednode import pod
-from interpose.testing.podcommands import PodCommands, pod_commands
+from tests.support.node.managed_node import pod
+from tests.support.node.pod_commands import PodCommands, pod_commands
 
 WRONG = Wanted(pods=(pod(),), problems={"/pods/a.yaml": ("file /pods/a.yaml: is wrong",)})
 

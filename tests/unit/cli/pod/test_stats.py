@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from interpose.testing.podcommands import PodCommands, pod_commands
+from tests.support.node.pod_commands import PodCommands, pod_commands
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ from interpose.node.pods.status.last_status import note_last_status
 from interpose.node.pods.status.origin import note_origin
 from interpose.node.pods.status.phase import ContainerView, Lot, Role
 from interpose.node.pods.status.summary import LastStatus
-from interpose.testing.podcommands import pod_commands
 from interpose.testing.pods import BUSYBOX
+from tests.support.node.pod_commands import pod_commands
 
 
 def test_a_pod_is_described(tmp_path: Path) -> None:

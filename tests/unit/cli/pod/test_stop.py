@@ -13,7 +13,7 @@ from interpose.node.pods.locks import PodLocks
 from interpose.node.pods.spec import Pod
 from interpose.node.pods.status.origin import note_origin
 from interpose.testing.fakeruntime import FakeRuntime
-from interpose.testing.podcommands import PodCommands, pod_commands
+from tests.support.node.pod_commands import PodCommands, pod_commands
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 from interpose.cli.policy.machines import load_topology
 from interpose.core.topology.document import topology_document
 from interpose.errors import ConfigError
-from interpose.testing.machines import machine
+from tests.support.policy.machines import machine
 
 
 def refused(source: str) -> str:

@@ -6,7 +6,7 @@ import pytest
 
 from interpose.cli.policy.make import chosen_policy
 from interpose.errors import ConfigError
-from interpose.testing.machines import machine
+from tests.support.policy.machines import machine
 
 MACHINE = machine("n4c16")
 

@@ -13,7 +13,7 @@ from interpose.cli.render.topology_svg import svg_text
 from interpose.cli.render.topology_tree import tree_text
 from interpose.core.topology.document import topology_document
 from interpose.net.httpd.routes import Request, Response, RouteTable, json_response
-from interpose.testing.machines import machine
+from tests.support.policy.machines import machine
 
 TEXT = "2p1d2n2c2t"
 

@@ -15,7 +15,7 @@ from interpose.kube.agent.node_service import AgentSocket, NodeService
 from interpose.net.grpc.transport import Hub
 from interpose.resmgr.publish.node_state import ANNOTATION, CORES, TAINT
 from interpose.testing.eventually import eventually
-from interpose.testing.nodeapi import NodeApi, plain_node
+from tests.support.kube.node_api import NodeApi, plain_node
 
 LABEL = "cmk.intel.com/cmk-node"
 OTHERS = {"key": "example.com/gpu", "effect": "NoExecute"}

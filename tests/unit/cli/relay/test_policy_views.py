@@ -18,7 +18,7 @@ from interpose.net.httpd.routes import Request, Response
 from interpose.resmgr.admin_view import find
 from interpose.resmgr.counters import Refused
 from interpose.resmgr.state.checkpoint import Checkpoint
-from interpose.testing.policynode import PolicyNode, running
+from tests.support.policy.node import PolicyNode, running
 
 
 @pytest.fixture

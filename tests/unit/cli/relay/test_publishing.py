@@ -14,7 +14,7 @@ from interpose.net.grpc.transport import Hub
 from interpose.resmgr.config.configuration import Configuration
 from interpose.resmgr.publish.node_state import NodeMarks
 from interpose.testing.eventually import eventually
-from interpose.testing.policynode import PolicyNode, static
+from tests.support.policy.node import PolicyNode, static
 
 CORES = "cmk.intel.com/exclusive-cores"
 

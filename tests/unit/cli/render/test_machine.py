@@ -5,7 +5,7 @@ from dataclasses import replace
 from interpose.cli.render.machine import Part, cores_in, parts_of, remarks, summary
 from interpose.core.model.cpuset import CpuSet
 from interpose.core.topology.topology import Cache, MemoryKind, NumaNode, Topology
-from interpose.testing.machines import machine
+from tests.support.policy.machines import machine
 
 
 def outline(parts: tuple[Part, ...]) -> list[object]:

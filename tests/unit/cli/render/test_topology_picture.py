@@ -9,7 +9,7 @@ from interpose.cli.render.owners import owners_of
 from interpose.cli.render.text import seen
 from interpose.cli.render.topology_picture import picture
 from interpose.core.topology.topology import MemoryKind, NumaNode
-from interpose.testing.machines import machine
+from tests.support.policy.machines import machine
 
 ASSIGNED = [
     {"container": "default/web/nginx", "exclusive": "2-3", "cpus": "2-3"},

@@ -10,7 +10,7 @@ from interpose.cli.render.owners import owners_of
 from interpose.cli.render.topology_svg import PAGE, Shape, layout, svg_text
 from interpose.core.model.cpuset import CpuSet
 from interpose.core.topology.topology import Topology
-from interpose.testing.machines import machine
+from tests.support.policy.machines import machine
 
 SVG = "{http://www.w3.org/2000/svg}"
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from interpose.cli.render.topology_tree import tree_text
-from interpose.testing.machines import machine
+from tests.support.policy.machines import machine
 
 
 def test_a_tree_has_parts_distances_and_remarks() -> None:

@@ -11,8 +11,8 @@ from click.testing import CliRunner, Result
 from interpose.cli.main import cli
 from interpose.kube.client.api import MUTATING_WEBHOOKS, SECRETS
 from interpose.kube.webhook.issue import Issued, examine
-from interpose.testing.apiserver.background import Running, background
-from interpose.testing.apiserver.server import ApiServer
+from tests.support.apiserver.background import Running, background
+from tests.support.apiserver.server import ApiServer
 
 NS = "kube-system"
 IN_CLUSTER = ("--service", "hook", "--namespace", NS, "--secret", "tls", "--webhook-config", "interpose")

@@ -10,7 +10,7 @@ from interpose.config.documents.yaml import parse_document
 from interpose.core.topology.document import topology_document
 from interpose.core.topology.topology import MemoryKind, Topology
 from interpose.errors import ConfigError
-from interpose.testing.machines import COPIES, NAMED, machine
+from tests.support.policy.machines import COPIES, NAMED, machine
 
 SMALL: dict[str, Any] = {"kind": "Topology", "cpus": [{"id": 0}, {"id": 1}], "nodes": [{"id": 0}]}
 

@@ -10,7 +10,7 @@ from interpose.core.cpuallocator.kubelet import NotEnough
 from interpose.core.cpuallocator.priority import CpuPriority
 from interpose.core.model.cpuset import EMPTY, CpuSet
 from interpose.core.topology.topology import Topology
-from interpose.testing.machines import machine
+from tests.support.policy.machines import machine
 
 SERVER = "2-socket-4-node-40-core"
 HIGH, NORMAL, LOW = CpuPriority.HIGH, CpuPriority.NORMAL, CpuPriority.LOW

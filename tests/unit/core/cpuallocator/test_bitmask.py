@@ -2,7 +2,7 @@
 
 from interpose.core.cpuallocator.bitmask import each, first, lowest, once
 from interpose.core.topology.topology import Topology
-from interpose.testing.machines import machine
+from tests.support.policy.machines import machine
 
 
 def test_the_lowest_bits_are_taken() -> None:

@@ -11,7 +11,7 @@ from interpose.core.cpuallocator.bitmask import first
 from interpose.core.cpuallocator.kubelet import Free, NotEnough, take_distributed, take_packed
 from interpose.core.model.cpuset import EMPTY, CpuSet
 from interpose.core.topology.topology import Topology
-from interpose.testing.machines import machine, oracle_topology
+from tests.support.policy.machines import machine, oracle_topology
 
 DATA = Path(__file__).resolve().parents[3] / "data" / "cpumanager-oracle.json"
 ORACLE = json.loads(DATA.read_text())

@@ -7,7 +7,7 @@ import pytest
 from interpose.core.cpuallocator.priority import ORDER, CpuPriority, preference, priority_classes
 from interpose.core.model.cpuset import EMPTY, CpuSet
 from interpose.core.topology.topology import Topology
-from interpose.testing.machines import machine
+from tests.support.policy.machines import machine
 
 HIGH, NORMAL, LOW = CpuPriority.HIGH, CpuPriority.NORMAL, CpuPriority.LOW
 

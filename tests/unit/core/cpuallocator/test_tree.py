@@ -7,7 +7,7 @@ import pytest
 from interpose.core.cpuallocator.tree import Level, Levels
 from interpose.core.model.cpuset import CpuSet
 from interpose.core.topology.topology import NO_CACHE
-from interpose.testing.machines import machine, oracle_topology
+from tests.support.policy.machines import machine, oracle_topology
 
 
 def shape(levels: Levels) -> list[tuple[str, int]]:

@@ -8,7 +8,7 @@ from interpose.core.policy.decision import Action
 from interpose.core.policy.registry import make
 from interpose.core.policy.request import Amounts, Key, Request
 from interpose.core.policy.simulate import Member, PlannedPod, Role, Step, holdings, removing, simulate, starting
-from interpose.testing.machines import machine
+from tests.support.policy.machines import machine
 
 
 def static() -> Policy:

@@ -12,7 +12,7 @@ from interpose.core.policy.request import Amounts, Key, Request
 from interpose.core.policy.static.options import StaticPlusOptions
 from interpose.core.policy.static_plus import StaticPlusPolicy
 from interpose.errors import ConfigError
-from interpose.testing.machines import machine
+from tests.support.policy.machines import machine
 
 ISOLATED = "2p2n2c2t; isolated 8-10"  # n4c16 with three isolated CPUs
 ALONE = {"cri-resource-manager.intel.com/prefer-isolated-cpus": "false"}

@@ -4,7 +4,7 @@ import json
 
 from interpose.core.topology.document import topology_document
 from interpose.core.topology.topology import Topology
-from interpose.testing.machines import machine
+from tests.support.policy.machines import machine
 
 
 def test_the_document_of_a_small_machine() -> None:

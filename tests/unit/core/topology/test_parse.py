@@ -8,7 +8,7 @@ from interpose.core.model.cpuset import CpuSet
 from interpose.core.topology.files import CPUS, NODES
 from interpose.core.topology.parse import parse_sysfs
 from interpose.core.topology.topology import NO_CACHE, CoreKind, MemoryKind, Topology
-from interpose.testing.machines import COPIES, machine
+from tests.support.policy.machines import COPIES, machine
 
 
 def sysfs(cpus: Mapping[int, tuple[int, int, str]], **more: str) -> dict[str, str]:

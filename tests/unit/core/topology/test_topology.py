@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from interpose.core.model.cpuset import EMPTY, CpuSet
 from interpose.core.topology.topology import MemoryKind, NumaNode, Topology
-from interpose.testing.machines import machine
+from tests.support.policy.machines import machine
 
 
 def test_sets_by_part() -> None:

@@ -12,8 +12,8 @@ from interpose.dump.capture.worker_config import Orders
 from interpose.dump.model.frames import encode
 from interpose.dump.recording.reader import Recording
 from interpose.testing.eventually import WAIT_LIMIT
-from interpose.testing.lab.processes import wait_for
 from interpose.testing.recordings import story_frames
+from tests.support.lab.processes import wait_for
 
 STORY = b"".join(map(encode, story_frames()))
 

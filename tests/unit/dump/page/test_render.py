@@ -13,7 +13,7 @@ import pytest
 from interpose.dump.page import render_page
 from interpose.dump.page.render import COMPUTED, ROW
 from interpose.dump.page.resources import Resources, load_resources
-from interpose.testing.calldocuments import document, message, sample_documents
+from tests.support.dump.call_documents import document, message, sample_documents
 
 PLAIN = Resources(
     template="<title>{{title}}</title>{{policy}}|{{style}}|{{data}}<script>{{script}}</script>", style="s", script="1"

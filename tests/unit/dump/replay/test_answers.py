@@ -12,8 +12,8 @@ from interpose.dump.replay.answers import Answer, Answers, Match, Missing, descr
 from interpose.dump.replay.order import called
 from interpose.dump.replay.runner import message_of
 from interpose.testing.pods import container_config, create_request, pod_config, run_request
-from interpose.testing.recordednode import calls_of
 from interpose.testing.recordings import Script, every_method_frames, filled
+from tests.support.dump.recorded_node import calls_of
 
 LONG = "c" * 64
 

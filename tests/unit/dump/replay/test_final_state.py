@@ -17,7 +17,7 @@ from interpose.dump.replay.final_state import (
 from interpose.dump.replay.plan import make_plan
 from interpose.dump.replay.runner import message_of
 from interpose.dump.replay.selection import Choices
-from interpose.testing.recordednode import RecordedNode, calls_of
+from tests.support.dump.recorded_node import RecordedNode, calls_of
 
 
 def conditions(node: RecordedNode, choices: Choices = Choices()) -> dict[str, str]:  # noqa: B008 - frozen

@@ -11,8 +11,8 @@ from interpose.dump.replay.plan import Plan, Progress, make_plan
 from interpose.dump.replay.runner import message_of
 from interpose.dump.replay.selection import Choices
 from interpose.testing.pods import container_config, create_request, pod_config, run_request
-from interpose.testing.recordednode import calls_of
 from interpose.testing.recordings import Script, story_frames
+from tests.support.dump.recorded_node import calls_of
 
 POD = pod_config("web")
 

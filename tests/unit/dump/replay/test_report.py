@@ -9,8 +9,8 @@ from interpose.dump.replay.plan import Plan, make_plan
 from interpose.dump.replay.report import Found, Outcome, differs, plan_document, report_document
 from interpose.dump.replay.runner import message_of
 from interpose.dump.replay.selection import Choices
-from interpose.testing.recordednode import calls_of
 from interpose.testing.recordings import story_frames
+from tests.support.dump.recorded_node import calls_of
 
 POD = Reference(Thing.POD, "p")
 

@@ -19,8 +19,8 @@ from interpose.dump.replay.selection import Choices
 from interpose.net.grpc.status import Code, RpcError
 from interpose.testing.eventually import eventually
 from interpose.testing.fakeruntime import FakeRuntime
-from interpose.testing.recordednode import RecordedNode, calls_of
 from interpose.testing.recordings import Script
+from tests.support.dump.recorded_node import RecordedNode, calls_of
 
 HERE = Surroundings(exists=lambda _path: True)
 

@@ -8,8 +8,8 @@ from interpose.cri.methods import METHODS
 from interpose.dump.model.call import Flow
 from interpose.dump.model.frames import Flags
 from interpose.dump.replay.selection import SORTS, Choices, Sort, omitted
-from interpose.testing.recordednode import flows_of
 from interpose.testing.recordings import Script
+from tests.support.dump.recorded_node import flows_of
 
 LIFE = [name for name, sort in SORTS.items() if sort is Sort.LIFE]
 

@@ -14,8 +14,8 @@ from interpose.dump.replay.runner import message_of
 from interpose.dump.replay.server import Replayed
 from interpose.net.grpc.handlers import ServerStream, Unary
 from interpose.net.grpc.status import Code, RpcError
-from interpose.testing.recordednode import calls_of
 from interpose.testing.recordings import Script
+from tests.support.dump.recorded_node import calls_of
 
 
 class Served:

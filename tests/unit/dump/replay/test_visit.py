@@ -5,8 +5,8 @@ import pytest
 from interpose._pb import cri_pb2 as cri
 from interpose.dump.model.frames import Message, Packing, Side
 from interpose.dump.replay.visit import body_of, first_body, parts, texts, type_name
-from interpose.testing.recordednode import flows_of
 from interpose.testing.recordings import Script, filled
+from tests.support.dump.recorded_node import flows_of
 
 
 def message(body: bytes, packing: Packing = Packing.PLAIN) -> Message:

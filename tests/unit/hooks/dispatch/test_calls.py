@@ -9,7 +9,7 @@ from interpose.hooks.api.hookpoint import HookPoint
 from interpose.hooks.dispatch.client import HookCallError, Reason
 from interpose.net.grpc.status import Code
 from interpose.testing import pods
-from interpose.testing.hookfakes import Bench, registration
+from tests.support.hooks.fakes import Bench, registration
 
 CONFIG = pods.pod_config("web", "shop")
 CREATE = pods.create_request("p1", CONFIG, pods.container_config(CONFIG, envs={"TOKEN": "old-secret"}))

@@ -16,7 +16,7 @@ from interpose.net.grpc.status import Code, RpcError
 from interpose.relay.api import Reply
 from interpose.testing import pods
 from interpose.testing.eventually import eventually
-from interpose.testing.hookfakes import Answer, Bench, registration
+from tests.support.hooks.fakes import Answer, Bench, registration
 
 CONFIG = pods.pod_config("web", "shop", uid="u1")
 POD = Pod(

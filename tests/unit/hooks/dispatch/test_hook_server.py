@@ -5,7 +5,7 @@ from dataclasses import replace
 from interpose.hooks.api.hookpoint import FailurePolicy, HookPoint
 from interpose.hooks.api.registration import HookServer
 from interpose.hooks.dispatch.hook_server import OK, Plugins, PluginStats
-from interpose.testing.hookfakes import FakeCaller
+from tests.support.hooks.fakes import FakeCaller
 
 CREATE = HookPoint.PRE_CREATE_CONTAINER
 RUN = HookPoint.PRE_RUN_POD_SANDBOX

@@ -10,7 +10,7 @@ from interpose.metrics import Buckets, Family, Sample, expose
 from interpose.net.grpc.status import Code
 from interpose.net.grpc.transport import Hub
 from interpose.testing import pods
-from interpose.testing.hookfakes import Bench, registration
+from tests.support.hooks.fakes import Bench, registration
 
 CONFIG = pods.pod_config("web", "shop")
 CREATE = pods.create_request("p1", CONFIG, pods.container_config(CONFIG))

@@ -14,8 +14,8 @@ import pytest
 from interpose.hooks.server.plugin import Watch
 from interpose.hooks.server.watching import BOUNDS
 from interpose.hooks.server.worker_threads import Runner
-from interpose.testing.clock import PluginClock
 from interpose.testing.eventually import WAIT_LIMIT, eventually
+from tests.support.clock import PluginClock
 
 TIMEOUT = 0.1
 

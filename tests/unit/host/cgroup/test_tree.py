@@ -10,7 +10,7 @@ from interpose.errors import ConfigError
 from interpose.host.cgroup.files import KernelFiles
 from interpose.host.cgroup.paths import Driver, Layout
 from interpose.host.cgroup.tree import CgroupTree, detect_layout, detect_version
-from interpose.testing.fakecgroup import FakeKernel, build_tree, plant
+from interpose.testing.kernel.cgroup import FakeKernel, build_tree, plant
 
 POD = "kubepods/burstable/pod1"
 

@@ -18,7 +18,7 @@ from interpose.kube.agent.node_patches import (
     writes,
 )
 from interpose.kube.agent.taints import UnmetError
-from interpose.testing.nodeapi import plain_node
+from tests.support.kube.node_api import plain_node
 
 LABEL = "/metadata/labels/cmk.intel.com~1cmk-node"
 NOTE = "/metadata/annotations/interpose~1published"

@@ -26,7 +26,7 @@ from interpose.net.grpc.status import Code, RpcError
 from interpose.net.http.errors import UnreachableError
 from interpose.tasks import TaskBag
 from interpose.testing.eventually import eventually
-from interpose.testing.nodeapi import NodeApi, plain_node
+from tests.support.kube.node_api import NodeApi, plain_node
 
 CORES = "cmk.intel.com/exclusive-cores"
 LABEL = "/metadata/labels/cmk.intel.com~1cmk-node"

@@ -12,7 +12,7 @@ from interpose.kube.client.access import Access, ExecPlugin, User
 from interpose.kube.client.credentials import Credentials, Grant
 from interpose.net.http.address import parse_server
 from interpose.net.http.tls import Pem
-from interpose.testing.certificates import Authority
+from tests.support.net.certificates import Authority
 
 NONE = Pem()
 V1 = "client.authentication.k8s.io/v1"

@@ -10,8 +10,8 @@ import pytest
 
 from interpose.errors import ConfigError
 from interpose.kube.webhook.certificates import Certificates, TlsFiles, load
-from interpose.testing.certificates import CERTIFICATE, KEY, Authority, Pair, publish_secret, write_pair
 from interpose.testing.eventually import eventually
+from tests.support.net.certificates import CERTIFICATE, KEY, Authority, Pair, publish_secret, write_pair
 
 AUTHORITY = Authority()
 FIRST, SECOND = AUTHORITY.issue(), AUTHORITY.issue()

@@ -6,7 +6,7 @@ import datetime as dt
 import pytest
 
 from interpose.kube.webhook.validity import Validity, validity_of
-from interpose.testing.certificates import Authority
+from tests.support.net.certificates import Authority
 
 AUTHORITY = Authority()
 

@@ -4,7 +4,8 @@ from interpose.net.grpc.answer import answer
 from interpose.net.grpc.framing import RESPONSE_HEADERS
 from interpose.net.grpc.status import Code
 from interpose.net.h2.errors import ErrorCode
-from interpose.testing import h2bench, h2peer
+from tests.support.net import h2_bench as h2bench
+from tests.support.net import h2_peer as h2peer
 
 
 def test_nothing_sent_yet_is_one_block() -> None:

@@ -9,8 +9,9 @@ from interpose.net.grpc.framing import frame
 from interpose.net.grpc.status import Code, RpcError
 from interpose.net.h2.client import ClientConnection
 from interpose.net.h2.headers import Headers, encode, make_field
-from interpose.testing import h2bench, h2peer
-from interpose.testing.h2bench import RESPONSE, TRAILERS, Bench
+from tests.support.net import h2_bench as h2bench
+from tests.support.net import h2_peer as h2peer
+from tests.support.net.h2_bench import RESPONSE, TRAILERS, Bench
 
 
 def block(*pairs: tuple[bytes, bytes]) -> Headers:

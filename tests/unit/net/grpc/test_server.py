@@ -8,7 +8,8 @@ from interpose.net.grpc.framing import frame
 from interpose.net.grpc.handlers import ServerContext, Unary
 from interpose.net.grpc.server import LocalServer
 from interpose.net.grpc.status import Code, RpcError, unquote_message
-from interpose.testing import h2bench, h2peer
+from tests.support.net import h2_bench as h2bench
+from tests.support.net import h2_peer as h2peer
 
 PATH = dict(h2bench.REQUEST)[b":path"]
 

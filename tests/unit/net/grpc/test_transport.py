@@ -8,8 +8,9 @@ from interpose.net.grpc.fairness import PeerAccount
 from interpose.net.grpc.transport import Hub, Link
 from interpose.net.h2.limits import Limits
 from interpose.net.h2.server import ServerConnection
-from interpose.testing import h2bench, h2peer
-from interpose.testing.h2bench import Bench
+from tests.support.net import h2_bench as h2bench
+from tests.support.net import h2_peer as h2peer
+from tests.support.net.h2_bench import Bench
 
 
 class Wire(asyncio.Transport):

@@ -9,7 +9,7 @@ import pytest
 
 from interpose.net.h1.heads import Heads
 from interpose.net.h1.messages import RequestReader, ResponseReader
-from interpose.testing.h1fuzz import Outcome, decoding, run
+from tests.support.fuzz.h1 import Outcome, decoding, run
 
 ROOT = Path(__file__).resolve().parents[4]
 FOLDER = ROOT / "tests/data/h1corpus"

@@ -5,8 +5,9 @@ import pytest
 from interpose.net.h2.buffered import Buffered, BufferedShare
 from interpose.net.h2.headers import encode
 from interpose.net.h2.server import ServerConnection
-from interpose.testing import h2bench, h2peer
-from interpose.testing.h2bench import RESPONSE, Bench
+from tests.support.net import h2_bench as h2bench
+from tests.support.net import h2_peer as h2peer
+from tests.support.net.h2_bench import RESPONSE, Bench
 
 
 def waiting(window: int = 0) -> tuple[Bench[ServerConnection], Buffered]:

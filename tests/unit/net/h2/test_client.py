@@ -6,8 +6,9 @@ from interpose.net.h2 import client as client_module
 from interpose.net.h2.client import ClientConnection
 from interpose.net.h2.errors import ErrorCode
 from interpose.net.h2.limits import Limits
-from interpose.testing import h2bench, h2peer
-from interpose.testing.h2bench import REQUEST, RESPONSE, TRAILERS, Bench
+from tests.support.net import h2_bench as h2bench
+from tests.support.net import h2_peer as h2peer
+from tests.support.net.h2_bench import REQUEST, RESPONSE, TRAILERS, Bench
 
 STREAMS = 3
 INTERIM = [(b":status", b"103"), (b"link", b"</x>")]

@@ -8,8 +8,9 @@ from interpose.net.h2.errors import ErrorCode
 from interpose.net.h2.headers import encode
 from interpose.net.h2.limits import Limits
 from interpose.net.h2.server import ServerConnection
-from interpose.testing import h2bench, h2peer
-from interpose.testing.h2bench import REQUEST, RESPONSE, Bench
+from tests.support.net import h2_bench as h2bench
+from tests.support.net import h2_peer as h2peer
+from tests.support.net.h2_bench import REQUEST, RESPONSE, Bench
 
 WINDOW = 4
 GENEROUS = Limits(idle_frames=10**6, resets=10**6)

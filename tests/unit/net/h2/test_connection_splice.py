@@ -7,9 +7,10 @@ from interpose.net.h2.errors import ErrorCode
 from interpose.net.h2.headers import encode
 from interpose.net.h2.limits import Limits
 from interpose.net.h2.server import ServerConnection
-from interpose.testing import h2bench, h2peer
-from interpose.testing.h2bench import RESPONSE, TRAILERS, Bench, Event
-from interpose.testing.h2hpack import Encoder
+from tests.support.net import h2_bench as h2bench
+from tests.support.net import h2_peer as h2peer
+from tests.support.net.h2_bench import RESPONSE, TRAILERS, Bench, Event
+from tests.support.net.hpack import Encoder
 
 INTERIM = [(b":status", b"103"), (b"link", b"</x>")]
 # Forms that leave the dynamic table alone, so that the decoder remembers the blocks.

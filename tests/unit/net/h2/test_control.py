@@ -7,8 +7,9 @@ from interpose.net.h2.errors import ErrorCode
 from interpose.net.h2.headers import encode
 from interpose.net.h2.hpack_tables import HuffmanDecoder
 from interpose.net.h2.limits import Limits
-from interpose.testing import h2bench, h2peer
-from interpose.testing.h2bench import opened, reset_code
+from tests.support.net import h2_bench as h2bench
+from tests.support.net import h2_peer as h2peer
+from tests.support.net.h2_bench import opened, reset_code
 
 WINDOW = 4
 

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from interpose.net.h2.errors import ErrorCode
-from interpose.testing import h2fuzz, h2peer
-from interpose.testing.hostile.workmeter import check_work
+from tests.support.fuzz import h2 as h2fuzz
+from tests.support.hostile.workmeter import check_work
+from tests.support.net import h2_peer as h2peer
 
 ROOT = Path(__file__).resolve().parents[4]
 CORPUS = {path.stem: path.read_bytes() for path in (ROOT / "tests/data/h2corpus").glob("*.bin")}

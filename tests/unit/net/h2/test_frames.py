@@ -3,7 +3,7 @@
 import pytest
 
 from interpose.net.h2 import frames
-from interpose.testing.h2peer import NAMES, Frame, read_frames
+from tests.support.net.h2_peer import NAMES, Frame, read_frames
 
 
 def test_numbers() -> None:

@@ -3,8 +3,8 @@
 import pytest
 
 from interpose.net.h2.headers import Headers, Shape, encode, make_field
-from interpose.testing.h2bench import REQUEST, RESPONSE
-from interpose.testing.h2hpack import Decoder, Pair
+from tests.support.net.h2_bench import REQUEST, RESPONSE
+from tests.support.net.hpack import Decoder, Pair
 
 METHOD, SCHEME, PATH, AUTHORITY, *REST = REQUEST
 

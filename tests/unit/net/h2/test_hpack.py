@@ -6,7 +6,7 @@ from interpose.net.h2.errors import ConnectionFault, ErrorCode
 from interpose.net.h2.headers import Headers
 from interpose.net.h2.hpack import HpackDecoder
 from interpose.net.h2.hpack_tables import HuffmanDecoder
-from interpose.testing.h2hpack import Decoder, Encoder, Pair, integer
+from tests.support.net.hpack import Decoder, Encoder, Pair, integer
 
 LIMIT = 64 * 1024
 

@@ -1,9 +1,9 @@
-"""The Huffman code of HPACK, against a table of its own (`testing.h2hpack`)."""
+"""The Huffman code of HPACK, against a table of its own (`tests.support.net.hpack`)."""
 
 import pytest
 
 from interpose.net.h2.hpack_tables import HuffmanDecoder, HuffmanError, encode
-from interpose.testing import h2hpack
+from tests.support.net import hpack as h2hpack
 
 EOS = "1" * 30
 

@@ -7,8 +7,9 @@ import pytest
 from interpose.net.h2.errors import ErrorCode
 from interpose.net.h2.limits import Limits
 from interpose.net.h2.server import ServerConnection
-from interpose.testing import h2bench, h2peer
-from interpose.testing.h2bench import Bench
+from tests.support.net import h2_bench as h2bench
+from tests.support.net import h2_peer as h2peer
+from tests.support.net.h2_bench import Bench
 
 LIMITS = Limits(idle_frames=50, resets=20)
 CALM = ErrorCode.ENHANCE_YOUR_CALM

@@ -1,7 +1,7 @@
 """The static table of HPACK."""
 
 from interpose.net.h2.static_table import STATIC_TABLE
-from interpose.testing import h2hpack
+from tests.support.net import hpack as h2hpack
 
 
 def test_same_as_the_other_table() -> None:

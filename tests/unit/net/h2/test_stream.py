@@ -9,8 +9,9 @@ from interpose.net.h2.headers import encode
 from interpose.net.h2.limits import Limits
 from interpose.net.h2.server import ServerConnection, ServerStream
 from interpose.net.h2.stream import NOWHERE, Stream
-from interpose.testing import h2bench, h2peer
-from interpose.testing.h2bench import RESPONSE, TRAILERS, Bench
+from tests.support.net import h2_bench as h2bench
+from tests.support.net import h2_peer as h2peer
+from tests.support.net.h2_bench import RESPONSE, TRAILERS, Bench
 
 WINDOW = 4
 Sent = list[tuple[str, int, int, bool]]

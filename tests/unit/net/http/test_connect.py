@@ -11,7 +11,7 @@ import pytest
 from interpose.net.http.address import parse_server
 from interpose.net.http.connect import CountingReader, describe, dial
 from interpose.net.http.errors import UnreachableError
-from interpose.testing.scriptedserver import Peer, ScriptedServer
+from tests.support.net.scripted_server import Peer, ScriptedServer
 
 
 async def silent(peer: Peer) -> None:

@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives import serialization
 
 from interpose.errors import ConfigError
 from interpose.net.http.tls import Pem, make_context
-from interpose.testing.certificates import Authority, Pair
+from tests.support.net.certificates import Authority, Pair
 
 NONE = Pem()
 

@@ -1,7 +1,7 @@
 """Clocks of a manager."""
 
 from interpose.node.pods.clock import Clocks
-from interpose.testing.clock import ManualClock
+from tests.support.clock import ManualClock
 
 
 def test_the_time_of_day_in_seconds() -> None:

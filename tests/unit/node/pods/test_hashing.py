@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from interpose.node.pods.hashing import container_hash, fnv1a, pod_uid
-from interpose.testing.podmodel import make_container
+from tests.support.node.pod_model import make_container
 
 
 @pytest.mark.parametrize(("data", "value"), [(b"", 0x811C9DC5), (b"a", 0xE40C292C), (b"foobar", 0xBF9CF968)])

@@ -8,7 +8,7 @@ from interpose.node.pods.metrics import pods_collector
 from interpose.node.pods.status.phase import ContainerView, Lot, Phase, Role
 from interpose.node.pods.status.pod_state import PodState
 from interpose.node.pods.status.types import PodStatus
-from interpose.testing.managednode import container, pod
+from tests.support.node.managed_node import container, pod
 
 
 @dataclass(frozen=True, kw_only=True)

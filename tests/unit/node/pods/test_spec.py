@@ -1,7 +1,7 @@
 """Pods as values."""
 
 from interpose.node.pods.spec import Pod, PullAuth, no_amounts
-from interpose.testing.podmodel import make_pod
+from tests.support.node.pod_model import make_pod
 
 
 def test_a_pod_has_a_title() -> None:

@@ -4,8 +4,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from interpose.testing.localclient import LocalClient
-from interpose.testing.localparts import LocalWorld, Process
+from tests.support.node.local_client import LocalClient
+from tests.support.node.local_parts import LocalWorld, Process
 
 
 @pytest.fixture

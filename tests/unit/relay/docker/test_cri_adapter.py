@@ -14,7 +14,7 @@ from interpose.relay.docker import cri_adapter as runtime
 from interpose.relay.docker.connection import HttpReply
 from interpose.relay.docker.cri_adapter import Answered, DockerRuntime, read_object
 from interpose.relay.docker.upstream import DockerUpstream
-from interpose.testing.dockercalls import ScriptedDocker, http_reply
+from tests.support.docker.calls import ScriptedDocker, http_reply
 
 POD, APP, HAND = "a" * 64, "b" * 64, "c" * 64
 LABELS = {

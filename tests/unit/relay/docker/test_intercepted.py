@@ -21,7 +21,7 @@ from interpose.relay.docker.translate.labels import Identity
 from interpose.relay.docker.upstream import BackendAway, DockerUpstream
 from interpose.relay.routes import Route, Routes
 from interpose.relay.taps import Watchers
-from interpose.testing.dockercalls import ScriptedDocker, body_of, http_call, http_reply, status_of
+from tests.support.docker.calls import ScriptedDocker, body_of, http_call, http_reply, status_of
 
 POD, APP = "a" * 64, "b" * 64
 CREATE = "POST /v1.41/containers/create?name=k8s_app_web_shop_u-1_0"

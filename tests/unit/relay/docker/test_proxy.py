@@ -15,8 +15,8 @@ from interpose.relay.api import Call, Direction, Interest, Proceed, Reply, Sight
 from interpose.relay.docker.proxy import DockerRelay
 from interpose.relay.docker.routes import Act
 from interpose.relay.docker.upstream import DockerUpstream
-from interpose.testing.dockercalls import HEADS, ScriptedDocker, http_call, http_reply, status_of
 from interpose.testing.eventually import eventually
+from tests.support.docker.calls import HEADS, ScriptedDocker, http_call, http_reply, status_of
 
 ACTS = {
     Act.CREATE: "POST /containers/create",

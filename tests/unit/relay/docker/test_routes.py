@@ -5,7 +5,7 @@ import pytest
 from interpose.cri.methods import METHODS
 from interpose.net.h1.heads import RequestHead
 from interpose.relay.docker.routes import METHODS_OF, NAMES, OTHER, Act, act_of, classify, kills, parameters, renamed
-from interpose.testing.dockercalls import HEADS
+from tests.support.docker.calls import HEADS
 
 FORM = "application/x-www-form-urlencoded"
 

@@ -12,8 +12,8 @@ from interpose.core.policy.static.options import StaticOptions
 from interpose.core.policy.static_pools.options import CpuList, Pool, PoolsOptions
 from interpose.resmgr.config.configuration import Configuration
 from interpose.resmgr.publish.node_state import ANNOTATION, CORES, TAINT, NodeMarks, Taint, marks_of, plan
-from interpose.testing.apiserver.jsonpatch import apply_json_patch
-from interpose.testing.nodeapi import plain_node
+from tests.support.apiserver.patch.json_patch import apply_json_patch
+from tests.support.kube.node_api import plain_node
 
 LABEL = "cmk.intel.com/cmk-node"
 ALL = NodeMarks(capacities={CORES: 4}, labels={LABEL: "true"}, taints=(TAINT,))

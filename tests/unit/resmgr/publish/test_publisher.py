@@ -18,7 +18,7 @@ from interpose.resmgr.publish.node_state import ANNOTATION, CORES, TAINT, NodeMa
 from interpose.resmgr.publish.publisher import Publisher, Result
 from interpose.tasks import TaskBag
 from interpose.testing.eventually import eventually
-from interpose.testing.nodeapi import NodeApi, plain_node
+from tests.support.kube.node_api import NodeApi, plain_node
 
 LABEL = "cmk.intel.com/cmk-node"
 FOUR = NodeMarks(capacities={CORES: 4})

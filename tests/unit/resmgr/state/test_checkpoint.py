@@ -13,8 +13,8 @@ import pytest
 from interpose.host.atomic_file import replace_file
 from interpose.resmgr.state.checkpoint import FILE, Checkpoint, Loaded, State, load, reset_config, reset_policy
 from interpose.resmgr.state.state import decode, encode
-from interpose.testing.clock import ManualClock
 from interpose.testing.eventually import WAIT_LIMIT, eventually
+from tests.support.clock import ManualClock
 
 STATE = State(policy="static", fingerprint="abc", config={"a": "b"}, config_node="n")
 

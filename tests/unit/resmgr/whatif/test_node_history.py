@@ -10,7 +10,7 @@ from interpose.net.grpc.status import Code
 from interpose.resmgr.whatif.events import Answered, Asked
 from interpose.resmgr.whatif.node_history import Bygone
 from interpose.testing.pods import pod_config, run_request
-from interpose.testing.recallednode import create_of
+from tests.support.policy.recalled_node import create_of
 
 
 class Teller:

@@ -15,10 +15,10 @@ from interpose.resmgr.whatif.compare import Verdict
 from interpose.resmgr.whatif.events import Answered, Asked
 from interpose.resmgr.whatif.replay import Hindsight, look_back
 from interpose.resmgr.whatif.timeline import Outcome, What
-from interpose.testing.machines import machine
-from interpose.testing.managercaller import resize
 from interpose.testing.pods import container_config, linux_resources, pod_config
-from interpose.testing.recallednode import Story, create_of
+from tests.support.policy.machines import machine
+from tests.support.policy.manager_caller import resize
+from tests.support.policy.recalled_node import Story, create_of
 
 UPDATE = "UpdateContainerResources"
 

@@ -7,8 +7,8 @@ from interpose.core.policy.api import Setup
 from interpose.core.policy.registry import make
 from interpose.resmgr.whatif.replay import look_back
 from interpose.resmgr.whatif.report import outcome_document, time_text
-from interpose.testing.machines import machine
-from interpose.testing.recallednode import Story
+from tests.support.policy.machines import machine
+from tests.support.policy.recalled_node import Story
 
 
 def test_an_outcome_is_json() -> None:

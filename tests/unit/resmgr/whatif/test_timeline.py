@@ -12,7 +12,7 @@ from interpose.core.policy.registry import make
 from interpose.core.policy.request import Amounts, Key, Request
 from interpose.resmgr.whatif.compare import Verdict, compared
 from interpose.resmgr.whatif.timeline import Outcome, Retrospect, What
-from interpose.testing.machines import machine
+from tests.support.policy.machines import machine
 
 SECOND = 1_000_000_000
 

@@ -16,7 +16,7 @@ from interpose.core.policy.static.options import StaticOptions
 from interpose.core.policy.static.policy import StaticPolicy, exclusive_count
 from interpose.core.topology.topology import Topology
 from interpose.errors import ConfigError
-from interpose.testing.machines import machine, oracle_topology
+from tests.support.policy.machines import machine, oracle_topology
 
 ORACLE = json.loads((Path(__file__).parents[4] / "data/cpumanager-oracle.json").read_text())
 OPTIONS = {

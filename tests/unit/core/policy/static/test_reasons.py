@@ -6,7 +6,7 @@ from interpose.core.model.cgroup import KubeQos
 from interpose.core.model.cpuset import EMPTY, CpuSet
 from interpose.core.policy.request import Amounts, Key, Request
 from interpose.core.policy.static.reasons import Chosen, candidates, exclusive_reason, shared_reason
-from interpose.testing.machines import machine
+from tests.support.policy.machines import machine
 
 MACHINE = machine("2 sockets x 2 numa x 2 cores x 2 threads")  # cores are 0-1, 2-3, ...; nodes are 0-3, 4-7, ...
 ALL = MACHINE.online

@@ -7,7 +7,7 @@ from interpose.core.policy.request import Key, Request
 from interpose.core.policy.static.choice import Chooser
 from interpose.core.policy.static.options import StaticOptions
 from interpose.core.policy.static.search import Found, Search, Stock
-from interpose.testing.machines import machine
+from tests.support.policy.machines import machine
 
 N4C16 = "2 sockets x 2 numa x 2 cores x 2 threads"  # cores are 0-1, 2-3, ...; nodes are 0-3, 4-7, ...
 SCOPED, PLAIN = ISOLATED

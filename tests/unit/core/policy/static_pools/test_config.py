@@ -6,7 +6,7 @@ from interpose.core.model.cpuset import CpuSet
 from interpose.core.policy.static_pools.config import check_pools, online_pools, pools_of_tree
 from interpose.core.policy.static_pools.options import CpuList, Pool
 from interpose.errors import ConfigError
-from interpose.testing.machines import machine
+from tests.support.policy.machines import machine
 
 TREE: dict[str, str | None] = {
     "pools/shared": None,

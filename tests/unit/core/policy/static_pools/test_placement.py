@@ -3,7 +3,7 @@
 from interpose.core.model.cpuset import EMPTY, CpuSet
 from interpose.core.policy.static_pools.options import CpuList
 from interpose.core.policy.static_pools.placement import Load, choose_own, choose_shared, own_candidates
-from interpose.testing.machines import machine
+from tests.support.policy.machines import machine
 
 MACHINE = machine("2p2n4c1t")  # packages 0-7 and 8-15; nodes of four CPUs
 

@@ -12,7 +12,7 @@ from interpose.core.policy.request import Amounts, Key, Request
 from interpose.core.policy.static_pools.options import CpuList, Pool, PoolsOptions
 from interpose.core.policy.static_pools.policy import EXCLUSIVE_CORES, StaticPoolsPolicy
 from interpose.errors import ConfigError
-from interpose.testing.machines import machine
+from tests.support.policy.machines import machine
 
 # pool -> list -> socket, on two packages with the CPUs 0-7 and 8-15; exclusive pools begin with "ex".
 POOLS: Mapping[str, Mapping[str, int]] = {

@@ -9,7 +9,7 @@ from interpose.hooks.server.actuators.api import Actuator
 from interpose.hooks.server.actuators.cgroup import BvtActuator, CgroupActuator, SysctlActuator
 from interpose.hooks.server.targets import Target
 from interpose.host.cgroup.tree import CgroupTree
-from interpose.testing.fakecgroup import FakeKernel
+from interpose.testing.kernel.cgroup import FakeKernel
 
 POD = Target(level=Level.POD, key="1", directory="kubepods/pod1", name="default/web")
 NOWHERE = Target(level=Level.POD, key="2", name="default/new")

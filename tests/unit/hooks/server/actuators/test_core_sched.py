@@ -12,7 +12,7 @@ from interpose.hooks.server.actuators.api import Actuator
 from interpose.hooks.server.actuators.core_sched import MIXED, CoreSchedActuator
 from interpose.hooks.server.targets import Target
 from interpose.host.coresched import Operation
-from interpose.testing.fakecoresched import FakeCoreSched
+from tests.support.hooks.fake_core_sched import FakeCoreSched
 
 GROUP = Parameter.CORE_SCHED
 

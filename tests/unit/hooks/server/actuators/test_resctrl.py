@@ -9,7 +9,7 @@ from interpose.core.model.cgroup import CLEAR, UNLIMITED, Level, Parameter
 from interpose.hooks.server.actuators.resctrl import ResctrlActuator
 from interpose.hooks.server.targets import Target
 from interpose.host.resctrl import ResctrlTree
-from interpose.testing.fakeresctrl import FakeResctrl
+from tests.support.hooks.fake_resctrl import FakeResctrl
 
 PARAMETER = Parameter.RESCTRL
 GROUP = "koordlet-uid-1"

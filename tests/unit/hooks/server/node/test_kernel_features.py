@@ -9,8 +9,8 @@ from interpose.host.cgroup.files import Files
 from interpose.host.cgroup.parameters import TABLE
 from interpose.host.cgroup.paths import Driver, Layout
 from interpose.host.cgroup.tree import CgroupTree
-from interpose.testing.fakecgroup import FakeKernel
-from interpose.testing.fakeresctrl import FakeResctrl
+from interpose.testing.kernel.cgroup import FakeKernel
+from tests.support.hooks.fake_resctrl import FakeResctrl
 
 LAYOUT = Layout(driver=Driver.CGROUPFS)
 

@@ -15,8 +15,8 @@ from interpose.hooks.server.node.nodeslo import NodeSLO
 from interpose.hooks.server.plugin import Kernel
 from interpose.hooks.server.pods.pod_annotations import RESOURCE_STATUS
 from interpose.host.cgroup.paths import Driver, Layout
-from interpose.testing.fakecgroup import FakeKernel
 from interpose.testing.fakenode import FakeNode
+from interpose.testing.kernel.cgroup import FakeKernel
 
 KERNEL = Kernel(parameters=frozenset((Parameter.CPU_IDLE,)), sched_core=1)
 

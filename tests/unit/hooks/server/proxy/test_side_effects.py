@@ -26,10 +26,10 @@ from interpose.hooks.server.reconcile.journal_format import Entry
 from interpose.hooks.server.reconcile.original_values import ANNOTATION
 from interpose.hooks.server.targets import Target
 from interpose.testing.eventually import eventually
-from interpose.testing.fakecgroup import FakeKernel
 from interpose.testing.fakenode import FakeNode
-from interpose.testing.hookparts import HookParts, ToyPlugin
+from interpose.testing.kernel.cgroup import FakeKernel
 from interpose.testing.qospods import ls_pod
+from tests.support.hooks.parts import HookParts, ToyPlugin
 
 SHARES, QUOTA, BURST, CPUS = Parameter.CPU_SHARES, Parameter.CPU_QUOTA, Parameter.CPU_BURST, Parameter.CPUSET_CPUS
 

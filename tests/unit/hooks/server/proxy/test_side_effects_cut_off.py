@@ -12,8 +12,8 @@ from interpose.hooks.server.node.rules import Rules, make_rules
 from interpose.hooks.server.plugin import NodeInputs
 from interpose.hooks.server.proxy.side_effects import ProxyEffects
 from interpose.hooks.server.targets import Target
-from interpose.testing.hookparts import HookParts
 from interpose.testing.qospods import ls_pod
+from tests.support.hooks.parts import HookParts
 
 QUOTA, CPUS = Parameter.CPU_QUOTA, Parameter.CPUSET_CPUS
 

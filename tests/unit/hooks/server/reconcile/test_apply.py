@@ -14,7 +14,7 @@ from interpose.hooks.server.reconcile.journal import Entry, Journal
 from interpose.hooks.server.reconcile.plan import Action, ordered
 from interpose.hooks.server.targets import Target, Want
 from interpose.host.cgroup.tree import CgroupTree
-from interpose.testing.fakecgroup import FakeKernel
+from interpose.testing.kernel.cgroup import FakeKernel
 
 SHARES, QUOTA, IDLE, BVT = Parameter.CPU_SHARES, Parameter.CPU_QUOTA, Parameter.CPU_IDLE, Parameter.CPU_BVT
 CPUS, MEMORY, IDENTITY = Parameter.CPUSET_CPUS, Parameter.MEMORY_LIMIT, Parameter.SCHED_GROUP_IDENTITY

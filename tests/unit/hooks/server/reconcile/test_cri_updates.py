@@ -12,10 +12,10 @@ from interpose._pb import cri_pb2 as cri
 from interpose.core.model.cgroup import CLEAR, UNLIMITED, Level, Parameter, Value, cri_value
 from interpose.hooks.server.reconcile.cri_updates import Refused, Update, Updates
 from interpose.net.grpc.status import Code
-from interpose.testing.fakecgroup import FakeKernel
 from interpose.testing.fakenode import FakeNode
-from interpose.testing.hookparts import HookParts
+from interpose.testing.kernel.cgroup import FakeKernel
 from interpose.testing.qospods import be_pod, ls_pod
+from tests.support.hooks.parts import HookParts
 
 SHARES, QUOTA, CPUS = Parameter.CPU_SHARES, Parameter.CPU_QUOTA, Parameter.CPUSET_CPUS
 METHOD = "UpdateContainerResources"

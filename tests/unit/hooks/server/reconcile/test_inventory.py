@@ -17,11 +17,11 @@ from interpose.hooks.server.reconcile.journal import Journal
 from interpose.hooks.server.reconcile.original_values import ANNOTATION
 from interpose.hooks.server.targets import Target
 from interpose.host.cgroup.paths import Driver, Layout
-from interpose.testing.fakecgroup import FakeKernel
 from interpose.testing.fakenode import FakeNode
-from interpose.testing.hookparts import HookParts
+from interpose.testing.kernel.cgroup import FakeKernel
 from interpose.testing.pods import container_config
 from interpose.testing.qospods import be_pod, ls_pod
+from tests.support.hooks.parts import HookParts
 
 SHARES, QUOTA = Parameter.CPU_SHARES, Parameter.CPU_QUOTA
 POD = Pod(id="s1", name="web", namespace="shop", uid="u1", cgroup_parent="/kubepods/podu1")

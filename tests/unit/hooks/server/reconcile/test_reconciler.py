@@ -26,12 +26,12 @@ from interpose.hooks.server.targets import Target
 from interpose.hooks.server.worker_threads import Runner
 from interpose.net.grpc.status import Code
 from interpose.testing.eventually import WAIT_LIMIT
-from interpose.testing.fakecgroup import FakeKernel
 from interpose.testing.fakenode import FakeNode
-from interpose.testing.fakestate import Container, Sandbox
-from interpose.testing.hookparts import HookParts, ToyPlugin
+from interpose.testing.kernel.cgroup import FakeKernel
 from interpose.testing.pods import BUSYBOX, container_config
 from interpose.testing.qospods import be_pod, ls_pod
+from interpose.testing.runtime.state import Container, Sandbox
+from tests.support.hooks.parts import HookParts, ToyPlugin
 
 SHARES, QUOTA, BURST, CPUS = Parameter.CPU_SHARES, Parameter.CPU_QUOTA, Parameter.CPU_BURST, Parameter.CPUSET_CPUS
 UPDATE = "UpdateContainerResources"

@@ -9,7 +9,7 @@ from interpose.hooks.server.reconcile.scheduler import LONGEST, PATIENCE, SHORTE
 from interpose.hooks.server.targets import Target
 from interpose.host.cgroup.paths import Driver, Layout
 from interpose.host.cgroup.tree import CgroupTree
-from interpose.testing.fakecgroup import FakeKernel
+from interpose.testing.kernel.cgroup import FakeKernel
 
 LAYOUT = Layout(driver=Driver.CGROUPFS)
 GROUPS = ["kubepods", "kubepods/besteffort", "kubepods/burstable"]

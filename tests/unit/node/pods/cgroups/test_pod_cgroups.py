@@ -9,7 +9,7 @@ from interpose.host.cgroup.paths import Driver
 from interpose.node.pods.cgroups.pod_cgroups import PodCgroups
 from interpose.node.pods.node_info import NodeFacts
 from interpose.node.pods.sync.result import Act
-from interpose.testing.managednode import ManagedNode, pod
+from tests.support.node.managed_node import ManagedNode, pod
 
 NODE = NodeFacts(name="node", memory=1 << 30, cgroup_root="/lab")
 

@@ -13,8 +13,8 @@ from interpose.node.pods.cgroups.paths import layout_of
 from interpose.node.pods.cgroups.systemd_slices import PodSlices, ask_systemd, properties
 from interpose.node.pods.cri_config.resources import Rules
 from interpose.node.pods.spec import Pod, Resources
-from interpose.testing.fakecgroup import FakeKernel
-from interpose.testing.managednode import container, pod
+from interpose.testing.kernel.cgroup import FakeKernel
+from tests.support.node.managed_node import container, pod
 
 RULES = Rules(memory=1 << 30, cgroup_version=2)
 LAYOUT = layout_of(Driver.SYSTEMD)

@@ -8,7 +8,7 @@ from interpose.node.pods.clock import Clocks
 from interpose.node.pods.events.file import event_file, read_events
 from interpose.node.pods.events.recorder import EventRecorder
 from interpose.node.pods.sync.result import SILENT, Moment, News
-from interpose.testing.managednode import pod
+from tests.support.node.managed_node import pod
 
 PULLING = News(pod="default/web", moment=Moment.PULLING, container="main", detail="b:1")
 

@@ -15,7 +15,7 @@ from interpose.node.pods.clock import Clocks
 from interpose.node.pods.logs.files import rotated
 from interpose.node.pods.logs.rotation import LogLimits, LogRotation, tidy
 from interpose.node.pods.status.types import PodStatus
-from interpose.testing.managednode import ManagedNode, pod
+from tests.support.node.managed_node import ManagedNode, pod
 
 
 @pytest.fixture

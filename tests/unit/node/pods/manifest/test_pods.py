@@ -10,8 +10,8 @@ from interpose.errors import ConfigError
 from interpose.node.pods.cri_config.dns import hosts_file
 from interpose.node.pods.manifest.reader import read_pods
 from interpose.node.pods.spec import DnsConfig, HostAlias, Pod, RestartPolicy
-from interpose.testing.kubeschema import field_names
-from interpose.testing.kubeschema import problems as schema_problems
+from tests.support.kube.kube_schema import field_names
+from tests.support.kube.kube_schema import problems as schema_problems
 
 A_NAME = "expected a name of lower case letters, digits and '-', of at most 63"
 A_DOMAIN = "expected a name of lower case letters, digits, '-' and '.', of at most 253"

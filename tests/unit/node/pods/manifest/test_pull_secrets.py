@@ -10,7 +10,7 @@ from interpose.errors import ConfigError
 from interpose.node.pods.manifest.pull_secrets import auths_for
 from interpose.node.pods.manifest.reader import read_pods
 from interpose.node.pods.spec import Pod, PullAuth
-from interpose.testing.podmodel import make_pod
+from tests.support.node.pod_model import make_pod
 
 
 def text(data: dict[str, str], names: str = "[{name: s}]") -> str:

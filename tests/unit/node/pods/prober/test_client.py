@@ -10,9 +10,9 @@ import pytest
 
 from interpose.node.pods.prober.client import AskError, NoTlsError, http_get, port_of, request_bytes, tcp_connect
 from interpose.node.pods.spec import HttpAction, Port, TcpAction
-from interpose.testing.certificates import Authority
 from interpose.testing.eventually import WAIT_LIMIT
-from interpose.testing.managednode import container
+from tests.support.net.certificates import Authority
+from tests.support.node.managed_node import container
 
 Respond = Callable[[bytes], bytes]
 

@@ -11,8 +11,8 @@ from interpose.node.pods.events.file import read_events
 from interpose.node.pods.prober.prober import Prober, Probes, UnaskedError
 from interpose.node.pods.spec import ExecAction, GrpcAction, HttpAction, Port, Probe, TcpAction
 from interpose.testing.eventually import eventually
-from interpose.testing.keptnode import KeptNode
-from interpose.testing.managednode import container, pod
+from tests.support.node.kept_node import KeptNode
+from tests.support.node.managed_node import container, pod
 
 ONE = Probe(action=ExecAction(command=("true",)), period=1, failure_threshold=1)
 

@@ -4,7 +4,7 @@ import pytest
 
 from interpose.node.pods.prober.state import ProbeKind, Track, probes_of
 from interpose.node.pods.spec import ExecAction, Probe
-from interpose.testing.managednode import container
+from tests.support.node.managed_node import container
 
 
 def track(kind: ProbeKind = ProbeKind.LIVENESS, **fields: int) -> Track:

@@ -7,7 +7,7 @@ import pytest
 
 from interpose.net.grpc.status import Code, RpcError
 from interpose.node.pods.spec import TerminationMessagePolicy
-from interpose.testing.managednode import ManagedNode, amounts, container, pod
+from tests.support.node.managed_node import ManagedNode, amounts, container, pod
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 from interpose.node.pods.spec import RestartPolicy
 from interpose.node.pods.status.origin import note_origin, pods_of, read_origin
 from interpose.node.pods.volumes.pod_folders import PodFolders
-from interpose.testing.managednode import container, pod
+from tests.support.node.managed_node import container, pod
 
 
 def test_what_is_noted_is_read_back(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from interpose.node.pods.status.phase import (
     seen_phase,
 )
 from interpose.node.pods.status.types import PodStatus
-from interpose.testing.podmodel import (
+from tests.support.node.pod_model import (
     PROBE,
     FixedHealth,
     make_container,

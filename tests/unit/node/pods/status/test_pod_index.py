@@ -9,7 +9,7 @@ from interpose.node.pods.status.origin import note_origin
 from interpose.node.pods.status.pod_index import known_pod, known_pods
 from interpose.node.pods.status.runtime_pod import RunningPod
 from interpose.node.pods.status.summary import LastStatus
-from interpose.testing.managednode import ManagedNode, pod
+from tests.support.node.managed_node import ManagedNode, pod
 
 OLD = '{"source": "/a", "began": 1, "containers": ["main"], "restartPolicy": "Never"}'
 

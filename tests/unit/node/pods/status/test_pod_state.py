@@ -17,7 +17,7 @@ from interpose.node.pods.status.pod_state import (
 )
 from interpose.node.pods.status.types import PodStatus
 from interpose.node.pods.sync.result import Act, Reason, Step, SyncResult
-from interpose.testing.managednode import container, pod
+from tests.support.node.managed_node import container, pod
 
 NOW = 1_000_000_000_000
 SECOND = 1_000_000_000

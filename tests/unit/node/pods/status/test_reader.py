@@ -4,7 +4,7 @@ from pathlib import Path
 
 from interpose.node.pods.status.reader import PodReader
 from interpose.node.pods.volumes.pod_folders import PodFolders
-from interpose.testing.managednode import ManagedNode, pod
+from tests.support.node.managed_node import ManagedNode, pod
 
 
 async def test_pods_are_seen_as_their_manager_sees_them(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from interpose.node.pods.status.resize_record import Resized
-from interpose.testing.managednode import amounts
+from tests.support.node.managed_node import amounts
 
 
 @pytest.fixture

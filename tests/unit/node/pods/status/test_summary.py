@@ -9,7 +9,7 @@ from interpose.node.pods.status.phase import ContainerView, Lot, Phase, Role
 from interpose.node.pods.status.pod_state import PodState
 from interpose.node.pods.status.summary import LastStatus, PodSummary, from_document, last_status, to_document
 from interpose.node.pods.status.types import ContainerStatus, PodStatus, SandboxStatus
-from interpose.testing.managednode import pod
+from tests.support.node.managed_node import pod
 
 BOX = SandboxStatus(id="s")
 

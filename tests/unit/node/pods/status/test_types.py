@@ -2,7 +2,7 @@
 
 import pytest
 
-from interpose.testing.podmodel import make_container, make_pod_status, make_sandbox, make_status
+from tests.support.node.pod_model import make_container, make_pod_status, make_sandbox, make_status
 
 C = make_container("c")
 

@@ -4,7 +4,7 @@ from fractions import Fraction
 
 from interpose.node.pods.spec import Resources
 from interpose.node.pods.sync.backoff import Backoff, container_key, image_key
-from interpose.testing.podmodel import make_container, make_pod
+from tests.support.node.pod_model import make_container, make_pod
 
 
 def test_nobody_waits_before_the_first_failure() -> None:

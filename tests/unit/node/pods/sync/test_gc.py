@@ -7,7 +7,7 @@ import pytest
 from interpose._pb import cri_pb2 as cri
 from interpose.net.grpc.status import Code, RpcError
 from interpose.node.pods.sync.result import Act
-from interpose.testing.managednode import ManagedNode, pod
+from tests.support.node.managed_node import ManagedNode, pod
 
 
 @pytest.fixture

@@ -14,10 +14,10 @@ from interpose.node.pods.sync.backoff import Backoff
 from interpose.node.pods.sync.image_puller import Images, StartError
 from interpose.node.pods.sync.manager import RuntimeManager
 from interpose.node.pods.sync.result import SILENT, Reason
-from interpose.testing.clock import ManualClock
-from interpose.testing.fakeimages import Credentials
 from interpose.testing.fakeruntime import FakeRuntime
-from interpose.testing.managednode import Heard, ManagedNode, container, pod
+from interpose.testing.runtime.images import Credentials
+from tests.support.clock import ManualClock
+from tests.support.node.managed_node import Heard, ManagedNode, container, pod
 
 NGINX = "registry.example/nginx"
 

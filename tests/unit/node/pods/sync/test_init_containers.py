@@ -10,7 +10,7 @@ import pytest
 from interpose.node.pods.spec import Container, Pod, Resources, RestartPolicy, RestartRule
 from interpose.node.pods.status.types import ContainerStatus, PodStatus
 from interpose.node.pods.sync.actions import compute_pod_actions
-from interpose.testing.podmodel import (
+from tests.support.node.pod_model import (
     PROBE,
     FixedHealth,
     brief,

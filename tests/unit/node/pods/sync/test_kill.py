@@ -13,10 +13,10 @@ from interpose.net.grpc.status import Code
 from interpose.node.pods.spec import ExecAction, Lifecycle, Pod, RestartPolicy, SleepAction
 from interpose.node.pods.sync.result import Reason
 from interpose.testing.eventually import eventually
-from interpose.testing.fakeexec import ExecResult, run_builtin
 from interpose.testing.fakeruntime import FakeRuntime
-from interpose.testing.fakestate import Container as FakeContainer
-from interpose.testing.managednode import Heard, ManagedNode, container, pod
+from interpose.testing.runtime.exec import ExecResult, run_builtin
+from interpose.testing.runtime.state import Container as FakeContainer
+from tests.support.node.managed_node import Heard, ManagedNode, container, pod
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from interpose.node.pods.spec import ExecAction, HttpAction, Lifecycle, Port, Sl
 from interpose.node.pods.sync.lifecycle_hooks import HookError, Hooks
 from interpose.node.pods.sync.result import Reason
 from interpose.testing.fakeruntime import FakeRuntime
-from interpose.testing.managednode import ManagedNode, container, pod
+from tests.support.node.managed_node import ManagedNode, container, pod
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ async def test_a_command_has_to_end_well(runtime: FakeRuntime, running: str) -> 
 
 async def test_what_a_command_said_is_told() -> None:
     """For the person who has to find out."""
-    from interpose.testing.fakeexec import ExecResult
+    from interpose.testing.runtime.exec import ExecResult
 
     runtime = FakeRuntime(shell=lambda _c, _w: ExecResult(stdout=b"out ", stderr=b"no disk\n", exit_code=3))
     [sandbox] = runtime.populate(1)

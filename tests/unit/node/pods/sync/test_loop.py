@@ -18,8 +18,8 @@ from interpose.node.pods.sync.loop import Keeper
 from interpose.node.pods.sync.result import Moment
 from interpose.tasks import TaskBag
 from interpose.testing.eventually import WAIT_LIMIT, eventually
-from interpose.testing.keptnode import KeptNode
-from interpose.testing.managednode import container, pod
+from tests.support.node.kept_node import KeptNode
+from tests.support.node.managed_node import container, pod
 
 ASK = ExecAction(command=("true",))
 FAIL = ExecAction(command=("false",))

@@ -13,7 +13,7 @@ from interpose.node.pods.status.runtime_pod import RunningPod
 from interpose.node.pods.sync import lifecycle_hooks as lifecycle
 from interpose.node.pods.sync.result import Act, Reason
 from interpose.tasks import TaskBag
-from interpose.testing.managednode import Heard, ManagedNode, container, pod
+from tests.support.node.managed_node import Heard, ManagedNode, container, pod
 
 TWO = (container("one", pull_policy=PullPolicy.ALWAYS), container("two", pull_policy=PullPolicy.ALWAYS))
 

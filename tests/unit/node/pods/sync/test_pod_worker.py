@@ -15,8 +15,8 @@ from interpose.node.pods.status.phase import Lot
 from interpose.node.pods.sync.pod_worker import PodWorker
 from interpose.tasks import TaskBag
 from interpose.testing.eventually import eventually
-from interpose.testing.keptnode import KeptNode
-from interpose.testing.managednode import container, pod
+from tests.support.node.kept_node import KeptNode
+from tests.support.node.managed_node import container, pod
 
 
 @pytest.fixture

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from interpose.testing.keptnode import KeptNode
-from interpose.testing.managednode import pod
+from tests.support.node.kept_node import KeptNode
+from tests.support.node.managed_node import pod
 
 
 @pytest.fixture

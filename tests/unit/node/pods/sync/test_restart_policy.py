@@ -4,7 +4,7 @@ import pytest
 
 from interpose.node.pods.spec import RestartPolicy, RestartRule
 from interpose.node.pods.sync.restart_policy import is_sidecar, policy_of, restarts_after, rule_for, should_restart
-from interpose.testing.podmodel import make_container, make_pod, make_sidecar, make_status
+from tests.support.node.pod_model import make_container, make_pod, make_sidecar, make_status
 
 ALWAYS, ON_FAILURE, NEVER = RestartPolicy.ALWAYS, RestartPolicy.ON_FAILURE, RestartPolicy.NEVER
 C = make_container("c")

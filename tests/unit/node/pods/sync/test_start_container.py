@@ -6,7 +6,7 @@ import pytest
 
 from interpose.node.pods.spec import RestartPolicy, SecurityContext, VolumeMount
 from interpose.node.pods.sync.result import Reason
-from interpose.testing.managednode import ManagedNode, container, pod
+from tests.support.node.managed_node import ManagedNode, container, pod
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from interpose.cri.caller import Caller
 from interpose.net.grpc.status import Code
 from interpose.node.pods.spec import Container, HostPath, Pod, RestartPolicy, RestartRule, Volume
 from interpose.node.pods.sync.result import Act, Reason
-from interpose.testing.managednode import Heard, ManagedNode, amounts, container, pod
+from tests.support.node.managed_node import Heard, ManagedNode, amounts, container, pod
 
 
 @pytest.fixture

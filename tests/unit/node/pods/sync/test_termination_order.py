@@ -8,7 +8,7 @@ from interpose.node.pods.spec import Probe, RestartPolicy, TcpAction
 from interpose.node.pods.status.annotations import ContainerNotes
 from interpose.node.pods.sync.actions import KillReason
 from interpose.node.pods.sync.termination_order import at_least, grace_of, order_of, predecessors
-from interpose.testing.managednode import container, pod
+from tests.support.node.managed_node import container, pod
 
 LIVENESS = Probe(action=TcpAction(port=80), termination_grace_period=5)
 STARTUP = Probe(action=TcpAction(port=80), termination_grace_period=6)

@@ -22,7 +22,7 @@ from interpose.node.runtime.images.archive import (
 )
 from interpose.node.runtime.images.layers.tar_reader import StoppedError
 from interpose.node.runtime.images.manifests import Platform
-from interpose.testing.imagefiles import (
+from tests.support.node.image_files import (
     INDEX,
     describe,
     digest,

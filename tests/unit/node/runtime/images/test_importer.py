@@ -14,7 +14,7 @@ from interpose.node.runtime.images.importer import Bringer, Layer
 from interpose.node.runtime.images.index import Entry
 from interpose.node.runtime.images.types import Limits, silent
 from interpose.testing.eventually import WAIT_LIMIT, eventually
-from interpose.testing.imagefiles import MadeImage, layer, make_image
+from tests.support.node.image_files import MadeImage, layer, make_image
 
 GOOD = make_image([layer({"a": "1"}), layer({"b": "2"})])
 SLOW = [make_image([layer({f"{number}.{at}": ""}) for at in range(4)]) for number in range(5)]

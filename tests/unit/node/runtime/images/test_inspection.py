@@ -6,7 +6,7 @@ from pathlib import PurePath
 from interpose.node.runtime.images.inspection import inspected
 from interpose.node.runtime.images.manifests import read_config
 from interpose.node.runtime.images.types import StoredImage
-from interpose.testing.imagefiles import layer, make_image
+from tests.support.node.image_files import layer, make_image
 
 IMAGE = make_image([layer({"a": "1"})], user="1000", env=["A=b"])
 

@@ -12,7 +12,7 @@ from interpose.node.runtime.images.manifests import linux_platform
 from interpose.node.runtime.images.store import ImageStore
 from interpose.node.runtime.images.types import Limits, Phase, PullProgress, StoredImage
 from interpose.testing.eventually import WAIT_LIMIT, eventually
-from interpose.testing.imagefiles import docker_archive, entry, layer, make_image, oci_files, tar, write_files
+from tests.support.node.image_files import docker_archive, entry, layer, make_image, oci_files, tar, write_files
 
 BASE = layer({"etc/passwd": "root"})
 IMAGE = make_image([BASE, layer({"b": "2"})], user="1000")

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from conformance.checks.metrics import CRITEST_METRICS
 from interpose.node.runtime.cgroups.netcounters import Counters
 from interpose.node.runtime.cgroups.usage import CgroupStats, Pressure, PressurePair
 from interpose.node.runtime.metrics.cgroup_counters import CgroupCounters, DeviceIo, HugePages
@@ -15,7 +16,6 @@ from interpose.node.runtime.metrics.values import (
     ProcessCounts,
     SpecLimits,
 )
-from interpose.testing.conformance.metrics import CRITEST_METRICS
 
 SECOND = 1_000_000_000
 SPACE = FilesystemSpace(device="/dev/vda1", number="254:1", bytes=5000, inodes=50, inodes_free=40)

@@ -8,7 +8,7 @@ from interpose.cri.messages import cri
 from interpose.node.runtime.oci.process import DEFAULT_PATH, arguments, environment, process
 from interpose.node.runtime.oci.spec_types import HostFacts, SandboxFacts, SpecError
 from interpose.node.runtime.oci.users import ResolvedUser
-from interpose.testing.ocibundle import PlainImage
+from tests.support.node.oci_bundle import PlainImage
 
 SANDBOX = SandboxFacts(id="s", config=cri.PodSandboxConfig(hostname="pod"), holder=1)
 IMAGE = PlainImage(entrypoint=("entry",), cmd=("cmd",), env=(), working_dir="/srv")

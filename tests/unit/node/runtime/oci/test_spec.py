@@ -11,7 +11,7 @@ from interpose.node.runtime.oci import capabilities
 from interpose.node.runtime.oci.spec import container_spec, exec_process
 from interpose.node.runtime.oci.spec_types import Device, HostFacts, SandboxFacts, SpecError
 from interpose.node.runtime.oci.users import ResolvedUser
-from interpose.testing.ocibundle import PlainImage
+from tests.support.node.oci_bundle import PlainImage
 
 HOST = HostFacts(
     capabilities=capabilities.ALL,

@@ -6,9 +6,9 @@ import pytest
 
 from interpose.cri.messages import cri
 from interpose.net.grpc.status import Code, RpcError
-from interpose.testing.localclient import LocalClient, code_of
-from interpose.testing.localparts import IMAGE, LocalWorld
 from interpose.testing.pods import container_config, pod_config
+from tests.support.node.local_client import LocalClient, code_of
+from tests.support.node.local_parts import IMAGE, LocalWorld
 
 
 async def test_a_container_that_fails_is_undone(client: LocalClient, world: LocalWorld) -> None:

@@ -6,8 +6,8 @@ import pytest
 
 from interpose.cri.messages import cri
 from interpose.testing.eventually import eventually
-from interpose.testing.localclient import LocalClient
-from interpose.testing.localparts import LocalWorld
+from tests.support.node.local_client import LocalClient
+from tests.support.node.local_parts import LocalWorld
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from typing import Any
 
 from interpose.cri.messages import cri
 from interpose.net.grpc.status import Code
-from interpose.testing.localclient import LocalClient, code_of
+from tests.support.node.local_client import LocalClient, code_of
 
 
 async def test_lists_and_filters(client: LocalClient) -> None:

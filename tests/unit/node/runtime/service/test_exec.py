@@ -10,9 +10,9 @@ from interpose.net.grpc.status import Code, RpcError
 from interpose.net.streaming.handler import AttendantError, TooManyRequestsError
 from interpose.node.runtime.service.exec import Execution, fitting
 from interpose.node.runtime.service.runtime import LocalRuntime
-from interpose.testing.localclient import LocalClient, code_of
-from interpose.testing.localparts import LocalWorld
-from interpose.testing.typed import Typed, Vanishing
+from tests.support.net.typed_input import Typed, Vanishing
+from tests.support.node.local_client import LocalClient, code_of
+from tests.support.node.local_parts import LocalWorld
 
 
 class Terminal:

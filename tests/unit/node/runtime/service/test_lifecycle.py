@@ -8,8 +8,8 @@ from interpose.cri.messages import cri
 from interpose.net.grpc.status import RpcError
 from interpose.node.runtime.service import lifecycle as stopping
 from interpose.testing.eventually import WAIT_LIMIT, eventually
-from interpose.testing.localclient import LocalClient
-from interpose.testing.localparts import LocalWorld, Process
+from tests.support.node.local_client import LocalClient
+from tests.support.node.local_parts import LocalWorld, Process
 
 
 async def test_stop_asks_first(client: LocalClient, world: LocalWorld) -> None:

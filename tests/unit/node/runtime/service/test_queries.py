@@ -4,9 +4,9 @@ import asyncio
 import json
 
 from interpose.cri.messages import cri
-from interpose.testing.localclient import LocalClient
-from interpose.testing.localparts import LocalWorld
 from interpose.testing.pods import pod_config
+from tests.support.node.local_client import LocalClient
+from tests.support.node.local_parts import LocalWorld
 
 
 async def test_version_status_and_config(client: LocalClient) -> None:

@@ -9,8 +9,8 @@ from interpose.net.grpc.status import RpcError
 from interpose.node.runtime.service.core import LOST_CODE
 from interpose.node.runtime.state.records import SandboxRecord
 from interpose.testing.eventually import eventually
-from interpose.testing.localclient import LocalClient
-from interpose.testing.localparts import KilledError, LocalWorld, Process
+from tests.support.node.local_client import LocalClient
+from tests.support.node.local_parts import KilledError, LocalWorld, Process
 
 Story = Callable[[LocalClient, LocalWorld], Awaitable[None]]
 

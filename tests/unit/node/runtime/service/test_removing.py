@@ -4,8 +4,8 @@ import pytest
 
 from interpose.cri.messages import cri
 from interpose.net.grpc.status import Code, RpcError
-from interpose.testing.localclient import LocalClient, code_of
-from interpose.testing.localparts import LocalWorld
+from tests.support.node.local_client import LocalClient, code_of
+from tests.support.node.local_parts import LocalWorld
 
 
 async def test_removing_everything_leaves_nothing(client: LocalClient, world: LocalWorld) -> None:

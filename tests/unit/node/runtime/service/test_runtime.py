@@ -10,9 +10,9 @@ from interpose.cri.methods import METHODS
 from interpose.net.grpc.status import Code, RpcError
 from interpose.node.runtime.service.runtime import LocalRuntime
 from interpose.testing.eventually import eventually
-from interpose.testing.localclient import LocalClient, code_of
-from interpose.testing.localparts import IMAGE, IMAGE_ID, LocalWorld, Process
 from interpose.testing.pods import container_config, pod_config
+from tests.support.node.local_client import LocalClient, code_of
+from tests.support.node.local_parts import IMAGE, IMAGE_ID, LocalWorld, Process
 
 
 def _runtime(client: LocalClient) -> LocalRuntime:

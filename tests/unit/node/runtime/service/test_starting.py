@@ -7,8 +7,8 @@ import pytest
 from interpose.cri.messages import cri
 from interpose.net.grpc.status import Code, RpcError
 from interpose.testing.eventually import eventually
-from interpose.testing.localclient import LocalClient, code_of
-from interpose.testing.localparts import LocalWorld, Process
+from tests.support.node.local_client import LocalClient, code_of
+from tests.support.node.local_parts import LocalWorld, Process
 
 
 async def test_an_end_before_the_start_is_done(client: LocalClient, world: LocalWorld) -> None:

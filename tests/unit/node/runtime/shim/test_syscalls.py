@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from interpose.node.runtime.shim.syscalls import may_isolate
-from interpose.testing.lab.processes import closed_to
+from tests.support.lab.processes import closed_to
 
 NOBODY = 65534
 ASK = "from interpose.node.runtime.shim.syscalls import may_isolate; print(may_isolate())"

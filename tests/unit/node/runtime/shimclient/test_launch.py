@@ -13,7 +13,7 @@ import interpose
 from interpose.node.runtime.shimclient.launch import connect, launch, read_document, shim_command
 from interpose.node.runtime.shimclient.paths import ShimPaths, living_shim
 from interpose.node.runtime.shimclient.types import SandboxOptions, ShimError, ShimGoneError
-from interpose.testing.lab.processes import wait_for
+from tests.support.lab.processes import wait_for
 
 
 def test_a_shim_is_python_alone() -> None:

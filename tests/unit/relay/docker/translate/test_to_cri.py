@@ -13,7 +13,7 @@ from interpose.relay.docker.translate.json_edit import BodyTooLarge
 from interpose.relay.docker.translate.labels import Identity
 from interpose.relay.docker.translate.to_cri import Becoming, aside, become
 from interpose.relay.docker.upstream import DockerUpstream
-from interpose.testing.dockercalls import ScriptedDocker, http_call, http_reply
+from tests.support.docker.calls import ScriptedDocker, http_call, http_reply
 
 POD, APP = "a" * 64, "b" * 64
 TYPE = "io.kubernetes.docker.type"

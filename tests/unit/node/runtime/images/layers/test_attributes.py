@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from interpose.node.runtime.images.layers.attributes import Attributes, Giver, of_file, of_member
-from interpose.testing.imagefiles import entry
+from tests.support.node.image_files import entry
 
 
 def test_an_entry_says_owner_mode_and_time() -> None:

@@ -12,7 +12,7 @@ from interpose.node.runtime.images.layers.flatten import flatten
 from interpose.node.runtime.images.layers.tar_reader import StoppedError
 from interpose.node.runtime.images.layers.unpack import unpack
 from interpose.node.runtime.images.layers.whiteouts import MARKED, form_for
-from interpose.testing.imagefiles import entry, layer, tar
+from tests.support.node.image_files import entry, layer, tar
 
 
 def layers(folder: Path, *data: bytes) -> list[Path]:

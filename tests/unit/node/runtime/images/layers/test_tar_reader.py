@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from interpose.node.runtime.images.layers.tar_reader import StoppedError, TarBytes, data_of, decompressed, entries
-from interpose.testing.imagefiles import entry, layer, tar
+from tests.support.node.image_files import entry, layer, tar
 
 
 def source(data: bytes, *, limit: int = 1 << 30, stopped: bool = False) -> TarBytes:

@@ -15,7 +15,7 @@ from interpose.node.runtime.images.layers.tar_reader import StoppedError
 from interpose.node.runtime.images.layers.unpack import unpack
 from interpose.node.runtime.images.layers.whiteouts import MARKED, form_for
 from interpose.node.runtime.images.types import Limits, Unpacked
-from interpose.testing.imagefiles import digest, entry, layer, tar
+from tests.support.node.image_files import digest, entry, layer, tar
 
 Unpack = Callable[..., Unpacked]
 ROOT = os.geteuid() == 0

@@ -15,7 +15,7 @@ from interpose.node.runtime.images.layers.whiteouts import MARKED
 from interpose.node.runtime.images.saving import archive
 from interpose.node.runtime.images.saving.archive import ImageToSave, LayerFolder, merged, save_images
 from interpose.node.runtime.images.saving.tar_split import TarSplitWriter
-from interpose.testing.imagefiles import MadeImage, digest, layer, make_image
+from tests.support.node.image_files import MadeImage, digest, layer, make_image
 
 LOW, HIGH = layer({"etc/": 0o755, "etc/a": "1"}), layer({"b": "2"})
 IMAGE = make_image([LOW, HIGH], user="1000")

@@ -11,7 +11,7 @@ import pytest
 from interpose.node.runtime.images.layers.unpack import unpack
 from interpose.node.runtime.images.layers.whiteouts import MARKED, OVERLAY, Form, form_for
 from interpose.node.runtime.images.saving.repack import repacked
-from interpose.testing.imagefiles import entry, tar
+from tests.support.node.image_files import entry, tar
 
 BASE = tar([entry("d", tarfile.DIRTYPE), entry("d/x", data=b"x"), entry("o", tarfile.DIRTYPE), entry("o/1", data=b"1")])
 LAYER = tar(

@@ -13,7 +13,7 @@ from interpose.node.runtime.images.layers.unpack import unpack
 from interpose.node.runtime.images.layers.whiteouts import MARKED
 from interpose.node.runtime.images.saving import tar_split as tarsplit
 from interpose.node.runtime.images.saving.tar_split import TarSplitWriter, tar_bytes
-from interpose.testing.imagefiles import entry, tar
+from tests.support.node.image_files import entry, tar
 
 
 def unpacked(folder: Path, data: bytes) -> Path:

@@ -1,0 +1,1 @@
+"""The demo: pods from manifests on a node with relay, policy, hook server and agent."""

@@ -1,0 +1,1 @@
+"""A kernel's rules in memory, for cgroups of fake nodes."""

@@ -1,0 +1,1 @@
+"""What tests stand on, and nothing that is installed with interpose."""

@@ -1,0 +1,1 @@
+"""Docker without dockerd, and clients of its API."""

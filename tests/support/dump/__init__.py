@@ -1,0 +1,1 @@
+"""Calls and recordings without a relay."""

@@ -1,0 +1,1 @@
+"""Loops and promises of the fuzzers."""

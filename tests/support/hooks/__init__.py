@@ -1,0 +1,1 @@
+"""Hook servers without sockets."""

@@ -1,0 +1,1 @@
+"""Clusters, and manifests held against schemas."""

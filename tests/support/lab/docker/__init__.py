@@ -1,0 +1,1 @@
+"""dockerd and its command line."""

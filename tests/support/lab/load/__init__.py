@@ -1,0 +1,1 @@
+"""Load tools and the proxies they are pointed at."""

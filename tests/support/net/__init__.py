@@ -1,0 +1,1 @@
+"""Peers, sockets and certificates for tests of protocols."""

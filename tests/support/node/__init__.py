@@ -1,0 +1,1 @@
+"""Nodes with pods and runtimes of our own."""

@@ -1,0 +1,1 @@
+"""Policies over fake runtimes and machines."""

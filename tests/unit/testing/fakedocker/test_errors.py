@@ -1,9 +1,0 @@
-"""Errors of the API."""
-
-from interpose.testing.fakedocker.errors import no_such_container
-
-
-def test_a_missing_container_is_named() -> None:
-    """As dockerd says it."""
-    error = no_such_container("web")
-    assert (error.status, error.message) == (404, "No such container: web")

@@ -1,9 +1,0 @@
-"""The highest memory, as the kernel tells it."""
-
-from interpose.testing.lab.peakmemory import highest
-
-
-def test_the_highest_memory_is_read_from_a_status() -> None:
-    """A process that has ended has no memory."""
-    assert highest("Name:\tx\nVmPeak:\t 9 kB\nVmHWM:\t   120 kB\nVmRSS:\t 8 kB\n") == 120 * 1024
-    assert highest("Name:\tx\nState:\tZ (zombie)\n") == 0
