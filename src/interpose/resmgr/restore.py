@@ -21,6 +21,7 @@ from interpose.resmgr.allocations import Coming
 from interpose.resmgr.container_request import make_request, same_limit
 from interpose.resmgr.state.checkpoint import Entry
 from interpose.resmgr.state.grant_annotation import ANNOTATION, Noted, read_note
+from interpose.resmgr.twins import FreeKeys
 
 # What policies decide about, and what CRI calls it.
 FIELDS: Final[Mapping[str, str]] = {"cpus": "cpuset_cpus", "mems": "cpuset_mems", "shares": "cpu_shares"}
@@ -79,10 +80,9 @@ def _remembered_key(container: Container, entries: Mapping[Key, tuple[str, Entry
 def _told_apart(found: Iterable[Coming]) -> list[Coming]:
     """Twins get keys of their own, in the order of their coming."""
     taken: dict[Key, Coming] = {}
+    free_keys = FreeKeys(taken.__contains__)
     for one in found:
-        key = one.request.key
-        while key in taken:
-            key = key.next
+        key = free_keys.first(one.request.key)
         taken[key] = one if key == one.request.key else replace(one, request=replace(one.request, key=key))
     return list(taken.values())
 

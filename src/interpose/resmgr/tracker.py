@@ -34,6 +34,7 @@ from interpose.resmgr.reconfigure import Changing, Make
 from interpose.resmgr.restore import FIELDS, actual, as_asked, coming, concerns_us, key_of, written_by_us
 from interpose.resmgr.state.grant_annotation import ANNOTATION, read_note
 from interpose.resmgr.touched import Touched
+from interpose.resmgr.twins import FreeKeys
 from interpose.tasks import TaskBag
 
 _log = logging.getLogger(__name__)
@@ -90,6 +91,7 @@ class Books:
         self.on_change: Callable[[], None] = _nothing  # told when there is something new to remember
         self.on_configured: Callable[[], None] = _nothing  # told when another configuration decides
         self.asleep: dict[Key, Grant] = {}  # what containers hold while nothing is decided: the policy only stands in
+        self._free_keys = FreeKeys(self._has_owner)
         self._touched = Touched()
         self._doubtful: dict[Key, int] = {}  # creates whose outcome is not known, and for how many ticks
         self._retired = False
@@ -175,9 +177,7 @@ class Books:
 
     def free_key(self, key: Key) -> Key:
         """The key of a container that is new here: this one, unless a twin of it lives. Docker makes both."""
-        while self._has_owner(key):
-            key = key.next
-        return key
+        return self._free_keys.first(key)
 
     def _has_owner(self, key: Key) -> bool:
         held = self.ledger.held.get(key)
@@ -256,6 +256,7 @@ class Books:
         changed: dict[Key, None] = {}
         for key in keys:
             changed.update(dict.fromkeys(self.ledger.release(key).changed))
+            self._free_keys.freed(key)
             self.writers.drop(key)
             self.updates.drop(key)
             self._touched.drop(key)

@@ -247,6 +247,22 @@ async def test_twins_that_come_around_us_share_nothing(bare: PolicyNode) -> None
     assert set(bare.books.ledger.by_id) == {first, *others}
 
 
+async def test_key_of_a_twin_that_ended_is_free(bare: PolicyNode) -> None:
+    """The next one of that name gets it."""
+    first = bare.add("db", 100)
+    second = _twin(bare, first)
+    await bare.start()
+    for one in (first, second):
+        key = bare.books.ledger.by_id[one]
+        assert bare.books.free_key(key._replace(twin=0)).twin == 2
+        bare.runtime.exit_container(one, 0)
+        await bare.sync.resync()
+        assert bare.books.free_key(key._replace(twin=0)) == key
+        later = _twin(bare, first)
+        await bare.sync.resync()
+        assert bare.books.ledger.by_id[later] == key
+
+
 async def test_a_twin_that_was_made_at_the_same_time_is_booked_when_it_is_known(bare: PolicyNode) -> None:
     """Both were created under one booking: it is the first one's."""
     await bare.start()
