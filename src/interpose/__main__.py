@@ -1,21 +1,29 @@
 """Where programs begin: `python -m interpose`, and the commands that are installed.
 
-Loading a program takes a moment. Ctrl-C in it ends the process as the system does it: nothing is there to clean up, and
-nobody wants to read where the loading was.
+Loading a program takes a moment, and so does its end. Ctrl-C in it ends the process as the system does it: nothing is
+there to clean up, and nobody wants to read where the loading was. That is arranged before anything else is loaded:
+`_signal` is a part of the interpreter, while `signal` needs half a dozen modules.
 """
 
-import signal
-from importlib import import_module
+import _signal as signal  # type: ignore[import-not-found]  # mypy knows the other one
 
 
 def _run(module: str) -> None:
     ours = signal.getsignal(signal.SIGINT) is signal.default_int_handler  # else it is ignored, and stays so
     if ours:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
+    from importlib import import_module
+
     program = import_module(module)
-    if ours:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-    program.main()
+    try:
+        if ours:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+        program.main()
+    except KeyboardInterrupt:  # programs see to it themselves, but not in their first and last steps
+        raise SystemExit(130) from None
+    finally:
+        if ours:
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def main() -> None:

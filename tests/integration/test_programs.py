@@ -14,6 +14,7 @@ from interpose import __main__ as programs
 from interpose.testing.eventually import WAIT_LIMIT
 
 SCRIPTS = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]["scripts"]
+SOURCES = Path(interpose.__file__).parents[1]
 # Ctrl-C at the moment when a module is about to be loaded.
 INTERRUPTED = """
 import os, signal, sys
@@ -26,6 +27,7 @@ sys.meta_path.insert(0, Finder())
 from interpose.__main__ import main
 main()
 """
+BEGIN = "from interpose.__main__ import main; main()"
 
 
 def run(*argv: str) -> "subprocess.CompletedProcess[str]":
@@ -65,6 +67,39 @@ def test_an_early_interrupt_is_no_traceback(module: str, code: int) -> None:
     """Whatever is being loaded."""
     done = run("-c", INTERRUPTED, module, "pod", "ls", "-r", "/no/such.sock")
     assert (done.returncode, done.stdout, done.stderr.strip()) == (code, "", "")
+
+
+def test_an_interrupt_in_the_last_steps_is_no_traceback() -> None:
+    """What the interpreter does after the program."""
+    code = f"import atexit, os, sys; atexit.register(os.kill, os.getpid(), 2); {BEGIN}"
+    done = run("-c", code, "--version")
+    assert (done.returncode, done.stderr) == (-signal.SIGINT, "")
+
+
+def test_an_interrupt_in_the_first_steps_is_no_traceback() -> None:
+    """Before the program has looked at its streams."""
+    code = f"""
+import os, sys
+def interrupt(event, arguments):
+    if event == "open" and arguments[0] == os.devnull:
+        os.kill(os.getpid(), 2)
+sys.addaudithook(interrupt)
+{BEGIN}
+"""
+    done = run("-c", code, "--version")
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+
+
+def test_nothing_is_loaded_before_interrupts_are_taken_care_of() -> None:
+    """Python's own traceback shows where it was until then."""
+    code = """
+import sys
+before = set(sys.modules)
+import interpose.__main__
+print(*sorted(set(sys.modules) - before))
+"""
+    done = run("-I", "-S", "-c", f"import sys; sys.path.insert(0, {str(SOURCES)!r})\n{code}")
+    assert (done.stdout.split(), done.stderr) == (["interpose", "interpose.__main__"], "")
 
 
 def test_who_ignores_interrupts_goes_on_ignoring_them() -> None:
