@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from interpose.cli.compat.option_file import Option
 from interpose.config.dump_rules import TARGETS
-from interpose.core.model.text import closest, did_you_mean, quoted
+from interpose.core.model.text import closest_flag, did_you_mean, quoted
 from interpose.errors import ConfigError
 
 CONFIG: Final = "config"
@@ -274,7 +274,7 @@ def read_line(
         dashes = 2 if argument.startswith("--") else 1
         shown = "-" * dashes + name
         if flag is None:
-            close = closest(name, flags)
+            close = closest_flag(name, flags)
             line.problems.append(f"unknown flag {shown}" + (f", did you mean --{close}?" if close else ""))
             if not equals and rest and not rest[0].startswith("-"):
                 rest.pop(0)  # what was meant as its value

@@ -7,17 +7,18 @@ runtime endpoint is then dockerd's socket, by default where dockerd has it.
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
 from interpose import __version__
 from interpose.cli.common.stdio import standard_streams
-from interpose.cli.compat.go_flags import parse_go_flags
+from interpose.cli.compat.go_flags import GoFlags, parse_go_flags
 from interpose.config.endpoint import WELL_KNOWN_DOCKER
 from interpose.config.load import Given, Loaded, load
 from interpose.config.relay.table import RELAY
 from interpose.config.schema import Instead
+from interpose.core.model.text import closest_flag
 from interpose.errors import ConfigError, SocketInUseError
 
 PROGRAM = "koord-runtime-proxy"
@@ -83,6 +84,17 @@ def help_text() -> str:
     return "\n".join(lines)
 
 
+def parse_flags(arguments: Sequence[str], words: Collection[str] = ()) -> GoFlags:
+    """Split a command line; a flag of the relay that is none here is told with its variable."""
+    return parse_go_flags(arguments, flags=FLAGS, words=words, elsewhere=_variable)
+
+
+def _variable(flag: str) -> str:
+    settings = {one.flag.removeprefix("--"): one for one in RELAY.table}
+    close = closest_flag(flag, settings)
+    return f"; for --{close} of `interpose relay` set {settings[close].env}" if close else ""
+
+
 def load_flags(values: Mapping[str, str], env: Mapping[str, str]) -> Loaded:
     """Relay settings for the given flags: flag over environment over file over the old program's defaults."""
     flags: dict[str, Given] = {}
@@ -105,7 +117,7 @@ def load_flags(values: Mapping[str, str], env: Mapping[str, str]) -> Loaded:
 
 def run_command(arguments: Sequence[str], env: Mapping[str, str]) -> int:
     """The whole program but for the process exit."""
-    parsed = parse_go_flags(arguments, flags=FLAGS, words={"h", "help", "version"})
+    parsed = parse_flags(arguments, words={"h", "help", "version"})
     if parsed.words & {"h", "help"}:
         print(help_text())
         return 0

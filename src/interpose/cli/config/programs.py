@@ -94,10 +94,9 @@ def _cri_resmgr(arguments: Sequence[str], env: Env) -> Loaded:
 
 
 def _koord_runtime_proxy(arguments: Sequence[str], env: Env) -> Loaded:
-    from interpose.cli.compat.go_flags import parse_go_flags
-    from interpose.cli.compat.koord_runtime_proxy import FLAGS, load_flags
+    from interpose.cli.compat.koord_runtime_proxy import load_flags, parse_flags
 
-    parsed = parse_go_flags(arguments, flags=FLAGS, words=())
+    parsed = parse_flags(arguments)
     _refuse(parsed.problems)
     return load_flags(parsed.values, env)
 

@@ -7,6 +7,7 @@ from typing import Final
 _SHOWN: Final = 80
 _MAX_GUESSED: Final = 64  # characters; no word of ours is longer, and looking for what is alike takes its time
 _ALIKE: Final = 0.6  # what difflib calls close
+_MISSPELT: Final = 0.75  # flags are many, and end alike: --options-file is not --pid-file
 
 
 def quoted(text: str) -> str:
@@ -29,6 +30,15 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     """The end of a message about an unknown word; empty if nobody can guess."""
     close = closest(word, known)
     return f", did you mean {close}?" if close else ""
+
+
+def closest_flag(flag: str, known: Iterable[str]) -> str:
+    """The same for flags: a misspelt one, or one of which words were left out; empty if there is none."""
+    flags = tuple(known)
+    if close := closest(flag, flags, _MISSPELT):
+        return close
+    words = set(flag.casefold().split("-"))
+    return closest(flag, (name for name in flags if words < set(name.casefold().split("-"))))
 
 
 def one_edit_apart(one: str, other: str) -> bool:

@@ -39,6 +39,18 @@ def test_mistakes_are_named(arguments: list[str], problem: str) -> None:
     assert problem in parse_go_flags(arguments, flags={"a"}, words={"help"}).problems
 
 
+def test_value_of_an_unknown_flag_is_no_mistake_of_its_own() -> None:
+    """What follows it counts; advice about flags of others comes after our own."""
+    arguments = ["--y", "1", "--x", "-a", "2", "--hlep"]
+    parsed = parse_go_flags(arguments, flags={"a"}, words={"help"}, elsewhere=lambda flag: f"; {flag}: ask Bob")
+    assert parsed.problems == [
+        "unknown flag --y; y: ask Bob",
+        "unknown flag --x; x: ask Bob",
+        "unknown flag --hlep, did you mean --help?",
+    ]
+    assert parsed.values == {"a": "2"}
+
+
 def test_words_take_no_value() -> None:
     """-help and --help are found anywhere before the end mark."""
     assert parse_go_flags(["-help", "--a", "1"], flags={"a"}, words={"help"}).words == {"help"}

@@ -58,7 +58,13 @@ def test_the_environment_beats_the_old_defaults_but_not_the_flags() -> None:
     [
         (["--backend-runtime-mode", "docker"], 78, "'docker' is not one of Containerd, Docker"),
         (["--koord-runtimeproxy-endpoint=x.sock"], 78, "flag --koord-runtimeproxy-endpoint"),
-        (["--v=4"], 2, "unknown flag --v"),
+        (["--v=4"], 2, "unknown flag --v\n"),
+        (["--polcy", "x"], 2, "unknown flag --polcy; for --policy of `interpose relay` set INTERPOSE_POLICY\n"),
+        (
+            ["-runtime-endpoint", "x"],
+            2,
+            "unknown flag --runtime-endpoint, did you mean --remote-runtime-service-endpoint?\n",
+        ),
         (["--backend-runtime-mode"], 2, "flag --backend-runtime-mode needs a value"),
     ],
 )

@@ -2,7 +2,7 @@
 
 import pytest
 
-from interpose.core.model.text import closest, did_you_mean, one_edit_apart, quoted
+from interpose.core.model.text import closest, closest_flag, did_you_mean, one_edit_apart, quoted
 
 
 def test_short_text_is_shown_whole() -> None:
@@ -35,6 +35,26 @@ def test_nobody_guesses_at_length() -> None:
     """A word that is like none, or as long as a page."""
     assert did_you_mean("comment", KEYS) == ""
     assert closest("priority" * 9, KEYS) == ""
+
+
+FLAGS = ("pid-file", "config", "dump-file", "remote-runtime-service-endpoint", "remote-image-service-endpoint")
+
+
+@pytest.mark.parametrize(
+    ("flag", "meant"),
+    [
+        ("pidfile", "pid-file"),
+        ("Dump-Fiel", "dump-file"),
+        ("runtime-endpoint", "remote-runtime-service-endpoint"),
+        ("image-service-endpoint", "remote-image-service-endpoint"),
+        ("options-file", ""),
+        ("polcy", ""),
+        ("", ""),
+    ],
+)
+def test_flags_that_end_alike_are_not_meant(flag: str, meant: str) -> None:
+    """One that is misspelt is, and one of which words are missing."""
+    assert closest_flag(flag, FLAGS) == meant
 
 
 @pytest.mark.parametrize(
