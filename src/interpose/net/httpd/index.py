@@ -6,7 +6,7 @@ from typing import Final
 
 from interpose.net.httpd.routes import JSON, Handler, Request, Response, RouteTable, json_response, text_response
 
-# What is at each path, in all daemons; a test holds that none is missing.
+# What GET has at each path, in all daemons, and what other methods do there; a test holds that none is missing.
 ENDPOINTS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "/": "this list",
@@ -22,7 +22,8 @@ ENDPOINTS: Final[Mapping[str, str]] = MappingProxyType(
         "/v1/connections": "clients of the relay's socket",
         "/v1/hooks": "hook servers and their registration files",
         "/v1/config": "every setting with its value and origin",
-        "/v1/log-level": 'the level of the log; PUT {"level": "debug"} changes it',
+        "/v1/log-level": "the level of the log",
+        "PUT /v1/log-level": 'changes it: {"level": "debug"}',
         "/v1/policy": "the policy, its pools, and who has which CPUs",
         "/v1/policy/owned": "containers whose CPUs and memory nodes are the policy's",
         "/v1/policy/containers/*": "why a container has the CPUs it has, by id, NAMESPACE/POD/CONTAINER or pod",
@@ -38,7 +39,7 @@ ENDPOINTS: Final[Mapping[str, str]] = MappingProxyType(
 def with_index(routes: RouteTable) -> RouteTable:
     """The same, and at `/` what there is: lines for people, JSON for whoever accepts only that."""
     listed = sorted((path, method) for method, path in (*routes, ("GET", "/")))
-    entries = [{"method": method, "path": path, "about": ENDPOINTS.get(path, "")} for path, method in listed]
+    entries = [{"method": method, "path": path, "about": _about(method, path)} for path, method in listed]
     width = max(len(entry["path"]) for entry in entries)
     lines = [f"{one['method']:<4} {one['path']:<{width}}  {one['about']}".rstrip() for one in entries]
 
@@ -49,3 +50,7 @@ def with_index(routes: RouteTable) -> RouteTable:
 
     handler: Handler = index
     return {("GET", "/"): handler, **routes}
+
+
+def _about(method: str, path: str) -> str:
+    return ENDPOINTS.get(path if method == "GET" else f"{method} {path}", "")

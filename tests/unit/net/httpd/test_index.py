@@ -7,17 +7,20 @@ from pathlib import Path
 import interpose
 from interpose.cli.relay.admin import DUMP
 from interpose.net.httpd.index import ENDPOINTS, with_index
+from interpose.net.httpd.log_level import PATH as LOG_LEVEL
 from interpose.net.httpd.routes import Request, Response, Router, text_response
 from interpose.relay.takeover import PATH as TAKE_OVER
 
-ROUTE = re.compile(r'[\s{]\("(?:GET|PUT|POST)", "(/[^"]*)"\):')
+ROUTE = re.compile(r'[\s{]\("(GET|PUT|POST)", ("/[^"]*"|PATH)\):')
 
 
 async def nothing(_request: Request) -> Response:
     return text_response("")
 
 
-ROUTES = {("GET", "/v1/status"): nothing, ("PUT", "/v1/log-level"): nothing, ("GET", "/v1/new"): nothing}
+ROUTES = {(method, "/v1/log-level"): nothing for method in ("PUT", "GET")} | {
+    ("GET", path): nothing for path in ("/v1/status", "/v1/new")
+}
 
 
 async def answer(**headers: str) -> Response:
@@ -32,7 +35,8 @@ async def test_people_get_lines() -> None:
     """By path, with what is there; what nobody has described is listed as well."""
     assert (await answer()).body.decode().splitlines() == [
         "GET  /              this list",
-        'PUT  /v1/log-level  the level of the log; PUT {"level": "debug"} changes it',
+        "GET  /v1/log-level  the level of the log",
+        'PUT  /v1/log-level  changes it: {"level": "debug"}',
         "GET  /v1/new",
         "GET  /v1/status     what it does now",
     ]
@@ -58,6 +62,8 @@ def test_every_endpoint_of_every_daemon_is_described() -> None:
     folder = Path(interpose.__file__).parent
     found = {DUMP, TAKE_OVER}
     for path in (*folder.glob("cli/*.py"), *folder.glob("admin/*.py")):
-        found |= set(ROUTE.findall(path.read_text()))
-    assert {"/v1/status", "/v1/policy/containers/*", "/metrics"} <= found
+        for method, name in ROUTE.findall(path.read_text()):
+            place = LOG_LEVEL if name == "PATH" else name.strip('"')
+            found.add(place if method == "GET" else f"{method} {place}")
+    assert {"/v1/status", "/v1/policy/containers/*", "/metrics", "PUT /v1/log-level"} <= found
     assert found <= set(ENDPOINTS)
