@@ -70,7 +70,7 @@ def test_the_findings_are_available_as_json(tmp_path: Path) -> None:
                 "selector": None,
             },
             "problems": [],
-            "warnings": [f"file {path}: 'x' is not a known key"],
+            "warnings": [f"file {path} line 1: 'x' is not a known key"],
             "note": "",
         }
     ]

@@ -14,6 +14,24 @@ def test_duplicates_and_the_text_of_numbers_survive() -> None:
     assert [type(value) for _, value in pairs] == [Whole, Fraction, list]
 
 
+def test_lines_of_keys() -> None:
+    """Of every object, whatever its strings and blanks look like."""
+    text = '{"a": "}\\\\", "b{\\"": [\n{"c":\n{"d"\n:1}, "c": {}}, "e:"],\n"\\u00e4": "x\\\\\\":"}'
+    found = read_object(text, "file x", lined=True)
+    assert [name for name, _ in found.pairs] == ["a", 'b{"', "ä"]
+    assert found.lines == [1, 1, 5]
+    inner = found.pairs[1][1][0]
+    assert (inner.lines, inner.pairs[0][1].lines, inner.pairs[1][1].lines) == ([2, 4], [3], [])
+    assert read_object(text, "file x").lines == ()
+
+
+@pytest.mark.parametrize("text", ['{"a": {}}}', '{"a": {}, "', '{"a": {"b": 1}, {', '}{"a":1}', '"a":{}'])
+def test_lines_of_what_is_no_object(text: str) -> None:
+    """Only the message counts."""
+    with pytest.raises(ConfigError, match="is not valid JSON"):
+        read_object(text, "file x", lined=True)
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

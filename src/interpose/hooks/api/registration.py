@@ -91,8 +91,8 @@ class Parsed(NamedTuple):
 def parse_registration(text: str, file: str) -> Parsed:
     """Read the text of `file`; ConfigError with every problem if it cannot be used."""
     where = f"file {file}"
-    notes = _Notes()
-    found = _read(read_object(text, where), _READERS, where, notes, notes.warnings)
+    notes = _Notes(where)
+    found = _read(read_object(text, where, lined=True), _READERS, where, notes, notes.warnings)
     if "remote-endpoint" not in found:
         notes.problems.append(f"{where}: remote-endpoint: is missing, expected {_ENDPOINT}")
     if not found.get("runtime-hooks", ()) and not notes.problems:
@@ -128,6 +128,7 @@ def name_of(file: str) -> str:
 class _Notes:
     """What was found on the way through one file."""
 
+    where: str  # the file
     problems: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
@@ -141,31 +142,37 @@ class _Notes:
 
 
 def _read(
-    given: Object, readers: "Mapping[str, _Reader]", where: str, notes: _Notes, unknown: list[str]
+    given: Object,
+    readers: "Mapping[str, _Reader]",
+    where: str,
+    notes: _Notes,
+    unknown: list[str],
+    group: str = "",
 ) -> dict[str, Any]:
     """Read every entry that has a reader, None where that failed. Null is as good as not there, as in Go.
 
-    `unknown` is the list that unknown keys go to.
+    `unknown` is the list that unknown keys go to; `group` is the key of this group, with a colon.
     """
     if len(given.pairs) > _MAX_KEYS:
         raise ConfigError(f"{where}: has {len(given.pairs)} keys, this is not a registration file")
     by_folded = {key.casefold(): key for key in readers}
     seen: set[str] = set()
     found: dict[str, Any] = {}
-    for name, value in given.pairs:
+    for (name, value), line in zip(given.pairs, given.lines, strict=True):
+        place = f"{notes.where} line {line}: {group}"
         folded = name.casefold()
         key = by_folded.get(folded)
         if folded in seen:
-            notes.problems.append(f"{where}: {quoted(name)} is given twice")
+            notes.problems.append(f"{place}{quoted(name)} is given twice")
         elif key is None:
             # A slip of a key that exists would be in force with that key's default: Ignore, where Fail was written.
             slip = any(one_edit_apart(folded, one) for one in by_folded)
-            text = f"{where}: {quoted(name)} is not a known key{did_you_mean(name, readers)}"
+            text = f"{place}{quoted(name)} is not a known key{did_you_mean(name, readers)}"
             (notes.problems if slip else unknown).append(text)
         elif value is not None:
             found[key] = None
             with notes.collecting():
-                found[key] = readers[key](value, f"{where}: {key}", notes)
+                found[key] = readers[key](value, f"{place}{key}", notes)
         seen.add(folded)
     return found
 
@@ -216,7 +223,7 @@ def _hooks(value: Any, where: str, notes: _Notes) -> frozenset[HookPoint]:
 def _selector(value: Any, where: str, notes: _Notes) -> Selector:
     given = expect(value, where, Object)
     # A key that is not understood would select more pods than its author meant: here it is an error.
-    parts = _read(given, _SELECTOR_READERS, where, notes, notes.problems)
+    parts = _read(given, _SELECTOR_READERS, where, notes, notes.problems, "selector: ")
     return Selector(**{key.replace("-", "_"): part for key, part in parts.items()})
 
 

@@ -104,7 +104,9 @@ def test_keys_match_without_regard_to_case() -> None:
 
 def case(key: str, value: object, *said: str) -> Any:
     """A bad value of a key, and what is said about it after the name of the file."""
-    return pytest.param(GOOD | {key: value}, [f"file {FILE}: {key}{text}" for text in said], id=f"{key}={value!r:.30}")
+    return pytest.param(
+        GOOD | {key: value}, [f"file {FILE} line 1: {key}{text}" for text in said], id=f"{key}={value!r:.30}"
+    )
 
 
 @pytest.mark.parametrize(
@@ -174,7 +176,7 @@ def test_a_bad_value_is_named_with_file_and_key(document: object, said: list[str
 def test_every_problem_is_reported_at_once() -> None:
     """Nobody has to fix a file five times."""
     bad = {"remote-endpoint": "a", "failure-policy": "b", "runtime-hooks": ["c"], "priority": "d", "timeout": "e"}
-    assert [text.removeprefix(f"file {FILE}: ").split(":")[0] for text in problems(bad)] == [
+    assert [text.removeprefix(f"file {FILE} line 1: ").split(":")[0] for text in problems(bad)] == [
         "remote-endpoint",
         "failure-policy",
         "runtime-hooks[0]",
@@ -208,13 +210,33 @@ def test_file_without_hooks_registers_nothing(hooks: dict[str, object]) -> None:
 )
 def test_duplicate_keys_are_errors(extra: str, said: str) -> None:
     """Which of the two its author meant is anybody's guess."""
-    assert problems(json.dumps(GOOD)[:-1] + f", {extra}}}") == [f"file {FILE}: {said} is given twice"]
+    assert problems(json.dumps(GOOD)[:-1] + f", {extra}}}") == [f"file {FILE} line 1: {said} is given twice"]
 
 
 def test_labels_differ_by_case() -> None:
     """Only our own keys match loosely."""
     labels = {"a": "1", "A": "2"}
     assert parse(GOOD | {"selector": {"labels": labels}}).server.selector.labels == labels
+
+
+def test_problems_name_the_line_of_the_key() -> None:
+    """Also inside the selector."""
+    text = """{
+  "remote-endpoint": "a.sock",
+  "runtime-hooks": [
+    "Bogus"
+  ],
+  "selector": {
+    "labels": {"a": 1},
+    "namespace": ["x"]
+  }
+}"""
+    places = ["line 2: remote", "line 3: runtime-hooks[0]", "line 7: selector: labels[", "line 8: selector: 'name"]
+    found = problems(text)
+    assert [
+        one[: len(place)]
+        for one, place in zip((one.removeprefix(f"file {FILE} ") for one in found), places, strict=True)
+    ] == places
 
 
 def test_bad_json_names_line_and_column() -> None:
@@ -229,8 +251,8 @@ def test_unknown_keys_are_warnings() -> None:
     server, warnings = parse(GOOD | {"retry-policy": "Never", "x" * 100: 1})
     assert server.failure_policy is parse(GOOD).server.failure_policy
     assert warnings == (
-        f"file {FILE}: 'retry-policy' is not a known key, did you mean failure-policy?",
-        f"file {FILE}: '{'x' * 77}...' is not a known key",
+        f"file {FILE} line 1: 'retry-policy' is not a known key, did you mean failure-policy?",
+        f"file {FILE} line 1: '{'x' * 77}...' is not a known key",
     )
 
 
@@ -248,7 +270,7 @@ def test_unknown_keys_are_warnings() -> None:
 def test_a_slip_of_a_known_key_is_a_problem(slip: str, meant: str) -> None:
     """With the default in its place, a hook server that must be asked would be left out in silence."""
     text = json.dumps(GOOD | {slip: "Fail"})
-    assert problems(text) == [f"file {FILE}: {slip!r} is not a known key, did you mean {meant}?"]
+    assert problems(text) == [f"file {FILE} line 1: {slip!r} is not a known key, did you mean {meant}?"]
 
 
 def test_a_hook_that_is_never_called_is_a_warning() -> None:
@@ -256,8 +278,8 @@ def test_a_hook_that_is_never_called_is_a_warning() -> None:
     both = parse(GOOD | {"runtime-hooks": ["PreRemoveRunPodSandbox", "PreRunPodSandbox", "PreRunPodSandbox"]})
     assert both.server.hooks == {HookPoint.PRE_RUN_POD_SANDBOX}
     assert both.warnings == (
-        f"file {FILE}: runtime-hooks[0]: 'PreRemoveRunPodSandbox' is never called, it has no effect",
-        f"file {FILE}: runtime-hooks[2]: 'PreRunPodSandbox' is given twice",
+        f"file {FILE} line 1: runtime-hooks[0]: 'PreRemoveRunPodSandbox' is never called, it has no effect",
+        f"file {FILE} line 1: runtime-hooks[2]: 'PreRunPodSandbox' is given twice",
     )
     alone = parse(GOOD | {"runtime-hooks": ["PreRemoveRunPodSandbox"]})
     assert alone.server.hooks == frozenset()

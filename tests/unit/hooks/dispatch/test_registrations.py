@@ -83,7 +83,7 @@ def test_a_bad_file_keeps_its_last_good_version(hooks: Path) -> None:
     assert registrations.servers[1].failure_policy is FailurePolicy.FAIL
     assert list(registrations.problems) == ["a.json", "c.json"]
     assert registrations.problems["c.json"] == (
-        f"file {hooks}/c.json: failure-policy: 'fail' is neither Fail nor Ignore, did you mean Fail?",
+        f"file {hooks}/c.json line 1: failure-policy: 'fail' is neither Fail nor Ignore, did you mean Fail?",
     )
     assert registrations.errors == 2
     (hooks / "a.json").write_text(text("/run/new.sock"))
@@ -170,7 +170,7 @@ def test_each_problem_is_logged_once(hooks: Path, caplog: pytest.LogCaptureFixtu
     assert len(warnings(second)) == 1
     assert warnings(first) == []
     assert warnings(text()) == []
-    assert warnings(first) == [f"file {path}: priority: expected a whole number, found text ('x')"]
+    assert warnings(first) == [f"file {path} line 1: priority: expected a whole number, found text ('x')"]
     assert registrations.errors == 3
 
 
@@ -184,7 +184,7 @@ def test_what_is_strange_is_logged_once(hooks: Path, caplog: pytest.LogCaptureFi
     assert names(registrations) == ["a"]
     assert [record.getMessage() for record in caplog.records] == ["Hook server registration has warnings"]
     assert registrations.errors == 0
-    assert registrations.warnings == {"a.json": (f"file {path}: 'comment' is not a known key",)}
+    assert registrations.warnings == {"a.json": (f"file {path} line 1: 'comment' is not a known key",)}
     path.write_text(text())
     registrations.load()
     assert registrations.warnings == {}
