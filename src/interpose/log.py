@@ -9,7 +9,7 @@ Invariant: logging never raises into the caller and never makes it wait. A line 
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePath
 from typing import Any, Protocol
 
@@ -74,10 +74,19 @@ class TextFormatter(logging.Formatter):
         head = f"{severity}{moment}.{micros:06d} {record.process or 0:7d} {file}:{record.lineno}] "
         line = head + quote(record.getMessage())
         for name, value in _fields(record).items():
-            line += f" {name}={_text_value(value)}"
+            line += "".join(f" {key}={_text_value(one)}" for key, one in _flat(name, value))
         if record.exc_info:
             line += "\n  " + self.formatException(record.exc_info).replace("\n", "\n  ")
         return line
+
+
+def _flat(name: str, value: object) -> Iterator[tuple[str, object]]:
+    """A group of values as several fields: `containers.running=1`. Names that somebody else made up stay in quotes."""
+    if isinstance(value, Mapping) and all(str(inner).isidentifier() for inner in value):
+        for inner, one in value.items():
+            yield from _flat(f"{name}.{inner}", one)
+    else:
+        yield name, value
 
 
 def _text_value(value: object) -> str:
@@ -85,6 +94,10 @@ def _text_value(value: object) -> str:
         return str(value).lower()
     if isinstance(value, int | float):
         return str(value)
+    if isinstance(value, Mapping):
+        value = [f"{name}={one}" for name, one in value.items()]
+    if isinstance(value, list | tuple):
+        return quote(", ".join(str(one) for one in value))
     return "null" if value is None else quote(str(value))
 
 

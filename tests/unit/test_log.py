@@ -45,6 +45,12 @@ def test_text_lines_have_klogs_form(text_log: LogControl, stream: io.StringIO) -
     )
 
 
+def test_groups_and_lists_are_no_python(text_log: LogControl, stream: io.StringIO) -> None:
+    """A group is several fields, unless others chose its names."""
+    log.info("Started", extra=kv(pods={"ready": 1, "age": {"max": 0.5}}, nodes=["a", "b"], md={"x-y\n": "1", "z": 2}))
+    assert stream.getvalue().endswith(r'"Started" pods.ready=1 pods.age.max=0.5 nodes="a, b" md="x-y\n=1, z=2"' + "\n")
+
+
 def test_a_forged_line_stays_inside_its_quotes(text_log: LogControl, stream: io.StringIO) -> None:
     """Line breaks and terminal escapes in a value cannot make a second line or colour the terminal."""
     log.info("Call came", extra=kv(path='/x"\nE0101 forged\x1b[31m\u2028\udc80\\'))
