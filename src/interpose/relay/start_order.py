@@ -15,7 +15,7 @@ from interpose.cri.errors import Unreadable
 from interpose.cri.store.starts import Starts
 from interpose.cri.store.store import Store
 from interpose.cri.store.sync import Synchronizer
-from interpose.net.grpc.status import RpcError
+from interpose.net.grpc.status import Code, RpcError
 from interpose.relay.api import Call, Proceed, Reply
 from interpose.relay.outcome import is_doubtful
 from interpose.tasks import TaskBag
@@ -27,6 +27,7 @@ _START: Final = 30.0
 # is not being started; should it run all the same, the next list shows it.
 _LOOKS: Final = (0.05, 0.1, 0.2, 0.4, 0.8, 1.5)
 _AWAY: Final = 5.0  # seconds at most between looks at a runtime that does not answer; containers in doubt may be many
+_UNANSWERED: Final = 120  # looks in a row: ten minutes, after which no runtime is still at that start
 _BEGUN: Final = frozenset((ContainerState.RUNNING, ContainerState.EXITED))
 
 
@@ -103,22 +104,33 @@ class StartOrder:
         state: ContainerState | None = ContainerState.UNKNOWN
         pauses, unanswered = list(self._looks), 0
         try:
-            while pauses and state is not None and state not in _BEGUN and self._starts.in_doubt(container_id):
+            while pauses and unanswered < _UNANSWERED and self._starts.in_doubt(container_id):
                 await self._sleep(min(pauses[0] * 2 ** min(unanswered, 16), _AWAY))
-                unanswered += 1
-                mark = self._store.mark()
-                with suppress(RpcError):
-                    await self._look(container_id)
-                    container = self._store.containers.get(container_id)
-                    if container is None or not self._store.unchanged_since(container_id, mark):
-                        state = None if container is None else container.state
-                        del pauses[0]  # an answer; without one the question stays open
-                        unanswered = 0
+                try:
+                    state = await self._look(container_id)
+                except RpcError:
+                    unanswered += 1
+                    continue
+                if state is None or state in _BEGUN:
+                    break
+                del pauses[0]
+                unanswered = 0
         finally:
             self._starts.settle(container_id, runs=state is ContainerState.RUNNING)
 
-    async def _look(self, container_id: str) -> None:
-        if container_id in self._store.containers:
-            await self._sync.refresh(container_id)
-        else:
-            await self._sync.container(container_id)
+    async def _look(self, container_id: str) -> ContainerState | None:
+        """The state of a container; None if it or its pod is not there, RpcError if the runtime does not tell."""
+        mark = self._store.mark()
+        try:
+            if container_id in self._store.containers:
+                await self._sync.refresh(container_id)
+            else:
+                await self._sync.container(container_id)
+        except RpcError as error:
+            if error.code is Code.NOT_FOUND:
+                return None
+            raise
+        container = self._store.containers.get(container_id)
+        if container is not None and self._store.unchanged_since(container_id, mark):
+            raise RpcError(Code.UNAVAILABLE, f"nothing new is known of {container_id}")
+        return None if container is None else container.state

@@ -32,6 +32,8 @@ class Node:
         self.lost: list[str] = []
         self.starts.on_lost = self.lost.append
         self.pauses: list[float] = []
+        self.short_pauses = 1000
+        self.last_pause_over = asyncio.Event()
         clock = asyncio.get_running_loop().time
         self.order = StartOrder(self.starts, self.store, self.sync, clock, (0.5, 1.0, 1.0), self.pause)
         config = pod_config("web")
@@ -40,9 +42,9 @@ class Node:
         self.id = self.runtime.state.create_container(sandbox, container_config(config), image).id
 
     async def pause(self, seconds: float) -> None:
-        """Note it; others have a turn."""
+        """Note it; others have a turn. The last one takes until somebody ends it."""
         self.pauses.append(seconds)
-        await asyncio.sleep(0)
+        await (self.last_pause_over.wait() if len(self.pauses) > self.short_pauses else asyncio.sleep(0))
 
     async def ask(self, method: str, message: bytes) -> bytes:
         """The runtime's answer."""
@@ -162,17 +164,19 @@ async def test_a_lost_reply_of_a_start_that_did_not_happen(node: Node) -> None:
 
 async def test_as_long_as_the_runtime_does_not_say_it_is_in_flight(node: Node) -> None:
     """The caller has left."""
+    node.short_pauses = 5
     stall = node.runtime.stall(START, "during")
     start = node.soon(START)
     await stall.entered.wait()
     node.runtime.fail("ContainerStatus", Code.UNAVAILABLE, "away")
     start.cancel()
     await asyncio.gather(start, return_exceptions=True)
-    await node.runtime.wait_for_calls("ContainerStatus", 6)
+    await eventually(lambda: len(node.pauses) == 6, "some looks")
     assert node.starts.in_flight(node.id)
-    assert node.pauses[:5] == [0.5, 1.0, 2.0, 4.0, 5.0]  # a runtime that is away is not asked all the time
+    assert node.pauses == [0.5, 1.0, 2.0, 4.0, 5.0, 5.0]  # a runtime that is away is not asked all the time
     stall.release()
     node.runtime.clear("ContainerStatus")
+    node.last_pause_over.set()
     await eventually(lambda: not node.starts.in_flight(node.id), "the doubt to end")
     assert node.lost == [node.id]
 
@@ -193,4 +197,27 @@ async def test_a_container_that_is_gone_is_not_being_started(node: Node, known: 
     node.runtime.state.remove_container(node.runtime.containers[node.id])
     node.starts.doubt(container_id)
     await eventually(lambda: not node.starts.in_flight(container_id), "the doubt to end")
+    assert node.lost == []
+
+
+async def test_a_container_whose_pod_is_not_there_is_not_being_started(node: Node) -> None:
+    """The runtime still lists the container, which the store cannot take without a pod."""
+    node.store.remove_container(node.id)
+    node.store.remove_pod(next(iter(node.store.pods)))
+    node.runtime.fail("PodSandboxStatus", Code.NOT_FOUND, "no such sandbox")
+    node.starts.doubt(node.id)
+    await eventually(lambda: not node.starts.in_flight(node.id), "the doubt to end")
+    assert (node.lost, node.pauses) == ([], [0.5])
+
+
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("code", [Code.UNAVAILABLE, Code.INTERNAL])
+async def test_a_runtime_that_never_tells_is_not_asked_for_ever(node: Node, known: bool, code: Code) -> None:
+    """After ten minutes it is not at that start any more."""
+    if not known:
+        node.store.remove_container(node.id)
+    node.runtime.fail("ContainerStatus", code, "away")
+    node.starts.doubt(node.id)
+    await eventually(lambda: not node.starts.in_flight(node.id), "the doubt to end")
+    assert 500 < sum(node.pauses) < 700
     assert node.lost == []
