@@ -26,6 +26,8 @@ _DEBUG_VERBOSITY = 4
 _ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 _SECRET_NAMES = ("authorization", "cookie", "token", "secret", "password", "credential", "api-key")
 
+_EVERYTHING = "*"
+
 
 class TextStream(Protocol):
     """Where lines go."""
@@ -165,6 +167,7 @@ class LogControl:
         self._handler = handler
         self._before = logger.level
         self._debugged: list[logging.Logger] = []
+        self._quiet: list[logging.Logger] = []  # parts of those above that keep to the level
 
     @property
     def level(self) -> str:
@@ -180,23 +183,28 @@ class LogControl:
         """Change the level at run time; an unknown name is a ValueError."""
         if level not in LEVELS:
             raise ValueError(f"log level {level!r} is not one of {', '.join(LEVELS)}")
-        self._logger.setLevel(LEVELS[level])
+        for one in (self._logger, *self._quiet):
+            one.setLevel(LEVELS[level])
 
     def debug(self, sources: Sequence[str]) -> None:
-        """Log everything of these packages and modules of ours, whatever the level."""
+        """Log everything of these packages and modules of ours, whatever the level.
+
+        `*` is all of them, and one with a dash before its name keeps to the level.
+        """
         for source in sources:
-            place = _PACKAGE.joinpath(*source.split("."))
-            if not place.is_dir() and not place.with_suffix(".py").is_file():
-                _log.warning("Log source is unknown and has no effect", extra=kv(source=source + _suggestion(source)))
+            name = source.removeprefix("-")
+            place = _PACKAGE.joinpath(*name.split("."))
+            if name != _EVERYTHING and not place.is_dir() and not place.with_suffix(".py").is_file():
+                _log.warning("Log source is unknown and has no effect", extra=kv(source=source + _suggestion(name)))
                 continue
-            one = self._logger.getChild(f"{_PACKAGE.name}.{source}")
-            one.setLevel(logging.DEBUG)
-            self._debugged.append(one)
+            one = self._logger.getChild(_PACKAGE.name if name == _EVERYTHING else f"{_PACKAGE.name}.{name}")
+            one.setLevel(logging.DEBUG if name == source else self._logger.level)
+            (self._debugged if name == source else self._quiet).append(one)
 
     def close(self) -> None:
         """Take the handler off again; the level is what it was."""
-        while self._debugged:
-            self._debugged.pop().setLevel(logging.NOTSET)
+        for one in (*self._debugged, *self._quiet):
+            one.setLevel(logging.NOTSET)
         self._logger.removeHandler(self._handler)
         self._logger.setLevel(self._before)
         self._handler.close()

@@ -229,6 +229,30 @@ def test_single_sources_are_debugged(stream: io.StringIO) -> None:
     assert not logging.getLogger("interpose.resmgr.interceptor").isEnabledFor(logging.DEBUG)
 
 
+def test_all_but_some_sources_are_debugged(stream: io.StringIO) -> None:
+    """Those keep to the level, also when it changes; parts of them can be debugged again."""
+    control = setup("info", "text", stream, debug=("*", "-resmgr", "resmgr.manager"))
+    loggers = {
+        name: logging.getLogger(f"interpose.{name}") for name in ("store.sync", "resmgr.books", "resmgr.manager")
+    }
+    others = logging.getLogger("asyncio.other")
+
+    def enabled(level: int) -> list[str]:
+        return [name for name, one in loggers.items() if one.isEnabledFor(level)]
+
+    try:
+        assert enabled(logging.DEBUG) == ["store.sync", "resmgr.manager"]
+        assert enabled(logging.INFO) == list(loggers)
+        assert not others.isEnabledFor(logging.DEBUG)
+        control.set_level("warning")
+        assert enabled(logging.INFO) == ["store.sync", "resmgr.manager"]
+        control.set_level("debug")
+        assert enabled(logging.DEBUG) == list(loggers)
+    finally:
+        control.close()
+    assert enabled(logging.INFO) == []
+
+
 def test_a_source_that_does_not_exist_is_told(stream: io.StringIO) -> None:
     """With a guess. Names of other libraries' loggers are none of ours."""
     setup("warning", "text", stream, debug=("resmngr", "asyncio")).close()

@@ -64,7 +64,7 @@ def logging_rows(
             words(),
             about=(
                 "Parts of the program whose debug messages are logged whatever the level: packages or modules, such as "
-                "resmgr or dispatcher.client."
+                "resmgr or dispatcher.client; * is all of it, and -resmgr behind that all but this part."
             ),
             why="None: they are for looking into one thing.",
         ),

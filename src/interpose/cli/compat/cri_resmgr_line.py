@@ -1,7 +1,8 @@
 """What all programs of CRI Resource Manager make of a command line: debugging, remarks, switches, mistakes."""
 
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from types import MappingProxyType
 from typing import Final
 
@@ -59,19 +60,33 @@ def debug_notes(line: Line) -> list[str]:
     ]
 
 
-def _wanted(line: Line) -> list[str]:
+def _wanted(line: Line) -> dict[str, bool]:
     return debugged(one.value for one in line.said if one.name == _FLAG)
 
 
-def _debugging(names: Sequence[str], origin: str) -> dict[str, Given]:
-    if _EVERYTHING in names:
+def _debugging(sources: Mapping[str, bool], origin: str) -> dict[str, Given]:
+    parts = {state: dict.fromkeys(chain(*map(_parts_of, _names(sources, state)))) for state in (True, False)}
+    if not sources.get(_EVERYTHING):
+        return {_DEBUG: Given(",".join(parts[True]), origin)} if parts[True] else {}
+    quiet = [f"-{part}" for part in parts[False] if part not in parts[True]]
+    if not quiet:
         return {_LEVEL: Given("debug", origin)}
-    parts = dict.fromkeys(part for name in names for part in SOURCES.get(name, ()))
-    return {_DEBUG: Given(",".join(parts), origin)} if parts else {}
+    return {_DEBUG: Given(",".join([_EVERYTHING, *quiet, *parts[True]]), origin)}
 
 
-def debugged(values: Iterable[str]) -> list[str]:
-    """Which sources are debugged after `a,b`, `a:true`, `b:false`, `on:a,off:b`, `*`, `all` and `none`, in order."""
+def _names(sources: Mapping[str, bool], state: bool) -> Iterator[str]:
+    return (name for name, one in sources.items() if one is state)
+
+
+def _parts_of(source: str) -> tuple[str, ...]:
+    return SOURCES.get(source, ())
+
+
+def debugged(values: Iterable[str]) -> dict[str, bool]:
+    """Whether sources are debugged after `a,b`, `a:true`, `b:false`, `on:a,off:b`, `*`, `all` and `none`, in order.
+
+    What is said of all of them replaces what was said before; of single ones it counts more than that.
+    """
     sources: dict[str, bool] = {}
     for value in values:
         on = True
@@ -83,11 +98,11 @@ def debugged(values: Iterable[str]) -> list[str]:
             state = on
             if after in _STATES:
                 name, state = before, _STATES[after]
-            if name == "none" or (name in _ALL and not state):
-                sources.clear()
+            if name in (*_ALL, "none"):
+                sources = dict.fromkeys((_EVERYTHING, *sources), state and name in _ALL)
             elif name:
-                sources[_EVERYTHING if name in _ALL else name] = state
-    return [name for name, state in sources.items() if state]
+                sources[name] = state
+    return sources
 
 
 def notes(said: Iterable[Said], flags: Mapping[str, Flag]) -> list[str]:

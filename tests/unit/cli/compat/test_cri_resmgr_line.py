@@ -20,27 +20,29 @@ from interpose.config.load import Given
 
 
 @pytest.mark.parametrize(
-    ("values", "names"),
+    ("values", "states"),
     [
-        ([], []),
-        ([""], []),
-        (["policy,static"], ["policy", "static"]),
-        (["policy:false"], []),
-        (["policy:true"], ["policy"]),
-        (["off:policy,static"], []),
-        (["off:policy,on:static"], ["static"]),
-        (["on:policy,cache"], ["policy", "cache"]),
-        (["policy,cache", "cache:off"], ["policy"]),
-        (["all"], ["*"]),
-        (["*", "none"], []),
-        (["*,off:*"], []),
-        (["none", "policy"], ["policy"]),
-        (["on:"], []),
+        ([], {}),
+        ([""], {}),
+        (["policy,static"], {"policy": True, "static": True}),
+        (["policy:false"], {"policy": False}),
+        (["policy:true"], {"policy": True}),
+        (["off:policy,static"], {"policy": False, "static": False}),
+        (["off:policy,on:static"], {"policy": False, "static": True}),
+        (["on:policy,cache"], {"policy": True, "cache": True}),
+        (["policy,cache", "cache:off"], {"policy": True, "cache": False}),
+        (["all"], {"*": True}),
+        (["*,policy:false"], {"*": True, "policy": False}),
+        (["policy:false,*"], {"*": True, "policy": True}),
+        (["*", "none"], {"*": False}),
+        (["*,off:*"], {"*": False}),
+        (["none", "policy"], {"*": False, "policy": True}),
+        (["on:"], {}),
     ],
 )
-def test_sources_are_told_in_all_forms_of_all_releases(values: list[str], names: list[str]) -> None:
+def test_sources_are_told_in_all_forms_of_all_releases(values: list[str], states: dict[str, bool]) -> None:
     """The last word about one counts."""
-    assert debugged(values) == names
+    assert debugged(values) == states
 
 
 def test_debugging_is_a_default_of_the_environment_and_a_flag() -> None:
@@ -58,6 +60,21 @@ def test_sources_are_debugged_one_by_one() -> None:
     """What of ours logs about the same, each part once; the level stays."""
     given = debug_flag(read_line(["--logger-debug", "policy,static,cache"]))
     assert given == {"logging.debug": Given("resmgr,cri.store,resmgr.state.checkpoint", "flag --logger-debug")}
+
+
+@pytest.mark.parametrize(
+    ("value", "key", "text"),
+    [
+        ("*,policy:false", "logging.debug", "*,-resmgr"),
+        ("all,cri/client:false,relay", "logging.debug", "*,-store,relay,rpc,cli"),
+        ("*,policy:false,static", "logging.level", "debug"),  # both are the same part of ours
+        ("*,polcy:false", "logging.level", "debug"),
+        ("policy,none,cache:false,static-pools", "logging.debug", "resmgr"),
+    ],
+)
+def test_all_but_some_sources_are_debugged(value: str, key: str, text: str) -> None:
+    """What is said of one counts more than what is said of all."""
+    assert debug_flag(read_line(["--logger-debug", value])) == {key: Given(text, "flag --logger-debug")}
 
 
 def test_sources_that_nobody_knows_are_told() -> None:
