@@ -14,6 +14,8 @@ from interpose.host.peer_credentials import check_unowned
 
 # Others may pass through a directory of ours but not list it; the mode of each socket decides who may connect.
 _DIRECTORY_MODE = 0o711
+# Where daemons make directories of their own: nothing below is kept over a boot.
+VOLATILE = (Path("/run"), Path("/var/run"))
 _KINDS = {
     stat.S_IFREG: "a regular file",
     stat.S_IFDIR: "a directory",
@@ -23,8 +25,16 @@ _KINDS = {
 
 
 def prepare_directory(directory: Path, path: str) -> None:
-    """Create what is missing; refuse a directory in which others could swap the socket for theirs."""
+    """Create what is missing below /run, which is empty after a boot; elsewhere a path without a directory is mistyped.
+
+    Refuse a directory in which others could swap the socket for theirs.
+    """
     missing = [parent for parent in (directory, *directory.parents) if not parent.exists()]
+    if missing and not is_volatile(directory):
+        raise ConfigError(
+            f"socket {path}: directory {missing[-1]} does not exist; directories are made below /run only, make this "
+            "one or choose another path"
+        )
     for parent in reversed(missing):
         with suppress(FileExistsError):
             parent.mkdir(mode=0o700)
@@ -37,6 +47,11 @@ def prepare_directory(directory: Path, path: str) -> None:
             f"socket {path}: directory {directory} has mode {stat.S_IMODE(mode):04o}, others may write to it and could "
             f"replace the socket; take group and other write permission away (chmod go-w {directory})"
         )
+
+
+def is_volatile(directory: Path) -> bool:
+    """Whether a directory may be ours to make."""
+    return any(one in VOLATILE for one in directory.resolve().parents)
 
 
 def lock_name(path: str) -> int:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from interpose.errors import ConfigError
+from interpose.host import socket_paths
 from interpose.host.unix_sockets import bind_unix
 from tests.support.files import file_at, umask
 
@@ -53,14 +54,32 @@ def test_a_lock_that_is_no_file_is_refused(path: str) -> None:
         bind_unix(path)
 
 
-def test_missing_directories_are_created_and_can_be_passed_but_not_listed(tmp_path: Path) -> None:
-    """Whatever the umask, so that the socket's own mode decides."""
+def test_missing_directories_are_created_and_can_be_passed_but_not_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Below /run; whatever the umask, so that the socket's own mode decides."""
+    monkeypatch.setattr(socket_paths, "VOLATILE", (tmp_path,))
     path = tmp_path / "a" / "b" / "s"
     with umask(0o077):
         bind_unix(str(path)).close()
 
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o711
     assert stat.S_IMODE(path.parent.parent.stat().st_mode) == 0o711
+
+
+def test_a_missing_directory_elsewhere_is_a_mistyped_path(tmp_path: Path) -> None:
+    """Nothing is made, and the message says what is missing."""
+    path = tmp_path / "a" / "b" / "s"
+    with pytest.raises(ConfigError, match=f"socket {path}: directory {tmp_path}/a does not exist; .* below /run only"):
+        bind_unix(str(path))
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("path", ["/run/a/b", "/var/run/a", "/run/x/../a"])
+def test_runtime_directories_are_below_run(path: str) -> None:
+    """Both names of it are known; what leads out of it is not below it."""
+    assert socket_paths.is_volatile(Path(path))
+    assert not socket_paths.is_volatile(Path(f"{path}/../../../../etc/a"))
 
 
 @pytest.mark.parametrize("mode", [0o700, 0o755, 0o1777])
