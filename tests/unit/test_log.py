@@ -231,9 +231,10 @@ def test_single_sources_are_debugged(stream: io.StringIO) -> None:
 
 def test_all_but_some_sources_are_debugged(stream: io.StringIO) -> None:
     """Those keep to the level, also when it changes; parts of them can be debugged again."""
-    control = setup("info", "text", stream, debug=("*", "-resmgr", "resmgr.manager"))
+    control = setup("info", "text", stream, debug=("*", "-resmgr", "resmgr.interceptor"))
     loggers = {
-        name: logging.getLogger(f"interpose.{name}") for name in ("store.sync", "resmgr.books", "resmgr.manager")
+        name: logging.getLogger(f"interpose.{name}")
+        for name in ("cri.store.sync", "resmgr.tracker", "resmgr.interceptor")
     }
     others = logging.getLogger("asyncio.other")
 
@@ -241,11 +242,11 @@ def test_all_but_some_sources_are_debugged(stream: io.StringIO) -> None:
         return [name for name, one in loggers.items() if one.isEnabledFor(level)]
 
     try:
-        assert enabled(logging.DEBUG) == ["store.sync", "resmgr.manager"]
+        assert enabled(logging.DEBUG) == ["cri.store.sync", "resmgr.interceptor"]
         assert enabled(logging.INFO) == list(loggers)
         assert not others.isEnabledFor(logging.DEBUG)
         control.set_level("warning")
-        assert enabled(logging.INFO) == ["store.sync", "resmgr.manager"]
+        assert enabled(logging.INFO) == ["cri.store.sync", "resmgr.interceptor"]
         control.set_level("debug")
         assert enabled(logging.DEBUG) == list(loggers)
     finally:

@@ -66,7 +66,7 @@ def test_sources_are_debugged_one_by_one() -> None:
     ("value", "key", "text"),
     [
         ("*,policy:false", "logging.debug", "*,-resmgr"),
-        ("all,cri/client:false,relay", "logging.debug", "*,-store,relay,rpc,cli"),
+        ("all,cri/client:false,relay", "logging.debug", "*,-cri.store,relay,net.grpc,cli"),
         ("*,policy:false,static", "logging.level", "debug"),  # both are the same part of ours
         ("*,polcy:false", "logging.level", "debug"),
         ("policy,none,cache:false,static-pools", "logging.debug", "resmgr"),

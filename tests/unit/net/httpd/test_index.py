@@ -61,7 +61,7 @@ def test_every_endpoint_of_every_daemon_is_described() -> None:
     """Found in the source of those who answer."""
     folder = Path(interpose.__file__).parent
     found = {DUMP, TAKE_OVER}
-    for path in (*folder.glob("cli/*.py"), *folder.glob("admin/*.py")):
+    for path in (*folder.glob("cli/**/*.py"), *folder.glob("net/httpd/*.py")):
         for method, name in ROUTE.findall(path.read_text()):
             place = LOG_LEVEL if name == "PATH" else name.strip('"')
             found.add(place if method == "GET" else f"{method} {place}")
