@@ -19,7 +19,7 @@ from interpose.net.h2.client import ClientConnection
 from interpose.net.h2.errors import ErrorCode
 from interpose.net.h2.headers import Headers, Shape
 from interpose.net.h2.states import DONE
-from interpose.net.h2.stream import DEFAULT_FRAME_SIZE, NOWHERE, Stream
+from interpose.net.h2.stream import DEFAULT_FRAME_SIZE, NOWHERE, SMALL_DATA, Stream
 from interpose.relay.stats import BOUNDS, MethodStats
 
 LOST = "connection to the runtime was lost"
@@ -92,7 +92,8 @@ class Requests:
         if peer is None:
             stream.credit(len(data))
             return
-        sent = peer.send_data(data, end)
+        small = len(data) < SMALL_DATA and not end
+        sent = peer.send_joined(data) if small else peer.send_data(data, end)
         if sent and not end:
             stream.credit(sent)
 

@@ -17,12 +17,11 @@ from typing import Any
 import interpose.net.h2
 from interpose.net.h2.client import ClientConnection
 from interpose.net.h2.connection import Connection
-from interpose.net.h2.control import Control
 from interpose.net.h2.headers import Headers
 from interpose.net.h2.hpack_tables import HuffmanDecoder
 from interpose.net.h2.limits import Limits
 from interpose.net.h2.server import ServerConnection
-from interpose.net.h2.stream import Stream
+from interpose.net.h2.stream import Flushable, Stream
 from interpose.relay.passthrough import Ledger, Passthrough
 from interpose.relay.stats import MethodStats
 from tests.support.hostile.attacks import ATTACKS, Attack
@@ -109,7 +108,7 @@ class InMemoryRelay:
         self.meter = meter
         self.answers = bytearray()
         self._to_backend = bytearray()
-        self._dirty: list[Control] = []
+        self._dirty: list[Flushable] = []
         huffman = HuffmanDecoder()
         limits = limits or Limits()
         self.client = ServerConnection(limits=limits, huffman=huffman, dirty=self._dirty)

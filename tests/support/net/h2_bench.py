@@ -9,12 +9,11 @@ from typing import Any, Generic, Self, TypeVar
 
 from interpose.net.h2.client import ClientConnection
 from interpose.net.h2.connection import Connection
-from interpose.net.h2.control import Control
 from interpose.net.h2.headers import Headers, encode
 from interpose.net.h2.hpack_tables import HuffmanDecoder
 from interpose.net.h2.limits import Limits
 from interpose.net.h2.server import ServerConnection
-from interpose.net.h2.stream import Stream
+from interpose.net.h2.stream import Flushable, Stream
 from tests.support.net import h2_peer as h2peer
 from tests.support.net.hpack import Decoder, Encoder, Pair
 
@@ -73,7 +72,7 @@ class Recorder:
 class Bench(Generic[C]):
     """One connection, its recorder, and what it wrote."""
 
-    def __init__(self, conn: C, recorder: Recorder, dirty: list[Control]) -> None:
+    def __init__(self, conn: C, recorder: Recorder, dirty: list[Flushable]) -> None:
         self.conn = conn
         self.recorder = recorder
         self.encoder = Encoder()
@@ -101,6 +100,8 @@ class Bench(Generic[C]):
 
     def bytes_out(self) -> bytes:
         """What was written since the last look."""
+        while self.dirty:
+            self.dirty.pop().flush()
         self.conn.flush()
         while self.conn.unread:
             self.conn.proceed()
@@ -141,7 +142,7 @@ class Bench(Generic[C]):
 
 def fresh_server(limits: Limits | None = None) -> Bench[ServerConnection]:
     """Our accepting role, before the first byte."""
-    dirty: list[Control] = []
+    dirty: list[Flushable] = []
     recorder = Recorder()
     conn = ServerConnection(limits=limits or Limits(), huffman=HuffmanDecoder(), dirty=dirty)
     conn.accept = recorder.accept
@@ -158,7 +159,7 @@ def server(limits: Limits | None = None, *settings: tuple[int, int]) -> Bench[Se
 
 def fresh_client(limits: Limits | None = None) -> Bench[ClientConnection]:
     """Our opening role, before the first byte."""
-    dirty: list[Control] = []
+    dirty: list[Flushable] = []
     conn = ClientConnection(limits=limits or Limits(), huffman=HuffmanDecoder(), dirty=dirty)
     conn.start()
     return Bench(conn, Recorder(), dirty)

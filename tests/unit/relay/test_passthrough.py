@@ -55,6 +55,17 @@ def test_call_passes() -> None:
     assert not pair.backend.conn.streams
 
 
+def test_small_frames_of_an_upload_are_joined() -> None:
+    """A backend is not sent a frame for each byte; the client gets its credit when they have gone."""
+    pair = Pair()
+    pair.client.feed(*[h2peer.data(1, b"%d" % (number % 10)) for number in range(1000)])
+    assert pair.stream.unacked == 0
+    assert [frame.payload for frame in pair.backend.frames("DATA")] == [b"0123456789" * 100]
+    assert pair.stream.unacked == 1000
+    pair.client.feed(h2peer.data(1, b"of it"), h2peer.data(1, b", all", end=True))
+    assert [(frame.payload, frame.end) for frame in pair.backend.frames("DATA")] == [(b"of it, all", True)]
+
+
 def early_answer(pair: Pair) -> None:
     """The backend has said everything and wants no more of the upload."""
     pair.backend.feed(h2peer.rst_stream(1, 0))

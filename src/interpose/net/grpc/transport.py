@@ -18,6 +18,7 @@ from interpose.net.h2.connection import Connection
 from interpose.net.h2.control import Control
 from interpose.net.h2.errors import ConnectionFault, ErrorCode
 from interpose.net.h2.hpack_tables import HuffmanDecoder
+from interpose.net.h2.stream import Flushable
 
 _log = logging.getLogger(__name__)
 
@@ -35,7 +36,7 @@ class Hub:
 
     def __init__(self, *, buffered: float = float("inf")) -> None:
         """`buffered` is how many body bytes may wait for readers in all; above it `relieve` is called."""
-        self.dirty: list[Control] = []
+        self.dirty: list[Flushable] = []
         self.huffman = HuffmanDecoder()
         self.buffered = Buffered(buffered)
         self.relieve: Callable[[], None] = _nothing

@@ -5,14 +5,13 @@ from typing import Final
 
 from interpose.net.h2 import frames
 from interpose.net.h2.connection import Connection
-from interpose.net.h2.control import Control
 from interpose.net.h2.errors import ErrorCode
 from interpose.net.h2.headers import Headers
 from interpose.net.h2.hpack_tables import HuffmanDecoder
 from interpose.net.h2.limits import Limits
 from interpose.net.h2.specialize import own_code
 from interpose.net.h2.states import BODY, HEAD
-from interpose.net.h2.stream import Sink, Stream
+from interpose.net.h2.stream import Flushable, Sink, Stream
 
 _pack: Final = frames.SHORT_HEAD.pack
 # Stream ids run out after a billion calls; stop well before.
@@ -30,7 +29,7 @@ class ClientStream(Stream):
 class ClientConnection(Connection):
     """Opens streams. A connection that is `full` or `draining` takes no more; the caller dials another."""
 
-    def __init__(self, *, limits: Limits, huffman: HuffmanDecoder, dirty: list[Control]) -> None:
+    def __init__(self, *, limits: Limits, huffman: HuffmanDecoder, dirty: list[Flushable]) -> None:
         super().__init__(limits=limits, huffman=huffman, dirty=dirty)
         self.stream_limit = limits.streams  # the peer may lower it; zero once the connection takes no more
         self.ample = self._ample()  # up to so many streams nobody has to look at whose they are

@@ -17,7 +17,7 @@ from interpose.net.h2.control import Control
 from interpose.net.h2.errors import ConnectionFault, ErrorCode
 from interpose.net.h2.headers import FIELD_COST, Headers, Shape
 from interpose.net.h2.states import BODY, DATA_EVENT, DONE, RECEIVING
-from interpose.net.h2.stream import Stream
+from interpose.net.h2.stream import SMALL_DATA, Stream
 
 _unpack = frames.FRAME_HEAD.unpack_from
 _unpack_short = frames.SHORT_HEAD.unpack_from
@@ -138,7 +138,11 @@ class Connection(Control):
                     peer = stream.splice
                     if peer is not None and peer.ready and length <= peer.send_window:
                         other = peer.conn
-                        if (length or what) and length <= other.send_window and not other.blocked:
+                        if (
+                            (what or length >= SMALL_DATA or (length and not self.accepting))
+                            and length <= other.send_window
+                            and not other.blocked
+                        ):
                             # Nothing in the way: what `sink.on_data` and `peer.send_data` would do.
                             peer.send_window -= length
                             other.send_window -= length
@@ -163,9 +167,9 @@ class Connection(Control):
                     stream.sink.on_data(stream, payload, True)
                     if stream.sending == DONE:
                         self.drop(stream)
-                elif length:
+                elif payload:
                     stream.sink.on_data(stream, payload, False)
-                else:
+                elif not length:
                     self.guard.idle("empty DATA")
             elif what < 0x200:  # HEADERS
                 if length > _LARGEST:

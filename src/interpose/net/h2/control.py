@@ -16,7 +16,7 @@ from interpose.net.h2.hpack import HpackDecoder
 from interpose.net.h2.hpack_tables import HuffmanDecoder
 from interpose.net.h2.limits import Guard, Limits
 from interpose.net.h2.settings import PeerSettings, settings_frame
-from interpose.net.h2.stream import Stream
+from interpose.net.h2.stream import Flushable, Stream
 
 NO_STREAM = frames.LARGEST_STREAM_ID + 1
 _REMEMBERED_RESETS = 1024
@@ -36,7 +36,7 @@ class Control:
 
     accepting = False  # whether the peer opens the streams
 
-    def __init__(self, *, limits: Limits, huffman: HuffmanDecoder, dirty: "list[Control]") -> None:
+    def __init__(self, *, limits: Limits, huffman: HuffmanDecoder, dirty: list[Flushable]) -> None:
         self.limits = limits
         self.dirty = dirty
         self.out: list[bytes] = []

@@ -5,14 +5,13 @@ from typing import Final
 
 from interpose.net.h2 import frames
 from interpose.net.h2.connection import Connection
-from interpose.net.h2.control import Control
 from interpose.net.h2.errors import ConnectionFault, ErrorCode
 from interpose.net.h2.headers import Headers, Shape
 from interpose.net.h2.hpack_tables import HuffmanDecoder
 from interpose.net.h2.limits import Limits
 from interpose.net.h2.specialize import own_code
 from interpose.net.h2.states import BODY, DONE
-from interpose.net.h2.stream import NOWHERE, Stream
+from interpose.net.h2.stream import NOWHERE, Flushable, Stream
 
 _REQUEST: Final = int(Shape.REQUEST) * 2
 # A header list over the limit counts as a frame without progress for each so many bytes.
@@ -52,7 +51,7 @@ class ServerConnection(Connection):
     Headers over the limit come to `accept` too, marked `oversized`, so that the refusal can say why.
     """
 
-    def __init__(self, *, limits: Limits, huffman: HuffmanDecoder, dirty: list[Control]) -> None:
+    def __init__(self, *, limits: Limits, huffman: HuffmanDecoder, dirty: list[Flushable]) -> None:
         super().__init__(limits=limits, huffman=huffman, dirty=dirty)
         self.accepting = True
         self.accept: Accept = _refuse

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 _pack = frames.SHORT_HEAD.pack
 # Every peer has to take frames of this size, and none that arrives here is larger.
 DEFAULT_FRAME_SIZE: Final = frames.DEFAULT_FRAME_SIZE
+SMALL_DATA: Final = 64
+"""Shorter pieces of a request's body are joined before they go on, so that a backend is not sent a frame for a byte."""
 _QUANTUM: Final = 4 * DEFAULT_FRAME_SIZE
 # A frame from the queue costs as much as so many bytes of it: many small ones are work, too.
 _FRAME_OVERHEAD: Final = 1024
@@ -48,6 +50,13 @@ class _Piece:
             mine = self.data = bytearray(mine)
         mine += data
         return True
+
+
+class Flushable(Protocol):
+    """What has something to write when the shell's turn is over: a connection, or a stream with small pieces for it."""
+
+    def flush(self) -> None:
+        """Write it, or hand it to who does."""
 
 
 class Sink(Protocol):
@@ -188,9 +197,29 @@ class Stream:
         else:
             self._send_later(data, end)
 
+    def send_joined(self, data: bytes) -> int:
+        """Write a few body bytes with the next flush, in one frame with others that come until then. Returns as
+        `send_data` does: `on_sent` tells when they went out."""
+        if self.sending == DONE:
+            return len(data)
+        if self._queue is None:
+            self.conn.dirty.append(self)
+        self._queue_up(data, False)
+        return 0
+
+    def flush(self) -> None:
+        """Send what was joined."""
+        self.pump(frames.LARGEST_WINDOW)
+
     def _send_later(self, data: bytes, end: bool) -> int:
         if self.sending == DONE:
             return len(data)
+        self._queue_up(data, end)
+        # All that the windows allow, whoever else waits: this stream may never have to queue up at all.
+        self.pump(frames.LARGEST_WINDOW)
+        return 0
+
+    def _queue_up(self, data: bytes, end: bool) -> None:
         queue = self._queue
         if queue is None:
             queue = self._queue = deque()
@@ -203,9 +232,6 @@ class Stream:
             # A view would keep the whole block alive that it was cut from.
             queue.append(_Piece(False, bytes(data), end))
         self.conn.buffered.size += len(data)
-        # All that the windows allow, whoever else waits: this stream may never have to queue up at all.
-        self.pump(frames.LARGEST_WINDOW)
-        return 0
 
     def pump(self, quantum: int) -> None:
         """Send what the windows allow, at most about `quantum` bytes; then queue up among those that could go on."""

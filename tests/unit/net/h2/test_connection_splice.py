@@ -36,16 +36,27 @@ class TestSplice:
         return front, back
 
     def test_body_crosses_without_the_sink(self) -> None:
-        """Small and large frames, and the credit for them comes back."""
+        """Frame by frame, and the credit for them comes back."""
         front, back = self.spliced()
-        front.feed(h2peer.data(1, b"abc"), h2peer.data(1, b"x" * 500))
+        front.feed(h2peer.data(1, b"x" * 64), h2peer.data(1, b"x" * 500))
         assert [(frame.stream, len(frame.payload), frame.end) for frame in back.frames()] == [
-            (1, 3, False),
+            (1, 64, False),
             (1, 500, False),
         ]
-        assert [(frame.kind, frame.number) for frame in front.frames()] == [("WINDOW_UPDATE", 503)]
+        assert [(frame.kind, frame.number) for frame in front.frames()] == [("WINDOW_UPDATE", 564)]
         assert front.events == []
-        assert front.stream(1).received == 503
+        assert front.stream(1).received == 564
+
+    def test_small_pieces_of_a_request_go_to_the_sink(self) -> None:
+        """It may join them. Those of a reply cross: whoever asked waits for them."""
+        front, back = self.spliced()
+        front.feed(h2peer.data(1, b"x" * 63), h2peer.data(1, b"abc"))
+        assert front.events == [("data", 1, b"x" * 63, False), ("data", 1, b"abc", False)]
+        back.feed(back.response(1), h2peer.data(1, b"c"))
+        assert back.events == []
+        front.feed(h2peer.data(1, b"end", end=True))
+        assert front.events == []
+        assert [frame.payload for frame in back.frames()] == [b"end"]
 
     def test_responses_cross_without_the_sink(self) -> None:
         """Interim and final ones, and the body after them."""
@@ -64,7 +75,7 @@ class TestSplice:
         """However many frames crossed."""
         front, back = self.spliced()
         front.dirty.clear()
-        front.feed(h2peer.data(1, b"a"), h2peer.data(1, b"b"))
+        front.feed(h2peer.data(1, b"a" * 100), h2peer.data(1, b"b" * 100))
         back.feed(back.response(1), h2peer.data(1, b"c"))
         assert (front.dirty, back.dirty) == ([back.conn], [front.conn])
 

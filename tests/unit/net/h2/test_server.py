@@ -2,12 +2,12 @@
 
 import pytest
 
-from interpose.net.h2.control import Control
 from interpose.net.h2.errors import ConnectionFault, ErrorCode
 from interpose.net.h2.headers import encode
 from interpose.net.h2.hpack_tables import HuffmanDecoder
 from interpose.net.h2.limits import Limits
 from interpose.net.h2.server import ServerConnection
+from interpose.net.h2.stream import Flushable
 from tests.support.net import h2_bench as h2bench
 from tests.support.net import h2_peer as h2peer
 from tests.support.net.h2_bench import REQUEST, RESPONSE, Bench
@@ -230,7 +230,7 @@ class TestDrain:
 
 def test_without_a_transport() -> None:
     """A connection nobody gave a transport, a sink or an ear drops what it would say."""
-    dirty: list[Control] = []
+    dirty: list[Flushable] = []
     conn = ServerConnection(limits=Limits(), huffman=HuffmanDecoder(), dirty=dirty)
     bench = h2bench.server()
     conn.receive(h2peer.PREFACE + h2peer.settings() + bench.request(1))

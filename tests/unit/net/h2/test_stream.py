@@ -464,6 +464,63 @@ class TestConnectionWindow:
         assert h2bench.server().feed(h2peer.window_update(0, 0)).code == ErrorCode.PROTOCOL_ERROR
 
 
+class TestJoining:
+    """Small pieces go out with the flush, one frame for all that came until then."""
+
+    def test_one_frame_for_many_pieces(self) -> None:
+        """Of each stream, also where pieces of several come in turn; each asks for one flush."""
+        bench, streams = answering(count=2)
+        for piece in (b"a", b"bc", b"d"):
+            assert [stream.send_joined(piece) for stream in streams] == [0, 0]
+        assert bench.dirty == streams
+        assert sorted((frame.stream, frame.payload) for frame in bench.frames()) == [(1, b"abcd"), (3, b"abcd")]
+        assert sorted(bench.events) == [("sent", 1, 4), ("sent", 3, 4)]
+        assert bench.conn.buffered.size == 0
+        assert streams[0].send_data(b"more", False) == 4
+
+    def test_what_comes_behind_stays_behind(self) -> None:
+        """A piece that is not small, trailers, and the end."""
+        bench, (one, other) = answering(count=2)
+        one.send_joined(b"a")
+        assert one.send_data(b"bcd", False) == 0
+        one.send_joined(b"e")
+        one.send_headers(encode(TRAILERS), True)
+        other.send_joined(b"x")
+        other.send_data(b"", True)
+        frames = bench.frames()
+        assert b"".join(frame.payload for frame in frames if (frame.kind, frame.stream) == ("DATA", 1)) == b"abcde"
+        assert [(frame.kind, frame.end) for frame in frames if frame.stream == 1][-1] == ("HEADERS", True)
+        assert [(frame.payload, frame.end) for frame in frames if frame.stream == 3] == [(b"x", True)]
+
+    def test_windows_count(self) -> None:
+        """What they do not allow waits as everything does."""
+        bench, (stream,) = answering((WINDOW, 3))
+        for _ in range(5):
+            stream.send_joined(b"x")
+        assert sent(bench) == [("DATA", 1, 3, False)]
+        stream.send_joined(b"x")
+        assert sent(bench) == []
+        bench.feed(h2peer.window_update(1, 100))
+        assert sent(bench) == [("DATA", 1, 3, False)]
+
+    def test_behind_other_output(self) -> None:
+        """What was said before by another stream is before it."""
+        bench, (one, other) = answering(count=2)
+        one.send_data(b"first", False)
+        other.send_joined(b"x")
+        assert sent(bench) == [("DATA", 1, 5, False), ("DATA", 3, 1, False)]
+
+    def test_closed_before_the_flush(self) -> None:
+        """Nothing goes out, and nothing is left in the account of what waits."""
+        bench, (stream,) = answering()
+        stream.send_joined(b"x")
+        stream.reset(ErrorCode.CANCEL)
+        assert [frame.kind for frame in bench.frames()] == ["RST_STREAM"]
+        assert bench.conn.buffered.size == 0
+        assert stream.send_joined(b"late") == 4
+        assert sent(bench) == []
+
+
 def test_reset_drops_what_waits() -> None:
     """Nothing of a reset stream is sent any more."""
     bench, (stream,) = answering((WINDOW, 0))
