@@ -21,6 +21,7 @@ from tests.support.lab.relay import Relay
 MEMORY = 150_000_000
 SECONDS = 1.0
 SENT = 200_000
+FORKED = ("connection-updates", "stream-updates", "one-byte-data", "small-data-nobody-takes", "unread-replies")
 COUNTED = [row for row in ATTACKS if not row.timed]
 
 
@@ -49,6 +50,18 @@ def test_a_neighbour_is_not_hurt(relay: Relay, row: AttackRow) -> None:
         lambda: status(relay)["clients"] == 0 and status(relay)["calls"]["in_flight"] == 0,
         what="connections and calls of the attackers to be gone",
     )
+
+
+@pytest.mark.parametrize("row", [row for row in ATTACKS if row.name in FORKED], ids=lambda row: row.name)
+def test_a_neighbour_is_not_hurt_by_many_processes(relay: Relay, row: AttackRow) -> None:
+    """One connection each: shares do not grow by forking, and the neighbour never shares a connection to the backend
+    with the crowd."""
+    with PeakMemory(relay.child) as peak, neighbour(relay.socket) as beside:
+        attack(relay.socket, row, connections=1, seconds=SECONDS, processes=6)
+    account = beside.account
+    assert account is not None
+    assert (account.refused, account.lost, account.unanswered) == (0, 0, 0)
+    assert peak.bytes < MEMORY
 
 
 @pytest.mark.parametrize("row", COUNTED, ids=lambda row: row.name)

@@ -1,8 +1,10 @@
 """A client that asks for more than its share, and the connection to the backend that it has for itself."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 from interpose.net.grpc.fairness import PeerAccount
@@ -69,6 +71,17 @@ async def caller(path: Path) -> AsyncIterator[Caller]:
         await writer.wait_closed()
 
 
+@contextmanager
+def other_process(path: Path) -> Iterator[None]:
+    """A client that is there and asks for nothing."""
+    script = f"import socket, sys; s = socket.socket(socket.AF_UNIX); s.connect({str(path)!r}); sys.stdin.read()"
+    process = subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE)
+    try:
+        yield
+    finally:
+        process.communicate()
+
+
 def remember(stack: Stack) -> PeerAccount:
     """All clients of this stack are one process; it has asked for too much."""
     (account,) = {link.account for link in stack.listener.links}
@@ -84,14 +97,34 @@ async def test_many_calls_in_a_read(relay_path: Path, runtime_path: Path) -> Non
         caller(relay_path) as client,
     ):
         await eventually(lambda: stack.runtime.up, "the backend")
-        for times in range(1, 11):
+        for times in range(1, 101):
             client.send(*[client.request(number) for number in range(times * 2000 + 1, times * 2000 + 1801, 2)])
             await client.read_until(times * 900)
             if times == 1:
                 assert stack.runtime.connections == 1
-        assert client.codes == [b"0"] * 9000
-        assert len(backend.requests) == 9000
+            if stack.runtime.connections == 2:
+                break
         assert stack.runtime.connections == 2
+        assert client.codes == [b"0"] * times * 900
+        assert len(backend.requests) == times * 900
+
+
+async def test_many_calls_beside_another_client(relay_path: Path, runtime_path: Path) -> None:
+    """Where somebody else is connected, a client's calls beyond a few dozen are on a connection of its own, from the
+    first read on: nobody's answer has to wait for hundreds of others."""
+    async with (
+        raw_backend(runtime_path) as backend,
+        relay_stack(relay_path, runtime_path) as stack,
+        caller(relay_path) as client,
+    ):
+        await eventually(lambda: stack.runtime.up, "the backend")
+        with other_process(relay_path):
+            await eventually(lambda: len(stack.listener.links) == 2, "the other client")
+            client.send(*[client.request(number) for number in range(1, 1801, 2)])
+            await client.read_until(900)
+            assert client.codes == [b"0"] * 900
+            assert len(backend.requests) == 900
+            assert stack.runtime.connections == 2
 
 
 async def test_headers_that_no_client_of_cri_has(relay_path: Path, runtime_path: Path) -> None:

@@ -1,19 +1,29 @@
 """The relay itself: every new stream of a client comes here and is sent on its way."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from interpose.net.grpc.answer import answer
 from interpose.net.grpc.listener import ClientLink
 from interpose.net.grpc.status import Code
 from interpose.net.grpc.transport import Hub
 from interpose.net.grpc.upstream import Upstream
+from interpose.net.h2.client import ClientConnection
 from interpose.net.h2.headers import DEAR, Headers
 from interpose.net.h2.stream import Stream
 from interpose.relay.api import Direction, Sighting
 from interpose.relay.passthrough import Ledger, Passthrough
 from interpose.relay.routes import Route, Routes
 from interpose.relay.subscriptions import Switchboard
+
+# So many calls of one process may be on the connection that everybody has when it is crowded.
+_FEW: Final = 32
+
+
+def crowds(link: ClientLink, conn: ClientConnection | None) -> bool:
+    """Whether further calls of this client would be in the way of others on this connection. A backend may handle its
+    calls one after the other, and what it says about one of them comes behind what it says about the others."""
+    return conn is not None and len(conn.streams) >= conn.ample and not link.alone() and link.calls > _FEW
 
 
 def greedy(link: ClientLink, upstream: Upstream) -> bool:
@@ -92,11 +102,13 @@ class Relay(Switchboard):
         if headers.oversized:
             self._refuse(stream, f"header list of {headers.size} bytes is over the limit of {self._header_list}")
             return
-        if upstream is None and headers.cost > DEAR:
-            link.account.remember()
-            upstream = route.upstream.separate(link.account)
         if upstream is None:
             upstream = route.upstream
+            if headers.cost > DEAR or crowds(link, upstream.current):
+                link.account.remember()
+                upstream = upstream.separate(link.account)
+            elif link.alone():
+                upstream.widen()
         if upstream is route.upstream and greedy(link, upstream):
             self._refuse(stream, f"this client has {link.calls} calls in progress, and others want a place, too")
         elif route.special:

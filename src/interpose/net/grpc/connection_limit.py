@@ -69,6 +69,11 @@ class ConnectionLimit(Generic[L]):
         """All connections of the process that has this one, itself included."""
         return self._owned.get(self._owners.get(link, _NOBODY), ())
 
+    @property
+    def processes(self) -> int:
+        """How many are connected; those that cannot be seen are one."""
+        return len(self._owned)
+
     def remove(self, link: L) -> None:
         """It is gone, or on its way out."""
         owner = self._owners.pop(link, None)

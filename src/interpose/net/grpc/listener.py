@@ -57,7 +57,7 @@ class Admission:
 class ClientLink(Link):
     """A client's connection, with what the listener knows about it."""
 
-    __slots__ = ("_admit", "_read_before", "half_read_for", "peer", "server", "siblings")
+    __slots__ = ("_admit", "_read_before", "alone", "half_read_for", "peer", "server", "siblings")
 
     def __init__(
         self,
@@ -70,6 +70,7 @@ class ClientLink(Link):
         self.server = conn
         self.peer: Peer | None = None
         self.siblings: Callable[[ClientLink], Collection[ClientLink]] = lambda link: (link,)
+        self.alone: Callable[[], bool] = lambda: True  # whether no other process is connected
         self.half_read_for = 0
         self._read_before = 0
         self._admit = admit
@@ -230,7 +231,7 @@ class Listener(Entrance):
         self._limit = ConnectionLimit[ClientLink](
             admission.connections, lambda link: link.idle, users=len(admission.uids)
         )
-        self._accounts = PeerAccounts(limits)
+        self._accounts = PeerAccounts(limits, hub.turns)
 
     def _connected(self) -> ClientLink:
         conn = ServerConnection(limits=self._limits, huffman=self._hub.huffman, dirty=self._hub.dirty)
@@ -253,11 +254,15 @@ class Listener(Entrance):
             self._warn("Too many connections", "", pid=link.pid, limit=self._admission.connections)
             return False
         link.siblings = self._limit.siblings
+        link.alone = self._alone
         link.belong(account)
         link.server.accept = self._accept(link)
         self.accepted += 1
         self.links.add(link)
         return True
+
+    def _alone(self) -> bool:
+        return self._limit.processes == 1
 
     def _lost(self, link: ClientLink) -> None:
         if link not in self.links:

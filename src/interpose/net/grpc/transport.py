@@ -2,8 +2,8 @@
 
 A turn of the loop: bytes arrive, the connection's sinks act on this and other connections, then everything that was
 said goes out, one write per connection. Whoever speaks outside such a turn (a task, a timer) calls `Hub.flush` itself.
-A connection that has more to do than a slice, or whose peer has used up its share of the turn, is not read until it has
-had further turns (`fairness`).
+A connection that has more to do than a slice, or whose bytes come when nothing is left of the turn, is not read until
+it has had further turns (`fairness`).
 """
 
 import asyncio
@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable
 from typing import Any, Final
 
-from interpose.net.grpc.fairness import SHORT_READ, LoopTurns, PeerAccount
+from interpose.net.grpc.fairness import LoopTurns, PeerAccount
 from interpose.net.h2.buffered import Buffered
 from interpose.net.h2.connection import Connection
 from interpose.net.h2.control import Control
@@ -130,9 +130,9 @@ class Link(asyncio.Protocol):
         conn = self.conn
         account = self.account
         self.bytes_read += len(data)
-        if self._waits or account.left < 0 or (self._turns.crowded and len(data) > SHORT_READ):
+        turns = self._turns
+        if self._waits or (turns.left < 0 and not account.common):
             conn.hold(data)
-            account.had_to_wait()
             self._wait()
             return
         try:
@@ -146,11 +146,13 @@ class Link(asyncio.Protocol):
             self._hub.flush_later(conn)
         if self._buffered.size > self._buffered.limit:
             self._hub.relieve()
-        account.left = left = account.left - conn.spent
-        if left < 0:
-            self._turns.spent(account)
+        if not account.common:
+            spent = conn.spent
+            account.used += spent
+            turns.left = left = turns.left - spent
+            if left < 0:
+                turns.spent()
         if conn.unread:
-            account.had_to_wait()
             self._wait()
         if conn.failed is not None:
             self.close()

@@ -196,6 +196,11 @@ class Upstream:
         self._dial()
         return None
 
+    def widen(self) -> None:
+        """There is one client, as far as anybody knows in this second."""
+        if self.current is not None:
+            self.current.widen()
+
     def separate(self, account: PeerAccount) -> "Upstream":
         """The connections for the calls of this client alone."""
         part = self._separate.get(account)
@@ -413,8 +418,9 @@ class Upstream:
 
     def tick(self) -> None:
         """A second has passed. A backend that said GOAWAY is dialled again even if no call asks for it."""
-        for link in list(self._links.values()):
+        for conn, link in list(self._links.items()):
             link.tick()
+            conn.narrow()
         self._tick_parts()
         if not self.up and self._wanted:
             self._dial()

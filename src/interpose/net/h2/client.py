@@ -16,6 +16,8 @@ from interpose.net.h2.stream import Flushable, Sink, Stream
 _pack: Final = frames.SHORT_HEAD.pack
 # Stream ids run out after a billion calls; stop well before.
 _LAST_USABLE: Final = frames.LARGEST_STREAM_ID - 20_000
+# Streams up to which nobody has to look at whose they are, as long as several clients share a connection.
+_CROWD: Final = 64
 
 
 @own_code("__init__", "send_headers", "send_data", "credit", "give_credit")
@@ -32,7 +34,8 @@ class ClientConnection(Connection):
     def __init__(self, *, limits: Limits, huffman: HuffmanDecoder, dirty: list[Flushable]) -> None:
         super().__init__(limits=limits, huffman=huffman, dirty=dirty)
         self.stream_limit = limits.streams  # the peer may lower it; zero once the connection takes no more
-        self.ample = self._ample()  # up to so many streams nobody has to look at whose they are
+        self.ample = 0  # up to so many streams nobody has to look at whose they are
+        self.narrow()
         self.on_greeting: Callable[[], None] | None = None  # called once, with the peer's first settings
         self.next_stream = 1
 
@@ -53,8 +56,14 @@ class ClientConnection(Connection):
         self.draining = self.leaving = True
         self.stream_limit = self.ample = 0
 
-    def _ample(self) -> int:
-        return self.stream_limit - self.stream_limit // 4
+    def widen(self) -> None:
+        """One client has it for itself."""
+        self.ample = self.stream_limit - self.stream_limit // 4
+
+    def narrow(self) -> None:
+        """Several clients may have it."""
+        self.widen()
+        self.ample = min(self.ample, _CROWD)
 
     def open(self, sink: Sink, wire: bytes, end: bool) -> Stream:
         """Send a request. The caller has looked at `usable`."""
@@ -85,7 +94,7 @@ class ClientConnection(Connection):
     def on_settings(self) -> None:
         if not self.draining:
             self.stream_limit = min(self.peer.max_streams, self.limits.streams)
-            self.ample = self._ample()
+            self.narrow()
         greeting, self.on_greeting = self.on_greeting, None
         if greeting is not None:
             greeting()

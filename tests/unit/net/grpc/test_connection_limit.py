@@ -92,6 +92,7 @@ def test_what_is_gone_is_gone_once() -> None:
 def test_connections_of_one_process() -> None:
     """Its own, while it is there."""
     limit = filled(8, ("one", KUBELET), ("two", CROWD), ("three", KUBELET))
+    assert limit.processes == 2
     assert sorted(limit.siblings("one")) == ["one", "three"]
     limit.remove("one")
     assert sorted(limit.siblings("one")) == []

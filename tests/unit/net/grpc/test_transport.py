@@ -1,6 +1,7 @@
 """A link between a transport without a socket and a connection: turns, and what ends it."""
 
 import asyncio
+from functools import partial
 
 import pytest
 
@@ -8,6 +9,7 @@ from interpose.net.grpc.fairness import PeerAccount
 from interpose.net.grpc.transport import Hub, Link
 from interpose.net.h2.limits import Limits
 from interpose.net.h2.server import ServerConnection
+from interpose.net.h2.stream import Stream
 from tests.support.net import h2_bench as h2bench
 from tests.support.net import h2_peer as h2peer
 from tests.support.net.h2_bench import Bench
@@ -85,22 +87,43 @@ async def test_a_long_read_is_handled_in_turns() -> None:
     assert one.wire.reading
 
 
-async def test_share_is_that_of_all_connections_of_a_peer() -> None:
-    """When one connection has used it up the others wait, and a neighbour does not."""
+async def test_a_neighbour_comes_before_all_who_keep_the_loop_busy() -> None:
+    """Peers that use the loop in each turn, many of them: one who does not is served in the next turn, before them."""
     hub = Hub()
-    account = PeerAccount(Limits())
-    links = [Linked(hub, account) for _ in range(10)]
-    neighbour = Linked(hub)
-    for one in links:
-        one.link.data_received(one.requests(300))
+    order: list[str] = []
+
+    def note(name: str, what: str, stream: Stream) -> None:
+        order.append(name)
+
+    busy = [Linked(hub, PeerAccount(Limits())) for _ in range(10)]
+    neighbour = Linked(hub, PeerAccount(Limits()))
+    for number, one in enumerate(busy):
+        one.link.account.used = 100_000
+        one.bench.recorder.react = partial(note, f"busy{number}")
+        one.link.data_received(one.requests(600))
+    neighbour.bench.recorder.react = partial(note, "neighbour")
     neighbour.link.data_received(neighbour.requests(1))
-    assert neighbour.calls == 1
-    assert 0 < sum(one.calls for one in links) < 3000
-    assert links[-1].calls == 0
-    assert not links[-1].wire.reading
+    at_once = len(order)
+    assert 0 < len(set(order)) < 5
+    assert [one.wire.reading for one in (*busy, neighbour)] == [False] * 11
     await settled(hub)
-    assert [one.calls for one in links] == [300] * 10
-    assert all(one.wire.reading for one in links)
+    assert order[at_once] == "neighbour"
+    assert [one.calls for one in (*busy, neighbour)] == [600] * 10 + [1]
+    assert all(one.wire.reading for one in (*busy, neighbour))
+
+
+async def test_a_backend_of_all_does_not_wait() -> None:
+    """Answers are taken also when nothing is left of the turn, and are nobody's part of it."""
+    hub = Hub()
+    busy, backend = Linked(hub), Linked(hub)
+    backend.link.account.common = True
+    hub.turns.left = left = -1
+    busy.link.data_received(busy.requests(1))
+    assert busy.calls == 0
+    backend.link.data_received(backend.requests(1))
+    assert (backend.calls, hub.turns.left) == (1, left)
+    await settled(hub)
+    assert busy.calls == 1
 
 
 async def test_bytes_that_come_while_it_waits_stay_in_order() -> None:

@@ -159,12 +159,17 @@ def test_stream_limit_of_the_backend() -> None:
 
 
 def test_ample_streams() -> None:
-    """Three quarters of what may be open; none once no more may."""
+    """Some dozens, or three quarters of what may be open if one client has all of it; none once no more may."""
     bench = h2bench.client(Limits(streams=100))
+    assert bench.conn.ample == 64
+    bench.conn.widen()
     assert bench.conn.ample == 75
+    bench.conn.narrow()
+    assert bench.conn.ample == 64
     bench.feed(h2peer.settings((STREAMS, 8)))
     assert bench.conn.ample == 6
     bench.conn.retire()
+    bench.conn.narrow()
     assert bench.conn.ample == 0
 
 
