@@ -20,8 +20,7 @@ from interpose.core.model.pod import Container, Pod
 from interpose.core.model.resources import LinuxResources
 from interpose.core.policy.decision import Grant
 from interpose.core.policy.request import Amounts, Key, Request
-from interpose.resmgr.annotated import ANNOTATIONS
-from interpose.resmgr.container_request import make_request
+from interpose.resmgr.container_request import ANNOTATIONS, make_request
 from interpose.resmgr.state.grant_annotation import grant_note, read_note
 from interpose.resmgr.state.state import Entry, State, decode, encode, state_from_plain
 from tests.support.fuzz.text import Target, run

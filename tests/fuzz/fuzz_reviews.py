@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from interpose.kube.webhook.review import BadReviewError, Rules, review
-from interpose.resmgr.annotated import annotated
+from interpose.resmgr.container_request import annotated
 from tests.support.apiserver.patch.json_patch import apply_json_patch
 from tests.support.fuzz.text import Target, run
 

@@ -14,9 +14,8 @@ from interpose._pb.resmgr_config_pb2 import SetAdjustmentReply, SetAdjustmentReq
 from interpose.config.relay.settings import PolicySettings
 from interpose.errors import ConfigError, SocketInUseError
 from interpose.resmgr.config.apply import Reconfiguring
-from interpose.resmgr.config.configuration import Configuration
+from interpose.resmgr.config.configuration import AgentConfig, Configuration
 from interpose.resmgr.config.files import ConfigFiles
-from interpose.resmgr.config.sent import Sent
 from interpose.resmgr.config.server import MAX_MESSAGE, ConfigServer, ConfigSocket, Outcome, bind_config_socket
 from interpose.resmgr.config.sources import Sources
 from interpose.testing.eventually import eventually
@@ -34,7 +33,7 @@ class Node:
     def __init__(self, folder: Path, **settings: Any) -> None:
         self.path = folder / "config.sock"
         self.reserved: list[object] = []  # of what was put in force
-        self.remembered: list[Sent] = []
+        self.remembered: list[AgentConfig] = []
         self.at_once = 0
         self.go = asyncio.Event()
         self.go.set()

@@ -13,9 +13,7 @@ from interpose.core.model.pod import Container, Pod
 from interpose.core.model.resources import LinuxResources
 from interpose.core.policy.decision import Grant
 from interpose.core.policy.request import Amounts, Key, Request, Source
-from interpose.resmgr.annotated import ANNOTATIONS
-from interpose.resmgr.container_request import make_request, resized
-from interpose.resmgr.estimate import limit_of, memory_of, milli_of
+from interpose.resmgr.container_request import ANNOTATIONS, limit_of, make_request, memory_of, milli_of, resized
 from interpose.resmgr.state.grant_annotation import Noted, grant_note, read_note
 from interpose.resmgr.state.state import Entry, State, decode, encode
 

@@ -13,7 +13,7 @@ from interpose.core.model.quantity import parse_quantity
 from interpose.kube.webhook.annotate import KNOWN_KEYS
 from interpose.kube.webhook.review import BadReviewError, Result, Rules, review
 from interpose.kube.webhook.validity import validity_of
-from interpose.resmgr.annotated import annotated
+from interpose.resmgr.container_request import annotated
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8)
 JSON = st.recursive(

@@ -7,9 +7,8 @@ from typing import Any
 from interpose.core.model.cgroup import Parameter
 from interpose.core.model.cpuset import CpuSet
 from interpose.core.model.pod import Container
-from interpose.core.policy.decision import Assignment
+from interpose.core.policy.decision import Assignment, assignment_record, decision_record, grant_record
 from interpose.core.policy.names import NONE
-from interpose.core.policy.record import assignment_record, decision_record, grant_record
 from interpose.core.policy.request import Key
 from interpose.core.topology.document import topology_document
 from interpose.errors import ConfigError

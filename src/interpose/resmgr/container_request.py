@@ -1,25 +1,229 @@
-"""What a container asks for: made of what the store and the pod's annotation say, and made anew when it is resized.
+"""What a container asks for: from its record in the store and the pod's annotation, and again when it is resized. Pure.
 
 The annotation is exact but anybody's; what the kubelet asked the runtime for is rounded but true. So the annotation
-counts where the two agree, and where they do not it is the kubelet that counts: nobody gets CPU or memory for text.
-Extended resources are the exception: the kubelet does not tell runtimes of them, so what the annotation says of them
-cannot be checked and is believed. Where they decide about CPUs, admission in the cluster must keep authors of pods from
-writing the annotation themselves. What hook servers made of the kubelet's wishes on the way plays no part. Nothing here
-fails; what could not be used is told in words. Pure.
+counts where the two agree, and where they do not it is the kubelet that counts: no container gets CPU or memory for
+text. Extended resources are the exception: the kubelet does not pass them to runtimes, so what the annotation says of
+them cannot be checked and is believed. Where they decide about CPUs, admission in the cluster must keep authors of pods
+from writing the annotation themselves. What hook servers changed in the request plays no part. Nothing here fails; what
+could not be used is reported as text.
+
+The annotation, written by an admission webhook, has the requests and limits of the pod's containers:
+
+    {"initContainers": {NAME: {"requests": {...}, "limits": {...}}}, "containers": {NAME: ...}}
+
+It is read as Kubernetes reads it: unknown keys are ignored, null is as good as absent, of a key given twice the last
+counts. Whoever may create pods can write this text, so its size is bounded, and whatever it is, the outcome is a value
+or a ValueError that names the annotation, the place in it and what was found there.
+
+Without an annotation amounts are estimated from what CRI carries: CPU shares, quota, memory limit, OOM score. Each
+formula undoes one of the kubelet's. Shares give back every CPU request from three thousandths of a CPU up exactly, as
+far as they go: all requests of 256 CPUs and more have the same, and only the limit of a Guaranteed container says more.
+A memory request is known to a thousandth of the machine's memory, and of Burstable containers only.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, Final, NamedTuple
 
-from interpose.core.model.cgroup import MAX_SHARES, PERIOD, KubeQos, kube_place_of, quota_of, shares_of
+from interpose.config.strict_json import Object, about_annotation, expect, read_object, shown
+from interpose.core.model.cgroup import MAX_SHARES, MIN_SHARES, PERIOD, KubeQos, kube_place_of, quota_of, shares_of
+from interpose.core.model.cpuset import MAX_CPUS
 from interpose.core.model.pod import Container, Pod
+from interpose.core.model.quantity import milli, parse_quantity, whole
 from interpose.core.model.resources import LinuxResources
+from interpose.core.model.text import quoted
 from interpose.core.policy.request import Amounts, Key, Request, Source
-from interpose.resmgr.annotated import Annotated, annotated
-from interpose.resmgr.estimate import estimate, estimated_qos, limit_of, milli_of
+
+# The webhook's own, and that of its successor; the first that a pod has counts.
+ANNOTATIONS: Final = ("intel.com/resources", "noderesource.dev/resources")
+MAX_TEXT: Final = 32 * 1024  # characters; a hundred containers need a third
+_MAX_COMMAS: Final = 1024  # each is between two values; reading them all takes some milliseconds
+_GROUPS: Final = ("initContainers", "containers")
+_CPU: Final = "cpu"
+_MEMORY: Final = "memory"
+_NONE: Final = Fraction(0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Requirements:
+    """What one container asks for and may have at most, by resource."""
+
+    requests: Mapping[str, Fraction]
+    limits: Mapping[str, Fraction]
+    where: str  # the place in the annotation, for messages
+
+    def request(self, resource: str) -> Fraction:
+        """What it asks for: what it may have at most, if it does not say; zero without either."""
+        return self.requests.get(resource, self.limits.get(resource, _NONE))
+
+    def amounts(self) -> Amounts:
+        """As policies see it; ValueError if there cannot be so much, or a part of something that has none."""
+        if max(self.request(_CPU), self.limits.get(_CPU, _NONE)) > MAX_CPUS:
+            raise ValueError(f"{self.where}: asks for more than {MAX_CPUS} CPUs")
+        return Amounts(
+            milli=milli(self.request(_CPU)),
+            limit_milli=milli(self.limits[_CPU]) if self.limits.get(_CPU) else None,
+            memory=whole(self.request(_MEMORY)),
+            memory_limit=whole(self.limits[_MEMORY]) if self.limits.get(_MEMORY) else None,
+            extended=MappingProxyType(dict(self._extended())),
+            source=Source.ANNOTATION,
+        )
+
+    def _extended(self) -> Iterator[tuple[str, int]]:
+        """Resources of somebody's own: they have a domain in their names."""
+        for name in sorted({*self.requests, *self.limits}):
+            amount = self.request(name)
+            if "/" not in name or not amount:
+                continue
+            if amount.denominator != 1:
+                raise ValueError(f"{self.where}: {quoted(name)} comes in whole numbers, found {float(amount):g}")
+            yield name, amount.numerator
+
+
+class Annotated:
+    """The annotation of a pod. Containers are read when they are asked for."""
+
+    def __init__(self, name: str, text: str) -> None:
+        self.name = name
+        with about_annotation():
+            root = _root(text, name)
+            self._groups = {group: _fields(root.get(group), f"{name}: {group}") for group in _GROUPS}
+
+    def container(self, name: str) -> Requirements:
+        """What a container asks for; an init container first. ValueError if nothing is said about it."""
+        for group, containers in self._groups.items():
+            if name in containers:
+                return self._read(group, name, containers[name])
+        raise ValueError(f"annotation {self.name}: says nothing about container {quoted(name)}")
+
+    def qos(self) -> KubeQos:
+        """The class of the pod, by the kubelet's rule."""
+        read = [
+            self._read(group, name, value)
+            for group, containers in self._groups.items()
+            for name, value in containers.items()
+        ]
+        pairs = [(one.request(kind), one.limits.get(kind, _NONE)) for one in read for kind in (_CPU, _MEMORY)]
+        if not any(asked or limit for asked, limit in pairs):
+            return KubeQos.BEST_EFFORT
+        return KubeQos.GUARANTEED if all(asked == limit > 0 for asked, limit in pairs) else KubeQos.BURSTABLE
+
+    def _read(self, group: str, name: str, value: Any) -> Requirements:
+        where = f"{self.name}: {group}[{quoted(name)}]"
+        with about_annotation():
+            fields = _fields(value, where)
+            return Requirements(
+                requests=_quantities(fields.get("requests"), f"{where}.requests"),
+                limits=_quantities(fields.get("limits"), f"{where}.limits"),
+                where=f"annotation {where}",
+            )
+
+
+def annotated(annotations: Mapping[str, str]) -> Annotated | None:
+    """What a webhook wrote down about a pod; None if none did. ValueError if it cannot be read."""
+    for name in ANNOTATIONS:
+        if (text := annotations.get(name)) is not None:
+            return Annotated(name, text)
+    return None
+
+
+def _root(text: str, where: str) -> dict[str, Any]:
+    if len(text) > MAX_TEXT:
+        raise ValueError(f"{where}: has {len(text)} characters, more than {MAX_TEXT}")
+    if (commas := text.count(",")) > _MAX_COMMAS:
+        raise ValueError(f"{where}: has {commas} commas, more than {_MAX_COMMAS}")
+    return _fields(read_object(text, where), where)
+
+
+def _fields(value: Any, where: str) -> dict[str, Any]:
+    return {} if value is None else dict(expect(value, where, Object).pairs)
+
+
+def _quantities(value: Any, where: str) -> Mapping[str, Fraction]:
+    return MappingProxyType(
+        {
+            name: _quantity(raw, f"{where}[{quoted(name)}]")
+            for name, raw in _fields(value, where).items()
+            if raw is not None
+        }
+    )
+
+
+def _quantity(value: Any, where: str) -> Fraction:
+    if not isinstance(value, str):  # numbers are text here
+        raise ValueError(f"{where}: expected a quantity, found {shown(value)}")
+    try:
+        return parse_quantity(str(value), negative=False)
+    except ValueError as error:
+        raise ValueError(f"{where}: {error}") from None
+
+
+# OOM scores that depend on the memory request. Everything below is given by class or priority, 1000 is BestEffort.
+_LOWEST_SCORE: Final = 3
+_HIGHEST_SCORE: Final = 999
+# The lowest that was ever given to a Burstable container, by kubelets before 1.22.
+_LOWEST_BURSTABLE: Final = 2
+
+
+def milli_of(shares: int) -> int:
+    """Thousandths of a CPU behind CPU shares. The least there can be, and none at all, are no request.
+
+    Rounded up: the kubelet has rounded down, and no two requests above the least have the same shares.
+    """
+    return 0 if shares <= MIN_SHARES else -(-shares * 1000 // 1024)
+
+
+def limit_of(quota: int, period: int) -> int | None:
+    """Thousandths of a CPU behind a CFS quota; None without one. A period that is not given is the kernel's own."""
+    return None if quota <= 0 else -(-quota * 1000 // (period if period > 0 else PERIOD))
+
+
+def memory_of(score: int, capacity: int) -> int | None:
+    """The least memory request that gives this OOM score on a machine with so much memory; None: nobody knows."""
+    if capacity <= 0 or not _LOWEST_SCORE <= score <= _HIGHEST_SCORE:
+        return None
+    return -(-capacity * (1000 - score) // 1000)
+
+
+def estimate(asked: LinuxResources, qos: KubeQos, capacity: int = 0) -> Amounts:
+    """What a container of this class asked for; `capacity` is the machine's memory in bytes, 0 if it is not known."""
+    milli = milli_of(asked.cpu_shares)
+    limit = limit_of(asked.cpu_quota, asked.cpu_period)
+    memory_limit = asked.memory_limit_in_bytes if asked.memory_limit_in_bytes > 0 else None
+    memory = None
+    if qos is KubeQos.GUARANTEED:
+        if limit is not None and _beyond_shares(asked, limit):
+            milli = limit
+        # The quota of a container with CPUs of its own is taken away by newer kubelets; its limit is still there.
+        limit = milli or None if limit is None else limit
+        memory = memory_limit
+    elif qos is KubeQos.BURSTABLE:
+        memory = memory_of(asked.oom_score_adj, capacity)
+        if memory is not None and memory_limit is not None and memory >= memory_limit:
+            memory = None
+    return Amounts(milli=milli, limit_milli=limit, memory=memory, memory_limit=memory_limit, source=Source.ESTIMATE)
+
+
+def estimated_qos(asked: LinuxResources) -> KubeQos:
+    """The class of a container that is in no directory of a class, by what it asked for.
+
+    Its memory request is not known; only the OOM score of a Burstable container tells that it is below the limit.
+    """
+    milli, limit = milli_of(asked.cpu_shares), limit_of(asked.cpu_quota, asked.cpu_period)
+    burstable = _LOWEST_BURSTABLE <= asked.oom_score_adj <= _HIGHEST_SCORE
+    same = limit is not None and (milli == limit or _beyond_shares(asked, limit))
+    if not burstable and milli and same and asked.memory_limit_in_bytes > 0:
+        return KubeQos.GUARANTEED
+    something = burstable or milli or limit is not None or asked.memory_limit_in_bytes > 0
+    return KubeQos.BURSTABLE if something else KubeQos.BEST_EFFORT
+
+
+def _beyond_shares(asked: LinuxResources, limit: int) -> bool:
+    """Whether a limit is so large that shares of a request that equals it say no more than that."""
+    return asked.cpu_shares == shares_of(limit) == MAX_SHARES
 
 
 class Made(NamedTuple):

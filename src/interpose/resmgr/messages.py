@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from interpose._pb import resmgr_agent_pb2, resmgr_config_pb2
 from interpose.core.model.text import quoted
-from interpose.resmgr.config.sent import Sent
+from interpose.resmgr.config.configuration import AgentConfig
 
 SET_CONFIG: Final = b"/v1.Config/SetConfig"
 SET_ADJUSTMENT: Final = b"/v1.Config/SetAdjustment"
@@ -22,10 +22,10 @@ _MAX_PROBLEMS: Final = 100
 _MAX_ADJUSTMENTS: Final = 1000
 
 
-def read_set_config(data: bytes) -> Sent:
+def read_set_config(data: bytes) -> AgentConfig:
     """What SetConfig was called with."""
     request = _parse(resmgr_config_pb2.SetConfigRequest, data)
-    return Sent(node_name=request.node_name, data=dict(request.config))
+    return AgentConfig(node_name=request.node_name, data=dict(request.config))
 
 
 def set_config_reply(problems: Sequence[str] = ()) -> bytes:

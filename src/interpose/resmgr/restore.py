@@ -19,8 +19,8 @@ from interpose.cri.store.requested import ANNOTATION as REQUESTED
 from interpose.cri.store.requested import requested_resources
 from interpose.resmgr.allocations import Coming
 from interpose.resmgr.container_request import make_request, same_limit
-from interpose.resmgr.state.checkpoint import Entry
 from interpose.resmgr.state.grant_annotation import ANNOTATION, Noted, read_note
+from interpose.resmgr.state.state import Entry
 from interpose.resmgr.twins import FreeKeys
 
 # What policies decide about, and what CRI calls it.

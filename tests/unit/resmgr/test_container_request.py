@@ -10,8 +10,7 @@ from interpose.core.model.cgroup import KubeQos
 from interpose.core.model.pod import Container, Pod
 from interpose.core.model.resources import LinuxResources
 from interpose.core.policy.request import Amounts, Key, Request, Source
-from interpose.resmgr.annotated import ANNOTATIONS
-from interpose.resmgr.container_request import make_request, resized
+from interpose.resmgr.container_request import ANNOTATIONS, make_request, resized
 
 GIB = 1 << 30
 TWO = LinuxResources(

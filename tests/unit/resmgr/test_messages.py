@@ -6,7 +6,7 @@ import pytest
 
 from interpose._pb.resmgr_agent_pb2 import GetNodeReply, JsonPatch, PatchNodeRequest, UpdateNodeCapacityRequest
 from interpose._pb.resmgr_config_pb2 import SetAdjustmentReply, SetAdjustmentRequest, SetConfigReply, SetConfigRequest
-from interpose.resmgr.config.sent import Sent
+from interpose.resmgr.config.configuration import AgentConfig
 from interpose.resmgr.messages import (
     GET_NODE,
     PATCH_NODE,
@@ -42,8 +42,8 @@ def test_paths_are_those_of_the_service() -> None:
 def test_a_configuration_is_read() -> None:
     """Node and data."""
     data = SetConfigRequest(node_name="n", config={"policy.static": "a: b", "x": ""}).SerializeToString()
-    assert read_set_config(data) == Sent(node_name="n", data={"policy.static": "a: b", "x": ""})
-    assert read_set_config(b"") == Sent(node_name="", data={})
+    assert read_set_config(data) == AgentConfig(node_name="n", data={"policy.static": "a: b", "x": ""})
+    assert read_set_config(b"") == AgentConfig(node_name="", data={})
 
 
 @pytest.mark.parametrize("data", [b"\xff", b"\x0a\x05ab", b"\x0a\x02\xff\xfe"])

@@ -40,17 +40,19 @@ from interpose.net.httpd.routes import Handler
 from interpose.relay.owncalls import OwnCalls
 from interpose.relay.subscriptions import Switchboard
 from interpose.resmgr.config.apply import Reconfiguring
-from interpose.resmgr.config.configuration import Configuration
+from interpose.resmgr.config.configuration import (
+    AgentConfig,
+    Configuration,
+    describe_offline_reserved,
+    effective_reserved,
+)
 from interpose.resmgr.config.files import ConfigFiles
-from interpose.resmgr.config.sent import Sent
 from interpose.resmgr.config.server import ConfigServer, ConfigSocket, bind_config_socket
 from interpose.resmgr.config.sources import Outside, Sources
-from interpose.resmgr.config.unplugged import reserved_now, unplugged
 from interpose.resmgr.handover import read_estate, write_estate
 from interpose.resmgr.interceptor import Manager
 from interpose.resmgr.metrics import policy_collector, state_collector
-from interpose.resmgr.state.checkpoint import Checkpoint, load
-from interpose.resmgr.state.durable import set_aside
+from interpose.resmgr.state.checkpoint import Checkpoint, load, set_aside
 from interpose.resmgr.state.state import Entry, State
 from interpose.resmgr.tracker import Books
 from interpose.tasks import TaskBag
@@ -64,7 +66,7 @@ _AGAIN: Final = frozenset((3, 15, 60))
 
 def make_policy(configuration: Configuration, topology: Topology) -> Policy:
     """The policy of a configuration on a machine; ConfigError if it cannot work there."""
-    reserved = reserved_now(configuration, topology)
+    reserved = effective_reserved(configuration, topology)
     setup = Setup(topology=topology, available=configuration.available, reserved=reserved)
     return make(configuration.policy, setup, configuration.options)
 
@@ -106,7 +108,7 @@ class PolicyPart:
         if self._state.entries and self._state.fingerprint != self._topology.fingerprint:
             self._set_aside(path)
             self._state = replace(self._state, policy="", fingerprint="", entries=())
-        sent = Sent(node_name=self._state.config_node, data=self._state.config) if self._state.config else None
+        sent = AgentConfig(node_name=self._state.config_node, data=self._state.config) if self._state.config else None
         outside = Outside(resolve=partial(resolve, root=Path(self._settings.host_root)))
         self._sources = Sources(self._settings, origins, sent=sent, outside=outside)
         self._configuration = self._first_configuration()
@@ -162,7 +164,7 @@ class PolicyPart:
 
     def _tell_unplugged(self, configuration: Configuration) -> None:
         """Once, until it is something else."""
-        text = unplugged(configuration, self._topology)
+        text = describe_offline_reserved(configuration, self._topology)
         if text and text != self._told:
             _log.warning("Reserved CPUs are offline", extra={"kv": {"what": text}})
         self._told = text
@@ -334,7 +336,7 @@ class PolicyPart:
         if before not in (NONE, now) and books.ledger.held:
             self._refuse_switch(before, now)
 
-    def _remember(self, _sent: Sent) -> None:
+    def _remember(self, _sent: AgentConfig) -> None:
         self._changed()
 
     def _watch(self, paths: tuple[str, ...]) -> None:
@@ -385,8 +387,8 @@ class PolicyPart:
         if estate is None or estate.state.fingerprint != self._topology.fingerprint:
             return
         self._state, self._pending = estate
-        sent = Sent(node_name=self._state.config_node, data=self._state.config)
-        if sent != (self._sources.sent or Sent()):
+        sent = AgentConfig(node_name=self._state.config_node, data=self._state.config)
+        if sent != (self._sources.sent or AgentConfig()):
             # It did not reach the disk, or something newer did not.
             self._sources.accept(sent)
             self._configuration = self._first_configuration()
@@ -419,5 +421,5 @@ class PolicyPart:
         of_files = self._reconfiguring.problems if self._reconfiguring is not None else ()
         waits = "" if books.ready.is_set() else "running containers are not known yet: no exclusive CPUs are granted"
         troubles = [f"{what} cannot be looked up: {why}" for what, why in books.sync.troubles.items()]
-        own = (waits, self._trouble, unplugged(books.configuration, books.topology))
+        own = (waits, self._trouble, describe_offline_reserved(books.configuration, books.topology))
         return [*filter(None, own), *of_files, *troubles, *self._publishing.problems()]

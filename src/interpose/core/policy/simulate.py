@@ -9,8 +9,7 @@ from enum import StrEnum
 from typing import Any
 
 from interpose.core.policy.api import Policy
-from interpose.core.policy.decision import Action, Decision
-from interpose.core.policy.record import assignment_record, decision_record
+from interpose.core.policy.decision import Action, Decision, assignment_record, decision_record
 from interpose.core.policy.request import Key, Request
 
 

@@ -12,8 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from interpose.errors import ConfigError
 from interpose.log import RateLimited
-from interpose.resmgr.config.configuration import Configuration
-from interpose.resmgr.config.sent import Sent
+from interpose.resmgr.config.configuration import AgentConfig, Configuration
 from interpose.resmgr.config.sources import Sources
 
 _log = logging.getLogger(__name__)
@@ -28,7 +27,7 @@ class Reconfiguring:
         in_force: Configuration,
         apply: Callable[[Configuration], Awaitable[None]],
         *,
-        remember: Callable[[Sent], None],
+        remember: Callable[[AgentConfig], None],
         watch: Callable[[tuple[str, ...]], None],
     ) -> None:
         """`remember` keeps what the agent sent for the next start; `watch` is told on which files we depend."""
@@ -45,7 +44,7 @@ class Reconfiguring:
         """The agent sent this; ConfigError with every reason against it."""
         if self._sources.forced:
             raise ConfigError(f"configuration is forced by {self._sources.forced}")
-        sent = Sent(node_name=node_name, data=data)
+        sent = AgentConfig(node_name=node_name, data=data)
         async with self._lock:
             await self._become(await asyncio.to_thread(self._sources.of_agent, sent))
             self._sources.accept(sent)

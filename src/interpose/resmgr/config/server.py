@@ -27,7 +27,7 @@ from interpose.net.grpc.listener import Admission
 from interpose.net.grpc.servedsocket import ServedSocket
 from interpose.net.grpc.status import Code, RpcError
 from interpose.net.grpc.transport import Hub
-from interpose.resmgr.config.sent import Sent
+from interpose.resmgr.config.configuration import AgentConfig
 from interpose.resmgr.messages import (
     SET_ADJUSTMENT,
     SET_CONFIG,
@@ -75,7 +75,7 @@ class ConfigServer:
         apply: Apply,
         *,
         forced: str = "",
-        accepted: Sent | None = None,
+        accepted: AgentConfig | None = None,
         wait: float = WAIT,
         now: Callable[[], float] = time.time,
     ) -> None:
@@ -139,7 +139,7 @@ class ConfigServer:
         self._note(Outcome.BUSY, "another configuration is being applied")
         return RpcError(Code.UNAVAILABLE, "SetConfig: another configuration is being applied")
 
-    async def _settle(self, sent: Sent) -> list[str] | RpcError:
+    async def _settle(self, sent: AgentConfig) -> list[str] | RpcError:
         """Put a configuration in force; the reasons against it, or why there is no answer."""
         if sent == self.accepted:
             self._note(Outcome.UNCHANGED)

@@ -23,9 +23,8 @@ from interpose.core.policy.static_pools.options import PoolsOptions
 from interpose.errors import ConfigError
 from interpose.host.cpusets import resolve
 from interpose.host.file_trust import Trust, examine
-from interpose.resmgr.config.configuration import Configuration
+from interpose.resmgr.config.configuration import AgentConfig, Configuration
 from interpose.resmgr.config.merge import combine, is_said
-from interpose.resmgr.config.sent import Sent
 
 _log = logging.getLogger(__name__)
 
@@ -75,7 +74,7 @@ class Sources:
         settings: PolicySettings,
         origins: Mapping[str, str],
         *,
-        sent: Sent | None = None,
+        sent: AgentConfig | None = None,
         outside: Outside | None = None,
     ) -> None:
         """`origins` says where each setting is from, by key; `sent` is what the agent sent in an earlier run."""
@@ -116,7 +115,7 @@ class Sources:
         fits(configuration)
         return configuration
 
-    def accept(self, sent: Sent) -> None:
+    def accept(self, sent: AgentConfig) -> None:
         """What the agent sent is in force: from now on it counts."""
         self.sent = sent if sent.data else None
         self._unfit = ()
@@ -130,11 +129,11 @@ class Sources:
         self._waiting = self._waiting and _WAITS in found.stands_in
         return replace(found, stands_in=(*self._unfit, *found.stands_in))
 
-    def again(self) -> Sent | None:
+    def again(self) -> AgentConfig | None:
         """What the agent sent and something else stands in for: it may fit now."""
         return self.sent if self._unfit else None
 
-    def of_agent(self, sent: Sent) -> Configuration:
+    def of_agent(self, sent: AgentConfig) -> Configuration:
         """What would be in force with this; nothing is remembered of it."""
         return self._of_agent(sent, remember=False) if sent.data else self._of_files(remember=False)
 
@@ -148,7 +147,7 @@ class Sources:
         document = self._read(path) if path else _NOTHING
         return self._finish(document, f"file {path}" if path else "settings", paths, remember=remember)
 
-    def _of_agent(self, sent: Sent, *, remember: bool) -> Configuration:
+    def _of_agent(self, sent: AgentConfig, *, remember: bool) -> Configuration:
         if remember:
             self.watched = ()
         document = read_config_map(sent.data, sent.node_name)

@@ -1,28 +1,74 @@
-"""The state on disk: read once at start, written whenever it changed, off the path of calls.
+"""The state file: read once at start, written whenever the state changed, off the path of calls.
 
 At most one write is under way, in a thread; what changes meanwhile is in the next one. A write that fails costs
-nothing but the chance to remember: it is counted, told once, and tried again. Reading never fails either: a file that
-cannot be used is set aside, and the caller goes on with what the runtime knows. `statefile` has the format.
+nothing but the chance to remember: it is counted, logged once, and tried again. Reading never fails either: a file is
+believed only if nobody but its owner can have written it; one that cannot be used is set aside for people, of which
+only the last few are kept, and the caller goes on with what the runtime knows. `state` has the format.
 """
 
 import asyncio
+import errno
 import logging
+import os
+import stat
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from typing import Final, NamedTuple
 
 from interpose.core.model.resources import nothing
-from interpose.host.atomic_file import remove_leftovers, replace_file
-from interpose.resmgr.state.durable import read_own, set_aside
-from interpose.resmgr.state.state import Entry, State, decode, encode
+from interpose.host.atomic_file import numbers_beside, remove_leftovers, replace_file
+from interpose.host.file_trust import Trust
+from interpose.resmgr.state.state import State, decode, encode
 from interpose.tasks import TaskBag
-
-__all__ = ["FILE", "Checkpoint", "Entry", "Loaded", "State", "decode", "encode", "load", "reset_config", "reset_policy"]
 
 _log = logging.getLogger(__name__)
 
 FILE: Final = "policy-state.json"  # below the directory for state
 _MAX_BYTES: Final = 32 << 20  # a hundred containers take less than a thousandth of it
+KEPT: Final = 3  # damaged files, so that a disk is not filled by whatever damages them
+_FLAGS: Final = os.O_CLOEXEC | os.O_NOFOLLOW
+
+
+def read_own(path: str, limit: int) -> bytes:
+    """What a file holds that only its owner can write; FileNotFoundError if there is none.
+
+    ValueError if it is not a file, is somebody else's, others may write to it, or it is larger than `limit`; OSError if
+    it cannot be read.
+    """
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | _FLAGS)
+    except NotADirectoryError as error:
+        raise FileNotFoundError(error.errno, error.strerror, path) from None
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENXIO):
+            raise ValueError("is not a regular file") from None
+        raise
+    try:
+        found = os.fstat(fd)
+        if not stat.S_ISREG(found.st_mode):
+            raise ValueError("is not a regular file")
+        if doubts := Trust(gids=()).doubts(found):
+            raise ValueError(doubts)
+        with open(fd, "rb", closefd=False) as file:
+            data = file.read(limit + 1)
+    finally:
+        os.close(fd)
+    if len(data) > limit:
+        raise ValueError(f"is larger than {limit} bytes")
+    return data
+
+
+def set_aside(path: str) -> str:
+    """Give a damaged file another name, and return that; OSError if it cannot be moved. The oldest of these go."""
+    taken = sorted(numbers_beside(path, r"damaged-([0-9]{1,9})"))
+    last = taken[-1] if taken else 0
+    aside = f"{path}.damaged-{last + 1}"
+    os.rename(path, aside)  # noqa: PTH104
+    for old in taken[: max(0, len(taken) + 1 - KEPT)]:
+        with suppress(OSError):
+            os.unlink(f"{path}.damaged-{old}")  # noqa: PTH108
+    return aside
 
 
 class Loaded(NamedTuple):

@@ -5,8 +5,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from interpose.core.model.cpuset import CpuSet
-from interpose.core.policy.decision import Assignment
-from interpose.core.policy.record import assignment_record, decision_record
+from interpose.core.policy.decision import Assignment, assignment_record, decision_record
 from interpose.core.policy.request import Key
 from interpose.resmgr.whatif.compare import Compared, Verdict
 from interpose.resmgr.whatif.timeline import Move, Outcome, Stay, Step, Summary

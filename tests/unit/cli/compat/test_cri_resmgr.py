@@ -281,7 +281,8 @@ def test_state_can_be_forgotten(process: Any, tmp_path: Path, capsys: pytest.Cap
 
 def test_a_part_of_the_state_is_forgotten(tmp_path: Path) -> None:
     """The other one stays."""
-    from interpose.resmgr.state.checkpoint import State, encode, load
+    from interpose.resmgr.state.checkpoint import load
+    from interpose.resmgr.state.state import State, encode
 
     path = tmp_path / "policy-state.json"
     path.write_bytes(encode(State(policy="static", fingerprint="f", config={"policy.static": "{}"}, config_node="n")))

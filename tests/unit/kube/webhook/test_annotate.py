@@ -14,7 +14,7 @@ from interpose.kube.webhook.annotate import (
     resources_text,
     same_for_us,
 )
-from interpose.resmgr import annotated
+from interpose.resmgr import container_request as annotated
 
 KEY = KNOWN_KEYS[0]
 TEXT = '{"containers":{"c":{}}}'

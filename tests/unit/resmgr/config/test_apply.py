@@ -10,8 +10,7 @@ import pytest
 from interpose.config.relay.settings import PolicySettings
 from interpose.errors import ConfigError
 from interpose.resmgr.config.apply import Reconfiguring
-from interpose.resmgr.config.configuration import Configuration
-from interpose.resmgr.config.sent import Sent
+from interpose.resmgr.config.configuration import AgentConfig, Configuration
 from interpose.resmgr.config.sources import Sources
 from interpose.testing.eventually import eventually
 
@@ -24,7 +23,7 @@ class Node:
     """Applies configurations, unless they reserve 13 or 14 CPUs, and keeps what it is told."""
 
     applied: list[Configuration] = field(default_factory=list)
-    remembered: list[Sent] = field(default_factory=list)
+    remembered: list[AgentConfig] = field(default_factory=list)
     watched: list[tuple[str, ...]] = field(default_factory=list)
     running: int = 0
     at_once: int = 0
@@ -51,7 +50,7 @@ class Node:
         """What was put in force, by what it reserves."""
         return [one.reserved for one in self.applied]
 
-    def reconfiguring(self, sent: Sent | None = None, **settings: str) -> Reconfiguring:
+    def reconfiguring(self, sent: AgentConfig | None = None, **settings: str) -> Reconfiguring:
         """As it is after a start."""
         origins = {f"policy.{key}": f"flag --{key}" for key in settings}
         sources = Sources(PolicySettings(**settings), origins, sent=sent)  # type: ignore[arg-type]
@@ -99,7 +98,7 @@ async def test_what_the_agent_sends_is_put_in_force_and_remembered(node: Node) -
     await changing.by_agent(GOOD, "n")
     assert node.reserved == [1000]
     assert changing.in_force.origin == "agent of node n"
-    assert node.remembered == [Sent(node_name="n", data=GOOD)]
+    assert node.remembered == [AgentConfig(node_name="n", data=GOOD)]
     assert node.watched == [()]
 
 
@@ -128,7 +127,7 @@ async def test_a_bad_one_of_the_agent_changes_nothing(node: Node, text: str, rea
     assert len(caught.value.problems) == reasons
     assert changing.in_force.reserved == 1000
     assert problems(changing) == []
-    assert node.remembered == [Sent(node_name="n", data=GOOD)]
+    assert node.remembered == [AgentConfig(node_name="n", data=GOOD)]
     await changing.by_files()
     assert node.reserved == [1000]
 
@@ -260,7 +259,7 @@ async def test_what_the_agent_sent_is_tried_again_on_another_machine(
     """Something else stood in for it. It is in force if it fits, and else what stands in is."""
     group = tmp_path / "group"
     data = {"policy": f"Active: static\nReservedResources: {{CPU: 'cgroup:{group}'}}"}
-    changing = node.reconfiguring(Sent(node_name="n", data=data))
+    changing = node.reconfiguring(AgentConfig(node_name="n", data=data))
     assert changing.in_force.stands_in != ()
     with caplog.at_level(logging.WARNING, "interpose"):
         await changing.by_machine(node.apply)

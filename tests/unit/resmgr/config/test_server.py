@@ -11,7 +11,7 @@ from interpose._pb.resmgr_config_pb2 import SetAdjustmentReply, SetAdjustmentReq
 from interpose.errors import ConfigError, NotReadyError
 from interpose.net.grpc.handlers import Unary
 from interpose.net.grpc.status import Code, RpcError
-from interpose.resmgr.config.sent import Sent
+from interpose.resmgr.config.configuration import AgentConfig
 from interpose.resmgr.config.server import MAX_WAITING, ConfigServer, Outcome
 from interpose.resmgr.messages import SET_ADJUSTMENT, SET_CONFIG
 from interpose.testing.eventually import eventually
@@ -94,7 +94,7 @@ async def test_a_configuration_is_put_in_force(client: Client, manager: Manager)
     assert manager.applied == [({"policy.static": "a"}, "n")]
     server = client.server
     assert server.outcomes == {Outcome.ACCEPTED: 1}
-    assert server.accepted == Sent(node_name="n", data={"policy.static": "a"})
+    assert server.accepted == AgentConfig(node_name="n", data={"policy.static": "a"})
     assert (server.accepted_at, server.last_at, server.last_error) == (7.0, 7.0, "")
 
 
@@ -108,7 +108,7 @@ async def test_a_rejected_one_is_answered_with_every_reason(
     server = client.server
     assert server.outcomes == {Outcome.ACCEPTED: 1, Outcome.REJECTED: 3}
     assert server.last_error == "one is wrong; two is wrong"
-    assert server.accepted == Sent(node_name="n", data={"policy.static": "a"})
+    assert server.accepted == AgentConfig(node_name="n", data={"policy.static": "a"})
     errors = [record for record in caplog.records if record.levelno == logging.ERROR]
     assert [record.__dict__["kv"]["problems"] for record in errors] == ["one is wrong; two is wrong"]
 
@@ -167,7 +167,7 @@ async def test_the_same_for_another_node_is_another(client: Client, manager: Man
 
 async def test_what_an_earlier_run_accepted_is_known(manager: Manager) -> None:
     """An agent sends it anew after every restart of the relay."""
-    server = ConfigServer(manager.apply, accepted=Sent(node_name="n", data={"policy.static": "a"}))
+    server = ConfigServer(manager.apply, accepted=AgentConfig(node_name="n", data={"policy.static": "a"}))
     assert await Client(server).set_config("a") == ""
     assert manager.begun == 0
 

@@ -12,12 +12,11 @@ from interpose.core.model.cpuset import CpuSet
 from interpose.core.policy.static.options import StaticOptions
 from interpose.core.policy.static_pools.options import CpuList, Pool, PoolsOptions
 from interpose.errors import ConfigError
-from interpose.resmgr.config.configuration import Configuration
-from interpose.resmgr.config.sent import Sent
+from interpose.resmgr.config.configuration import AgentConfig, Configuration
 from interpose.resmgr.config.sources import Outside, Sources
 
 POOLS = {"shared": Pool(exclusive=False, lists=(CpuList(cpus=CpuSet.of([1]), text="1", socket=0),))}
-RELAXED = Sent(node_name="n1", data={"policy": "Active: static\nReservedResources: {CPU: 1}"})
+RELAXED = AgentConfig(node_name="n1", data={"policy": "Active: static\nReservedResources: {CPU: 1}"})
 
 
 @dataclass
@@ -59,7 +58,7 @@ class Machine:
         return not (options.pools or options.conf_file or "" in self.pool_files)
 
 
-def sources(machine: Machine | None = None, sent: Sent | None = None, **given: Any) -> Sources:
+def sources(machine: Machine | None = None, sent: AgentConfig | None = None, **given: Any) -> Sources:
     """With these settings on the command line."""
     origins = {f"policy.{key}": f"flag --{key}" for key in given}
     outside = (machine or Machine()).outside()
@@ -149,10 +148,10 @@ def test_what_is_tried_for_the_agent_is_not_remembered(file: Path) -> None:
 def test_an_agent_that_sends_nothing_takes_back_what_it_sent(file: Path) -> None:
     """The fallback counts again, now and after a restart."""
     found = sources(sent=RELAXED, fallback=file)
-    assert found.of_agent(Sent(node_name="n1")).origin == f"file {file}"
-    found.accept(Sent(node_name="n1"))
+    assert found.of_agent(AgentConfig(node_name="n1")).origin == f"file {file}"
+    found.accept(AgentConfig(node_name="n1"))
     assert found.current().origin == f"file {file}"
-    assert sources(sent=Sent(node_name="n1"), fallback=file).sent is None
+    assert sources(sent=AgentConfig(node_name="n1"), fallback=file).sent is None
 
 
 def test_keys_for_this_node_count() -> None:
@@ -160,7 +159,9 @@ def test_keys_for_this_node_count() -> None:
     data = {"policy.static": "RelaxedIsolation: false", "policy.static.n1.example": "RelaxedIsolation: true"}
     found = sources(name="static")
     for node, relaxed in (("n1.example", True), ("n2.example", False)):
-        assert found.of_agent(Sent(node_name=node, data=data)).options == StaticOptions(relaxed_isolation=relaxed)
+        assert found.of_agent(AgentConfig(node_name=node, data=data)).options == StaticOptions(
+            relaxed_isolation=relaxed
+        )
 
 
 # -- broken ones
@@ -170,7 +171,7 @@ def test_the_next_one_stands_in_for_what_the_agent_sent_and_is_broken(
     file: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """What was sent is kept, files are followed, and the log and the configuration have every reason."""
-    sent = Sent(node_name="n1", data={"policy": "Active: x", "policy.static": "Relaxed: 1"})
+    sent = AgentConfig(node_name="n1", data={"policy": "Active: x", "policy.static": "Relaxed: 1"})
     found = sources(sent=sent, fallback=file)
     for configuration in (found.at_start(), found.current()):
         assert configuration.origin == f"file {file}"
@@ -209,7 +210,7 @@ def test_a_stand_in_has_to_fit_as_well(file: Path) -> None:
 
 def test_what_the_agent_sent_is_not_set_aside_later(file: Path) -> None:
     """Then the last good one stays in force, and the fallback is not the last good one."""
-    sent = Sent(node_name="n1", data={"policy": "Active: static\nReservedResources: {CPU: 'cgroup:/gone'}"})
+    sent = AgentConfig(node_name="n1", data={"policy": "Active: static\nReservedResources: {CPU: 'cgroup:/gone'}"})
     found = sources(sent=sent, fallback=file)
     with pytest.raises(ConfigError, match="reserved CPUs: cgroup /gone has no CPUs"):
         found.current()
@@ -262,7 +263,7 @@ def test_what_was_said_is_not_remembered_without_bound(file: Path) -> None:
     """A file that is made by a program may have anything in it."""
     found = sources()
     for number in range(400):
-        found.of_agent(Sent(node_name="n", data={f"other{number}": ""}))
+        found.of_agent(AgentConfig(node_name="n", data={f"other{number}": ""}))
     assert len(found._reported) <= 257
 
 
@@ -332,7 +333,9 @@ def test_a_relay_starts_without_pools_if_an_agent_may_bring_them() -> None:
     assert "waits for pools from the agent" in configuration.stands_in[0]
     assert found.current() == configuration
     assert found.watched == ("",)
-    sent = Sent(node_name="n", data={"policy.static-pools": "pools: {shared: {cpuLists: [{Cpuset: 1, Socket: 0}]}}"})
+    sent = AgentConfig(
+        node_name="n", data={"policy.static-pools": "pools: {shared: {cpuLists: [{Cpuset: 1, Socket: 0}]}}"}
+    )
     found = sources(Machine(pool_files={"": POOLS}), **WAITING)
     assert found.of_agent(sent).policy == "static-pools"
 
@@ -366,7 +369,7 @@ def test_pools_that_come_and_go_are_not_waited_for_again() -> None:
 
 def test_nothing_is_waited_for_that_was_there_at_the_start() -> None:
     """Of files or of the agent."""
-    for sent in (None, Sent(node_name="n", data={"policy": "Active: static-pools"})):
+    for sent in (None, AgentConfig(node_name="n", data={"policy": "Active: static-pools"})):
         machine = Machine(pool_files={"": POOLS})
         found = sources(machine, sent, **WAITING)
         assert found.at_start().policy == "static-pools"

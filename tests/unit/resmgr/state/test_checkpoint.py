@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from interpose.host.atomic_file import replace_file
-from interpose.resmgr.state.checkpoint import FILE, Checkpoint, Loaded, State, load, reset_config, reset_policy
-from interpose.resmgr.state.state import decode, encode
+from interpose.resmgr.state.checkpoint import FILE, Checkpoint, Loaded, load, reset_config, reset_policy
+from interpose.resmgr.state.state import State, decode, encode
 from interpose.testing.eventually import WAIT_LIMIT, eventually
 from tests.support.clock import ManualClock
 

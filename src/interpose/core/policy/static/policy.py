@@ -15,11 +15,10 @@ from interpose.core.policy.api import Setup
 from interpose.core.policy.decision import Action, Decision, Grant
 from interpose.core.policy.request import Key, Request
 from interpose.core.policy.state import Book
-from interpose.core.policy.static.choice import Chooser
 from interpose.core.policy.static.options import StaticOptions
 from interpose.core.policy.static.partition import all_memory, check_options, divide
 from interpose.core.policy.static.reasons import shared_reason
-from interpose.core.policy.static.search import Found, Search, Stock
+from interpose.core.policy.static.search import CpuSearch, CpuSearchResult, CpuStock, CpuTaker
 from interpose.core.topology.topology import Topology
 
 SHARED: Final = "shared"
@@ -44,8 +43,8 @@ class StaticPolicy:
         check_options(options)
         self._topology: Topology = setup.topology
         self._options = options
-        self._chooser = Chooser(setup.topology, options)
-        self._search = Search(setup.topology, options, self._chooser)
+        self._chooser = CpuTaker(setup.topology, options)
+        self._search = CpuSearch(setup.topology, options, self._chooser)
         parts = divide(setup, self._chooser.pick, strict=options.strict_cpu_reservation)
         self._isolated, self._reserved = parts.isolated, parts.reserved
         self._book = Book(
@@ -102,7 +101,11 @@ class StaticPolicy:
     def _decide(self, action: Action, request: Request, before: Grant | None, own: CpuSet) -> Decision:
         """`before`: what it has or had; `own`: those of its CPUs that it may keep."""
         count = exclusive_count(request)
-        found = self._search.find(request, count, self._stock(own)) if count else Found(reason=shared_reason(request))
+        found = (
+            self._search.find(request, count, self._stock(own))
+            if count
+            else CpuSearchResult(reason=shared_reason(request))
+        )
         grant = None
         changed: tuple[Key, ...] = ()
         if found.refusal is None:
@@ -121,9 +124,9 @@ class StaticPolicy:
             changed=changed,
         )
 
-    def _stock(self, own: CpuSet) -> Stock:
+    def _stock(self, own: CpuSet) -> CpuStock:
         isolated = self._book.pool(ISOLATED) | (own & self._isolated)
-        return Stock(ordinary=self._assignable | (own - self._isolated), isolated=isolated, own=own)
+        return CpuStock(ordinary=self._assignable | (own - self._isolated), isolated=isolated, own=own)
 
     def _mems(self, exclusive: CpuSet, before: Grant | None) -> CpuSet | None:
         near = self._topology.memory_near(exclusive) if exclusive and self._options.pin_memory else EMPTY

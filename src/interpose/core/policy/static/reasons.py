@@ -10,7 +10,7 @@ from interpose.core.topology.topology import Topology
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Chosen:
+class CpuChoice:
     """A choice and what it was made of."""
 
     cpus: CpuSet
@@ -29,7 +29,7 @@ def shared_reason(request: Request) -> str:
     return f"shares CPUs: {request.milli}m is not a whole number of CPUs"
 
 
-def exclusive_reason(chosen: Chosen, isolated: CpuSet, topology: Topology) -> str:
+def exclusive_reason(chosen: CpuChoice, isolated: CpuSet, topology: Topology) -> str:
     """Why a container has these CPUs of its own."""
     cpus = chosen.cpus
     places = f"{_numbered('package', topology.packages_of(cpus))}, {_numbered('NUMA node', topology.nodes_of(cpus))}"
@@ -39,7 +39,7 @@ def exclusive_reason(chosen: Chosen, isolated: CpuSet, topology: Topology) -> st
     )
 
 
-def candidates(chosen: Chosen, topology: Topology) -> tuple[Candidate, ...]:
+def candidates(chosen: CpuChoice, topology: Topology) -> tuple[Candidate, ...]:
     """The NUMA nodes: those that CPUs were taken of, then those that would have had enough, then the others."""
     count = len(chosen.cpus)
     most = max((len(chosen.free & cpus) for cpus in topology.numa.values() if chosen.cpus & cpus), default=0)
@@ -58,7 +58,7 @@ def candidates(chosen: Chosen, topology: Topology) -> tuple[Candidate, ...]:
     return tuple(candidate for _, candidate in sorted(ranked, key=lambda pair: pair[0]))
 
 
-def _passed_over(node: int, free: int, count: int, most: int, chosen: Chosen) -> str:
+def _passed_over(node: int, free: int, count: int, most: int, chosen: CpuChoice) -> str:
     if not free:
         return "nothing is free"
     if chosen.own:
@@ -72,7 +72,7 @@ def _passed_over(node: int, free: int, count: int, most: int, chosen: Chosen) ->
     return "whole cores, fuller packages and lower numbers come first"
 
 
-def _because(chosen: Chosen, isolated: CpuSet, topology: Topology) -> str:
+def _because(chosen: CpuChoice, isolated: CpuSet, topology: Topology) -> str:
     cpus = chosen.cpus
     if cpus <= isolated:
         return "isolated: the kernel runs nothing else there"

@@ -1,29 +1,140 @@
 """How the policy `static` finds CPUs for a container: isolated ones, ordinary ones, or both, in this order.
 
-Isolated CPUs are for who prefers them, or for a container that needs one CPU or one whole core: the kernel does not
-spread threads over them, so that a program that did not ask for it would run on the first of several all the time.
+Isolated CPUs are for containers that prefer them, or that need one CPU or one whole core: the kernel does not spread
+threads over them, so that a program that did not ask for them would run on the first of several all the time.
+
+`CpuTaker` takes CPUs the kubelet's way. The kubelet takes CPUs of the NUMA nodes it has a hint for first, the rest
+anywhere; here that is a list of sets to try one after the other, so that CPUs a container has already are just the
+first of them. Invariant: with full-pcpus-only whatever is taken is a set of whole cores.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from interpose.core.cpuallocator.candidate import Candidate
-from interpose.core.cpuallocator.kubelet import NotEnough
+from interpose.core.cpuallocator.kubelet import NotEnough, take_distributed, take_packed
 from interpose.core.model.cpuset import EMPTY, CpuSet
 from interpose.core.policy.annotations import numa_nodes, prefers_isolated
 from interpose.core.policy.decision import Refusal, Why
 from interpose.core.policy.request import Request
-from interpose.core.policy.static.choice import Chooser
 from interpose.core.policy.static.options import StaticOptions
-from interpose.core.policy.static.reasons import Chosen, candidates, exclusive_reason
+from interpose.core.policy.static.reasons import CpuChoice, candidates, exclusive_reason
 from interpose.core.topology.topology import Topology
+
+
+class CpuTaker:
+    """Takes CPUs on one machine, with one set of options."""
+
+    def __init__(self, topology: Topology, options: StaticOptions) -> None:
+        self._topology = topology
+        self._options = options
+        self._full_only = options.full_pcpus_only
+        # With full-pcpus-only, what requests must be a multiple of. Where cores differ in size the kubelet rounds down:
+        # it asks for less than a core of the larger kind, and what is taken must still come to whole cores.
+        self.group = _threads(topology) if options.full_pcpus_only else 1
+
+    def usable(self, free: CpuSet) -> CpuSet:
+        """Those that can be taken at all: with full-pcpus-only, cores of which every thread is free."""
+        if not self._full_only:
+            return free
+        return CpuSet.union(core for core in self._topology.cores.values() if core <= free)
+
+    def around(self, nodes: CpuSet) -> CpuSet:
+        """The CPUs of these NUMA nodes; with align-by-socket those of their packages."""
+        cpus = CpuSet.union(self._topology.numa.get(node, EMPTY) for node in nodes)
+        if not self._options.align_by_socket:
+            return cpus
+        return CpuSet.union(self._topology.packages[package] for package in self._topology.packages_of(cpus))
+
+    def parts(self, own: CpuSet) -> tuple[CpuSet, ...]:
+        """CPUs of a container by NUMA node, most first: what to keep of them if it cannot keep all."""
+        nodes = (own & cpus for cpus in self._topology.numa.values())
+        return tuple(sorted(filter(None, nodes), key=len, reverse=True))
+
+    def take(self, free: CpuSet, count: int, near: Iterable[CpuSet] = ()) -> CpuSet:
+        """So many free CPUs, as many as possible of the first set in `near`, then of the next, the rest anywhere.
+
+        NotEnough if there are not so many.
+        """
+        usable, near = self.usable(free), tuple(near)
+        cpus = self._take_near(usable, count, near)
+        if not self._full_only or self.usable(cpus) == cpus:
+            return cpus
+        # Cores of several sizes, as on machines with two kinds of them: one was split to have exactly so many.
+        return self._take_sized(usable, count, near)
+
+    def pick(self, free: CpuSet, count: int, group: int = 0) -> CpuSet:
+        """So many CPUs by the kubelet's algorithm, whole cores or not; `group`: spread by so many at once."""
+        options = self._options
+        if options.distribute_cpus_across_numa:
+            return take_distributed(
+                self._topology, free, count, group=group or self.group, by_socket=options.align_by_socket
+            )
+        return take_packed(
+            self._topology,
+            free,
+            count,
+            by_uncore=options.prefer_align_cpus_by_uncorecache,
+            spread_cores=options.distribute_cpus_across_cores,
+        )
+
+    def _take_sized(self, free: CpuSet, count: int, near: tuple[CpuSet, ...]) -> CpuSet:
+        """So many CPUs of whole cores, as many as possible of the larger ones."""
+        kinds: dict[int, CpuSet] = {}
+        for core in self._topology.cores.values():
+            if core <= free:
+                kinds[len(core)] = kinds.get(len(core), EMPTY) | core
+        parts = _sum_up(count, tuple((size, len(kinds[size])) for size in sorted(kinds, reverse=True)))
+        if parts is None:
+            raise NotEnough(f"{count} CPUs cannot be had in whole cores")
+        return CpuSet.union(self._take_near(kinds[size], part, near, size) for size, part in parts.items())
+
+    def _take_near(self, free: CpuSet, count: int, near: tuple[CpuSet, ...], group: int = 0) -> CpuSet:
+        taken = EMPTY
+        for cpus in near:
+            here = self.usable(cpus & free) - taken
+            taken |= self._some(here, min(len(here), count - len(taken)), group)
+        return taken | self._some(free - taken, count - len(taken), group)
+
+    def _some(self, cpus: CpuSet, count: int, group: int) -> CpuSet:
+        if count == len(cpus):
+            return cpus
+        return self.pick(cpus, count, group) if count else EMPTY
+
+
+def _threads(topology: Topology) -> int:
+    """Threads of a core as the kubelet counts them: on average, rounded down."""
+    return len(topology.cpus) // len(topology.cores) if topology.cores else 1
+
+
+def _sum_up(count: int, kinds: Sequence[tuple[int, int]]) -> Mapping[int, int] | None:
+    """So many CPUs of cores of several sizes, (size, CPUs there are): how many of each, of the first ones most.
+
+    None if no number of whole cores comes to it.
+    """
+    sums = [1]  # what can be had of the last kinds: a bit for each amount
+    for size, cpus in reversed(kinds):
+        some = sums[-1]
+        for _ in range(cpus // size):
+            some |= some << size
+        sums.append(some & ((2 << count) - 1))
+    if not sums.pop() >> count & 1:
+        return None
+    parts = {}
+    for size, cpus in kinds:
+        rest = sums.pop()
+        most = min(count, cpus) // size * size
+        parts[size] = next(part for part in range(most, -1, -size) if rest >> (count - part) & 1)
+        count -= parts[size]
+    return parts
+
 
 _ISOLATED: Final = "isolated CPUs"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stock:
+class CpuStock:
     """What a container may choose of: CPUs that nobody else holds alone. Those it has are among them."""
 
     ordinary: CpuSet
@@ -32,7 +143,7 @@ class Stock:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class CpuSearchResult:
     """CPUs, or why there are none."""
 
     cpus: CpuSet = EMPTY
@@ -41,16 +152,16 @@ class Found:
     candidates: tuple[Candidate, ...] = ()
 
 
-class Search:
+class CpuSearch:
     """Finds CPUs on one machine, with one set of options."""
 
-    def __init__(self, topology: Topology, options: StaticOptions, chooser: Chooser) -> None:
+    def __init__(self, topology: Topology, options: StaticOptions, chooser: CpuTaker) -> None:
         self._topology = topology
         self._options = options
         self._chooser = chooser
         self._nodes = CpuSet.of(node.id for node in topology.nodes)
 
-    def find(self, request: Request, count: int, stock: Stock) -> Found:
+    def find(self, request: Request, count: int, stock: CpuStock) -> CpuSearchResult:
         """So many CPUs, as many as possible of those it has."""
         try:
             wish = prefers_isolated(request)
@@ -67,12 +178,12 @@ class Search:
             stock = replace(stock, own=stock.own - stock.isolated)  # it may have got them before it could say so
         if len(stock.own) == count and not self._takes_last(stock.own, stock):
             kept = Candidate(name="the CPUs it has", cpus=stock.own, score=f"{count} kept", chosen=True, why="kept")
-            return Found(
+            return CpuSearchResult(
                 cpus=stock.own, reason=f"keeps the CPUs of its own that it had: {stock.own}", candidates=(kept,)
             )
         return self._choose(count, stock, wish, nodes)
 
-    def _choose(self, count: int, stock: Stock, wish: bool | None, nodes: CpuSet | None) -> Found:
+    def _choose(self, count: int, stock: CpuStock, wish: bool | None, nodes: CpuSet | None) -> CpuSearchResult:
         asked = wish if wish is not None else self._options.relaxed_isolation
         passed = self._no_isolated(count, stock, wish, asked=asked)
         near = tuple(self._near(stock.own, nodes))
@@ -80,13 +191,13 @@ class Search:
             cpus = self._take(stock.isolated, count, near, stock)
             if cpus and (asked or count == 1 or cpus == self._topology.core_of(min(cpus))):
                 return self._found(
-                    Chosen(cpus=cpus, free=stock.isolated, own=stock.own, nodes=nodes), stock, "preferred"
+                    CpuChoice(cpus=cpus, free=stock.isolated, own=stock.own, nodes=nodes), stock, "preferred"
                 )
             passed = "free ones are not one whole core" if cpus else f"fewer than {count} are free"
         both = stock.ordinary | stock.isolated if wish is not False else stock.ordinary
         for free in (stock.ordinary, both):
             if cpus := self._take(free, count, near, stock):
-                chosen = Chosen(
+                chosen = CpuChoice(
                     cpus=cpus,
                     free=free,
                     own=stock.own,
@@ -96,7 +207,7 @@ class Search:
                 return self._found(chosen, stock, passed)
         return _refused(Why.EXHAUSTED, self._too_few(count, both), self._isolated_way(stock, passed, chosen=False))
 
-    def _no_isolated(self, count: int, stock: Stock, wish: bool | None, *, asked: bool) -> str:
+    def _no_isolated(self, count: int, stock: CpuStock, wish: bool | None, *, asked: bool) -> str:
         """Why isolated CPUs are not even tried; empty if they are."""
         if wish is False:
             return "its pod does not want them"
@@ -120,7 +231,7 @@ class Search:
             yield named
         yield around
 
-    def _take(self, free: CpuSet, count: int, near: tuple[CpuSet, ...], stock: Stock) -> CpuSet:
+    def _take(self, free: CpuSet, count: int, near: tuple[CpuSet, ...], stock: CpuStock) -> CpuSet:
         """So many CPUs; none if there are not so many."""
         try:
             cpus = self._chooser.take(free, count, near)
@@ -131,12 +242,12 @@ class Search:
             return EMPTY
         return cpus
 
-    def _takes_last(self, cpus: CpuSet, stock: Stock) -> bool:
+    def _takes_last(self, cpus: CpuSet, stock: CpuStock) -> bool:
         """With strict-cpu-reservation the others have nothing but the ordinary CPUs: one of these stays."""
         return self._options.strict_cpu_reservation and stock.ordinary <= cpus
 
-    def _found(self, chosen: Chosen, stock: Stock, isolated: str) -> Found:
-        return Found(
+    def _found(self, chosen: CpuChoice, stock: CpuStock, isolated: str) -> CpuSearchResult:
+        return CpuSearchResult(
             cpus=chosen.cpus,
             reason=exclusive_reason(chosen, stock.isolated, self._topology),
             candidates=(
@@ -145,7 +256,7 @@ class Search:
             ),
         )
 
-    def _isolated_way(self, stock: Stock, why: str, *, chosen: bool) -> tuple[Candidate, ...]:
+    def _isolated_way(self, stock: CpuStock, why: str, *, chosen: bool) -> tuple[Candidate, ...]:
         if not self._topology.isolated:
             return ()
         free = stock.isolated
@@ -163,5 +274,5 @@ class Search:
         return text
 
 
-def _refused(why: Why, message: str, ways: tuple[Candidate, ...] = ()) -> Found:
-    return Found(refusal=Refusal(why=why, message=message), reason=message, candidates=ways)
+def _refused(why: Why, message: str, ways: tuple[Candidate, ...] = ()) -> CpuSearchResult:
+    return CpuSearchResult(refusal=Refusal(why=why, message=message), reason=message, candidates=ways)

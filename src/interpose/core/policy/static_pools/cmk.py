@@ -1,10 +1,14 @@
-"""What a container says about the pool it wants: CMK's command line, and variables, which win.
+"""What a container says about the pool it wants: CMK's command line, and environment variables, which win.
 
 CMK started programs itself: `cmk isolate --pool=P [--socket-id=N] [--no-affinity] [--conf-dir=D] [--] program args`.
 Nothing of that is needed any more, so the call is taken out of the command and only the program is left. It is found
 at the start of the command or behind `--`, with any path before `cmk`, or where a command can start inside one
 argument, as in `sh -c "cmk isolate ..."`; there everything else of the text stays as it is. Text that cannot be
 understood is a ValueError that names it: a container must not end up in another pool than it wanted without a word.
+
+In a script a call is where a command can begin by the shell's rules: at the start, behind what ends a command, behind
+words such as `then` and `exec`, behind assignments and redirections. Text in quotes and comments are no calls.
+Everything else that reads like one is reported apart. Cost: proportional to the text, whatever is in it.
 """
 
 import re
@@ -15,7 +19,87 @@ from typing import Final
 
 from interpose.core.model.text import quoted
 from interpose.core.policy.request import Request
-from interpose.core.policy.static_pools.script import ISOLATE, PROGRAM, Call, find_calls
+
+# A path before the name is fine.
+PROGRAM: Final = re.compile(r"(?:[^\s;&|()'\"]*/)?cmk")
+ISOLATE: Final = "isolate"
+# A line that ends in a backslash goes on in the next one. A quote that is never closed goes on to the end.
+_TOKEN: Final = re.compile(
+    r"""(?P<blank>(?:[ \t\r\f\v]|\\\r?\n)++)
+      | (?P<comment>\#[^\n]*+)
+      | (?P<end>[;&|()\n])
+      | (?P<word>(?:[^\s;&|()'"\\]|\\.?|'[^']*+(?:'|\Z)|"(?:[^"\\]|\\.?)*+(?:"|\Z))++)
+    """,
+    re.VERBOSE | re.DOTALL | re.ASCII,
+)
+# Behind these a command begins as well.
+_BEFORE: Final = frozenset(("!", "{", "if", "then", "elif", "else", "while", "until", "do", "time", "exec"))
+_ALSO_BEFORE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=.*|\d*[<>].*", re.ASCII | re.DOTALL)
+_QUOTES: Final = re.compile(r"""\\\n|'([^']*)'?|"((?:[^"\\]|\\.)*)"?|\\(.)""", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScriptWord:
+    """A word of a script, with its quotes."""
+
+    text: str
+    start: int
+    end: int
+
+    @property
+    def value(self) -> str:
+        """As a program gets it."""
+        return _QUOTES.sub(lambda found: found[1] or found[2] or found[3] or "", self.text)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CmkCall:
+    """A call of `cmk isolate` in a script."""
+
+    start: int  # of the call in the text
+    words: tuple[ScriptWord, ...]  # behind it, up to the end of the command
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CmkCalls:
+    """What a script has of calls."""
+
+    calls: tuple[CmkCall, ...] = ()
+    strange: bool = False  # there is text that reads like a call, where no command begins
+
+
+def find_calls(script: str) -> CmkCalls:
+    """All calls in a script."""
+    if "cmk" not in script or ISOLATE not in script:
+        return CmkCalls()
+    calls: list[CmkCall] = []
+    strange = False
+    for words in _commands(script):
+        begin = next((at for at, word in enumerate(words) if not _goes_before(word.text)), len(words))
+        for at, word in enumerate(words[:-1]):
+            if not PROGRAM.fullmatch(word.text) or words[at + 1].text != ISOLATE:
+                continue
+            if at == begin:
+                calls.append(CmkCall(start=word.start, words=tuple(words[at + 2 :])))
+                break
+            strange = True
+    return CmkCalls(calls=tuple(calls), strange=strange)
+
+
+def _commands(script: str) -> list[list[ScriptWord]]:
+    """The words of a script by command."""
+    commands: list[list[ScriptWord]] = [[]]
+    for token in _TOKEN.finditer(script):
+        if token.lastgroup == "word":
+            commands[-1].append(ScriptWord(text=token[0], start=token.start(), end=token.end()))
+        elif token.lastgroup == "end":
+            commands.append([])
+    return commands
+
+
+def _goes_before(word: str) -> bool:
+    return word in _BEFORE or _ALSO_BEFORE.fullmatch(word) is not None
+
 
 ANY_SOCKET: Final = -1
 
@@ -27,7 +111,7 @@ _POOL: Final = "STP_POOL"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class PoolSelection:
     """What a container wants. `command` replaces its command and arguments; None: they stay."""
 
     pool: str = ""  # empty: nothing was said
@@ -36,10 +120,10 @@ class Wish:
     command: tuple[str, ...] | None = None
 
 
-NOTHING: Final = Wish()
+NOTHING: Final = PoolSelection()
 
 
-def read_wish(request: Request, remembered: Wish = NOTHING) -> Wish:
+def read_wish(request: Request, remembered: PoolSelection = NOTHING) -> PoolSelection:
     """The command line, then the variables: what comes later wins.
 
     `remembered` is what a container said when it was created. It counts in the place of a command that nobody knows
@@ -51,7 +135,7 @@ def read_wish(request: Request, remembered: Wish = NOTHING) -> Wish:
     return _from_envs(wish, request.envs)
 
 
-def _from_envs(wish: Wish, envs: Mapping[str, str]) -> Wish:
+def _from_envs(wish: PoolSelection, envs: Mapping[str, str]) -> PoolSelection:
     if pool := envs.get(_POOL):
         wish = replace(wish, pool=pool)
     if text := envs.get("STP_SOCKET_ID"):
@@ -59,7 +143,7 @@ def _from_envs(wish: Wish, envs: Mapping[str, str]) -> Wish:
     return replace(wish, no_affinity=True) if "STP_NO_AFFINITY" in envs else wish
 
 
-def _from_command(command: tuple[str, ...], args: tuple[str, ...], *, known: bool) -> Wish:
+def _from_command(command: tuple[str, ...], args: tuple[str, ...], *, known: bool) -> PoolSelection:
     """`known`: a variable names the pool, so that text which only reads like a call can be left alone."""
     words = (*command, *args)
     pairs = [at for at, (one, other) in enumerate(pairwise(words)) if other == ISOLATE and PROGRAM.fullmatch(one)]
@@ -85,12 +169,12 @@ def _from_command(command: tuple[str, ...], args: tuple[str, ...], *, known: boo
     return NOTHING
 
 
-def _of_words(words: tuple[str, ...], at: int) -> Wish:
+def _of_words(words: tuple[str, ...], at: int) -> PoolSelection:
     options, used = _options(words[at + 2 :])
     return _wish(options, (*words[:at], *_program(words[at + 2 + used :])))
 
 
-def _in_script(text: str, call: Call) -> tuple[Mapping[str, str], str]:
+def _in_script(text: str, call: CmkCall) -> tuple[Mapping[str, str], str]:
     """The options of a call inside a text, and the text without the call."""
     words = call.words
     options, used = _options(tuple(word.value for word in words))
@@ -132,14 +216,14 @@ def _options(words: tuple[str, ...]) -> tuple[Mapping[str, str], int]:
     return found, min(position, len(words))
 
 
-def _wish(options: Mapping[str, str], command: tuple[str, ...]) -> Wish:
+def _wish(options: Mapping[str, str], command: tuple[str, ...]) -> PoolSelection:
     pool = options.get("--pool", "")
     if not pool:
         raise ValueError("the command: cmk isolate needs --pool with the name of a pool")
     socket = ANY_SOCKET
     if text := options.get("--socket-id"):
         socket = parse_socket(text, "the command: cmk isolate --socket-id")
-    return Wish(pool=pool, socket=socket, no_affinity="--no-affinity" in options, command=command)
+    return PoolSelection(pool=pool, socket=socket, no_affinity="--no-affinity" in options, command=command)
 
 
 def parse_socket(text: str, where: str) -> int:

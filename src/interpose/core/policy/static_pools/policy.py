@@ -16,7 +16,7 @@ from interpose.core.policy.api import Setup
 from interpose.core.policy.decision import Action, Decision, Grant, Refusal, Why
 from interpose.core.policy.request import Key, Request
 from interpose.core.policy.state import Book
-from interpose.core.policy.static_pools.cmk import ANY_SOCKET, Wish, parse_socket, read_wish
+from interpose.core.policy.static_pools.cmk import ANY_SOCKET, PoolSelection, parse_socket, read_wish
 from interpose.core.policy.static_pools.config import check_pools, online_pools
 from interpose.core.policy.static_pools.options import CpuList, PoolsOptions
 from interpose.core.policy.static_pools.placement import Load, choose_own, choose_shared, own_candidates
@@ -138,7 +138,7 @@ class StaticPoolsPolicy:
         same = before is not None and all(getattr(before, name) == getattr(grant, name) for name in _HELD)
         return _decision(Action.KEEP if same and action is Action.ALLOCATE else action, request.key, place, grant)
 
-    def _place(self, request: Request, wish: Wish, before: Grant | None) -> _Place:
+    def _place(self, request: Request, wish: PoolSelection, before: Grant | None) -> _Place:
         if not wish.pool and SHARED not in self._common:
             return self._unnamed()
         name = wish.pool or SHARED
@@ -208,7 +208,7 @@ class StaticPoolsPolicy:
 
     # -- the book
 
-    def _grant(self, request: Request, wish: Wish, place: _Place) -> Grant:
+    def _grant(self, request: Request, wish: PoolSelection, place: _Place) -> Grant:
         envs = {"CMK_CPUS_ASSIGNED": _joined(place.lists)}
         for name, variable in _TOLD.items():
             if pool := self._pools.get(name):
@@ -256,14 +256,14 @@ class StaticPoolsPolicy:
         return Load(sum(others), len(others))
 
 
-def _remembered(request: Request, grant: Grant | None) -> Wish:
+def _remembered(request: Request, grant: Grant | None) -> PoolSelection:
     """What a container said when it was created, as its grants tell; nothing if they are of another policy."""
     details = grant.details if grant is not None and _ASKED in grant.details else request.recalled
     try:
         socket = parse_socket(details.get(_SOCKET, ""), "the record of a grant")
     except ValueError:
         socket = ANY_SOCKET  # not ours
-    return Wish(pool=details.get(_ASKED, ""), socket=socket, no_affinity=_LOOSE.items() <= details.items())
+    return PoolSelection(pool=details.get(_ASKED, ""), socket=socket, no_affinity=_LOOSE.items() <= details.items())
 
 
 def _no(pool: str, why: Why, message: str, candidates: tuple[Candidate, ...] = ()) -> _Place:

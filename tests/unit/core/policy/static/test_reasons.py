@@ -5,7 +5,7 @@ import pytest
 from interpose.core.model.cgroup import KubeQos
 from interpose.core.model.cpuset import EMPTY, CpuSet
 from interpose.core.policy.request import Amounts, Key, Request
-from interpose.core.policy.static.reasons import Chosen, candidates, exclusive_reason, shared_reason
+from interpose.core.policy.static.reasons import CpuChoice, candidates, exclusive_reason, shared_reason
 from tests.support.policy.machines import machine
 
 MACHINE = machine("2 sockets x 2 numa x 2 cores x 2 threads")  # cores are 0-1, 2-3, ...; nodes are 0-3, 4-7, ...
@@ -44,35 +44,35 @@ def test_why_a_container_shares(milli: int, qos: KubeQos, said: str) -> None:
 )
 def test_a_choice_is_told_by_its_parts_and_places(chosen: str, said: str) -> None:
     """Whole cores, threads, packages, nodes."""
-    assert exclusive_reason(Chosen(cpus=cpus(chosen), free=ALL), EMPTY, MACHINE) == said
+    assert exclusive_reason(CpuChoice(cpus=cpus(chosen), free=ALL), EMPTY, MACHINE) == said
 
 
 @pytest.mark.parametrize(
     ("chosen", "isolated", "said"),
     [
-        (Chosen(cpus=cpus("4-5"), free=ALL), "4-7", "isolated: the kernel runs nothing else there"),
-        (Chosen(cpus=cpus("3-4"), free=ALL), "4-7", "some of them isolated because too few others are free"),
-        (Chosen(cpus=cpus("4-5"), free=ALL, own=cpus("4")), "", "next to those it had"),
-        (Chosen(cpus=cpus("4-5"), free=ALL, own=cpus("4-6")), "", "of those it had"),
-        (Chosen(cpus=cpus("4-5"), free=ALL, own=cpus("5-6")), "", "as many as possible of those it had"),
-        (Chosen(cpus=cpus("4-5"), free=ALL, own=cpus("9")), "", "where least is left over"),
-        (Chosen(cpus=cpus("4-5"), free=ALL, nodes=cpus("1")), "", "as its pod says"),
+        (CpuChoice(cpus=cpus("4-5"), free=ALL), "4-7", "isolated: the kernel runs nothing else there"),
+        (CpuChoice(cpus=cpus("3-4"), free=ALL), "4-7", "some of them isolated because too few others are free"),
+        (CpuChoice(cpus=cpus("4-5"), free=ALL, own=cpus("4")), "", "next to those it had"),
+        (CpuChoice(cpus=cpus("4-5"), free=ALL, own=cpus("4-6")), "", "of those it had"),
+        (CpuChoice(cpus=cpus("4-5"), free=ALL, own=cpus("5-6")), "", "as many as possible of those it had"),
+        (CpuChoice(cpus=cpus("4-5"), free=ALL, own=cpus("9")), "", "where least is left over"),
+        (CpuChoice(cpus=cpus("4-5"), free=ALL, nodes=cpus("1")), "", "as its pod says"),
         (
-            Chosen(cpus=cpus("3-5"), free=ALL, nodes=cpus("1")),
+            CpuChoice(cpus=cpus("3-5"), free=ALL, nodes=cpus("1")),
             "",
             "as many as possible of NUMA node 1 as its pod says",
         ),
-        (Chosen(cpus=cpus("3-5"), free=ALL, spread=True), "", "spread evenly over NUMA nodes"),
+        (CpuChoice(cpus=cpus("3-5"), free=ALL, spread=True), "", "spread evenly over NUMA nodes"),
     ],
 )
-def test_a_choice_says_how_it_was_made(chosen: Chosen, isolated: str, said: str) -> None:
+def test_a_choice_says_how_it_was_made(chosen: CpuChoice, isolated: str, said: str) -> None:
     """By what decided it."""
     assert exclusive_reason(chosen, cpus(isolated), MACHINE).endswith(f", {said}")
 
 
 def test_candidates_are_the_nodes_best_first() -> None:
     """Those taken of, then those that have enough with the fewest left over, then the others."""
-    chosen = Chosen(cpus=cpus("2-3"), free=cpus("1-3,4-7,8,12-14"))
+    chosen = CpuChoice(cpus=cpus("2-3"), free=cpus("1-3,4-7,8,12-14"))
     told = [(one.name, one.score, one.chosen, one.why) for one in candidates(chosen, MACHINE)]
     assert told == [
         ("NUMA node 0", "3 of 4 free", True, "2 of them taken"),
@@ -86,12 +86,12 @@ def test_candidates_are_the_nodes_best_first() -> None:
 @pytest.mark.parametrize(
     ("chosen", "why"),
     [
-        (Chosen(cpus=cpus("0-1"), free=cpus("0-11")), "nothing is free"),
-        (Chosen(cpus=cpus("0-1"), free=ALL, own=cpus("0")), "the container has CPUs elsewhere"),
-        (Chosen(cpus=cpus("0-1"), free=ALL, nodes=cpus("0")), "its pod names other NUMA nodes"),
-        (Chosen(cpus=cpus("0-4"), free=ALL, nodes=cpus("0,3")), "fewer than 5 are free"),
+        (CpuChoice(cpus=cpus("0-1"), free=cpus("0-11")), "nothing is free"),
+        (CpuChoice(cpus=cpus("0-1"), free=ALL, own=cpus("0")), "the container has CPUs elsewhere"),
+        (CpuChoice(cpus=cpus("0-1"), free=ALL, nodes=cpus("0")), "its pod names other NUMA nodes"),
+        (CpuChoice(cpus=cpus("0-4"), free=ALL, nodes=cpus("0,3")), "fewer than 5 are free"),
     ],
 )
-def test_a_node_says_why_it_was_passed_over(chosen: Chosen, why: str) -> None:
+def test_a_node_says_why_it_was_passed_over(chosen: CpuChoice, why: str) -> None:
     """NUMA node 3 does, here."""
     assert {one.name: one.why for one in candidates(chosen, MACHINE)}["NUMA node 3"] == why

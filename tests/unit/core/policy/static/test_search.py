@@ -4,9 +4,8 @@ from interpose.core.model.cpuset import EMPTY, CpuSet
 from interpose.core.policy.annotations import ISOLATED
 from interpose.core.policy.decision import Why
 from interpose.core.policy.request import Key, Request
-from interpose.core.policy.static.choice import Chooser
 from interpose.core.policy.static.options import StaticOptions
-from interpose.core.policy.static.search import Found, Search, Stock
+from interpose.core.policy.static.search import CpuSearch, CpuSearchResult, CpuStock, CpuTaker
 from tests.support.policy.machines import machine
 
 N4C16 = "2 sockets x 2 numa x 2 cores x 2 threads"  # cores are 0-1, 2-3, ...; nodes are 0-3, 4-7, ...
@@ -24,16 +23,16 @@ def find(
     own: str = "",
     annotations: dict[str, str] | None = None,
     **options: bool,
-) -> Found:
+) -> CpuSearchResult:
     """CPUs for a container, on the machine whose CPUs 12-15 are isolated."""
     topology = machine(f"{N4C16}; isolated 12-15")
     chosen = StaticOptions(**options)
-    stock = Stock(ordinary=cpus(ordinary), isolated=cpus(isolated), own=cpus(own))
+    stock = CpuStock(ordinary=cpus(ordinary), isolated=cpus(isolated), own=cpus(own))
     request = Request(key=Key("pod", "app"), pod_annotations=annotations or {})
-    return Search(topology, chosen, Chooser(topology, chosen)).find(request, count, stock)
+    return CpuSearch(topology, chosen, CpuTaker(topology, chosen)).find(request, count, stock)
 
 
-def why_not_isolated(found: Found) -> str:
+def why_not_isolated(found: CpuSearchResult) -> str:
     """What is said about the isolated CPUs."""
     way = found.candidates[0]
     assert way.name == "isolated CPUs"
@@ -116,8 +115,8 @@ def test_who_has_isolated_cpus_gets_more_of_them() -> None:
 def test_a_machine_without_isolated_cpus_does_not_speak_of_them() -> None:
     """They are no candidate there."""
     topology, options = machine(N4C16), StaticOptions()
-    stock = Stock(ordinary=topology.online)
-    found = Search(topology, options, Chooser(topology, options)).find(Request(key=Key("p", "a")), 1, stock)
+    stock = CpuStock(ordinary=topology.online)
+    found = CpuSearch(topology, options, CpuTaker(topology, options)).find(Request(key=Key("p", "a")), 1, stock)
     assert [one.name for one in found.candidates] == [f"NUMA node {node}" for node in (0, 1, 2, 3)]
 
 

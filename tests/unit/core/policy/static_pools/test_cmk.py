@@ -3,10 +3,10 @@
 import pytest
 
 from interpose.core.policy.request import Key, Request
-from interpose.core.policy.static_pools.cmk import ANY_SOCKET, Wish, read_wish
+from interpose.core.policy.static_pools.cmk import ANY_SOCKET, PoolSelection, read_wish
 
 
-def wish(command: str | list[str] = "", args: list[str] | None = None, **envs: str) -> Wish:
+def wish(command: str | list[str] = "", args: list[str] | None = None, **envs: str) -> PoolSelection:
     """What a container with this command wants; a text is split at blanks."""
     words = command.split() if isinstance(command, str) else command
     return read_wish(Request(key=Key("p", "c"), command=tuple(words), args=tuple(args or ()), envs=envs))
@@ -14,36 +14,40 @@ def wish(command: str | list[str] = "", args: list[str] | None = None, **envs: s
 
 def test_a_container_may_say_nothing() -> None:
     """Its command stays."""
-    assert wish("sleep 10") == Wish() == Wish(pool="", socket=ANY_SOCKET, no_affinity=False, command=None)
-    assert wish() == Wish()
+    assert (
+        wish("sleep 10")
+        == PoolSelection()
+        == PoolSelection(pool="", socket=ANY_SOCKET, no_affinity=False, command=None)
+    )
+    assert wish() == PoolSelection()
 
 
 @pytest.mark.parametrize(
     ("command", "expected"),
     [
-        ("cmk isolate --pool=a run -x", Wish(pool="a", command=("run", "-x"))),
-        ("cmk isolate --pool a run", Wish(pool="a", command=("run",))),
-        ("cmk isolate --pool=a -- run -- x", Wish(pool="a", command=("run", "x"))),
-        ("cmk isolate --pool=a -- run y -- x", Wish(pool="a", command=("run", "y", "--", "x"))),
-        ("cmk isolate --pool=a run -- -x", Wish(pool="a", command=("run", "-x"))),
-        ("/opt/bin/cmk isolate --pool=a run", Wish(pool="a", command=("run",))),
-        ("cmk isolate --socket-id=1 --pool=a run", Wish(pool="a", socket=1, command=("run",))),
-        ("cmk isolate --socket-id -1 --pool=a run", Wish(pool="a", command=("run",))),
-        ("cmk isolate --no-affinity --pool=a run", Wish(pool="a", no_affinity=True, command=("run",))),
-        ("cmk isolate --pool=a --conf-dir /etc/cmk run", Wish(pool="a", command=("run",))),
-        ("cmk isolate --odd=1 --pool=a --odder run --odd", Wish(pool="a", command=("run", "--odd"))),
-        ("cmk isolate --pool=a run --pool=b", Wish(pool="a", command=("run", "--pool=b"))),
+        ("cmk isolate --pool=a run -x", PoolSelection(pool="a", command=("run", "-x"))),
+        ("cmk isolate --pool a run", PoolSelection(pool="a", command=("run",))),
+        ("cmk isolate --pool=a -- run -- x", PoolSelection(pool="a", command=("run", "x"))),
+        ("cmk isolate --pool=a -- run y -- x", PoolSelection(pool="a", command=("run", "y", "--", "x"))),
+        ("cmk isolate --pool=a run -- -x", PoolSelection(pool="a", command=("run", "-x"))),
+        ("/opt/bin/cmk isolate --pool=a run", PoolSelection(pool="a", command=("run",))),
+        ("cmk isolate --socket-id=1 --pool=a run", PoolSelection(pool="a", socket=1, command=("run",))),
+        ("cmk isolate --socket-id -1 --pool=a run", PoolSelection(pool="a", command=("run",))),
+        ("cmk isolate --no-affinity --pool=a run", PoolSelection(pool="a", no_affinity=True, command=("run",))),
+        ("cmk isolate --pool=a --conf-dir /etc/cmk run", PoolSelection(pool="a", command=("run",))),
+        ("cmk isolate --odd=1 --pool=a --odder run --odd", PoolSelection(pool="a", command=("run", "--odd"))),
+        ("cmk isolate --pool=a run --pool=b", PoolSelection(pool="a", command=("run", "--pool=b"))),
     ],
 )
-def test_the_call_is_taken_out_of_the_command(command: str, expected: Wish) -> None:
+def test_the_call_is_taken_out_of_the_command(command: str, expected: PoolSelection) -> None:
     """Only the program is left; options behind its name are its own."""
     assert wish(command) == expected
 
 
 def test_the_call_may_begin_in_the_command_and_go_on_in_the_arguments() -> None:
     """Both are one list of words."""
-    assert wish(["cmk"], ["isolate", "--pool=a", "run"]) == Wish(pool="a", command=("run",))
-    assert wish([], ["cmk", "isolate", "--pool=a", "run"]) == Wish(pool="a", command=("run",))
+    assert wish(["cmk"], ["isolate", "--pool=a", "run"]) == PoolSelection(pool="a", command=("run",))
+    assert wish([], ["cmk", "isolate", "--pool=a", "run"]) == PoolSelection(pool="a", command=("run",))
 
 
 @pytest.mark.parametrize(
@@ -63,8 +67,8 @@ def test_the_call_may_begin_in_the_command_and_go_on_in_the_arguments() -> None:
 )
 def test_the_call_may_be_in_a_script(script: str, left: str) -> None:
     """The shell and the rest of its text stay as they are."""
-    assert wish(["sh", "-c", script]) == Wish(pool="a", command=("sh", "-c", left))
-    assert wish(["bash"], ["-c", script, "zero"]) == Wish(pool="a", command=("bash", "-c", left, "zero"))
+    assert wish(["sh", "-c", script]) == PoolSelection(pool="a", command=("sh", "-c", left))
+    assert wish(["bash"], ["-c", script, "zero"]) == PoolSelection(pool="a", command=("bash", "-c", left, "zero"))
 
 
 @pytest.mark.parametrize(
@@ -77,7 +81,7 @@ def test_the_call_may_be_in_a_script(script: str, left: str) -> None:
 )
 def test_a_script_without_a_command_gets_a_shell(args: list[str], expected: tuple[str, ...]) -> None:
     """What is replaced is the command of the image, which must have been one."""
-    assert wish([], args) == Wish(pool="a", command=expected)
+    assert wish([], args) == PoolSelection(pool="a", command=expected)
 
 
 @pytest.mark.parametrize(
@@ -92,12 +96,12 @@ def test_a_script_without_a_command_gets_a_shell(args: list[str], expected: tupl
 )
 def test_words_that_are_no_call_are_left_alone(command: list[str]) -> None:
     """Talking about it is not calling it."""
-    assert wish(command) == Wish()
+    assert wish(command) == PoolSelection()
 
 
 def test_a_call_may_be_what_another_program_starts() -> None:
     """Behind `--`; that program stays. Without a command it is not known whose arguments these are."""
-    assert wish("/sbin/tini -g -- cmk isolate --pool=a -- run -x") == Wish(
+    assert wish("/sbin/tini -g -- cmk isolate --pool=a -- run -x") == PoolSelection(
         pool="a", command=("/sbin/tini", "-g", "--", "run", "-x")
     )
     with pytest.raises(ValueError, match="where no command begins"):
@@ -117,18 +121,18 @@ def test_what_reads_like_a_call_and_is_none_is_an_error(command: list[str], name
     with pytest.raises(ValueError, match="cmk isolate where no command begins") as caught:
         wish(command)
     assert named in str(caught.value)
-    assert wish(command, STP_POOL="b") == Wish(pool="b")
+    assert wish(command, STP_POOL="b") == PoolSelection(pool="b")
 
 
 def test_what_was_said_at_the_creation_stands_in_for_an_unknown_command() -> None:
     """Variables win over it as well; a command that is known counts alone."""
-    before = Wish(pool="a", socket=1, no_affinity=True)
+    before = PoolSelection(pool="a", socket=1, no_affinity=True)
     assert read_wish(Request(key=Key("p", "c")), before) == before
-    assert read_wish(Request(key=Key("p", "c"), envs={"STP_POOL": "b"}), before) == Wish(
+    assert read_wish(Request(key=Key("p", "c"), envs={"STP_POOL": "b"}), before) == PoolSelection(
         pool="b", socket=1, no_affinity=True
     )
-    assert read_wish(Request(key=Key("p", "c"), command=("run",)), before) == Wish()
-    assert read_wish(Request(key=Key("p", "c"), args=("run",)), before) == Wish()
+    assert read_wish(Request(key=Key("p", "c"), command=("run",)), before) == PoolSelection()
+    assert read_wish(Request(key=Key("p", "c"), args=("run",)), before) == PoolSelection()
 
 
 @pytest.mark.parametrize(
@@ -154,9 +158,11 @@ def test_a_call_that_makes_no_sense_is_an_error(command: list[str], message: str
 
 def test_variables_win() -> None:
     """Over the command, one by one."""
-    assert wish("cmk isolate --pool=a --socket-id=0 run", STP_POOL="b") == Wish(pool="b", socket=0, command=("run",))
+    assert wish("cmk isolate --pool=a --socket-id=0 run", STP_POOL="b") == PoolSelection(
+        pool="b", socket=0, command=("run",)
+    )
     assert wish("cmk isolate --pool=a --socket-id=0 run", STP_SOCKET_ID="1").socket == 1
-    assert wish(STP_POOL="b", STP_SOCKET_ID="-1", STP_NO_AFFINITY="") == Wish(pool="b", no_affinity=True)
+    assert wish(STP_POOL="b", STP_SOCKET_ID="-1", STP_NO_AFFINITY="") == PoolSelection(pool="b", no_affinity=True)
 
 
 def test_empty_variables_say_nothing() -> None:

@@ -6,8 +6,8 @@ import pytest
 
 from interpose.core.cpuallocator.kubelet import NotEnough
 from interpose.core.model.cpuset import EMPTY, CpuSet
-from interpose.core.policy.static.choice import Chooser
 from interpose.core.policy.static.options import StaticOptions
+from interpose.core.policy.static.search import CpuTaker
 from interpose.core.topology.topology import Topology
 from tests.support.policy.machines import machine
 
@@ -18,8 +18,8 @@ def cpus(text: str) -> CpuSet:
     return CpuSet.parse(text)
 
 
-def chooser(topology: Topology | None = None, **options: bool) -> Chooser:
-    return Chooser(topology or machine(N4C16), StaticOptions(**options))
+def chooser(topology: Topology | None = None, **options: bool) -> CpuTaker:
+    return CpuTaker(topology or machine(N4C16), StaticOptions(**options))
 
 
 def test_near_cpus_come_first() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from interpose.core.policy.static_pools.script import Found, find_calls
+from interpose.core.policy.static_pools.cmk import CmkCalls, find_calls
 
 
 def called(script: str) -> list[list[str]]:
@@ -66,13 +66,13 @@ def test_calls_are_where_commands_begin(before: str) -> None:
 )
 def test_other_text_is_no_call(script: str) -> None:
     """In quotes, in comments, or other words."""
-    assert find_calls(script) == Found()
+    assert find_calls(script) == CmkCalls()
 
 
 @pytest.mark.parametrize("script", ["nice cmk isolate x", "echo cmk isolate x", "env A=1 cmk isolate --pool=a x"])
 def test_calls_elsewhere_are_told(script: str) -> None:
     """Nobody knows what the program before them does with them."""
-    assert find_calls(script) == Found(strange=True)
+    assert find_calls(script) == CmkCalls(strange=True)
 
 
 def test_a_call_ends_with_its_command() -> None:

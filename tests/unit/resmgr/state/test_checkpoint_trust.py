@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from interpose.resmgr.state.durable import KEPT, read_own, set_aside
+from interpose.resmgr.state.checkpoint import KEPT, read_own, set_aside
 
 
 @pytest.fixture

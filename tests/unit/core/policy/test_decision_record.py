@@ -5,8 +5,7 @@ import json
 from interpose.core.cpuallocator.candidate import Candidate
 from interpose.core.model.cgroup import KubeQos
 from interpose.core.model.cpuset import CpuSet
-from interpose.core.policy.decision import Action, Assignment, Decision, Grant, Refusal, Why
-from interpose.core.policy.record import decision_record
+from interpose.core.policy.decision import Action, Assignment, Decision, Grant, Refusal, Why, decision_record
 from interpose.core.policy.request import Amounts, Key, Request, Source
 
 KEY, OTHER, STRANGER = Key("pod-1", "app"), Key("pod-2", "web"), Key("pod-3", "gone", 4)

@@ -7,7 +7,7 @@ import pytest
 
 from interpose.core.model.cgroup import KubeQos
 from interpose.core.policy.request import Amounts, Source
-from interpose.resmgr.annotated import ANNOTATIONS, MAX_TEXT, Annotated, annotated
+from interpose.resmgr.container_request import ANNOTATIONS, MAX_TEXT, Annotated, annotated
 
 NAME = ANNOTATIONS[0]
 ENTRY = {

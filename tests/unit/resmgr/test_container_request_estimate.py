@@ -5,7 +5,7 @@ import pytest
 from interpose.core.model.cgroup import KubeQos
 from interpose.core.model.resources import LinuxResources
 from interpose.core.policy.request import Amounts
-from interpose.resmgr.estimate import estimate, estimated_qos, limit_of, memory_of, milli_of
+from interpose.resmgr.container_request import estimate, estimated_qos, limit_of, memory_of, milli_of
 
 GIB = 1 << 30
 B, G, N = KubeQos.BURSTABLE, KubeQos.GUARANTEED, KubeQos.BEST_EFFORT
