@@ -10,11 +10,15 @@ from interpose.core.model.cgroup import KubeQos, kube_qos_of
 from interpose.host.cgroup.paths import Driver, pod_directory
 from interpose.node.pods.cgroups.paths import cgroup_parent
 from interpose.node.pods.cri_config.dns import hostname, parse_resolv, pod_dns
-from interpose.node.pods.cri_config.env import Surroundings, environment
-from interpose.node.pods.cri_config.expansion import expand
-from interpose.node.pods.cri_config.oom import oom_score_adj
+from interpose.node.pods.cri_config.env import Surroundings, environment, expand
 from interpose.node.pods.cri_config.qos import pod_qos
-from interpose.node.pods.cri_config.resources import Rules, container_linux_resources, pod_limits, pod_requests
+from interpose.node.pods.cri_config.resources import (
+    Rules,
+    container_linux_resources,
+    oom_score_adj,
+    pod_limits,
+    pod_requests,
+)
 from interpose.node.pods.cri_config.sandbox import sandbox_config
 from interpose.node.pods.labels import (
     DELETION_GRACE,

@@ -10,8 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from interpose.core.model.pod import ContainerState
-from interpose.node.pods.hashing import container_hash
-from interpose.node.pods.spec import Container, ExecAction, Pod, Probe, RestartPolicy
+from interpose.node.pods.spec import Container, ExecAction, Pod, Probe, RestartPolicy, container_hash
 from interpose.node.pods.status.types import ContainerStatus, PodStatus, SandboxStatus
 from interpose.node.pods.sync.action_types import PodActions
 from interpose.node.pods.sync.restart_policy import is_sidecar

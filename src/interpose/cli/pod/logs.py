@@ -12,7 +12,7 @@ from interpose.cli.pod.options import container_option, namespace_option, reach_
 
 if TYPE_CHECKING:
     from interpose.cli.pod.connect import Opened
-    from interpose.node.pods.logs.crilog import LogLine
+    from interpose.node.pods.logs.format import LogLine
     from interpose.node.pods.logs.reader import Wish
     from interpose.node.pods.status.origin import Origin
     from interpose.node.pods.status.types import ContainerStatus

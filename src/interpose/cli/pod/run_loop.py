@@ -24,9 +24,9 @@ from interpose.cli.render.text import amount, plain
 from interpose.cli.runtime.serve import warn_of
 from interpose.errors import ConfigError
 from interpose.node.pods.locks import BusyPodError, watch_lock
-from interpose.node.pods.logs.crilog import last_content
+from interpose.node.pods.logs.format import last_content
+from interpose.node.pods.manifest.cache import ManifestCache
 from interpose.node.pods.manifest.files import Sources, SourceWatch, Wanted
-from interpose.node.pods.manifest.manifestmemory import ManifestMemory
 from interpose.node.pods.spec import Pod, RestartPolicy
 from interpose.node.pods.status.phase import ContainerView, Lot
 from interpose.node.pods.status.pod_state import Outcome, PodState, Verdict, verdict
@@ -72,7 +72,7 @@ def run_pods(reach: Reach, options: RunOptions, node: Mapping[str, Any]) -> int:
     """Run to the end; the exit code."""
     Path(reach.root).mkdir(mode=0o755, parents=True, exist_ok=True)  # where that cannot be, nothing can
     terminal = sys.stderr.isatty()
-    sources = Sources(options.files, memory=ManifestMemory(f"{reach.root}/manifests") if options.watch else None)
+    sources = Sources(options.files, memory=ManifestCache(f"{reach.root}/manifests") if options.watch else None)
     wanted = sources.read()
     check(wanted, options)
     service = PodService(options.files, options.listening) if options.watch else None

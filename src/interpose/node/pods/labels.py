@@ -9,7 +9,7 @@ import json
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final
 
-from interpose.node.pods.hashing import container_hash
+from interpose.node.pods.spec import container_hash
 from interpose.node.pods.status.container_values import ExecAction, HttpAction, Port, Resources, SleepAction, TcpAction
 
 if TYPE_CHECKING:

@@ -1,16 +1,21 @@
-"""A pod as its manifest says it, with the defaults of Kubernetes filled in. Values only; pure.
+"""The specification of a pod as its manifest has it, with the defaults of Kubernetes filled in. Values only; pure.
 
 Names follow the manifest (`terminationGracePeriodSeconds` is `termination_grace_period`). Amounts are exact numbers in
-base units: CPUs, bytes. What Kubernetes knows and a node without a cluster cannot do is refused when it is read, so
-nothing here is silently ignored. Values of it that containers carry with them are in `containervalues`: whoever reads
-those alone does not load all of a manifest.
+base units: CPUs, bytes. A field that needs a cluster is refused when the manifest is read, so nothing here is silently
+ignored. Values that are stored in the annotations of containers are in `status.container_values`: a reader of those
+does not load the whole specification.
+
+`container_hash` and `pod_uid` must stay as they are from release to release: a changed hash restarts every container
+of every pod.
 """
 
+import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from fractions import Fraction
-from typing import Any
+from typing import Any, Final
 
 from interpose.core.model.resources import nothing
 from interpose.node.pods.status.container_values import ExecAction as ExecAction
@@ -22,6 +27,10 @@ from interpose.node.pods.status.container_values import SleepAction as SleepActi
 from interpose.node.pods.status.container_values import TcpAction as TcpAction
 from interpose.node.pods.status.container_values import TerminationMessagePolicy as TerminationMessagePolicy
 from interpose.node.pods.status.container_values import no_amounts as no_amounts
+
+_OFFSET: Final = 0x811C9DC5
+_PRIME: Final = 0x01000193
+_UID_DIGITS: Final = 32  # as the uid of a static pod
 
 
 class PullPolicy(StrEnum):
@@ -312,3 +321,24 @@ class Pod:
     def title(self) -> str:
         """`namespace/name`."""
         return f"{self.namespace}/{self.name}"
+
+
+def container_hash(container: Container) -> str:
+    """What tells a container from one that needs a restart to become it: its name and image, nothing else."""
+    # Neither may hold a zero byte, so that two different pairs are two different texts.
+    data = f"{container.name}\0{container.image}".encode()
+    return f"{fnv1a(data):x}"
+
+
+def pod_uid(namespace: str, name: str, content: Mapping[str, Any]) -> str:
+    """A uid that stays the same while the manifest says the same, whatever the order of its keys."""
+    text = json.dumps([namespace, name, content], sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:_UID_DIGITS]
+
+
+def fnv1a(data: bytes) -> int:
+    """The 32 bit hash of Fowler, Noll and Vo."""
+    value = _OFFSET
+    for byte in data:
+        value = (value ^ byte) * _PRIME & 0xFFFFFFFF
+    return value

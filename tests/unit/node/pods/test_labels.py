@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from interpose.node.pods.hashing import container_hash
 from interpose.node.pods.labels import (
     Hook,
     amount_text,
@@ -28,6 +27,7 @@ from interpose.node.pods.spec import (
     Resources,
     SleepAction,
     TcpAction,
+    container_hash,
 )
 
 CONTAINER = Container(name="c", image="i:1")

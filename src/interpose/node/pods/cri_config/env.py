@@ -1,7 +1,8 @@
-"""The environment of a container, and values that a pod has of itself (the downward API). Pure.
+"""The environment of a container: its variables, the pod's own fields (the downward API), and `$(NAME)`. Pure.
 
-Later variables win over earlier ones of the same name and may use them. What a field is can depend on where the pod
-runs: that is in `Surroundings`.
+Later variables win over earlier ones of the same name and may use them. The value of a field can depend on where the
+pod runs: that is in `Surroundings`. References are expanded in one pass from left to right: an inserted value is not
+expanded again. `$$` is a plain dollar; a reference to an unknown variable, or one without an end, stays as written.
 """
 
 import json
@@ -13,11 +14,11 @@ from math import ceil
 from typing import Final
 
 from interpose.core.model.text import quoted
-from interpose.node.pods.cri_config.expansion import expand
 from interpose.node.pods.cri_config.qos import requested
 from interpose.node.pods.spec import Container, FieldRef, Pod, ResourceFieldRef, no_amounts
 
 _NONE: Final = Fraction(0)
+_REFERENCE: Final = re.compile(r"\$(?:\$|\(([^)]*)\))", re.DOTALL)
 _ENTRY: Final = re.compile(r"metadata\.(labels|annotations)\['(.*)'\]", re.DOTALL)
 # Where a limit that is not given is what the node can give.
 _OF_NODE: Final = ("cpu", "memory", "ephemeral-storage")
@@ -115,3 +116,24 @@ def _named(pod: Pod, container: Container | None, name: str) -> Container:
         if one.name == name:
             return one
     raise ValueError(f"resourceFieldRef: the pod has no container {quoted(name)}")
+
+
+# -- references
+
+
+def expand(text: str, values: Mapping[str, str]) -> str:
+    """The text with all known names replaced."""
+
+    def value(match: re.Match[str]) -> str:
+        name = match[1]
+        return "$" if name is None else values.get(name, match[0])
+
+    return _REFERENCE.sub(value, text)
+
+
+def expand_strictly(text: str, values: Mapping[str, str]) -> str:
+    """The same, but a name that is not known is a ValueError that names it."""
+    for match in _REFERENCE.finditer(text):
+        if match[1] is not None and match[1] not in values:
+            raise ValueError(f"{quoted(text)}: there is no variable {quoted(match[1])}")
+    return expand(text, values)

@@ -1,4 +1,4 @@
-"""Requests and limits as the kernel counts them: shares, quota, bytes; and the sums over a pod. Pure.
+"""Requests and limits as the kernel counts them: shares, quota, bytes, OOM scores; and the sums over a pod. Pure.
 
 The formulas are the kubelet's. A sidecar runs beside all that is started after it, so an init container needs its own
 amounts and those of the sidecars before it; a pod needs the most of what it needs at any time.
@@ -11,13 +11,16 @@ from math import ceil
 from types import MappingProxyType
 from typing import Final
 
-from interpose.core.model.cgroup import PERIOD, Special, quota_of, shares_of
+from interpose.core.model.cgroup import PERIOD, KubeQos, Special, quota_of, shares_of
 from interpose.core.model.quantity import milli, parse_quantity, whole
 from interpose.core.model.resources import NO_RESOURCES, LinuxResources
-from interpose.node.pods.cri_config.oom import oom_score_adj
-from interpose.node.pods.cri_config.qos import requested
+from interpose.node.pods.cri_config.qos import is_sidecar, pod_qos, requested
 from interpose.node.pods.spec import Container, Pod, Resources, RestartPolicy, no_amounts
 
+GUARANTEED: Final = -997
+BEST_EFFORT: Final = 1000
+_LOWEST_BURSTABLE: Final = BEST_EFFORT + GUARANTEED  # a Guaranteed pod that uses everything is still killed after it
+_NODE_CRITICAL: Final = "system-node-critical"
 HUGE_PAGES: Final = "hugepages-"
 _UNITS: Final = ("B", "KB", "MB", "GB", "TB", "PB")
 _NONE: Final = Fraction(0)
@@ -174,3 +177,38 @@ def page_size_name(size: int) -> str:
     while size and size % 1024 == 0 and unit < len(_UNITS) - 1:
         size, unit = size // 1024, unit + 1
     return f"{size}{_UNITS[unit]}"
+
+
+# -- OOM scores
+
+
+def oom_score_adj(pod: Pod, container: Container, node_memory: int) -> int:
+    """The score of a container on a node with so many bytes of memory."""
+    qos = pod_qos(pod)
+    if pod.priority_class == _NODE_CRITICAL or qos is KubeQos.GUARANTEED:
+        return GUARANTEED
+    if qos is KubeQos.BEST_EFFORT:
+        return BEST_EFFORT
+    extra = _left_over(pod)
+    score = _by_request(_memory(container) + extra, node_memory)
+    if is_sidecar(pod, container):
+        # A sidecar must not go before those it serves.
+        score = min(score, _by_request(min(map(_memory, pod.containers)) + extra, node_memory))
+    return max(min(score, BEST_EFFORT - 1), _LOWEST_BURSTABLE)
+
+
+def _by_request(memory: int, node_memory: int) -> int:
+    return BEST_EFFORT - BEST_EFFORT * memory // node_memory
+
+
+def _memory(container: Container) -> int:
+    return whole(requested(container.resources, "memory"))
+
+
+def _left_over(pod: Pod) -> int:
+    """What the pod as a whole asks for beyond its containers, for each of them."""
+    if pod.resources is None or not (pod.resources.requests or pod.resources.limits):
+        return 0
+    containers = (*pod.init_containers, *pod.containers)
+    rest = whole(requested(pod.resources, "memory")) - sum(map(_memory, containers))
+    return max(rest, 0) // len(containers)

@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from interpose.node.pods.logs.crilog import LogLine
 from interpose.node.pods.logs.files import PACKED, Position, earlier, first, open_aside
-from interpose.node.pods.logs.format import Joiner, counts
+from interpose.node.pods.logs.format import Joiner, LogLine, counts
 
 _BLOCK: Final = 256 << 10
 _PAUSE: Final = 0.2  # seconds between looks at a log that is followed

@@ -19,8 +19,7 @@ from typing import Final
 from interpose.config.documents.yaml import MAX_FILE_BYTES, read_text
 from interpose.errors import ConfigError
 from interpose.host.dirwatch import DirWatch
-from interpose.node.pods.manifest.cache import NOTHING, Agreed, agree
-from interpose.node.pods.manifest.manifestmemory import ManifestMemory
+from interpose.node.pods.manifest.cache import NOTHING, Agreed, ManifestCache, agree
 from interpose.node.pods.spec import Pod
 from interpose.tasks import TaskBag
 
@@ -50,7 +49,7 @@ class Sources:
         self,
         paths: Sequence[str],
         *,
-        memory: ManifestMemory | None = None,
+        memory: ManifestCache | None = None,
         settling: float = SETTLING,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:

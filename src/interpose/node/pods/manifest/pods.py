@@ -8,7 +8,6 @@ from interpose.config.documents.fields import Flag, Group, Items, Number, Report
 from interpose.config.documents.objects import Found
 from interpose.config.documents.yaml import Node
 from interpose.core.model.text import quoted
-from interpose.node.pods.hashing import pod_uid
 from interpose.node.pods.manifest.containers import RESOURCES, Around, ephemeral_table, init_table, main_table
 from interpose.node.pods.manifest.kinds import (
     IGNORED,
@@ -31,7 +30,7 @@ from interpose.node.pods.manifest.objects import Holder, Holders
 from interpose.node.pods.manifest.pull_secrets import PullSecrets
 from interpose.node.pods.manifest.security import POD_SECURITY, Annotations, annotated
 from interpose.node.pods.manifest.volumes import is_access, volumes_table
-from interpose.node.pods.spec import Container, DnsConfig, HostAlias, Pod, RestartPolicy
+from interpose.node.pods.spec import Container, DnsConfig, HostAlias, Pod, RestartPolicy, pod_uid
 from interpose.node.pods.sync.restart_policy import RESTART_CONTAINER
 
 _SECONDS: Final = Number(0, 2**31 - 1)

@@ -14,8 +14,7 @@ from interpose.cri.services import ContainerManager
 from interpose.net.grpc.status import Code, RpcError
 from interpose.node.pods.clock import Clocks
 from interpose.node.pods.node_info import NodeFacts
-from interpose.node.pods.prober.client import AskError, http_get, port_of, tcp_connect
-from interpose.node.pods.prober.grpchealth import grpc_health
+from interpose.node.pods.prober.client import AskError, grpc_health, http_get, port_of, tcp_connect
 from interpose.node.pods.prober.state import ProbeKind, Track, probes_of
 from interpose.node.pods.spec import Container, ExecAction, GrpcAction, HttpAction, Pod, Probe, TcpAction
 from interpose.node.pods.status.types import PodStatus

@@ -7,7 +7,7 @@ import os
 import stat
 from typing import Any, Final
 
-from interpose.node.pods.logs.crilog import last_content
+from interpose.node.pods.logs.format import last_content
 from interpose.node.pods.status.annotations import ContainerNotes
 from interpose.node.pods.status.container_values import TerminationMessagePolicy
 

@@ -9,8 +9,7 @@ from collections.abc import Iterator
 from types import MappingProxyType
 
 from interpose.core.model.pod import ContainerState
-from interpose.node.pods.hashing import container_hash
-from interpose.node.pods.spec import Container, Pod, RestartPolicy
+from interpose.node.pods.spec import Container, Pod, RestartPolicy, container_hash
 from interpose.node.pods.status.phase import pod_phase
 from interpose.node.pods.status.types import ContainerStatus, PodStatus
 from interpose.node.pods.sync.action_types import UNPROBED, Draft, Health, Kill, KillReason, PodActions, Resize

@@ -1,4 +1,4 @@
-"""Having the image of a container there before it is made: by policy, and with pauses if a registry fails."""
+"""The image of a container, pulled by its pull policy and with a back-off while the registry fails."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -13,9 +13,9 @@ from interpose.node.pods.cri_config.security_context import ImageUser
 from interpose.node.pods.manifest.pull_secrets import auths_for
 from interpose.node.pods.spec import Container, Pod, PullAuth, PullPolicy
 from interpose.node.pods.sync.backoff import Backoff, image_key
-from interpose.node.pods.sync.imagenames import with_tag
 from interpose.node.pods.sync.result import Moment, News, Progress, Reason
 
+_BAD: Final = re.compile(r"[\s\x00-\x1f\x7f]")
 # Runtimes say by the beginning of the message what kind of failure it was.
 _KINDS: Final = (
     ("RegistryUnavailable", Reason.REGISTRY_UNAVAILABLE),
@@ -141,3 +141,28 @@ def _kind(failures: Sequence[RpcError]) -> Reason:
     """What it was; one that says so is enough."""
     kinds = (kind for start, kind in _KINDS if any(one.message.startswith(start) for one in failures))
     return next(kinds, Reason.IMAGE_PULL)
+
+
+# -- names of images
+
+
+def with_tag(image: str) -> str:
+    """The name with `latest` if it says neither tag nor digest. ValueError for what can be no name."""
+    if not image or _BAD.search(image) or image.startswith((":", "@", "/")) or image.endswith((":", "@", "/")):
+        raise ValueError(f"{image!r} is not the name of an image")
+    repository = _repository(image)
+    if repository != repository.lower():
+        raise ValueError(f"{image!r}: repository {repository!r} must be lower-case")
+    if "@" in image or ":" in image.rpartition("/")[2]:
+        return image
+    return f"{image}:latest"
+
+
+def _repository(image: str) -> str:
+    """Without registry, tag and digest. The first part is a registry if it looks like a host or has capitals."""
+    path = image.partition("@")[0]
+    first, _, rest = path.partition("/")
+    if rest and (not {".", ":"}.isdisjoint(first) or first == "localhost" or first != first.lower()):
+        path = rest
+    folder, slash, last = path.rpartition("/")
+    return f"{folder}{slash}{last.partition(':')[0]}"

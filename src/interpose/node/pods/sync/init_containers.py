@@ -5,8 +5,7 @@ the runtime knows of says how far the pod has come.
 """
 
 from interpose.core.model.pod import ContainerState
-from interpose.node.pods.hashing import container_hash
-from interpose.node.pods.spec import Container, Pod, RestartPolicy
+from interpose.node.pods.spec import Container, Pod, RestartPolicy, container_hash
 from interpose.node.pods.status.types import ContainerStatus, PodStatus
 from interpose.node.pods.sync.action_types import Draft, Health, Kill, KillReason
 from interpose.node.pods.sync.restart_policy import is_sidecar, policy_of, resize, rule_for

@@ -19,19 +19,18 @@ from interpose.node.pods.labels import LOG_ROOT
 from interpose.node.pods.locks import PodLocks
 from interpose.node.pods.node_info import NodeFacts
 from interpose.node.pods.spec import Pod
+from interpose.node.pods.status.lister import addresses
 from interpose.node.pods.status.origin import read_origin
 from interpose.node.pods.status.reader import PodReader
 from interpose.node.pods.status.runtime_pod import RunningPod
-from interpose.node.pods.status.statuses import addresses
 from interpose.node.pods.status.types import PodStatus
 from interpose.node.pods.sync.action_types import UNPROBED, Health
 from interpose.node.pods.sync.backoff import Backoff
-from interpose.node.pods.sync.gc import GarbageCollector
+from interpose.node.pods.sync.gc import GarbageCollector, Remover
 from interpose.node.pods.sync.image_puller import Auth, Images
 from interpose.node.pods.sync.inflight import Lasting
 from interpose.node.pods.sync.kill import Killer, Killing
 from interpose.node.pods.sync.lifecycle_hooks import Hooks
-from interpose.node.pods.sync.removing import Remover
 from interpose.node.pods.sync.result import SILENT, Act, Progress, Reason, Step, SyncResult
 from interpose.node.pods.sync.start_container import Starter
 from interpose.node.pods.sync.sync_pod import Syncer

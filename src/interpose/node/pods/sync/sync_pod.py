@@ -17,15 +17,15 @@ from interpose.node.pods.cri_config.container import container_resources, resize
 from interpose.node.pods.cri_config.sandbox import sandbox_config
 from interpose.node.pods.node_info import NodeFacts
 from interpose.node.pods.spec import Container, Pod
+from interpose.node.pods.status.lister import addresses, sandbox_status
 from interpose.node.pods.status.resize_record import Resized
-from interpose.node.pods.status.statuses import addresses, sandbox_status
 from interpose.node.pods.status.types import ContainerStatus, PodStatus
 from interpose.node.pods.sync.action_types import Health, PodActions
 from interpose.node.pods.sync.actions import compute_pod_actions
+from interpose.node.pods.sync.gc import Remover
 from interpose.node.pods.sync.image_puller import StartError
 from interpose.node.pods.sync.inflight import Lasting
 from interpose.node.pods.sync.kill import Killer, Killing
-from interpose.node.pods.sync.removing import Remover
 from interpose.node.pods.sync.restart_policy import is_sidecar
 from interpose.node.pods.sync.result import Act, Moment, News, Progress, Reason, Step, SyncResult
 from interpose.node.pods.sync.start_container import Folders, Place, Starter

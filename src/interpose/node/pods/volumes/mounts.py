@@ -5,6 +5,7 @@ one, without links in it.
 """
 
 import ctypes
+import errno
 import os
 import re
 from pathlib import Path
@@ -97,3 +98,22 @@ def mounts_below(mountinfo: bytes, folder: str) -> list[str]:
 def _error(target: str) -> OSError:
     code = ctypes.get_errno()
     return OSError(code, os.strerror(code), target)
+
+
+def remove_empty(path: str) -> None:
+    """Remove a folder of folders whose leaves are empty. What holds anything stays, and is an OSError.
+
+    For places where something was mounted: the kernel refuses to remove what still is, so nothing behind it can be hit.
+    """
+    try:
+        entries = list(os.scandir(path))
+    except FileNotFoundError:
+        return
+    for entry in entries:
+        if entry.is_dir(follow_symlinks=False):
+            remove_empty(entry.path)
+        elif entry.stat(follow_symlinks=False).st_size:
+            raise OSError(errno.EBUSY, "is not the empty file that was made as a place to mount", entry.path)
+        else:
+            os.unlink(entry.path)  # noqa: PTH108
+    os.rmdir(path)  # noqa: PTH106

@@ -20,14 +20,12 @@ from interpose.host.atomic_file import replace_file
 from interpose.host.rmtree import remove_tree
 from interpose.node.pods.cri_config.container import ContainerConfigError
 from interpose.node.pods.cri_config.dns import hosts_file, node_hosts_file
-from interpose.node.pods.cri_config.env import environment
-from interpose.node.pods.cri_config.expansion import expand_strictly
+from interpose.node.pods.cri_config.env import environment, expand_strictly
 from interpose.node.pods.labels import LOG_ROOT, log_directory
 from interpose.node.pods.node_info import NodeFacts
 from interpose.node.pods.spec import Container, Files, HostPath, Pod, Volume, VolumeMount
-from interpose.node.pods.volumes.mounts import Mounting, SystemMounting
+from interpose.node.pods.volumes.mounts import Mounting, SystemMounting, remove_empty
 from interpose.node.pods.volumes.pod_folders import PodFolders
-from interpose.node.pods.volumes.removal import remove_empty
 from interpose.node.pods.volumes.subpath import open_inside
 from interpose.node.pods.volumes.volumes import VolumeError, prepare_volume
 

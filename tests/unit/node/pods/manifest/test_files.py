@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from interpose.node.pods.manifest.cache import Agreed, agree
+from interpose.node.pods.manifest.cache import Agreed, ManifestCache, agree
 from interpose.node.pods.manifest.files import Sources, SourceWatch, Wanted
-from interpose.node.pods.manifest.manifestmemory import ManifestMemory
 from interpose.testing.eventually import eventually
 
 
@@ -243,10 +242,10 @@ def test_pods_of_a_file_that_is_wrong_are_nobodys_to_remove(folder: Path) -> Non
 def test_what_a_broken_file_said_is_known_after_a_restart(folder: Path) -> None:
     """Also who was there first."""
     kept = str(folder / "root" / "manifests")
-    before = Sources([str(folder)], memory=ManifestMemory(kept)).read()
+    before = Sources([str(folder)], memory=ManifestCache(kept)).read()
     (folder / "a.yaml").write_text("kind: [")
     (folder / "0.yaml").write_text(manifest("b"))
-    wanted = Sources([str(folder)], memory=ManifestMemory(kept)).read()
+    wanted = Sources([str(folder)], memory=ManifestCache(kept)).read()
     assert wanted.pods == before.pods
     assert list(wanted.problems) == [str(folder / "0.yaml"), str(folder / "a.yaml")]
 

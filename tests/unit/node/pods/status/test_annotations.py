@@ -5,7 +5,6 @@ from fractions import Fraction
 
 import pytest
 
-from interpose.node.pods.hashing import container_hash
 from interpose.node.pods.labels import Hook, container_annotations
 from interpose.node.pods.spec import (
     Container,
@@ -18,6 +17,7 @@ from interpose.node.pods.spec import (
     SleepAction,
     TcpAction,
     TerminationMessagePolicy,
+    container_hash,
 )
 from interpose.node.pods.status.annotations import ContainerNotes, notes_of
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from interpose.node.pods.logs.crilog import LogLine, last_content, parse_line
+from interpose.node.pods.logs.format import LogLine, last_content, parse_line
 
 STAMP = "2026-01-02T03:04:05.000000006Z"
 

@@ -6,7 +6,7 @@ import pytest
 
 from interpose.cri.client import Services
 from interpose.net.grpc.status import Code
-from interpose.node.pods.sync.removing import Remover
+from interpose.node.pods.sync.gc import Remover
 from interpose.testing.fakeruntime import FakeRuntime
 
 

@@ -8,8 +8,7 @@ from typing import Any
 import grpc
 import pytest
 
-from interpose.node.pods.prober.client import AskError
-from interpose.node.pods.prober.grpchealth import grpc_health, read_status, request_message
+from interpose.node.pods.prober.client import AskError, grpc_health, read_status, request_message
 from interpose.testing.eventually import WAIT_LIMIT
 
 

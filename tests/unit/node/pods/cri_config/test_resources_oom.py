@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import pytest
 
-from interpose.node.pods.cri_config.oom import oom_score_adj
+from interpose.node.pods.cri_config.resources import oom_score_adj
 from interpose.node.pods.spec import Container, Pod, Resources, RestartPolicy
 
 NODE = 4_000_000_000

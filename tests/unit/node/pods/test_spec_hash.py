@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from interpose.node.pods.hashing import container_hash, fnv1a, pod_uid
+from interpose.node.pods.spec import container_hash, fnv1a, pod_uid
 from tests.support.node.pod_model import make_container
 
 

@@ -9,8 +9,8 @@ from interpose.cri.messages import cri
 from interpose.node.pods.labels import CONTAINER_NAME
 from interpose.node.pods.spec import Resources
 from interpose.node.pods.status.annotations import ContainerNotes
+from interpose.node.pods.status.lister import addresses, container_status, pod_status, sandbox_status
 from interpose.node.pods.status.runtime_pod import RunningPod
-from interpose.node.pods.status.statuses import addresses, container_status, pod_status, sandbox_status
 from interpose.node.pods.status.types import ContainerStatus, SandboxStatus
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from interpose.node.pods.cri_config.expansion import expand, expand_strictly
+from interpose.node.pods.cri_config.env import expand, expand_strictly
 
 VALUES = {"A": "a", "B": "$(A)", "EMPTY": "", "a b": "blank", "X)": "never"}
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from interpose.node.pods.sync.imagenames import with_tag
+from interpose.node.pods.sync.image_puller import with_tag
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from interpose.node.pods.volumes.mounts import SystemMounting
-from interpose.node.pods.volumes.removal import remove_empty
+from interpose.node.pods.volumes.mounts import SystemMounting, remove_empty
 
 
 def test_places_for_mounts_must_be_empty(tmp_path: Path) -> None:
