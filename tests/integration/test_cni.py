@@ -14,8 +14,7 @@ import pytest
 
 from interpose.cri.messages import cri
 from interpose.node.runtime.network.cni import Network
-from interpose.node.runtime.network.namespaces import in_network
-from interpose.node.runtime.network.netns_connect import connect
+from interpose.node.runtime.network.netns_connect import connect, in_network
 from interpose.node.runtime.network.types import NetworkError
 
 PLUGINS = next((folder for folder in ("/usr/lib/cni", "/opt/cni/bin") if Path(folder, "ptp").exists()), "")

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interpose.cri.messages import cri
-from interpose.node.runtime.cgroups import netcounters
 from interpose.node.runtime.cgroups import usage as cgroupstats
+from interpose.node.runtime.cgroups import usage as netcounters
 from interpose.node.runtime.fs import mount_table as mounttable
 from interpose.node.runtime.network import conf as configuration
 from interpose.node.runtime.network import results
@@ -110,7 +110,7 @@ def test_users_are_numbers_in_range_or_an_error(user: str, passwd: str, group: s
 def test_texts_of_the_kernel_never_surprise(text: str) -> None:
     """Parsers of its files give something for everything."""
     mounttable.parse(text)
-    netcounters.parse(text)
+    netcounters.parse_net_dev(text)
     cgroupstats.oom_kills(text)
     assert (
         cgroupstats.parse_v1(dict.fromkeys(cgroupstats.V1_FILES, text)).memory_available is None

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interpose.node.runtime.shim.loglines import LogLines
+from interpose.node.runtime.shim.log import LogLines
 
 
 @given(st.lists(st.text(alphabet="ab\n", max_size=20).map(str.encode), max_size=10), st.integers(1, 5))

@@ -8,7 +8,7 @@ import json
 from typing import Any
 
 from interpose._pb import cri_pb2 as cri
-from interpose.node.runtime.service.plaindocs import as_plain
+from interpose.cri.message_json import message_to_json
 from interpose.testing.runtime.state import Container, Sandbox
 
 
@@ -22,7 +22,7 @@ def container_info(container: Container, sandbox: Sandbox, systemd: bool) -> dic
             "snapshotKey": container.id,
             "snapshotter": "overlayfs",
             "runtimeType": "io.containerd.runc.v2",
-            "config": as_plain(container.config),
+            "config": message_to_json(container.config),
             "runtimeSpec": {
                 "ociVersion": "1.2.0",
                 "process": {
@@ -58,7 +58,7 @@ def sandbox_info(sandbox: Sandbox, systemd: bool) -> dict[str, str]:
             "image": "registry.k8s.io/pause:3.10",
             "runtimeHandler": sandbox.runtime_handler,
             "runtimeType": "io.containerd.runc.v2",
-            "config": as_plain(sandbox.config),
+            "config": message_to_json(sandbox.config),
             "runtimeSpec": {
                 "ociVersion": "1.2.0",
                 "annotations": {"io.kubernetes.cri.container-type": "sandbox"},

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from interpose._pb import cri_pb2 as cri
+from interpose.cri.message_json import message_to_json
 from interpose.node.runtime.oci.resource_patch import patch_resources
-from interpose.node.runtime.service.plaindocs import as_plain
 from interpose.testing.fakeruntime import FakeRuntime
 from interpose.testing.runtime.info import container_info, oci_resources, sandbox_info
 
@@ -20,7 +20,7 @@ def test_a_message_becomes_plain_values() -> None:
         args=["x"],
         linux=cri.LinuxContainerConfig(resources=cri.LinuxContainerResources(memory_limit_in_bytes=1 << 40)),
     )
-    assert as_plain(message) == {
+    assert message_to_json(message) == {
         "metadata": {"name": "a", "attempt": 2},
         "envs": [{"key": "K", "value": "v"}],
         "labels": {"l": "1"},

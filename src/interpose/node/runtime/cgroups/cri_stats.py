@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from interpose.cri.messages import cri
-from interpose.node.runtime.cgroups.netcounters import Counters
-from interpose.node.runtime.cgroups.usage import CgroupStats, Pressure, PressurePair
+from interpose.node.runtime.cgroups.usage import CgroupStats, InterfaceCounters, Pressure, PressurePair
 
 _DEFAULT_INTERFACE: Final = "eth0"
 _SECOND: Final = 1_000_000_000
@@ -80,7 +79,7 @@ def pod_stats(
     *,
     at: int,
     rate: int | None = None,
-    network: Mapping[str, Counters] | None = None,
+    network: Mapping[str, InterfaceCounters] | None = None,
     containers: Iterable[cri.ContainerStats] = (),
 ) -> cri.PodSandboxStats:
     """Statistics of a pod: of its own cgroup, its interfaces and its containers. No network for the host's."""
@@ -145,7 +144,7 @@ def _set(field: Any, value: int | None) -> None:
         field.SetInParent()
 
 
-def _interface(message: Any, name: str, counters: Counters) -> None:
+def _interface(message: Any, name: str, counters: InterfaceCounters) -> None:
     message.name = name
     for field, value in (
         (message.rx_bytes, counters.rx_bytes),

@@ -1,6 +1,6 @@
-"""What a container uses, from the texts of its cgroup's files. Pure.
+"""Usage of containers and pods, from the texts of cgroup files and of /proc/<pid>/net/dev. Pure.
 
-A file that is not there or says nonsense leaves its value None: half a picture is better than none.
+A file that is missing or malformed leaves its value None: half a picture is better than none.
 """
 
 from collections.abc import Mapping
@@ -163,3 +163,43 @@ def _pressure(text: str) -> Pressure | None:
         )
     except (KeyError, ValueError):
         return None
+
+
+_FIELDS: Final = 12
+_LOOPBACK: Final = "lo"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InterfaceCounters:
+    """Of one interface, since it came up."""
+
+    rx_bytes: int
+    rx_packets: int
+    rx_errors: int
+    rx_dropped: int
+    tx_bytes: int
+    tx_packets: int
+    tx_errors: int
+    tx_dropped: int
+
+
+def parse_net_dev(text: str) -> dict[str, InterfaceCounters]:
+    """All interfaces but the loopback; lines that make no sense are passed over."""
+    found = {}
+    for line in text.splitlines():
+        name, separator, rest = line.strip().rpartition(":")
+        fields = rest.split()
+        if not separator or name == _LOOPBACK or len(fields) < _FIELDS or not all(map(str.isdecimal, fields)):
+            continue
+        rx, tx = [int(field) for field in fields[:4]], [int(field) for field in fields[8:12]]
+        found[name] = InterfaceCounters(
+            rx_bytes=rx[0],
+            rx_packets=rx[1],
+            rx_errors=rx[2],
+            rx_dropped=rx[3],
+            tx_bytes=tx[0],
+            tx_packets=tx[1],
+            tx_errors=tx[2],
+            tx_dropped=tx[3],
+        )
+    return found

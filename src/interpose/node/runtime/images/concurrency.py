@@ -1,9 +1,13 @@
-"""Long work in threads of its own, so that short work elsewhere does not wait for it."""
+"""Threads for long image work, and a semaphore for each of any number of keys.
+
+Image work has threads of its own, so that short work elsewhere does not wait for it.
+"""
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
 from typing import TypeVar
 
 _T = TypeVar("_T")
@@ -35,3 +39,27 @@ class Threads:
     def close(self) -> None:
         """Wait for what runs."""
         self._pool.shutdown()
+
+
+class KeyedSemaphore:
+    """At most `most` have a turn for the same key; the others wait in the order in which they came."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._doors: dict[str, tuple[asyncio.Semaphore, int]] = {}  # with how many use or want it
+
+    def __len__(self) -> int:
+        return len(self._doors)
+
+    @asynccontextmanager
+    async def turn(self, key: str) -> AsyncIterator[None]:
+        """Wait for a turn, and have it."""
+        door, users = self._doors.get(key) or (asyncio.Semaphore(self._most), 0)
+        self._doors[key] = (door, users + 1)
+        try:
+            async with door:
+                yield
+        finally:
+            door, users = self._doors.pop(key)
+            if users > 1:
+                self._doors[key] = (door, users - 1)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import IO, Final
 
 from interpose.node.runtime.images.archive import Files, FoundImage, LayerFile, check_layer
-from interpose.node.runtime.images.concurrency import Threads
+from interpose.node.runtime.images.concurrency import KeyedSemaphore, Threads
 from interpose.node.runtime.images.disk import SPLIT, Disk
 from interpose.node.runtime.images.gc import Collector
 from interpose.node.runtime.images.index import Entry
@@ -23,7 +23,6 @@ from interpose.node.runtime.images.layers.unpack import unpack
 from interpose.node.runtime.images.manifests import chain_ids, digest_of, read_config, short
 from interpose.node.runtime.images.saving.tar_split import TarSplitWriter
 from interpose.node.runtime.images.staging import discard
-from interpose.node.runtime.images.turns import Turns
 from interpose.node.runtime.images.types import ImageConfig, Limits, Phase, Progress, PullProgress
 from interpose.tasks import TaskBag
 
@@ -51,8 +50,8 @@ class Bringer:
         self.long = Threads(_AT_WORK)
         self._collector = collector
         self._limits = limits
-        self._sources = Turns(_OF_A_SOURCE)
-        self._layer_turns = Turns(1)
+        self._sources = KeyedSemaphore(_OF_A_SOURCE)
+        self._layer_turns = KeyedSemaphore(1)
         self._tasks = TaskBag()
 
     async def close(self) -> None:

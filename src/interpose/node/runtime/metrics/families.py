@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final, Generic, TypeAlias, TypeVar
 
-from interpose.node.runtime.cgroups.netcounters import Counters
-from interpose.node.runtime.cgroups.usage import PressurePair
+from interpose.node.runtime.cgroups.usage import InterfaceCounters, PressurePair
 from interpose.node.runtime.metrics.cgroup_counters import DeviceIo
 from interpose.node.runtime.metrics.values import ContainerFigures, FilesystemSpace, PodFigures, ProcessCounts
 
@@ -170,7 +169,9 @@ def _pressures(
         )
 
 
-def _network(direction: str, field: str, text: str, value: Callable[[Counters], int]) -> MetricFamily[PodFigures]:
+def _network(
+    direction: str, field: str, text: str, value: Callable[[InterfaceCounters], int]
+) -> MetricFamily[PodFigures]:
     return MetricFamily(
         name=f"container_network_{direction}_{field}_total",
         help=text,

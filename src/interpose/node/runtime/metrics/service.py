@@ -11,10 +11,10 @@ from typing import Any, Final, TypeAlias
 from google.protobuf.message import Message
 
 from interpose.cri.messages import cri
-from interpose.node.runtime.cgroups import netcounters
+from interpose.node.runtime.cgroups import usage as netcounters
 from interpose.node.runtime.cgroups.cgroups import CgroupDirs
 from interpose.node.runtime.cgroups.cri_stats import FsUsage
-from interpose.node.runtime.cgroups.netcounters import Counters
+from interpose.node.runtime.cgroups.usage import InterfaceCounters
 from interpose.node.runtime.fs import mount_table as mounttable
 from interpose.node.runtime.fs.rootfs import Rootfs
 from interpose.node.runtime.metrics.families import (
@@ -38,7 +38,7 @@ from interpose.node.runtime.metrics.values import (
 from interpose.node.runtime.service import cri_views as views
 from interpose.node.runtime.service.core import Core
 from interpose.node.runtime.service.methods import Ask, Feed, Look, Methods, in_batches
-from interpose.node.runtime.service.objects import Container, Sandbox
+from interpose.node.runtime.service.registry import Container, Sandbox
 from interpose.node.runtime.state.records import NetworkPlace
 
 # A container with what was sampled of it.
@@ -182,11 +182,11 @@ def _where(container: Container) -> ContainerProcesses:
     return ContainerProcesses(cgroup=container.record.cgroup, pid=container.record.pid)
 
 
-def _network(sandbox: Sandbox) -> dict[str, Counters]:
+def _network(sandbox: Sandbox) -> dict[str, InterfaceCounters]:
     """Counters of the network a pod has, which may be the node's; none for one that asked for the node's own."""
     if sandbox.record.place is not NetworkPlace.HOST and sandbox.holder:
         with suppress(OSError):
-            return netcounters.parse(Path(f"/proc/{sandbox.holder}/net/dev").read_text())
+            return netcounters.parse_net_dev(Path(f"/proc/{sandbox.holder}/net/dev").read_text())
     return {}
 
 

@@ -3,8 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from interpose.node.runtime.cgroups.netcounters import Counters
-from interpose.node.runtime.cgroups.usage import CgroupStats
+from interpose.node.runtime.cgroups.usage import CgroupStats, InterfaceCounters
 from interpose.node.runtime.metrics.cgroup_counters import CgroupCounters, HugePages
 
 
@@ -62,4 +61,4 @@ class ContainerFigures:
 class PodFigures:
     """A ready pod: the counters of its interfaces."""
 
-    network: Mapping[str, Counters] = field(default_factory=dict)
+    network: Mapping[str, InterfaceCounters] = field(default_factory=dict)

@@ -1,11 +1,12 @@
-"""The network of pods: set up when a sandbox is made, taken down when it is stopped.
+"""The network of pods: set up when a sandbox is made, torn down when it is stopped.
 
-With a CNI configuration plugins do it; without one pods share the host's network, which is said wherever somebody asks.
-What was set up is taken down with the configuration it was set up with, also after a restart.
+With a CNI configuration plugins do it; without one pods share the host's network, which status and metrics say. A
+network is torn down with the configuration it was set up with, also after a restart of the runtime.
 """
 
 import asyncio
 import logging
+import socket
 from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -13,7 +14,6 @@ from typing import Any, Final
 from interpose.node.runtime.network.capability_args import arguments, offered
 from interpose.node.runtime.network.conf import at_least, plugin_input
 from interpose.node.runtime.network.conf_dir import ConfigurationFolder
-from interpose.node.runtime.network.node_address import node_address
 from interpose.node.runtime.network.plugins import TIMEOUT, WHOSE, Attachment, Plugins
 from interpose.node.runtime.network.result_cache import Cache, Entry
 from interpose.node.runtime.network.results import net_result
@@ -24,6 +24,9 @@ _log = logging.getLogger(__name__)
 _NOT_READY: Final = "NetworkPluginNotReady"
 _HOST: Final = "HostNetwork"
 _RESULT_IN_DEL: Final = (0, 4, 0)
+# Documentation addresses: no host has them, but a default route leads there.
+_ROUTED: Final = ((socket.AF_INET, "192.0.2.1"), (socket.AF_INET6, "2001:db8::1"))
+_DISCARD_PORT: Final = 9
 
 
 class Network:
@@ -141,3 +144,26 @@ class Network:
             )
         else:
             await asyncio.to_thread(self._cache.remove, sandbox_id)
+
+
+def node_address() -> str:
+    """The address this machine uses towards others; the loopback if it knows no others."""
+    for family, far in _ROUTED:
+        try:
+            with socket.socket(family, socket.SOCK_DGRAM) as probe:
+                probe.connect((far, _DISCARD_PORT))
+                address: str = probe.getsockname()[0]
+        except OSError:
+            continue
+        if address not in ("0.0.0.0", "::"):  # noqa: S104 - not bound to, asked about
+            return address
+    return _resolve_own_name()
+
+
+def _resolve_own_name() -> str:
+    try:
+        found = socket.getaddrinfo(socket.gethostname(), None, type=socket.SOCK_DGRAM)
+    except OSError:
+        return "127.0.0.1"
+    addresses = [str(entry[4][0]) for entry in found]
+    return next((one for one in addresses if not one.startswith("127.") and one != "::1"), "127.0.0.1")

@@ -1,14 +1,49 @@
-"""Connections to a port of a pod, as from inside of it: what port forwarding is made of."""
+"""Connections to a port of a pod from inside of its network namespace, for port forwarding.
+
+A thread that has entered a namespace is never used for anything else: it ends with its work.
+"""
 
 import asyncio
+import ctypes
+import os
 import socket
-from typing import Final
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final, TypeVar
 
-from interpose.node.runtime.network.namespaces import in_network
 from interpose.node.runtime.network.types import NetworkError
 
+_T = TypeVar("_T")
 TIMEOUT: Final = 10.0
 _LOCAL: Final = ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1"))
+CLONE_NEWNET: Final = 0x40000000
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def enter(path: str, kind: int) -> None:
+    """Put this thread into the namespace at a path; OSError with the path."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        if _libc.setns(descriptor, kind) != 0:
+            code = ctypes.get_errno()
+            raise OSError(code, os.strerror(code), path)
+    finally:
+        os.close(descriptor)
+
+
+async def in_network(path: str, work: Callable[[], _T]) -> _T:
+    """Do something in a network namespace, in a thread of its own; an empty path is where we are."""
+
+    def job() -> _T:
+        if path:
+            enter(path, CLONE_NEWNET)
+        return work()
+
+    pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="netns")
+    try:
+        return await asyncio.get_running_loop().run_in_executor(pool, job)
+    finally:
+        pool.shutdown(wait=False)
 
 
 async def connect(

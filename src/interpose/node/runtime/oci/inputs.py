@@ -14,7 +14,7 @@ from typing import Any, Final
 from interpose.node.runtime.fs.mounts import prepare_sources
 from interpose.node.runtime.fs.scoped_path import read_inside
 from interpose.node.runtime.oci import capabilities, devices, seccomp, users
-from interpose.node.runtime.oci.seccomptable import ARCHITECTURES
+from interpose.node.runtime.oci.seccomp import ARCHITECTURES
 from interpose.node.runtime.oci.spec_types import Device, HostFacts, SpecError
 from interpose.node.runtime.oci.users import ResolvedUser
 

@@ -15,7 +15,7 @@ from interpose.node.runtime.service.core import Core
 from interpose.node.runtime.service.cri_views import state_name
 from interpose.node.runtime.service.errors import failed, invalid, not_found, wrong_state
 from interpose.node.runtime.service.interfaces import PartError
-from interpose.node.runtime.service.objects import Container, Sandbox
+from interpose.node.runtime.service.registry import Container, Sandbox
 from interpose.node.runtime.service.validation import check_container, check_update
 from interpose.node.runtime.state.records import ContainerPhase, ContainerRecord, UsedImage
 

@@ -20,9 +20,8 @@ from interpose.log import kv
 from interpose.node.runtime.service import cri_views as views
 from interpose.node.runtime.service.events import EventFeed
 from interpose.node.runtime.service.interfaces import Bundles, Executor, Exit, Ground, PodNetwork, ShimGoneError, Shims
-from interpose.node.runtime.service.objects import Container, Sandbox
 from interpose.node.runtime.service.operations import Operations
-from interpose.node.runtime.service.registry import Registry
+from interpose.node.runtime.service.registry import Container, Registry, Sandbox
 from interpose.node.runtime.state.records import ContainerPhase, ContainerRecord, Record, SandboxPhase, SandboxRecord
 
 _log = logging.getLogger(__name__)

@@ -9,8 +9,7 @@ from typing import Final
 
 from interpose.cri.messages import cri
 from interpose.node.runtime.oci.signals import number
-from interpose.node.runtime.service.objects import Container, Sandbox
-from interpose.node.runtime.service.registry import Registry
+from interpose.node.runtime.service.registry import Container, Registry, Sandbox
 from interpose.node.runtime.state.ids import wanted_id
 from interpose.node.runtime.state.records import ContainerPhase, ContainerRecord, NetworkPlace, SandboxRecord
 

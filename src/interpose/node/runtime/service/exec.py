@@ -18,7 +18,7 @@ from interpose.node.runtime.service.cri_views import state_name
 from interpose.node.runtime.service.errors import failed, invalid, unsupported, wrong_state
 from interpose.node.runtime.service.interfaces import NotRunningError, PartError, Shim, ShimStreams
 from interpose.node.runtime.service.methods import Ask, Look, Methods
-from interpose.node.runtime.service.objects import Container, Sandbox
+from interpose.node.runtime.service.registry import Container, Sandbox
 from interpose.node.runtime.service.validation import check_command, check_streams
 from interpose.node.runtime.state.records import NetworkPlace
 from interpose.tasks import TaskBag

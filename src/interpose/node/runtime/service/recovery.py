@@ -15,8 +15,8 @@ from typing import Final
 from interpose.log import kv
 from interpose.node.runtime.service.core import Core
 from interpose.node.runtime.service.interfaces import Ears, PartError, ShimGoneError, ShimState
-from interpose.node.runtime.service.objects import Container, Sandbox
-from interpose.node.runtime.service.removing import clear_container
+from interpose.node.runtime.service.lifecycle import clear_container
+from interpose.node.runtime.service.registry import Container, Sandbox
 from interpose.node.runtime.service.sandboxes import Sandboxes
 from interpose.node.runtime.state.records import ContainerPhase, ContainerRecord, SandboxPhase, SandboxRecord
 

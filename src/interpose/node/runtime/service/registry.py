@@ -1,16 +1,74 @@
-"""What there is: sandboxes and containers by id, and the names that are taken.
+"""Sandboxes and containers in memory, by id and by reserved name.
 
-Memory only; belongs to one event loop. Invariants: a container here belongs to a sandbox here; a name belongs to one
-object; an object is found by everybody from `add` to `discard`, but shown in lists only while it is `visible`.
+Each has its record on disk and what only a living process has. Belongs to one event loop. Invariants: a container here
+belongs to a sandbox here; a name belongs to one object; an object can be found from `add` to `discard`, but is listed
+only while it is `visible`.
+
+Locks: whoever changes an object holds its `lock`. The order is sandbox before container, never the other way.
 """
 
+import asyncio
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TypeVar
 
+from interpose.cri.messages import cri
+from interpose.node.runtime.cgroups.cri_stats import CpuRate, FsUsage
+from interpose.node.runtime.metrics.sampler import SampledValue
+from interpose.node.runtime.metrics.values import ProcessCounts
 from interpose.node.runtime.service.errors import ambiguous, empty_id, not_found, reserved
-from interpose.node.runtime.service.objects import Container, Sandbox
+from interpose.node.runtime.service.interfaces import Exit, Shim
 from interpose.node.runtime.state.ids import ids_like
+from interpose.node.runtime.state.records import ContainerPhase, ContainerRecord, SandboxRecord
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Sandbox:
+    """A sandbox. `containers` are in the order they were created, those half made included."""
+
+    record: SandboxRecord
+    shim: Shim | None = None
+    containers: "dict[str, Container]" = field(default_factory=dict)
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    visible: bool = True  # what is half made is in no list
+    cpu: CpuRate = field(default_factory=CpuRate)
+    item: tuple[SandboxRecord, cri.PodSandbox] | None = None  # as lists show this record
+
+    @property
+    def id(self) -> str:
+        return self.record.id
+
+    @property
+    def holder(self) -> int:
+        """The process that has the namespaces; 0 if there is none."""
+        return self.shim.holder if self.shim is not None else 0
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Container:
+    """A container. `exited` is set when it cannot run (any more); `early` is an end that came before start was done."""
+
+    record: ContainerRecord
+    sandbox: Sandbox
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    exited: asyncio.Event = field(default_factory=asyncio.Event)
+    early: Exit | None = None
+    visible: bool = True
+    untidy: bool = False  # ended, but the OCI runtime still knows it
+    cpu: CpuRate = field(default_factory=CpuRate)
+    layer: SampledValue[FsUsage] = field(default_factory=SampledValue)
+    processes: SampledValue[ProcessCounts] = field(default_factory=SampledValue)
+    item: tuple[ContainerRecord, cri.Container] | None = None  # as lists show this record
+
+    @property
+    def id(self) -> str:
+        return self.record.id
+
+    @property
+    def phase(self) -> ContainerPhase:
+        return self.record.phase
+
 
 _Object = TypeVar("_Object", Sandbox, Container)
 

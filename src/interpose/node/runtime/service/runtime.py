@@ -17,13 +17,11 @@ from interpose.node.runtime.service.containers import Containers
 from interpose.node.runtime.service.core import Core
 from interpose.node.runtime.service.cri_views import CONTAINER_STATES
 from interpose.node.runtime.service.exec import Execution
-from interpose.node.runtime.service.lifecycle import Stopping
+from interpose.node.runtime.service.lifecycle import ContainerLifecycle
 from interpose.node.runtime.service.methods import Act, Ask, Feed, Look, Methods
 from interpose.node.runtime.service.queries import Identity, Queries
 from interpose.node.runtime.service.recovery import Repair
-from interpose.node.runtime.service.removing import Removing
 from interpose.node.runtime.service.sandboxes import Sandboxes
-from interpose.node.runtime.service.starting import Starting
 
 _LEAVE_PATIENCE: Final = 10.0
 _NOT_OURS: Final = frozenset({"CheckpointContainer", "CheckpointPod", "RestorePod"})
@@ -61,6 +59,7 @@ class LocalRuntime:
         self._closing = tuple(closing)
         sandboxes = Sandboxes(core, identity.handlers)
         containers = Containers(core)
+        lifecycle = ContainerLifecycle(core, make_folder)
         self._repair = Repair(core, sandboxes)
         self._methods: Methods = {
             "RunPodSandbox": Act(sandboxes.run),
@@ -69,9 +68,9 @@ class LocalRuntime:
             "UpdatePodSandboxResources": Act(sandboxes.update),
             "CreateContainer": Act(containers.create),
             "UpdateContainerResources": Act(containers.update),
-            "StartContainer": Act(Starting(core, make_folder).start),
-            "StopContainer": Act(Stopping(core).stop),
-            "RemoveContainer": Act(Removing(core).remove),
+            "StartContainer": Act(lifecycle.start),
+            "StopContainer": Act(lifecycle.stop),
+            "RemoveContainer": Act(lifecycle.remove),
             **Queries(core, identity).methods(),
             **execution.methods(),
             **{name: method for part in services for name, method in part.items()},

@@ -13,9 +13,8 @@ from interpose.node.runtime.oci.resource_patch import patch_resources
 from interpose.node.runtime.service.core import Core
 from interpose.node.runtime.service.errors import failed
 from interpose.node.runtime.service.interfaces import Ears, PartError
-from interpose.node.runtime.service.lifecycle import kill_container
-from interpose.node.runtime.service.objects import Sandbox
-from interpose.node.runtime.service.removing import remove_container
+from interpose.node.runtime.service.lifecycle import kill_container, remove_container
+from interpose.node.runtime.service.registry import Sandbox
 from interpose.node.runtime.service.validation import check_sandbox
 from interpose.node.runtime.state.records import NetworkPlace, SandboxPhase, SandboxRecord
 

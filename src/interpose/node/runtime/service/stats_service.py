@@ -10,17 +10,16 @@ from pathlib import Path
 from google.protobuf.message import Message
 
 from interpose.cri.messages import cri
-from interpose.node.runtime.cgroups import netcounters
+from interpose.node.runtime.cgroups import usage as netcounters
 from interpose.node.runtime.cgroups.cgroups import CgroupDirs
 from interpose.node.runtime.cgroups.cri_stats import FsUsage, container_stats, pod_stats
-from interpose.node.runtime.cgroups.netcounters import Counters
-from interpose.node.runtime.cgroups.usage import CgroupStats
+from interpose.node.runtime.cgroups.usage import CgroupStats, InterfaceCounters
 from interpose.node.runtime.fs.rootfs import Rootfs
 from interpose.node.runtime.metrics.sampler import Sampler
 from interpose.node.runtime.service import cri_views as views
 from interpose.node.runtime.service.core import Core
 from interpose.node.runtime.service.methods import Ask, Feed, Methods, in_batches
-from interpose.node.runtime.service.objects import Container, Sandbox
+from interpose.node.runtime.service.registry import Container, Sandbox
 from interpose.node.runtime.state.ids import wanted_id
 from interpose.node.runtime.state.records import NetworkPlace
 
@@ -129,13 +128,13 @@ class UsageService:
         rate = sandbox.cpu.rate(used.cpu_ns, now) if used is not None else None
         return pod_stats(attributes, used, at=now, rate=rate, network=network, containers=containers)
 
-    def _read_pod(self, sandbox: Sandbox) -> tuple[CgroupStats | None, dict[str, Counters] | None]:
+    def _read_pod(self, sandbox: Sandbox) -> tuple[CgroupStats | None, dict[str, InterfaceCounters] | None]:
         parent = sandbox.record.config.linux.cgroup_parent
         used = self._cgroups.stats(parent) if parent else None
         network = None
         if sandbox.record.place is NetworkPlace.POD and sandbox.holder:
             try:
-                network = netcounters.parse(Path(f"/proc/{sandbox.holder}/net/dev").read_text())
+                network = netcounters.parse_net_dev(Path(f"/proc/{sandbox.holder}/net/dev").read_text())
             except OSError:
                 network = None
         return used, network

@@ -7,8 +7,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from interpose.node.runtime.service.objects import Container, Sandbox
-from interpose.node.runtime.service.plaindocs import as_plain
+from interpose.cri.message_json import message_to_json
+from interpose.node.runtime.service.registry import Container, Sandbox
 from interpose.node.runtime.state.records import ContainerPhase, ContainerRecord, NetworkPlace
 
 
@@ -22,7 +22,7 @@ def container_info(container: Container, spec: Mapping[str, Any], executor: str)
             "removing": record.phase is ContainerPhase.REMOVING,
             "snapshotKey": record.id,
             "runtimeType": executor,
-            "config": as_plain(record.config),
+            "config": message_to_json(record.config),
             "runtimeSpec": dict(spec) or _minimal_spec(record),
         }
     )
@@ -40,9 +40,9 @@ def sandbox_info(sandbox: Sandbox, executor: str, cgroup: str) -> dict[str, str]
             "runtimeHandler": record.runtime_handler,
             "runtimeType": executor,
             "shim": sandbox.shim.pid if sandbox.shim is not None else 0,
-            "config": as_plain(record.config),
-            "resources": as_plain(record.resources),
-            "overhead": as_plain(record.overhead),
+            "config": message_to_json(record.config),
+            "resources": message_to_json(record.resources),
+            "overhead": message_to_json(record.overhead),
             "runtimeSpec": {
                 "annotations": {"io.kubernetes.cri.container-type": "sandbox"},
                 "linux": {"cgroupsPath": cgroup},

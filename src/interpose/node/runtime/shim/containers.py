@@ -11,8 +11,7 @@ import time
 from interpose.node.runtime.shim import protocol as wire
 from interpose.node.runtime.shim.event_loop import Loop, say
 from interpose.node.runtime.shim.launch import Launched
-from interpose.node.runtime.shim.log import LogFile
-from interpose.node.runtime.shim.loglines import LogLines
+from interpose.node.runtime.shim.log import LogFile, LogLines
 from interpose.node.runtime.shim.oom import OomKills
 from interpose.node.runtime.shim.streams import Input, Output, resize_terminal
 

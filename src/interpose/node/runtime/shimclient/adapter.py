@@ -24,7 +24,7 @@ from interpose.node.runtime.service.interfaces import (
 )
 from interpose.node.runtime.shim.sysctls import sysctl_problem
 from interpose.node.runtime.shimclient import client as shimclient
-from interpose.node.runtime.shimclient import orphans as shimstrays
+from interpose.node.runtime.shimclient.launch import find_shims, kill_unreachable_shim
 from interpose.node.runtime.shimclient.paths import ShimPaths, kill_shim
 from interpose.node.runtime.shimclient.template import ShimTemplate
 from interpose.node.runtime.state.paths import Places
@@ -101,14 +101,14 @@ class LaunchedShims:
 
     async def sweep(self, known: Collection[str]) -> list[str]:
         """Sandboxes that have a shim and are not known; `attach` ends those that cannot be reached."""
-        living = await asyncio.to_thread(shimstrays.living, self._places.sandboxes)
+        living = await asyncio.to_thread(find_shims, self._places.sandboxes)
         return [one for one in living if one not in known]
 
     async def _end(self, sandbox_id: str) -> None:
         paths = self._paths(sandbox_id)
         await asyncio.to_thread(kill_shim, paths)
         try:
-            if await asyncio.to_thread(shimstrays.end, paths.folder):
+            if await asyncio.to_thread(kill_unreachable_shim, paths.folder):
                 _log.warning("Killed an unreachable shim", extra=kv(sandbox=sandbox_id))
         except OSError as error:
             _log.error("Shim is unreachable and does not exit", extra=kv(sandbox=sandbox_id, err=str(error)))

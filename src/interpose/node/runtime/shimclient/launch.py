@@ -1,4 +1,8 @@
-"""How a shim is started and how it is reached."""
+"""Launching shims, connecting to them, and killing those that cannot be reached.
+
+A shim lives as long as its pod, with or without its folder. One whose folder was removed has no socket any more and
+would hold the pod's namespaces and cgroup until the machine is restarted: it is found by its command line.
+"""
 
 import asyncio
 import json
@@ -14,6 +18,8 @@ import interpose
 from interpose.node.runtime.shim import protocol as wire
 from interpose.node.runtime.shimclient.paths import SOCKET, ShimPaths
 from interpose.node.runtime.shimclient.types import SandboxOptions, ShimError, ShimGoneError
+from interpose.node.runtime.state import orphans as strays
+from interpose.node.runtime.state.ids import is_id
 
 _SOURCES: Final = str(Path(interpose.__file__).resolve().parent.parent)
 _BOOT: Final = (
@@ -160,3 +166,24 @@ async def read_document(reader: asyncio.StreamReader) -> dict[str, Any]:
         raise ShimGoneError("the shim closed the connection") from None
     value: dict[str, Any] = json.loads(body)
     return value
+
+
+# How shims are started; a shell that looks into a folder of theirs is not one.
+_INTERPRETER: Final = frozenset({b"-I", b"-S", b"-c"})
+
+
+def find_shims(sandboxes: Path, *, proc: Path = strays.PROC) -> list[str]:
+    """The ids of sandboxes below this folder that have a shim, be the folder there or not."""
+    above = str(sandboxes.absolute())
+    found: set[str] = set()
+    for _, words in strays.command_lines(proc):
+        if _INTERPRETER.issubset(words):
+            places = (word.decode(errors="replace").rpartition("/") for word in words)
+            found.update(name for folder, _, name in places if folder == above and is_id(name))
+    return sorted(found)
+
+
+def kill_unreachable_shim(folder: Path) -> bool:
+    """Kill whoever is the shim of this folder, and with it its holder; True if there was one."""
+    words = (*(one.decode() for one in _INTERPRETER), str(folder.absolute()))
+    return strays.end(lambda: strays.with_words(words)) > 0

@@ -2,8 +2,7 @@
 
 from interpose.cri.messages import cri
 from interpose.node.runtime.cgroups.cri_stats import CpuRate, FsUsage, container_stats, pod_stats
-from interpose.node.runtime.cgroups.netcounters import Counters
-from interpose.node.runtime.cgroups.usage import CgroupStats, Pressure, PressurePair
+from interpose.node.runtime.cgroups.usage import CgroupStats, InterfaceCounters, Pressure, PressurePair
 
 PAIR = PressurePair(some=Pressure(total=5, avg10=1.0), full=Pressure())
 USED = CgroupStats(
@@ -62,7 +61,7 @@ def test_little_known() -> None:
 
 def test_a_pod() -> None:
     """Its interfaces, processes and containers; eth0 is the first one."""
-    counters = Counters(
+    counters = InterfaceCounters(
         rx_bytes=1, rx_packets=1, rx_errors=0, rx_dropped=0, tx_bytes=2, tx_packets=1, tx_errors=0, tx_dropped=0
     )
     inner = container_stats(CONTAINER, USED, at=5)

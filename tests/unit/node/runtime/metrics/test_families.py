@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from conformance.checks.metrics import CRITEST_METRICS
-from interpose.node.runtime.cgroups.netcounters import Counters
-from interpose.node.runtime.cgroups.usage import CgroupStats, Pressure, PressurePair
+from interpose.node.runtime.cgroups.usage import CgroupStats, InterfaceCounters, Pressure, PressurePair
 from interpose.node.runtime.metrics.cgroup_counters import CgroupCounters, DeviceIo, HugePages
 from interpose.node.runtime.metrics.families import CONTAINER_FAMILIES, POD_FAMILIES, MetricKind, NodeOffer
 from interpose.node.runtime.metrics.values import (
@@ -192,7 +191,7 @@ def test_a_cgroup_that_is_gone_says_nothing() -> None:
 
 def test_network_of_a_pod() -> None:
     """Interface by interface."""
-    counters = Counters(
+    counters = InterfaceCounters(
         rx_bytes=1, rx_packets=2, rx_errors=3, rx_dropped=4, tx_bytes=5, tx_packets=6, tx_errors=7, tx_dropped=8
     )
     found = read(PodFigures(network={"eth0": counters}), families=POD_FAMILIES)

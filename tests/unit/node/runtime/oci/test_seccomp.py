@@ -6,8 +6,16 @@ import pytest
 
 from interpose.cri.messages import cri
 from interpose.node.runtime.oci import capabilities
-from interpose.node.runtime.oci.seccomp import choose, default_profile, profile_file, wanted
-from interpose.node.runtime.oci.seccomptable import ALLOWED, ARCHITECTURES, BY_CAPABILITY, BY_MACHINE
+from interpose.node.runtime.oci.seccomp import (
+    ALLOWED,
+    ARCHITECTURES,
+    BY_CAPABILITY,
+    BY_MACHINE,
+    choose,
+    default_profile,
+    profile_file,
+    wanted,
+)
 from interpose.node.runtime.oci.spec_types import HostFacts, SpecError
 
 X86 = ARCHITECTURES["x86_64"]

@@ -46,7 +46,7 @@ async def test_what_does_not_end_is_ended_by_its_cgroup(
     client: LocalClient, world: LocalWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A process that hangs is given some time; what is around it is killed then. If that fails too, it is said."""
-    monkeypatch.setattr(stopping, "KILL_PATIENCE", 0.01)
+    monkeypatch.setattr(stopping, "KILL_TIMEOUT", 0.01)
     world.hanging = True
     sandbox = await client.run()
     first, second = await client.start(sandbox), await client.start(sandbox, "second")

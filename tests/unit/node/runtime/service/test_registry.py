@@ -5,8 +5,7 @@ import itertools
 import pytest
 
 from interpose.net.grpc.status import Code, RpcError
-from interpose.node.runtime.service.objects import Container, Sandbox
-from interpose.node.runtime.service.registry import Registry
+from interpose.node.runtime.service.registry import Container, Registry, Sandbox
 from interpose.node.runtime.state.records import ContainerRecord, SandboxRecord, UsedImage
 from interpose.testing.pods import container_config, pod_config
 

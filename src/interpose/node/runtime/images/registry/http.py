@@ -5,6 +5,7 @@ plain HTTP. Messages name addresses without their queries, which may be as good 
 """
 
 import asyncio
+import json
 import os
 import ssl
 import time
@@ -23,10 +24,9 @@ from interpose.net.http.connect import dial
 from interpose.net.http.errors import UnreachableError, shortened
 from interpose.net.http.tls import Pem, make_context
 from interpose.node.runtime.images.lru import Recent
-from interpose.node.runtime.images.registry.complaints import told
 from interpose.node.runtime.images.registry.endpoints import Endpoint
-from interpose.node.runtime.images.registry.pace import Pace
 
+_MOST_ERRORS: Final = 5  # of an error document
 _REDIRECTS: Final = frozenset((301, 302, 303, 307, 308))
 _MOST_REDIRECTS: Final = 5
 _MOST_SERVERS: Final = 64  # that are remembered
@@ -150,7 +150,7 @@ class Reply:
         self._answer = answer
         self._stall = patience.stall
         self._clock = clock
-        self._pace = Pace(patience.least, patience.stall)
+        self._pace = TransferRate(patience.least, patience.stall)
 
     async def read(self) -> bytes:
         """The next part of the body; empty after the last."""
@@ -176,7 +176,7 @@ class Reply:
     async def words(self) -> str:
         """What an answer with an error says, on one line; the status if it says nothing."""
         try:
-            text = shortened(told(await self.read_all(1 << 16)))
+            text = shortened(error_text(await self.read_all(1 << 16)))
         except (UnreachableError, ValueError):
             text = ""
         return f"status {self.status}" + (f": {text}" if text else "")
@@ -206,3 +206,46 @@ def _followed(url: str, place: str) -> str:
             f"{before.scheme}://{before.hostname}: it leads to {after.scheme}://{after.hostname}: not safe"
         )
     return there
+
+
+class TransferRate:
+    """At least `least` bytes in each `seconds` of waiting. What is done with the bytes meanwhile does not count."""
+
+    def __init__(self, least: int, seconds: float) -> None:
+        self._least = least
+        self._seconds = seconds
+        self._came = 0
+        self._waited = 0.0
+
+    def keeps_up(self, size: int, waited: float) -> bool:
+        """So many bytes came after so many seconds; whether that is enough."""
+        self._came += size
+        self._waited += waited
+        if self._waited < self._seconds:
+            return True
+        enough = self._came >= self._least
+        self._came, self._waited = 0, 0.0
+        return enough
+
+
+def error_text(body: bytes) -> bytes:
+    """The messages of an error document, each with its code where it says more; any other body as it is."""
+    try:
+        document = json.loads(body)
+    except (ValueError, RecursionError):
+        return body
+    errors = document.get("errors") if isinstance(document, dict) else None
+    if not isinstance(errors, list):
+        return body
+    found = [words for one in errors[:_MOST_ERRORS] if (words := _error_words(one))]
+    return "; ".join(found).encode("utf-8", "replace") or body
+
+
+def _error_words(error: object) -> str:
+    if not isinstance(error, dict):
+        return ""
+    code, message = (text if isinstance(text := error.get(key), str) else "" for key in ("code", "message"))
+    if not message:
+        return code
+    same = message.lower().replace(" ", "_") == code.lower()
+    return message if same or not code else f"{code}: {message}"

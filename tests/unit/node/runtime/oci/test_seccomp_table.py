@@ -1,6 +1,6 @@
 """Facts about system calls."""
 
-from interpose.node.runtime.oci.seccomptable import ALLOWED, ARCHITECTURES, BY_CAPABILITY, BY_MACHINE
+from interpose.node.runtime.oci.seccomp import ALLOWED, ARCHITECTURES, BY_CAPABILITY, BY_MACHINE
 
 
 def test_names_look_like_system_calls() -> None:

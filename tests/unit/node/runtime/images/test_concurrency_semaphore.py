@@ -2,12 +2,12 @@
 
 import asyncio
 
-from interpose.node.runtime.images.turns import Turns
+from interpose.node.runtime.images.concurrency import KeyedSemaphore
 
 
 async def test_only_so_many_have_a_turn_for_one_key() -> None:
     """Others wait; other keys do not; and nothing is remembered in the end."""
-    turns = Turns(2)
+    turns = KeyedSemaphore(2)
     leave = asyncio.Event()
     inside: list[str] = []
 
@@ -29,7 +29,7 @@ async def test_only_so_many_have_a_turn_for_one_key() -> None:
 
 async def test_who_gives_up_waiting_is_forgotten() -> None:
     """The turn of the other is not touched."""
-    turns = Turns(1)
+    turns = KeyedSemaphore(1)
     async with turns.turn("a"):
         waiting = asyncio.create_task(turns.turn("a").__aenter__())
         await asyncio.sleep(0)

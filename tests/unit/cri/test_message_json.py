@@ -1,7 +1,7 @@
 """Messages as JSON values."""
 
+from interpose.cri.message_json import message_to_json
 from interpose.cri.messages import cri
-from interpose.node.runtime.service.plaindocs import as_plain
 
 
 def test_names_of_the_protocol() -> None:
@@ -13,7 +13,7 @@ def test_names_of_the_protocol() -> None:
         envs=[cri.KeyValue(key="A", value=b"\xff1")],
         mounts=[cri.Mount(container_path="/x", propagation=cri.PROPAGATION_BIDIRECTIONAL)],
     )
-    assert as_plain(config) == {
+    assert message_to_json(config) == {
         "metadata": {"name": "a"},
         "command": ["sh", "-c"],
         "labels": {"k": "v"},

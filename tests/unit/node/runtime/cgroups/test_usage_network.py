@@ -1,6 +1,6 @@
 """Counters of interfaces."""
 
-from interpose.node.runtime.cgroups.netcounters import Counters, parse
+from interpose.node.runtime.cgroups.usage import InterfaceCounters, parse_net_dev
 
 TEXT = """Inter-|   Receive                                                |  Transmit
  face |bytes  packets errs drop fifo frame compressed multicast|bytes  packets errs drop fifo colls carrier compressed
@@ -13,8 +13,8 @@ short: 1 2 3
 
 def test_all_but_the_loopback() -> None:
     """Heads and odd lines are passed over; a name may have a colon."""
-    assert parse(TEXT) == {
-        "eth0": Counters(
+    assert parse_net_dev(TEXT) == {
+        "eth0": InterfaceCounters(
             rx_bytes=500,
             rx_packets=5,
             rx_errors=1,
@@ -24,7 +24,7 @@ def test_all_but_the_loopback() -> None:
             tx_errors=2,
             tx_dropped=4,
         ),
-        "a:b": Counters(
+        "a:b": InterfaceCounters(
             rx_bytes=1,
             rx_packets=1,
             rx_errors=1,

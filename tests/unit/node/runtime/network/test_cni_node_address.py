@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from interpose.node.runtime.network import node_address as addresses
-from interpose.node.runtime.network.node_address import node_address
+from interpose.node.runtime.network import cni as addresses
+from interpose.node.runtime.network.cni import node_address
 
 
 def test_it_is_an_address() -> None:

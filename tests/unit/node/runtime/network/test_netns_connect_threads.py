@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from interpose.node.runtime.network.namespaces import CLONE_NEWNET, enter, in_network
+from interpose.node.runtime.network.netns_connect import CLONE_NEWNET, enter, in_network
 
 
 async def test_where_we_are() -> None:

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from interpose.node.runtime.images.registry.complaints import told
+from interpose.node.runtime.images.registry.http import error_text
 
 
 @pytest.mark.parametrize(
@@ -19,7 +19,7 @@ from interpose.node.runtime.images.registry.complaints import told
 )
 def test_messages_and_what_codes_add(errors: list[object], expected: str) -> None:
     """Some of them, if there are many."""
-    assert told(json.dumps({"errors": errors}).encode()) == expected.encode()
+    assert error_text(json.dumps({"errors": errors}).encode()) == expected.encode()
 
 
 @pytest.mark.parametrize(
@@ -27,4 +27,4 @@ def test_messages_and_what_codes_add(errors: list[object], expected: str) -> Non
 )
 def test_what_is_no_error_document_is_told_as_it_is(body: bytes) -> None:
     """A proxy's page, say."""
-    assert told(body) == body
+    assert error_text(body) == body

@@ -1,12 +1,12 @@
-"""CRI messages as plain JSON values, with the field names of the protocol: how verbose answers show a configuration.
+"""CRI messages as plain JSON values with the field names of the protocol, for the `info` of verbose answers. Pure.
 
-Pure: messages are walked by their own descriptors. Environment values are shown as text, as runtimes in the field do.
+Bytes (environment values) are shown as text, as containerd does.
 """
 
 from typing import Any
 
 
-def as_plain(message: Any) -> dict[str, Any]:
+def message_to_json(message: Any) -> dict[str, Any]:
     """Numbers stay numbers, enums are numbers, unset fields are left out."""
     return {descriptor.name: _field(descriptor, value) for descriptor, value in message.ListFields()}
 
@@ -22,5 +22,5 @@ def _field(descriptor: Any, value: Any) -> Any:
 
 def _value(value: Any) -> Any:
     if hasattr(value, "ListFields"):
-        return as_plain(value)
+        return message_to_json(value)
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else value

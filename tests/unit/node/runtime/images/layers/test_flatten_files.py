@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from interpose.node.runtime.images.layers.copying import copy_data
+from interpose.node.runtime.images.layers.flatten import copy_data
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 import pytest
 
-from interpose.node.runtime.shim.loglines import LogLines, stamp
+from interpose.node.runtime.shim.log import LogLines, stamp
 
 AT = 1475713029669794202
 WHEN = b"2016-10-06T00:17:09.669794202Z"
