@@ -11,8 +11,8 @@ from interpose._pb import cri_pb2
 from interpose.core.model.pod import Container, ContainerState, Pod
 from interpose.cri.store.store import Store
 from interpose.cri.store.sync import Synchronizer
-from interpose.relay.bookkeeping import Bookkeeper
-from interpose.relay.owncalls import OwnCalls
+from interpose.relay.internal_calls import OwnCalls
+from interpose.relay.store_updates import Bookkeeper
 from interpose.testing.stack import relay_stack
 from tests.support.lab.cri import CriClient
 from tests.support.lab.pods import LabPod

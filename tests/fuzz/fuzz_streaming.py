@@ -22,7 +22,7 @@ from tests.support.fuzz.streams import TARGETS
 
 def _spdy() -> list[bytes]:
     """One session each way, and frames that stand alone."""
-    client, server = spdy.Connection(client=True), spdy.Connection(client=False)
+    client, server = spdy.SpdyConnection(client=True), spdy.SpdyConnection(client=False)
     up, down = b"", b""
     client.begin()
     for kind in ("error", "stdin", "stdout"):

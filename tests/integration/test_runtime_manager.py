@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 
 from interpose.cri.client import Services
-from interpose.cri.local import LocalCaller
 from interpose.cri.messages import cri
 from interpose.cri.remote import RemoteCaller
-from interpose.cri.wrappers import InstrumentedCaller
+from interpose.cri.wrappers import InstrumentedCaller, LocalCaller
 from interpose.errors import ConfigError
 from interpose.net.grpc.handlers import ServerContext, Unary
 from interpose.net.grpc.server import serve

@@ -18,9 +18,9 @@ from interpose.cri.store.sync import Synchronizer
 from interpose.net.grpc.server import serve
 from interpose.net.grpc.status import Code
 from interpose.relay.api import Call, Proceed, Reply
-from interpose.relay.bookkeeping import Bookkeeper
 from interpose.relay.exit_watcher import Exits
-from interpose.relay.owncalls import OwnCalls
+from interpose.relay.internal_calls import OwnCalls
+from interpose.relay.store_updates import Bookkeeper
 from interpose.testing.eventually import eventually, pass_deadline
 from interpose.testing.fakeruntime import FakeRuntime
 from interpose.testing.pods import container_config, create_request, linux_resources, pod_config, run_request

@@ -12,9 +12,8 @@ from interpose._pb import cri_pb2 as cri
 from interpose.cri.store import convert
 from interpose.cri.store.requested import ANNOTATION, resources_note
 from interpose.relay.docker.routes import NAMES, classify
-from interpose.relay.docker.translate import create as creating
+from interpose.relay.docker.translate import create
 from interpose.relay.docker.translate import inspect as inspecting
-from interpose.relay.docker.translate import updating
 from interpose.relay.docker.translate.body import Body
 from interpose.relay.docker.translate.errors import error_body, message_of
 from interpose.relay.docker.translate.json_edit import (
@@ -92,7 +91,7 @@ def bodies(draw: st.DrawFn, sandbox: bool | None = None) -> bytes:
     return text.encode("utf-8", "replace")
 
 
-def message_of_creation(found: creating.Creation) -> Any:
+def message_of_creation(found: create.Creation) -> Any:
     """The message it becomes."""
     message = cri.RunPodSandboxRequest() if found.sandbox else cri.CreateContainerRequest()
     found.fill(message)
@@ -108,9 +107,9 @@ def plain(message: Any) -> Any:
     return message
 
 
-def read(raw: bytes) -> creating.Creation:
+def read(raw: bytes) -> create.Creation:
     """A creation that is Kubernetes'."""
-    found = creating.read(raw, {"name": "k8s_c_p_n_u1_4"})
+    found = create.read_create(raw, {"name": "k8s_c_p_n_u1_4"})
     assert found is not None
     return found
 
@@ -194,8 +193,8 @@ def test_no_bytes_raise_anything_else(raw: bytes) -> None:
     """They can be read, or cannot."""
     readers: tuple[Callable[[], object], ...] = (
         lambda: read_root(decode(raw)),
-        lambda: creating.read(raw, {}),
-        lambda: updating.read(raw),
+        lambda: create.read_create(raw, {}),
+        lambda: create.read_update(raw),
         lambda: inspecting.identity_of(raw),
     )
     for reader in readers:
@@ -314,7 +313,7 @@ def test_an_update_says_what_the_chain_wants(
 ) -> None:
     """Unchanged it is the same object; changed it reads as the message."""
     raw = json.dumps(host, separators=layout).encode()
-    update = updating.read(raw)
+    update = create.read_update(raw)
     before, after = cri.UpdateContainerResourcesRequest(), cri.UpdateContainerResourcesRequest()
     update.fill(before, "c1")
     update.fill(after, "c1")
@@ -323,10 +322,10 @@ def test_an_update_says_what_the_chain_wants(
     after.linux.memory_limit_in_bytes = data.draw(MEMORY)
     after.linux.cpuset_cpus = data.draw(st.sampled_from(["", "1"]))
     again = cri.UpdateContainerResourcesRequest()
-    updating.read(update.edited(before, after).body).fill(again, "c1")
+    create.read_update(update.edited(before, after).body).fill(again, "c1")
     assert again == after
     own = cri.UpdateContainerResourcesRequest()
-    updating.read(updating.body_of(after).body).fill(own, "c1")
+    create.read_update(create.update_body(after).body).fill(own, "c1")
     assert own == after
 
 

@@ -102,7 +102,7 @@ def test_header_blocks_are_read_in_their_order(blocks: list[dict[str, str]]) -> 
 
 def outcome(parts: list[bytes], *, client: bool) -> tuple[list[object], bytes]:
     """What a connection made of these bytes, with data joined, and what it said to them."""
-    connection = spdy.Connection(client=client, limits=spdy.SpdyLimits(streams=3, control=4096, headers=4096))
+    connection = spdy.SpdyConnection(client=client, limits=spdy.SpdyLimits(streams=3, control=4096, headers=4096))
     if client:
         connection.open({})
     seen: list[object] = []
@@ -110,8 +110,12 @@ def outcome(parts: list[bytes], *, client: bool) -> tuple[list[object], bytes]:
     for part in parts:
         for event in connection.receive(part):
             last = seen[-1] if seen else None
-            if isinstance(event, spdy.Received) and isinstance(last, spdy.Received) and last.stream == event.stream:
-                seen[-1] = spdy.Received(event.stream, last.data + event.data)
+            if (
+                isinstance(event, spdy.DataReceived)
+                and isinstance(last, spdy.DataReceived)
+                and last.stream == event.stream
+            ):
+                seen[-1] = spdy.DataReceived(event.stream, last.data + event.data)
             else:
                 seen.append(event)
         said += connection.take()
@@ -123,7 +127,7 @@ def test_a_connection_survives_any_frames(frames: list[Frame], client: bool, cut
     """It says little about them, hears nothing after a failure, and sees the same however they were cut."""
     data = b"".join(encode(frame) for frame in frames)
     seen, said = outcome([data], client=client)
-    assert not any(isinstance(event, spdy.Failed) for event in seen[:-1])
+    assert not any(isinstance(event, spdy.SpdyFailed) for event in seen[:-1])
     assert len(said) <= 100 + 4 * len(data)
     again, _ = outcome(pieces(data, cuts), client=client)
     assert again == seen

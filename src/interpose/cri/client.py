@@ -1,15 +1,114 @@
-"""The interface of a runtime over anything that answers CRI calls: deadlines of a kubelet, answers that are checked."""
+"""The interface of a runtime over anything that answers CRI calls: deadlines of a kubelet, checked answers.
 
-from collections.abc import AsyncGenerator, Sequence
+A runtime that leaves a mandatory field out is broken. Going on with half an answer would fail later, far from the
+cause: a container without an id, an image of no size. So the call fails at once and names the field.
+"""
+
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
-from typing import Any
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Final
 
 from google.protobuf.message import Message
 
-from interpose.cri.answers import check_answer
 from interpose.cri.caller import Caller
 from interpose.cri.messages import cri
-from interpose.cri.timeouts import Timeouts
+from interpose.net.grpc.status import Code, RpcError
+
+REQUEST: Final = 120.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timeouts:
+    """All of them follow from one: what an ordinary call may take."""
+
+    request: float = REQUEST
+
+    @property
+    def run_pod_sandbox(self) -> float:
+        """Networks take their time."""
+        return 2 * self.request
+
+    def stop_container(self, grace: int) -> float:
+        """The runtime answers when the container has ended, at the latest after its grace."""
+        return self.request + max(grace, 0)
+
+    def exec_sync(self, timeout: int) -> float | None:
+        """A command without a limit has none here either."""
+        return self.request + timeout if timeout > 0 else None
+
+    def checkpoint(self, timeout: int) -> float:
+        """The longer one of what was asked for and what is usual."""
+        return max(self.request, float(timeout))
+
+
+_CONDITIONS: Final = 2  # RuntimeReady and NetworkReady
+
+
+def _missing(message: Any, *fields: str) -> list[str]:
+    """The fields, written with dots, that are empty or 0."""
+    return [field for field in fields if not _value(message, field)]
+
+
+def _value(message: Any, field: str) -> Any:
+    for name in field.split("."):
+        message = getattr(message, name)
+    return message
+
+
+def _sandbox_status(answer: Any) -> list[str]:
+    if not answer.HasField("status"):
+        return ["status"]
+    # Not its metadata: that is what whoever made the sandbox gave it, maybe with crictl and none at all.
+    return _missing(answer, "status.id", "status.created_at")
+
+
+def _container_status(answer: Any) -> list[str]:
+    if not answer.HasField("status"):
+        return ["status"]
+    fields = ("status.id", "status.metadata.name", "status.created_at", "status.image.image", "status.image_ref")
+    return _missing(answer, *fields)
+
+
+def _image_status(answer: Any) -> list[str]:
+    return _missing(answer, "image.id", "image.size") if answer.HasField("image") else []
+
+
+def _status(answer: Any) -> list[str]:
+    return [] if len(answer.status.conditions) >= _CONDITIONS else ["status.conditions (at least 2)"]
+
+
+def _needs(*fields: str) -> Callable[[Any], list[str]]:
+    return lambda answer: _missing(answer, *fields)
+
+
+_RULES: Final[Mapping[str, Callable[[Any], list[str]]]] = MappingProxyType(
+    {
+        "Version": _needs("version", "runtime_name", "runtime_version", "runtime_api_version"),
+        "RunPodSandbox": _needs("pod_sandbox_id"),
+        "CreateContainer": _needs("container_id"),
+        "PodSandboxStatus": _sandbox_status,
+        "ContainerStatus": _container_status,
+        "ImageStatus": _image_status,
+        "PullImage": _needs("image_ref"),
+        "Status": _status,
+        "Exec": _needs("url"),
+        "Attach": _needs("url"),
+        "PortForward": _needs("url"),
+    }
+)
+
+
+def check_answer(method: str, answer: Any) -> None:
+    """RpcError INTERNAL that names what an answer lacks."""
+    rule = _RULES.get(method)
+    if rule is None:
+        return
+    missing = rule(answer)
+    if missing:
+        raise RpcError(Code.INTERNAL, f"the runtime's answer to {method} lacks {', '.join(missing)}")
+
 
 _USUAL = Timeouts()
 

@@ -288,3 +288,36 @@ class Tap(Protocol):
 
     def on_end(self, call: Sighting, code: int, message: str, changed_by: Sequence[str]) -> None:
         """The call is over, with this status; `changed_by` names who changed the request or the reply."""
+
+
+class Backend(Protocol):
+    """A runtime or image service behind the relay. `on_up` is told whenever it came (back)."""
+
+    on_up: Callable[[], None] | None
+
+    @property
+    def path(self) -> str: ...
+
+    @property
+    def up(self) -> bool: ...
+
+    @property
+    def connections(self) -> int: ...
+
+    @property
+    def dials(self) -> int: ...
+
+    @property
+    def failures(self) -> int: ...
+
+    @property
+    def last_error(self) -> str: ...
+
+    @property
+    def state_age(self) -> float: ...
+
+    def start(self) -> None: ...
+
+    def tick(self) -> None: ...
+
+    async def close(self) -> None: ...

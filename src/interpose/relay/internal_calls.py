@@ -8,12 +8,14 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from interpose.cri.methods import Method
+from interpose.cri.methods import METHODS, Method
 from interpose.cri.parser import CriParser
-from interpose.net.grpc.status import Code
+from interpose.cri.store.api_version import TIMEOUT, EitherVersion
+from interpose.net.grpc.status import Code, RpcError
 from interpose.relay.api import CLIENT, Body, Call, Direction, Interceptor, Reply, Sighting
 from interpose.relay.chain import Chain
 from interpose.relay.routes import Route
+from interpose.relay.subscriptions import Switchboard
 from interpose.relay.taps import Viewing, Watchers
 from interpose.tasks import TaskBag
 
@@ -103,3 +105,29 @@ def show_message(view: Viewing, message: bytes | None) -> None:
         view.show(Direction.RECEIVED, view.received)
     if message is not None:
         view.show(Direction.REPLY, message)
+
+
+class OwnCalls:
+    """Calls named `origin` that enter the chain of `relay` below an interceptor, or at its top."""
+
+    def __init__(self, relay: Switchboard, origin: str, below: Interceptor | None = None) -> None:
+        self._relay = relay
+        self._origin = origin
+        self.below = below
+        self._versions = EitherVersion(self._call)
+
+    async def __call__(self, method: str, message: bytes, timeout: float = TIMEOUT) -> bytes:
+        """The reply message. Raises RpcError for every other outcome."""
+        return await self._versions.call(METHODS[method].paths, message, timeout)
+
+    def forget_version(self) -> None:
+        """The runtime may be another one now."""
+        self._versions.forget()
+
+    async def _call(self, path: str, message: bytes, timeout: float) -> bytes:
+        reply = await self._relay.call(path.encode(), message, origin=self._origin, below=self.below, timeout=timeout)
+        if reply.code or reply.body is None:
+            raise RpcError(Code(reply.code) if reply.code else Code.INTERNAL, reply.message)
+        if not reply.body.readable:
+            raise RpcError(Code.INTERNAL, "the reply has an unknown encoding")
+        return reply.body.data()

@@ -5,7 +5,7 @@ from typing import Protocol
 
 from interpose.metrics import Buckets, Family, Sample
 from interpose.net.grpc.status import Code
-from interpose.relay.backend import Backend
+from interpose.relay.api import Backend
 from interpose.relay.stats import BOUNDS, MethodStats
 from interpose.relay.subscriptions import Switchboard
 

@@ -17,7 +17,7 @@ from interpose.cri.store.store import Store
 from interpose.cri.store.sync import Synchronizer
 from interpose.net.grpc.status import Code, RpcError
 from interpose.relay.api import Call, Proceed, Reply
-from interpose.relay.outcome import is_doubtful
+from interpose.relay.store_updates import has_unknown_outcome
 from interpose.tasks import TaskBag
 
 # Seconds: for an update that is on its way, for a start that is in flight.
@@ -82,7 +82,7 @@ class StartOrder:
             except BaseException:
                 starts.doubt(container_id)
                 raise
-            if is_doubtful(reply):
+            if has_unknown_outcome(reply):
                 starts.doubt(container_id)
             elif not reply.code:
                 starts.settle(container_id, runs=True)

@@ -1,20 +1,36 @@
-"""What each call does to the store: one class per method, one table of them.
+"""Keeping the store up to date with the calls that pass: one class per CRI method, a table of them, and the
+interceptor.
 
-A record appears or changes when the runtime has confirmed, never before and never when it refused. A create whose
-outcome is unknown is pending until the runtime is asked. None of it waits for anything.
+`StoreUpdater` is the last interceptor of the chain, so it sees each call as the runtime gets it. A record appears or
+changes when the runtime has confirmed, never before and never when it refused. A create whose outcome is unknown is
+pending until the runtime is asked.
+
+Nothing here delays a call or changes its outcome. Records are written when the reply is out, and before anything else
+is read. An interceptor above that continues with work of its own (a hook after a stop may take its time) does not hold
+them up: then they are written in the next iteration of the loop. The only edit of a request is the annotation that
+keeps what was requested (see `cri.store.requested`).
 """
 
+import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
 from interpose.core.model.pod import Container, ContainerState, Pod
+from interpose.cri.errors import Unreadable
 from interpose.cri.store import convert
 from interpose.cri.store.requested import ANNOTATION, NOT_REQUESTED, parent_note, resources_note
 from interpose.cri.store.store import Store
 from interpose.cri.store.sync import Synchronizer
-from interpose.relay.api import CLIENT, Call
+from interpose.net.grpc.status import DOUBTFUL, Code
+from interpose.relay.api import CLIENT, Call, Proceed, Reply
+
+
+def has_unknown_outcome(reply: Reply) -> bool:
+    """Whether the runtime may have done it, although it did not say so."""
+    return reply.code in DOUBTFUL or (reply.raw is not None and reply.raw.failure is not None)
+
 
 _log = logging.getLogger(__name__)
 
@@ -275,3 +291,74 @@ def _pend(step: Step, record: Pod | Container, pod_uid: str = "") -> None:
 
 def _ended(container: Container) -> Container:
     return replace(container, state=ContainerState.EXITED) if container.state in _ALIVE else container
+
+
+class Bookkeeper:
+    """The interceptor. Last in the chain, or its records are not what the runtime has."""
+
+    name = "bookkeeper"
+    methods = tuple(STEPS)
+    tidy = True  # all it writes is one annotation, in one go
+
+    def __init__(self, store: Store, sync: Synchronizer) -> None:
+        self._store = store
+        self._sync = sync
+
+    async def intercept(self, call: Call, proceed: Proceed) -> Reply:
+        """Let the call pass and note what became of it."""
+        try:
+            step = STEPS[call.method.name](self._store, self._sync, call)
+        except Unreadable:
+            return await proceed()
+        try:
+            reply = await proceed()
+        except BaseException:
+            # The caller left, or we are going down: what was sent was sent.
+            _safely(step.doubtful)
+            _safely(step.close)
+            raise
+        # Nobody asks before the next call is read, and the caller need not wait for it.
+        settlement = _Settlement(step, reply)
+        call.afterwards(settlement.settle)
+        if not settlement.settled:
+            asyncio.get_running_loop().call_soon(settlement.settle)
+        return reply
+
+
+class _Settlement:
+    """What a call meant for the records, written once."""
+
+    __slots__ = ("_reply", "_step", "settled")
+
+    def __init__(self, step: Step, reply: Reply) -> None:
+        self._step = step
+        self._reply = reply
+        self.settled = False
+
+    def settle(self) -> None:
+        if not self.settled:
+            self.settled = True
+            _safely(lambda: _conclude(self._step, self._reply))
+            _safely(self._step.close)
+
+
+def _conclude(step: Step, reply: Reply) -> None:
+    if reply.code == Code.OK:
+        try:
+            response = reply.response
+        except Unreadable:
+            step.doubtful()
+        else:
+            step.done(response)
+    elif has_unknown_outcome(reply):
+        step.doubtful()
+    elif reply.code == Code.NOT_FOUND:
+        step.gone()
+
+
+def _safely(act: Callable[[], None]) -> None:
+    """Our own mistake must not become the caller's."""
+    try:
+        act()
+    except Exception:
+        _log.exception("Failed to update the store")

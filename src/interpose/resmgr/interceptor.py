@@ -19,7 +19,7 @@ from interpose.cri.errors import Opaque, Unreadable
 from interpose.cri.store import convert
 from interpose.net.grpc.status import Code, RpcError
 from interpose.relay.api import CLIENT, Call, Proceed, Reply
-from interpose.relay.outcome import is_doubtful
+from interpose.relay.store_updates import has_unknown_outcome
 from interpose.resmgr.allocations import Held
 from interpose.resmgr.barriers import LOOKING, Waiting, asked_by_caller
 from interpose.resmgr.container_request import make_request
@@ -197,7 +197,7 @@ class Manager:
                 books.confirm(key, container_id, written)
                 books.on_change()
                 await self._waiting.for_itself(call, key)
-        elif is_doubtful(reply):
+        elif has_unknown_outcome(reply):
             books.doubt(key)
         else:
             self._undo(call, booked)

@@ -55,7 +55,7 @@ def _same(data: bytes, run: Callable[[list[bytes]], Outcome]) -> Outcome:
 
 
 def _spdy(parts: list[bytes], *, client: bool) -> Outcome:
-    connection = spdy.Connection(client=client, limits=_LIMITS)
+    connection = spdy.SpdyConnection(client=client, limits=_LIMITS)
     if client:
         connection.open({})
         connection.open({})
@@ -67,14 +67,14 @@ def _spdy(parts: list[bytes], *, client: bool) -> Outcome:
         for event in connection.receive(part):
             last = seen[-1] if seen else None
             match event, last:
-                case spdy.Received(stream, data), spdy.Received(before, held) if stream == before:
-                    seen[-1] = spdy.Received(stream, held + data)
+                case spdy.DataReceived(stream, data), spdy.DataReceived(before, held) if stream == before:
+                    seen[-1] = spdy.DataReceived(stream, held + data)
                 case _:
                     seen.append(event)
-            if isinstance(event, spdy.Opened):
+            if isinstance(event, spdy.StreamOpened):
                 connection.reply(event.stream)
         said += connection.take()
-    _bounded(seen, spdy.Failed, len(said), 100 + 4 * came)
+    _bounded(seen, spdy.SpdyFailed, len(said), 100 + 4 * came)
     return seen, said
 
 

@@ -12,7 +12,7 @@ from interpose.cri.parser import CriParser
 from interpose.cri.store import convert
 from interpose.net.grpc.status import RpcError
 from interpose.relay.api import CLIENT, Body, Call, Reply
-from interpose.relay.bookkeeping import Bookkeeper
+from interpose.relay.store_updates import Bookkeeper
 from interpose.resmgr.config.configuration import Configuration
 from interpose.resmgr.whatif.events import Answered, Asked, Happening, Told
 from interpose.testing.pods import QosClass, container_config, create_request, linux_resources, pod_config, run_request

@@ -16,8 +16,8 @@ from interpose.config.load import load
 from interpose.config.runtime.settings import RuntimeSettings
 from interpose.config.runtime.table import RUNTIME
 from interpose.cri.caller import Caller
-from interpose.cri.local import LocalCaller
 from interpose.cri.remote import RemoteCaller
+from interpose.cri.wrappers import LocalCaller
 from interpose.host.unix_sockets import bind_unix
 from interpose.net.grpc.status import RpcError
 

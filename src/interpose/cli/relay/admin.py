@@ -16,12 +16,10 @@ from interpose.config.relay.table import RELAY
 from interpose.host.unix_sockets import BoundSocket
 from interpose.log import LogControl
 from interpose.metrics import Collector
-from interpose.net.httpd.health import Check, health_routes
-from interpose.net.httpd.log_level import log_level_routes
-from interpose.net.httpd.metrics import metrics_route
+from interpose.net.httpd.health import Check, health_routes, log_level_routes, metrics_route
 from interpose.net.httpd.routes import Handler, Hijack, Request, Response, RouteTable, error_response
 from interpose.net.httpd.routes import json_response as json
-from interpose.relay.backend import Backend
+from interpose.relay.api import Backend
 from interpose.relay.takeover import PATH as TAKE_OVER
 from interpose.relay.takeover import READY, HeldLock, bequeath
 

@@ -16,7 +16,7 @@ from interpose.net.grpc.status import RpcError
 from interpose.net.grpc.transport import Hub
 from interpose.net.grpc.upstream import Upstream
 from interpose.net.h2.limits import Limits
-from interpose.relay.backend import Backend
+from interpose.relay.api import Backend
 from interpose.relay.drain import Drain, end_event_streams
 from interpose.relay.passthrough import Ledger
 from interpose.relay.proxy import Relay

@@ -10,7 +10,7 @@ from interpose.cli.relay.fronts import admission_of, method_rows
 from interpose.cli.relay.sockets import Endpoints
 from interpose.config.relay.settings import RelaySettings
 from interpose.net.h1.heads import Heads
-from interpose.relay.backend import Backend
+from interpose.relay.api import Backend
 from interpose.relay.docker.listener import DockerListener
 from interpose.relay.docker.proxy import DockerRelay
 from interpose.relay.docker.routes import classify

@@ -15,7 +15,7 @@ from interpose.config.relay.settings import RelaySettings
 from interpose.host.peer_credentials import peer_credentials
 from interpose.net.grpc.listener import Admission
 from interpose.net.grpc.transport import Hub
-from interpose.relay.backend import Backend
+from interpose.relay.api import Backend
 from interpose.relay.stats import MethodStats
 from interpose.relay.subscriptions import Switchboard
 

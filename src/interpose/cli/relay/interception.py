@@ -17,7 +17,7 @@ from interpose.hooks.dispatch.registration_metrics import registration_collector
 from interpose.hooks.dispatch.registrations import Registrations
 from interpose.metrics import Collector, Family
 from interpose.net.grpc.transport import Hub
-from interpose.relay.backend import Backend
+from interpose.relay.api import Backend
 from interpose.relay.subscriptions import Switchboard
 from interpose.tasks import TaskBag
 

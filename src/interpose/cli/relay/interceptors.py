@@ -25,13 +25,12 @@ from interpose.hooks.dispatch.metrics import hook_collector, plugin_view
 from interpose.host.cpusets import allowed_sets
 from interpose.metrics import Family
 from interpose.net.grpc.transport import Hub
-from interpose.relay.api import Tap
-from interpose.relay.backend import Backend
-from interpose.relay.bookkeeping import Bookkeeper
+from interpose.relay.api import Backend, Tap
 from interpose.relay.exit_watcher import Exits
-from interpose.relay.owncalls import OwnCalls
+from interpose.relay.internal_calls import OwnCalls
 from interpose.relay.start_order import StartOrder
 from interpose.relay.status_rewriter import Reporting, ReportingEvents
+from interpose.relay.store_updates import Bookkeeper
 from interpose.relay.subscriptions import Switchboard
 from interpose.tasks import TaskBag
 

@@ -37,7 +37,7 @@ from interpose.log import RateLimited
 from interpose.metrics import Family
 from interpose.net.grpc.transport import Hub
 from interpose.net.httpd.routes import Handler
-from interpose.relay.owncalls import OwnCalls
+from interpose.relay.internal_calls import OwnCalls
 from interpose.relay.subscriptions import Switchboard
 from interpose.resmgr.config.apply import Reconfiguring
 from interpose.resmgr.config.configuration import (

@@ -10,9 +10,7 @@ from interpose.config.runtime.table import RUNTIME
 from interpose.cri.wrappers import InstrumentedCaller
 from interpose.log import LogControl
 from interpose.metrics import Collector, build_info, log_collector
-from interpose.net.httpd.health import Check, health_routes
-from interpose.net.httpd.log_level import log_level_routes
-from interpose.net.httpd.metrics import metrics_route
+from interpose.net.httpd.health import Check, health_routes, log_level_routes, metrics_route
 from interpose.net.httpd.routes import Request, Response, RouteTable
 from interpose.net.httpd.routes import json_response as json
 from interpose.node.runtime.service.runtime import LocalRuntime

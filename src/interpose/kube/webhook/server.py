@@ -20,9 +20,8 @@ from interpose.kube.webhook.review import OTHER, BadReviewError, Result, Rules, 
 from interpose.kube.webhook.stats import ERROR, Stats
 from interpose.log import RateLimited, kv
 from interpose.metrics import Collector
-from interpose.net.httpd.health import Check, health_routes
+from interpose.net.httpd.health import Check, health_routes, metrics_route
 from interpose.net.httpd.limits import BodyBudget, HttpLimits
-from interpose.net.httpd.metrics import metrics_route
 from interpose.net.httpd.routes import JSON, Handler, Request, Response, RouteTable, error_response
 from interpose.net.httpd.server import AdminServer
 from interpose.net.httpd.transports import StreamPipe, accept_tls

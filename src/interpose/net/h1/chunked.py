@@ -1,7 +1,11 @@
 """Chunked bodies, piece by piece: what may go on as it came, and where the body ends.
 
-Whole chunks with plain sizes are passed over by `plainchunks`. What is left is read step by step: chunks that a piece
+Whole chunks with plain sizes are skipped by `skip_plain_chunks`. What is left is read step by step: chunks that a piece
 cuts, lines that are more than a size, trailers. The latter two h11 is asked about, and they are counted.
+
+A client may send chunks of one byte by the ten thousand, and no other client is served meanwhile. So small chunks are
+skipped by one regular expression, many at a time; `decode_plain_chunks`, for bodies that are buffered anyway, goes one
+by one. A plain size is one to fifteen hexadecimal digits and CR LF: every reader of chunks agrees on those.
 
 Where h11, Go and others differ in what they let pass, nothing passes: sizes have at most 15 digits and no white space
 around them, lines end with CR LF only, extensions are printable and short, trailers are checked as heads are.
@@ -14,7 +18,6 @@ import re
 from enum import Enum, auto
 from typing import Final
 
-from interpose.net.h1 import plainchunks
 from interpose.net.h1.h11_check import BodyOpinion
 from interpose.net.h1.rules import FIELDS, Grammar, Malformed, shown
 
@@ -120,12 +123,12 @@ class Chunks:
             case _At.LF:
                 return self._end_of_data(piece, at, b"\n", _At.SIZE)
             case _At.SIZE:
-                after = plainchunks.passed(piece, at) if payload is None else plainchunks.decoded(piece, at, payload)
+                after = skip_plain_chunks(piece, at) if payload is None else decode_plain_chunks(piece, at, payload)
                 if after > at:
                     return after
-                if piece.startswith(plainchunks.LAST, at):
+                if piece.startswith(LAST, at):
                     self._at = _At.END
-                    return at + len(plainchunks.LAST)
+                    return at + len(LAST)
                 return self._size(piece, at)
             case _:
                 return self._trailer(piece, at)
@@ -183,7 +186,7 @@ class Chunks:
         name, _ = self._grammar.field(line[:-2])
         if name in _NOT_IN_TRAILERS:
             raise Malformed(self._grammar.status, f"{name.decode('ascii')} stands in the trailers")
-        self._asked().agree(line if self._fields > 1 else plainchunks.LAST[:3] + line, end=False)
+        self._asked().agree(line if self._fields > 1 else LAST[:3] + line, end=False)
 
     def _line(self, piece: bytes, at: int) -> bytes:
         """The line that begins here, with its end; empty if that is not known yet."""
@@ -202,3 +205,75 @@ class Chunks:
         if self._opinion is None:
             self._opinion = BodyOpinion(self._limit, self._grammar.status)
         return self._opinion
+
+
+LAST: Final = b"0\r\n\r\n"
+_SMALL: Final = 256  # sizes below are read many at a time, or by table
+_AT_ONCE: Final = 256  # what the expression has to remember while it matches is bounded by this
+_LINE: Final = re.compile(rb"([0-9A-Fa-f]{1,15})\r\n")
+
+
+def _digit(value: int) -> bytes:
+    digit = b"%x" % value
+    return digit if digit.isdigit() else b"[%s%s]" % (digit, digit.upper())
+
+
+def _small_chunks() -> "re.Pattern[bytes]":
+    """One to many whole chunks whose sizes have one or two digits that count."""
+    ends = [b"\r\n.{%d}\r\n" % size for size in range(_SMALL)]
+    firsts = []
+    for first in range(1, 16):
+        seconds = [_digit(second) + ends[16 * first + second] for second in range(16)]
+        firsts.append(_digit(first) + b"(?:%s)" % b"|".join((ends[first], *seconds)))
+    return re.compile(b"(?:0{0,12}(?:%s)){1,%d}" % (b"|".join(firsts), _AT_ONCE), re.DOTALL)
+
+
+_SMALL_CHUNKS: Final = _small_chunks()
+_SIZES: Final = {form % size: size for size in range(1, _SMALL) for form in (b"%x\r\n", b"%X\r\n")}
+
+
+def skip_plain_chunks(piece: bytes, at: int) -> int:
+    """Where the first thing begins that is not a whole chunk with a plain size, or is the last one."""
+    while True:
+        small = _SMALL_CHUNKS.match(piece, at)
+        if small is not None:
+            at = small.end()
+        data = _data(piece, at)
+        if data is None:
+            return at
+        at = data.stop + 2
+
+
+def decode_plain_chunks(piece: bytes, at: int, payload: list[bytes]) -> int:
+    """The same, and `payload` gets the data."""
+    known = _SIZES.get
+    while True:
+        begin = at + 3
+        size = known(piece[at:begin])
+        if size is None:
+            begin = at + 4
+            size = known(piece[at:begin])
+        if size is not None:
+            stop = begin + size
+            if piece[stop : stop + 2] != b"\r\n":
+                return at
+            payload.append(piece[begin:stop])
+        else:
+            data = _data(piece, at)
+            if data is None:
+                return at
+            payload.append(piece[data])
+            stop = data.stop
+        at = stop + 2
+
+
+def _data(piece: bytes, at: int) -> slice | None:
+    """Where the data is of the chunk that begins here, if all of it is there, it is plain and not the last."""
+    line = _LINE.match(piece, at)
+    if line is None:
+        return None
+    begin = line.end()
+    stop = begin + int(line[1], 16)
+    if stop == begin or piece[stop : stop + 2] != b"\r\n":
+        return None
+    return slice(begin, stop)

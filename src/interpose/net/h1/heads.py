@@ -3,19 +3,69 @@
 Clients and servers repeat themselves: the same bytes get the same verdict from a bounded memory. Heads that are long,
 or that hold credentials, are not remembered.
 
+The target of a request is read as Go's server reads it. It has four forms: `/path?query`, `http://host/path?query`,
+`*`, and `host:port` for CONNECT. What Go would take for something else (`http:path`, `path` without a slash, a `%` that
+escapes nothing) is refused, so that no request is routed by one path and served by another.
+
 Invariant: a head that is given out ends with its first blank line, and its body ends for everybody where `framing` and
 `length` say.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from interpose.net.h1 import h11_check as opinion
-from interpose.net.h1 import targets
-from interpose.net.h1.memo import Memo
-from interpose.net.h1.rules import BLANK, LIMIT, REQUESTS, RESPONSES, Declared, Fields, Framing, Grammar, Malformed
+from interpose.net.h1.rules import (
+    BLANK,
+    LIMIT,
+    REQUESTS,
+    RESPONSES,
+    Declared,
+    Fields,
+    Framing,
+    Grammar,
+    Malformed,
+    shown,
+)
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+
+class Memo(Generic[K, V]):
+    """A cache of parsed heads with at most `entries` entries and no search or sort for eviction.
+
+    Two halves: an entry that is used again moves from the old half to the young one. A full young half becomes the old
+    one, and the entries of the old one are dropped.
+    """
+
+    __slots__ = ("_half", "_old", "_young")
+
+    def __init__(self, entries: int) -> None:
+        self._half = entries // 2
+        self._young: dict[K, V] = {}
+        self._old: dict[K, V] = {}
+
+    def __len__(self) -> int:
+        return len(self._young) + len(self._old)
+
+    def get(self, key: K) -> V | None:
+        found = self._young.get(key)
+        if found is None:
+            found = self._old.pop(key, None)
+            if found is not None:
+                self.put(key, found)
+        return found
+
+    def put(self, key: K, value: V) -> None:
+        if len(self._young) >= self._half:
+            if not self._half:
+                return
+            self._old, self._young = self._young, {}
+        self._young[key] = value
+
 
 __all__ = ["Framing", "Heads", "Malformed", "RequestHead", "ResponseHead"]
 
@@ -142,7 +192,7 @@ class Heads:
         REQUESTS.hosts(fields, line.version)
         declared = REQUESTS.declared(fields, line.version)
         method, target = line.method.decode("ascii"), line.target.decode("latin-1")
-        path, query = targets.read(method, target)
+        path, query = read_target(method, target)
         opinion.of_request(raw, self.limit)
         tokens = _tokens(fields, b"connection")
         framing, length = _framing(declared, Framing.NONE)
@@ -227,3 +277,36 @@ def _get(fields: Fields, name: bytes) -> bytes | None:
 
 def _may_be_remembered(raw: bytes, fields: Fields) -> bool:
     return len(raw) <= _LONGEST_REMEMBERED and not any(name in _SECRETS for name, _ in fields)
+
+
+_ABSOLUTE: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*://[^/]*(.*)", re.DOTALL)
+_BAD_ESCAPE: Final = re.compile(r"%(?![0-9A-Fa-f]{2})")
+_ESCAPE: Final = re.compile(r"%([0-9A-Fa-f]{2})")
+
+
+class Target(NamedTuple):
+    """`path` has no query, scheme or host; a byte of it is a letter of the same number, so that nothing is lost."""
+
+    path: str
+    query: str
+
+
+def read_target(method: str, target: str) -> Target:
+    """Take a target apart. It has no white space and no control characters. Raises Malformed."""
+    if method == "CONNECT" and not target.startswith("/"):
+        return Target("", "")
+    if target == "*":
+        return Target("*", "")
+    rest, _, query = target.partition("?")
+    if not rest.startswith("/"):
+        match = _ABSOLUTE.fullmatch(rest)
+        if match is None:
+            raise Malformed(400, f"the target of the request is {shown(target.encode('latin-1'))}")
+        rest = match[1]
+    if "%" in rest:
+        if _BAD_ESCAPE.search(rest) is not None:
+            raise Malformed(
+                400, f"the target of the request has a % that escapes nothing: {shown(target.encode('latin-1'))}"
+            )
+        rest = _ESCAPE.sub(lambda found: chr(int(found[1], 16)), rest)
+    return Target(rest, query)

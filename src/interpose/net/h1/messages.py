@@ -5,14 +5,71 @@ that is refused; none of them is given out before it is known to belong where it
 does not depend on how the bytes were cut. After Malformed a reader gives out nothing more and holds nothing.
 """
 
+from collections import deque
 from enum import Enum, auto
 from typing import Final, Generic, NamedTuple, TypeVar
 
-from interpose.net.h1.chunked import Chunks
+from interpose.net.h1.chunked import LAST, Chunks, skip_plain_chunks
 from interpose.net.h1.heads import Framing, Heads, Malformed, RequestHead, ResponseHead
-from interpose.net.h1.inbox import Inbox
-from interpose.net.h1.plainchunks import LAST, passed
 from interpose.net.h1.rules import BLANK, REQUESTS, RESPONSES, Grammar
+
+_SMALL: Final = 512  # bytes
+
+
+class Inbox:
+    """A queue of received bytes, in the pieces they came in. Small pieces are joined, nothing else is copied."""
+
+    __slots__ = ("_at", "_pieces", "size")
+
+    def __init__(self) -> None:
+        self._pieces: deque[bytes] = deque()
+        self._at = 0  # where the first piece begins
+        self.size = 0
+
+    def add(self, data: bytes) -> None:
+        if not data:
+            return
+        pieces = self._pieces
+        self.size += len(data)
+        # A peer that sends single bytes must not make us keep an object for each.
+        if len(data) < _SMALL and pieces and len(pieces[-1]) < _SMALL:
+            pieces[-1] += data
+        else:
+            pieces.append(data)
+
+    def first(self) -> tuple[bytes, int]:
+        """The first piece, and where in it the bytes begin. There must be one."""
+        return self._pieces[0], self._at
+
+    def skip_to(self, position: int) -> None:
+        """The first piece is used up to there."""
+        self.size -= position - self._at
+        self._at = position
+        if position == len(self._pieces[0]):
+            self._pieces.popleft()
+            self._at = 0
+
+    def take(self, most: int) -> bytes:
+        """The next bytes, at most so many and at most one piece; the piece itself if all of it is taken."""
+        piece = self._pieces[0]
+        at = self._at
+        stop = min(at + most, len(piece))
+        self.skip_to(stop)
+        return piece if stop - at == len(piece) else piece[at:stop]
+
+    def take_all(self) -> bytes:
+        """Everything that is left."""
+        return b"".join([self.take(self.size) for _ in range(len(self._pieces))])
+
+    def put_back(self, data: bytes) -> None:
+        """Bytes that were taken come first again."""
+        if data:
+            if self._at:
+                self._pieces[0] = self._pieces[0][self._at :]
+                self._at = 0
+            self._pieces.appendleft(data)
+            self.size += len(data)
+
 
 Head = TypeVar("Head", RequestHead, ResponseHead)
 
@@ -277,5 +334,5 @@ class ResponseReader(_Reader[ResponseHead]):
 def _is_body(head: ResponseHead, data: bytes, at: int) -> bool:
     """Whether the bytes from there on are the whole body and nothing more. False also if that takes longer to tell."""
     if head.framing is Framing.CHUNKED:
-        return data.endswith(LAST) and passed(data, at) == len(data) - len(LAST)
+        return data.endswith(LAST) and skip_plain_chunks(data, at) == len(data) - len(LAST)
     return head.framing is not Framing.UNTIL_CLOSE and len(data) - at == head.length

@@ -1,14 +1,26 @@
-"""Health endpoints in the form Kubernetes components have them.
+"""The routes that every daemon has: health in the form of Kubernetes components, metrics, and the log level.
 
 `/livez` says that this process works; it must not depend on the backend, or a dead runtime would restart the relay in
 circles. `/readyz` says that calls succeed. `/healthz` is the old name of `/livez`. The status code is the contract,
 the text is for people: `?verbose` lists the checks, `&exclude=NAME` leaves one out, `/readyz/NAME` asks for one.
 """
 
+import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from interpose.net.httpd.routes import Handler, Request, Response, RouteTable, error_response, text_response
+from interpose.log import LogControl
+from interpose.metrics import Collector, expose, gather
+from interpose.net.httpd.routes import (
+    BadRequestError,
+    Handler,
+    Request,
+    Response,
+    RouteTable,
+    error_response,
+    json_response,
+    text_response,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,3 +96,41 @@ def _remark(check: Check) -> str:
     except Exception as error:
         remark = f"{type(error).__name__}: {error}"
     return f", {remark}" if remark else ""
+
+
+LOG_LEVEL = "/v1/log-level"
+
+
+def log_level_routes(log: LogControl) -> RouteTable:
+    """GET tells the level, PUT sets it: `{"level": "debug"}`."""
+
+    async def get(_request: Request) -> Response:
+        return json_response({"level": log.level})
+
+    async def put(request: Request) -> Response:
+        wanted = request.json()
+        if not isinstance(wanted, dict) or not isinstance(wanted.get("level"), str):
+            raise BadRequestError('expected {"level": "debug|info|warning|error"}')
+        try:
+            log.set_level(wanted["level"])
+        except ValueError as error:
+            raise BadRequestError(str(error)) from None
+        return await get(request)
+
+    return {("GET", LOG_LEVEL): get, ("PUT", LOG_LEVEL): put}
+
+
+def metrics_route(collectors: Sequence[Collector]) -> RouteTable:
+    """GET /metrics in the format the scraper asks for.
+
+    Families are gathered on the loop, where their owners live; writing them (and importing the library that does)
+    takes milliseconds and happens in a thread.
+    """
+
+    async def handler(request: Request) -> Response:
+        families = gather(collectors)
+        content_type, body = await asyncio.to_thread(expose, families, request.headers.get("accept", ""))
+        return Response(content_type=content_type, body=body)
+
+    routes: dict[tuple[str, str], Handler] = {("GET", "/metrics"): handler}
+    return routes

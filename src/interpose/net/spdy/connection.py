@@ -4,8 +4,8 @@ Windows: Go's peers (kubectl, the kubelet, containerd) neither count nor announc
 until the peer shows that it counts. Our own window is announced at once, and updated for those that do: a peer that
 tells the end and closes would answer updates with a reset, and what it said could be lost.
 
-Invariant: after `Failed` nothing comes out any more. Streams that the peer opened are never more than the limit, and
-what is queued for sending in answer to bytes that came is never more than a small multiple of them.
+Invariant: after `SpdyFailed` nothing comes out any more. Streams that the peer opened are never more than the limit,
+and what is queued for sending in answer to bytes that came is never more than a small multiple of them.
 """
 
 from collections.abc import Iterator, Mapping
@@ -47,60 +47,70 @@ class SpdyLimits:
     headers: int = 1 << 16  # bytes of a header block, inflated
 
 
-class Opened(NamedTuple):
+class StreamOpened(NamedTuple):
     """The peer opened a stream; `reply` or `reset` it."""
 
     stream: int
     headers: dict[str, str]
 
 
-class Replied(NamedTuple):
+class StreamAccepted(NamedTuple):
     """The peer accepted a stream of ours."""
 
     stream: int
 
 
-class Received(NamedTuple):
+class DataReceived(NamedTuple):
     """Bytes on a stream; say `consumed` when they are out of the way."""
 
     stream: int
     data: bytes
 
 
-class Ended(NamedTuple):
+class StreamEnded(NamedTuple):
     """The peer sends no more on this stream."""
 
     stream: int
 
 
-class WasReset(NamedTuple):
+class StreamReset(NamedTuple):
     """The peer ended a stream both ways."""
 
     stream: int
     status: int
 
 
-class Widened(NamedTuple):
+class WindowWidened(NamedTuple):
     """There may be more room for what we send."""
 
 
-class Ponged(NamedTuple):
+class PingAnswered(NamedTuple):
     """A ping of ours came back."""
 
     number: int
 
 
-class Leaving(NamedTuple):
+class GoingAway(NamedTuple):
     """The peer takes no more streams."""
 
 
-class Failed(NamedTuple):
+class SpdyFailed(NamedTuple):
     """What came is not SPDY/3.1. Send what is queued, then close."""
 
     reason: str
 
 
-Event = Opened | Replied | Received | Ended | WasReset | Widened | Ponged | Leaving | Failed
+SpdyEvent = (
+    StreamOpened
+    | StreamAccepted
+    | DataReceived
+    | StreamEnded
+    | StreamReset
+    | WindowWidened
+    | PingAnswered
+    | GoingAway
+    | SpdyFailed
+)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -114,7 +124,7 @@ class _Stream:
     unsaid: int = 0  # consumed, and the peer does not know
 
 
-class Connection:
+class SpdyConnection:
     """Both ends; `client` opens streams with odd numbers."""
 
     def __init__(self, *, client: bool, limits: SpdyLimits | None = None) -> None:
@@ -149,9 +159,9 @@ class Connection:
         """Whether a stream is open, at least one way."""
         return stream in self._streams
 
-    def receive(self, data: bytes) -> list[Event]:
+    def receive(self, data: bytes) -> list[SpdyEvent]:
         """What these bytes mean."""
-        events: list[Event] = []
+        events: list[SpdyEvent] = []
         if self._failed:
             return events
         try:
@@ -160,7 +170,7 @@ class Connection:
         except SpdyError as error:
             self._failed = True
             self._say(GoAway(self._seen, 1))
-            events.append(Failed(str(error)))
+            events.append(SpdyFailed(str(error)))
         return events
 
     def begin(self) -> None:
@@ -255,7 +265,7 @@ class Connection:
         if not found.sending and not found.receiving:
             self._drop(stream)
 
-    def _handle(self, frame: Frame) -> Iterator[Event]:
+    def _handle(self, frame: Frame) -> Iterator[SpdyEvent]:
         match frame:
             case Data(stream, data, fin):
                 yield from self._on_data(stream, data, fin)
@@ -271,20 +281,20 @@ class Connection:
             case RstStream(stream, status):
                 if stream in self._streams:
                     self._drop(stream)
-                    yield WasReset(stream, status)
+                    yield StreamReset(stream, status)
             case Ping(number):
                 if number % 2 == int(self._client):
-                    yield Ponged(number)
+                    yield PingAnswered(number)
                 else:
                     self._say(frame)
             case GoAway():
-                yield Leaving()
+                yield GoingAway()
             case Settings(values):
                 yield from self._on_settings(values)
             case _:
                 yield from self._on_window(frame.stream, frame.delta)
 
-    def _on_open(self, stream: int, headers: dict[str, str], fin: bool) -> Iterator[Event]:
+    def _on_open(self, stream: int, headers: dict[str, str], fin: bool) -> Iterator[SpdyEvent]:
         if not stream or stream % 2 == int(self._client) or stream <= self._seen:
             raise SpdyError(f"the peer opened stream {stream} after {self._seen}")
         self._seen = stream
@@ -293,23 +303,23 @@ class Connection:
             return
         self._streams[stream] = _Stream(ours=False)
         self._theirs += 1
-        yield Opened(stream, headers)
+        yield StreamOpened(stream, headers)
         yield from self._on_end(stream, fin)
 
-    def _on_reply(self, stream: int, fin: bool) -> Iterator[Event]:
+    def _on_reply(self, stream: int, fin: bool) -> Iterator[SpdyEvent]:
         found = self._streams.get(stream)
         if found is None:
             return
         if not found.ours or found.replied:
             self._drop(stream)
             self._say(RstStream(stream, Status.STREAM_IN_USE))
-            yield WasReset(stream, Status.STREAM_IN_USE)
+            yield StreamReset(stream, Status.STREAM_IN_USE)
             return
         found.replied = True
-        yield Replied(stream)
+        yield StreamAccepted(stream)
         yield from self._on_end(stream, fin)
 
-    def _on_data(self, stream: int, data: bytes, fin: bool) -> Iterator[Event]:
+    def _on_data(self, stream: int, data: bytes, fin: bool) -> Iterator[SpdyEvent]:
         self._unsaid += len(data)
         if self._shown and self._unsaid >= _FIRST_WINDOW // 2:
             self._say(WindowUpdate(0, self._unsaid))
@@ -325,30 +335,30 @@ class Connection:
         if not found.receiving:
             self._drop(stream)
             self._say(RstStream(stream, Status.STREAM_ALREADY_CLOSED))
-            yield WasReset(stream, Status.STREAM_ALREADY_CLOSED)
+            yield StreamReset(stream, Status.STREAM_ALREADY_CLOSED)
             return
         if data:
-            yield Received(stream, data)
+            yield DataReceived(stream, data)
         yield from self._on_end(stream, fin)
 
     def _known(self, stream: int) -> bool:
         return stream < self._next if stream % 2 == int(self._client) else stream <= self._seen
 
-    def _on_end(self, stream: int, fin: bool) -> Iterator[Event]:
+    def _on_end(self, stream: int, fin: bool) -> Iterator[SpdyEvent]:
         found = self._streams.get(stream)
         if fin and found is not None and found.receiving:
             found.receiving = False
             self._tidy(stream, found)
-            yield Ended(stream)
+            yield StreamEnded(stream)
 
-    def _on_settings(self, values: tuple[tuple[int, int], ...]) -> Iterator[Event]:
+    def _on_settings(self, values: tuple[tuple[int, int], ...]) -> Iterator[SpdyEvent]:
         for number, value in values:
             if number == INITIAL_WINDOW_SIZE:
                 self._window = min(value, _LAST_STREAM)
                 self._counts = True
-                yield Widened()
+                yield WindowWidened()
 
-    def _on_window(self, stream: int, delta: int) -> Iterator[Event]:
+    def _on_window(self, stream: int, delta: int) -> Iterator[SpdyEvent]:
         if not stream:
             self._counts_all = True
             self._granted += delta
@@ -356,4 +366,4 @@ class Connection:
             self._counts = True
             if (found := self._streams.get(stream)) is not None:
                 found.granted += delta
-        yield Widened()
+        yield WindowWidened()

@@ -17,10 +17,9 @@ from interpose.net.streaming.connect import StreamError, Upgraded, UrlSource, di
 from interpose.net.streaming.exec_session import ERROR, NUMBERS, RESIZE, STDIN, Wanted
 from interpose.net.streaming.handler import Input
 from interpose.net.streaming.mux import Channel, End, LinkLostError
-from interpose.net.streaming.mux_transports import SpdyLink
+from interpose.net.streaming.mux_transports import SpdyLink, WebSocketLink
 from interpose.net.streaming.terminal_size import document
 from interpose.net.streaming.upgrade import Kind, Transport
-from interpose.net.streaming.websocketlink import WebSocketLink
 from interpose.tasks import TaskBag
 
 __all__ = ["Output", "StreamError", "UrlSource", "run_command"]

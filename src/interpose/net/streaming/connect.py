@@ -14,9 +14,8 @@ from urllib.parse import urlsplit
 
 from interpose.net.h1.heads import Heads, Malformed, ResponseHead
 from interpose.net.h1.messages import Part, ResponseReader
-from interpose.net.streaming.byte_transport import TcpWire, TunnelWire, Wire
+from interpose.net.streaming.byte_transport import SocketWire, TcpWire, TunnelWire, Wire, connect
 from interpose.net.streaming.channels import PORT_FORWARD, TUNNEL, V1, V2, V3, V4, V5
-from interpose.net.streaming.socketwire import SocketWire, connect
 from interpose.net.streaming.upgrade import (
     Kind,
     Transport,

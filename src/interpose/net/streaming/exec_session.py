@@ -18,10 +18,9 @@ from interpose.net.streaming.byte_transport import Wire
 from interpose.net.streaming.handler import STDERR, STDOUT, AttendantError, Streams
 from interpose.net.streaming.limits import StreamLimits
 from interpose.net.streaming.mux import Channel, End, Link, LinkLostError, until_idle
-from interpose.net.streaming.mux_transports import SpdyLink
+from interpose.net.streaming.mux_transports import SpdyLink, WebSocketLink
 from interpose.net.streaming.terminal_size import SizeReader
 from interpose.net.streaming.upgrade import Transport
-from interpose.net.streaming.websocketlink import WebSocketLink
 from interpose.tasks import TaskBag
 
 _log = logging.getLogger(__name__)

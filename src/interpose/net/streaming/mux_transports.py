@@ -1,25 +1,31 @@
-"""Channels as streams of SPDY/3.1, over any wire.
+"""The channels of a session over SPDY/3.1 and over WebSocket.
 
-Invariant: header blocks are packed and sent in one go, so that the peer inflates them in the order they were made in.
+Over SPDY a channel is a stream. Over WebSocket it is the first byte of each message: the channels are known beforehand,
+and what comes for others is dropped, as Go's servers do.
+
+Invariant: SPDY header blocks are packed and sent in one go, so that the peer inflates them in the order they were made
+in.
 """
 
 import asyncio
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from interpose.net.spdy.connection import (
-    Connection,
-    Ended,
-    Failed,
-    Opened,
-    Received,
-    Replied,
+    DataReceived,
+    SpdyConnection,
+    SpdyFailed,
     SpdyLimits,
-    WasReset,
-    Widened,
+    StreamAccepted,
+    StreamEnded,
+    StreamOpened,
+    StreamReset,
+    WindowWidened,
 )
 from interpose.net.streaming.byte_transport import Wire
+from interpose.net.streaming.channels import ChannelData, Splitter, end_message, message
 from interpose.net.streaming.mux import Channel, End, Link, LinkLostError
+from interpose.net.websocket import Closed, Failed, Piece, WebSocket
 
 
 class SpdyLink(Link):
@@ -27,7 +33,7 @@ class SpdyLink(Link):
 
     def __init__(self, wire: Wire, *, client: bool, limits: SpdyLimits | None = None) -> None:
         super().__init__(wire)
-        self._spdy = Connection(client=client, limits=limits)
+        self._spdy = SpdyConnection(client=client, limits=limits)
         self._opened: deque[Channel] = deque()
         self._news = asyncio.Event()  # replaced whenever it is set
         self._replied: set[int] = set()
@@ -103,23 +109,23 @@ class SpdyLink(Link):
         filled: list[Channel] = []
         for event in self._spdy.receive(data):
             match event:
-                case Received(number, piece):
+                case DataReceived(number, piece):
                     channel = self._channels[number]
                     channel.arrived(piece)
                     filled.append(channel)
-                case Opened(number, headers):
+                case StreamOpened(number, headers):
                     channel = self._channels[number] = Channel(self, number, headers)
                     self._opened.append(channel)
-                case Replied(number):
+                case StreamAccepted(number):
                     self._replied.add(number)  # whoever has opened it waits
-                case Ended(number):
+                case StreamEnded(number):
                     self._ended(number, End.FINISHED)
-                case WasReset(number):
+                case StreamReset(number):
                     self._ended(number, End.RESET)
-                case Failed(reason):
+                case SpdyFailed(reason):
                     self.reason = reason
                     self._failed = True
-                case Widened():
+                case WindowWidened():
                     pass
                 case _:
                     continue
@@ -156,3 +162,82 @@ class SpdyLink(Link):
 
     def _flush(self) -> None:
         self._send(self._spdy.take())
+
+
+class WebSocketLink(Link):
+    """One WebSocket. `closes`: channels can be ended one by one (v5)."""
+
+    def __init__(
+        self, wire: Wire, numbers: Iterable[int], *, client: bool, closes: bool, random: Callable[[int], bytes]
+    ) -> None:
+        super().__init__(wire)
+        self._websocket = WebSocket(client=client, random=random)
+        self._splitter = Splitter(closes=closes)
+        self._closes = closes
+        self._client = client
+        self._over = False
+        self._channels = {number: Channel(self, number) for number in numbers}
+
+    def channel(self, number: int) -> Channel:
+        """The channel of that number."""
+        return self._channels[number]
+
+    async def write(self, number: int, data: bytes) -> None:
+        """Send bytes as a message."""
+        if self.lost.is_set() or self._over:
+            raise LinkLostError(self.reason or "the connection was closed")
+        self._websocket.message(message(number, data))
+        self._flush()
+        await self._drain()
+
+    def announce(self, number: int) -> None:
+        """An empty message on a channel: how servers say that they are ready."""
+        self._websocket.message(message(number, b""))
+        self._flush()
+
+    def finish(self, number: int) -> None:
+        """Send no more on a channel; only v5 has a word for that, and only clients use it."""
+        if self._closes and self._client:
+            self._websocket.message(end_message(number))
+            self._flush()
+
+    def reset(self, number: int) -> None:
+        """There is no word for that."""
+
+    def _take(self, data: bytes) -> list[Channel]:
+        filled: list[Channel] = []
+        for event in self._websocket.receive(data):
+            match event:
+                case Piece():
+                    filled += self._sort(event)
+                case Closed(code, reason):
+                    self._over = True
+                    self.reason = reason or f"the connection was closed with code {code}"
+                case Failed(reason):
+                    self._over = True
+                    self.reason = reason
+                case _:
+                    pass
+        self._flush()
+        return filled
+
+    def _sort(self, piece: Piece) -> Iterable[Channel]:
+        for one in self._splitter.feed(piece):
+            channel = self._channels.get(one.channel)
+            if channel is None:
+                continue
+            if isinstance(one, ChannelData):
+                channel.arrived(one.data)
+                yield channel
+            else:
+                channel.ended(End.FINISHED)
+
+    def _goodbye(self) -> None:
+        self._websocket.close()
+        self._flush()
+
+    def _closed(self) -> bool:
+        return self._over
+
+    def _flush(self) -> None:
+        self._send(self._websocket.take())

@@ -21,10 +21,9 @@ from interpose.net.streaming.channels import port_bytes
 from interpose.net.streaming.connect import StreamError, UrlSource, dial
 from interpose.net.streaming.copy import close_writer, copy_both
 from interpose.net.streaming.mux import Channel, LinkLostError
-from interpose.net.streaming.mux_transports import SpdyLink
+from interpose.net.streaming.mux_transports import SpdyLink, WebSocketLink
 from interpose.net.streaming.portforward_session import DATA, ERROR
 from interpose.net.streaming.upgrade import Kind
-from interpose.net.streaming.websocketlink import WebSocketLink
 from interpose.tasks import TaskBag
 
 _log = logging.getLogger(__name__)

@@ -18,9 +18,8 @@ from interpose.net.streaming.copy import close_writer, copy_both
 from interpose.net.streaming.handler import AttendantError, ByteReader, ByteWriter
 from interpose.net.streaming.limits import StreamLimits
 from interpose.net.streaming.mux import Channel, Link, LinkLostError, until_idle
-from interpose.net.streaming.mux_transports import SpdyLink
+from interpose.net.streaming.mux_transports import SpdyLink, WebSocketLink
 from interpose.net.streaming.upgrade import Transport
-from interpose.net.streaming.websocketlink import WebSocketLink
 from interpose.tasks import TaskBag
 
 _log = logging.getLogger(__name__)

@@ -16,9 +16,9 @@ from interpose.cri.parser import CriParser
 from interpose.net.grpc.status import Code, RpcError
 from interpose.relay.api import Body, Reply
 from interpose.relay.docker.connection import HttpReply
+from interpose.relay.docker.translate import create
 from interpose.relay.docker.translate import inspect as inspecting
 from interpose.relay.docker.translate import orphaned_pods as bereft
-from interpose.relay.docker.translate import updating
 from interpose.relay.docker.translate.errors import code_of_status, message_of
 from interpose.relay.docker.translate.identity_cache import Mark, Remembered
 from interpose.relay.docker.translate.inspect import NO_IMAGE, Image
@@ -213,7 +213,9 @@ class DockerRuntime:
         return known
 
     async def _update(self, request: Any, _response: Any, timeout: float) -> None:
-        await self._ask("POST", _path(request.container_id, "update"), updating.body_of(request).body, timeout=timeout)
+        await self._ask(
+            "POST", _path(request.container_id, "update"), create.update_body(request).body, timeout=timeout
+        )
 
     async def _inspect(self, ref: str, timeout: float, *, sandbox: bool) -> bytes:
         """What dockerd says about a sandbox, or about a container; it does not tell them apart, CRI does."""

@@ -2,7 +2,8 @@
 
 One connection of our own follows dockerd's events for as long as dockerd lives: it tells us that dockerd came, that it
 went, and what happens to containers. Calls of our own share a few kept connections; those of clients have one each.
-Invariant: nothing is sent twice but a GET of our own that met a kept connection which was just being closed.
+Invariant: nothing is sent twice but a GET of our own that met a kept connection which was just being closed. Of the
+events at most one line of bounded length is held; a longer one is skipped.
 """
 
 import asyncio
@@ -12,17 +13,97 @@ import logging
 import random
 import time
 from collections.abc import Callable
+from http import HTTPStatus
 from typing import Final
 from urllib.parse import quote
 
 from interpose.log import RateLimited
-from interpose.net.h1.heads import Heads
-from interpose.relay.docker.connection import Backend, HttpReply
-from interpose.relay.docker.eventlines import EventLines
+from interpose.net.h1.heads import Heads, Malformed, ResponseHead
+from interpose.relay.docker.connection import CLOSED, Backend, HttpReply
 from interpose.relay.docker.events import ACTIONS
 from interpose.tasks import TaskBag
 
 _log = logging.getLogger(__name__)
+LONGEST: Final = 1 << 20
+
+
+class EventLines:
+    """The user of a connection on which events were asked for."""
+
+    def __init__(self, backend: Backend, tell: Callable[[bytes], None]) -> None:
+        loop = asyncio.get_running_loop()
+        self.begun: asyncio.Future[None] = loop.create_future()
+        self.ended: asyncio.Future[str] = loop.create_future()
+        self._backend = backend
+        self._tell = tell
+        self._line = bytearray()
+        self._skipping = False
+        backend.ask("GET", self, decode=True)
+
+    def on_data(self, data: bytes) -> None:
+        reader = self._backend.reader
+        reader.receive(data)
+        try:
+            while (item := reader.next()) is not None:
+                if not isinstance(item, ResponseHead):
+                    self._feed(item.data)
+                    if item.end:
+                        self._end("dockerd ended its events")
+                        return
+                elif not item.interim and not self._begin(item):
+                    return
+        except Malformed as error:
+            self._end(f"dockerd answered what is not HTTP: {error}")
+
+    def _begin(self, head: ResponseHead) -> bool:
+        if head.status != HTTPStatus.OK:
+            self._end(f"dockerd answered HTTP {head.status} when asked for its events")
+            return False
+        if not self.begun.done():
+            self.begun.set_result(None)
+        return True
+
+    def _feed(self, data: bytes) -> None:
+        *lines, rest = data.split(b"\n")
+        for line in lines:
+            self._line += line
+            whole, self._line = bytes(self._line), bytearray()
+            if self._skipping or len(whole) > LONGEST:
+                self._skipping = False
+                _log.warning("Event too long, skipped", extra={"kv": {"bytes": len(whole)}})
+            elif whole.strip():
+                self._tell_one(whole)
+        self._line += rest
+        if len(self._line) > LONGEST:
+            self._skipping = True
+            self._line.clear()
+
+    def _tell_one(self, line: bytes) -> None:
+        try:
+            self._tell(line)
+        except Exception:
+            _log.exception("Handling of an event failed")
+
+    def _end(self, why: str) -> None:
+        if not self.begun.done():
+            self.begun.set_exception(ConnectionError(why))
+        if not self.ended.done():
+            self.ended.set_result(why)
+        self._backend.abort()
+
+    def on_eof(self) -> bool:
+        self._end(CLOSED)
+        return False
+
+    def on_lost(self, why: str) -> None:
+        self._end(why)
+
+    def on_blocked(self) -> None:
+        """One small request was written."""
+
+    def on_writable(self) -> None:
+        """Nothing waits."""
+
 
 _FIRST_PAUSE: Final = 0.1
 _LONGEST_PAUSE: Final = 1.0

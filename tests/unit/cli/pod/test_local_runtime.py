@@ -7,9 +7,9 @@ from click.testing import CliRunner
 
 from interpose.cli.main import cli
 from interpose.cli.pod.local_runtime import local_caller
-from interpose.cri.local import LocalCaller
 from interpose.cri.messages import cri
 from interpose.cri.remote import RemoteCaller
+from interpose.cri.wrappers import LocalCaller
 
 
 @pytest.fixture(autouse=True)

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import interpose
 from interpose.cli.relay.admin import DUMP
+from interpose.net.httpd.health import LOG_LEVEL
 from interpose.net.httpd.index import ENDPOINTS, with_index
-from interpose.net.httpd.log_level import PATH as LOG_LEVEL
 from interpose.net.httpd.routes import Request, Response, Router, text_response
 from interpose.relay.takeover import PATH as TAKE_OVER
 
-ROUTE = re.compile(r'[\s{]\("(GET|PUT|POST)", ("/[^"]*"|PATH)\):')
+ROUTE = re.compile(r'[\s{]\("(GET|PUT|POST)", ("/[^"]*"|LOG_LEVEL)\):')
 
 
 async def nothing(_request: Request) -> Response:
@@ -63,7 +63,7 @@ def test_every_endpoint_of_every_daemon_is_described() -> None:
     found = {DUMP, TAKE_OVER}
     for path in (*folder.glob("cli/**/*.py"), *folder.glob("net/httpd/*.py")):
         for method, name in ROUTE.findall(path.read_text()):
-            place = LOG_LEVEL if name == "PATH" else name.strip('"')
+            place = LOG_LEVEL if name == "LOG_LEVEL" else name.strip('"')
             found.add(place if method == "GET" else f"{method} {place}")
     assert {"/v1/status", "/v1/policy/containers/*", "/metrics", "PUT /v1/log-level"} <= found
     assert found <= set(ENDPOINTS)

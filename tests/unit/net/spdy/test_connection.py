@@ -4,18 +4,18 @@ import pytest
 
 from interpose.net.spdy.connection import (
     WINDOW,
-    Connection,
-    Ended,
-    Event,
-    Failed,
-    Leaving,
-    Opened,
-    Ponged,
-    Received,
-    Replied,
+    DataReceived,
+    GoingAway,
+    PingAnswered,
+    SpdyConnection,
+    SpdyEvent,
+    SpdyFailed,
     SpdyLimits,
-    WasReset,
-    Widened,
+    StreamAccepted,
+    StreamEnded,
+    StreamOpened,
+    StreamReset,
+    WindowWidened,
 )
 from interpose.net.spdy.frames import (
     Data,
@@ -40,22 +40,22 @@ class Peer:
     """The other side, frame by frame; `packer` is its compression."""
 
     def __init__(self, *, client: bool = False, limits: SpdyLimits | None = None) -> None:
-        self.connection = Connection(client=client, limits=limits)
+        self.connection = SpdyConnection(client=client, limits=limits)
         self.packer = HeaderPacker()
 
-    def sends(self, *frames: Frame) -> list[Event]:
+    def sends(self, *frames: Frame) -> list[SpdyEvent]:
         return self.connection.receive(b"".join(encode(frame) for frame in frames))
 
-    def opens(self, stream: int, *, fin: bool = False) -> list[Event]:
+    def opens(self, stream: int, *, fin: bool = False) -> list[SpdyEvent]:
         return self.sends(SynStream(stream, self.packer.pack({"streamType": "stdin"}), fin))
 
     def said(self) -> list[Frame]:
         return list(FrameReader().feed(self.connection.take()))
 
 
-def between(client: Connection, server: Connection) -> tuple[list[Event], list[Event]]:
+def between(client: SpdyConnection, server: SpdyConnection) -> tuple[list[SpdyEvent], list[SpdyEvent]]:
     """Carry everything until nobody has anything to say; what each has seen."""
-    seen: tuple[list[Event], list[Event]] = ([], [])
+    seen: tuple[list[SpdyEvent], list[SpdyEvent]] = ([], [])
     while (up := client.take()) or (down := server.take()):
         if up:
             seen[1].extend(server.receive(up))
@@ -65,26 +65,26 @@ def between(client: Connection, server: Connection) -> tuple[list[Event], list[E
 
 
 def test_a_stream_from_its_opening_to_its_end() -> None:
-    """Opened, accepted, bytes both ways, ended both ways, forgotten."""
-    client, server = Connection(client=True), Connection(client=False)
+    """StreamOpened, accepted, bytes both ways, ended both ways, forgotten."""
+    client, server = SpdyConnection(client=True), SpdyConnection(client=False)
     stream = client.open({"streamType": "stdin"})
-    assert between(client, server) == ([], [Opened(1, {"streamtype": "stdin"})])
+    assert between(client, server) == ([], [StreamOpened(1, {"streamtype": "stdin"})])
     server.reply(stream)
-    assert between(client, server) == ([Replied(1)], [])
+    assert between(client, server) == ([StreamAccepted(1)], [])
     client.send(stream, b"question")
     client.finish(stream)
-    assert between(client, server) == ([], [Received(1, b"question"), Ended(1)])
+    assert between(client, server) == ([], [DataReceived(1, b"question"), StreamEnded(1)])
     assert not client.can_send(stream)
     server.send(stream, b"answer")
     server.finish(stream)
-    assert between(client, server) == ([Received(1, b"answer"), Ended(1)], [])
+    assert between(client, server) == ([DataReceived(1, b"answer"), StreamEnded(1)], [])
     assert not client.is_open(stream)
     assert not server.is_open(stream)
 
 
 def test_streams_have_odd_numbers_from_clients_and_even_from_servers() -> None:
     """And each is new."""
-    client, server = Connection(client=True), Connection(client=False)
+    client, server = SpdyConnection(client=True), SpdyConnection(client=False)
     assert [client.open({}), client.open({})] == [1, 3]
     assert [server.open({}), server.open({})] == [2, 4]
 
@@ -101,14 +101,14 @@ def test_an_accepted_stream_is_accepted_once() -> None:
 
 def test_a_stream_may_end_with_its_opening() -> None:
     """Nothing more comes on it."""
-    assert Peer().opens(1, fin=True) == [Opened(1, {"streamtype": "stdin"}), Ended(1)]
+    assert Peer().opens(1, fin=True) == [StreamOpened(1, {"streamtype": "stdin"}), StreamEnded(1)]
 
 
 def test_a_reset_ends_a_stream_both_ways() -> None:
     """Ours and theirs."""
     peer = Peer()
     peer.opens(1)
-    assert peer.sends(RstStream(1, 5)) == [WasReset(1, 5)]
+    assert peer.sends(RstStream(1, 5)) == [StreamReset(1, 5)]
     peer.opens(3)
     peer.connection.reset(3, Status.INTERNAL_ERROR)
     peer.connection.reset(3)
@@ -141,7 +141,7 @@ def test_bytes_after_the_end_reset_the_stream() -> None:
     """The peer does not know what it does."""
     peer = Peer()
     peer.opens(1, fin=True)
-    assert peer.sends(Data(1, b"more")) == [WasReset(1, Status.STREAM_ALREADY_CLOSED)]
+    assert peer.sends(Data(1, b"more")) == [StreamReset(1, Status.STREAM_ALREADY_CLOSED)]
     assert peer.said() == [RstStream(1, Status.STREAM_ALREADY_CLOSED)]
 
 
@@ -149,8 +149,8 @@ def test_an_acceptance_that_nobody_waits_for_resets_the_stream() -> None:
     """A second one, or one of a stream that the peer opened itself; of unknown streams it is nothing."""
     peer = Peer(client=True)
     stream = peer.connection.open({})
-    assert peer.sends(SynReply(stream, peer.packer.pack({}), True)) == [Replied(stream), Ended(stream)]
-    assert peer.sends(SynReply(stream, peer.packer.pack({}))) == [WasReset(stream, Status.STREAM_IN_USE)]
+    assert peer.sends(SynReply(stream, peer.packer.pack({}), True)) == [StreamAccepted(stream), StreamEnded(stream)]
+    assert peer.sends(SynReply(stream, peer.packer.pack({}))) == [StreamReset(stream, Status.STREAM_IN_USE)]
     assert peer.sends(SynReply(77, peer.packer.pack({}))) == []
 
 
@@ -158,7 +158,7 @@ def test_more_headers_may_end_a_stream() -> None:
     """What they say is nobody's business."""
     peer = Peer()
     peer.opens(1)
-    assert peer.sends(Headers(1, peer.packer.pack({"a": "b"}), True)) == [Ended(1)]
+    assert peer.sends(Headers(1, peer.packer.pack({"a": "b"}), True)) == [StreamEnded(1)]
     assert peer.sends(Headers(1, peer.packer.pack({"a": "b"}), True)) == []
     assert peer.sends(Headers(5, peer.packer.pack({"a": "b"}))) == []
 
@@ -171,7 +171,7 @@ def test_streams_above_the_limit_are_refused() -> None:
     assert events == []
     assert peer.said() == [RstStream(5, Status.REFUSED_STREAM)]
     peer.connection.reset(1)
-    assert peer.opens(7) == [Opened(7, {"streamtype": "stdin"})]
+    assert peer.opens(7) == [StreamOpened(7, {"streamtype": "stdin"})]
 
 
 def test_after_our_goodbye_nothing_is_opened() -> None:
@@ -185,7 +185,7 @@ def test_after_our_goodbye_nothing_is_opened() -> None:
 
 def test_a_goodbye_of_the_peer_is_told() -> None:
     """What is open goes on."""
-    assert Peer().sends(GoAway(1)) == [Leaving()]
+    assert Peer().sends(GoAway(1)) == [GoingAway()]
 
 
 @pytest.mark.parametrize("client", [True, False])
@@ -197,7 +197,7 @@ def test_pings_are_sent_back(client: bool) -> None:
     assert peer.said() == [Ping(theirs)]
     assert [peer.connection.ping(), peer.connection.ping()] == [ours, ours + 2]
     assert peer.said() == [Ping(ours), Ping(ours + 2)]
-    assert peer.sends(Ping(ours)) == [Ponged(ours)]
+    assert peer.sends(Ping(ours)) == [PingAnswered(ours)]
 
 
 @pytest.mark.parametrize("stream", [0, 2, 1, 3])
@@ -207,7 +207,7 @@ def test_streams_with_wrong_numbers_end_the_connection(stream: int) -> None:
     peer.opens(3)
     peer.said()
     events = peer.opens(stream)
-    assert [type(event) for event in events] == [Failed]
+    assert [type(event) for event in events] == [SpdyFailed]
     assert peer.said() == [GoAway(3, 1)]
     assert peer.opens(5) == []
 
@@ -230,13 +230,13 @@ def test_a_peer_that_announces_a_window_is_waited_for() -> None:
     peer = Peer()
     peer.opens(1)
     peer.connection.send(1, bytes(600))
-    assert peer.sends(Settings(((4, 100), (7, 1000)))) == [Widened()]
+    assert peer.sends(Settings(((4, 100), (7, 1000)))) == [WindowWidened()]
     assert peer.connection.room(1) == 400
     peer.connection.send(1, bytes(400))
     assert peer.connection.room(1) == 0
-    assert peer.sends(WindowUpdate(1, 250)) == [Widened()]
+    assert peer.sends(WindowUpdate(1, 250)) == [WindowWidened()]
     assert peer.connection.room(1) == 250
-    assert peer.sends(WindowUpdate(55, 250)) == [Widened()]
+    assert peer.sends(WindowUpdate(55, 250)) == [WindowWidened()]
 
 
 def test_a_window_over_all_streams_counts_once_it_was_widened() -> None:
@@ -245,7 +245,7 @@ def test_a_window_over_all_streams_counts_once_it_was_widened() -> None:
     peer.opens(1)
     peer.opens(3)
     peer.connection.send(1, bytes(65536))
-    assert peer.sends(WindowUpdate(0, 100)) == [Widened()]
+    assert peer.sends(WindowUpdate(0, 100)) == [WindowWidened()]
     assert peer.connection.room(3) == 100
 
 
@@ -284,7 +284,7 @@ def test_ending_twice_ends_once() -> None:
 
 def test_a_connection_that_has_had_all_its_streams_has_no_more() -> None:
     """Numbers are not used again."""
-    connection = Connection(client=True)
+    connection = SpdyConnection(client=True)
     connection._next = (1 << 31) + 1
     with pytest.raises(SpdyError, match="all the streams"):
         connection.open({})
@@ -295,6 +295,6 @@ def test_nothing_is_heard_after_a_failure() -> None:
     peer = Peer()
     data = encode(Ping(1)) + b"\x80\x02\x00\x01\x00\x00\x00\x00"
     events = peer.connection.receive(data)
-    assert [type(event) for event in events] == [Failed]
+    assert [type(event) for event in events] == [SpdyFailed]
     assert peer.connection.receive(encode(Ping(3))) == []
     assert peer.said() == [Ping(1), GoAway(0, 1)]

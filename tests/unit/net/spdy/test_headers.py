@@ -5,8 +5,7 @@ import zlib
 import pytest
 
 from interpose.net.spdy.frames import SpdyError
-from interpose.net.spdy.headers import HeaderPacker, HeaderUnpacker
-from interpose.net.spdy.spdydictionary import DICTIONARY
+from interpose.net.spdy.headers import DICTIONARY, HeaderPacker, HeaderUnpacker
 
 
 def block(plain: bytes, *, end: bool = False) -> bytes:

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from interpose.net.spdy.connection import Connection, Opened, WasReset
+from interpose.net.spdy.connection import SpdyConnection, StreamOpened, StreamReset
 from interpose.net.spdy.frames import data_frame
 from interpose.net.streaming.byte_transport import CHUNK
 from interpose.net.streaming.mux import MOST_HELD, End
@@ -59,7 +59,7 @@ class Recorded:
 async def test_many_channels_together_hold_no_more_than_the_link_may(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each of them less than its window. The rest is read when there is room, and nothing is lost."""
     monkeypatch.setattr("interpose.net.streaming.mux._LOOK", 0.01)
-    sender = Connection(client=True)
+    sender = SpdyConnection(client=True)
     size, count = 200_000, 100
     for _ in range(count):
         sender.send(sender.open({"streamType": "data"}), bytes(size))
@@ -80,7 +80,7 @@ async def test_many_channels_together_hold_no_more_than_the_link_may(monkeypatch
 async def test_what_nobody_wants_any_more_is_not_held(monkeypatch: pytest.MonkeyPatch) -> None:
     """A channel that is ended or let go of makes room for the others."""
     monkeypatch.setattr("interpose.net.streaming.mux._LOOK", 0.01)
-    sender = Connection(client=True)
+    sender = SpdyConnection(client=True)
     for _ in range(2):
         sender.send(sender.open({"streamType": "data"}), bytes(300_000))
     wire = Recorded(sender.take())
@@ -101,7 +101,7 @@ async def test_what_nobody_wants_any_more_is_not_held(monkeypatch: pytest.Monkey
 @pytest.mark.parametrize("rude", [False, True], ids=["end and reset", "data after the end"])
 async def test_an_end_and_a_reset_may_come_together(rude: bool) -> None:
     """Other channels of the link do not notice."""
-    sender = Connection(client=True)
+    sender = SpdyConnection(client=True)
     first = sender.open({"streamType": "data"})
     sender.send(first, b"all")
     sender.finish(first)
@@ -132,6 +132,6 @@ async def test_a_stream_that_nobody_waits_for_any_more_is_ended() -> None:
     opening.cancel()
     with pytest.raises(asyncio.CancelledError):
         await opening
-    events = Connection(client=False).receive(wire.sent)
-    assert [type(one) for one in events if isinstance(one, Opened | WasReset)] == [Opened, WasReset]
+    events = SpdyConnection(client=False).receive(wire.sent)
+    assert [type(one) for one in events if isinstance(one, StreamOpened | StreamReset)] == [StreamOpened, StreamReset]
     await link.close()

@@ -1,4 +1,7 @@
-"""POST /containers/create of Kubernetes' containers: the body as CRI's RunPodSandbox or CreateContainer, and back.
+"""POST /containers/create and /containers/{id}/update of Kubernetes' containers, and the CRI requests they become.
+
+A create becomes a RunPodSandbox or a CreateContainer, an update an UpdateContainerResources: a patch on both sides, in
+which zero and empty say nothing.
 
 A body that nobody changed stays the same object; of one that somebody did, only the members that say it are written.
 A value taken away is written as zero, empty or null: to Docker that is "not set", and the key stays where it was.
@@ -16,7 +19,7 @@ from typing import Any, Final
 
 from interpose.core.model.pod import Pod
 from interpose.cri.store.requested import ANNOTATION
-from interpose.relay.docker.translate import hostconfig, parents
+from interpose.relay.docker.translate import hostconfig
 from interpose.relay.docker.translate.body import Body, Edited, Editing
 from interpose.relay.docker.translate.json_edit import UnreadableBody, fold, quote
 from interpose.relay.docker.translate.labels import (
@@ -74,7 +77,7 @@ class Creation:
         config.metadata.attempt = whose.attempt
         config.labels.update(shown_labels(self.labels))
         config.annotations.update(shown_annotations(self.labels))
-        hostconfig.fill(config.linux.resources, hostconfig.shown(self.resources))
+        hostconfig.fill(config.linux.resources, hostconfig.values_to_cri(self.resources))
         if self.sandbox:
             message.runtime_handler = RUNTIME_HANDLER
             config.hostname = self.texts["Hostname"]
@@ -120,7 +123,7 @@ class Creation:
         host = {key: json.dumps(value) for key, value in resources.items()}
         linux = [(one.config if self.sandbox else one.sandbox_config).linux for one in (before, after)]
         if linux[0].cgroup_parent != linux[1].cgroup_parent:
-            host[hostconfig.PARENT] = quote(parents.written(linux[1].cgroup_parent, self.parent))
+            host[hostconfig.PARENT] = quote(hostconfig.parent_to_docker(linux[1].cgroup_parent, self.parent))
         if host:
             body.set_fields(_HOST, host)
         if not self.sandbox:
@@ -166,7 +169,7 @@ def image_named(raw: bytes) -> str:
     return Body(raw).string("Image")
 
 
-def read(raw: bytes, params: Mapping[str, str], inherited: Mapping[str, str] | None = None) -> Creation | None:
+def read_create(raw: bytes, params: Mapping[str, str], inherited: Mapping[str, str] | None = None) -> Creation | None:
     """The container a body and its query ask for; None if it is not Kubernetes'. Raises UnreadableBody.
 
     `inherited` are the labels of its image: dockerd gives them to the container, so they count for whose it is, and for
@@ -222,4 +225,44 @@ def _write_pod(config: Any, whose: Identity) -> None:
 
 def _write_parent(config: Any, parent: str) -> None:
     if parent:
-        config.linux.cgroup_parent = parents.shown(parent)
+        config.linux.cgroup_parent = hostconfig.parent_to_cri(parent)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Update:
+    """New resources for a container."""
+
+    resources: Mapping[str, Any]  # by Docker's keys
+    _body: Body = field(repr=False)
+
+    def fill(self, message: Any, container_id: str) -> None:
+        """Write it into an empty UpdateContainerResourcesRequest."""
+        message.container_id = container_id
+        message.linux.SetInParent()
+        hostconfig.fill(message.linux, hostconfig.values_to_cri(self.resources))
+
+    def edited(self, before: Any, after: Any) -> Edited:
+        """The body that says what `after` does; `before` is the message as it was filled."""
+        body = Editing(self._body)
+        values, without_effect = hostconfig.changes(self.resources, before.linux, after.linux, update=True)
+        for key, value in values.items():
+            body.set(key, json.dumps(value))
+        if dict(before.annotations) != dict(after.annotations):
+            without_effect.append("annotations")
+        return Edited(body.data(), tuple(without_effect))
+
+
+def read_update(raw: bytes) -> Update:
+    """What a body asks for. Raises UnreadableBody."""
+    body = Body(raw)
+    resources = hostconfig.raw_values(tuple((item.key, item.value) for item in body.root.items))
+    for key in (hostconfig.KEYS["oom_score_adj"], hostconfig.PARENT):
+        resources.pop(key, None)  # dockerd does not look at it
+    return Update(resources=resources, _body=body)
+
+
+def update_body(message: Any) -> Edited:
+    """The body for an UpdateContainerResourcesRequest of our own."""
+    linux = message.linux
+    values, without_effect = hostconfig.changes({}, type(linux)(), linux, update=True)
+    return Edited(json.dumps(values, separators=(",", ":")).encode(), tuple(without_effect))

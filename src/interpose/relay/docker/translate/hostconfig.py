@@ -7,13 +7,17 @@
   the swap it knows, and give swap to whoever says nothing about it.
 - A negative memory limit means none in CRI and is an error in Docker. A create says none with zero; an update cannot.
 
-Zero and empty mean "not set" on both sides. Pure; messages are duck-typed.
+Zero and empty mean "not set" on both sides. Cgroup parents are here, too: with the cgroupfs driver both sides have a
+path; with systemd Docker has the name of a slice, and CRI the path that leads to it.
+
+Pure; messages are duck-typed.
 """
 
 from collections.abc import Collection, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
+from interpose.core.model.cgroupparent import SUFFIX, slice_path
 from interpose.relay.docker.translate.body import as_text
 from interpose.relay.docker.translate.json_edit import Fields, Pairs, UnreadableBody, kind
 
@@ -59,7 +63,7 @@ def raw_values(pairs: Pairs) -> Values:
     return found
 
 
-def shown(raw: Mapping[str, Any], *, filled: Collection[int] = ()) -> Values:
+def values_to_cri(raw: Mapping[str, Any], *, filled: Collection[int] = ()) -> Values:
     """The values CRI shows, by CRI's names; what is not set is left out.
 
     `filled` are limits of swap beside one of memory that count as not set: see `filled_in`.
@@ -131,3 +135,25 @@ def _whole_number(value: Any, key: str) -> int:
     if value not in _INT64:
         raise UnreadableBody(f"{key} is a number of more than 64 bits")
     return value
+
+
+def parent_to_cri(parent: str) -> str:
+    """Docker's cgroup parent as CRI has it."""
+    return slice_path(parent) if _is_slice(parent) else parent
+
+
+def parent_to_docker(path: str, before: str) -> str:
+    """CRI's as Docker has it, in the form of what was there; where nothing was, a slice is systemd's."""
+    systemd = _is_slice(before) if before else path.endswith(SUFFIX)
+    return path.rstrip("/").rpartition("/")[2] if systemd else path
+
+
+def cgroups_path(parent: str, container_id: str) -> str:
+    """The cgroup of a container as its OCI view names it; empty if Docker does not say where it is."""
+    if not parent:
+        return ""
+    return f"{parent}:docker:{container_id}" if _is_slice(parent) else f"{parent.rstrip('/')}/{container_id}"
+
+
+def _is_slice(parent: str) -> bool:
+    return "/" not in parent and parent.endswith(SUFFIX)

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlencode
 
-from interpose.relay.docker.translate import hostconfig, parents
+from interpose.relay.docker.translate import hostconfig
 from interpose.relay.docker.translate.create import RUNTIME_HANDLER
 from interpose.relay.docker.translate.json_edit import UnreadableBody, decode, kind, whole
 from interpose.relay.docker.translate.labels import (
@@ -103,8 +103,8 @@ def pod_status(body: bytes, message: Any, image: Image = NO_IMAGE) -> None:
     status.runtime_handler = RUNTIME_HANDLER
     parent = _text(host.get("CgroupParent"))
     linux = {
-        "cgroup_parent": parents.shown(parent),
-        "resources": hostconfig.shown(_amounts(host), filled=hostconfig.filled_in(None)),
+        "cgroup_parent": hostconfig.parent_to_cri(parent),
+        "resources": hostconfig.values_to_cri(_amounts(host), filled=hostconfig.filled_in(None)),
     }
     _write_info(message, whose, {"linux": linux}, host, {})
 
@@ -128,7 +128,7 @@ def container_status(body: bytes, message: Any, image: Image = NO_IMAGE) -> None
     status.labels.update(shown_labels(labels))
     status.annotations.update(shown_annotations(labels))
     sent = _sent(labels)
-    current = hostconfig.shown(_amounts(host), filled=hostconfig.filled_in(sent))
+    current = hostconfig.values_to_cri(_amounts(host), filled=hostconfig.filled_in(sent))
     envs = _own_variables(_variables(config), image)
     created = {
         "envs": [{"key": one.partition("=")[0], "value": one.partition("=")[2]} for one in envs],
@@ -217,7 +217,7 @@ def _write_info(
         part: {key: current[name] for key, name in names.items() if name in current}
         for part, names in (("cpu", _OCI_CPU), ("memory", _OCI_MEMORY))
     }
-    path = parents.cgroups_path(_text(host.get("CgroupParent")), whose.id)
+    path = hostconfig.cgroups_path(_text(host.get("CgroupParent")), whose.id)
     process = {"env": envs, "oomScoreAdj": current.get("oom_score_adj", 0)}
     spec = {"linux": {"cgroupsPath": path, "resources": resources}, "process": process}
     message.info["info"] = json.dumps({"sandboxID": whose.sandbox_id, "config": config, "runtimeSpec": spec})

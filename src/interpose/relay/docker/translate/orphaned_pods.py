@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from interpose.relay.docker.translate import parents
+from interpose.relay.docker.translate import hostconfig
 from interpose.relay.docker.translate.create import RUNTIME_HANDLER
 from interpose.relay.docker.translate.labels import MARK, POD_NAME, POD_NAMESPACE, POD_UID, SANDBOX
 
@@ -39,7 +39,7 @@ def write_status(message: Any, pod_id: str, container: Any, inspected: Mapping[s
     _write(message.status, pod_id, container)
     host = inspected.get("HostConfig")
     parent = host.get("CgroupParent") if isinstance(host, dict) else None
-    linux = {"cgroup_parent": parents.shown(parent) if isinstance(parent, str) else ""}
+    linux = {"cgroup_parent": hostconfig.parent_to_cri(parent) if isinstance(parent, str) else ""}
     message.info["info"] = json.dumps({"config": {"linux": linux}})
 
 

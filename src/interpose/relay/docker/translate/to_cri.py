@@ -24,8 +24,7 @@ from interpose.net.grpc.status import RpcError
 from interpose.relay.docker.cri_adapter import DockerRuntime
 from interpose.relay.docker.http_call import HttpCall
 from interpose.relay.docker.routes import METHODS_OF, Act, act_of, kills, parameters, renamed
-from interpose.relay.docker.translate import create as creating
-from interpose.relay.docker.translate import updating
+from interpose.relay.docker.translate import create
 from interpose.relay.docker.translate.body import Edited
 from interpose.relay.docker.translate.json_edit import BodyTooLarge, UnreadableBody
 from interpose.relay.docker.translate.labels import RESERVED, Identity
@@ -91,11 +90,11 @@ async def become(call: HttpCall, runtime: DockerRuntime) -> Becoming | None:
 async def _creation(call: HttpCall, runtime: DockerRuntime) -> Becoming | None:
     body, params = call.body, call.head.route.params
     try:
-        creation = await aside(body, lambda: creating.read(body, params))
-        if creation is None and (image := await aside(body, lambda: creating.image_named(body))):
+        creation = await aside(body, lambda: create.read_create(body, params))
+        if creation is None and (image := await aside(body, lambda: create.image_named(body))):
             labels = await runtime.labels_of_image(image)
             if any(key.startswith(RESERVED) for key in labels):
-                creation = await aside(body, lambda: creating.read(body, params, labels))
+                creation = await aside(body, lambda: create.read_create(body, params, labels))
     except BodyTooLarge:
         raise
     except UnreadableBody as error:
@@ -111,7 +110,7 @@ async def _creation(call: HttpCall, runtime: DockerRuntime) -> Becoming | None:
 
 def _update(call: HttpCall, identity: Identity) -> Becoming:
     try:
-        update = updating.read(call.body)
+        update = create.read_update(call.body)
     except BodyTooLarge:
         raise
     except UnreadableBody as error:

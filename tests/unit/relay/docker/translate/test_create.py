@@ -10,7 +10,7 @@ from interpose._pb import cri_pb2 as cri
 from interpose.core.model.pod import Pod
 from interpose.cri.store.requested import ANNOTATION
 from interpose.relay.docker.translate.body import MOST, Edited
-from interpose.relay.docker.translate.create import Creation, image_named, may_be_kubernetes, read
+from interpose.relay.docker.translate.create import Creation, image_named, may_be_kubernetes, read_create
 from interpose.relay.docker.translate.json_edit import BodyTooLarge, UnreadableBody
 from interpose.relay.docker.translate.labels import CREATED, RESERVED
 
@@ -32,7 +32,7 @@ def golden(name: str) -> bytes:
 
 def creation(raw: bytes | str, name: str = "") -> Creation:
     """Of a body that is Kubernetes'."""
-    found = read(raw.encode() if isinstance(raw, str) else raw, {"name": name})
+    found = read_create(raw.encode() if isinstance(raw, str) else raw, {"name": name})
     assert found is not None
     return found
 
@@ -161,12 +161,12 @@ def test_a_body_with_next_to_nothing() -> None:
 )
 def test_nobodys_bodies_are_not_touched(body: bytes) -> None:
     """What `docker run` sends, and what dockerd will refuse without us."""
-    assert read(body, {"name": "k8s_a_b_c_d_0"}) is None
+    assert read_create(body, {"name": "k8s_a_b_c_d_0"}) is None
 
 
 def test_a_label_hidden_in_escapes_counts() -> None:
     """dockerd would find it, so we do."""
-    assert read(b'{"labels":{"io\\u002ekubernetes.docker.type":"podsandbox"}}', {}) is not None
+    assert read_create(b'{"labels":{"io\\u002ekubernetes.docker.type":"podsandbox"}}', {}) is not None
 
 
 @pytest.mark.parametrize(
@@ -190,7 +190,7 @@ def test_a_label_hidden_in_escapes_counts() -> None:
 def test_what_nobody_can_answer_for_is_unreadable(body: str, why: str) -> None:
     """Interceptors decide what becomes of it."""
     with pytest.raises(UnreadableBody, match=why):
-        read(body.replace("%s", CONTAINER_LABEL).encode(), {})
+        read_create(body.replace("%s", CONTAINER_LABEL).encode(), {})
 
 
 @pytest.mark.parametrize("member", ['"Binds":["/:/host"]', '"Memory":0', '"privileged":true', '"FromTheFuture":""'])
@@ -198,14 +198,16 @@ def test_what_nobody_can_answer_for_is_unreadable(body: str, why: str) -> None:
 def test_members_of_a_host_config_that_is_not_there(member: str, host: str) -> None:
     """dockerds up to 23 take them from the body itself, and none of them any more once there is a HostConfig."""
     with pytest.raises(UnreadableBody, match="it has no HostConfig and members that are not its own"):
-        read(f'{{"Labels":{{{CONTAINER_LABEL}}},{member}{host}}}'.encode(), {})
-    assert read(f'{{"Labels":{{{CONTAINER_LABEL}}},"FromTheFuture":1,"HostConfig":{{}}}}'.encode(), {}) is not None
+        read_create(f'{{"Labels":{{{CONTAINER_LABEL}}},{member}{host}}}'.encode(), {})
+    assert (
+        read_create(f'{{"Labels":{{{CONTAINER_LABEL}}},"FromTheFuture":1,"HostConfig":{{}}}}'.encode(), {}) is not None
+    )
 
 
 def test_every_member_of_a_body_may_be_there_without_a_host_config() -> None:
     """Those of dockershim's bodies among them."""
     document = {key: value for key, value in json.loads(golden("container-cgroupfs")).items() if key != "HostConfig"}
-    assert read(json.dumps(document).encode(), {}) is not None
+    assert read_create(json.dumps(document).encode(), {}) is not None
 
 
 @pytest.mark.parametrize("letter", sorted(set(RESERVED)))
@@ -214,7 +216,7 @@ def test_letters_in_escapes_may_hide_a_label(letter: str) -> None:
     for digits in (f"{ord(letter):04x}", f"{ord(letter):04X}"):
         hidden = RESERVED.replace(letter, f"\\u{digits}")
         assert may_be_kubernetes(f'{{"Labels":{{"{hidden}docker.type":"podsandbox"}}}}'.encode())
-        assert read(f'{{"Labels":{{"{hidden}docker.type":"podsandbox"}}}}'.encode(), {}) is not None
+        assert read_create(f'{{"Labels":{{"{hidden}docker.type":"podsandbox"}}}}'.encode(), {}) is not None
 
 
 @pytest.mark.parametrize("text", ["a \\u0026\\u0026 b", "\\u003c\\u2028", "\\u1234", "io.kubernete", "\\u0041"])
@@ -222,15 +224,15 @@ def test_what_others_write_in_escapes_is_not_read(text: str) -> None:
     """Encoders of JSON write many things so; a body with a key twice shows that nobody looked."""
     raw = f'{{"Cmd":["{text}"],"Labels":1,"labels":2}}'.encode()
     assert not may_be_kubernetes(raw)
-    assert read(raw, {}) is None
+    assert read_create(raw, {}) is None
 
 
 def test_a_body_that_is_too_large() -> None:
     """Of Kubernetes it is refused, everybody else's is not even looked at."""
     large = b'{"Labels":{"%b":"x"},"X":"%b"}' % (b"%b", b"x" * MOST)
     with pytest.raises(BodyTooLarge, match=str(MOST)):
-        read(large % b"io.kubernetes.sandbox.id", {})
-    assert read(large % b"app", {}) is None
+        read_create(large % b"io.kubernetes.sandbox.id", {})
+    assert read_create(large % b"app", {}) is None
     with pytest.raises(BodyTooLarge):
         image_named(large % b"app")
 
@@ -264,14 +266,14 @@ def test_labels_of_the_image_say_whose_it_is() -> None:
         "app": "x",
     }
     raw = b'{"Image":"i","Labels":{"io.kubernetes.pod.name":"own"}}'
-    assert read(raw, {}) is None
-    found = read(raw, {}, inherited)
+    assert read_create(raw, {}) is None
+    found = read_create(raw, {}, inherited)
     assert found is not None
     assert (found.identity.sandbox_id, found.identity.pod_name, found.identity.uid) == ("s1", "own", "u1")
     assert found.labels == {"io.kubernetes.pod.name": "own"}
     assert dict(filled(found).config.labels) == {"io.kubernetes.pod.name": "own"}
-    assert read(b'{"Image":"i"}', {}, inherited) is not None
-    assert read(b'{"Image":"i"}', {}, {"app": "x"}) is None
+    assert read_create(b'{"Image":"i"}', {}, inherited) is not None
+    assert read_create(b'{"Image":"i"}', {}, {"app": "x"}) is None
 
 
 # -- and back

@@ -13,8 +13,8 @@ from interpose.relay.docker.translate.hostconfig import (
     fill,
     filled_in,
     raw_values,
-    shown,
     taken,
+    values_to_cri,
 )
 from interpose.relay.docker.translate.json_edit import Pairs, UnreadableBody, read_root
 
@@ -24,8 +24,8 @@ MIB = 1 << 20
 def differing(raw: dict[str, Any], update: bool = False, **wanted: Any) -> tuple[dict[str, Any], list[str]]:
     """What is written to a body that has `raw`, if the chain makes it `wanted`."""
     before, after = LinuxContainerResources(), LinuxContainerResources()
-    fill(before, shown(raw))
-    fill(after, {**shown(raw), **wanted})
+    fill(before, values_to_cri(raw))
+    fill(after, {**values_to_cri(raw), **wanted})
     return changes(raw, before, after, update=update)
 
 
@@ -73,13 +73,13 @@ def test_wrong_types_are_unreadable_as_they_are_to_dockerd(text: str, why: str) 
 def test_what_is_set_is_shown() -> None:
     """Zero and empty are not set."""
     raw = {"CpuShares": 2, "CpuQuota": -1, "CpusetCpus": "1", "CpusetMems": "", "Memory": 0, "OomScoreAdj": -998}
-    assert shown(raw) == {"cpu_shares": 2, "cpu_quota": -1, "cpuset_cpus": "1", "oom_score_adj": -998}
+    assert values_to_cri(raw) == {"cpu_shares": 2, "cpu_quota": -1, "cpuset_cpus": "1", "oom_score_adj": -998}
 
 
 def test_nano_cpus_are_shown_as_quota_and_period() -> None:
     """Unless those are there; dockerd refuses both."""
-    assert shown({"NanoCpus": 1_500_000_000}) == {"cpu_quota": 150_000, "cpu_period": 100_000}
-    assert shown({"NanoCpus": 1, "CpuPeriod": 5}) == {"cpu_period": 5}
+    assert values_to_cri({"NanoCpus": 1_500_000_000}) == {"cpu_quota": 150_000, "cpu_period": 100_000}
+    assert values_to_cri({"NanoCpus": 1, "CpuPeriod": 5}) == {"cpu_period": 5}
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_nano_cpus_are_shown_as_quota_and_period() -> None:
 )
 def test_swap_that_a_body_asks_for(memory: int, swap: int, found: int | None) -> None:
     """As much as memory is none, and what dockershim always says; everything else is shown as it is."""
-    assert shown({"Memory": memory, "MemorySwap": swap}).get("memory_swap_limit_in_bytes") == found
+    assert values_to_cri({"Memory": memory, "MemorySwap": swap}).get("memory_swap_limit_in_bytes") == found
 
 
 UNKNOWN_CREATE = None
@@ -127,7 +127,7 @@ SAID_UNLIMITED = {"memory_limit_in_bytes": MIB, "memory_swap_limit_in_bytes": -1
 def test_swap_that_dockerd_shows(sent: dict[str, int] | None, memory: int, swap: int, found: int | None) -> None:
     """What it filled in itself says nothing, as far as that can be told from what a create is known to have said."""
     raw = {"Memory": memory, "MemorySwap": swap}
-    assert shown(raw, filled=filled_in(sent)).get("memory_swap_limit_in_bytes") == found
+    assert values_to_cri(raw, filled=filled_in(sent)).get("memory_swap_limit_in_bytes") == found
 
 
 def test_only_what_changed_is_written() -> None:

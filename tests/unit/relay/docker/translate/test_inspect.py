@@ -205,7 +205,7 @@ def test_swap_after_a_restart(create: int, dockerd: int, noted: int, unnoted: in
 
     With a note it is what the create said. Without one, -1 can be a kernel's that does not count swap.
     """
-    sent = hostconfig.shown({"Memory": 1 << 20, "MemorySwap": create})
+    sent = hostconfig.values_to_cri({"Memory": 1 << 20, "MemorySwap": create})
     labels = {"annotation.interpose/requested": '{"cpu_shares":2}', CREATED: json.dumps(sent)}
     for given, expected in ((labels, noted), ({}, unnoted)):
         record = container_record(container({"Memory": 1 << 20, "MemorySwap": dockerd}, given))

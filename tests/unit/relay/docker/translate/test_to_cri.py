@@ -8,7 +8,7 @@ import pytest
 from interpose._pb import cri_pb2 as cri
 from interpose.relay.docker.connection import HttpReply
 from interpose.relay.docker.cri_adapter import DockerRuntime
-from interpose.relay.docker.translate import create as creating
+from interpose.relay.docker.translate import create
 from interpose.relay.docker.translate.json_edit import BodyTooLarge
 from interpose.relay.docker.translate.labels import Identity
 from interpose.relay.docker.translate.to_cri import Becoming, aside, become
@@ -310,7 +310,7 @@ async def test_large_bodies_are_read_and_edited_aside(
 ) -> None:
     """Others are served meanwhile; small ones, as nearly all are, are not worth a thread."""
     threads: list[int] = []
-    read, fill, edited = creating.read, creating.Creation.fill, creating.Creation.edited
+    read, fill, edited = create.read_create, create.Creation.fill, create.Creation.edited
 
     def noted(work: Any) -> Any:
         def run(*args: Any) -> Any:
@@ -319,9 +319,9 @@ async def test_large_bodies_are_read_and_edited_aside(
 
         return run
 
-    monkeypatch.setattr(creating, "read", noted(read))
-    monkeypatch.setattr(creating.Creation, "fill", noted(fill))
-    monkeypatch.setattr(creating.Creation, "edited", noted(edited))
+    monkeypatch.setattr(create, "read_create", noted(read))
+    monkeypatch.setattr(create.Creation, "fill", noted(fill))
+    monkeypatch.setattr(create.Creation, "edited", noted(edited))
     document = {"Labels": {TYPE: "container"}, "Env": [f"A{number}=1" for number in range(count)]}
     call = http_call("POST /containers/create?name=k8s_app_web_shop_u-1_0", document, nowhere)
     made = await become(call, stage.runtime)

@@ -7,7 +7,7 @@ import pytest
 from interpose.cri.parser import CriParser
 from interpose.net.grpc.status import Code, RpcError
 from interpose.relay.api import Body, Interceptor, Reply
-from interpose.relay.owncalls import OwnCalls
+from interpose.relay.internal_calls import OwnCalls
 from interpose.relay.proxy import Relay
 
 V1, ALPHA = b"/runtime.v1.RuntimeService/Version", b"/runtime.v1alpha2.RuntimeService/Version"

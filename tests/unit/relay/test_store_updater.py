@@ -14,8 +14,7 @@ from interpose.cri.store.sync import Synchronizer
 from interpose.net.grpc.exchange import RawReply
 from interpose.net.grpc.status import Code, RpcError
 from interpose.relay.api import Body, Call, Reply
-from interpose.relay.bookkeeping import Bookkeeper
-from interpose.relay.store_updates import STEPS
+from interpose.relay.store_updates import STEPS, Bookkeeper
 from interpose.testing.pods import pod_config, run_request
 
 RUN = METHODS["RunPodSandbox"]

@@ -3,7 +3,7 @@
 import pytest
 from google.protobuf.message import Message
 
-from interpose.cri.answers import check_answer
+from interpose.cri.client import check_answer
 from interpose.cri.messages import cri
 from interpose.net.grpc.status import Code, RpcError
 

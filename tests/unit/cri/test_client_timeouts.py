@@ -1,6 +1,6 @@
 """The deadlines of a kubelet."""
 
-from interpose.cri.timeouts import Timeouts
+from interpose.cri.client import Timeouts
 
 
 def test_every_call_has_the_limit_of_a_kubelet() -> None:

@@ -2,7 +2,7 @@
 
 import zlib
 
-from interpose.net.spdy.spdydictionary import DICTIONARY
+from interpose.net.spdy.headers import DICTIONARY
 
 
 def test_it_is_the_published_one() -> None:

@@ -1,6 +1,6 @@
 """The memory of verdicts: bounded, and what is used stays."""
 
-from interpose.net.h1.memo import Memo
+from interpose.net.h1.heads import Memo
 
 
 def test_what_was_put_is_found() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from interpose.net.h1.plainchunks import decoded, passed
+from interpose.net.h1.chunked import decode_plain_chunks, skip_plain_chunks
 
 
 def chunk(size: int, form: bytes = b"%x") -> bytes:
@@ -13,8 +13,8 @@ def chunk(size: int, form: bytes = b"%x") -> bytes:
 def both(piece: bytes, at: int = 0) -> tuple[int, bytes]:
     """Where both stop, and the data."""
     payload: list[bytes] = []
-    stop = decoded(piece, at, payload)
-    assert passed(piece, at) == stop
+    stop = decode_plain_chunks(piece, at, payload)
+    assert skip_plain_chunks(piece, at) == stop
     return stop, b"".join(payload)
 
 

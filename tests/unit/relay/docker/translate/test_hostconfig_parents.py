@@ -3,7 +3,7 @@
 import pytest
 
 from interpose.cri.store.verbose_info import parent_of
-from interpose.relay.docker.translate.parents import cgroups_path, shown, written
+from interpose.relay.docker.translate.hostconfig import cgroups_path, parent_to_cri, parent_to_docker
 
 
 @pytest.mark.parametrize(
@@ -18,8 +18,8 @@ from interpose.relay.docker.translate.parents import cgroups_path, shown, writte
 )
 def test_there_and_back(docker: str, cri: str) -> None:
     """One form is the other's inverse, and the runtime's view of a container in it says the same."""
-    assert shown(docker) == cri
-    assert written(cri, docker) == docker
+    assert parent_to_cri(docker) == cri
+    assert parent_to_docker(cri, docker) == docker
     assert parent_of(cgroups_path(docker, "c1")) == cri
 
 
@@ -38,4 +38,4 @@ def test_there_and_back(docker: str, cri: str) -> None:
 )
 def test_a_changed_parent_is_written_in_the_form_there_was(path: str, before: str, docker: str) -> None:
     """dockerd's driver takes one of them only."""
-    assert written(path, before) == docker
+    assert parent_to_docker(path, before) == docker

@@ -1,6 +1,6 @@
 """The queue of bytes: order, sizes, and no copies."""
 
-from interpose.net.h1.inbox import Inbox
+from interpose.net.h1.messages import Inbox
 
 
 def filled(*pieces: bytes) -> Inbox:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from interpose.metrics import Family, Sample
-from interpose.net.httpd.metrics import metrics_route
+from interpose.net.httpd.health import metrics_route
 from interpose.net.httpd.routes import Request, Response
 
 

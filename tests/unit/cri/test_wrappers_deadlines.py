@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from google.protobuf.message import Message
 
-from interpose.cri.local import LocalCaller
 from interpose.cri.messages import cri
+from interpose.cri.wrappers import LocalCaller
 from interpose.net.grpc.status import Code, RpcError
 from interpose.testing.fakeruntime import FakeRuntime
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from interpose.net.h1 import targets
+from interpose.net.h1.heads import read_target
 from interpose.net.h1.rules import Malformed
 
 
@@ -31,7 +31,7 @@ from interpose.net.h1.rules import Malformed
 )
 def test_targets_are_taken_apart(target: str, path: str, query: str) -> None:
     """Decoded once; scheme and host do not count; the query is left alone."""
-    assert targets.read("GET", target) == (path, query)
+    assert read_target("GET", target) == (path, query)
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,7 @@ def test_targets_are_taken_apart(target: str, path: str, query: str) -> None:
 def test_what_go_takes_for_something_else_is_refused(target: str) -> None:
     """With the target in the text."""
     with pytest.raises(Malformed, match="the target of the request is") as caught:
-        targets.read("GET", target)
+        read_target("GET", target)
     assert caught.value.status == 400
     assert target in str(caught.value)
 
@@ -49,10 +49,10 @@ def test_what_go_takes_for_something_else_is_refused(target: str) -> None:
 def test_escapes_that_are_none_are_refused(target: str) -> None:
     """As Go refuses them."""
     with pytest.raises(Malformed, match="a % that escapes nothing"):
-        targets.read("GET", target)
+        read_target("GET", target)
 
 
 def test_connect_names_a_host() -> None:
     """There is no path in it; with a slash it is like any other."""
-    assert targets.read("CONNECT", "docker:80") == ("", "")
-    assert targets.read("CONNECT", "/grpc") == ("/grpc", "")
+    assert read_target("CONNECT", "docker:80") == ("", "")
+    assert read_target("CONNECT", "/grpc") == ("/grpc", "")
