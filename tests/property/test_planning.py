@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from interpose.core.model.cgroup import CLEAR, UNLIMITED, Level, Parameter, Value
@@ -212,6 +212,8 @@ def test_twice_is_once(version: int, first: State, second: State, more: State) -
 
 
 @given(versions, loose, st.lists(loose, max_size=4))
+@example(1, {}, [{("q/p", SHARES): 2}, {("q/p", IDLE): 1}])
+@example(2, {}, [{("q/p", SHARES): 2}, {("q/p", IDLE): 1}])
 def test_off_is_as_before(version: int, first: State, states: list[State]) -> None:
     """Whatever was wanted in between, nothing wanted is what was found; also of shares that idle groups lose."""
     kernel = kernel_with(version, {**dict.fromkeys(ALL_SHARES, 1024), **first})

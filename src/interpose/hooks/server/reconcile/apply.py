@@ -236,7 +236,10 @@ class Applier:
         self._journal.note(target, parameter, found=now, written=step.value, plugin=plugin, before=before)
 
     def _note_spoiled(self, step: Step, now: Value | None) -> None:
-        """A switch that makes the kernel replace another value: that is our doing too, and is put down as CLEAR."""
+        """Journal a value that the kernel replaces when this switch is turned on: that is our write too, as CLEAR.
+
+        If the value was restored before, it is no other process that changes it back.
+        """
         spoiled = SPOILS.get(step.item.parameter)
         if spoiled is None or spoiled not in self._actuators or step.item.action is Action.RESTORE:
             return
@@ -245,6 +248,7 @@ class Applier:
         target, plugin = step.item.target, step.item.plugin
         found = self._actuators[spoiled].read(target, spoiled)
         self._journal.note(target, spoiled, found=found, written=CLEAR, plugin=plugin)
+        self._holds.wanted((target.level, target.key, spoiled))
 
     def _done(self, step: Step, *, drifted: bool) -> Outcome:
         item = step.item

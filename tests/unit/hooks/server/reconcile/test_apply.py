@@ -302,6 +302,19 @@ def test_shares_survive_idling(version: int, shares: int) -> None:
     assert len(node.journal) == 0
 
 
+@pytest.mark.parametrize("version", [1, 2])
+def test_restored_shares_survive_idling(version: int, caplog: pytest.LogCaptureFixture) -> None:
+    """Shares that were restored, then lost to our `cpu.idle`, are restored again at once: no other process set them."""
+    node = Node(version)
+    before = node.value(POD, SHARES)
+    node.apply(want(POD, SHARES, 2))
+    node.apply(want(POD, IDLE, 1))
+    node.apply()
+    assert (node.value(POD, IDLE), node.value(POD, SHARES)) == (0, before)
+    assert len(node.journal) == 0
+    assert caplog.records == []
+
+
 def test_wanted_shares_come_back_after_idling(node: Node) -> None:
     """They are held meanwhile, and that is no drift."""
     node.apply(want(POD, IDLE, 1), want(POD, SHARES, 50))
