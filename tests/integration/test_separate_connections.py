@@ -1,11 +1,15 @@
 """A client that asks for more than its share, and the connection to the backend that it has for itself."""
 
 import asyncio
+import gc
 import subprocess
 import sys
+import weakref
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
+
+import pytest
 
 from interpose.net.grpc.fairness import PeerAccount
 from interpose.net.grpc.status import Code
@@ -125,6 +129,40 @@ async def test_many_calls_beside_another_client(relay_path: Path, runtime_path: 
             assert client.codes == [b"0"] * 900
             assert len(backend.requests) == 900
             assert stack.runtime.connections == 2
+
+
+@contextmanager
+def no_collector() -> Iterator[None]:
+    """Objects that refer to each other stay."""
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+@pytest.mark.parametrize("end", ["ended by the client", "cut", "cut without a backend"])
+async def test_nothing_of_a_lost_connection_waits_for_the_collector(
+    relay_path: Path, runtime_path: Path, end: str
+) -> None:
+    """It is freed when it ends, with its calls, those that wait for a backend included: full passes are rare."""
+    async with AsyncExitStack() as around:
+        stack = await around.enter_async_context(relay_stack(relay_path, runtime_path))
+        if end != "cut without a backend":
+            await around.enter_async_context(raw_backend(runtime_path))
+            await eventually(lambda: stack.runtime.up, "the backend")
+        with no_collector():
+            async with caller(relay_path) as client:
+                client.send(*[client.request(number) for number in range(1, 1201, 2)])
+                if end == "ended by the client":
+                    await client.read_until(600)
+                await eventually(lambda: stack.relay.in_flight or client.codes, "calls")
+                (conn,) = [weakref.ref(link.conn) for link in stack.listener.links]
+                assert conn() is not None
+                if end != "ended by the client":
+                    next(iter(stack.listener.links)).cut("a test")
+            await eventually(lambda: conn() is None, "the connection to be freed")
 
 
 async def test_headers_that_no_client_of_cri_has(relay_path: Path, runtime_path: Path) -> None:

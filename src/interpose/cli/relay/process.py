@@ -6,7 +6,6 @@ both drain. Exit code 0 if every call in flight could end, 1 if not.
 """
 
 import asyncio
-import gc
 import importlib
 import logging
 import os
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING
 import uvloop
 
 from interpose import __version__
+from interpose.cli.common.full_collection import FullCollection
 from interpose.cli.common.heartbeat import Heartbeat
 from interpose.cli.common.signals import handle_signals
 from interpose.cli.relay.fronts import Front, open_front
@@ -130,7 +130,9 @@ class Daemon:
         self._stop = stop
         self._relay = front.relay
         self._matched = not settings.socket.like_backend or sockets.matched
-        self._heartbeat = Heartbeat([front.tick, self._match_backend, self._pat, self._tick_interception])
+        self._full_collection = FullCollection(lambda: self._relay.in_flight)
+        ticks = [front.tick, self._match_backend, self._pat, self._tick_interception, self._full_collection.tick]
+        self._heartbeat = Heartbeat(ticks)
         self._admin: AdminServer | None = None
         self._metrics: AdminServer | None = None
         self._interception = _interception(settings, front, hub, policy)
@@ -168,8 +170,7 @@ class Daemon:
         )
         self._notifier.ready(f"listening on {self._sockets.listen.path}", mainpid=os.getpid())
         ready()
-        gc.collect()
-        gc.freeze()
+        self._full_collection.take_over()
         why = await self._stop
         return await self._leave(why)
 

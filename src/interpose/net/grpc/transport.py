@@ -71,6 +71,7 @@ class Link(asyncio.Protocol):
         "_dirty",
         "_ended",
         "_fd",
+        "_gone",
         "_hub",
         "_turns",
         "_waits",
@@ -96,6 +97,7 @@ class Link(asyncio.Protocol):
         self._dirty = hub.dirty
         self._ended = ended
         self._fd = -1
+        self._gone = False
         self._turns = hub.turns
         self._waits = False  # for its turn; it is not read meanwhile
         conn.on_unread = self._wait
@@ -187,7 +189,9 @@ class Link(asyncio.Protocol):
         if conn.unread:
             return True
         self._waits = False
-        if not self.transport.is_closing():
+        if self._gone:
+            self.conn.let_go()
+        elif not self.transport.is_closing():
             self.transport.resume_reading()
         return False
 
@@ -208,6 +212,10 @@ class Link(asyncio.Protocol):
             if self.conn.unread:
                 self._wait(first=True)
             self._ended(self)
+            self._ended = _ignore
+            self._gone = True
+            if not self._waits:
+                self.conn.let_go()
 
     def tick(self) -> None:
         """A second has passed: cut a peer that lets our output pile up."""
@@ -240,6 +248,10 @@ class Link(asyncio.Protocol):
         """Close now."""
         self.conn.write = _discard
         self.transport.abort()
+
+
+def _ignore(link: Link) -> None:
+    """It was said before."""
 
 
 def _nothing() -> None:

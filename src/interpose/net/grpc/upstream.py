@@ -67,10 +67,15 @@ class Waiter:
         self._timer = timer
 
     def disarm(self) -> None:
-        """The wait is over."""
+        """The wait is over; whoever waited, and has this, is not held any longer."""
+        self.ready = self.expired = _over
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+
+
+def _over(_: object) -> None:
+    """Nobody waits."""
 
 
 class Reports(Protocol):
@@ -281,8 +286,9 @@ class Upstream:
 
     def _expire(self, waiter: Waiter) -> None:
         if waiter in self._waiters:
+            expired = waiter.expired
             self.cancel(waiter)
-            waiter.expired(self._trouble())
+            expired(self._trouble())
             self._hub.flush()
 
     def _trouble(self) -> str:
@@ -300,8 +306,9 @@ class Upstream:
                 self._look_again(_LOOK_AGAIN)
                 return
             if waiter in self._waiters:
+                ready = waiter.ready
                 self.cancel(waiter)
-                waiter.ready(conn)
+                ready(conn)
         if self._waiters:
             self._look_again(0.0)
 

@@ -43,6 +43,10 @@ class ClientConnection(Connection):
         self.emit(frames.PREFACE)
         super().start()
 
+    def let_go(self) -> None:
+        super().let_go()
+        self.on_greeting = None
+
     def announced(self) -> dict[int, int]:
         return {frames.ENABLE_PUSH: 0}
 

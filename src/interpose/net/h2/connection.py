@@ -269,7 +269,7 @@ class Connection(Control):
                 raise _oversized(length)
             elif (kind := what >> 8) < frames.CONTINUATION:
                 payload = data[start:position]
-                self._handlers[kind](number & frames.LARGEST_STREAM_ID, what & 0xFF, payload)  # type: ignore[misc]
+                self._handlers[kind](number & frames.LARGEST_STREAM_ID, what & 0xFF, payload)
                 cost += self.cost
                 self.cost = 0
                 if cost > _SLICE_COST:

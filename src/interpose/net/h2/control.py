@@ -80,7 +80,7 @@ class Control:
         self._fragments_size = 0
         self._fragment_of = (0, 0)  # stream, flags
         self._resets: dict[int, None] = {}
-        self._handlers = (
+        self._handlers: tuple[Callable[[int, int, bytes], None] | None, ...] = (
             None,
             None,
             self._on_priority,
@@ -180,6 +180,11 @@ class Control:
             stream.sink.on_lost(stream)
         if lost:
             self.unread = True
+
+    def let_go(self) -> None:
+        """Nothing comes any more: refer to nobody who refers to this, so that all of it is freed at once."""
+        self._handlers = ()
+        self.on_idle = self.on_unread = _nothing
 
     def resume(self) -> None:
         """The transport takes bytes again."""

@@ -59,6 +59,10 @@ class ServerConnection(Connection):
         self._max_streams = limits.streams
         self._preface = b""
 
+    def let_go(self) -> None:
+        super().let_go()
+        self.accept = _refuse
+
     def announced(self) -> dict[int, int]:
         return {frames.MAX_CONCURRENT_STREAMS: self.limits.streams}
 

@@ -86,6 +86,7 @@ class Stream:
 
     __slots__ = (
         "_queue",
+        "_queued",
         "_sent_of_first",
         "call",
         "conn",
@@ -133,9 +134,7 @@ class Stream:
     @property
     def queued(self) -> int:
         """Bytes waiting for a window."""
-        if not self._queue:
-            return 0
-        return sum(len(piece.data) for piece in self._queue if not piece.head) - self._sent_of_first
+        return self._queued if self._queue else 0
 
     def send_headers(self, wire: bytes, end: bool) -> None:
         """Write a header block in its outgoing form: response, request or trailers."""
@@ -223,7 +222,7 @@ class Stream:
         queue = self._queue
         if queue is None:
             queue = self._queue = deque()
-            self._sent_of_first = 0
+            self._queued = self._sent_of_first = 0
             self.ready = False
             self.conn.waiting[self.number] = self
         if queue and queue[-1].join(data):
@@ -231,6 +230,7 @@ class Stream:
         else:
             # A view would keep the whole block alive that it was cut from.
             queue.append(_Piece(False, bytes(data), end))
+        self._queued += len(data)
         self.conn.buffered.size += len(data)
 
     def pump(self, quantum: int) -> None:
@@ -283,6 +283,7 @@ class Stream:
         self.send_window -= size
         conn.send_window -= size
         conn.buffered.size -= size
+        self._queued -= size
         worth = size + _FRAME_OVERHEAD * len(starts)
         conn.allowance -= worth
         conn.cost += worth >> _COST_SHIFT
