@@ -1,4 +1,4 @@
-"""Command lines. Each command module is one short composition root; nothing here decides anything else.
+"""Programs: click commands and one composition root per daemon.
 
 `interpose` loads the module of a subcommand only when that subcommand is asked for.
 """

@@ -1,1 +1,1 @@
-"""The policy in the way of calls: decide and book, carry out, commit or undo, remember."""
+"""Policies in the request path: decisions about calls, updates of running containers, state."""

@@ -1,4 +1,4 @@
-"""What tests and the demo stand on: a stateful fake runtime, request builders, failpoints.
+"""Fakes for tests of hook plugins and runtimes: a stateful CRI runtime, a node with cgroups, a hook server, requests.
 
 Public like the command line: plugin and policy authors may build on it. Production code never imports it.
 """

@@ -1,1 +1,1 @@
-"""The node agent: configuration of the cluster in, results and wishes of the node out."""
+"""The node agent: configuration of the cluster in, results and published state of the node out."""

@@ -1,1 +1,1 @@
-"""Part of `node.pods`: events."""
+"""Events of pods: recorded, kept in a file, shown."""

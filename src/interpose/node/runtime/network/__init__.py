@@ -1,1 +1,1 @@
-"""Part of `node.runtime`: network."""
+"""Networks of pods: CNI configurations, plugins and their results."""
