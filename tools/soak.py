@@ -196,10 +196,10 @@ async def _hooked_relay(folder: Path) -> AsyncIterator[Relay]:
     register(directory, "plugin", plugin)
     with contextlib.ExitStack() as stack:
         for module, socket, *options in (
-            ("runtimeprocess", runtime),
-            ("hookserver", plugin, "--echo", "--set-shares", "512"),
+            ("tests.support.runtime_process", runtime),
+            ("interpose.testing.hookserver", plugin, "--echo", "--set-shares", "512"),
         ):
-            argv = [sys.executable, "-m", f"interpose.testing.{module}", str(socket), *map(str, options)]
+            argv = [sys.executable, "-m", module, str(socket), *map(str, options)]
             child = stack.enter_context(Child(argv, log=folder / f"{module}.log"))
             await asyncio.to_thread(child.wait_listening, socket)
         relay = Relay(folder, runtime, ("--hooks-dir", str(directory)))
