@@ -14,8 +14,8 @@ from interpose.cri.messages import cri
 from interpose.cri.remote import RemoteCaller
 from interpose.net.grpc.status import RpcError
 from interpose.node.pods.node_probe import read_node
-from interpose.node.pods.spec import Container as PodContainer
-from interpose.node.pods.spec import Pod
+from interpose.node.pods.spec import ContainerSpec as PodContainer
+from interpose.node.pods.spec import PodSpec
 from interpose.node.pods.sync.manager import RuntimeManager
 from interpose.node.pods.volumes.pod_dirs import PodDirs
 from interpose.tasks import TaskBag
@@ -176,7 +176,7 @@ class Managed:
     async def life(self, manager: RuntimeManager) -> tuple[float, float]:
         """Seconds to start and to remove one."""
         number = next(_NUMBERS)
-        pod = Pod(
+        pod = PodSpec(
             name=f"managed-{number}",
             uid=secrets.token_hex(16),
             containers=(PodContainer(name="main", image=TEST_IMAGE, command=SLEEP),),

@@ -18,7 +18,7 @@ from interpose.node.pods.cri_config.sandbox import sandbox_config
 from interpose.node.pods.labels import log_directory
 from interpose.node.pods.manifest.reader import read_pod_file
 from interpose.node.pods.node_info import NodeFacts
-from interpose.node.pods.spec import Pod
+from interpose.node.pods.spec import PodSpec
 from interpose.node.pods.status.types import PodStatus
 from interpose.node.pods.sync.actions import compute_pod_actions
 from tests.support.fuzz.text import Target, run
@@ -109,7 +109,7 @@ class Promises:
             _usable(pod)
 
 
-def _usable(pod: Pod) -> None:
+def _usable(pod: PodSpec) -> None:
     """Every pod that counts has a first act, folders of its own, and configurations or a reason why it has none."""
     logs = os.path.normpath(log_directory(pod, LOGS))
     assert os.path.split(logs)[0] == LOGS, f"logs of {pod.title!r:.300} are elsewhere"

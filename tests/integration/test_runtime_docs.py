@@ -22,8 +22,8 @@ from interpose.config.runtime.settings import RuntimeSettings
 from interpose.config.runtime.table import RUNTIME
 from interpose.cri.services import ImageService, RuntimeService
 from interpose.node.pods.logs.rotation import LogLimits
-from interpose.node.pods.sync.backoff import Backoff
-from interpose.node.pods.sync.loop import Periods
+from interpose.node.pods.sync.backoff import KeyedBackoff
+from interpose.node.pods.sync.loop import SyncPeriods
 from interpose.node.pods.sync.manager import RuntimeManager
 from interpose.node.runtime.images.registry.endpoints import read_registries
 from interpose.node.runtime.network.conf import parse
@@ -234,10 +234,10 @@ def test_places_are_those_of_the_programs() -> None:
 
 def test_times_and_limits_are_those_of_the_manager() -> None:
     """In the table of what is done when."""
-    periods, limits = Periods(), LogLimits()
+    periods, limits = SyncPeriods(), LogLimits()
     assert (periods.relist, periods.garbage) == (1.0, 60.0)
     assert f"at {limits.size >> 20} MiB, {limits.files} files of a container" in PODS
-    backoff = Backoff()
+    backoff = KeyedBackoff()
     assert [backoff.next("a", 0.0), backoff.next("a", 20.0)] == [10.0, 20.0]
     assert "after 10 s, 20 s and so on up to 5 min" in PODS
 

@@ -8,8 +8,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from interpose.core.model.pod import ContainerState
-from interpose.node.pods.spec import Container, Pod, Resources, RestartPolicy, RestartRule, container_hash
-from interpose.node.pods.status.phase import Phase, container_views, pod_phase, ready, seen_phase
+from interpose.node.pods.spec import (
+    ContainerSpec,
+    PodSpec,
+    ResourceRequirements,
+    RestartPolicy,
+    RestartRule,
+    container_hash,
+)
+from interpose.node.pods.status.phase import PodPhase, container_views, pod_phase, ready, seen_phase
 from interpose.node.pods.status.types import ContainerStatus, PodStatus, SandboxStatus
 from interpose.node.pods.sync.actions import compute_pod_actions
 from interpose.node.pods.sync.restart_policy import is_sidecar, should_restart
@@ -27,15 +34,19 @@ rules = st.builds(
     codes=st.lists(codes, min_size=1, max_size=2).map(tuple),
 )
 resources = st.sampled_from(
-    (Resources(), Resources(limits={"cpu": Fraction(1)}), Resources(limits={"memory": Fraction(2)}))
+    (
+        ResourceRequirements(),
+        ResourceRequirements(limits={"cpu": Fraction(1)}),
+        ResourceRequirements(limits={"memory": Fraction(2)}),
+    )
 )
 
 
 @st.composite
-def containers(draw: st.DrawFn, name: str, *, ruled: bool = True) -> Container:
+def containers(draw: st.DrawFn, name: str, *, ruled: bool = True) -> ContainerSpec:
     """A container of a name."""
     own = draw(st.none() | policies)
-    return Container(
+    return ContainerSpec(
         name=name,
         image=draw(st.sampled_from(("a:1", "b:1"))),
         resources=draw(resources),
@@ -49,14 +60,14 @@ def containers(draw: st.DrawFn, name: str, *, ruled: bool = True) -> Container:
 
 
 @st.composite
-def pods(draw: st.DrawFn) -> Pod:
+def pods(draw: st.DrawFn) -> PodSpec:
     """A pod with some containers of each kind."""
 
-    def named(prefix: str, lowest: int, highest: int) -> tuple[Container, ...]:
+    def named(prefix: str, lowest: int, highest: int) -> tuple[ContainerSpec, ...]:
         count = draw(st.integers(lowest, highest))
         return tuple(draw(containers(f"{prefix}{index}", ruled=prefix != "d")) for index in range(count))
 
-    return Pod(
+    return PodSpec(
         name="pod",
         uid="uid",
         containers=named("c", 1, 3),
@@ -69,7 +80,7 @@ def pods(draw: st.DrawFn) -> Pod:
 
 
 @st.composite
-def statuses(draw: st.DrawFn, pod: Pod) -> PodStatus:
+def statuses(draw: st.DrawFn, pod: PodSpec) -> PodStatus:
     """Anything that a runtime could say about a pod, however broken: any containers in any sandboxes."""
     sandboxes = [
         SandboxStatus(
@@ -81,7 +92,7 @@ def statuses(draw: st.DrawFn, pod: Pod) -> PodStatus:
         )
         for attempt in reversed(range(draw(st.integers(0, 2))))
     ]
-    known = (*pod.containers, *pod.init_containers, *pod.ephemeral_containers, Container(name="gone", image="x:1"))
+    known = (*pod.containers, *pod.init_containers, *pod.ephemeral_containers, ContainerSpec(name="gone", image="x:1"))
     found: list[ContainerStatus] = []
     for number in range(draw(st.integers(0, 8))):
         container = draw(st.sampled_from(known))
@@ -128,7 +139,7 @@ class AllWell:
     startup = readiness = liveness
 
 
-def _converge(pod: Pod, status: PodStatus) -> ModelRuntime:
+def _converge(pod: PodSpec, status: PodStatus) -> ModelRuntime:
     """Do what is said until nothing is; init containers end well as soon as they run."""
     runtime = ModelRuntime(pod, status)
     for _ in range(ROUNDS):
@@ -144,7 +155,7 @@ def _converge(pod: Pod, status: PodStatus) -> ModelRuntime:
 
 
 @given(cases)
-def test_repeating_what_is_said_ends_with_nothing_to_do(case: tuple[Pod, PodStatus]) -> None:
+def test_repeating_what_is_said_ends_with_nothing_to_do(case: tuple[PodSpec, PodStatus]) -> None:
     """Then the pod has either ended, or all runs that should, each once. The model refuses what must not be done."""
     pod, status = case
     runtime = _converge(pod, status)
@@ -165,11 +176,11 @@ def test_repeating_what_is_said_ends_with_nothing_to_do(case: tuple[Pod, PodStat
             assert (found.hash, found.sandbox_id) == (container_hash(one), after.sandboxes[0].id)
         else:
             assert found.state is ContainerState.EXITED
-    assert pod_phase(pod, after) is Phase.RUNNING
+    assert pod_phase(pod, after) is PodPhase.RUNNING
 
 
 @given(cases)
-def test_a_pod_that_is_new_gets_everything_started_once(case: tuple[Pod, PodStatus]) -> None:
+def test_a_pod_that_is_new_gets_everything_started_once(case: tuple[PodSpec, PodStatus]) -> None:
     """In the order of the manifest, init containers first."""
     pod = replace(case[0], deleted=False)
     runtime = _converge(pod, make_pod_status(sandboxes=()))
@@ -205,7 +216,7 @@ def test_what_has_ended_for_good_is_not_done_again(
 
 
 @given(sick_cases)
-def test_deciding_never_fails_and_contradicts_itself_never(case: tuple[Pod, PodStatus, FixedHealth]) -> None:
+def test_deciding_never_fails_and_contradicts_itself_never(case: tuple[PodSpec, PodStatus, FixedHealth]) -> None:
     """Whatever a runtime and probes say: indices exist, nothing is started twice, what is killed was there."""
     pod, status, health = case
     actions = compute_pod_actions(pod, status, health)
@@ -227,7 +238,7 @@ def test_deciding_never_fails_and_contradicts_itself_never(case: tuple[Pod, PodS
 
 
 @given(sick_cases)
-def test_what_is_kept_is_not_killed(case: tuple[Pod, PodStatus, FixedHealth]) -> None:
+def test_what_is_kept_is_not_killed(case: tuple[PodSpec, PodStatus, FixedHealth]) -> None:
     """A container that is well, of this sandbox, and as the manifest says is neither killed nor started again."""
     pod, status, health = case
     actions = compute_pod_actions(pod, status, health)
@@ -244,7 +255,7 @@ def test_what_is_kept_is_not_killed(case: tuple[Pod, PodStatus, FixedHealth]) ->
 
 
 @given(sick_cases)
-def test_main_containers_wait_for_init_containers(case: tuple[Pod, PodStatus, FixedHealth]) -> None:
+def test_main_containers_wait_for_init_containers(case: tuple[PodSpec, PodStatus, FixedHealth]) -> None:
     """Unless one of them was made in this sandbox before: then they have waited."""
     pod, status, health = case
     actions = compute_pod_actions(pod, status, health)
@@ -261,15 +272,15 @@ def test_main_containers_wait_for_init_containers(case: tuple[Pod, PodStatus, Fi
 
 
 @given(sick_cases)
-def test_there_is_always_something_to_say(case: tuple[Pod, PodStatus, Any]) -> None:
+def test_there_is_always_something_to_say(case: tuple[PodSpec, PodStatus, Any]) -> None:
     """Phase, readiness and states of containers are known of any status."""
     pod, status, health = case
-    assert pod_phase(pod, status) in Phase
-    assert seen_phase(status) in Phase
+    assert pod_phase(pod, status) in PodPhase
+    assert seen_phase(status) in PodPhase
     views = container_views(pod, status, health)
     assert [one.name for one in views] == [
         one.name for one in (*pod.init_containers, *pod.containers, *pod.ephemeral_containers)
     ]
     assert all(one.words for one in views)
     if ready(pod, status, health):
-        assert pod_phase(pod, status) is Phase.RUNNING
+        assert pod_phase(pod, status) is PodPhase.RUNNING

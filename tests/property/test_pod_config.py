@@ -10,10 +10,10 @@ from interpose.core.model.cgroup import KubeQos, kube_qos_of
 from interpose.host.cgroup.paths import Driver, pod_directory
 from interpose.node.pods.cgroups.paths import cgroup_parent
 from interpose.node.pods.cri_config.dns import hostname, parse_resolv, pod_dns
-from interpose.node.pods.cri_config.env import Surroundings, environment, expand
+from interpose.node.pods.cri_config.env import DownwardApiContext, environment, expand
 from interpose.node.pods.cri_config.qos import pod_qos
 from interpose.node.pods.cri_config.resources import (
-    Rules,
+    ResourceRules,
     container_linux_resources,
     oom_score_adj,
     pod_limits,
@@ -34,19 +34,19 @@ from interpose.node.pods.labels import (
     resources_text,
 )
 from interpose.node.pods.node_info import NodeFacts
-from interpose.node.pods.spec import Container, DnsConfig, EnvVar, Pod, Resources, RestartPolicy
-from interpose.node.pods.status.annotations import notes_of
+from interpose.node.pods.spec import ContainerSpec, DnsConfig, EnvVar, PodSpec, ResourceRequirements, RestartPolicy
+from interpose.node.pods.status.annotations import parse_annotations
 from interpose.node.pods.volumes.mounts import mounts_below
 
 amounts = st.fractions(min_value=0, max_value=1 << 40)
 by_name = st.dictionaries(st.sampled_from(("cpu", "memory", "hugepages-2Mi", "a.b/c")), amounts)
-resources = st.builds(Resources, requests=by_name, limits=by_name)
+resources = st.builds(ResourceRequirements, requests=by_name, limits=by_name)
 uids = st.one_of(
     st.uuids().map(str), st.text("0123456789abcdef", min_size=32, max_size=32), st.text("abc-_09", min_size=1)
 )
 names = st.text("ABC", min_size=1, max_size=2)
 texts = st.text("$()ABC x", max_size=12)
-RULES = Rules(memory=1 << 34)
+RULES = ResourceRules(memory=1 << 34)
 KEYS = (HASH, RESTART_COUNT, MESSAGE_PATH, MESSAGE_POLICY, PRE_STOP, PORTS, DELETION_GRACE, GRACE, RESOURCES)
 WORDS = ("exec", "command", "httpGet", "port", "httpHeaders", "sleep", "seconds", "containerPort", "limits", "cpu")
 DOCUMENTS = st.recursive(
@@ -57,16 +57,16 @@ DOCUMENTS = st.recursive(
 
 
 @st.composite
-def pods(draw: st.DrawFn) -> Pod:
+def pods(draw: st.DrawFn) -> PodSpec:
     """Pods with containers of all kinds and any amounts."""
     mains = draw(st.lists(resources, min_size=1, max_size=3))
     early = draw(st.lists(st.tuples(resources, st.booleans()), max_size=3))
-    return Pod(
+    return PodSpec(
         name=draw(st.text("abc-.", min_size=1, max_size=80)),
         uid=draw(st.uuids().map(str)),
-        containers=tuple(Container(name=f"m{index}", image="i", resources=one) for index, one in enumerate(mains)),
+        containers=tuple(ContainerSpec(name=f"m{index}", image="i", resources=one) for index, one in enumerate(mains)),
         init_containers=tuple(
-            Container(
+            ContainerSpec(
                 name=f"i{index}", image="i", resources=one, restart_policy=RestartPolicy.ALWAYS if stays else None
             )
             for index, (one, stays) in enumerate(early)
@@ -91,9 +91,9 @@ def test_doubled_dollars_keep_a_text_as_it_is(text: str, values: dict[str, str])
 @given(st.lists(st.tuples(names, texts), max_size=8))
 def test_variables_never_loop(pairs: list[tuple[str, str]]) -> None:
     """Whatever refers to whatever; every name is there once."""
-    container = Container(name="c", image="i", env=tuple(EnvVar(name=name, value=text) for name, text in pairs))
-    pod = Pod(name="p", uid="u", containers=(container,))
-    assert set(environment(pod, container, Surroundings())) == {name for name, _ in pairs}
+    container = ContainerSpec(name="c", image="i", env=tuple(EnvVar(name=name, value=text) for name, text in pairs))
+    pod = PodSpec(name="p", uid="u", containers=(container,))
+    assert set(environment(pod, container, DownwardApiContext())) == {name for name, _ in pairs}
 
 
 @given(amounts, amounts, st.booleans())
@@ -102,10 +102,12 @@ def test_more_cpu_is_never_less(one: Fraction, other: Fraction, as_limit: bool) 
     found = []
     for amount in sorted((one, other)):
         asked = {"cpu": amount}
-        container = Container(
-            name="c", image="i", resources=Resources(limits=asked) if as_limit else Resources(requests=asked)
+        container = ContainerSpec(
+            name="c",
+            image="i",
+            resources=ResourceRequirements(limits=asked) if as_limit else ResourceRequirements(requests=asked),
         )
-        found.append(container_linux_resources(Pod(name="p", uid="u", containers=(container,)), container, RULES))
+        found.append(container_linux_resources(PodSpec(name="p", uid="u", containers=(container,)), container, RULES))
     less, more = found
     assert 2 <= less.cpu_shares <= more.cpu_shares <= 262_144
     assert all(one.cpu_quota == 0 or one.cpu_quota >= 1000 for one in found)
@@ -114,7 +116,7 @@ def test_more_cpu_is_never_less(one: Fraction, other: Fraction, as_limit: bool) 
 
 
 @given(pods())
-def test_scores_say_the_class(pod: Pod) -> None:
+def test_scores_say_the_class(pod: PodSpec) -> None:
     """Burstable is between the two others, strictly; a sidecar is at least as safe as the weakest it serves."""
     qos = pod_qos(pod)
     scores = {one.name: oom_score_adj(pod, one, 1 << 34) for one in (*pod.init_containers, *pod.containers)}
@@ -130,9 +132,9 @@ def test_scores_say_the_class(pod: Pod) -> None:
 
 
 @given(pods(), uids, st.sampled_from(Driver), st.sampled_from(("", "a", "a/b", "/top/")))
-def test_the_class_can_be_read_from_the_path(pod: Pod, uid: str, driver: Driver, root: str) -> None:
+def test_the_class_can_be_read_from_the_path(pod: PodSpec, uid: str, driver: Driver, root: str) -> None:
     """As every tool on the other side of CRI does it."""
-    moved = Pod(name="p", uid=uid, containers=pod.containers, init_containers=pod.init_containers)
+    moved = PodSpec(name="p", uid=uid, containers=pod.containers, init_containers=pod.init_containers)
     try:
         parent = cgroup_parent(moved, driver, root)
     except ValueError:
@@ -143,9 +145,9 @@ def test_the_class_can_be_read_from_the_path(pod: Pod, uid: str, driver: Driver,
 
 
 @given(pods())
-def test_the_pod_has_at_least_what_each_of_its_containers_has(pod: Pod) -> None:
+def test_the_pod_has_at_least_what_each_of_its_containers_has(pod: PodSpec) -> None:
     """At any time; unless it says itself what it has."""
-    plain = Pod(name="p", uid="u", containers=pod.containers, init_containers=pod.init_containers)
+    plain = PodSpec(name="p", uid="u", containers=pod.containers, init_containers=pod.init_containers)
     requests, limits = pod_requests(plain), pod_limits(plain)
     for one in (*pod.containers, *pod.init_containers):
         for name, amount in one.resources.limits.items():
@@ -157,27 +159,27 @@ def test_the_pod_has_at_least_what_each_of_its_containers_has(pod: Pod) -> None:
 
 
 @given(resources)
-def test_resources_come_back_exactly(value: Resources) -> None:
+def test_resources_come_back_exactly(value: ResourceRequirements) -> None:
     """Else a restart of the manager would see a change that is none."""
-    assert notes_of({"interpose.io/resources": resources_text(value)}).resources == value
+    assert parse_annotations({"interpose.io/resources": resources_text(value)}).resources == value
 
 
 @given(pods(), st.integers(0, 1000))
-def test_what_is_on_a_container_can_be_read_back(pod: Pod, count: int) -> None:
+def test_what_is_on_a_container_can_be_read_back(pod: PodSpec, count: int) -> None:
     """For every container."""
     for one in pod.containers:
-        notes = notes_of(container_annotations(pod, one, count))
+        notes = parse_annotations(container_annotations(pod, one, count))
         assert (notes.restart_count, notes.grace, notes.resources) == (count, 30, one.resources)
 
 
 @given(st.dictionaries(st.sampled_from(KEYS), st.text() | DOCUMENTS.map(json.dumps)))
 def test_notes_of_others_never_raise(annotations: dict[str, str]) -> None:
     """Whatever is in them."""
-    notes_of(annotations)
+    parse_annotations(annotations)
 
 
 @given(pods(), st.integers(0, 10))
-def test_a_sandbox_is_the_same_each_time(pod: Pod, attempt: int) -> None:
+def test_a_sandbox_is_the_same_each_time(pod: PodSpec, attempt: int) -> None:
     """Pure, for any pod."""
     node = NodeFacts(name="n", memory=1 << 34)
     one, other = (sandbox_config(pod, node, attempt).SerializeToString(deterministic=True) for _ in range(2))
@@ -187,7 +189,7 @@ def test_a_sandbox_is_the_same_each_time(pod: Pod, attempt: int) -> None:
 @given(st.text("ab-.", max_size=200), st.text("ab-.", min_size=1, max_size=200))
 def test_hostnames_fit(own: str, name: str) -> None:
     """In what the kernel and DNS take."""
-    found = hostname(Pod(name=name, uid="u", containers=(), hostname=own))
+    found = hostname(PodSpec(name=name, uid="u", containers=(), hostname=own))
     assert len(found) <= 63
     assert not found.endswith(("-", "."))
 
@@ -196,7 +198,7 @@ def test_hostnames_fit(own: str, name: str) -> None:
 def test_any_resolv_conf_gives_one_that_fits(text: str, searches: list[str]) -> None:
     """Three servers, 32 domains, 2048 characters."""
     own = DnsConfig(searches=tuple(searches))
-    pod = Pod(name="p", uid="u", containers=(), dns_policy="Default", dns_config=own)
+    pod = PodSpec(name="p", uid="u", containers=(), dns_policy="Default", dns_config=own)
     resolv = pod_dns(pod, parse_resolv(text)).resolv
     assert len(resolv.servers) <= 3
     assert len(resolv.searches) <= 32

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from interpose.errors import ConfigError
 from interpose.node.pods.manifest.reader import read_pods
-from interpose.node.pods.spec import Pod
+from interpose.node.pods.spec import PodSpec
 
 CONTAINER: dict[str, Any] = {
     "name": "c",
@@ -110,7 +110,7 @@ def test_the_documents_of_this_test_are_good() -> None:
     assert len(pod.containers[0].env) == 6
 
 
-def outcome(text: str) -> tuple[tuple[Pod, ...], list[str]]:
+def outcome(text: str) -> tuple[tuple[PodSpec, ...], list[str]]:
     """Pods or problems; everything else is a failure of the test."""
     try:
         return read_pods(text, "x"), []

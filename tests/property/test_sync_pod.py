@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from interpose.core.model.pod import ContainerState
 from interpose.net.grpc.status import Code, RpcError
-from interpose.node.pods.spec import Container, Pod, PullPolicy, RestartPolicy
+from interpose.node.pods.spec import ContainerSpec, PodSpec, PullPolicy, RestartPolicy
 from interpose.node.pods.status.phase import pod_phase
 from interpose.node.pods.sync.restart_policy import is_sidecar, policy_of
 from tests.support.node.managed_node import MUTATING, ManagedNode, container, pod
@@ -27,7 +27,7 @@ NAMES = ("a", "b", "c")
 INIT_NAMES = ("x", "y")
 
 
-def containers(names: Sequence[str], *, init: bool = False) -> st.SearchStrategy[tuple[Container, ...]]:
+def containers(names: Sequence[str], *, init: bool = False) -> st.SearchStrategy[tuple[ContainerSpec, ...]]:
     one = st.builds(
         container,
         name=st.just(""),
@@ -54,7 +54,7 @@ PODS = st.builds(
 class Sync:
     """A round of a manager, of this or of an older manifest; maybe one that dies at its n-th changing call."""
 
-    pod: Pod
+    pod: PodSpec
     dies_at: int | None
     after: bool
 
@@ -148,7 +148,7 @@ async def apply(node: ManagedNode, operation: Operation) -> None:
             await node.manager.collect_garbage(["1234"])
 
 
-def end_inits(node: ManagedNode, wanted: Pod) -> None:
+def end_inits(node: ManagedNode, wanted: PodSpec) -> None:
     """Init containers do their work and end well."""
     names = {one.name for one in wanted.init_containers if not is_sidecar(one)}
     for one in list(node.runtime.containers.values()):
@@ -156,7 +156,7 @@ def end_inits(node: ManagedNode, wanted: Pod) -> None:
             node.runtime.exit_container(one.id, 0)
 
 
-async def converge(node: ManagedNode, wanted: Pod) -> None:
+async def converge(node: ManagedNode, wanted: PodSpec) -> None:
     for image in IMAGES:
         node.runtime.images.pull(image, _no_auth())
     await node.settle(wanted, rounds=40, between=lambda: end_inits(node, wanted))
@@ -174,7 +174,7 @@ async def converge(node: ManagedNode, wanted: Pod) -> None:
     assert not node.runtime.sandboxes
 
 
-async def check(node: ManagedNode, wanted: Pod) -> None:
+async def check(node: ManagedNode, wanted: PodSpec) -> None:
     """What runs is what should, once, in one sandbox."""
     status = await node.status(wanted)
     running = [one for one in status.containers if one.state is ContainerState.RUNNING]
@@ -206,7 +206,7 @@ def run(work: Coroutine[Any, Any, None]) -> None:
 
 @settings(deadline=None, max_examples=150)
 @given(OPERATIONS, PODS)
-def test_every_state_leads_to_the_wanted_one_and_then_to_rest(operations: list[Operation], wanted: Pod) -> None:
+def test_every_state_leads_to_the_wanted_one_and_then_to_rest(operations: list[Operation], wanted: PodSpec) -> None:
     """Rounds end; what runs is what the manifest says; nothing is left after the pod is removed."""
 
     async def story(folder: Path) -> None:

@@ -7,9 +7,9 @@ from pathlib import Path
 from interpose.core.model.pod import ContainerState
 from interpose.node.pods.clock import Clocks
 from interpose.node.pods.logs.rotation import LogLimits
-from interpose.node.pods.spec import Pod
+from interpose.node.pods.spec import PodSpec
 from interpose.node.pods.status.pod_state import PodState
-from interpose.node.pods.sync.loop import Keeper
+from interpose.node.pods.sync.loop import PodSyncLoop
 from interpose.testing.eventually import eventually
 from tests.support.node.managed_node import Heard, ManagedNode
 
@@ -28,9 +28,9 @@ class KeptNode(ManagedNode):
         self._owns = owns
         self.keeper = self.keep()
 
-    def keep(self, logs: LogLimits | None = None) -> Keeper:
+    def keep(self, logs: LogLimits | None = None) -> PodSyncLoop:
         """Another keeper with another manager, which know nothing of those before."""
-        self.keeper = Keeper(
+        self.keeper = PodSyncLoop(
             self.restart(),
             clocks=Clocks(now=self.clock, elapsed=lambda: self.clock() / 1e9, sleep=_never),
             logs=logs,
@@ -52,12 +52,12 @@ class KeptNode(ManagedNode):
             self.clock.advance(min(left, 1.0))
             left -= 1.0
 
-    async def keeps(self, *pods: Pod) -> None:
+    async def keeps(self, *pods: PodSpec) -> None:
         """These are wanted from now on, and have what they need."""
         self.keeper.want(pods)
         await self.pass_time(1)
 
-    def state(self, pod: Pod) -> PodState:
+    def state(self, pod: PodSpec) -> PodState:
         """What the keeper knows of a pod."""
         return self.keeper.states[pod.uid]
 

@@ -9,12 +9,12 @@ from interpose.cri.caller import Caller
 from interpose.cri.client import Services
 from interpose.node.pods.clock import Clocks
 from interpose.node.pods.node_info import NodeFacts
-from interpose.node.pods.spec import Container, Pod, Resources
-from interpose.node.pods.status.runtime_pod import RunningPod
+from interpose.node.pods.spec import ContainerSpec, PodSpec, ResourceRequirements
+from interpose.node.pods.status.runtime_pod import RuntimePod
 from interpose.node.pods.status.types import PodStatus
-from interpose.node.pods.sync.actions import UNPROBED, Health
+from interpose.node.pods.sync.actions import UNPROBED, ProbeResults
 from interpose.node.pods.sync.manager import RuntimeManager
-from interpose.node.pods.sync.result import SILENT, News, Progress, SyncResult
+from interpose.node.pods.sync.result import SILENT, ProgressEvent, ProgressListener, SyncResult
 from interpose.node.pods.volumes.pod_dirs import PodDirs
 from interpose.testing.fakeruntime import FakeRuntime
 from interpose.testing.pods import BUSYBOX
@@ -37,29 +37,29 @@ MUTATING = frozenset(
 )
 
 
-def container(name: str = "main", **fields: Any) -> Container:
+def container(name: str = "main", **fields: Any) -> ContainerSpec:
     """A container of a manifest."""
-    return Container(**{"name": name, "image": BUSYBOX, **fields})
+    return ContainerSpec(**{"name": name, "image": BUSYBOX, **fields})
 
 
-def pod(*containers: Container, **fields: Any) -> Pod:
+def pod(*containers: ContainerSpec, **fields: Any) -> PodSpec:
     """A pod of a manifest; with one container if none is said."""
-    return Pod(**{"name": "web", "uid": "1234", "containers": containers or (container(),), **fields})
+    return PodSpec(**{"name": "web", "uid": "1234", "containers": containers or (container(),), **fields})
 
 
-def amounts(**given: int | str) -> Resources:
+def amounts(**given: int | str) -> ResourceRequirements:
     """Requests and limits that are the same."""
     values = {name: Fraction(value) for name, value in given.items()}
-    return Resources(requests=values, limits=values)
+    return ResourceRequirements(requests=values, limits=values)
 
 
 class Heard:
     """Progress that is kept."""
 
     def __init__(self) -> None:
-        self.news: list[News] = []
+        self.news: list[ProgressEvent] = []
 
-    def tell(self, news: News) -> None:
+    def tell(self, news: ProgressEvent) -> None:
         self.news.append(news)
 
     @property
@@ -97,16 +97,18 @@ class ManagedNode:
         self.slept.append(seconds)
         self.clock.advance(seconds)
 
-    async def status(self, pod: Pod | str) -> PodStatus:
+    async def status(self, pod: PodSpec | str) -> PodStatus:
         """What the runtime has of it."""
         return await self.manager.get_pod_status(pod if isinstance(pod, str) else pod.uid)
 
-    async def sync(self, pod: Pod, health: Health = UNPROBED, progress: Progress = SILENT) -> SyncResult:
+    async def sync(
+        self, pod: PodSpec, health: ProbeResults = UNPROBED, progress: ProgressListener = SILENT
+    ) -> SyncResult:
         """One round, from what the runtime has now."""
         return await self.manager.sync_pod(pod, await self.status(pod), health, progress=progress)
 
     async def settle(
-        self, pod: Pod, *, rounds: int = 30, between: Callable[[], object] = lambda: None
+        self, pod: PodSpec, *, rounds: int = 30, between: Callable[[], object] = lambda: None
     ) -> list[SyncResult]:
         """Rounds until one does nothing, `between` before each, and five minutes from one to the next."""
         results: list[SyncResult] = []
@@ -119,7 +121,7 @@ class ManagedNode:
             self.clock.advance(301)
         raise AssertionError(f"not at rest after {rounds} rounds: {results[-1]}")
 
-    async def found(self, pod: Pod) -> RunningPod:
+    async def found(self, pod: PodSpec) -> RuntimePod:
         """All that the runtime lists of it."""
         return await self.manager.find_pod(pod.uid)
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from interpose.core.model.pod import ContainerState
-from interpose.node.pods.spec import Container, ExecAction, Pod, Probe, RestartPolicy, container_hash
+from interpose.node.pods.spec import ContainerSpec, ExecAction, PodSpec, Probe, RestartPolicy, container_hash
 from interpose.node.pods.status.types import ContainerStatus, PodStatus, SandboxStatus
 from interpose.node.pods.sync.action_types import PodActions
 from interpose.node.pods.sync.restart_policy import is_sidecar
@@ -18,19 +18,19 @@ from interpose.node.pods.sync.restart_policy import is_sidecar
 PROBE = Probe(action=ExecAction(command=("true",)))
 
 
-def make_container(name: str, **more: Any) -> Container:
+def make_container(name: str, **more: Any) -> ContainerSpec:
     """A container."""
-    return Container(name=name, **{"image": "image:1", **more})
+    return ContainerSpec(name=name, **{"image": "image:1", **more})
 
 
-def make_sidecar(name: str, **more: Any) -> Container:
+def make_sidecar(name: str, **more: Any) -> ContainerSpec:
     """An init container that stays."""
     return make_container(name, restart_policy=RestartPolicy.ALWAYS, **more)
 
 
-def make_pod(*mains: str | Container, init: tuple[str | Container, ...] = (), **more: Any) -> Pod:
+def make_pod(*mains: str | ContainerSpec, init: tuple[str | ContainerSpec, ...] = (), **more: Any) -> PodSpec:
     """A pod of containers by their names; c0, c1 and c2 if none are given."""
-    return Pod(
+    return PodSpec(
         name="pod",
         uid="uid",
         containers=tuple(map(_container, mains or ("c0", "c1", "c2"))),
@@ -39,7 +39,7 @@ def make_pod(*mains: str | Container, init: tuple[str | Container, ...] = (), **
     )
 
 
-def _container(one: str | Container) -> Container:
+def _container(one: str | ContainerSpec) -> ContainerSpec:
     return make_container(one) if isinstance(one, str) else one
 
 
@@ -48,7 +48,7 @@ def make_sandbox(attempt: int = 0, **more: Any) -> SandboxStatus:
     return SandboxStatus(**{"id": f"sandbox-{attempt}", "attempt": attempt, "ip": "10.0.0.1", **more})
 
 
-def make_status(container: Container, state: str = "running", code: int = 0, **more: Any) -> ContainerStatus:
+def make_status(container: ContainerSpec, state: str = "running", code: int = 0, **more: Any) -> ContainerStatus:
     """A container in a state: created, running, exited, unknown."""
     return ContainerStatus(
         **{
@@ -118,7 +118,7 @@ class FixedHealth:
 class ModelRuntime:
     """A runtime with one pod. `status` is what it would say."""
 
-    def __init__(self, pod: Pod, status: PodStatus) -> None:
+    def __init__(self, pod: PodSpec, status: PodStatus) -> None:
         self.pod = pod
         self.started: list[str] = []
         self.killed: list[str] = []
@@ -178,7 +178,7 @@ class ModelRuntime:
             for one in self._containers
         ]
 
-    def _start(self, container: Container, *, main: bool) -> None:
+    def _start(self, container: ContainerSpec, *, main: bool) -> None:
         status = self.status
         assert any(one.ready for one in status.sandboxes[:1]), f"{container.name} is started without a sandbox"
         running = [one for one in self._containers if one.name == container.name and one.state == "running"]

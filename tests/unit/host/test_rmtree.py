@@ -10,7 +10,7 @@ import pytest
 
 from interpose.host import rmtree as treeremoval
 from interpose.host.rmtree import remove_at, remove_tree
-from interpose.node.pods.volumes.mounts import SystemMounting
+from interpose.node.pods.volumes.mounts import SystemMounter
 
 _DEPTH = 2500  # deeper than recursion goes, and longer than a path may be
 
@@ -106,7 +106,7 @@ def test_what_is_mounted_is_not_entered(tmp_path: Path) -> None:
     for one in (place, bound, precious):
         one.mkdir(parents=True)
     (precious / "file").touch()
-    mounting = SystemMounting()
+    mounting = SystemMounter()
     fd = os.open(precious, os.O_PATH)
     try:
         mounting.bind(fd, str(bound))

@@ -14,7 +14,7 @@ from interpose.cli.pod.options import namespace_option, output_option, reach_of,
 if TYPE_CHECKING:
     from interpose.cli.render.pods import EventRow
     from interpose.node.pods.events.events import PodEvent
-    from interpose.node.pods.status.runtime_pod import RunningPod
+    from interpose.node.pods.status.runtime_pod import RuntimePod
 
 _EVERY: Final = 0.5  # seconds from look to look
 _pause = time.sleep
@@ -65,7 +65,7 @@ def events(**parameters: Any) -> None:
         _pause(_EVERY)
 
 
-def _found(parameters: dict[str, Any], *, strict: bool = True) -> "list[tuple[RunningPod, PodEvent]]":
+def _found(parameters: dict[str, Any], *, strict: bool = True) -> "list[tuple[RuntimePod, PodEvent]]":
     """The events of the pods that are meant, by when they were last seen. Once somebody watches, pods may go."""
     from interpose.cli.pod.select import chosen
     from interpose.node.pods.events.file import read_events
@@ -89,7 +89,7 @@ def _found(parameters: dict[str, Any], *, strict: bool = True) -> "list[tuple[Ru
     return sorted(wanted, key=lambda one: one[1].last)
 
 
-def _show(found: "list[tuple[RunningPod, PodEvent]]", parameters: dict[str, Any], *, first: bool = True) -> None:
+def _show(found: "list[tuple[RuntimePod, PodEvent]]", parameters: dict[str, Any], *, first: bool = True) -> None:
     from interpose.cli.render.pods import event_table
 
     if parameters["output"] == "json":
@@ -106,7 +106,7 @@ def _show(found: "list[tuple[RunningPod, PodEvent]]", parameters: dict[str, Any]
     click.echo("\n".join(lines if first else lines[1:]))
 
 
-def _row(pod: "RunningPod", event: "PodEvent") -> "EventRow":
+def _row(pod: "RuntimePod", event: "PodEvent") -> "EventRow":
     from interpose.cli.pod.select import title_of
     from interpose.cli.render.pods import EventRow
 
@@ -122,7 +122,7 @@ def _row(pod: "RunningPod", event: "PodEvent") -> "EventRow":
     )
 
 
-def _document(pod: "RunningPod", event: "PodEvent") -> dict[str, Any]:
+def _document(pod: "RuntimePod", event: "PodEvent") -> dict[str, Any]:
     from interpose.cli.pod.status import time_text
 
     return {

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Mapping
 
     from interpose.cli.pod.connect import Opened
-    from interpose.node.pods.status.runtime_pod import ListedContainer
+    from interpose.node.pods.status.runtime_pod import RuntimeContainer
 
 # As shells say that a command could not be run, and that one wrote to a pipe that nobody reads.
 _CANNOT_RUN = 126
@@ -153,7 +153,7 @@ async def unless(left: asyncio.Event, session: "Coroutine[Any, Any, int]") -> in
         await bag.cancel()
 
 
-async def _offered(runtime: "Opened", container: "ListedContainer", *, stdin: bool, tty: bool) -> tuple[bool, bool]:
+async def _offered(runtime: "Opened", container: "RuntimeContainer", *, stdin: bool, tty: bool) -> tuple[bool, bool]:
     """What of standard input and a terminal is left: a container's own process has what it was made with."""
     from interpose.net.grpc.status import RpcError
 
@@ -182,7 +182,7 @@ def has(info: "Mapping[str, str]") -> tuple[bool, bool]:
     return config.get("stdin", False) is not False, config.get("tty", False) is not False
 
 
-async def _running(runtime: "Opened", parameters: dict[str, Any]) -> "ListedContainer":
+async def _running(runtime: "Opened", parameters: dict[str, Any]) -> "RuntimeContainer":
     from interpose.cli.pod.select import chosen, chosen_container, started
     from interpose.core.model.pod import ContainerState
     from interpose.node.pods.status.origin import read_origin

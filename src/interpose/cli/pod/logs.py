@@ -13,7 +13,7 @@ from interpose.cli.pod.options import container_option, namespace_option, reach_
 if TYPE_CHECKING:
     from interpose.cli.pod.connect import Opened
     from interpose.node.pods.logs.format import LogLine
-    from interpose.node.pods.logs.reader import Wish
+    from interpose.node.pods.logs.reader import LogOptions
     from interpose.node.pods.status.origin import Origin
     from interpose.node.pods.status.types import ContainerStatus
 
@@ -65,9 +65,9 @@ def logs(**parameters: Any) -> None:
     reach = reach_of(parameters)
     from interpose.cli.pod.connect import run_with
     from interpose.cli.render.text import plain
-    from interpose.node.pods.logs.reader import Wish
+    from interpose.node.pods.logs.reader import LogOptions
 
-    wish = Wish(tail=parameters["tail"], since=parameters["since"], follow=parameters["follow"])
+    wish = LogOptions(tail=parameters["tail"], since=parameters["since"], follow=parameters["follow"])
 
     async def work(runtime: "Opened") -> None:
         found = await _instance(runtime, parameters)
@@ -115,7 +115,7 @@ def _comes_again(origin: "Origin | None", newest: "ContainerStatus") -> bool:
     return newest.state is ContainerState.EXITED and again
 
 
-async def _show(runtime: "Opened", found: "ContainerStatus", wish: "Wish", *, timestamps: bool) -> None:
+async def _show(runtime: "Opened", found: "ContainerStatus", wish: "LogOptions", *, timestamps: bool) -> None:
     from interpose.net.grpc.status import RpcError
     from interpose.node.pods.logs.reader import follow_log, read_log
 

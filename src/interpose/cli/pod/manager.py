@@ -8,7 +8,7 @@ from interpose.cli.pod.options import Reach
 from interpose.cri.client import Services
 from interpose.host.cgroup.paths import Driver
 from interpose.net.grpc.status import RpcError
-from interpose.node.pods.cri_config.cgroup_driver import told_driver
+from interpose.node.pods.cri_config.cgroup_driver import detect_cgroup_driver
 from interpose.node.pods.node_probe import read_node
 from interpose.node.pods.sync.manager import RuntimeManager
 from interpose.node.pods.volumes.pod_dirs import PodDirs
@@ -20,7 +20,7 @@ async def managed(runtime: Opened, reach: Reach, **node: Any) -> RuntimeManager:
     asked = reach.cgroup_driver == "auto"
     given: dict[str, Any] = {
         "cgroup_mount": runtime.cgroup_mount,
-        "cgroup_driver": await told_driver(services) if asked else Driver(reach.cgroup_driver),
+        "cgroup_driver": await detect_cgroup_driver(services) if asked else Driver(reach.cgroup_driver),
         "recursive_read_only": await _recursive_read_only(services),
     }
     facts = await asyncio.to_thread(lambda: read_node(**{**given, **node}))

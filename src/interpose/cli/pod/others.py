@@ -5,7 +5,7 @@ from typing import Final, Protocol
 
 from interpose.cli.render.text import amount
 from interpose.net.grpc.status import RpcError
-from interpose.node.pods.status.runtime_pod import RunningPod
+from interpose.node.pods.status.runtime_pod import RuntimePod
 
 _SHOWN: Final = 3
 
@@ -22,7 +22,7 @@ class PodLister(Protocol):
     @property
     def dirs(self) -> PodUids: ...
 
-    async def get_pods(self) -> list[RunningPod]: ...
+    async def get_pods(self) -> list[RuntimePod]: ...
 
 
 async def pods_of_others(manager: PodLister) -> list[str]:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from interpose.cli.pod.connect import Opened
-    from interpose.node.pods.status.runtime_pod import RunningPod
+    from interpose.node.pods.status.runtime_pod import RuntimePod
 
 _LOOKING: Final = 1.0  # seconds that a message waits for the pod to be found again
 
@@ -82,7 +82,7 @@ async def forward_ports(runtime: "Opened", parameters: dict[str, Any]) -> int:
     return 0
 
 
-async def _pod(runtime: "Opened", parameters: dict[str, Any]) -> "RunningPod":
+async def _pod(runtime: "Opened", parameters: dict[str, Any]) -> "RuntimePod":
     from interpose.cli.pod.select import chosen
     from interpose.node.pods.status.pod_index import known_pods
 
@@ -92,7 +92,7 @@ async def _pod(runtime: "Opened", parameters: dict[str, Any]) -> "RunningPod":
 class _Way:
     """The way into a pod, which may get another sandbox, and may go: then `gone` is true and `stop` is set."""
 
-    def __init__(self, runtime: "Opened", pod: "RunningPod", stop: asyncio.Event) -> None:
+    def __init__(self, runtime: "Opened", pod: "RuntimePod", stop: asyncio.Event) -> None:
         """ClickException if the pod does not run."""
         from interpose.tasks import TaskBag
 
@@ -151,6 +151,6 @@ class _Way:
         self._sandbox = _ready(pods) or self._sandbox
 
 
-def _ready(pods: "Sequence[RunningPod]") -> str:
+def _ready(pods: "Sequence[RuntimePod]") -> str:
     """The id of the sandbox that is ready; empty if none is."""
     return next((box.id for one in pods for box in one.sandboxes if box.ready), "")

@@ -9,29 +9,29 @@ from typing import Final, TextIO
 
 from interpose.cli.render.pods import Line, board
 from interpose.cli.render.text import plain
-from interpose.node.pods.status.phase import ContainerView, Lot, Phase, Role
-from interpose.node.pods.status.pod_state import REPLACING, STOPPED, Outcome, PodState, Verdict
-from interpose.node.pods.sync.result import Moment, News, Reason, without_countdown
+from interpose.node.pods.status.phase import ContainerPhase, ContainerRole, ContainerView, PodPhase
+from interpose.node.pods.status.pod_state import REPLACING, STOPPED, PodState, StartOutcome, StartResult
+from interpose.node.pods.sync.result import ProgressEvent, ProgressPhase, StepReason, without_countdown
 
 _MARKS: Final = {
-    Outcome.WAITING: "busy",
-    Outcome.READY: "good",
-    Outcome.SUCCEEDED: "good",
-    Outcome.FAILED: "bad",
+    StartOutcome.WAITING: "busy",
+    StartOutcome.READY: "good",
+    StartOutcome.SUCCEEDED: "good",
+    StartOutcome.FAILED: "bad",
 }
 _WITH_DETAIL: Final = (
-    Moment.PULLING,
-    Moment.PULLED,
-    Moment.WAITING,
-    Moment.FAILED,
-    Moment.SANDBOX_READY,
-    Moment.STOPPING,
-    Moment.PRE_STOP_FAILED,
+    ProgressPhase.PULLING,
+    ProgressPhase.PULLED,
+    ProgressPhase.WAITING,
+    ProgressPhase.FAILED,
+    ProgressPhase.SANDBOX_READY,
+    ProgressPhase.STOPPING,
+    ProgressPhase.PRE_STOP_FAILED,
 )
 # Too much for who reads along; the terminal shows them while they last.
-_PASSING: Final = (Moment.IMAGE_PRESENT, Moment.CREATING, Moment.STARTING)
+_PASSING: Final = (ProgressPhase.IMAGE_PRESENT, ProgressPhase.CREATING, ProgressPhase.STARTING)
 # Seen in what the pod is then.
-_UNTOLD: Final = (Moment.UNHEALTHY, Moment.EXPIRED)
+_UNTOLD: Final = (ProgressPhase.UNHEALTHY, ProgressPhase.EXPIRED)
 
 
 class Board:
@@ -55,39 +55,39 @@ class Board:
 
     # -- hearing -----------------------------------------------------------------------------------------------------
 
-    def tell(self, news: News) -> None:
+    def tell(self, news: ProgressEvent) -> None:
         """A step is being done."""
         if news.moment in _UNTOLD:
             return
         words, detail = news.reason.value or news.moment.value, news.detail
-        if news.moment is Moment.WAITING:
+        if news.moment is ProgressPhase.WAITING:
             detail = _until(detail)
         if detail and news.moment in _WITH_DETAIL:
             words = f"{words}: {detail}" if news.reason else f"{words} {detail}"
-        mark = {Moment.FAILED: "bad", Moment.WAITING: "wait"}.get(news.moment, "busy")
+        mark = {ProgressPhase.FAILED: "bad", ProgressPhase.WAITING: "wait"}.get(news.moment, "busy")
         self._set(news.pod, news.container, words, mark)
         if news.moment not in _PASSING:
             # Another container of the same name is news, also if nothing was said in between.
-            key = f"{words} {news.detail}" if news.moment is Moment.STARTED else ""
+            key = f"{words} {news.detail}" if news.moment is ProgressPhase.STARTED else ""
             self._line(news.pod, news.container, words, key=key)
 
-    def observe(self, state: PodState, verdict: Verdict) -> None:
+    def observe(self, state: PodState, verdict: StartResult) -> None:
         """A pod as it is."""
         title = state.pod.title
         known = self._pods.get(title, {})  # of a pod that just left nothing is shown
         for view in state.containers:
-            if view.role is Role.EPHEMERAL and not view.id:
+            if view.role is ContainerRole.EPHEMERAL and not view.id:
                 continue
             words, mark = container_words(view)
             known[view.name] = (words, mark)
             # News of waits and failures came as steps; ends come from the runtime only.
-            if view.lot is Lot.TERMINATED:
+            if view.lot is ContainerPhase.TERMINATED:
                 self._line(title, view.name, words)
         words, mark = pod_words(state, verdict)
         known[""] = (words, mark)
-        told = verdict.outcome in (Outcome.READY, Outcome.SUCCEEDED) or state.reason == REPLACING
-        if told or (verdict.outcome is Outcome.FAILED and self._alone):
-            self._line(title, "", words, key="failed" if verdict.outcome is Outcome.FAILED else words)
+        told = verdict.outcome in (StartOutcome.READY, StartOutcome.SUCCEEDED) or state.reason == REPLACING
+        if told or (verdict.outcome is StartOutcome.FAILED and self._alone):
+            self._line(title, "", words, key="failed" if verdict.outcome is StartOutcome.FAILED else words)
 
     def say(self, text: str) -> None:
         """A line of its own, above the picture."""
@@ -156,18 +156,18 @@ class Board:
 
 def container_words(view: ContainerView) -> tuple[str, str]:
     """What is said of a container, and its mark."""
-    if view.lot is Lot.RUNNING:
+    if view.lot is ContainerPhase.RUNNING:
         restarts = f", restarted {view.restart_count} times" if view.restart_count > 1 else ""
         restarts = ", restarted once" if view.restart_count == 1 else restarts
         return (f"running{restarts}", "good") if view.ready else (f"running, not ready yet{restarts}", "busy")
     message = " ".join(view.message.split())
-    if view.lot is Lot.TERMINATED:
+    if view.lot is ContainerPhase.TERMINATED:
         good = view.exit_code == 0
         words = "completed" if good else f"{view.reason or 'ended'}, exit code {view.exit_code}"
         return words + (f": {message}" if message and not good else ""), "good" if good else "bad"
     if view.reason in ("ContainerCreating", "PodInitializing"):
         return "waiting for its turn", "busy"
-    waits = view.reason in (Reason.CRASH_LOOP, Reason.IMAGE_BACKOFF)
+    waits = view.reason in (StepReason.CRASH_LOOP, StepReason.IMAGE_BACKOFF)
     if waits:
         message = _until(message)
     mark = "wait" if waits else "bad"
@@ -180,20 +180,20 @@ def _until(message: str) -> str:
     return message.rpartition(": ")[2]
 
 
-def pod_words(state: PodState, verdict: Verdict) -> tuple[str, str]:
+def pod_words(state: PodState, verdict: StartResult) -> tuple[str, str]:
     """What is said of a pod, and its mark."""
     mark = _MARKS[verdict.outcome]
     if state.reason == STOPPED:
         return "stopped by hand", "wait"
     match verdict.outcome:
-        case Outcome.READY:
+        case StartOutcome.READY:
             return " ".join(("ready", ", ".join(state.status.ips))).strip(), mark
-        case Outcome.SUCCEEDED:
+        case StartOutcome.SUCCEEDED:
             return "succeeded", mark
-        case Outcome.FAILED:
+        case StartOutcome.FAILED:
             return f"failed: {verdict.why}", mark
     if state.reason == REPLACING:
         return "waiting for the pod of this name to end", mark
     if state.reason:
         return f"{state.reason}: {state.message}", "wait"
-    return ("starting" if state.phase is Phase.PENDING else state.phase.value.lower()), mark
+    return ("starting" if state.phase is PodPhase.PENDING else state.phase.value.lower()), mark

@@ -26,12 +26,12 @@ from interpose.errors import ConfigError
 from interpose.node.pods.locks import BusyPodError, watch_lock
 from interpose.node.pods.logs.format import last_content
 from interpose.node.pods.manifest.cache import ManifestCache
-from interpose.node.pods.manifest.files import Sources, SourceWatch, Wanted
-from interpose.node.pods.spec import Pod, RestartPolicy
-from interpose.node.pods.status.phase import ContainerView, Lot
-from interpose.node.pods.status.pod_state import Outcome, PodState, Verdict, verdict
+from interpose.node.pods.manifest.files import ManifestSnapshot, ManifestSources, ManifestWatcher
+from interpose.node.pods.spec import PodSpec, RestartPolicy
+from interpose.node.pods.status.phase import ContainerPhase, ContainerView
+from interpose.node.pods.status.pod_state import PodState, StartOutcome, StartResult, evaluate_start
 from interpose.node.pods.status.termination_message import read_tail
-from interpose.node.pods.sync.loop import Keeper
+from interpose.node.pods.sync.loop import PodSyncLoop
 from interpose.node.pods.sync.manager import RuntimeManager
 from interpose.tasks import TaskBag
 
@@ -42,7 +42,7 @@ _LOG_LINES: Final = 10
 _LOG_READ: Final = 64 << 10
 _INTERRUPTED: Final = 130
 _PATIENCE: Final = 60.0  # seconds until another process that is at work on a pod has to be done
-_WAITING: Final = Verdict(outcome=Outcome.WAITING)
+_WAITING: Final = StartResult(outcome=StartOutcome.WAITING)
 _HARDLY_ISOLATED: Final = (
     "warning: the plain executor is used: containers are ordinary processes, hardly isolated. "
     "--log-level warning lists what is missing."
@@ -72,7 +72,7 @@ def run_pods(reach: Reach, options: RunOptions, node: Mapping[str, Any]) -> int:
     """Run to the end; the exit code."""
     Path(reach.root).mkdir(mode=0o755, parents=True, exist_ok=True)  # where that cannot be, nothing can
     terminal = sys.stderr.isatty()
-    sources = Sources(options.files, memory=ManifestCache(f"{reach.root}/manifests") if options.watch else None)
+    sources = ManifestSources(options.files, memory=ManifestCache(f"{reach.root}/manifests") if options.watch else None)
     wanted = sources.read()
     check(wanted, options)
     service = PodService(options.files, options.listening) if options.watch else None
@@ -110,14 +110,14 @@ def _logs_wait(why: str) -> None:
     _log.warning("Runtime is not available yet, waiting", extra={"kv": {"err": why}})
 
 
-def checked(files: tuple[str, ...]) -> tuple[Pod, ...]:
+def checked(files: tuple[str, ...]) -> tuple[PodSpec, ...]:
     """The pods of manifests that are right, each of them; else ConfigError."""
-    wanted = Sources(files).read()
+    wanted = ManifestSources(files).read()
     check(wanted, RunOptions(files=files))
     return wanted.pods
 
 
-def check(wanted: Wanted, options: RunOptions) -> None:
+def check(wanted: ManifestSnapshot, options: RunOptions) -> None:
     """Wrong manifests stop a run; of a folder that is watched they are reported, and the others are kept."""
     problems = [problem for of_file in wanted.problems.values() for problem in of_file]
     named = {os.path.abspath(file) for file in options.files}  # noqa: PTH100
@@ -136,8 +136,8 @@ class _Run:
     def __init__(
         self,
         manager: RuntimeManager,
-        sources: Sources,
-        wanted: Wanted,
+        sources: ManifestSources,
+        wanted: ManifestSnapshot,
         options: RunOptions,
         *,
         terminal: bool,
@@ -153,7 +153,7 @@ class _Run:
         self._board = Board(
             sys.stderr, in_place=terminal, quiet=silent, colour=terminal and "NO_COLOR" not in os.environ
         )
-        self._keeper = Keeper(
+        self._keeper = PodSyncLoop(
             manager,
             progress=self._board,
             observe=self._observe,
@@ -163,7 +163,7 @@ class _Run:
         if service is not None:
             service.keeps(self._keeper, manager.where)
         self._states: dict[str, PodState] = {}
-        self._verdicts: dict[str, Verdict] = {}
+        self._verdicts: dict[str, StartResult] = {}
         self._tasks = TaskBag()
         self._away = False
         self._signal = ""
@@ -171,7 +171,7 @@ class _Run:
     async def main(self) -> int:
         """Until all pods have come to something, or with --watch until told to stop."""
         self._handle_signals()
-        watch = SourceWatch(self._sources, self._changed, self._wrong) if self._options.watch else None
+        watch = ManifestWatcher(self._sources, self._changed, self._wrong) if self._options.watch else None
         try:
             await self._begin()
             self._tasks.spawn(self._keeper.run(), name="keeper")
@@ -204,7 +204,7 @@ class _Run:
                 await self._remove(pod)
         self._keeper.want(self._wanted.pods)
 
-    async def _remove(self, pod: Pod) -> None:
+    async def _remove(self, pod: PodSpec) -> None:
         try:
             async with self._manager.locks.held(pod.uid, patience=_PATIENCE):
                 result = await self._manager.remove_pod(
@@ -228,7 +228,7 @@ class _Run:
                 break
             if limit is not None and time.monotonic() - began > limit:
                 for pod in self._wanted.pods:
-                    if self._of(pod).outcome is Outcome.WAITING:
+                    if self._of(pod).outcome is StartOutcome.WAITING:
                         self._late(pod, limit)
                 break
             await asyncio.sleep(_EVERY)
@@ -240,7 +240,7 @@ class _Run:
         return self._report(time.monotonic() - began)
 
     def _decided(self) -> bool:
-        return all(self._of(pod).outcome is not Outcome.WAITING for pod in self._wanted.pods)
+        return all(self._of(pod).outcome is not StartOutcome.WAITING for pod in self._wanted.pods)
 
     async def _confirmed(self) -> bool:
         """What was decided may be older than the end of a container, and what has ended is still being put away: ask
@@ -253,7 +253,7 @@ class _Run:
         self._judge()
         return self._decided()
 
-    def _of(self, pod: Pod) -> Verdict:
+    def _of(self, pod: PodSpec) -> StartResult:
         return self._verdicts.get(pod.uid, _WAITING)
 
     def _judge(self) -> None:
@@ -267,7 +267,7 @@ class _Run:
                 self._verdicts[uid] = found
                 self._board.observe(state, found)
 
-    def _late(self, pod: Pod, limit: float) -> None:
+    def _late(self, pod: PodSpec, limit: float) -> None:
         state = self._states.get(pod.uid)
         waits = self._keeper.away or ""
         if state is not None and not waits:
@@ -276,19 +276,19 @@ class _Run:
             waits = why_not or ", ".join(f"{one.name} is {one.words}{self._late_words(pod, one)}" for one in late)
         why = f"not ready within {age(limit)}" + (f": {waits}" if waits else "")
         container = next((one.name for one in state.containers if not one.ready and one.id), "") if state else ""
-        self._verdicts[pod.uid] = found = Verdict(outcome=Outcome.FAILED, why=why, container=container)
+        self._verdicts[pod.uid] = found = StartResult(outcome=StartOutcome.FAILED, why=why, container=container)
         if state is not None:
             self._board.observe(state, found)
 
-    def _late_words(self, pod: Pod, one: ContainerView) -> str:
+    def _late_words(self, pod: PodSpec, one: ContainerView) -> str:
         """What keeps a container: the runtime's words, or those of a probe."""
-        if one.lot is Lot.WAITING and one.message:
+        if one.lot is ContainerPhase.WAITING and one.message:
             return f": {one.message}"
         words = self._keeper.probes.words(pod.uid, one.name)
         return f" ({words})" if words else ""
 
     def _report(self, seconds: float) -> int:
-        failed = [pod for pod in self._wanted.pods if self._of(pod).outcome is Outcome.FAILED]
+        failed = [pod for pod in self._wanted.pods if self._of(pod).outcome is StartOutcome.FAILED]
         for pod in failed:
             found = self._of(pod)
             click.echo(f"error: pod {plain(pod.title)}: {plain(found.why)}", err=True)
@@ -300,10 +300,12 @@ class _Run:
             self._board.say(text)
         return 1 if failed else 0
 
-    def _last_ends(self, pod: Pod) -> list[str]:
+    def _last_ends(self, pod: PodSpec) -> list[str]:
         """How those ended that wait to be started again, if they or the runtime said why: the wait hides it."""
         state = self._states.get(pod.uid)
-        waiting = [one.name for one in state.containers if one.lot is Lot.WAITING] if state is not None else []
+        waiting = (
+            [one.name for one in state.containers if one.lot is ContainerPhase.WAITING] if state is not None else []
+        )
         ends = [found for name in waiting if state is not None and (found := state.status.latest(name)) is not None]
         return [
             f"{one.name} ended with {one.reason or 'Error'}, exit code {one.exit_code}: {' '.join(one.message.split())}"
@@ -311,7 +313,7 @@ class _Run:
             if one.failed and one.message.strip()
         ]
 
-    def _last_lines(self, pod: Pod, container: str) -> list[str]:
+    def _last_lines(self, pod: PodSpec, container: str) -> list[str]:
         """The end of the log of a container that ended badly."""
         state = self._states.get(pod.uid)
         if state is None or not container:
@@ -346,7 +348,7 @@ class _Run:
                 return 1
         return 0 if self._options.watch and code == _INTERRUPTED else code
 
-    def _changed(self, wanted: Wanted) -> None:
+    def _changed(self, wanted: ManifestSnapshot) -> None:
         if self._service is not None:
             self._service.wrong = wanted.problems
         if wanted.pods != self._wanted.pods:
@@ -377,10 +379,10 @@ class _Run:
         self._verdicts[state.pod.uid] = found
         self._board.observe(state, found)
 
-    def _verdict(self, state: PodState) -> Verdict:
-        found = verdict(state, now=time.time_ns(), stable=int(self._options.min_ready * 1e9))
+    def _verdict(self, state: PodState) -> StartResult:
+        found = evaluate_start(state, now=time.time_ns(), stable=int(self._options.min_ready * 1e9))
         ends = self._options.to_the_end and state.pod.restart_policy is not RestartPolicy.ALWAYS
-        return _WAITING if ends and found.outcome is Outcome.READY else found
+        return _WAITING if ends and found.outcome is StartOutcome.READY else found
 
     def _handle_signals(self) -> None:
         loop = asyncio.get_running_loop()

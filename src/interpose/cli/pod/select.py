@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from interpose.cli.render.text import plain
-from interpose.node.pods.status.runtime_pod import RunningPod
+from interpose.node.pods.status.runtime_pod import RuntimePod
 
 if TYPE_CHECKING:
     from interpose.node.pods.status.pod_index import PodRecord
@@ -17,7 +17,7 @@ _UID: Final = re.compile(r"[0-9a-fA-F][0-9a-fA-F-]{3,}", re.ASCII)
 DEFAULT_CONTAINER: Final = "kubectl.kubernetes.io/default-container"
 
 
-def chosen(pods: Sequence[RunningPod], name: str, namespace: str | None = None) -> RunningPod:
+def chosen(pods: Sequence[RuntimePod], name: str, namespace: str | None = None) -> RuntimePod:
     """The pod that `name` means: NAME, NAMESPACE/NAME, or the beginning of a uid. ClickException if it is not one.
 
     Of several with the same name the one that runs counts, or the only one that the runtime has anything of.
@@ -41,12 +41,12 @@ def chosen(pods: Sequence[RunningPod], name: str, namespace: str | None = None) 
     raise click.ClickException(f"pod {plain(name)!r} is not the name of one pod alone:\n{listed}")
 
 
-def title_of(pod: RunningPod) -> str:
+def title_of(pod: RuntimePod) -> str:
     """`namespace/name`, or what else is known of a pod whose namespace is not."""
     return pod.title if pod.namespace else pod.name or pod.uid
 
 
-def _others(pods: Sequence[RunningPod]) -> str:
+def _others(pods: Sequence[RuntimePod]) -> str:
     if not pods:
         return ": there are none at all"
     names = sorted(map(title_of, pods))
@@ -54,7 +54,7 @@ def _others(pods: Sequence[RunningPod]) -> str:
     return f"; there are {', '.join(plain(name) for name in names[:8])}{more}"
 
 
-def chosen_container(known: Sequence[str], wanted: str, pod: RunningPod, mains: Sequence[str] = ()) -> str:
+def chosen_container(known: Sequence[str], wanted: str, pod: RuntimePod, mains: Sequence[str] = ()) -> str:
     """Which of the containers that are `known` is meant: the one asked for, the one that the pod names as its default,
     the first main one if the manifest was noted (`mains`), or the first."""
     if wanted:

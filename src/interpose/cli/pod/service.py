@@ -23,7 +23,7 @@ from interpose.net.httpd.routes import Request, Response, RouteTable
 from interpose.net.httpd.routes import json_response as json
 from interpose.node.pods.metrics import pods_collector
 from interpose.node.pods.status.pod_state import PodState
-from interpose.node.pods.sync.loop import Keeper
+from interpose.node.pods.sync.loop import PodSyncLoop
 from interpose.process_metrics import process_collector
 
 
@@ -47,7 +47,7 @@ class PodService(DaemonViews):
         self._notifier = Notifier(environ)
         self._log: LogControl | None = None
         self._heartbeat: Heartbeat | None = None
-        self._keeper: Keeper | None = None
+        self._keeper: PodSyncLoop | None = None
         self._calls: InstrumentedCaller | None = None
         self._where = ""
         self._said = ""
@@ -81,7 +81,7 @@ class PodService(DaemonViews):
         self._calls = InstrumentedCaller(caller)
         return self._calls
 
-    def keeps(self, keeper: Keeper, where: str) -> None:
+    def keeps(self, keeper: PodSyncLoop, where: str) -> None:
         """The runtime has answered, and this one keeps pods on it."""
         self._keeper, self._where = keeper, where
         self._say(f"keeping pods on {where}")

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from interpose.cli.pod.connect import Opened
     from interpose.cli.render.pods import UsageRow
     from interpose.cri.messages import cri
-    from interpose.node.pods.status.runtime_pod import RunningPod
+    from interpose.node.pods.status.runtime_pod import RuntimePod
 
 
 @click.command("stats")
@@ -56,7 +56,7 @@ async def _rows(runtime: "Opened", parameters: dict[str, Any]) -> "list[UsageRow
 
     namespace = parameters["namespace"]
     known = await known_pods(runtime.pods)
-    pods: Sequence[RunningPod] = [pod for pod in known.pods if namespace in (None, pod.namespace)]
+    pods: Sequence[RuntimePod] = [pod for pod in known.pods if namespace in (None, pod.namespace)]
     if parameters["names"]:
         pods = [chosen(pods, name, namespace) for name in dict.fromkeys(parameters["names"])]
     pods = [pod for pod in pods if parameters["selector"].matches(pod.labels)]
@@ -71,7 +71,7 @@ async def _rows(runtime: "Opened", parameters: dict[str, Any]) -> "list[UsageRow
     ]
 
 
-def _row(pod: "RunningPod", name: str, before: "cri.ContainerStats | None", after: "cri.ContainerStats") -> "UsageRow":
+def _row(pod: "RuntimePod", name: str, before: "cri.ContainerStats | None", after: "cri.ContainerStats") -> "UsageRow":
     from interpose.cli.render.pods import UsageRow
 
     cpu = None

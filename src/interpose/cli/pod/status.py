@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from interpose.cli.pod.connect import Opened
     from interpose.node.pods.status.phase import ContainerView
-    from interpose.node.pods.status.runtime_pod import RunningPod
+    from interpose.node.pods.status.runtime_pod import RuntimePod
     from interpose.node.pods.status.summary import LastStatus
     from interpose.node.pods.status.types import ContainerStatus, PodStatus, SandboxStatus
 
@@ -55,7 +55,7 @@ def status(**parameters: Any) -> None:
     click.echo(described(document, now=time.time(), width=output_width()))
 
 
-async def _document(runtime: "Opened", pod: "RunningPod", *, ours: bool) -> dict[str, Any]:
+async def _document(runtime: "Opened", pod: "RuntimePod", *, ours: bool) -> dict[str, Any]:
     from interpose.node.pods.status.pod_index import known_pod
     from interpose.node.pods.status.pod_state import STOPPED
 
@@ -91,12 +91,12 @@ async def _document(runtime: "Opened", pod: "RunningPod", *, ours: bool) -> dict
 
 def _described(view: "ContainerView", found: "PodStatus", noted: "LastStatus | None") -> dict[str, Any]:
     """A container as it is, with the instance before it; of one that waits that is the newest there is."""
-    from interpose.node.pods.status.phase import Lot, Role
+    from interpose.node.pods.status.phase import ContainerPhase, ContainerRole
 
     instances = [_container(one) for one in found.containers if one.name == view.name]
-    waits = view.lot is Lot.WAITING
+    waits = view.lot is ContainerPhase.WAITING
     document: dict[str, Any] = {"name": view.name}
-    if view.role is not Role.MAIN:
+    if view.role is not ContainerRole.MAIN:
         document["role"] = view.role.value
     if instances and not waits:
         document |= instances.pop(0)

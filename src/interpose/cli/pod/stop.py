@@ -94,21 +94,21 @@ def _end(parameters: dict[str, Any], *, remove: bool) -> int:
     from interpose.net.grpc.status import RpcError
     from interpose.node.pods.locks import BusyPodError
     from interpose.node.pods.status.pod_index import known_pods
-    from interpose.node.pods.status.runtime_pod import RunningPod
+    from interpose.node.pods.status.runtime_pod import RuntimePod
     from interpose.node.pods.sync.manager import RuntimeManager
     from interpose.node.pods.sync.result import SyncResult
 
-    async def end(manager: RuntimeManager, pod: RunningPod) -> SyncResult:
+    async def end(manager: RuntimeManager, pod: RuntimePod) -> SyncResult:
         grace = parameters["grace"]
         # What is there now: somebody may have started more of it since the list.
         # All are listed, for those that have no labels to be found by: somebody may have made them with crictl.
         everything = {one.uid: one for one in await manager.get_pods(all=True)}
-        there = everything.get(pod.uid, RunningPod(uid=pod.uid, complete=True))
+        there = everything.get(pod.uid, RuntimePod(uid=pod.uid, complete=True))
         if remove:
             return await manager.remove_pod(there, grace=grace, keep_logs=parameters["keep_logs"])
         return await manager.kill_pod(there, grace=grace)
 
-    async def one(manager: RuntimeManager, pod: RunningPod, ours: bool) -> list[str]:
+    async def one(manager: RuntimeManager, pod: RuntimePod, ours: bool) -> list[str]:
         """What went wrong."""
         try:
             if not ours:

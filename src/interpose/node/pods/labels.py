@@ -10,10 +10,17 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final
 
 from interpose.node.pods.spec import container_hash
-from interpose.node.pods.status.container_values import ExecAction, HttpAction, Port, Resources, SleepAction, TcpAction
+from interpose.node.pods.status.container_values import (
+    ExecAction,
+    HttpAction,
+    Port,
+    ResourceRequirements,
+    SleepAction,
+    TcpAction,
+)
 
 if TYPE_CHECKING:
-    from interpose.node.pods.spec import Container, Pod
+    from interpose.node.pods.spec import ContainerSpec, PodSpec
 
 POD_NAME: Final = "io.kubernetes.pod.name"
 POD_NAMESPACE: Final = "io.kubernetes.pod.namespace"
@@ -37,12 +44,12 @@ _PARTS: Final = (("", 1), ("m", 10**3), ("u", 10**6), ("n", 10**9))
 Hook = ExecAction | HttpAction | TcpAction | SleepAction
 
 
-def pod_labels(pod: "Pod") -> dict[str, str]:
+def pod_labels(pod: "PodSpec") -> dict[str, str]:
     """Of a sandbox: the pod's and where it belongs."""
     return {**pod.labels, POD_NAME: pod.name, POD_NAMESPACE: pod.namespace, POD_UID: pod.uid}
 
 
-def container_labels(pod: "Pod", container: "Container") -> dict[str, str]:
+def container_labels(pod: "PodSpec", container: "ContainerSpec") -> dict[str, str]:
     """Of a container: where it belongs. The pod's own are on the sandbox only."""
     return {
         CONTAINER_NAME: container.name,
@@ -52,7 +59,7 @@ def container_labels(pod: "Pod", container: "Container") -> dict[str, str]:
     }
 
 
-def container_annotations(pod: "Pod", container: "Container", restart_count: int) -> dict[str, str]:
+def container_annotations(pod: "PodSpec", container: "ContainerSpec", restart_count: int) -> dict[str, str]:
     """Of a container: what it takes to judge and to stop it."""
     notes = {
         HASH: container_hash(container),
@@ -71,7 +78,7 @@ def container_annotations(pod: "Pod", container: "Container", restart_count: int
     return notes
 
 
-def resources_text(resources: Resources) -> str:
+def resources_text(resources: ResourceRequirements) -> str:
     """Requests and limits as one text, the same for the same amounts."""
     parts = {"requests": resources.requests, "limits": resources.limits}
     document = {key: {name: amount_text(parts[key][name]) for name in sorted(parts[key])} for key in parts}
@@ -86,7 +93,7 @@ def amount_text(amount: Fraction) -> str:
     return str(amount)
 
 
-def log_directory(pod: "Pod", log_root: str = LOG_ROOT) -> str:
+def log_directory(pod: "PodSpec", log_root: str = LOG_ROOT) -> str:
     """Where the logs of a pod are."""
     return f"{log_root.rstrip('/')}/{pod.namespace}_{pod.name}_{pod.uid}"
 

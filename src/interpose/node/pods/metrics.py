@@ -5,15 +5,15 @@ from collections.abc import Iterable
 from typing import Final, Protocol
 
 from interpose.metrics import Collector, Family, Sample
-from interpose.node.pods.status.phase import Lot, Phase
+from interpose.node.pods.status.phase import ContainerPhase, PodPhase
 from interpose.node.pods.status.pod_state import PodState
-from interpose.node.pods.sync.result import Reason
+from interpose.node.pods.sync.result import StepReason
 
 _OTHER: Final = "other"
-_REASONS: Final = (*(one.value for one in Reason if one is not Reason.NONE), _OTHER)
+_REASONS: Final = (*(one.value for one in StepReason if one is not StepReason.NONE), _OTHER)
 
 
-class Kept(Protocol):
+class PodMetricsSource(Protocol):
     """What is known of the pods that are kept, and of the runtime."""
 
     @property
@@ -24,20 +24,20 @@ class Kept(Protocol):
     def problems(self) -> int: ...
 
 
-def pods_collector(kept: Kept) -> Collector:
+def pods_collector(kept: PodMetricsSource) -> Collector:
     """All families."""
     return lambda: _families(kept)
 
 
-def _families(kept: Kept) -> Iterable[Family]:
+def _families(kept: PodMetricsSource) -> Iterable[Family]:
     pods = list(kept.pods)
-    phases = Counter({phase.value: 0 for phase in Phase})
+    phases = Counter({phase.value: 0 for phase in PodPhase})
     phases.update(one.phase.value for one in pods)
     yield _by("interpose_pods", "Pods that are kept, by phase.", "phase", phases)
     ready = sum(one.ready for one in pods)
     yield Family("interpose_pods_ready", "gauge", "Pods that are kept and ready.", [Sample(ready)])
     waiting = Counter(dict.fromkeys(_REASONS, 0))
-    waiting.update(_reason(one.reason) for pod in pods for one in pod.containers if one.lot is Lot.WAITING)
+    waiting.update(_reason(one.reason) for pod in pods for one in pod.containers if one.lot is ContainerPhase.WAITING)
     yield _by("interpose_pods_containers_waiting", "Containers that wait to be started, by reason.", "reason", waiting)
     restarts = sum(one.restart_count for pod in pods for one in pod.containers)
     text = "How often the containers of the pods that are kept were restarted, in all."

@@ -7,9 +7,9 @@ from typing import Final
 
 from interpose.core.model.cgroup import PERIOD
 from interpose.host.cgroup.paths import Driver
-from interpose.node.pods.cri_config.dns import Resolv
-from interpose.node.pods.cri_config.env import Surroundings
-from interpose.node.pods.cri_config.resources import Rules
+from interpose.node.pods.cri_config.dns import ResolvConf
+from interpose.node.pods.cri_config.env import DownwardApiContext
+from interpose.node.pods.cri_config.resources import ResourceRules
 from interpose.node.pods.spec import no_amounts
 
 _LOOPBACK: Final = "127.0.0.1"
@@ -28,7 +28,7 @@ class NodeFacts:
     swap_limits: bool = False  # whether the kernel can limit swap
     hugepage_sizes: tuple[str, ...] = ()  # as cgroups call them: 2MB
     addresses: tuple[str, ...] = ()
-    resolv: Resolv = field(default_factory=Resolv)
+    resolv: ResolvConf = field(default_factory=ResolvConf)
     hosts: str = ""  # the node's /etc/hosts
     cluster_dns: tuple[str, ...] = ()
     cluster_domain: str = "cluster.local"
@@ -41,9 +41,9 @@ class NodeFacts:
     selinux: bool = False  # whether files have labels that decide who may have them
 
     @property
-    def rules(self) -> Rules:
+    def rules(self) -> ResourceRules:
         """What bears on shares, quotas and limits."""
-        return Rules(
+        return ResourceRules(
             memory=self.memory,
             cgroup_version=self.cgroup_version,
             cpu_quota=self.cpu_quota,
@@ -56,6 +56,6 @@ class NodeFacts:
         """Where a pod with these addresses is reached; in the node's network it has the node's. Empty: nowhere."""
         return ips or (self.addresses or (_LOOPBACK,) if host_network else ())
 
-    def around(self, ips: tuple[str, ...]) -> Surroundings:
+    def around(self, ips: tuple[str, ...]) -> DownwardApiContext:
         """What bears on the fields of a pod with these addresses."""
-        return Surroundings(node_name=self.name, host_ips=self.addresses, ips=ips, allocatable=self.allocatable)
+        return DownwardApiContext(node_name=self.name, host_ips=self.addresses, ips=ips, allocatable=self.allocatable)

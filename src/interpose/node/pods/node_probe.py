@@ -13,7 +13,7 @@ from interpose.errors import ConfigError
 from interpose.host.cgroup.files import KernelFiles
 from interpose.host.cgroup.paths import Driver
 from interpose.host.cgroup.tree import detect_version
-from interpose.node.pods.cri_config.dns import Resolv, parse_resolv
+from interpose.node.pods.cri_config.dns import ResolvConf, parse_resolv
 from interpose.node.pods.cri_config.resources import page_size_name
 from interpose.node.pods.node_info import NodeFacts
 
@@ -132,9 +132,9 @@ def _thermal(top: Path) -> Iterator[str]:
             yield f"/{path}"
 
 
-def _resolv(top: Path, path: str) -> Resolv:
+def _resolv(top: Path, path: str) -> ResolvConf:
     if not path:
-        return Resolv(servers=("127.0.0.1",), searches=(".",))  # nothing is found, and nobody else is asked
+        return ResolvConf(servers=("127.0.0.1",), searches=(".",))  # nothing is found, and nobody else is asked
     if path != RESOLV_CONF:
         try:
             return parse_resolv(Path(path).read_text(errors="replace"))

@@ -21,7 +21,7 @@ from interpose.core.model.resources import nothing
 from interpose.node.pods.status.container_values import ExecAction as ExecAction
 from interpose.node.pods.status.container_values import HttpAction as HttpAction
 from interpose.node.pods.status.container_values import Port as Port
-from interpose.node.pods.status.container_values import Resources as Resources
+from interpose.node.pods.status.container_values import ResourceRequirements as ResourceRequirements
 from interpose.node.pods.status.container_values import RestartPolicy as RestartPolicy
 from interpose.node.pods.status.container_values import SleepAction as SleepAction
 from interpose.node.pods.status.container_values import TcpAction as TcpAction
@@ -110,7 +110,7 @@ class FileItem:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Files:
+class ProjectedFiles:
     """A volume of files: a downwardAPI volume, or a configMap/secret whose document is in the same manifests."""
 
     items: tuple[FileItem, ...] = ()
@@ -122,7 +122,7 @@ class Volume:
     """A named volume."""
 
     name: str
-    source: HostPath | EmptyDir | Files
+    source: HostPath | EmptyDir | ProjectedFiles
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,14 +133,14 @@ class GrpcAction:
     service: str = ""
 
 
-Action = ExecAction | HttpAction | TcpAction | GrpcAction
+ProbeAction = ExecAction | HttpAction | TcpAction | GrpcAction
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Probe:
     """How a container is asked whether it is well. Seconds."""
 
-    action: Action
+    action: ProbeAction
     initial_delay: int = 0
     timeout: int = 1
     period: int = 10
@@ -150,7 +150,7 @@ class Probe:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Lifecycle:
+class LifecycleHandlers:
     """What is done after a container starts and before it is stopped."""
 
     post_start: ExecAction | HttpAction | TcpAction | SleepAction | None = None
@@ -220,7 +220,7 @@ class RestartRule:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Container:
+class ContainerSpec:
     """A container of any of the three kinds."""
 
     name: str
@@ -230,13 +230,13 @@ class Container:
     working_dir: str = ""
     env: tuple[EnvVar, ...] = ()
     ports: tuple[Port, ...] = ()
-    resources: Resources = field(default_factory=Resources)
+    resources: ResourceRequirements = field(default_factory=ResourceRequirements)
     resize_policy: Mapping[str, str] = field(default_factory=nothing)  # resource -> NotRequired, RestartContainer
     volume_mounts: tuple[VolumeMount, ...] = ()
     liveness: Probe | None = None
     readiness: Probe | None = None
     startup: Probe | None = None
-    lifecycle: Lifecycle = Lifecycle()
+    lifecycle: LifecycleHandlers = LifecycleHandlers()
     security: SecurityContext = SecurityContext()
     termination_message_path: str = "/dev/termination-log"
     termination_message_policy: TerminationMessagePolicy = TerminationMessagePolicy.FILE
@@ -278,7 +278,7 @@ class PullAuth:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pod:
+class PodSpec:
     """A pod. `uid` is the manifest's, or made from its content so that an edited manifest is another pod."""
 
     name: str
@@ -286,9 +286,9 @@ class Pod:
     uid: str
     labels: Mapping[str, str] = field(default_factory=nothing)
     annotations: Mapping[str, str] = field(default_factory=nothing)
-    containers: tuple[Container, ...]
-    init_containers: tuple[Container, ...] = ()
-    ephemeral_containers: tuple[Container, ...] = ()
+    containers: tuple[ContainerSpec, ...]
+    init_containers: tuple[ContainerSpec, ...] = ()
+    ephemeral_containers: tuple[ContainerSpec, ...] = ()
     restart_policy: RestartPolicy = RestartPolicy.ALWAYS
     termination_grace_period: int = 30
     deletion_grace_period: int | None = None  # set when the pod is being deleted with another grace
@@ -306,7 +306,7 @@ class Pod:
     host_aliases: tuple[HostAlias, ...] = ()
     volumes: tuple[Volume, ...] = ()
     security: PodSecurityContext = PodSecurityContext()
-    resources: Resources | None = None  # of the pod as a whole
+    resources: ResourceRequirements | None = None  # of the pod as a whole
     overhead: Mapping[str, Fraction] = field(default_factory=no_amounts)
     runtime_handler: str = ""  # runtimeClassName
     priority: int | None = None
@@ -323,7 +323,7 @@ class Pod:
         return f"{self.namespace}/{self.name}"
 
 
-def container_hash(container: Container) -> str:
+def container_hash(container: ContainerSpec) -> str:
     """What tells a container from one that needs a restart to become it: its name and image, nothing else."""
     # Neither may hold a zero byte, so that two different pairs are two different texts.
     data = f"{container.name}\0{container.image}".encode()

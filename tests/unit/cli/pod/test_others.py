@@ -7,7 +7,7 @@ import pytest
 
 from interpose.cli.pod.others import pods_of_others, warning_of
 from interpose.net.grpc.status import Code, RpcError
-from interpose.node.pods.status.runtime_pod import RunningPod
+from interpose.node.pods.status.runtime_pod import RuntimePod
 from tests.support.node.pod_commands import PodCommands, pod_commands
 
 
@@ -27,10 +27,10 @@ class Manager:
     def uids(self) -> list[str]:
         return ["u1"]
 
-    async def get_pods(self) -> list[RunningPod]:
+    async def get_pods(self) -> list[RuntimePod]:
         if not self._answers:
             raise RpcError(Code.UNAVAILABLE, "nobody there")
-        return [RunningPod(uid=f"u{n}", name=f"p{n}", namespace="kube-system") for n in (1, 2)]
+        return [RuntimePod(uid=f"u{n}", name=f"p{n}", namespace="kube-system") for n in (1, 2)]
 
 
 async def test_pods_without_a_folder_of_ours_are_of_others() -> None:

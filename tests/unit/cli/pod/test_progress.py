@@ -6,19 +6,21 @@ from typing import Any
 import pytest
 
 from interpose.cli.pod.progress import Board, container_words, pod_words
-from interpose.node.pods.status.phase import ContainerView, Lot, Phase, Role
-from interpose.node.pods.status.pod_state import REPLACING, STOPPED, Outcome, PodState, Verdict
+from interpose.node.pods.status.phase import ContainerPhase, ContainerRole, ContainerView, PodPhase
+from interpose.node.pods.status.pod_state import REPLACING, STOPPED, PodState, StartOutcome, StartResult
 from interpose.node.pods.status.types import PodStatus
-from interpose.node.pods.sync.result import Moment, News, Reason
+from interpose.node.pods.sync.result import ProgressEvent, ProgressPhase, StepReason
 from tests.support.node.managed_node import pod
 
-WAITING = Verdict(outcome=Outcome.WAITING)
-READY = Verdict(outcome=Outcome.READY)
+WAITING = StartResult(outcome=StartOutcome.WAITING)
+READY = StartResult(outcome=StartOutcome.READY)
 
 
 def view(**fields: Any) -> ContainerView:
     """A container."""
-    return ContainerView(**{"name": "main", "role": Role.MAIN, "image": "x", "lot": Lot.RUNNING, **fields})
+    return ContainerView(
+        **{"name": "main", "role": ContainerRole.MAIN, "image": "x", "lot": ContainerPhase.RUNNING, **fields}
+    )
 
 
 def state(*views: ContainerView, **fields: Any) -> PodState:
@@ -38,18 +40,18 @@ def test_without_a_terminal_there_are_lines() -> None:
     """What passes quickly is left out, and so is what was said before."""
     board, stream = made()
     for moment, detail in [
-        (Moment.PULLING, "busybox"),
-        (Moment.CREATING, ""),
-        (Moment.STARTED, "id"),
-        (Moment.STARTED, "id"),
-        (Moment.WAITING, "back-off 10 s: next start in 10 s"),
-        (Moment.WAITING, "back-off 10 s: next start in 9 s"),
-        (Moment.STARTED, "other id"),
-        (Moment.UNHEALTHY, "Liveness probe failed: HTTP status 500"),
-        (Moment.STARTED, "third id"),
+        (ProgressPhase.PULLING, "busybox"),
+        (ProgressPhase.CREATING, ""),
+        (ProgressPhase.STARTED, "id"),
+        (ProgressPhase.STARTED, "id"),
+        (ProgressPhase.WAITING, "back-off 10 s: next start in 10 s"),
+        (ProgressPhase.WAITING, "back-off 10 s: next start in 9 s"),
+        (ProgressPhase.STARTED, "other id"),
+        (ProgressPhase.UNHEALTHY, "Liveness probe failed: HTTP status 500"),
+        (ProgressPhase.STARTED, "third id"),
     ]:
-        reason = Reason.CRASH_LOOP if moment is Moment.WAITING else Reason.NONE
-        board.tell(News(pod="default/web", moment=moment, container="main", detail=detail, reason=reason))
+        reason = StepReason.CRASH_LOOP if moment is ProgressPhase.WAITING else StepReason.NONE
+        board.tell(ProgressEvent(pod="default/web", moment=moment, container="main", detail=detail, reason=reason))
     board.observe(state(view(ready=True)), READY)
     board.draw()
     assert stream.getvalue().splitlines() == [
@@ -65,8 +67,8 @@ def test_without_a_terminal_there_are_lines() -> None:
 def test_ends_are_told_when_they_are_seen() -> None:
     """A failure of the pod as a whole is told by the report at first, later by the board."""
     board, stream = made()
-    failed = Verdict(outcome=Outcome.FAILED, why="so")
-    board.observe(state(view(lot=Lot.TERMINATED, exit_code=3, reason="Error")), failed)
+    failed = StartResult(outcome=StartOutcome.FAILED, why="so")
+    board.observe(state(view(lot=ContainerPhase.TERMINATED, exit_code=3, reason="Error")), failed)
     board.finish(alone=True)
     board.observe(state(), failed)
     assert stream.getvalue().splitlines() == ["default/web/main: Error, exit code 3", "default/web: failed: so"]
@@ -75,7 +77,7 @@ def test_ends_are_told_when_they_are_seen() -> None:
 def test_on_a_terminal_a_picture_changes_in_place() -> None:
     """The cursor goes up by as many lines as there were."""
     board, stream = made(in_place=True)
-    board.tell(News(pod="default/web", moment=Moment.CREATING, container="main"))
+    board.tell(ProgressEvent(pod="default/web", moment=ProgressPhase.CREATING, container="main"))
     board.draw()
     first = stream.getvalue()
     assert first.count("\n") == 2
@@ -89,7 +91,7 @@ def test_on_a_terminal_a_picture_changes_in_place() -> None:
 def test_quiet_is_quiet() -> None:
     """Errors are told by others."""
     board, stream = made(quiet=True, in_place=True)
-    board.tell(News(pod="default/web", moment=Moment.STARTED, container="main"))
+    board.tell(ProgressEvent(pod="default/web", moment=ProgressPhase.STARTED, container="main"))
     board.observe(state(view()), READY)
     board.draw()
     board.say("x")
@@ -102,7 +104,7 @@ def test_why_a_container_is_stopped_is_said() -> None:
     board, stream = made()
     board.expect(["default/web"])
     why = "because it failed its liveness probe"
-    board.tell(News(pod="default/web", moment=Moment.STOPPING, container="main", detail=why))
+    board.tell(ProgressEvent(pod="default/web", moment=ProgressPhase.STOPPING, container="main", detail=why))
     assert stream.getvalue() == "default/web/main: stopping because it failed its liveness probe\n"
 
 
@@ -110,7 +112,7 @@ def test_of_pods_that_left_nothing_is_shown() -> None:
     """Whoever still talks of them."""
     board, stream = made(in_place=True)
     board.expect([])
-    board.tell(News(pod="default/web", moment=Moment.STOPPING, container="main"))
+    board.tell(ProgressEvent(pod="default/web", moment=ProgressPhase.STOPPING, container="main"))
     board.observe(state(view()), WAITING)
     board.draw()
     assert "web" not in stream.getvalue()
@@ -122,17 +124,17 @@ def test_of_pods_that_left_nothing_is_shown() -> None:
         ({"ready": True}, ("running", "good")),
         ({"restart_count": 1}, ("running, not ready yet, restarted once", "busy")),
         ({"ready": True, "restart_count": 2}, ("running, restarted 2 times", "good")),
-        ({"lot": Lot.TERMINATED, "exit_code": 0}, ("completed", "good")),
-        ({"lot": Lot.TERMINATED, "exit_code": 1, "message": "a\nb"}, ("ended, exit code 1: a b", "bad")),
-        ({"lot": Lot.WAITING, "reason": "PodInitializing"}, ("waiting for its turn", "busy")),
-        ({"lot": Lot.WAITING, "reason": "ErrImagePull", "message": "m"}, ("ErrImagePull: m", "bad")),
+        ({"lot": ContainerPhase.TERMINATED, "exit_code": 0}, ("completed", "good")),
+        ({"lot": ContainerPhase.TERMINATED, "exit_code": 1, "message": "a\nb"}, ("ended, exit code 1: a b", "bad")),
+        ({"lot": ContainerPhase.WAITING, "reason": "PodInitializing"}, ("waiting for its turn", "busy")),
+        ({"lot": ContainerPhase.WAITING, "reason": "ErrImagePull", "message": "m"}, ("ErrImagePull: m", "bad")),
         (
-            {"lot": Lot.WAITING, "reason": "CrashLoopBackOff", "exit_code": 2},
+            {"lot": ContainerPhase.WAITING, "reason": "CrashLoopBackOff", "exit_code": 2},
             ("CrashLoopBackOff (exit code 2)", "wait"),
         ),
         (
             {
-                "lot": Lot.WAITING,
+                "lot": ContainerPhase.WAITING,
                 "reason": "CrashLoopBackOff",
                 "exit_code": 2,
                 "message": "back-off 10 s: next start in 9 s",
@@ -150,15 +152,15 @@ def test_what_is_said_of_a_container(fields: dict[str, Any], expected: tuple[str
     ("fields", "verdict", "expected"),
     [
         ({}, READY, ("ready 10.0.0.1", "good")),
-        ({}, Verdict(outcome=Outcome.SUCCEEDED), ("succeeded", "good")),
-        ({}, Verdict(outcome=Outcome.FAILED, why="w"), ("failed: w", "bad")),
-        ({"reason": STOPPED}, Verdict(outcome=Outcome.FAILED), ("stopped by hand", "wait")),
+        ({}, StartResult(outcome=StartOutcome.SUCCEEDED), ("succeeded", "good")),
+        ({}, StartResult(outcome=StartOutcome.FAILED, why="w"), ("failed: w", "bad")),
+        ({"reason": STOPPED}, StartResult(outcome=StartOutcome.FAILED), ("stopped by hand", "wait")),
         ({"reason": REPLACING}, WAITING, ("waiting for the pod of this name to end", "busy")),
         ({"reason": "R", "message": "m"}, WAITING, ("R: m", "wait")),
         ({}, WAITING, ("starting", "busy")),
-        ({"phase": Phase.RUNNING}, WAITING, ("running", "busy")),
+        ({"phase": PodPhase.RUNNING}, WAITING, ("running", "busy")),
     ],
 )
-def test_what_is_said_of_a_pod(fields: dict[str, Any], verdict: Verdict, expected: tuple[str, str]) -> None:
+def test_what_is_said_of_a_pod(fields: dict[str, Any], verdict: StartResult, expected: tuple[str, str]) -> None:
     """In words and by a mark."""
     assert pod_words(state(**fields), verdict) == expected

@@ -11,12 +11,12 @@ import pytest
 from interpose.cli.pod.run_loop import RunOptions, check
 from interpose.errors import ConfigError
 from interpose.node.pods.locks import watch_lock
-from interpose.node.pods.manifest.files import Wanted
+from interpose.node.pods.manifest.files import ManifestSnapshot
 from interpose.testing.fakeruntime import FakeRuntime
 from tests.support.node.managed_node import pod
 from tests.support.node.pod_commands import PodCommands, pod_commands
 
-WRONG = Wanted(pods=(pod(),), problems={"/pods/a.yaml": ("file /pods/a.yaml: is wrong",)})
+WRONG = ManifestSnapshot(pods=(pod(),), problems={"/pods/a.yaml": ("file /pods/a.yaml: is wrong",)})
 
 
 @pytest.fixture
@@ -38,8 +38,8 @@ def test_a_wrong_manifest_stops_a_run(capsys: pytest.CaptureFixture[str]) -> Non
 def test_no_pods_are_a_mistake_unless_they_may_come() -> None:
     """A folder that is watched may be empty."""
     with pytest.raises(ConfigError, match="holds no pods"):
-        check(Wanted(), RunOptions(files=("/pods",)))
-    check(Wanted(), RunOptions(files=("/pods",), watch=True))
+        check(ManifestSnapshot(), RunOptions(files=("/pods",)))
+    check(ManifestSnapshot(), RunOptions(files=("/pods",), watch=True))
 
 
 def test_a_second_manager_that_watches_is_refused(commands: PodCommands) -> None:

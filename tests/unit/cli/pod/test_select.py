@@ -4,12 +4,12 @@ import click
 import pytest
 
 from interpose.cli.pod.select import chosen, chosen_container, title_of
-from interpose.node.pods.status.runtime_pod import ListedSandbox, RunningPod
+from interpose.node.pods.status.runtime_pod import RuntimePod, RuntimeSandbox
 
 PODS = [
-    RunningPod(uid="aaaa1111", name="web", namespace="default"),
-    RunningPod(uid="aaaa2222", name="web", namespace="shop"),
-    RunningPod(uid="bbbb3333", name="db", namespace="shop"),
+    RuntimePod(uid="aaaa1111", name="web", namespace="default"),
+    RuntimePod(uid="aaaa2222", name="web", namespace="shop"),
+    RuntimePod(uid="bbbb3333", name="db", namespace="shop"),
 ]
 
 
@@ -40,8 +40,8 @@ def test_what_is_not_one_pod_is_an_error_with_candidates(name: str, words: str) 
 
 def test_of_several_of_one_name_the_running_one_counts() -> None:
     """The others are leftovers of edited manifests."""
-    old = RunningPod(uid="old1", name="a", namespace="n", sandboxes=(ListedSandbox(id="x", ready=False),))
-    new = RunningPod(uid="new1", name="a", namespace="n", sandboxes=(ListedSandbox(id="y"),))
+    old = RuntimePod(uid="old1", name="a", namespace="n", sandboxes=(RuntimeSandbox(id="x", ready=False),))
+    new = RuntimePod(uid="new1", name="a", namespace="n", sandboxes=(RuntimeSandbox(id="y"),))
     assert chosen([old, new], "a").uid == "new1"
     with pytest.raises(click.ClickException):
         chosen([old, old], "a")
@@ -49,8 +49,8 @@ def test_of_several_of_one_name_the_running_one_counts() -> None:
 
 def test_of_several_of_one_name_the_one_that_came_to_the_runtime_counts() -> None:
     """The others failed before, and their manifest was edited since."""
-    failed = [RunningPod(uid=uid, name="a", namespace="n") for uid in ("bad1", "bad2")]
-    ended = RunningPod(uid="end1", name="a", namespace="n", sandboxes=(ListedSandbox(id="x", ready=False),))
+    failed = [RuntimePod(uid=uid, name="a", namespace="n") for uid in ("bad1", "bad2")]
+    ended = RuntimePod(uid="end1", name="a", namespace="n", sandboxes=(RuntimeSandbox(id="x", ready=False),))
     assert chosen([*failed, ended], "a").uid == "end1"
     with pytest.raises(click.ClickException, match="uid bad2"):
         chosen(failed, "a")
@@ -58,8 +58,8 @@ def test_of_several_of_one_name_the_one_that_came_to_the_runtime_counts() -> Non
 
 def test_a_pod_without_a_namespace_is_told_by_what_is_known() -> None:
     """Nobody has to read, or to write, a name that begins with a slash."""
-    left = RunningPod(uid="abcd1234", name="abcd1234")
-    assert [title_of(one) for one in (PODS[0], left, RunningPod(uid="u"))] == ["default/web", "abcd1234", "u"]
+    left = RuntimePod(uid="abcd1234", name="abcd1234")
+    assert [title_of(one) for one in (PODS[0], left, RuntimePod(uid="u"))] == ["default/web", "abcd1234", "u"]
     assert chosen([*PODS, left], "abcd") is left
     with pytest.raises(click.ClickException, match="there are abcd1234, default/web"):
         chosen([*PODS, left], "nosuch")
@@ -79,7 +79,7 @@ def test_a_name_in_another_namespace_than_asked_for_is_a_mistake() -> None:
 
 def test_long_lists_are_cut() -> None:
     """Nobody reads a hundred names."""
-    pods = [RunningPod(uid=f"u{n}", name=f"p{n}", namespace="a") for n in range(20)]
+    pods = [RuntimePod(uid=f"u{n}", name=f"p{n}", namespace="a") for n in range(20)]
     with pytest.raises(click.ClickException, match="and 12 more"):
         chosen(pods, "nosuch")
 
@@ -87,7 +87,7 @@ def test_long_lists_are_cut() -> None:
 def test_the_container_is_named_default_main_or_first() -> None:
     """In this order."""
     notes = {"kubectl.kubernetes.io/default-container": "b"}
-    plain, named = PODS[0], RunningPod(uid="u", sandboxes=(ListedSandbox(id="x", annotations=notes),))
+    plain, named = PODS[0], RuntimePod(uid="u", sandboxes=(RuntimeSandbox(id="x", annotations=notes),))
     known = ["init", "a", "b"]
     assert chosen_container(known, "a", named) == "a"
     assert chosen_container(known, "", named, ("a",)) == "b"

@@ -5,9 +5,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from interpose.cli.pod.run_loop import checked
-from interpose.node.pods.status.last_status import note_last_status
-from interpose.node.pods.status.origin import note_origin
-from interpose.node.pods.status.phase import ContainerView, Lot, Role
+from interpose.node.pods.status.last_status import write_last_status
+from interpose.node.pods.status.origin import write_origin
+from interpose.node.pods.status.phase import ContainerPhase, ContainerRole, ContainerView
 from interpose.node.pods.status.summary import LastStatus
 from interpose.testing.pods import BUSYBOX
 from tests.support.node.pod_commands import pod_commands
@@ -70,7 +70,7 @@ def test_a_pod_that_never_had_a_sandbox_is_described(tmp_path: Path) -> None:
     """By what its folder says."""
     with pod_commands(tmp_path) as commands:
         (pod,) = checked((str(commands.manifest("bad")),))
-        note_origin(str(tmp_path / "root/pods" / pod.uid), pod, 60_000_000_000)
+        write_origin(str(tmp_path / "root/pods" / pod.uid), pod, 60_000_000_000)
         document = json.loads(commands("status", "bad", "-o", "json").stdout)
         text = commands("status", pod.uid[:8]).stdout
     assert (document["namespace"], document["name"], document["uid"]) == ("default", "bad", pod.uid)
@@ -117,9 +117,14 @@ def test_a_container_that_waits_to_be_started_again_shows_its_end(tmp_path: Path
         commands.do(lambda runtime: runtime.exit_container(name, 3, "Error", "words"))
         document = json.loads(commands("status", "web", "-o", "json").stdout)
         waits = ContainerView(
-            name="main", role=Role.MAIN, image=BUSYBOX, lot=Lot.WAITING, reason="CrashLoopBackOff", id=name
+            name="main",
+            role=ContainerRole.MAIN,
+            image=BUSYBOX,
+            lot=ContainerPhase.WAITING,
+            reason="CrashLoopBackOff",
+            id=name,
         )
-        note_last_status(document["folder"], LastStatus(containers=(waits,), since=1))
+        write_last_status(document["folder"], LastStatus(containers=(waits,), since=1))
         later = json.loads(commands("status", "web", "-o", "json").stdout)
     assert (document["reason"], document["containers"][0]["exitCode"]) == ("Error", 3)
     (main,) = later["containers"]

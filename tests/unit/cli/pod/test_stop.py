@@ -10,8 +10,8 @@ from interpose.cli.pod.run_loop import checked
 from interpose.net.grpc.status import Code
 from interpose.node.pods.labels import log_directory
 from interpose.node.pods.locks import PodLocks
-from interpose.node.pods.spec import Pod
-from interpose.node.pods.status.origin import note_origin
+from interpose.node.pods.spec import PodSpec
+from interpose.node.pods.status.origin import write_origin
 from interpose.testing.fakeruntime import FakeRuntime
 from tests.support.node.pod_commands import PodCommands, pod_commands
 
@@ -152,10 +152,10 @@ def test_a_pod_without_labels_is_ended_all_the_same(commands: PodCommands, verb:
 
 
 @pytest.fixture
-def failed(commands: PodCommands) -> Pod:
+def failed(commands: PodCommands) -> PodSpec:
     """One that never had a sandbox: it has folders, and the runtime knows nothing of it."""
     (pod,) = checked((str(commands.manifest("bad")),))
-    note_origin(str(commands.folder / "root/pods" / pod.uid), pod, 1)
+    write_origin(str(commands.folder / "root/pods" / pod.uid), pod, 1)
     Path(log_directory(pod, str(commands.log_root)), "main").mkdir(parents=True)
     return pod
 
@@ -166,7 +166,7 @@ def folders(commands: PodCommands) -> list[Path]:
 
 
 @pytest.mark.parametrize("how", ["name", "title", "uid", "manifest", "all"])
-def test_a_pod_that_never_had_a_sandbox_is_removed(commands: PodCommands, failed: Pod, how: str) -> None:
+def test_a_pod_that_never_had_a_sandbox_is_removed(commands: PodCommands, failed: PodSpec, how: str) -> None:
     """However it is said: folder and logs, and it is told by its name."""
     said = {"name": ["bad"], "title": ["default/bad"], "uid": [failed.uid[:8]], "all": ["--all"]}
     result = commands("rm", *said.get(how, ["-f", failed.source]))
@@ -179,7 +179,7 @@ def test_a_pod_that_never_had_a_sandbox_is_removed(commands: PodCommands, failed
         assert commands("rm", "bad").exit_code == 1
 
 
-def test_a_pod_that_never_had_a_sandbox_is_stopped(commands: PodCommands, failed: Pod) -> None:
+def test_a_pod_that_never_had_a_sandbox_is_stopped(commands: PodCommands, failed: PodSpec) -> None:
     """It is marked as others are; what it has stays, and saying it again starts it."""
     assert commands("stop", "-f", failed.source, "-n", "other").stdout == "No pods.\n"
     assert commands("stop", "bad").stdout == "Stopped default/bad\n"
@@ -193,7 +193,7 @@ def test_a_pod_that_never_had_a_sandbox_is_stopped(commands: PodCommands, failed
 def test_labels_select_pods(commands: PodCommands) -> None:
     """Of our own; also those that never had a sandbox."""
     (pod,) = checked((str(commands.manifest("bad")),))
-    note_origin(str(commands.folder / "root/pods" / pod.uid), replace(pod, labels={"app": "bad"}), 1)
+    write_origin(str(commands.folder / "root/pods" / pod.uid), replace(pod, labels={"app": "bad"}), 1)
     commands.do(lambda runtime: runtime.populate(1))
     assert commands("stop", "-l", "app.kubernetes.io/name").stdout == "No pods.\n"
     assert commands("rm", "-l", "app in (bad)").stdout == "Removed default/bad\n"

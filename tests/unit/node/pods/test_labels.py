@@ -18,20 +18,20 @@ from interpose.node.pods.labels import (
     restarts_by_logs,
 )
 from interpose.node.pods.spec import (
-    Container,
+    ContainerSpec,
     ExecAction,
     HttpAction,
-    Lifecycle,
-    Pod,
+    LifecycleHandlers,
+    PodSpec,
     Port,
-    Resources,
+    ResourceRequirements,
     SleepAction,
     TcpAction,
     container_hash,
 )
 
-CONTAINER = Container(name="c", image="i:1")
-POD = Pod(name="p", namespace="ns", uid="u", labels={"app": "x"}, annotations={"a": "b"}, containers=(CONTAINER,))
+CONTAINER = ContainerSpec(name="c", image="i:1")
+POD = PodSpec(name="p", namespace="ns", uid="u", labels={"app": "x"}, annotations={"a": "b"}, containers=(CONTAINER,))
 OURS = {
     "io.kubernetes.pod.name": "p",
     "io.kubernetes.pod.namespace": "ns",
@@ -42,7 +42,9 @@ OURS = {
 def test_labels_of_a_sandbox() -> None:
     """The pod's own and where it belongs; nobody can pretend to be another pod."""
     assert pod_labels(POD) == {"app": "x", **OURS}
-    liar = Pod(name="p", namespace="ns", uid="u", labels={"io.kubernetes.pod.uid": "other"}, containers=(CONTAINER,))
+    liar = PodSpec(
+        name="p", namespace="ns", uid="u", labels={"io.kubernetes.pod.uid": "other"}, containers=(CONTAINER,)
+    )
     assert pod_labels(liar) == OURS
 
 
@@ -65,7 +67,7 @@ def test_annotations_of_a_simple_container() -> None:
 
 def test_a_grace_period_of_the_deletion() -> None:
     """Zero is one."""
-    pod = Pod(name="p", uid="u", containers=(CONTAINER,), deletion_grace_period=0)
+    pod = PodSpec(name="p", uid="u", containers=(CONTAINER,), deletion_grace_period=0)
     assert container_annotations(pod, CONTAINER, 0)["io.kubernetes.pod.deletionGracePeriod"] == "0"
 
 
@@ -92,7 +94,7 @@ def test_a_grace_period_of_the_deletion() -> None:
 )
 def test_the_hook_before_a_stop(hook: Hook, document: dict[str, Any]) -> None:
     """As the API writes it."""
-    container = Container(name="c", image="i", lifecycle=Lifecycle(pre_stop=hook))
+    container = ContainerSpec(name="c", image="i", lifecycle=LifecycleHandlers(pre_stop=hook))
     found = container_annotations(POD, container, 0)["io.kubernetes.container.preStopHandler"]
     assert json.loads(found) == document
 
@@ -100,7 +102,7 @@ def test_the_hook_before_a_stop(hook: Hook, document: dict[str, Any]) -> None:
 def test_ports() -> None:
     """As the API writes them, in its order."""
     ports = (Port(container_port=80), Port(container_port=53, host_port=5353, host_ip="::", name="dns", protocol="UDP"))
-    container = Container(name="c", image="i", ports=ports)
+    container = ContainerSpec(name="c", image="i", ports=ports)
     assert container_annotations(POD, container, 0)["io.kubernetes.container.ports"] == (
         '[{"containerPort":80,"protocol":"TCP"},'
         '{"name":"dns","hostPort":5353,"containerPort":53,"protocol":"UDP","hostIP":"::"}]'
@@ -109,8 +111,10 @@ def test_ports() -> None:
 
 def test_resources_as_a_text() -> None:
     """The same for the same amounts, whatever their order."""
-    one = Resources(requests={"memory": Fraction(5), "cpu": Fraction(1, 2)}, limits={"cpu": Fraction(2)})
-    other = Resources(requests={"cpu": Fraction(500, 1000), "memory": Fraction(5)}, limits={"cpu": Fraction(2)})
+    one = ResourceRequirements(requests={"memory": Fraction(5), "cpu": Fraction(1, 2)}, limits={"cpu": Fraction(2)})
+    other = ResourceRequirements(
+        requests={"cpu": Fraction(500, 1000), "memory": Fraction(5)}, limits={"cpu": Fraction(2)}
+    )
     assert resources_text(one) == '{"requests":{"cpu":"500m","memory":"5"},"limits":{"cpu":"2"}}'
     assert resources_text(one) == resources_text(other)
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from interpose.metrics import Sample, gather
 from interpose.node.pods.metrics import pods_collector
-from interpose.node.pods.status.phase import ContainerView, Lot, Phase, Role
+from interpose.node.pods.status.phase import ContainerPhase, ContainerRole, ContainerView, PodPhase
 from interpose.node.pods.status.pod_state import PodState
 from interpose.node.pods.status.types import PodStatus
 from tests.support.node.managed_node import container, pod
@@ -20,14 +20,20 @@ class Kept:
     problems: int = 0
 
 
-def view(reason: str = "", *, lot: Lot = Lot.WAITING, restarts: int = 0) -> ContainerView:
+def view(reason: str = "", *, lot: ContainerPhase = ContainerPhase.WAITING, restarts: int = 0) -> ContainerView:
     """A container."""
     return ContainerView(
-        name="main", role=Role.MAIN, image="x", lot=lot, reason=reason, restart_count=restarts, ready=lot is Lot.RUNNING
+        name="main",
+        role=ContainerRole.MAIN,
+        image="x",
+        lot=lot,
+        reason=reason,
+        restart_count=restarts,
+        ready=lot is ContainerPhase.RUNNING,
     )
 
 
-def state(phase: Phase, *views: ContainerView, ready: bool = False) -> PodState:
+def state(phase: PodPhase, *views: ContainerView, ready: bool = False) -> PodState:
     """A pod."""
     one = pod(container())
     return PodState(pod=one, status=PodStatus(uid=one.uid), phase=phase, containers=views, ready=ready)
@@ -53,10 +59,10 @@ def test_nothing_kept() -> None:
 def test_pods_by_phase_and_containers_by_why_they_wait() -> None:
     """A reason that is none of the usual ones has a common name."""
     pods = [
-        state(Phase.RUNNING, view(lot=Lot.RUNNING, restarts=2), ready=True),
-        state(Phase.RUNNING, view("CrashLoopBackOff", restarts=3)),
-        state(Phase.PENDING, view("ContainerCreating"), view("ErrImagePull")),
-        state(Phase.FAILED, view("Error", lot=Lot.TERMINATED)),
+        state(PodPhase.RUNNING, view(lot=ContainerPhase.RUNNING, restarts=2), ready=True),
+        state(PodPhase.RUNNING, view("CrashLoopBackOff", restarts=3)),
+        state(PodPhase.PENDING, view("ContainerCreating"), view("ErrImagePull")),
+        state(PodPhase.FAILED, view("Error", lot=ContainerPhase.TERMINATED)),
     ]
     assert values(Kept(pods=pods, away="gone", problems=1)) == {
         "interpose_podsRunning": 2,

@@ -2,8 +2,8 @@
 
 from fractions import Fraction
 
-from interpose.node.pods.cri_config.env import Surroundings
-from interpose.node.pods.cri_config.resources import Rules
+from interpose.node.pods.cri_config.env import DownwardApiContext
+from interpose.node.pods.cri_config.resources import ResourceRules
 from interpose.node.pods.node_info import NodeFacts
 
 
@@ -20,10 +20,10 @@ def test_parts_of_the_node_for_those_who_need_no_more() -> None:
         cpu_quota=False,
         cpu_quota_period=50_000,
     )
-    assert node.rules == Rules(
+    assert node.rules == ResourceRules(
         memory=5, cgroup_version=2, cpu_quota=False, period=50_000, hugepage_sizes=("2MB",), swap=True
     )
-    assert node.around(("10.1.0.1",)) == Surroundings(
+    assert node.around(("10.1.0.1",)) == DownwardApiContext(
         node_name="n", host_ips=("10.0.0.1",), ips=("10.1.0.1",), allocatable={"cpu": Fraction(2)}
     )
 

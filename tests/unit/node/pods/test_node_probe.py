@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from interpose.errors import ConfigError
-from interpose.node.pods.cri_config.dns import Resolv
+from interpose.node.pods.cri_config.dns import ResolvConf
 from interpose.node.pods.node_probe import node_addresses, read_node
 
 
@@ -57,7 +57,7 @@ def test_a_node_with_nothing(tmp_path: Path) -> None:
     assert node.name
     assert node.addresses
     assert (node.memory, node.cgroup_version, node.swap_limits, node.selinux) == (1, 1, False, False)
-    assert (node.hugepage_sizes, node.masked_thermal, node.hosts, node.resolv) == ((), (), "", Resolv())
+    assert (node.hugepage_sizes, node.masked_thermal, node.hosts, node.resolv) == ((), (), "", ResolvConf())
 
 
 def test_swap_of_the_first_version(tmp_path: Path) -> None:

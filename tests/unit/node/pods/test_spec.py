@@ -1,6 +1,6 @@
 """Pods as values."""
 
-from interpose.node.pods.spec import Pod, PullAuth, no_amounts
+from interpose.node.pods.spec import PodSpec, PullAuth, no_amounts
 from tests.support.node.pod_model import make_pod
 
 
@@ -22,6 +22,6 @@ def test_secrets_are_not_shown() -> None:
 
 def test_the_defaults_are_those_of_kubernetes() -> None:
     """As far as values have them."""
-    pod = Pod(name="p", uid="u", containers=())
+    pod = PodSpec(name="p", uid="u", containers=())
     assert (pod.namespace, pod.termination_grace_period, pod.dns_policy) == ("default", 30, "ClusterFirst")
     assert pod.overhead is no_amounts()

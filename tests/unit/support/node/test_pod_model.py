@@ -6,7 +6,7 @@ from fractions import Fraction
 import pytest
 
 from interpose.core.model.pod import ContainerState
-from interpose.node.pods.spec import Resources
+from interpose.node.pods.spec import ResourceRequirements
 from interpose.node.pods.status.types import PodStatus
 from interpose.node.pods.sync.action_types import Kill, KillReason, PodActions, Resize
 from tests.support.node.pod_model import (
@@ -44,7 +44,7 @@ def test_a_pod_from_its_beginning_to_its_end() -> None:
 
 def test_kills_resets_and_resizes() -> None:
     """By id."""
-    container = make_container("c0", resources=Resources(limits={"cpu": Fraction(2)}))
+    container = make_container("c0", resources=ResourceRequirements(limits={"cpu": Fraction(2)}))
     status = make_pod_status(make_status(container), make_status(make_container("c1")))
     runtime = ModelRuntime(make_pod(container, "c1"), status)
     kill = Kill(container=None, name="c1", reason=KillReason.CHANGED, message="")
@@ -55,7 +55,7 @@ def test_kills_resets_and_resizes() -> None:
 
 def test_a_sidecar_is_resized_as_well() -> None:
     """By its place among the init containers."""
-    side = make_sidecar("s0", resources=Resources(limits={"cpu": Fraction(2)}))
+    side = make_sidecar("s0", resources=ResourceRequirements(limits={"cpu": Fraction(2)}))
     runtime = ModelRuntime(make_pod("c0", init=(side,)), make_pod_status(make_status(side)))
     runtime.apply(PodActions(resize=(Resize(index=0, container_id="s0-id", init=True),)))
     assert runtime.status.containers[0].resources == side.resources

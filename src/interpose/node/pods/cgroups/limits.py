@@ -18,8 +18,8 @@ from interpose.host.cgroup.paths import Layout
 from interpose.host.cgroup.tree import CgroupTree, detect_version
 from interpose.log import RateLimited
 from interpose.node.pods.cri_config.qos import pod_qos
-from interpose.node.pods.cri_config.resources import Rules, pod_cgroup_resources
-from interpose.node.pods.spec import Pod
+from interpose.node.pods.cri_config.resources import ResourceRules, pod_cgroup_resources
+from interpose.node.pods.spec import PodSpec
 
 _log = logging.getLogger(__name__)
 
@@ -47,7 +47,7 @@ class PodLimits:
         self._lock = threading.Lock()  # a class is weighed by what is in it
         self._remarks = RateLimited(_log, burst=_BURST)
 
-    def apply(self, pod: Pod, rules: Rules, *, grow_only: bool = False) -> None:
+    def apply(self, pod: PodSpec, rules: ResourceRules, *, grow_only: bool = False) -> None:
         """Make the pod's cgroup, or bring it to what the manifest says now. What the kernel refuses is logged: the pod
         runs without it, as it does where the runtime makes the cgroup."""
         qos = pod_qos(pod)
@@ -98,7 +98,9 @@ class PodLimits:
         if missing := [name for name in have if name in _CONTROLLERS and name not in given]:
             self._files.write(handed, " ".join(f"+{name}" for name in missing))
 
-    def _write(self, tree: CgroupTree, pod: Pod, directory: str, wanted: LinuxResources, *, grow_only: bool) -> None:
+    def _write(
+        self, tree: CgroupTree, pod: PodSpec, directory: str, wanted: LinuxResources, *, grow_only: bool
+    ) -> None:
         for parameter, value in pod_values(wanted).items():
             if value == 0 or not tree.supports(directory, parameter):
                 continue

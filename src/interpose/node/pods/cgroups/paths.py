@@ -4,7 +4,7 @@ from typing import Final
 
 from interpose.host.cgroup.paths import Driver, Layout
 from interpose.node.pods.cri_config.qos import pod_qos
-from interpose.node.pods.spec import Pod
+from interpose.node.pods.spec import PodSpec
 
 _PODS: Final = "kubepods"
 
@@ -14,6 +14,6 @@ def layout_of(driver: Driver, root: str = "") -> Layout:
     return Layout(driver=driver, root="/".join(filter(None, (root.strip("/"), _PODS))))
 
 
-def cgroup_parent(pod: Pod, driver: Driver, root: str = "") -> str:
+def cgroup_parent(pod: PodSpec, driver: Driver, root: str = "") -> str:
     """CRI's cgroup parent: a whole path with either driver. ValueError if the pod's uid or the root makes none."""
     return "/" + layout_of(driver, root).pod(pod.uid, pod_qos(pod))

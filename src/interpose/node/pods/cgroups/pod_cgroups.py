@@ -21,7 +21,7 @@ from interpose.node.pods.cgroups.paths import layout_of
 from interpose.node.pods.cgroups.systemd_slices import Ask, PodSlices, ask_systemd
 from interpose.node.pods.cri_config.qos import pod_qos
 from interpose.node.pods.node_info import NodeFacts
-from interpose.node.pods.spec import Pod
+from interpose.node.pods.spec import PodSpec
 
 MOUNT: Final = "/sys/fs/cgroup"
 _NOTE: Final = "cgroup"
@@ -54,7 +54,7 @@ class PodCgroups:
         if node.cgroup_driver is Driver.SYSTEMD:
             self._slices = PodSlices(self._layout, mount, files or KernelFiles(), ask)
 
-    def make(self, pod: Pod, *, grow_only: bool = False) -> None:
+    def make(self, pod: PodSpec, *, grow_only: bool = False) -> None:
         """Make the cgroup of a pod, or bring it to what its manifest says now; its folder is there. OSError if that
         cannot be noted. `grow_only`: what becomes less has to wait until containers have less."""
         directory = self._layout.pod(pod.uid, pod_qos(pod))

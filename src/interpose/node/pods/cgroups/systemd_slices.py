@@ -23,8 +23,8 @@ from interpose.host.cgroup.tree import CgroupTree
 from interpose.log import RateLimited
 from interpose.node.pods.cgroups.limits import less, pod_values, tree_at
 from interpose.node.pods.cri_config.qos import pod_qos
-from interpose.node.pods.cri_config.resources import Rules, pod_cgroup_resources
-from interpose.node.pods.spec import Pod
+from interpose.node.pods.cri_config.resources import ResourceRules, pod_cgroup_resources
+from interpose.node.pods.spec import PodSpec
 
 _log = logging.getLogger(__name__)
 
@@ -72,7 +72,7 @@ class PodSlices:
         self._lock = threading.Lock()  # a class is weighed by what is in it
         self._remarks = RateLimited(_log, burst=_BURST)
 
-    def apply(self, pod: Pod, rules: Rules, *, grow_only: bool = False) -> None:
+    def apply(self, pod: PodSpec, rules: ResourceRules, *, grow_only: bool = False) -> None:
         """Make the pod's slice, or bring it to what the manifest says now. `grow_only`: but for what becomes less."""
         tree = tree_at(self._files, self._mount)
         if tree is None:

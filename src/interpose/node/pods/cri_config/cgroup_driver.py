@@ -13,7 +13,7 @@ from interpose.host.cgroup.paths import Driver
 from interpose.net.grpc.status import RpcError
 
 
-async def told_driver(services: Services) -> Driver:
+async def detect_cgroup_driver(services: Services) -> Driver:
     """The driver of a runtime; one that does not say it makes cgroups itself."""
     try:
         answer = await services.runtime_config()

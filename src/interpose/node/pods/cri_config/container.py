@@ -11,7 +11,7 @@ from interpose.node.pods.cri_config.resources_message import to_message
 from interpose.node.pods.cri_config.security_context import ImageUser, check_non_root, container_security
 from interpose.node.pods.labels import RESOURCES, container_annotations, container_labels, log_path, resources_text
 from interpose.node.pods.node_info import NodeFacts
-from interpose.node.pods.spec import Container, Pod
+from interpose.node.pods.spec import ContainerSpec, PodSpec
 
 _ROOT: Final = ImageUser(uid=0)
 _SIGNAL: Final = "SIGNAL_"
@@ -22,8 +22,8 @@ class ContainerConfigError(ValueError):
 
 
 def container_config(
-    pod: Pod,
-    container: Container,
+    pod: PodSpec,
+    container: ContainerSpec,
     *,
     node: NodeFacts,
     image: str,
@@ -66,17 +66,17 @@ def container_config(
     )
 
 
-def container_resources(pod: Pod, container: Container, node: NodeFacts) -> cri.LinuxContainerResources:
+def container_resources(pod: PodSpec, container: ContainerSpec, node: NodeFacts) -> cri.LinuxContainerResources:
     """What a container is given; also for a change in place."""
     return to_message(container_linux_resources(pod, container, node.rules))
 
 
-def resize_annotations(container: Container) -> dict[str, str]:
+def resize_annotations(container: ContainerSpec) -> dict[str, str]:
     """What goes with a change in place, so that it is known to whoever comes later."""
     return {RESOURCES: resources_text(container.resources)}
 
 
-def _stop_signal(container: Container) -> str:
+def _stop_signal(container: ContainerSpec) -> str:
     name = container.lifecycle.stop_signal
     if not name:
         return _SIGNAL + "RUNTIME_DEFAULT"

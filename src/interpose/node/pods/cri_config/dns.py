@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from interpose.core.model.text import quoted
-from interpose.node.pods.spec import HostAlias, Pod
+from interpose.node.pods.spec import HostAlias, PodSpec
 
 MAX_HOSTNAME: Final = 63
 MAX_FQDN: Final = 64  # what the kernel can hold
@@ -28,7 +28,7 @@ _NODE_HOSTS: Final = "# Kubernetes-managed hosts file (host network).\n"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Resolv:
+class ResolvConf:
     """What a resolv.conf says."""
 
     servers: tuple[str, ...] = ()
@@ -40,11 +40,11 @@ class Resolv:
 class PodDns:
     """The same for a pod, with what a person should know about how it came about."""
 
-    resolv: Resolv
+    resolv: ResolvConf
     notes: tuple[str, ...] = ()
 
 
-def parse_resolv(text: str) -> Resolv:
+def parse_resolv(text: str) -> ResolvConf:
     """A resolv.conf; as for the resolver, the last search line counts, and unknown lines do not."""
     servers: list[str] = []
     searches: tuple[str, ...] = ()
@@ -60,10 +60,10 @@ def parse_resolv(text: str) -> Resolv:
                 searches = tuple(name if name == "." else name.removesuffix(".") for name in words[1:])
             case "options":
                 options += tuple(words[1:])
-    return Resolv(servers=tuple(servers), searches=searches, options=options)
+    return ResolvConf(servers=tuple(servers), searches=searches, options=options)
 
 
-def pod_dns(pod: Pod, of_node: Resolv, cluster_dns: Sequence[str] = (), cluster_domain: str = "") -> PodDns:
+def pod_dns(pod: PodSpec, of_node: ResolvConf, cluster_dns: Sequence[str] = (), cluster_domain: str = "") -> PodDns:
     """How names are looked up in the pod, by its dnsPolicy and dnsConfig."""
     notes: list[str] = []
     base = of_node
@@ -71,9 +71,9 @@ def pod_dns(pod: Pod, of_node: Resolv, cluster_dns: Sequence[str] = (), cluster_
         pod.dns_policy == "ClusterFirst" and not pod.host_network
     )
     if pod.dns_policy == "None":
-        base = Resolv()
+        base = ResolvConf()
     elif in_cluster and cluster_dns:
-        base = Resolv(
+        base = ResolvConf(
             servers=tuple(cluster_dns),
             searches=_once((*_cluster_searches(pod.namespace, cluster_domain), *of_node.searches)),
             options=_CLUSTER_OPTIONS,
@@ -88,7 +88,7 @@ def pod_dns(pod: Pod, of_node: Resolv, cluster_dns: Sequence[str] = (), cluster_
         notes.append(f"of {len(servers)} nameservers the first {_MAX_SERVERS} are used")
     if len(fitting) < len(searches):
         notes.append(f"of {len(searches)} search domains the first {len(fitting)} are used")
-    resolv = Resolv(servers=servers[:_MAX_SERVERS], searches=fitting, options=_merged(base.options, own.options))
+    resolv = ResolvConf(servers=servers[:_MAX_SERVERS], searches=fitting, options=_merged(base.options, own.options))
     return PodDns(resolv=resolv, notes=tuple(notes))
 
 
@@ -116,17 +116,17 @@ def _merged(base: Sequence[str], own: Sequence[tuple[str, str | None]]) -> tuple
 # -- the pod's own name
 
 
-def hostname(pod: Pod) -> str:
+def hostname(pod: PodSpec) -> str:
     """The short name: the manifest's or the pod's, cut where the kernel's limit is."""
     return (pod.hostname or pod.name)[:MAX_HOSTNAME].rstrip("-.")
 
 
-def domain(pod: Pod, cluster_domain: str) -> str:
+def domain(pod: PodSpec, cluster_domain: str) -> str:
     """The domain of a pod with a subdomain."""
     return f"{pod.subdomain}.{pod.namespace}.svc.{cluster_domain}" if pod.subdomain else ""
 
 
-def kernel_hostname(pod: Pod, cluster_domain: str) -> str:
+def kernel_hostname(pod: PodSpec, cluster_domain: str) -> str:
     """What `hostname` says in the pod; empty in the node's network. ValueError if the full name is too long for it."""
     if pod.host_network:
         return ""
@@ -141,14 +141,14 @@ def kernel_hostname(pod: Pod, cluster_domain: str) -> str:
     return full
 
 
-def hosts_file(pod: Pod, ips: Sequence[str], cluster_domain: str) -> str:
+def hosts_file(pod: PodSpec, ips: Sequence[str], cluster_domain: str) -> str:
     """The /etc/hosts of a pod with a network of its own."""
     short, rest = hostname(pod), domain(pod, cluster_domain)
     names = f"{short}.{rest}\t{short}" if rest else short
     return _HOSTS + "".join(f"{ip}\t{names}\n" for ip in ips) + _aliases(pod.host_aliases)
 
 
-def node_hosts_file(pod: Pod, of_node: str) -> str:
+def node_hosts_file(pod: PodSpec, of_node: str) -> str:
     """The /etc/hosts of a pod in the node's network."""
     return _NODE_HOSTS + of_node + _aliases(pod.host_aliases)
 

@@ -1,8 +1,8 @@
 """The environment of a container: its variables, the pod's own fields (the downward API), and `$(NAME)`. Pure.
 
 Later variables win over earlier ones of the same name and may use them. The value of a field can depend on where the
-pod runs: that is in `Surroundings`. References are expanded in one pass from left to right: an inserted value is not
-expanded again. `$$` is a plain dollar; a reference to an unknown variable, or one without an end, stays as written.
+pod runs: that is in `DownwardApiContext`. References are expanded in one pass from left to right: an inserted value is
+not expanded again. `$$` is a plain dollar; a reference to an unknown variable, or one without an end, stays as written.
 """
 
 import json
@@ -15,7 +15,7 @@ from typing import Final
 
 from interpose.core.model.text import quoted
 from interpose.node.pods.cri_config.qos import requested
-from interpose.node.pods.spec import Container, FieldRef, Pod, ResourceFieldRef, no_amounts
+from interpose.node.pods.spec import ContainerSpec, FieldRef, PodSpec, ResourceFieldRef, no_amounts
 
 _NONE: Final = Fraction(0)
 _REFERENCE: Final = re.compile(r"\$(?:\$|\(([^)]*)\))", re.DOTALL)
@@ -25,7 +25,7 @@ _OF_NODE: Final = ("cpu", "memory", "ephemeral-storage")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
+class DownwardApiContext:
     """Where a pod runs: name and addresses of the node, what the node can give, the pod's addresses."""
 
     node_name: str = ""
@@ -34,7 +34,7 @@ class Surroundings:
     allocatable: Mapping[str, Fraction] = field(default_factory=no_amounts)
 
 
-def environment(pod: Pod, container: Container, around: Surroundings) -> dict[str, str]:
+def environment(pod: PodSpec, container: ContainerSpec, around: DownwardApiContext) -> dict[str, str]:
     """The variables of a container in their order; ValueError that names the variable if one cannot be had."""
     found: dict[str, str] = {}
     for variable in container.env:
@@ -54,7 +54,7 @@ def expanded(texts: Sequence[str], env: Mapping[str, str]) -> list[str]:
 
 
 def source_value(
-    pod: Pod, container: Container | None, source: FieldRef | ResourceFieldRef, around: Surroundings
+    pod: PodSpec, container: ContainerSpec | None, source: FieldRef | ResourceFieldRef, around: DownwardApiContext
 ) -> str:
     """What a reference stands for; ValueError that names it. `container` None: it has to name one itself."""
     if isinstance(source, FieldRef):
@@ -62,7 +62,7 @@ def source_value(
     return _resource_value(pod, container, source, around.allocatable)
 
 
-def field_value(pod: Pod, path: str, around: Surroundings) -> str:
+def field_value(pod: PodSpec, path: str, around: DownwardApiContext) -> str:
     """A field of the pod as text."""
     # A pod in the node's network has the node's addresses.
     ips = around.ips or (around.host_ips if pod.host_network else ())
@@ -94,7 +94,7 @@ def _lines(entries: Mapping[str, str]) -> str:
 
 
 def _resource_value(
-    pod: Pod, container: Container | None, source: ResourceFieldRef, allocatable: Mapping[str, Fraction]
+    pod: PodSpec, container: ContainerSpec | None, source: ResourceFieldRef, allocatable: Mapping[str, Fraction]
 ) -> str:
     found = _named(pod, container, source.container)
     kind, _, name = source.resource.partition(".")
@@ -109,7 +109,7 @@ def _resource_value(
     return str(ceil(amount / (source.divisor or Fraction(1))))
 
 
-def _named(pod: Pod, container: Container | None, name: str) -> Container:
+def _named(pod: PodSpec, container: ContainerSpec | None, name: str) -> ContainerSpec:
     if not name and container is not None:
         return container
     for one in (*pod.containers, *pod.init_containers):

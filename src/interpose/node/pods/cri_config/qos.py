@@ -6,12 +6,12 @@ from typing import Final
 
 from interpose.core.model.cgroup import KubeQos
 from interpose.core.model.kubeqos import kube_qos
-from interpose.node.pods.spec import Container, Pod, Resources, RestartPolicy
+from interpose.node.pods.spec import ContainerSpec, PodSpec, ResourceRequirements, RestartPolicy
 
 _NONE: Final = Fraction(0)
 
 
-def pod_qos(pod: Pod) -> KubeQos:
+def pod_qos(pod: PodSpec) -> KubeQos:
     """The class: of the pod's own amounts if it has some, else of all its containers but the ephemeral ones."""
     if pod.resources is not None and (pod.resources.requests or pod.resources.limits):
         each = [pod.resources]
@@ -20,16 +20,16 @@ def pod_qos(pod: Pod) -> KubeQos:
     return kube_qos((one.requests, one.limits) for one in each)
 
 
-def is_sidecar(pod: Pod, container: Container) -> bool:
+def is_sidecar(pod: PodSpec, container: ContainerSpec) -> bool:
     """Whether it is an init container that stays."""
     return any(one.name == container.name for one in sidecars(pod))
 
 
-def sidecars(pod: Pod) -> Iterator[Container]:
+def sidecars(pod: PodSpec) -> Iterator[ContainerSpec]:
     """Init containers that stay, in order."""
     return (one for one in pod.init_containers if one.restart_policy is RestartPolicy.ALWAYS)
 
 
-def requested(resources: Resources, name: str) -> Fraction:
+def requested(resources: ResourceRequirements, name: str) -> Fraction:
     """What is asked for of a resource: the request, or the limit where there is none."""
     return resources.requests.get(name, resources.limits.get(name, _NONE))

@@ -15,7 +15,7 @@ from interpose.core.model.cgroup import PERIOD, KubeQos, Special, quota_of, shar
 from interpose.core.model.quantity import milli, parse_quantity, whole
 from interpose.core.model.resources import NO_RESOURCES, LinuxResources
 from interpose.node.pods.cri_config.qos import is_sidecar, pod_qos, requested
-from interpose.node.pods.spec import Container, Pod, Resources, RestartPolicy, no_amounts
+from interpose.node.pods.spec import ContainerSpec, PodSpec, ResourceRequirements, RestartPolicy, no_amounts
 
 GUARANTEED: Final = -997
 BEST_EFFORT: Final = 1000
@@ -29,7 +29,7 @@ _UNIFIED: Final[Mapping[str, str]] = MappingProxyType({"memory.oom.group": "1", 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rules:
+class ResourceRules:
     """What of the node bears on the numbers. `swap`: whether the kernel can limit it."""
 
     memory: int  # bytes of the node
@@ -40,9 +40,9 @@ class Rules:
     swap: bool = False
 
 
-def container_linux_resources(pod: Pod, container: Container, rules: Rules) -> LinuxResources:
+def container_linux_resources(pod: PodSpec, container: ContainerSpec, rules: ResourceRules) -> LinuxResources:
     """What a container is given. A limit that it does not have is the pod's, if that has one."""
-    own, of_pod = container.resources, pod.resources or Resources()
+    own, of_pod = container.resources, pod.resources or ResourceRequirements()
     memory = whole(own.limits.get("memory", of_pod.limits.get("memory", _NONE)))
     limit = own.limits.get("cpu", of_pod.limits.get("cpu", _NONE))
     basic = _linux(own.requests.get("cpu"), limit, memory, rules)
@@ -60,14 +60,14 @@ def container_linux_resources(pod: Pod, container: Container, rules: Rules) -> L
     )
 
 
-def pod_linux_resources(pod: Pod, rules: Rules) -> LinuxResources:
+def pod_linux_resources(pod: PodSpec, rules: ResourceRules) -> LinuxResources:
     """What the pod is given as a whole, without its overhead."""
     limits = pod_limits(pod)
     memory = whole(limits.get("memory", _NONE))
     return _linux(pod_requests(pod).get("cpu"), limits.get("cpu", _NONE), memory, rules)
 
 
-def overhead_linux_resources(pod: Pod, rules: Rules) -> LinuxResources:
+def overhead_linux_resources(pod: PodSpec, rules: ResourceRules) -> LinuxResources:
     """What the sandbox itself costs: requests and limits are the same for it."""
     if not pod.overhead:
         return NO_RESOURCES
@@ -75,7 +75,7 @@ def overhead_linux_resources(pod: Pod, rules: Rules) -> LinuxResources:
     return _linux(cpu, cpu, whole(pod.overhead.get("memory", _NONE)), rules)
 
 
-def pod_cgroup_resources(pod: Pod, rules: Rules) -> LinuxResources:
+def pod_cgroup_resources(pod: PodSpec, rules: ResourceRules) -> LinuxResources:
     """What the pod's own cgroup allows, its overhead included: a limit only where everything in the pod has one."""
     requests, limits = _sum(pod_requests(pod), pod.overhead), _sum(pod_limits(pod), pod.overhead)
     found = _linux(
@@ -87,29 +87,29 @@ def pod_cgroup_resources(pod: Pod, rules: Rules) -> LinuxResources:
     return found if found.cpu_quota else replace(found, cpu_period=0)
 
 
-def pod_memory_limit(pod: Pod) -> int:
+def pod_memory_limit(pod: PodSpec) -> int:
     """Bytes that all of the pod may have together, its overhead included; 0 if something in it has no limit."""
     limits = _sum(pod_limits(pod), pod.overhead)
     return whole(limits.get("memory", _NONE)) if _limited(pod, "memory") else 0
 
 
-def _limited(pod: Pod, name: str) -> bool:
+def _limited(pod: PodSpec, name: str) -> bool:
     if pod.resources is not None and pod.resources.limits.get(name):
         return True
     return all(one.resources.limits.get(name) for one in (*pod.init_containers, *pod.containers))
 
 
-def pod_requests(pod: Pod) -> Mapping[str, Fraction]:
+def pod_requests(pod: PodSpec) -> Mapping[str, Fraction]:
     """What the pod asks for, without its overhead."""
     return _with_own(_over_time(pod, _filled), pod.resources, _filled)
 
 
-def pod_limits(pod: Pod) -> Mapping[str, Fraction]:
+def pod_limits(pod: PodSpec) -> Mapping[str, Fraction]:
     """The limits of the pod: sums of those that are given."""
     return _with_own(_over_time(pod, _limits), pod.resources, _limits)
 
 
-def _linux(request: Fraction | None, limit: Fraction, memory: int, rules: Rules) -> LinuxResources:
+def _linux(request: Fraction | None, limit: Fraction, memory: int, rules: ResourceRules) -> LinuxResources:
     quota = quota_of(milli(limit), rules.period)
     return LinuxResources(
         cpu_shares=shares_of(milli(limit if request is None else request)),
@@ -119,16 +119,18 @@ def _linux(request: Fraction | None, limit: Fraction, memory: int, rules: Rules)
     )
 
 
-def _filled(resources: Resources) -> Mapping[str, Fraction]:
+def _filled(resources: ResourceRequirements) -> Mapping[str, Fraction]:
     names = dict.fromkeys((*resources.requests, *resources.limits))
     return {name: requested(resources, name) for name in names}
 
 
-def _limits(resources: Resources) -> Mapping[str, Fraction]:
+def _limits(resources: ResourceRequirements) -> Mapping[str, Fraction]:
     return resources.limits
 
 
-def _over_time(pod: Pod, amounts: Callable[[Resources], Mapping[str, Fraction]]) -> Mapping[str, Fraction]:
+def _over_time(
+    pod: PodSpec, amounts: Callable[[ResourceRequirements], Mapping[str, Fraction]]
+) -> Mapping[str, Fraction]:
     staying = no_amounts()
     early = no_amounts()
     for container in pod.init_containers:
@@ -145,7 +147,9 @@ def _over_time(pod: Pod, amounts: Callable[[Resources], Mapping[str, Fraction]])
 
 
 def _with_own(
-    found: Mapping[str, Fraction], own: Resources | None, amounts: Callable[[Resources], Mapping[str, Fraction]]
+    found: Mapping[str, Fraction],
+    own: ResourceRequirements | None,
+    amounts: Callable[[ResourceRequirements], Mapping[str, Fraction]],
 ) -> Mapping[str, Fraction]:
     return {**found, **amounts(own)} if own is not None else found
 
@@ -182,7 +186,7 @@ def page_size_name(size: int) -> str:
 # -- OOM scores
 
 
-def oom_score_adj(pod: Pod, container: Container, node_memory: int) -> int:
+def oom_score_adj(pod: PodSpec, container: ContainerSpec, node_memory: int) -> int:
     """The score of a container on a node with so many bytes of memory."""
     qos = pod_qos(pod)
     if pod.priority_class == _NODE_CRITICAL or qos is KubeQos.GUARANTEED:
@@ -201,11 +205,11 @@ def _by_request(memory: int, node_memory: int) -> int:
     return BEST_EFFORT - BEST_EFFORT * memory // node_memory
 
 
-def _memory(container: Container) -> int:
+def _memory(container: ContainerSpec) -> int:
     return whole(requested(container.resources, "memory"))
 
 
-def _left_over(pod: Pod) -> int:
+def _left_over(pod: PodSpec) -> int:
     """What the pod as a whole asks for beyond its containers, for each of them."""
     if pod.resources is None or not (pod.resources.requests or pod.resources.limits):
         return 0

@@ -14,10 +14,10 @@ from interpose.node.pods.cri_config.resources_message import to_message
 from interpose.node.pods.cri_config.security_context import sandbox_security
 from interpose.node.pods.labels import LOG_ROOT, log_directory, pod_labels
 from interpose.node.pods.node_info import NodeFacts
-from interpose.node.pods.spec import Container, Pod
+from interpose.node.pods.spec import ContainerSpec, PodSpec
 
 
-def sandbox_config(pod: Pod, node: NodeFacts, attempt: int, *, log_root: str = LOG_ROOT) -> cri.PodSandboxConfig:
+def sandbox_config(pod: PodSpec, node: NodeFacts, attempt: int, *, log_root: str = LOG_ROOT) -> cri.PodSandboxConfig:
     """The configuration of a pod's sandbox; ValueError if the pod cannot have one on this node."""
     resolv = pod_dns(pod, node.resolv, node.cluster_dns, node.cluster_domain).resolv
     overhead, resources = pod_resources(pod, node)
@@ -39,7 +39,7 @@ def sandbox_config(pod: Pod, node: NodeFacts, attempt: int, *, log_root: str = L
     )
 
 
-def pod_resources(pod: Pod, node: NodeFacts) -> tuple[cri.LinuxContainerResources, cri.LinuxContainerResources]:
+def pod_resources(pod: PodSpec, node: NodeFacts) -> tuple[cri.LinuxContainerResources, cri.LinuxContainerResources]:
     """What the sandbox itself costs, and what the pod has without that."""
     return (
         to_message(overhead_linux_resources(pod, node.rules)),
@@ -47,13 +47,13 @@ def pod_resources(pod: Pod, node: NodeFacts) -> tuple[cri.LinuxContainerResource
     )
 
 
-def _port_mappings(pod: Pod) -> list[cri.PortMapping]:
+def _port_mappings(pod: PodSpec) -> list[cri.PortMapping]:
     """Every declared port of those that stay, whether the node has a port for it or not."""
     staying = (*sidecars(pod), *pod.containers)
     return [mapping for container in staying for mapping in _ports_of(container)]
 
 
-def _ports_of(container: Container) -> Iterator[cri.PortMapping]:
+def _ports_of(container: ContainerSpec) -> Iterator[cri.PortMapping]:
     seen: set[object] = set()
     for port in container.ports:
         name = port.name or (port.protocol, port.host_ip, port.container_port, port.host_port)

@@ -11,7 +11,7 @@ from typing import Any, Final
 from interpose.core.model.text import quoted
 from interpose.cri.messages import cri
 from interpose.node.pods.node_info import NodeFacts
-from interpose.node.pods.spec import Container, Pod, Profile, SeLinux
+from interpose.node.pods.spec import ContainerSpec, PodSpec, Profile, SeLinux
 
 # Kept in step with what kubelets send.
 MASKED_PATHS: Final = (
@@ -48,7 +48,7 @@ class ImageUser:
     username: str = ""
 
 
-def check_non_root(pod: Pod, container: Container, image_user: ImageUser) -> None:
+def check_non_root(pod: PodSpec, container: ContainerSpec, image_user: ImageUser) -> None:
     """ValueError if the container must not run as root and would, or might."""
     wanted = _first(container.security.run_as_non_root, pod.security.run_as_non_root)
     if not wanted:
@@ -68,7 +68,7 @@ def check_non_root(pod: Pod, container: Container, image_user: ImageUser) -> Non
 
 
 def container_security(
-    pod: Pod, container: Container, node: NodeFacts, image_user: ImageUser, target_id: str = ""
+    pod: PodSpec, container: ContainerSpec, node: NodeFacts, image_user: ImageUser, target_id: str = ""
 ) -> cri.LinuxContainerSecurityContext:
     """The security context of a container."""
     own, of_pod = container.security, pod.security
@@ -102,7 +102,7 @@ def container_security(
     return message
 
 
-def sandbox_security(pod: Pod) -> cri.LinuxSandboxSecurityContext:
+def sandbox_security(pod: PodSpec) -> cri.LinuxSandboxSecurityContext:
     """The security context of a sandbox. Its own process is always confined: it needs next to nothing."""
     everyone = (*pod.init_containers, *pod.containers, *pod.ephemeral_containers)
     return cri.LinuxSandboxSecurityContext(
@@ -117,7 +117,7 @@ def sandbox_security(pod: Pod) -> cri.LinuxSandboxSecurityContext:
     )
 
 
-def namespace_options(pod: Pod, target_id: str = "") -> cri.NamespaceOption:
+def namespace_options(pod: PodSpec, target_id: str = "") -> cri.NamespaceOption:
     """Which namespaces are shared with whom; with a target, its processes are seen."""
     if pod.host_pid:
         pid, target_id = cri.NODE, ""  # where all are seen, the target's are
@@ -133,13 +133,13 @@ def namespace_options(pod: Pod, target_id: str = "") -> cri.NamespaceOption:
     )
 
 
-def supplemental_groups(pod: Pod) -> tuple[int, ...]:
+def supplemental_groups(pod: PodSpec) -> tuple[int, ...]:
     """Groups that every process of the pod is in besides its own."""
     fs_group = () if pod.security.fs_group is None else (pod.security.fs_group,)
     return (*fs_group, *pod.security.supplemental_groups)
 
 
-def _groups_policy(pod: Pod) -> cri.SupplementalGroupsPolicy:
+def _groups_policy(pod: PodSpec) -> cri.SupplementalGroupsPolicy:
     return cri.Strict if pod.security.supplemental_groups_policy == "Strict" else cri.Merge
 
 

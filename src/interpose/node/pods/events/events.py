@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
-from interpose.node.pods.sync.result import Moment, News, Reason, without_countdown
+from interpose.node.pods.sync.result import ProgressEvent, ProgressPhase, StepReason, without_countdown
 
 MOST_EVENTS: Final = 200  # of a pod: more than a person reads, and a file of some dozen KiB
 _LONGEST: Final = 1024  # of a message, as in the API
@@ -43,48 +43,48 @@ class PodEvent:
 
 # The kubelet's reasons and words of what is no failure; {name} is the container, {detail} that of the news.
 _NORMAL: Final = {
-    Moment.PULLING: ("Pulling", "Pulling image {detail!r}"),
-    Moment.PULLED: ("Pulled", "Successfully pulled image {detail!r}"),
-    Moment.IMAGE_PRESENT: ("Pulled", "Container image {detail!r} already present on machine"),
-    Moment.STARTING: ("Created", "Created container {name}"),
-    Moment.STARTED: ("Started", "Started container {name}"),
-    Moment.STOPPING: ("Killing", "Stopping container {name} {detail}"),
-    Moment.RESIZED: ("ResizeCompleted", "Resized container {name}"),
+    ProgressPhase.PULLING: ("Pulling", "Pulling image {detail!r}"),
+    ProgressPhase.PULLED: ("Pulled", "Successfully pulled image {detail!r}"),
+    ProgressPhase.IMAGE_PRESENT: ("Pulled", "Container image {detail!r} already present on machine"),
+    ProgressPhase.STARTING: ("Created", "Created container {name}"),
+    ProgressPhase.STARTED: ("Started", "Started container {name}"),
+    ProgressPhase.STOPPING: ("Killing", "Stopping container {name} {detail}"),
+    ProgressPhase.RESIZED: ("ResizeCompleted", "Resized container {name}"),
 }
 _WARNINGS: Final = {
-    Moment.PRE_STOP_FAILED: ("FailedPreStopHook", "{detail}"),
-    Moment.UNHEALTHY: ("Unhealthy", "{detail}"),
-    Moment.EXPIRED: ("DeadlineExceeded", "{detail}"),
+    ProgressPhase.PRE_STOP_FAILED: ("FailedPreStopHook", "{detail}"),
+    ProgressPhase.UNHEALTHY: ("Unhealthy", "{detail}"),
+    ProgressPhase.EXPIRED: ("DeadlineExceeded", "{detail}"),
 }
 # Reasons of events where they are not those of containers that wait.
 _FAILURES: Final = {
-    Reason.IMAGE_INVALID: "InspectFailed",
-    Reason.IMAGE_INSPECT: "InspectFailed",
-    Reason.IMAGE_NEVER_PULL: "ErrImageNeverPull",
-    Reason.IMAGE_PULL: "Failed",
-    Reason.REGISTRY_UNAVAILABLE: "Failed",
-    Reason.SIGNATURE: "Failed",
-    Reason.CREATE_CONFIG: "Failed",
-    Reason.CREATE: "Failed",
-    Reason.RUN: "Failed",
-    Reason.POST_START: "FailedPostStartHook",
-    Reason.FAILED_SANDBOX_CONFIG: "FailedCreatePodSandBox",
-    Reason.FAILED_KILL: "FailedKillPod",
-    Reason.FAILED_KILL_SANDBOX: "FailedKillPod",
-    Reason.FAILED_RESIZE: "ResizeError",
+    StepReason.IMAGE_INVALID: "InspectFailed",
+    StepReason.IMAGE_INSPECT: "InspectFailed",
+    StepReason.IMAGE_NEVER_PULL: "ErrImageNeverPull",
+    StepReason.IMAGE_PULL: "Failed",
+    StepReason.REGISTRY_UNAVAILABLE: "Failed",
+    StepReason.SIGNATURE: "Failed",
+    StepReason.CREATE_CONFIG: "Failed",
+    StepReason.CREATE: "Failed",
+    StepReason.RUN: "Failed",
+    StepReason.POST_START: "FailedPostStartHook",
+    StepReason.FAILED_SANDBOX_CONFIG: "FailedCreatePodSandBox",
+    StepReason.FAILED_KILL: "FailedKillPod",
+    StepReason.FAILED_KILL_SANDBOX: "FailedKillPod",
+    StepReason.FAILED_RESIZE: "ResizeError",
 }
 # What the runtime said, and nothing before it that says what failed.
-_BARE: Final = (Reason.CREATE_CONFIG, Reason.CREATE, Reason.RUN)
+_BARE: Final = (StepReason.CREATE_CONFIG, StepReason.CREATE, StepReason.RUN)
 
 
-def event_of(news: News, now: int) -> PodEvent | None:
+def event_of(news: ProgressEvent, now: int) -> PodEvent | None:
     """The event that news are; None if Kubernetes has none for it."""
-    if news.moment is Moment.WAITING:
+    if news.moment is ProgressPhase.WAITING:
         words = without_countdown(news.detail)
-        crashed = news.reason is Reason.CRASH_LOOP
+        crashed = news.reason is StepReason.CRASH_LOOP
         message = f"Back-off restarting failed container {news.container}" if crashed else words
         return _event(EventType.WARNING, "BackOff", message, news.container, now)
-    if news.moment is Moment.FAILED:
+    if news.moment is ProgressPhase.FAILED:
         reason = _FAILURES.get(news.reason, news.reason.value)
         message = f"Error: {news.detail}" if news.reason in _BARE else news.detail
         return _event(EventType.WARNING, reason, message, news.container, now)

@@ -13,8 +13,8 @@ from interpose.log import RateLimited
 from interpose.node.pods.clock import Clocks
 from interpose.node.pods.events.events import PodEvent, event_of, scheduled
 from interpose.node.pods.events.file import append_events, begin_events
-from interpose.node.pods.spec import Pod
-from interpose.node.pods.sync.result import News, Progress
+from interpose.node.pods.spec import PodSpec
+from interpose.node.pods.sync.result import ProgressEvent, ProgressListener
 from interpose.tasks import TaskBag
 
 _log = logging.getLogger(__name__)
@@ -33,11 +33,11 @@ class EventRecorder:
         self._tasks = TaskBag()
         self._remarks = RateLimited(_log, clock=clocks.elapsed)
 
-    def recorded(self, uid: str, progress: Progress) -> Progress:
+    def recorded(self, uid: str, progress: ProgressListener) -> ProgressListener:
         """Who is told of steps of one pod, such that they are recorded, too."""
         return _Recorded(self, uid, progress)
 
-    def record(self, uid: str, news: News) -> None:
+    def record(self, uid: str, news: ProgressEvent) -> None:
         """Something happened with a pod."""
         event = event_of(news, self._clocks.now())
         if event is None or sum(map(len, self._pending.values())) >= _MOST_PENDING:
@@ -46,7 +46,7 @@ class EventRecorder:
         if self._writer is None or self._writer.done():
             self._writer = self._tasks.spawn(self._write(), name="events of pods")
 
-    async def begin(self, pod: Pod, node: str) -> None:
+    async def begin(self, pod: PodSpec, node: str) -> None:
         """A pod is wanted; the caller has its lock."""
         first = scheduled(node, pod.source, self._clocks.now())
         await self._guarded(pod.uid, begin_events, first)
@@ -69,12 +69,12 @@ class EventRecorder:
 
 
 class _Recorded:
-    def __init__(self, recorder: EventRecorder, uid: str, progress: Progress) -> None:
+    def __init__(self, recorder: EventRecorder, uid: str, progress: ProgressListener) -> None:
         self._recorder = recorder
         self._uid = uid
         self._progress = progress
 
-    def tell(self, news: News) -> None:
+    def tell(self, news: ProgressEvent) -> None:
         """Told on, and recorded."""
         self._progress.tell(news)
         self._recorder.record(self._uid, news)

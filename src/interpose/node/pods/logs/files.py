@@ -54,13 +54,13 @@ def earlier(path: Path, current: BinaryIO) -> list[Path]:
 
 
 @dataclass(slots=True, kw_only=True)
-class Position:
+class LogPosition:
     """A file that is read. `after`: files with a later time in their names are not earlier than this one."""
 
     file: LogFile
     after: str
 
-    def following(self, path: Path) -> "Position | None":
+    def following(self, path: Path) -> "LogPosition | None":
         """What comes after it, opened; None if there is nothing yet. The file itself may have grown before."""
         current = _opened(path)
         own = os.fstat(self.file.fileno())
@@ -71,11 +71,11 @@ class Position:
         later = self._later(path, own)
         last = None if current is None else os.fstat(current.fileno())
         if not later or (last is not None and _is_same(later[0], last)):
-            return None if current is None else Position(file=current, after=self._own_stamp(path, own))
+            return None if current is None else LogPosition(file=current, after=self._own_stamp(path, own))
         if current is not None:
             current.close()
         try:
-            return Position(file=open_aside(later[0]), after=stamp_of(later[0]))
+            return LogPosition(file=open_aside(later[0]), after=stamp_of(later[0]))
         except FileNotFoundError:
             return None  # the next look will show the one behind it
 
@@ -88,10 +88,10 @@ class Position:
         return next((stamp_of(file) for file in rotated(path) if _is_same(file, own)), self.after)
 
 
-def first(path: Path, current: BinaryIO) -> Position:
+def first(path: Path, current: BinaryIO) -> LogPosition:
     """Where to go on after a file that was opened as the current one."""
     before = earlier(path, current)
-    return Position(file=current, after=stamp_of(before[-1]) if before else "")
+    return LogPosition(file=current, after=stamp_of(before[-1]) if before else "")
 
 
 def _opened(path: Path) -> BinaryIO | None:

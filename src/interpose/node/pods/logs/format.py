@@ -75,7 +75,7 @@ def nanoseconds(text: str) -> int | None:
 
 
 @dataclass(slots=True, kw_only=True)
-class Joiner:
+class LogLineJoiner:
     """Makes whole lines of parts, for each stream apart. A line has the time of its first part."""
 
     since: int = 0  # nanoseconds; lines before are left out

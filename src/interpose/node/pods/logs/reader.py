@@ -13,15 +13,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from interpose.node.pods.logs.files import PACKED, Position, earlier, first, open_aside
-from interpose.node.pods.logs.format import Joiner, LogLine, counts
+from interpose.node.pods.logs.files import PACKED, LogPosition, earlier, first, open_aside
+from interpose.node.pods.logs.format import LogLine, LogLineJoiner, counts
 
 _BLOCK: Final = 256 << 10
 _PAUSE: Final = 0.2  # seconds between looks at a log that is followed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class LogOptions:
     """What is wanted of a log. `tail` None: all; `since`: nanoseconds of the day."""
 
     tail: int | None = None
@@ -29,9 +29,9 @@ class Wish:
     follow: bool = False
 
 
-def read_log(path: str, wish: Wish) -> Iterator[LogLine]:
+def read_log(path: str, wish: LogOptions) -> Iterator[LogLine]:
     """What is there now. Blocking. OSError if the log cannot be read."""
-    joiner = Joiner(since=wish.since)
+    joiner = LogLineJoiner(since=wish.since)
     with Path(path).open("rb") as current:
         if wish.tail is None:
             for file in earlier(Path(path), current):
@@ -88,17 +88,17 @@ def _last_lines(source: BinaryIO, wanted: int) -> tuple[list[bytes], bytes]:
 
 async def follow_log(
     path: str,
-    wish: Wish,
+    wish: LogOptions,
     running: Callable[[], Awaitable[bool]],
     *,
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> AsyncGenerator[LogLine]:
     """What is there, then what comes, until the container has ended (`running` is asked when nothing comes)."""
-    joiner = Joiner(since=wish.since)
+    joiner = LogLineJoiner(since=wish.since)
     place = Path(path)
     current: BinaryIO = await asyncio.to_thread(place.open, "rb")
     position = await asyncio.to_thread(first, place, current)
-    following: Position | None = None
+    following: LogPosition | None = None
     rest = b""
     try:
         if wish.tail is None:

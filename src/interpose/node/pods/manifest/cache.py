@@ -22,22 +22,22 @@ from typing import Final
 from interpose.host.atomic_file import remove_leftovers, replace_file
 from interpose.log import RateLimited
 from interpose.node.pods.manifest.reader import FolderPods, combined
-from interpose.node.pods.spec import Pod
+from interpose.node.pods.spec import PodSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Agreed:
+class AcceptedManifests:
     """The pods that are wanted, in the order of their files; what is wrong with which file; the texts that count."""
 
-    pods: tuple[Pod, ...] = ()
+    pods: tuple[PodSpec, ...] = ()
     problems: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     texts: Mapping[str, str] = field(default_factory=dict)
 
 
-NOTHING = Agreed()
+NOTHING = AcceptedManifests()
 
 
-def agree(texts: Mapping[str, str], before: Agreed = NOTHING) -> Agreed:
+def accept_manifests(texts: Mapping[str, str], before: AcceptedManifests = NOTHING) -> AcceptedManifests:
     """The next agreement, from the texts as they are now and from the one before.
 
     A text that has a problem gives way to the one before it, or is left out. If it is the same as before, others made
@@ -61,7 +61,9 @@ def agree(texts: Mapping[str, str], before: Agreed = NOTHING) -> Agreed:
     kept = [pod for pod in before.pods if pod.source in wrong and not _given(pod, found.pods)]
     order = {file: place for place, file in enumerate(texts)}
     pods = sorted([*found.pods, *kept], key=lambda pod: order[pod.source])
-    return Agreed(pods=tuple(pods), problems=problems, texts={file: chosen[file] for file in texts if file in chosen})
+    return AcceptedManifests(
+        pods=tuple(pods), problems=problems, texts={file: chosen[file] for file in texts if file in chosen}
+    )
 
 
 def _oldest_first(chosen: Mapping[str, str], before: Mapping[str, str]) -> dict[str, str]:
@@ -79,7 +81,7 @@ def _emptied(found: FolderPods, before: Mapping[str, str]) -> dict[str, tuple[st
     }
 
 
-def _given(pod: Pod, pods: tuple[Pod, ...]) -> bool:
+def _given(pod: PodSpec, pods: tuple[PodSpec, ...]) -> bool:
     return any(pod.uid == one.uid or pod.title == one.title for one in pods)
 
 

@@ -15,10 +15,10 @@ from interpose.node.pods.manifest.kinds import (
     PORT_NAME,
     WORD,
     Address,
-    Amounts,
-    Known,
-    Refused,
-    Worded,
+    KnownName,
+    PatternText,
+    ResourceAmounts,
+    UnsupportedField,
     choice,
     or_unset,
     renamed,
@@ -26,25 +26,32 @@ from interpose.node.pods.manifest.kinds import (
     unique,
     words,
 )
-from interpose.node.pods.manifest.objects import Holders
+from interpose.node.pods.manifest.objects import ConfigObjects
 from interpose.node.pods.manifest.probes import LIFECYCLE, PROBES, check_ports
 from interpose.node.pods.manifest.security import SECURITY
 from interpose.node.pods.manifest.volumes import mounts_table
-from interpose.node.pods.spec import Container, Port, PullPolicy, RestartPolicy, RestartRule, TerminationMessagePolicy
+from interpose.node.pods.spec import (
+    ContainerSpec,
+    Port,
+    PullPolicy,
+    RestartPolicy,
+    RestartRule,
+    TerminationMessagePolicy,
+)
 
 _MAX_RULES: Final = 20
-_RESOURCE_NAME: Final = Worded(re.compile(r"cpu|memory"), "cpu or memory")
+_RESOURCE_NAME: Final = PatternText(re.compile(r"cpu|memory"), "cpu or memory")
 RESOURCES: Final = Group(
-    {"requests": Amounts(), "limits": Amounts(), "claims": NEEDS_CLUSTER},
+    {"requests": ResourceAmounts(), "limits": ResourceAmounts(), "claims": NEEDS_CLUSTER},
     resources_of,
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Around:
+class ContainerReferences:
     """What a container may refer to."""
 
-    holders: Holders
+    holders: ConfigObjects
     volumes: frozenset[str]
     containers: frozenset[str]  # init and main ones
 
@@ -151,10 +158,10 @@ def default_pull_policy(image: str) -> PullPolicy:
     return PullPolicy.ALWAYS if tag in ("", "latest") else PullPolicy.IF_NOT_PRESENT
 
 
-def _container(values: dict[str, Any]) -> Container:
+def _container(values: dict[str, Any]) -> ContainerSpec:
     found = renamed(values, _NAMES)
     found.setdefault("pull_policy", default_pull_policy(found["image"]))
-    container = Container(**found, env=(*values.get("envFrom", ()), *values.get("env", ())))
+    container = ContainerSpec(**found, env=(*values.get("envFrom", ()), *values.get("env", ())))
     if container.restart_rules and container.restart_policy is None:
         raise ValueError("restartPolicyRules need a restartPolicy of the container")
     if not container.security.privileged and any(one.propagation == "Bidirectional" for one in container.volume_mounts):
@@ -165,7 +172,7 @@ def _container(values: dict[str, Any]) -> Container:
     return container
 
 
-def _keys(around: Around) -> dict[str, Any]:
+def _keys(around: ContainerReferences) -> dict[str, Any]:
     return {
         "name": LABEL,
         "image": WORD,
@@ -193,15 +200,15 @@ def _keys(around: Around) -> dict[str, Any]:
     }
 
 
-def main_table(around: Around) -> Items:
+def main_table(around: ContainerReferences) -> Items:
     """`containers`."""
     return Items(Group(_keys(around), _container, required=("name", "image")), make=tuple)
 
 
-def init_table(around: Around) -> Items:
+def init_table(around: ContainerReferences) -> Items:
     """`initContainers`: those that end have no probes and no hooks."""
 
-    def make(values: dict[str, Any]) -> Container:
+    def make(values: dict[str, Any]) -> ContainerSpec:
         found = _container(values)
         if found.restart_policy is not RestartPolicy.ALWAYS:
             for key in (*PROBES, "lifecycle"):
@@ -212,16 +219,16 @@ def init_table(around: Around) -> Items:
     return Items(Group(_keys(around), make, required=("name", "image")), make=tuple)
 
 
-_NOT_EPHEMERAL: Final = Refused("is not for ephemeral containers")
+_NOT_EPHEMERAL: Final = UnsupportedField("is not for ephemeral containers")
 
 
-def ephemeral_table(around: Around) -> Items:
+def ephemeral_table(around: ContainerReferences) -> Items:
     """`ephemeralContainers`: they look at others, and nobody looks after them."""
     refused = ("ports", "resources", "resizePolicy", *PROBES, "lifecycle", "restartPolicy", "restartPolicyRules")
     keys = {
         **_keys(around),
         **dict.fromkeys(refused, _NOT_EPHEMERAL),
         "volumeMounts": mounts_table(around.volumes, sub_paths=False),
-        "targetContainerName": Known(around.containers, "the name of a container of the pod"),
+        "targetContainerName": KnownName(around.containers, "the name of a container of the pod"),
     }
     return Items(Group(keys, _container, required=("name", "image")), make=tuple)

@@ -9,28 +9,36 @@ from typing import Any, Final
 from interpose.config.documents.fields import Flag, Group, Items, Report, Text
 from interpose.config.documents.yaml import Node
 from interpose.core.model.text import quoted
-from interpose.node.pods.manifest.kinds import ENV_NAME, NOT_SUPPORTED, SUBDOMAIN, Known, Quantity, Worded, choice
-from interpose.node.pods.manifest.objects import CONFIG_MAP, SECRET, Holder, Holders
+from interpose.node.pods.manifest.kinds import (
+    ENV_NAME,
+    NOT_SUPPORTED,
+    SUBDOMAIN,
+    KnownName,
+    PatternText,
+    Quantity,
+    choice,
+)
+from interpose.node.pods.manifest.objects import CONFIG_MAP, SECRET, ConfigObject, ConfigObjects
 from interpose.node.pods.spec import EnvVar, FieldRef, ResourceFieldRef
 
 _KEYED: Final = r"metadata\.(labels|annotations)\['[^']+'\]"
-ENV_FIELDS: Final = Worded(
+ENV_FIELDS: Final = PatternText(
     re.compile(
         rf"metadata\.(name|namespace|uid)|{_KEYED}|spec\.(nodeName|serviceAccountName)|status\.(hostIPs?|podIPs?)"
     ),
     "a field such as metadata.name, metadata.labels['key'], spec.nodeName or status.podIP",
 )
-FILE_FIELDS: Final = Worded(
+FILE_FIELDS: Final = PatternText(
     re.compile(rf"metadata\.(name|namespace|uid|labels|annotations)|{_KEYED}"),
     "a field such as metadata.name, metadata.labels or metadata.annotations['key']",
 )
-_RESOURCES: Final = Worded(
+_RESOURCES: Final = PatternText(
     re.compile(r"(limits|requests)\.(cpu|memory|ephemeral-storage|hugepages-[0-9]+[KMGT]i)"),
     "a resource such as limits.cpu or requests.memory",
 )
 
 
-def field_ref(fields: Worded) -> Group:
+def field_ref(fields: PatternText) -> Group:
     """A field of the pod."""
     return Group(
         {"fieldPath": fields, "apiVersion": choice("v1")},
@@ -49,7 +57,7 @@ def resource_ref(containers: frozenset[str], *, required: bool = False) -> Group
         )
 
     names = ("resource", "containerName") if required else ("resource",)
-    name = Known(containers, "the name of a container of the pod")
+    name = KnownName(containers, "the name of a container of the pod")
     return Group({"resource": _RESOURCES, "containerName": name, "divisor": Quantity()}, make, required=names)
 
 
@@ -57,7 +65,7 @@ def resource_ref(containers: frozenset[str], *, required: bool = False) -> Group
 class _Key:
     """The value of a key of a ConfigMap or Secret. It is taken as it is, so that a `$` in it means nothing."""
 
-    holders: Holders
+    holders: ConfigObjects
     kind: str
 
     def read(self, node: Node, key: str, report: Report) -> tuple[str, ...] | None:
@@ -101,7 +109,7 @@ def one_of(values: dict[str, Any]) -> Any:
     return next(iter(values.values()))
 
 
-def env_table(holders: Holders, containers: frozenset[str]) -> Items:
+def env_table(holders: ConfigObjects, containers: frozenset[str]) -> Items:
     """`env` of a container. Variables whose optional source is not there are left out."""
     sources = Group(
         {
@@ -121,7 +129,7 @@ def env_table(holders: Holders, containers: frozenset[str]) -> Items:
 class _All:
     """All texts of a ConfigMap or Secret."""
 
-    holders: Holders
+    holders: ConfigObjects
     kind: str
 
     def read(self, node: Node, key: str, report: Report) -> Mapping[str, str] | None:
@@ -130,11 +138,11 @@ class _All:
         )
         if values is None:
             return None
-        holder: Holder | None = self.holders.wanted(self.kind, values, node, key, report)
+        holder: ConfigObject | None = self.holders.wanted(self.kind, values, node, key, report)
         return {} if holder is None else holder.texts
 
 
-def env_from_table(holders: Holders) -> Items:
+def env_from_table(holders: ConfigObjects) -> Items:
     """`envFrom` of a container, as variables."""
 
     def make(values: dict[str, Any]) -> tuple[EnvVar, ...]:

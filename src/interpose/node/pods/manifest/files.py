@@ -19,8 +19,8 @@ from typing import Final
 from interpose.config.documents.yaml import MAX_FILE_BYTES, read_text
 from interpose.errors import ConfigError
 from interpose.host.dirwatch import DirWatch
-from interpose.node.pods.manifest.cache import NOTHING, Agreed, ManifestCache, agree
-from interpose.node.pods.spec import Pod
+from interpose.node.pods.manifest.cache import NOTHING, AcceptedManifests, ManifestCache, accept_manifests
+from interpose.node.pods.spec import PodSpec
 from interpose.tasks import TaskBag
 
 _log = logging.getLogger(__name__)
@@ -31,15 +31,15 @@ _LATER: Final = 0.02
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class ManifestSnapshot:
     """Pods, and what is wrong with which file. `unsettled`: something has changed that does not count yet."""
 
-    pods: tuple[Pod, ...] = ()
+    pods: tuple[PodSpec, ...] = ()
     problems: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     unsettled: bool = field(default=False, compare=False)
 
 
-class Sources:
+class ManifestSources:
     """Files and folders, in the order they were named. Folders are not searched deeper; hidden files are left out.
 
     With a memory the first look knows what counted before; without one it takes all as it is.
@@ -57,7 +57,7 @@ class Sources:
         self._paths = [os.path.abspath(path) for path in paths]  # noqa: PTH100 - links stay what they are
         self._memory = memory
         self._clock = clock
-        self._agreed: Agreed | None = None
+        self._agreed: AcceptedManifests | None = None
         self._judged: Mapping[str, str] | None = None  # the texts that led to it
         self._changes: dict[str, tuple[str | None, float]] = {}  # what differs from what counts, and since when
         self._wrong: frozenset[str] = frozenset()
@@ -68,22 +68,22 @@ class Sources:
         folder = os.path.dirname(file)  # noqa: PTH120
         return not self._wrong & {file, folder} and self._named(file)
 
-    def read(self) -> Wanted:
+    def read(self) -> ManifestSnapshot:
         """Everything as it is now. Blocking. A file with problems gives the pods that it last gave."""
         before = self._agreed
         if before is None:
             known = self._memory.read(self._named) if self._memory is not None else {}
-            before = Agreed(texts=known) if known else NOTHING
+            before = AcceptedManifests(texts=known) if known else NOTHING
         texts, problems = self._texts(before.texts)
         settled, unsettled = (texts, False) if self._agreed is None else self._settled(texts, before.texts)
         # The same texts lead to the same: they are looked at every other second, and seldom another.
-        found = before if settled == self._judged else agree(settled, before)
+        found = before if settled == self._judged else accept_manifests(settled, before)
         problems.update({file: why for file, why in found.problems.items() if file not in problems})
         self._wrong = frozenset(problems)
         self._agreed, self._judged = found, settled
         if self._memory is not None:
             self._memory.write(found.texts)
-        return Wanted(pods=found.pods, problems=problems, unsettled=unsettled)
+        return ManifestSnapshot(pods=found.pods, problems=problems, unsettled=unsettled)
 
     def folders(self) -> list[str]:
         """What has to be watched."""
@@ -151,19 +151,22 @@ def _logged(problem: str) -> None:
     _log.error("Invalid manifest, keeping its last valid version", extra={"kv": {"problem": problem}})
 
 
-class SourceWatch:
+class ManifestWatcher:
     """Reads sources again whenever something in them changes, and hands over what they want then. A problem is reported
     when it is new."""
 
     def __init__(
-        self, sources: Sources, changed: Callable[[Wanted], None], report: Callable[[str], None] = _logged
+        self,
+        sources: ManifestSources,
+        changed: Callable[[ManifestSnapshot], None],
+        report: Callable[[str], None] = _logged,
     ) -> None:
         self._sources = sources
         self._changed = changed
         self._report = report
         self._tasks = TaskBag()
         self._again = asyncio.Event()
-        self._last: Wanted | None = None
+        self._last: ManifestSnapshot | None = None
         self._failing = False
         self._watches: list[DirWatch] = []
 
@@ -198,7 +201,7 @@ class SourceWatch:
                 self._last = wanted
                 self._changed(wanted)
 
-    async def _read(self) -> Wanted | None:
+    async def _read(self) -> ManifestSnapshot | None:
         """What the sources want; None if that fails in a way nobody has thought of: pods stay as they are, and the next
         change is looked at all the same."""
         try:

@@ -17,7 +17,7 @@ from interpose.config.documents.objects import Quantities, amount
 from interpose.config.documents.yaml import Node
 from interpose.core.model.quantity import parse_quantity, whole
 from interpose.core.model.text import quoted
-from interpose.node.pods.spec import Resources
+from interpose.node.pods.spec import ResourceRequirements
 
 _E = TypeVar("_E", bound=StrEnum)
 _OCTAL: Final = re.compile(r"0o?[0-7]+")
@@ -30,7 +30,7 @@ MAX_ID: Final = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class UnsupportedField:
     """What the API of Kubernetes has and we have not; `why` goes on from the key."""
 
     why: str
@@ -42,7 +42,7 @@ class Refused:
 
 
 @dataclass(frozen=True, slots=True)
-class NeverFalse:
+class TrueOnlyFlag:
     """A flag that may only be true, which is as good as absent; `why` goes on from the key."""
 
     why: str
@@ -53,13 +53,13 @@ class NeverFalse:
             report.say(node, key, self.why)
 
 
-NEEDS_CLUSTER: Final = Refused("needs a cluster, and there is none here")
-NOT_SUPPORTED: Final = Refused("is not supported")
+NEEDS_CLUSTER: Final = UnsupportedField("needs a cluster, and there is none here")
+NOT_SUPPORTED: Final = UnsupportedField("is not supported")
 IGNORED: Final = Unread()  # has no meaning on one node
 
 
 @dataclass(frozen=True, slots=True)
-class Worded:
+class PatternText:
     """Text of a form; `what` is it in words."""
 
     form: re.Pattern[str]
@@ -78,26 +78,28 @@ class Worded:
         return None
 
 
-LABEL: Final = Worded(
+LABEL: Final = PatternText(
     re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"), "a name of lower case letters, digits and '-', of at most 63", 63
 )
-SUBDOMAIN: Final = Worded(
+SUBDOMAIN: Final = PatternText(
     re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"),
     "a name of lower case letters, digits, '-' and '.', of at most 253",
 )
-UID: Final = Worded(re.compile(r"[A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?"), "letters, digits and '-', at most 63", 63)
-PORT_NAME: Final = Worded(
+UID: Final = PatternText(
+    re.compile(r"[A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?"), "letters, digits and '-', at most 63", 63
+)
+PORT_NAME: Final = PatternText(
     re.compile(r"(?=.*[a-z])[a-z0-9]+(-[a-z0-9]+)*"), "a name of at most 15 lower case letters, digits and '-'", 15
 )
-ENV_NAME: Final = Worded(re.compile(r"[\x20-\x3c\x3e-\x7e]+"), "a name without '='", 4096)
-WORD: Final = Worded(re.compile(r"\S+"), "text without blanks", 4096)
-ABSOLUTE: Final = Worded(re.compile(r"/(?!(.*/)?\.\.(/|$))[^\0]*"), "an absolute path without '..'", 4096)
-RELATIVE: Final = Worded(re.compile(r"(?!/)(?!(.*/)?\.\.(/|$))[^\0]*"), "a relative path without '..'", 4096)
-MOUNT_PATH: Final = Worded(re.compile(r"[^:\0]+"), "a path without ':'", 4096)
+ENV_NAME: Final = PatternText(re.compile(r"[\x20-\x3c\x3e-\x7e]+"), "a name without '='", 4096)
+WORD: Final = PatternText(re.compile(r"\S+"), "text without blanks", 4096)
+ABSOLUTE: Final = PatternText(re.compile(r"/(?!(.*/)?\.\.(/|$))[^\0]*"), "an absolute path without '..'", 4096)
+RELATIVE: Final = PatternText(re.compile(r"(?!/)(?!(.*/)?\.\.(/|$))[^\0]*"), "a relative path without '..'", 4096)
+MOUNT_PATH: Final = PatternText(re.compile(r"[^:\0]+"), "a path without ':'", 4096)
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class KnownName:
     """One of the names that something else in the manifest has."""
 
     names: frozenset[str]
@@ -127,7 +129,7 @@ class Address:
 
 
 @dataclass(frozen=True, slots=True)
-class Mode:
+class FileMode:
     """Bits of a file's mode: octal as YAML writes it (0644), or the number that JSON makes of it (420)."""
 
     def read(self, node: Node, key: str, report: Report) -> int | None:
@@ -169,7 +171,7 @@ class Quantity:
 
 
 @dataclass(frozen=True, slots=True)
-class Bytes:
+class ByteAmount:
     """An amount of bytes."""
 
     def read(self, node: Node, key: str, report: Report) -> int | None:
@@ -198,7 +200,7 @@ class Labels:
 
 
 @dataclass(frozen=True, slots=True)
-class Amounts:
+class ResourceAmounts:
     """Amounts of resources that Kubernetes knows, or that have a domain in their name."""
 
     def read(self, node: Node, key: str, report: Report) -> Mapping[str, Fraction] | None:
@@ -212,9 +214,9 @@ class Amounts:
         return None if found is None else MappingProxyType(dict(found))
 
 
-def resources_of(values: dict[str, Any]) -> Resources:
+def resources_of(values: dict[str, Any]) -> ResourceRequirements:
     """Requests and limits; ValueError if one asks for more than it may have."""
-    found = Resources(**{name: values[name] for name in ("requests", "limits") if name in values})
+    found = ResourceRequirements(**{name: values[name] for name in ("requests", "limits") if name in values})
     for name, limit in found.limits.items():
         if (request := found.requests.get(name, limit)) > limit:
             raise ValueError(f"the request of {amount(request)} {name} is more than the limit, {amount(limit)}")

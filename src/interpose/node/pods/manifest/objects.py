@@ -13,7 +13,7 @@ from interpose.config.documents.fields import Flag, Group, Items, Report, Text, 
 from interpose.config.documents.objects import Found
 from interpose.config.documents.yaml import Node
 from interpose.core.model.text import quoted
-from interpose.node.pods.manifest.kinds import IGNORED, NOT_SUPPORTED, RELATIVE, SUBDOMAIN, Mode, choice
+from interpose.node.pods.manifest.kinds import IGNORED, NOT_SUPPORTED, RELATIVE, SUBDOMAIN, FileMode, choice
 from interpose.node.pods.spec import FileItem
 
 CONFIG_MAP: Final = "ConfigMap"
@@ -22,7 +22,7 @@ _DATA_KEY: Final = re.compile(r"[-._a-zA-Z0-9]{1,253}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Holder:
+class ConfigObject:
     """A ConfigMap or Secret. `texts` are the keys that may become variables, `files` all of them."""
 
     kind: str
@@ -58,10 +58,10 @@ class _Base64:
         return found
 
 
-def read_holder(found: Found, report: Report, title: str = "") -> Holder | None:
+def read_config_object(found: Found, report: Report, title: str = "") -> ConfigObject | None:
     """A ConfigMap or Secret; None with problems in the report."""
 
-    def make(values: dict[str, Any]) -> Holder:
+    def make(values: dict[str, Any]) -> ConfigObject:
         texts: dict[str, str] = dict(values.get("data" if found.kind == CONFIG_MAP else "stringData", {}))
         files: dict[str, bytes] = dict(values.get("binaryData" if found.kind == CONFIG_MAP else "data", {}))
         if found.kind == CONFIG_MAP and (twice := texts.keys() & files.keys()):
@@ -72,7 +72,7 @@ def read_holder(found: Found, report: Report, title: str = "") -> Holder | None:
         if found.kind == SECRET:
             texts = {name: text for name, data in files.items() if (text := _text(data)) is not None}
         metadata = values["metadata"]
-        return Holder(
+        return ConfigObject(
             kind=found.kind,
             namespace=metadata.get("namespace", "default"),
             name=metadata["name"],
@@ -81,7 +81,9 @@ def read_holder(found: Found, report: Report, title: str = "") -> Holder | None:
             title=title,
         )
 
-    holder: Holder | None = Group(_KEYS[found.kind], make, required=("metadata",)).read(found.node, found.key, report)
+    holder: ConfigObject | None = Group(_KEYS[found.kind], make, required=("metadata",)).read(
+        found.node, found.key, report
+    )
     return holder
 
 
@@ -100,22 +102,22 @@ _KEYS: Final[Mapping[str, Mapping[str, Any]]] = {
 }
 
 
-class Holders:
+class ConfigObjects:
     """All that stand beside a pod, in its namespace."""
 
-    def __init__(self, holders: Iterable[Holder] = (), namespace: str = "default") -> None:
+    def __init__(self, holders: Iterable[ConfigObject] = (), namespace: str = "default") -> None:
         self._by_name = {(one.kind, one.name): one for one in holders if one.namespace == namespace}
         self._namespace = namespace
         self.used: dict[str, dict[str, str]] = {}  # by title, for the uid
 
-    def get(self, kind: str, name: str) -> Holder | None:
+    def get(self, kind: str, name: str) -> ConfigObject | None:
         """That one; it is remembered as used."""
         found = self._by_name.get((kind, name))
         if found is not None:
             self.used[f"{kind} {name}"] = {key: data.hex() for key, data in found.files.items()}
         return found
 
-    def wanted(self, kind: str, values: Mapping[str, Any], node: Node, key: str, report: Report) -> Holder | None:
+    def wanted(self, kind: str, values: Mapping[str, Any], node: Node, key: str, report: Report) -> ConfigObject | None:
         """The one that a reference names; a problem if there is none and it is not optional."""
         found = self.get(kind, values["name"])
         if found is None and not values.get("optional", False):
@@ -126,10 +128,10 @@ class Holders:
 
 
 @dataclass(frozen=True, slots=True)
-class HolderFiles:
+class ConfigObjectFiles:
     """Files of a ConfigMap or Secret, all of them or those that `items` names."""
 
-    holders: Holders
+    holders: ConfigObjects
     kind: str
     name_key: str = "name"
 
@@ -140,7 +142,7 @@ class HolderFiles:
                 self.name_key: SUBDOMAIN,
                 "optional": Flag(),
                 "items": Items(_ITEM, make=tuple),
-                "defaultMode": Mode(),
+                "defaultMode": FileMode(),
                 "defaultUser": NOT_SUPPORTED,
             },
             required=(self.name_key,),
@@ -158,7 +160,7 @@ class HolderFiles:
         return {"items": tuple(self._picked(holder, values, node, key, report)), **modes}
 
     def _picked(
-        self, holder: Holder, values: Mapping[str, Any], node: Node, key: str, report: Report
+        self, holder: ConfigObject, values: Mapping[str, Any], node: Node, key: str, report: Report
     ) -> Iterable[FileItem]:
         for item in values["items"]:
             if (data := holder.files.get(item["key"])) is not None:
@@ -170,4 +172,6 @@ class HolderFiles:
         return FileItem(secret=self.kind == SECRET, **fields)
 
 
-_ITEM: Final = Group({"key": Text(), "path": RELATIVE, "mode": Mode(), "user": NOT_SUPPORTED}, required=("key", "path"))
+_ITEM: Final = Group(
+    {"key": Text(), "path": RELATIVE, "mode": FileMode(), "user": NOT_SUPPORTED}, required=("key", "path")
+)

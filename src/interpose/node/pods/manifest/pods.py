@@ -8,7 +8,13 @@ from interpose.config.documents.fields import Flag, Group, Items, Number, Report
 from interpose.config.documents.objects import Found
 from interpose.config.documents.yaml import Node
 from interpose.core.model.text import quoted
-from interpose.node.pods.manifest.containers import RESOURCES, Around, ephemeral_table, init_table, main_table
+from interpose.node.pods.manifest.containers import (
+    RESOURCES,
+    ContainerReferences,
+    ephemeral_table,
+    init_table,
+    main_table,
+)
 from interpose.node.pods.manifest.kinds import (
     IGNORED,
     LABEL,
@@ -17,20 +23,20 @@ from interpose.node.pods.manifest.kinds import (
     UID,
     WORD,
     Address,
-    Amounts,
     Labels,
-    NeverFalse,
+    ResourceAmounts,
+    TrueOnlyFlag,
     choice,
     or_unset,
     plain,
     renamed,
     words,
 )
-from interpose.node.pods.manifest.objects import Holder, Holders
+from interpose.node.pods.manifest.objects import ConfigObject, ConfigObjects
 from interpose.node.pods.manifest.pull_secrets import PullSecrets
-from interpose.node.pods.manifest.security import POD_SECURITY, Annotations, annotated
+from interpose.node.pods.manifest.security import POD_SECURITY, PodAnnotations, annotated
 from interpose.node.pods.manifest.volumes import is_access, volumes_table
-from interpose.node.pods.spec import Container, DnsConfig, HostAlias, Pod, RestartPolicy, pod_uid
+from interpose.node.pods.spec import ContainerSpec, DnsConfig, HostAlias, PodSpec, RestartPolicy, pod_uid
 from interpose.node.pods.sync.restart_policy import RESTART_CONTAINER
 
 _SECONDS: Final = Number(0, 2**31 - 1)
@@ -62,7 +68,7 @@ _HOST_ALIAS: Final = Group(
     required=("ip",),
 )
 # A runtime would have to be told which ids of the node they are, and there is nobody who gives them out.
-_HOST_USERS: Final = NeverFalse("false is not supported, a pod has the users of the node")
+_HOST_USERS: Final = TrueOnlyFlag("false is not supported, a pod has the users of the node")
 _OS: Final = Group({"name": choice("linux")}, required=("name",))
 
 _CONTAINERS: Final = ("init_containers", "containers", "ephemeral_containers")
@@ -94,10 +100,10 @@ _NAMES: Final = {
 }
 
 
-def read_pod(found: Found, holders: Iterable[Holder], report: Report, source: str = "") -> Pod | None:
+def read_pod(found: Found, holders: Iterable[ConfigObject], report: Report, source: str = "") -> PodSpec | None:
     """The pod of an object, with what it takes out of ConfigMaps and Secrets; None with problems in the report."""
     metadata, spec = _child(found.node, "metadata"), _child(found.node, "spec")
-    beside = Holders(holders, _text(metadata, "namespace") or "default")
+    beside = ConfigObjects(holders, _text(metadata, "namespace") or "default")
     table = Group(
         {
             "apiVersion": choice("v1"),
@@ -115,7 +121,7 @@ def read_pod(found: Found, holders: Iterable[Holder], report: Report, source: st
     head, body = values["metadata"], values["spec"]
     name, namespace = head["name"], head.get("namespace", "default")
     kinds = {key: annotated(body[key], head.get("annotations", {})) for key in _CONTAINERS if key in body}
-    return Pod(
+    return PodSpec(
         name=name,
         namespace=namespace,
         uid=head.get("uid") or pod_uid(namespace, name, _content(document, beside)),
@@ -128,7 +134,7 @@ def read_pod(found: Found, holders: Iterable[Holder], report: Report, source: st
     )
 
 
-def _content(document: Mapping[str, Any], beside: Holders) -> dict[str, Any]:
+def _content(document: Mapping[str, Any], beside: ConfigObjects) -> dict[str, Any]:
     """What makes the pod the one it is. That it is being deleted does not make it another."""
     noted = {*_NOTED, "deletionTimestamp", "deletionGracePeriodSeconds"}
     metadata = {key: value for key, value in document["metadata"].items() if key not in noted}
@@ -144,7 +150,7 @@ def _metadata_table(spec: Node | None) -> Group:
             "namespace": LABEL,
             "uid": UID,
             "labels": Labels(),
-            "annotations": Annotations(containers),
+            "annotations": PodAnnotations(containers),
             "deletionTimestamp": Text(),
             "deletionGracePeriodSeconds": _SECONDS,
             **dict.fromkeys(_NOTED, IGNORED),
@@ -153,9 +159,9 @@ def _metadata_table(spec: Node | None) -> Group:
     )
 
 
-def _spec_table(spec: Node | None, beside: Holders) -> Group:
+def _spec_table(spec: Node | None, beside: ConfigObjects) -> Group:
     containers = _names(spec, "containers") | _names(spec, "initContainers")
-    around = Around(holders=beside, volumes=_names(spec, "volumes"), containers=containers)
+    around = ContainerReferences(holders=beside, volumes=_names(spec, "volumes"), containers=containers)
     return Group(
         {
             "containers": main_table(around),
@@ -176,7 +182,7 @@ def _spec_table(spec: Node | None, beside: Holders) -> Group:
             "hostAliases": Items(_HOST_ALIAS, make=tuple),
             "securityContext": POD_SECURITY,
             "resources": RESOURCES,
-            "overhead": Amounts(),
+            "overhead": ResourceAmounts(),
             "runtimeClassName": SUBDOMAIN,
             "priority": Number(-(2**31), 2**31 - 1),
             "priorityClassName": Text(),
@@ -206,7 +212,7 @@ def _spec(values: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _on_host_ports(container: Container) -> Container:
+def _on_host_ports(container: ContainerSpec) -> ContainerSpec:
     """In the node's network a port is a port of the node."""
     for port in container.ports:
         if port.host_port not in (0, port.container_port):

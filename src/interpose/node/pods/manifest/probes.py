@@ -11,17 +11,25 @@ from interpose.node.pods.manifest.kinds import (
     MAX_PORT,
     NOT_SUPPORTED,
     WORD,
+    PatternText,
     PortNumber,
-    Refused,
-    Worded,
+    UnsupportedField,
     choice,
     or_unset,
     renamed,
 )
-from interpose.node.pods.spec import ExecAction, GrpcAction, HttpAction, Lifecycle, Probe, SleepAction, TcpAction
+from interpose.node.pods.spec import (
+    ExecAction,
+    GrpcAction,
+    HttpAction,
+    LifecycleHandlers,
+    Probe,
+    SleepAction,
+    TcpAction,
+)
 
 _NUMBER: Final = Number(0, 2**31 - 1)
-_SIGNAL: Final = Worded(re.compile(r"SIG[A-Z0-9]+([+-][0-9]+)?"), "the name of a signal such as SIGUSR1", 16)
+_SIGNAL: Final = PatternText(re.compile(r"SIG[A-Z0-9]+([+-][0-9]+)?"), "the name of a signal such as SIGUSR1", 16)
 
 
 def _exec(values: dict[str, Any]) -> ExecAction:
@@ -92,7 +100,7 @@ def _probe_table(*, ends: bool) -> Group:
             "successThreshold": Number(0, 1) if ends else _NUMBER,
             "failureThreshold": _NUMBER,
             "terminationGracePeriodSeconds": (
-                Number(1, 2**31 - 1) if ends else Refused("is not for readiness probes, which end nothing")
+                Number(1, 2**31 - 1) if ends else UnsupportedField("is not for readiness probes, which end nothing")
             ),
         },
         _probe,
@@ -107,7 +115,7 @@ PROBES: Final[Mapping[str, Group]] = {
 _HANDLER: Final = Group({**_ACTIONS, "sleep": _SLEEP}, one_of)
 LIFECYCLE: Final = Group(
     {"postStart": _HANDLER, "preStop": _HANDLER, "stopSignal": _SIGNAL},
-    lambda values: Lifecycle(
+    lambda values: LifecycleHandlers(
         **renamed(values, {"postStart": "post_start", "preStop": "pre_stop", "stopSignal": "stop_signal"})
     ),
 )

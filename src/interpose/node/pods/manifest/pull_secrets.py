@@ -13,8 +13,8 @@ from typing import Any, Final
 from interpose.config.documents.fields import Group, Items, Report
 from interpose.config.documents.yaml import Node
 from interpose.node.pods.manifest.kinds import SUBDOMAIN
-from interpose.node.pods.manifest.objects import SECRET, Holder, Holders
-from interpose.node.pods.spec import Pod, PullAuth
+from interpose.node.pods.manifest.objects import SECRET, ConfigObject, ConfigObjects
+from interpose.node.pods.spec import PodSpec, PullAuth
 
 _MODERN: Final = ".dockerconfigjson"
 _OLD: Final = ".dockercfg"
@@ -29,7 +29,7 @@ _TEXTS: Final = {"identitytoken": "identity_token", "registrytoken": "registry_t
 class PullSecrets:
     """`imagePullSecrets` of a pod."""
 
-    holders: Holders
+    holders: ConfigObjects
 
     def read(self, node: Node, key: str, report: Report) -> tuple[PullAuth, ...]:
         """What they say, in their order."""
@@ -43,7 +43,7 @@ class PullSecrets:
         return tuple(found)
 
 
-def auths_for(pod: Pod, image: str) -> tuple[PullAuth, ...]:
+def auths_for(pod: PodSpec, image: str) -> tuple[PullAuth, ...]:
     """What to show to the registry of an image, one after the other: those whose names fit, of equals the first.
 
     The order is the kubelet's, from the last name to the first: a path comes before what it is in, and a letter before
@@ -80,7 +80,7 @@ def _place(image: str) -> str:
     return f"{_HUB}/{image}"
 
 
-def _auths(holder: Holder) -> Iterator[PullAuth]:
+def _auths(holder: ConfigObject) -> Iterator[PullAuth]:
     """ValueError in words that go on from the name of the Secret; it repeats nothing of what is in there."""
     key = _MODERN if _MODERN in holder.files else _OLD
     if key not in holder.files:

@@ -14,9 +14,9 @@ from interpose.config.documents.fields import Report
 from interpose.config.documents.objects import Found, find_objects
 from interpose.config.documents.yaml import MAX_FILE_BYTES, parse_document, read_text, split_documents
 from interpose.errors import ConfigError
-from interpose.node.pods.manifest.objects import CONFIG_MAP, SECRET, Holder, read_holder
+from interpose.node.pods.manifest.objects import CONFIG_MAP, SECRET, ConfigObject, read_config_object
 from interpose.node.pods.manifest.pods import read_pod
-from interpose.node.pods.spec import Pod
+from interpose.node.pods.spec import PodSpec
 
 _KINDS: Final = ("Pod", CONFIG_MAP, SECRET)
 _SUFFIXES: Final = (".yaml", ".yml", ".json")
@@ -27,12 +27,12 @@ class FolderPods:
     """The pods of a folder, by their files; a file with problems gives none, the others are as good as ever. Files that
     hold nothing at all are `empty`."""
 
-    pods: tuple[Pod, ...] = ()
+    pods: tuple[PodSpec, ...] = ()
     problems: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     empty: frozenset[str] = frozenset()
 
 
-def read_pods(text: str, where: str) -> tuple[Pod, ...]:
+def read_pods(text: str, where: str) -> tuple[PodSpec, ...]:
     """The pods of a text. ConfigError with everything that is wrong with any of its documents."""
     found = _combined({where: _Source(where, text)})
     problems = [problem for part in found.problems.values() for problem in part]
@@ -43,7 +43,7 @@ def read_pods(text: str, where: str) -> tuple[Pod, ...]:
     return found.pods
 
 
-def read_pod_file(path: str) -> tuple[Pod, ...]:
+def read_pod_file(path: str) -> tuple[PodSpec, ...]:
     """The pods of a file."""
     return read_pods(read_text(path, MAX_FILE_BYTES), f"file {path}")
 
@@ -74,15 +74,15 @@ def combined(texts: Mapping[str, str]) -> FolderPods:
 
 def _combined(sources: "Mapping[str, _Source]") -> FolderPods:
     """Of what is given twice the first one counts, and the file of the other has a problem."""
-    holders: dict[tuple[str, str, str], Holder] = {}
+    holders: dict[tuple[str, str, str], ConfigObject] = {}
     for source in sources.values():
         for one in source.holders:
             first = holders.setdefault((one.kind, one.namespace, one.name), one)
             if first is not one:
                 title = f"{one.kind} {one.namespace}/{one.name}"
                 source.problems.append(f"{one.title}: {title} is given twice, first in {first.title}")
-    pods: list[Pod] = []
-    seen: dict[str, Pod] = {}
+    pods: list[PodSpec] = []
+    seen: dict[str, PodSpec] = {}
     for source in sources.values():
         of_file = source.read(tuple(holders.values()))
         for pod in of_file:
@@ -104,7 +104,7 @@ class _Source:
     def __init__(self, where: str, text: str) -> None:
         self.where = where
         self.problems: list[str] = []
-        self.holders: list[Holder] = []
+        self.holders: list[ConfigObject] = []
         self._pods: list[tuple[str, Found]] = []
         try:
             for title, document in split_documents(text, where):
@@ -123,15 +123,15 @@ class _Source:
             for found in find_objects(parse_document(document, title), "", report, _KINDS):
                 if found.kind == "Pod":
                     self._pods.append((title, found))
-                elif (holder := read_holder(found, report, title)) is not None:
+                elif (holder := read_config_object(found, report, title)) is not None:
                     self.holders.append(holder)
             report.settle()
         except ConfigError as error:
             self.problems += error.problems
 
-    def read(self, holders: tuple[Holder, ...]) -> tuple[Pod, ...]:
+    def read(self, holders: tuple[ConfigObject, ...]) -> tuple[PodSpec, ...]:
         """The pods; what is wrong with one is noted."""
-        found: list[Pod] = []
+        found: list[PodSpec] = []
         for title, item in self._pods:
             report = Report(title)
             pod = read_pod(item, holders, report, self.where.removeprefix("file "))

@@ -8,12 +8,12 @@ from typing import Any, Final
 from interpose.config.documents.fields import Flag, Group, Items, Number, Report, Text
 from interpose.config.documents.yaml import Node
 from interpose.core.model.text import quoted
-from interpose.node.pods.manifest.kinds import MAX_ID, Labels, Refused, Worded, choice, renamed, unique
-from interpose.node.pods.spec import Container, PodSecurityContext, Profile, SecurityContext, SeLinux
+from interpose.node.pods.manifest.kinds import MAX_ID, Labels, PatternText, UnsupportedField, choice, renamed, unique
+from interpose.node.pods.spec import ContainerSpec, PodSecurityContext, Profile, SecurityContext, SeLinux
 
 _ID: Final = Number(0, MAX_ID)
-_WINDOWS: Final = Refused("is of Windows, which is not supported")
-_CAPABILITY: Final = Worded(re.compile(r"ALL|[A-Z][A-Z0-9_]*"), "the name of a capability such as NET_ADMIN", 64)
+_WINDOWS: Final = UnsupportedField("is of Windows, which is not supported")
+_CAPABILITY: Final = PatternText(re.compile(r"ALL|[A-Z][A-Z0-9_]*"), "the name of a capability such as NET_ADMIN", 64)
 _CAPABILITIES: Final = Items(_CAPABILITY, make=lambda found: tuple(one.removeprefix("CAP_") for one in found))
 _SWAPPED: Final = str.maketrans("./", "/.")
 
@@ -27,8 +27,10 @@ def _sysctl_name(text: str) -> str:
 
 _SYSCTL: Final = Group(
     {
-        "name": Worded(re.compile(r"[a-z0-9]([-_a-z0-9]*[a-z0-9])?([./][a-z0-9]([-_a-z0-9]*[a-z0-9])?)*"), "a sysctl"),
-        "value": Worded(re.compile(r"[^\0]*"), "a value of at most 4095 characters, as the kernel takes it", 4095),
+        "name": PatternText(
+            re.compile(r"[a-z0-9]([-_a-z0-9]*[a-z0-9])?([./][a-z0-9]([-_a-z0-9]*[a-z0-9])?)*"), "a sysctl"
+        ),
+        "value": PatternText(re.compile(r"[^\0]*"), "a value of at most 4095 characters, as the kernel takes it", 4095),
     },
     lambda one: (_sysctl_name(one["name"]), one["value"]),
     required=("name", "value"),
@@ -132,7 +134,7 @@ _OLD_PROFILES: Final = {"runtime/default": Profile(type="RuntimeDefault"), "unco
 
 
 @dataclass(frozen=True, slots=True)
-class Annotations:
+class PodAnnotations:
     """Annotations of a pod. Nobody checks them, but for those about the profiles of its `containers`."""
 
     containers: frozenset[str]
@@ -153,12 +155,12 @@ class Annotations:
         return found
 
 
-def annotated(containers: Iterable[Container], annotations: Mapping[str, str]) -> tuple[Container, ...]:
+def annotated(containers: Iterable[ContainerSpec], annotations: Mapping[str, str]) -> tuple[ContainerSpec, ...]:
     """The containers, with the profiles of annotations where they have none of their own. The pod's is for the rest."""
     return tuple(_annotated(one, annotations.get(f"{_APPARMOR}{one.name}", "")) for one in containers)
 
 
-def _annotated(container: Container, value: str) -> Container:
+def _annotated(container: ContainerSpec, value: str) -> ContainerSpec:
     profile = _old_profile(value)
     if profile is None or container.security.apparmor is not None:
         return container

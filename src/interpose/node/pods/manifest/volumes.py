@@ -15,22 +15,22 @@ from interpose.node.pods.manifest.kinds import (
     NEEDS_CLUSTER,
     NOT_SUPPORTED,
     RELATIVE,
-    Bytes,
-    Known,
-    Mode,
-    Refused,
+    ByteAmount,
+    FileMode,
+    KnownName,
+    UnsupportedField,
     choice,
     renamed,
     unique,
 )
-from interpose.node.pods.manifest.objects import CONFIG_MAP, SECRET, HolderFiles, Holders
-from interpose.node.pods.spec import EmptyDir, FileItem, Files, HostPath, Volume, VolumeMount
+from interpose.node.pods.manifest.objects import CONFIG_MAP, SECRET, ConfigObjectFiles, ConfigObjects
+from interpose.node.pods.spec import EmptyDir, FileItem, HostPath, ProjectedFiles, Volume, VolumeMount
 
 # What the API server gives to every pod, and an exported one has: access to it. There is none here.
 _ACCESS: Final = re.compile(r"kube-api-access-[a-z0-9]{5}")
 _ACCESS_PATH: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
 
-_CLOUD: Final = Refused("is not supported, mount it on the node and use hostPath")
+_CLOUD: Final = UnsupportedField("is not supported, mount it on the node and use hostPath")
 _REMOTE: Final = (
     *("awsElasticBlockStore", "azureDisk", "azureFile", "cephfs", "cinder", "fc", "flexVolume", "flocker"),
     *("gcePersistentDisk", "glusterfs", "iscsi", "nfs", "photonPersistentDisk", "portworxVolume", "quobyte"),
@@ -45,7 +45,7 @@ def _empty_dir(values: dict[str, Any]) -> EmptyDir:
 _EMPTY_DIR: Final = Group(
     {
         "medium": choice("", "Memory", "HugePages", "HugePages-2Mi", "HugePages-1Gi"),
-        "sizeLimit": Bytes(),
+        "sizeLimit": ByteAmount(),
         "mode": NOT_SUPPORTED,
     },
     _empty_dir,
@@ -71,7 +71,7 @@ def _downward(containers: frozenset[str]) -> Group:
     item = Group(
         {
             "path": RELATIVE,
-            "mode": Mode(),
+            "mode": FileMode(),
             "fieldRef": field_ref(FILE_FIELDS),
             "resourceFieldRef": resource_ref(containers, required=True),
             "user": NOT_SUPPORTED,
@@ -79,13 +79,13 @@ def _downward(containers: frozenset[str]) -> Group:
         _file,
         required=("path",),
     )
-    keys: dict[str, Kind] = {"items": Items(item, make=tuple), "defaultMode": Mode(), "defaultUser": NOT_SUPPORTED}
+    keys: dict[str, Kind] = {"items": Items(item, make=tuple), "defaultMode": FileMode(), "defaultUser": NOT_SUPPORTED}
     return Group(keys, lambda values: renamed(values, {"items": "items", "defaultMode": "default_mode"}))
 
 
-def _files(values: dict[str, Any]) -> Files:
+def _files(values: dict[str, Any]) -> ProjectedFiles:
     unique("files", lambda one: one.path)(values.get("items", ()))
-    return Files(**values)
+    return ProjectedFiles(**values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,11 +104,11 @@ class _Made:
             return None
 
 
-def _projected(holders: Holders, containers: frozenset[str]) -> Group:
+def _projected(holders: ConfigObjects, containers: frozenset[str]) -> Group:
     source = Group(
         {
-            "configMap": HolderFiles(holders, CONFIG_MAP),
-            "secret": HolderFiles(holders, SECRET),
+            "configMap": ConfigObjectFiles(holders, CONFIG_MAP),
+            "secret": ConfigObjectFiles(holders, SECRET),
             "downwardAPI": _downward(containers),
             "serviceAccountToken": NEEDS_CLUSTER,
             "clusterTrustBundle": NEEDS_CLUSTER,
@@ -117,12 +117,16 @@ def _projected(holders: Holders, containers: frozenset[str]) -> Group:
         lambda values: one_of(values).get("items", ()),
     )
 
-    def make(values: dict[str, Any]) -> Files:
+    def make(values: dict[str, Any]) -> ProjectedFiles:
         items = tuple(item for part in values.get("sources", ()) for item in part)
         modes = {"default_mode": values["defaultMode"]} if "defaultMode" in values else {}
         return _files({"items": items, **modes})
 
-    keys: dict[str, Kind] = {"sources": Items(source, make=tuple), "defaultMode": Mode(), "defaultUser": NOT_SUPPORTED}
+    keys: dict[str, Kind] = {
+        "sources": Items(source, make=tuple),
+        "defaultMode": FileMode(),
+        "defaultUser": NOT_SUPPORTED,
+    }
     return Group(keys, make)
 
 
@@ -147,15 +151,15 @@ def is_access(node: Node) -> bool:
     return bool(_ACCESS.fullmatch(texts.get("name", ""))) and texts.get("mountPath", _ACCESS_PATH) == _ACCESS_PATH
 
 
-def volumes_table(holders: Holders, containers: frozenset[str]) -> Items:
+def volumes_table(holders: ConfigObjects, containers: frozenset[str]) -> Items:
     """`volumes` of a pod."""
     one = Group(
         {
             "name": LABEL,
             "emptyDir": _EMPTY_DIR,
             "hostPath": _HOST_PATH,
-            "configMap": _Made(HolderFiles(holders, CONFIG_MAP), _files),
-            "secret": _Made(HolderFiles(holders, SECRET, "secretName"), _files),
+            "configMap": _Made(ConfigObjectFiles(holders, CONFIG_MAP), _files),
+            "secret": _Made(ConfigObjectFiles(holders, SECRET, "secretName"), _files),
             "downwardAPI": _Made(_downward(containers), _files),
             "projected": _projected(holders, containers),
             "persistentVolumeClaim": NEEDS_CLUSTER,
@@ -197,10 +201,10 @@ def _mount(values: dict[str, Any]) -> VolumeMount:
 
 def mounts_table(volumes: frozenset[str], *, sub_paths: bool = True) -> Items:
     """`volumeMounts` of a container."""
-    inside = RELATIVE if sub_paths else Refused("is not for ephemeral containers")
+    inside = RELATIVE if sub_paths else UnsupportedField("is not for ephemeral containers")
     one = Group(
         {
-            "name": Known(volumes, "the name of a volume of the pod"),
+            "name": KnownName(volumes, "the name of a volume of the pod"),
             "mountPath": MOUNT_PATH,
             "subPath": inside,
             "subPathExpr": inside,

@@ -1,8 +1,8 @@
 """Network probes of a container: an HTTP GET, a TCP connection, the health service of gRPC.
 
 For probes and for lifecycle hooks. No connection is kept, no proxy is used, certificates are not verified (as the
-kubelet does it: the server is our own container). Every failure is an `AskError` with a short reason. The two messages
-of `grpc.health.v1.Health/Check` are small and encoded by hand.
+kubelet does it: the server is our own container). Every failure is a `ProbeError` with a short reason. The two
+messages of `grpc.health.v1.Health/Check` are small and encoded by hand.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from interpose.net.grpc.transport import Hub, Link
 from interpose.net.h2.client import ClientConnection
 from interpose.net.h2.limits import Limits
 from interpose.node.pods.prober.http import AnswerReader, HttpAnswer
-from interpose.node.pods.spec import Container, HttpAction, TcpAction
+from interpose.node.pods.spec import ContainerSpec, HttpAction, TcpAction
 
 _MOST_REDIRECTS: Final = 10
 _LARGEST_BODY: Final = 10 << 10
@@ -32,24 +32,24 @@ _NO_TLS: Final = frozenset(("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "PACKET_LENG
 _LEFT_OUT: Final = frozenset(("accept", "user-agent"))  # if they are given and empty
 
 
-class AskError(Exception):
+class ProbeError(Exception):
     """There was no answer, or none that can be understood."""
 
 
-class NoTlsError(AskError):
+class NoTlsError(ProbeError):
     """Who was asked with TLS answered without."""
 
 
-def port_of(action: HttpAction | TcpAction, container: Container) -> int:
+def port_of(action: HttpAction | TcpAction, container: ContainerSpec) -> int:
     """The number of the port; one may be called by the name it has in the container. AskError if there is none."""
     port = action.port
     if isinstance(port, str):
         named = next((one.container_port for one in container.ports if one.name == port), None)
         if named is None and not port.isdecimal():
-            raise AskError(f"container {container.name} has no port named {port!r}")
+            raise ProbeError(f"container {container.name} has no port named {port!r}")
         port = named if named is not None else int(port)
     if not 0 < port <= _LARGEST_PORT:
-        raise AskError(f"port {port} is not between 1 and {_LARGEST_PORT}")
+        raise ProbeError(f"port {port} is not between 1 and {_LARGEST_PORT}")
     return port
 
 
@@ -80,7 +80,7 @@ async def http_get(
             if urlsplit(target).hostname != urlsplit(url).hostname:
                 return answer
             url = target
-    raise AskError(f"stopped after {_MOST_REDIRECTS} redirects")
+    raise ProbeError(f"stopped after {_MOST_REDIRECTS} redirects")
 
 
 async def _get(url: str, headers: Sequence[tuple[str, str]]) -> HttpAnswer:
@@ -113,7 +113,7 @@ def request_bytes(url: str, headers: Sequence[tuple[str, str]]) -> bytes:
     lines += [(name, value) for name, value in given if value or name.lower() not in _LEFT_OUT]
     for name, value in lines:
         if any(letter in name + value for letter in "\r\n\0"):
-            raise AskError(f"header {name!r} holds a line break")
+            raise ProbeError(f"header {name!r} holds a line break")
     text = "".join(f"{name}: {value}\r\n" for name, value in [*lines, ("Connection", "close")])
     return f"GET {target} HTTP/1.1\r\n{text}\r\n".encode()
 
@@ -150,9 +150,9 @@ async def _limited(what: str, timeout: float) -> AsyncGenerator[None, None]:
         async with asyncio.timeout(timeout):
             yield
     except TimeoutError:
-        raise AskError(f"{what}: no answer within {timeout:g} s") from None
+        raise ProbeError(f"{what}: no answer within {timeout:g} s") from None
     except (OSError, ssl.SSLError, UnicodeError, ValueError) as error:
-        kind = NoTlsError if getattr(error, "reason", "") in _NO_TLS else AskError
+        kind = NoTlsError if getattr(error, "reason", "") in _NO_TLS else ProbeError
         raise kind(f"{what}: {error}") from None
 
 
@@ -173,16 +173,16 @@ async def grpc_health(host: str, port: int, service: str = "", *, timeout: float
         async with asyncio.timeout(timeout):
             answer = await _check(host, port, request_message(service), timeout)
     except TimeoutError:
-        raise AskError(f"{where}: no answer within {timeout:g} s") from None
+        raise ProbeError(f"{where}: no answer within {timeout:g} s") from None
     except (OSError, UnicodeError) as error:
-        raise AskError(f"{where}: {error}") from None
+        raise ProbeError(f"{where}: {error}") from None
     except RpcError as error:
         if error.code is Code.UNIMPLEMENTED:
-            raise AskError(f"{where}: has no health service: {error}") from None
-        raise AskError(f"{where}: {error}") from None
+            raise ProbeError(f"{where}: has no health service: {error}") from None
+        raise ProbeError(f"{where}: {error}") from None
     status = read_status(answer)
     if status != _SERVING:
-        raise AskError(f"{where}: service {service!r} is {_NAMES.get(status, status)}")
+        raise ProbeError(f"{where}: service {service!r} is {_NAMES.get(status, status)}")
 
 
 async def _check(host: str, port: int, message: bytes, timeout: float) -> bytes:

@@ -28,7 +28,7 @@ _T = TypeVar("_T")
 _Steps: TypeAlias = Generator[None, None, _T]  # each step waits for more bytes
 
 
-class BadAnswerError(ValueError):
+class HttpAnswerError(ValueError):
     """There is no answer, or it is none of HTTP."""
 
 
@@ -128,7 +128,7 @@ def _head(inbox: _Inbox) -> _Steps[_Head]:
     # Who speaks another protocol may wait for us to say something, and never end the line.
     while len(inbox.held) < len(_START) and _START.startswith(inbox.held):
         if inbox.ended and not inbox.held:
-            raise BadAnswerError("the connection was closed without an answer")
+            raise HttpAnswerError("the connection was closed without an answer")
         yield from inbox.more()
     if not inbox.held.startswith(_START):
         raise _bad("it does not begin with HTTP/")
@@ -206,5 +206,5 @@ def _shown(data: bytes) -> str:
     return quoted(data.decode("latin-1"))
 
 
-def _bad(words: str) -> BadAnswerError:
-    return BadAnswerError(f"not an HTTP answer: {words}")
+def _bad(words: str) -> HttpAnswerError:
+    return HttpAnswerError(f"not an HTTP answer: {words}")

@@ -14,11 +14,11 @@ from interpose.cri.services import ContainerManager
 from interpose.net.grpc.status import Code, RpcError
 from interpose.node.pods.clock import Clocks
 from interpose.node.pods.node_info import NodeFacts
-from interpose.node.pods.prober.client import AskError, grpc_health, http_get, port_of, tcp_connect
-from interpose.node.pods.prober.state import ProbeKind, Track, probes_of
-from interpose.node.pods.spec import Container, ExecAction, GrpcAction, HttpAction, Pod, Probe, TcpAction
+from interpose.node.pods.prober.client import ProbeError, grpc_health, http_get, port_of, tcp_connect
+from interpose.node.pods.prober.state import ProbeKind, ProbeState, probes_of
+from interpose.node.pods.spec import ContainerSpec, ExecAction, GrpcAction, HttpAction, PodSpec, Probe, TcpAction
 from interpose.node.pods.status.types import PodStatus
-from interpose.node.pods.sync.result import Moment, News
+from interpose.node.pods.sync.result import ProgressEvent, ProgressPhase
 from interpose.tasks import TaskBag
 
 _log = logging.getLogger(__name__)
@@ -31,11 +31,11 @@ def _nothing() -> None:
     """Nobody wants to know."""
 
 
-def _unheard(_uid: str, _news: News) -> None:
+def _unheard(_uid: str, _news: ProgressEvent) -> None:
     """Nobody wants to know."""
 
 
-class UnaskedError(Exception):
+class ProbeUnavailableError(Exception):
     """Nobody could ask, so nothing is known: the runtime is away, the container is just being replaced."""
 
 
@@ -45,7 +45,7 @@ class Prober:
     def __init__(self, runtime: ContainerManager) -> None:
         self._runtime = runtime
 
-    async def ask(self, probe: Probe, container: Container, container_id: str, reach: Sequence[str]) -> str:
+    async def ask(self, probe: Probe, container: ContainerSpec, container_id: str, reach: Sequence[str]) -> str:
         """Nothing if the container is well, else what is wrong. UnaskedError if it could not be asked. `reach` is where
         its pod is reached."""
         try:
@@ -58,7 +58,7 @@ class Prober:
                     await tcp_connect(_host(action.host, reach), port_of(action, container), probe.timeout)
                 case GrpcAction() as action:
                     await grpc_health(_host("", reach), action.port, action.service, timeout=probe.timeout)
-        except AskError as error:
+        except ProbeError as error:
             return str(error)
         return ""
 
@@ -68,13 +68,13 @@ class Prober:
         except RpcError as error:
             if error.code is Code.DEADLINE_EXCEEDED:
                 return f"command did not end within {timeout} s"
-            raise UnaskedError(str(error)) from None
+            raise ProbeUnavailableError(str(error)) from None
         if not answer.exit_code:
             return ""
         said = (answer.stdout + answer.stderr)[:_SHOWN].decode("utf-8", "replace").strip()
         return f"command ended with exit code {answer.exit_code}" + (f": {said}" if said else "")
 
-    async def _http(self, action: HttpAction, container: Container, reach: Sequence[str], timeout: int) -> str:
+    async def _http(self, action: HttpAction, container: ContainerSpec, reach: Sequence[str], timeout: int) -> str:
         answer = await http_get(
             _host(action.host, reach),
             port_of(action, container),
@@ -88,7 +88,7 @@ class Prober:
 
 def _host(host: str, reach: Sequence[str]) -> str:
     if not host and not reach:
-        raise UnaskedError("the pod has no address")
+        raise ProbeUnavailableError("the pod has no address")
     return host or reach[0]
 
 
@@ -96,9 +96,9 @@ def _host(host: str, reach: Sequence[str]) -> str:
 class _PodTracks:
     """The probes of one pod."""
 
-    pod: Pod
+    pod: PodSpec
     reach: tuple[str, ...]
-    tracks: dict[tuple[str, ProbeKind], Track]
+    tracks: dict[tuple[str, ProbeKind], ProbeState]
 
     def started(self, name: str) -> bool:
         """Whether the other probes of a container may be asked."""
@@ -106,7 +106,7 @@ class _PodTracks:
         return track is None or track.verdict is True
 
 
-class Probes:
+class ProbeManager:
     """All probes of all pods of a node. `asked` is called when somebody has been asked: the next time is known then;
     `tell` with the pod's uid whenever a container answers that it is not well."""
 
@@ -117,7 +117,7 @@ class Probes:
         clocks: Clocks,
         changed: Callable[[str], None],
         asked: Callable[[], None] = _nothing,
-        tell: Callable[[str, News], None] = _unheard,
+        tell: Callable[[str, ProgressEvent], None] = _unheard,
     ) -> None:
         self._prober = prober
         self._node = node
@@ -155,24 +155,24 @@ class Probes:
                 return track.verdict
         return None
 
-    def _tracks(self) -> Iterator[Track]:
+    def _tracks(self) -> Iterator[ProbeState]:
         for found in self._pods.values():
             yield from found.tracks.values()
 
     # -- what is there -----------------------------------------------------------------------------------------------
 
-    def update(self, pod: Pod, status: PodStatus) -> None:
+    def update(self, pod: PodSpec, status: PodStatus) -> None:
         """A pod as it is wanted and as the runtime has it."""
         before = self._pods.get(pod.uid)
         now, of_day = self._clocks.elapsed(), self._clocks.seconds
-        tracks: dict[tuple[str, ProbeKind], Track] = {}
+        tracks: dict[tuple[str, ProbeKind], ProbeState] = {}
         for container in (*pod.init_containers, *pod.containers):
             latest = status.latest_active(container.name)
             for kind, probe in probes_of(container).items():
                 key = (container.name, kind)
                 track = before.tracks.get(key) if before is not None else None
                 if track is None or track.probe != probe:
-                    track = Track(kind=kind, container=container, probe=probe)
+                    track = ProbeState(kind=kind, container=container, probe=probe)
                 track.container = container
                 if latest is not None:
                     running = latest.state is ContainerState.RUNNING
@@ -220,12 +220,12 @@ class Probes:
         """Ask nobody any more."""
         await self._tasks.cancel()
 
-    async def _ask(self, key: tuple[str, str, ProbeKind], found: _PodTracks, track: Track) -> None:
+    async def _ask(self, key: tuple[str, str, ProbeKind], found: _PodTracks, track: ProbeState) -> None:
         uid, name, kind = key
         container_id = track.container_id
         try:
             words = await self._prober.ask(track.probe, track.container, container_id, found.reach)
-        except UnaskedError as error:
+        except ProbeUnavailableError as error:
             _log.debug("Probe could not be run", extra=_about(found.pod, name, kind, str(error)))
             track.unasked(container_id, str(error))
             return
@@ -235,7 +235,9 @@ class Probes:
         if words:
             _log.debug("Probe failed", extra=_about(found.pod, name, kind, words))
             detail = f"{kind.value.capitalize()} probe failed: {words}"
-            self._tell(uid, News(pod=found.pod.title, moment=Moment.UNHEALTHY, container=name, detail=detail))
+            self._tell(
+                uid, ProgressEvent(pod=found.pod.title, moment=ProgressPhase.UNHEALTHY, container=name, detail=detail)
+            )
         if track.answered(container_id, not words, words):
             level = logging.INFO if track.verdict else logging.WARNING
             text = "Probe succeeds" if track.verdict else "Probe keeps failing"
@@ -252,6 +254,6 @@ class Probes:
             track.due = min(track.due, self._clocks.elapsed())
 
 
-def _about(pod: Pod, name: str, kind: ProbeKind, error: str) -> dict[str, object]:
+def _about(pod: PodSpec, name: str, kind: ProbeKind, error: str) -> dict[str, object]:
     details = {"pod": pod.title, "container": name, "probe": kind.value}
     return {"kv": {**details, "error": error} if error else details}

@@ -9,7 +9,7 @@ startup or liveness probe is not asked again: it is about to be ended, and its s
 from dataclasses import dataclass
 from enum import StrEnum
 
-from interpose.node.pods.spec import Container, Probe
+from interpose.node.pods.spec import ContainerSpec, Probe
 
 
 class ProbeKind(StrEnum):
@@ -20,7 +20,7 @@ class ProbeKind(StrEnum):
     LIVENESS = "liveness"
 
 
-def probes_of(container: Container) -> dict[ProbeKind, Probe]:
+def probes_of(container: ContainerSpec) -> dict[ProbeKind, Probe]:
     """The probes that a container has."""
     given = {
         ProbeKind.STARTUP: container.startup,
@@ -31,11 +31,11 @@ def probes_of(container: Container) -> dict[ProbeKind, Probe]:
 
 
 @dataclass(slots=True, kw_only=True)
-class Track:
+class ProbeState:
     """One probe of one container. `verdict` is what the pod is judged by; None: nothing is known yet."""
 
     kind: ProbeKind
-    container: Container
+    container: ContainerSpec
     probe: Probe
     container_id: str = ""
     running: bool = False

@@ -17,7 +17,7 @@ from interpose.node.pods.status.container_values import (
     ExecAction,
     HttpAction,
     Port,
-    Resources,
+    ResourceRequirements,
     SleepAction,
     TcpAction,
     TerminationMessagePolicy,
@@ -28,7 +28,7 @@ _MAX_TEXT: Final = 256 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ContainerNotes:
+class ContainerAnnotations:
     """What a container says about itself. None and empty: it does not, or not so that it can be understood."""
 
     hash: str = ""
@@ -39,12 +39,12 @@ class ContainerNotes:
     deletion_grace: int | None = None
     pre_stop: Hook | None = None
     ports: tuple[Port, ...] = ()
-    resources: Resources | None = None
+    resources: ResourceRequirements | None = None
 
 
-def notes_of(annotations: Mapping[str, str]) -> ContainerNotes:
+def parse_annotations(annotations: Mapping[str, str]) -> ContainerAnnotations:
     """The annotations of a container."""
-    return ContainerNotes(
+    return ContainerAnnotations(
         hash=annotations.get(labels.HASH, ""),
         restart_count=_understood(annotations.get(labels.RESTART_COUNT), _number) or 0,
         termination_message_path=annotations.get(labels.MESSAGE_PATH, ""),
@@ -105,13 +105,13 @@ def _ports(text: str) -> tuple[Port, ...]:
     )
 
 
-def _resources(text: str) -> Resources:
+def _resources(text: str) -> ResourceRequirements:
     document: dict[str, dict[str, str]] = json.loads(text)
     amounts = {
         kind: {_text(name): _amount(_text(value)) for name, value in document.get(kind, {}).items()}
         for kind in ("requests", "limits")
     }
-    return Resources(**amounts)
+    return ResourceRequirements(**amounts)
 
 
 def _amount(text: str) -> Fraction:

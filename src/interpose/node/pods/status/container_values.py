@@ -31,7 +31,7 @@ class TerminationMessagePolicy(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Resources:
+class ResourceRequirements:
     """Requests and limits by the name of the resource. A missing request is NOT filled in from the limit here:
     the rules for shares and classes tell the two cases apart."""
 

@@ -22,7 +22,7 @@ def read_last_status(folder: str) -> LastStatus | None:
         return None
 
 
-def note_last_status(folder: str, status: LastStatus) -> None:
+def write_last_status(folder: str, status: LastStatus) -> None:
     """Note it, unless it is what was noted before. The caller has the pod's lock. OSError if it cannot be written."""
     known = read_last_status(folder)
     if known is None or replace(status, since=known.since) != known:

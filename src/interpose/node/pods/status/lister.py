@@ -9,10 +9,10 @@ from interpose.cri.messages import cri
 from interpose.cri.services import ContainerManager, PodSandboxManager
 from interpose.net.grpc.status import Code, RpcError
 from interpose.node.pods.labels import CONTAINER_NAME, POD_UID
-from interpose.node.pods.status.annotations import ContainerNotes, notes_of
-from interpose.node.pods.status.container_values import Resources
-from interpose.node.pods.status.runtime_pod import ListedContainer, RunningPod, container_state, grouped
-from interpose.node.pods.status.termination_message import last_words
+from interpose.node.pods.status.annotations import ContainerAnnotations, parse_annotations
+from interpose.node.pods.status.container_values import ResourceRequirements
+from interpose.node.pods.status.runtime_pod import RuntimeContainer, RuntimePod, container_state, grouped
+from interpose.node.pods.status.termination_message import read_termination_message
 from interpose.node.pods.status.types import ContainerStatus, PodStatus, SandboxStatus
 
 _READY: Final = cri.PodSandboxFilter(state=cri.PodSandboxStateValue(state=cri.SANDBOX_READY))
@@ -20,14 +20,14 @@ _RUNNING: Final = cri.ContainerFilter(state=cri.ContainerStateValue(state=cri.CO
 
 
 # What was last asked for a container that was resized since it was made; None if it was not.
-Actuated = Callable[[str, str], Resources | None]
+Actuated = Callable[[str, str], ResourceRequirements | None]
 
 
 def _never_resized(_uid: str, _container_id: str) -> None:
     return None
 
 
-class Listing:
+class RuntimePodLister:
     """Reads; changes nothing."""
 
     def __init__(
@@ -37,22 +37,22 @@ class Listing:
         self._containers = containers
         self._actuated = actuated
 
-    async def pods(self, *, everything: bool = False) -> list[RunningPod]:
+    async def pods(self, *, everything: bool = False) -> list[RuntimePod]:
         """Pods with something that runs, or all of which something is left."""
         # Sandboxes first: a pod that comes meanwhile is then seen with its containers or not at all.
         sandboxes = await self._sandboxes.list_pod_sandbox(None if everything else _READY)
         containers = await self._containers.list_containers(None if everything else _RUNNING)
         return grouped(sandboxes, containers, complete=everything)
 
-    async def pod(self, uid: str) -> RunningPod:
+    async def pod(self, uid: str) -> RuntimePod:
         """All that is left of one pod; an empty one if nothing is."""
         labels = {POD_UID: uid}
         sandboxes = await self._sandboxes.list_pod_sandbox(cri.PodSandboxFilter(label_selector=labels))
         containers = await self._containers.list_containers(cri.ContainerFilter(label_selector=labels))
         found = {one.uid: one for one in grouped(sandboxes, containers, complete=True)}
-        return found.get(uid, RunningPod(uid=uid, complete=True))
+        return found.get(uid, RuntimePod(uid=uid, complete=True))
 
-    async def status(self, pod: RunningPod | str) -> PodStatus:
+    async def status(self, pod: RuntimePod | str) -> PodStatus:
         """Everything about a pod. What vanishes while it is asked about is not there; other failures are raised."""
         if isinstance(pod, str) or not pod.complete:
             pod = await self.pod(pod if isinstance(pod, str) else pod.uid)
@@ -62,7 +62,7 @@ class Listing:
             pod, [one for one in sandboxes if one is not None], [one for one in containers if one is not None]
         )
 
-    async def newest_sandbox(self, pod: RunningPod) -> SandboxStatus | None:
+    async def newest_sandbox(self, pod: RuntimePod) -> SandboxStatus | None:
         """The sandbox that a pod has now; None if it has none."""
         return await self._sandbox(pod.sandboxes[0].id) if pod.sandboxes else None
 
@@ -75,7 +75,7 @@ class Listing:
             return None
         return sandbox_status(answer.status)
 
-    async def _container(self, uid: str, listed: ListedContainer) -> ContainerStatus | None:
+    async def _container(self, uid: str, listed: RuntimeContainer) -> ContainerStatus | None:
         try:
             status = (await self._containers.container_status(listed.id)).status
         except RpcError as error:
@@ -83,10 +83,10 @@ class Listing:
                 raise
             return None
         # Some runtimes show annotations in lists only.
-        notes = notes_of(status.annotations or listed.annotations)
+        notes = parse_annotations(status.annotations or listed.annotations)
         message = ""
         if status.state == cri.CONTAINER_EXITED:
-            message = await asyncio.to_thread(last_words, status, notes)
+            message = await asyncio.to_thread(read_termination_message, status, notes)
         resources = self._actuated(uid, listed.id)
         return container_status(status, notes, sandbox_id=listed.sandbox_id, message=message, resources=resources)
 
@@ -121,11 +121,11 @@ def addresses(sandbox: SandboxStatus) -> tuple[str, ...]:
 
 def container_status(
     status: cri.ContainerStatus,
-    notes: ContainerNotes,
+    notes: ContainerAnnotations,
     *,
     sandbox_id: str = "",
     message: str = "",
-    resources: Resources | None = None,
+    resources: ResourceRequirements | None = None,
 ) -> ContainerStatus:
     """A container. `message` are its last words, `resources` what was asked for last, if that is not in its notes."""
     state = container_state(status.state)
@@ -152,7 +152,7 @@ def container_status(
     )
 
 
-def pod_status(pod: RunningPod, sandboxes: Sequence[SandboxStatus], containers: Sequence[ContainerStatus]) -> PodStatus:
+def pod_status(pod: RuntimePod, sandboxes: Sequence[SandboxStatus], containers: Sequence[ContainerStatus]) -> PodStatus:
     """The pod as a whole, from statuses that are sorted newest first."""
     current = sandboxes[0] if sandboxes and sandboxes[0].ready else None
     return PodStatus(

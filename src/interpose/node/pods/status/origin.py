@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Final
 from interpose.core.model.resources import nothing
 from interpose.host.atomic_file import replace_file
 from interpose.node.pods.status.container_values import RestartPolicy
-from interpose.node.pods.status.runtime_pod import RunningPod
+from interpose.node.pods.status.runtime_pod import RuntimePod
 from interpose.node.pods.sync.restart_policy import is_sidecar
 from interpose.node.pods.volumes.pod_folders import PodFolders
 
 if TYPE_CHECKING:
-    from interpose.node.pods.spec import Pod
+    from interpose.node.pods.spec import PodSpec
 
 _NAME: Final = "origin"
 _LARGEST: Final = 64 << 10
@@ -62,7 +62,7 @@ def read_origin(folder: str) -> Origin | None:
         return None
 
 
-def note_origin(folder: str, pod: "Pod", now: int, runtime: str = "") -> Origin:
+def write_origin(folder: str, pod: "PodSpec", now: int, runtime: str = "") -> Origin:
     """Note where a pod comes from; when it began is noted once. OSError if that cannot be written."""
     known = read_origin(folder)
     origin = Origin(
@@ -93,7 +93,7 @@ def note_origin(folder: str, pod: "Pod", now: int, runtime: str = "") -> Origin:
     return origin
 
 
-def pods_of(dirs: PodFolders, uids: Collection[str], runtime: str | None = None) -> list[RunningPod]:
+def pods_of(dirs: PodFolders, uids: Collection[str], runtime: str | None = None) -> list[RuntimePod]:
     """Pods with nothing in them; those of one runtime, if it is named. One whose name was not noted has its uid for a
     name, and no namespace."""
     found = []
@@ -103,8 +103,8 @@ def pods_of(dirs: PodFolders, uids: Collection[str], runtime: str | None = None)
             continue
         if origin is not None and origin.name:
             labels = origin.labels
-            named = RunningPod(uid=uid, name=origin.name, namespace=origin.namespace, labels=labels, complete=True)
+            named = RuntimePod(uid=uid, name=origin.name, namespace=origin.namespace, labels=labels, complete=True)
             found.append(named)
         elif Path(dirs.folder(uid)).is_dir():  # somebody may have removed it meanwhile
-            found.append(RunningPod(uid=uid, name=uid, complete=True))
+            found.append(RuntimePod(uid=uid, name=uid, complete=True))
     return found

@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Final
 from interpose.core.model.pod import ContainerState
 from interpose.node.pods.status.container_values import RestartPolicy
 from interpose.node.pods.status.types import ContainerStatus, PodStatus
-from interpose.node.pods.sync.action_types import UNPROBED, Health
+from interpose.node.pods.sync.action_types import UNPROBED, ProbeResults
 from interpose.node.pods.sync.restart_policy import is_sidecar, policy_of, rule_for, should_restart
 
 if TYPE_CHECKING:
-    from interpose.node.pods.spec import Container, Pod
+    from interpose.node.pods.spec import ContainerSpec, PodSpec
 
 _KILLED: Final = 137
 
 
-class Phase(StrEnum):
+class PodPhase(StrEnum):
     """Where a pod is in its life."""
 
     PENDING = "Pending"
@@ -33,10 +33,10 @@ class Phase(StrEnum):
     @property
     def final(self) -> bool:
         """Whether nothing comes after it."""
-        return self in (Phase.SUCCEEDED, Phase.FAILED)
+        return self in (PodPhase.SUCCEEDED, PodPhase.FAILED)
 
 
-class Role(StrEnum):
+class ContainerRole(StrEnum):
     """What kind of container it is."""
 
     INIT = "init"
@@ -45,7 +45,7 @@ class Role(StrEnum):
     EPHEMERAL = "ephemeral"
 
 
-class Lot(StrEnum):
+class ContainerPhase(StrEnum):
     """How a container is, in one word."""
 
     WAITING = "Waiting"
@@ -54,7 +54,7 @@ class Lot(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Waiting:
+class WaitingReason:
     """Why a container is not started: CrashLoopBackOff, ErrImagePull and the like, with words for people."""
 
     reason: str
@@ -66,9 +66,9 @@ class ContainerView:
     """A container as a person wants to read of it. Times are nanoseconds, 0 for never."""
 
     name: str
-    role: Role
+    role: ContainerRole
     image: str
-    lot: Lot
+    lot: ContainerPhase
     reason: str = ""
     message: str = ""
     exit_code: int | None = None  # of the latest end, also of one that waits to be started again
@@ -84,58 +84,58 @@ class ContainerView:
         return self.reason or self.lot.value
 
 
-def pod_phase(pod: "Pod", status: PodStatus) -> Phase:
+def pod_phase(pod: "PodSpec", status: PodStatus) -> PodPhase:
     """The phase of a pod."""
     if _init_failed(pod, status):
-        return Phase.FAILED
+        return PodPhase.FAILED
     latest = [status.latest(one.name) for one in pod.containers]
     states = [None if one is None else one.state for one in latest]
     if not _initialized(pod, status) or None in states or ContainerState.CREATED in states:
-        return Phase.PENDING
+        return PodPhase.PENDING
     if ContainerState.RUNNING in states:
-        return Phase.RUNNING
+        return PodPhase.RUNNING
     if ContainerState.UNKNOWN in states:
-        return Phase.UNKNOWN
+        return PodPhase.UNKNOWN
     if any(should_restart(pod, one, found) for one, found in zip(pod.containers, latest, strict=True)):
-        return Phase.RUNNING
+        return PodPhase.RUNNING
     # Whatever else is said about its end, of a main container the exit code counts.
-    return Phase.FAILED if any(one is not None and one.exit_code != 0 for one in latest) else Phase.SUCCEEDED
+    return PodPhase.FAILED if any(one is not None and one.exit_code != 0 for one in latest) else PodPhase.SUCCEEDED
 
 
-def seen_phase(status: PodStatus) -> Phase:
+def seen_phase(status: PodStatus) -> PodPhase:
     """The phase as far as the runtime alone can tell: whether what has ended will be started again is not known."""
     newest = [found for name in dict.fromkeys(one.name for one in status.containers) if (found := status.latest(name))]
     states = {one.state for one in newest}
     up = any(one.ready for one in status.sandboxes[:1])
     if ContainerState.RUNNING in states:
-        return Phase.RUNNING
+        return PodPhase.RUNNING
     if ContainerState.UNKNOWN in states:
-        return Phase.UNKNOWN
+        return PodPhase.UNKNOWN
     if up:
-        return Phase.PENDING if states != {ContainerState.EXITED} else Phase.RUNNING
+        return PodPhase.PENDING if states != {ContainerState.EXITED} else PodPhase.RUNNING
     if ContainerState.EXITED in states:
-        return Phase.FAILED if any(one.failed for one in newest) else Phase.SUCCEEDED
-    return Phase.UNKNOWN
+        return PodPhase.FAILED if any(one.failed for one in newest) else PodPhase.SUCCEEDED
+    return PodPhase.UNKNOWN
 
 
-def ready(pod: "Pod", status: PodStatus, health: Health = UNPROBED) -> bool:
+def ready(pod: "PodSpec", status: PodStatus, health: ProbeResults = UNPROBED) -> bool:
     """Whether every container that is to stay is up and says that it can work."""
     staying = (*(one for one in pod.init_containers if is_sidecar(one)), *pod.containers)
     return _initialized(pod, status) and all(_is_ready(one, status.latest(one.name), health) for one in staying)
 
 
 def container_views(
-    pod: "Pod",
+    pod: "PodSpec",
     status: PodStatus,
-    health: Health = UNPROBED,
-    waiting: Mapping[str, Waiting] = MappingProxyType({}),
+    health: ProbeResults = UNPROBED,
+    waiting: Mapping[str, WaitingReason] = MappingProxyType({}),
 ) -> tuple[ContainerView, ...]:
     """All containers of the manifest in its order; `waiting` is by name, from whoever tried to start them."""
     begun = _initialized(pod, status)
     roles = (
-        *((one, Role.SIDECAR if is_sidecar(one) else Role.INIT) for one in pod.init_containers),
-        *((one, Role.MAIN) for one in pod.containers),
-        *((one, Role.EPHEMERAL) for one in pod.ephemeral_containers),
+        *((one, ContainerRole.SIDECAR if is_sidecar(one) else ContainerRole.INIT) for one in pod.init_containers),
+        *((one, ContainerRole.MAIN) for one in pod.containers),
+        *((one, ContainerRole.EPHEMERAL) for one in pod.ephemeral_containers),
     )
     views = []
     for one, role in roles:
@@ -147,8 +147,14 @@ def container_views(
 
 
 def _cause(
-    pod: "Pod", container: "Container", role: Role, status: PodStatus, waiting: Mapping[str, Waiting], *, begun: bool
-) -> Waiting | None:
+    pod: "PodSpec",
+    container: "ContainerSpec",
+    role: ContainerRole,
+    status: PodStatus,
+    waiting: Mapping[str, WaitingReason],
+    *,
+    begun: bool,
+) -> WaitingReason | None:
     """Why it waits; None if it does not."""
     found = status.latest(container.name)
     known = waiting.get(container.name)
@@ -156,36 +162,42 @@ def _cause(
         return None
     if found is not None and found.state is ContainerState.EXITED:
         # An end is an end, unless somebody has said that it is only a wait.
-        over = role is Role.EPHEMERAL or (role is Role.INIT and not found.failed)
+        over = role is ContainerRole.EPHEMERAL or (role is ContainerRole.INIT and not found.failed)
         return None if over or not should_restart(pod, container, found) else known
-    early = role is Role.MAIN and not begun
-    return known or Waiting(reason="PodInitializing" if early else "ContainerCreating")
+    early = role is ContainerRole.MAIN and not begun
+    return known or WaitingReason(reason="PodInitializing" if early else "ContainerCreating")
 
 
 def container_view(
-    name: str, image: str, role: Role, found: ContainerStatus | None, cause: Waiting | None, *, ready: bool
+    name: str,
+    image: str,
+    role: ContainerRole,
+    found: ContainerStatus | None,
+    cause: WaitingReason | None,
+    *,
+    ready: bool,
 ) -> ContainerView:
     """One container as the runtime has it (None: not at all); `cause` is why it waits, None if it does not. Whether an
     init container is ready follows from how it ended."""
     ended = found is not None and found.state in (ContainerState.EXITED, ContainerState.UNKNOWN)
     if found is None:
-        waits = cause or Waiting(reason="ContainerCreating")
+        waits = cause or WaitingReason(reason="ContainerCreating")
         return ContainerView(
             name=name,
             role=role,
             image=image,
-            lot=Lot.WAITING,
+            lot=ContainerPhase.WAITING,
             reason=waits.reason,
             message=waits.message,
         )
     unknown = found.state is ContainerState.UNKNOWN
     if cause is not None:
-        lot, reason, message = Lot.WAITING, cause.reason, cause.message
+        lot, reason, message = ContainerPhase.WAITING, cause.reason, cause.message
     elif ended:
         ending = found.reason or ("Error" if found.failed else "Completed")
-        lot, reason, message = Lot.TERMINATED, "ContainerStatusUnknown" if unknown else ending, found.message
+        lot, reason, message = ContainerPhase.TERMINATED, "ContainerStatusUnknown" if unknown else ending, found.message
     else:
-        lot, reason, message = Lot.RUNNING, "", ""
+        lot, reason, message = ContainerPhase.RUNNING, "", ""
     return ContainerView(
         name=name,
         role=role,
@@ -197,12 +209,12 @@ def container_view(
         started_at=found.started_at,
         finished_at=found.finished_at,
         restart_count=found.restart_count,
-        ready=ready if role is not Role.INIT else lot is Lot.TERMINATED and not found.failed,
+        ready=ready if role is not ContainerRole.INIT else lot is ContainerPhase.TERMINATED and not found.failed,
         id=found.id,
     )
 
 
-def _is_ready(container: "Container", found: ContainerStatus | None, health: Health) -> bool:
+def _is_ready(container: "ContainerSpec", found: ContainerStatus | None, health: ProbeResults) -> bool:
     if found is None or found.state is not ContainerState.RUNNING:
         return False
     if container.startup is not None and health.startup(found.id) is not True:
@@ -210,7 +222,7 @@ def _is_ready(container: "Container", found: ContainerStatus | None, health: Hea
     return container.readiness is None or health.readiness(found.id) is True
 
 
-def _initialized(pod: "Pod", status: PodStatus) -> bool:
+def _initialized(pod: "PodSpec", status: PodStatus) -> bool:
     """Whether main containers may run, or have run; ends of init containers may have been removed since."""
     if not pod.init_containers or any(status.latest(one.name) for one in pod.containers):
         return True
@@ -223,7 +235,7 @@ def _initialized(pod: "Pod", status: PodStatus) -> bool:
     return found.state is ContainerState.EXITED and not found.failed
 
 
-def _init_failed(pod: "Pod", status: PodStatus) -> bool:
+def _init_failed(pod: "PodSpec", status: PodStatus) -> bool:
     """Whether an init container has failed for good."""
     if any(status.latest(one.name) for one in pod.containers):
         return False

@@ -11,35 +11,35 @@ from dataclasses import dataclass
 from interpose.node.pods.status.last_status import read_last_status
 from interpose.node.pods.status.origin import Origin, pods_of, read_origin
 from interpose.node.pods.status.reader import PodReader
-from interpose.node.pods.status.runtime_pod import RunningPod
+from interpose.node.pods.status.runtime_pod import RuntimePod
 from interpose.node.pods.status.summary import PodSummary
 from interpose.node.pods.status.types import PodStatus
 from interpose.node.pods.volumes.pod_folders import PodFolders
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KnownPods:
+class PodIndex:
     """All pods, those that the runtime has first; `ours` are the uids of those that have a folder."""
 
-    pods: tuple[RunningPod, ...]
+    pods: tuple[RuntimePod, ...]
     ours: frozenset[str]
 
 
-async def known_pods(reader: PodReader) -> KnownPods:
+async def known_pods(reader: PodReader) -> PodIndex:
     """All pods, of everybody. RpcError if the runtime cannot be asked."""
     listed = await reader.get_pods(all=True)
     # Folders after the list: a pod of ours that is in it had its folder before.
     ours = await asyncio.to_thread(reader.dirs.uids)
     unlisted = sorted(set(ours) - {pod.uid for pod in listed})
     found = await asyncio.to_thread(pods_of, reader.dirs, unlisted, reader.where)
-    return KnownPods(pods=(*listed, *found), ours=frozenset(ours))
+    return PodIndex(pods=(*listed, *found), ours=frozenset(ours))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodRecord:
     """All that is known of a pod; `origin` is None if it is not ours, or was not noted."""
 
-    pod: RunningPod
+    pod: RuntimePod
     summary: PodSummary
     origin: Origin | None
 
@@ -50,7 +50,7 @@ class PodRecord:
         return min(created, default=self.origin.began if self.origin is not None else 0)
 
 
-async def known_pod(reader: PodReader, pod: RunningPod, *, ours: bool) -> PodRecord:
+async def known_pod(reader: PodReader, pod: RuntimePod, *, ours: bool) -> PodRecord:
     """Everything about one of them. RpcError if the runtime cannot be asked."""
     status = await reader.get_pod_status(pod)
     if not ours:
@@ -58,7 +58,7 @@ async def known_pod(reader: PodReader, pod: RunningPod, *, ours: bool) -> PodRec
     return await asyncio.to_thread(_noted, reader.dirs, pod, status)
 
 
-def _noted(dirs: PodFolders, pod: RunningPod, status: PodStatus) -> PodRecord:
+def _noted(dirs: PodFolders, pod: RuntimePod, status: PodStatus) -> PodRecord:
     folder = dirs.folder(pod.uid)
     origin = read_origin(folder)
     summary = PodSummary(

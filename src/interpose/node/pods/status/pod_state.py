@@ -6,9 +6,9 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from interpose.node.pods.status.phase import ContainerView, Lot, Phase, Role, Waiting
+from interpose.node.pods.status.phase import ContainerPhase, ContainerRole, ContainerView, PodPhase, WaitingReason
 from interpose.node.pods.status.types import PodStatus
-from interpose.node.pods.sync.result import Act, Reason, SyncResult
+from interpose.node.pods.sync.result import StepKind, StepReason, SyncResult
 
 STOPPED: Final = "Stopped"
 DEADLINE: Final = "DeadlineExceeded"
@@ -17,24 +17,24 @@ REPLACING: Final = "Replacing"
 # These do not go away by themselves: the manifest or the node has to be changed.
 _HOPELESS: Final = frozenset(
     (
-        Reason.IMAGE_INVALID.value,
-        Reason.IMAGE_NEVER_PULL.value,
-        Reason.CREATE_CONFIG.value,
-        Reason.FAILED_SANDBOX_CONFIG.value,
+        StepReason.IMAGE_INVALID.value,
+        StepReason.IMAGE_NEVER_PULL.value,
+        StepReason.CREATE_CONFIG.value,
+        StepReason.FAILED_SANDBOX_CONFIG.value,
     )
 )
 _PULLING: Final = frozenset(
     (
-        Reason.IMAGE_PULL.value,
-        Reason.IMAGE_BACKOFF.value,
-        Reason.REGISTRY_UNAVAILABLE.value,
-        Reason.SIGNATURE.value,
-        Reason.IMAGE_INSPECT.value,
+        StepReason.IMAGE_PULL.value,
+        StepReason.IMAGE_BACKOFF.value,
+        StepReason.REGISTRY_UNAVAILABLE.value,
+        StepReason.SIGNATURE.value,
+        StepReason.IMAGE_INSPECT.value,
     )
 )
 
 if TYPE_CHECKING:
-    from interpose.node.pods.spec import Pod
+    from interpose.node.pods.spec import PodSpec
 # Failures in a row after which somebody who waits is told that it does not work.
 PATIENCE: Final = 3
 
@@ -47,9 +47,9 @@ def _none() -> Mapping[str, int]:
 class PodState:
     """A pod at one moment. `reason` is about the pod as a whole: why it is not what it should be, if that is known."""
 
-    pod: "Pod"
+    pod: "PodSpec"
     status: PodStatus
-    phase: Phase = Phase.PENDING
+    phase: PodPhase = PodPhase.PENDING
     ready: bool = False
     containers: tuple[ContainerView, ...] = ()
     reason: str = ""
@@ -57,7 +57,7 @@ class PodState:
     failures: Mapping[str, int] = field(default_factory=_none)  # failed attempts in a row, by container ("": the pod)
 
 
-class Outcome(StrEnum):
+class StartOutcome(StrEnum):
     """What came of an attempt to get a pod going."""
 
     WAITING = "waiting"
@@ -67,58 +67,58 @@ class Outcome(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class StartResult:
     """The outcome, and for a failure why, and which container's log tells more (empty: none)."""
 
-    outcome: Outcome
+    outcome: StartOutcome
     why: str = ""
     container: str = ""
 
 
-_WAITING: Final = Verdict(outcome=Outcome.WAITING)
+_WAITING: Final = StartResult(outcome=StartOutcome.WAITING)
 
 
-def verdict(state: PodState, *, now: int, stable: int = 1_000_000_000) -> Verdict:
+def evaluate_start(state: PodState, *, now: int, stable: int = 1_000_000_000) -> StartResult:
     """Whether a pod that somebody waits for has come to something. `now` and `stable` are nanoseconds.
 
     A container that nobody can ask whether it is ready has to run for `stable` first: many end at once.
     """
     if state.reason in (DEADLINE, STOPPED):
-        return Verdict(outcome=Outcome.FAILED, why=_words(state.reason, state.message))
-    if state.phase is Phase.SUCCEEDED:
-        return Verdict(outcome=Outcome.SUCCEEDED)
+        return StartResult(outcome=StartOutcome.FAILED, why=_words(state.reason, state.message))
+    if state.phase is PodPhase.SUCCEEDED:
+        return StartResult(outcome=StartOutcome.SUCCEEDED)
     if (hopeless := _hopeless(state)) is not None:
         return hopeless
-    if state.phase is Phase.FAILED:
+    if state.phase is PodPhase.FAILED:
         guilty = next((one for one in state.containers if one.exit_code), None)
-        return Verdict(
-            outcome=Outcome.FAILED,
+        return StartResult(
+            outcome=StartOutcome.FAILED,
             why=_ended(guilty) if guilty is not None else _words("Failed", state.message),
             container=guilty.name if guilty is not None else "",
         )
     if state.ready and all(_stands(state, one, now, stable) for one in state.containers):
-        return Verdict(outcome=Outcome.READY)
+        return StartResult(outcome=StartOutcome.READY)
     return _WAITING
 
 
-def _hopeless(state: PodState) -> Verdict | None:
+def _hopeless(state: PodState) -> StartResult | None:
     if state.reason in _HOPELESS or state.failures.get("", 0) >= PATIENCE:
-        return Verdict(outcome=Outcome.FAILED, why=_words(state.reason, state.message))
+        return StartResult(outcome=StartOutcome.FAILED, why=_words(state.reason, state.message))
     for one in state.containers:
-        if one.lot is not Lot.WAITING:
+        if one.lot is not ContainerPhase.WAITING:
             continue
         failures = state.failures.get(one.name, 0)
         # A pull that failed twice in a row had ten seconds to become possible.
         if one.reason in _HOPELESS or failures >= (PATIENCE - 1 if one.reason in _PULLING else PATIENCE):
-            return Verdict(outcome=Outcome.FAILED, why=f"{one.name}: {_words(one.reason, one.message)}")
-        if one.reason == Reason.CRASH_LOOP and one.restart_count >= PATIENCE - 1:
+            return StartResult(outcome=StartOutcome.FAILED, why=f"{one.name}: {_words(one.reason, one.message)}")
+        if one.reason == StepReason.CRASH_LOOP and one.restart_count >= PATIENCE - 1:
             why = f"{one.name} keeps ending: {_code(one)} after {one.restart_count} restarts"
-            return Verdict(outcome=Outcome.FAILED, why=why, container=one.name)
+            return StartResult(outcome=StartOutcome.FAILED, why=why, container=one.name)
     return None
 
 
 def _stands(state: PodState, one: ContainerView, now: int, stable: int) -> bool:
-    if one.role is Role.EPHEMERAL or one.lot is not Lot.RUNNING:
+    if one.role is ContainerRole.EPHEMERAL or one.lot is not ContainerPhase.RUNNING:
         return True
     manifest = next(
         (given for given in (*state.pod.init_containers, *state.pod.containers) if given.name == one.name), None
@@ -134,7 +134,7 @@ def _ended(one: ContainerView) -> str:
 
 def _code(one: ContainerView) -> str:
     text = f"exit code {one.exit_code}"
-    return f"{one.reason}, {text}" if one.lot is Lot.TERMINATED and one.reason not in ("", "Error") else text
+    return f"{one.reason}, {text}" if one.lot is ContainerPhase.TERMINATED and one.reason not in ("", "Error") else text
 
 
 def _words(reason: str, message: str) -> str:
@@ -145,28 +145,28 @@ def _words(reason: str, message: str) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Troubles:
+class StartFailures:
     """What kept containers from being started, what kept the pod from it, and how often in a row."""
 
-    waiting: Mapping[str, Waiting] = field(default_factory=dict)
+    waiting: Mapping[str, WaitingReason] = field(default_factory=dict)
     reason: str = ""
     message: str = ""
     failures: Mapping[str, int] = field(default_factory=_none)
 
 
-NO_TROUBLES: Final = Troubles()
+NO_TROUBLES: Final = StartFailures()
 
 
-def troubles_after(before: Troubles, result: SyncResult) -> Troubles:
+def troubles_after(before: StartFailures, result: SyncResult) -> StartFailures:
     """The troubles after one more sync. Waiting for a time to come is no further failure."""
-    waiting: dict[str, Waiting] = {}
+    waiting: dict[str, WaitingReason] = {}
     failures: dict[str, int] = {}
     reason = message = ""
     for step in result.errors:
-        owner = step.target if step.act in (Act.START, Act.RESIZE) else ""
+        owner = step.target if step.act in (StepKind.START, StepKind.RESIZE) else ""
         failures[owner] = before.failures.get(owner, 0) + (not step.waits)
         if owner:
-            waiting[owner] = Waiting(reason=step.reason.value, message=step.error or "")
+            waiting[owner] = WaitingReason(reason=step.reason.value, message=step.error or "")
         else:
             reason, message = step.reason.value, step.error or ""
-    return Troubles(waiting=waiting, reason=reason, message=message, failures=MappingProxyType(failures))
+    return StartFailures(waiting=waiting, reason=reason, message=message, failures=MappingProxyType(failures))

@@ -3,9 +3,9 @@
 from typing import Final
 
 from interpose.cri.client import Services
-from interpose.node.pods.status.lister import Listing
-from interpose.node.pods.status.resize_record import Resized
-from interpose.node.pods.status.runtime_pod import RunningPod
+from interpose.node.pods.status.lister import RuntimePodLister
+from interpose.node.pods.status.resize_record import ResizeRecord
+from interpose.node.pods.status.runtime_pod import RuntimePod
 from interpose.node.pods.status.types import PodStatus
 from interpose.node.pods.volumes.pod_folders import PodFolders
 
@@ -18,17 +18,17 @@ class PodReader:
         self.services: Final = services
         self.where = where
         self.dirs = dirs
-        self._resized: Final = Resized(dirs.folder)
-        self._listing: Final = Listing(services, services, self._resized.of)
+        self._resized: Final = ResizeRecord(dirs.folder)
+        self._listing: Final = RuntimePodLister(services, services, self._resized.of)
 
-    async def get_pods(self, all: bool = False) -> list[RunningPod]:  # noqa: A002 - the word people look for
+    async def get_pods(self, all: bool = False) -> list[RuntimePod]:  # noqa: A002 - the word people look for
         """What the runtime has: pods of which something runs, or all. RpcError if it cannot be asked."""
         return await self._listing.pods(everything=all)
 
-    async def get_pod_status(self, pod: RunningPod | str) -> PodStatus:
+    async def get_pod_status(self, pod: RuntimePod | str) -> PodStatus:
         """Everything about one pod, by its uid or from a list. RpcError if the runtime cannot be asked."""
         return await self._listing.status(pod)
 
-    async def find_pod(self, uid: str) -> RunningPod:
+    async def find_pod(self, uid: str) -> RuntimePod:
         """All that the runtime has of one pod; nothing in it if that is nothing."""
         return await self._listing.pod(uid)

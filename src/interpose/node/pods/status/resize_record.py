@@ -11,25 +11,27 @@ from pathlib import Path
 
 from interpose.host.atomic_file import replace_file
 from interpose.node.pods.labels import RESOURCES, resources_text
-from interpose.node.pods.status.annotations import notes_of
-from interpose.node.pods.status.container_values import Resources
+from interpose.node.pods.status.annotations import parse_annotations
+from interpose.node.pods.status.container_values import ResourceRequirements
 
 _NAME = "resized.json"
 
 
-class Resized:
+class ResizeRecord:
     """By pod and container id. `folder_of` says where the folder of a pod is."""
 
     def __init__(self, folder_of: Callable[[str], str]) -> None:
         self._folder_of = folder_of
         self._known: dict[str, dict[str, str]] = {}
 
-    def of(self, uid: str, container_id: str) -> Resources | None:
+    def of(self, uid: str, container_id: str) -> ResourceRequirements | None:
         """What it was last given; None if it has what it was made with."""
         text = self._pod(uid).get(container_id)
-        return None if text is None else notes_of({RESOURCES: text}).resources
+        return None if text is None else parse_annotations({RESOURCES: text}).resources
 
-    def note(self, uid: str, container_id: str, resources: Resources, *, present: Mapping[str, object]) -> None:
+    def note(
+        self, uid: str, container_id: str, resources: ResourceRequirements, *, present: Mapping[str, object]
+    ) -> None:
         """It has this now. Those that are not `present` any more are forgotten."""
         entries = {one: text for one, text in self._pod(uid).items() if one in present}
         entries[container_id] = resources_text(resources)

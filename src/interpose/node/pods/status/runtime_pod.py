@@ -29,7 +29,7 @@ def container_state(number: int) -> ContainerState:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ListedSandbox:
+class RuntimeSandbox:
     """A sandbox in a list."""
 
     id: str
@@ -42,7 +42,7 @@ class ListedSandbox:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ListedContainer:
+class RuntimeContainer:
     """A container in a list."""
 
     id: str
@@ -56,14 +56,14 @@ class ListedContainer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunningPod:
+class RuntimePod:
     """What a runtime has of a pod. Newest first. `complete`: what has ended is in it, too."""
 
     uid: str
     name: str = ""
     namespace: str = ""
-    sandboxes: tuple[ListedSandbox, ...] = ()
-    containers: tuple[ListedContainer, ...] = ()
+    sandboxes: tuple[RuntimeSandbox, ...] = ()
+    containers: tuple[RuntimeContainer, ...] = ()
     complete: bool = False
     labels: Mapping[str, str] = field(default_factory=nothing)  # the pod's own
 
@@ -73,20 +73,20 @@ class RunningPod:
         return f"{self.namespace}/{self.name}"
 
     @property
-    def running(self) -> tuple[ListedContainer, ...]:
+    def running(self) -> tuple[RuntimeContainer, ...]:
         """The containers that have to be stopped: also those of which the runtime does not know."""
         return tuple(one for one in self.containers if one.state in (ContainerState.RUNNING, ContainerState.UNKNOWN))
 
 
-def grouped(sandboxes: Iterable[Any], containers: Iterable[Any], *, complete: bool) -> list[RunningPod]:
+def grouped(sandboxes: Iterable[Any], containers: Iterable[Any], *, complete: bool) -> list[RuntimePod]:
     """Pods in the order their first sandbox is listed.
 
     A kubelet, and we, label sandboxes with the uid of their pod: those of one uid are one pod. Any other sandbox, such
     as one that was made with crictl, is a pod of its own, by its id. A container belongs to the pod of its sandbox.
     """
     names: dict[str, tuple[str, str]] = {}
-    boxes: dict[str, dict[str, ListedSandbox]] = {}  # by id: what is listed twice is there once
-    inside: dict[str, dict[str, ListedContainer]] = {}
+    boxes: dict[str, dict[str, RuntimeSandbox]] = {}  # by id: what is listed twice is there once
+    inside: dict[str, dict[str, RuntimeContainer]] = {}
     owners: dict[str, str] = {}  # uids by sandbox id
     for one in sandboxes:
         meta = one.metadata
@@ -100,7 +100,7 @@ def grouped(sandboxes: Iterable[Any], containers: Iterable[Any], *, complete: bo
             names.setdefault(uid, (one.labels.get(POD_NAME, ""), one.labels.get(POD_NAMESPACE, "")))
             inside.setdefault(uid, {})[one.id] = _container(one, name)
     return [
-        RunningPod(
+        RuntimePod(
             uid=uid,
             name=name,
             namespace=namespace,
@@ -113,19 +113,19 @@ def grouped(sandboxes: Iterable[Any], containers: Iterable[Any], *, complete: bo
     ]
 
 
-def _own_labels(sandboxes: Iterable[ListedSandbox]) -> dict[str, str]:
+def _own_labels(sandboxes: Iterable[RuntimeSandbox]) -> dict[str, str]:
     """Those of the newest sandbox that say more than whose it is."""
     latest = min(sandboxes, key=newest, default=None)
     return {} if latest is None else {k: v for k, v in latest.labels.items() if not k.startswith(_RESERVED)}
 
 
-def newest(one: ListedSandbox | ListedContainer) -> tuple[int, int, str]:
+def newest(one: RuntimeSandbox | RuntimeContainer) -> tuple[int, int, str]:
     """The key that sorts the newest to the front. The attempt counts first: clocks are set back now and then."""
     return (-one.attempt, -one.created_at, one.id)
 
 
-def _sandbox(one: Any) -> ListedSandbox:
-    return ListedSandbox(
+def _sandbox(one: Any) -> RuntimeSandbox:
+    return RuntimeSandbox(
         id=one.id,
         attempt=one.metadata.attempt,
         ready=one.state == _SANDBOX_READY,
@@ -136,8 +136,8 @@ def _sandbox(one: Any) -> ListedSandbox:
     )
 
 
-def _container(one: Any, name: str) -> ListedContainer:
-    return ListedContainer(
+def _container(one: Any, name: str) -> RuntimeContainer:
+    return RuntimeContainer(
         id=one.id,
         name=name,
         sandbox_id=one.pod_sandbox_id,

@@ -10,12 +10,20 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from interpose.core.model.pod import ContainerState
-from interpose.node.pods.status.phase import ContainerView, Lot, Phase, Role, Waiting, container_view, seen_phase
+from interpose.node.pods.status.phase import (
+    ContainerPhase,
+    ContainerRole,
+    ContainerView,
+    PodPhase,
+    WaitingReason,
+    container_view,
+    seen_phase,
+)
 from interpose.node.pods.status.pod_state import STOPPED, PodState
 from interpose.node.pods.status.types import ContainerStatus, PodStatus
 from interpose.node.pods.sync.result import without_countdown
 
-_BEGINS: Final = Waiting(reason="ContainerCreating")
+_BEGINS: Final = WaitingReason(reason="ContainerCreating")
 _BEGINNING: Final = (_BEGINS.reason, "PodInitializing")
 _LOST: Final = "ContainerStatusUnknown"
 _LONGEST: Final = 4096  # of a message, as a termination message may be
@@ -82,9 +90,9 @@ def from_document(document: Mapping[str, Any]) -> LastStatus:
         containers=tuple(
             ContainerView(
                 name=str(one["name"]),
-                role=Role(one["role"]),
+                role=ContainerRole(one["role"]),
                 image=str(one["image"]),
-                lot=Lot(one["state"]),
+                lot=ContainerPhase(one["state"]),
                 reason=str(one["reason"]),
                 message=str(one["message"]),
                 exit_code=None if one["exitCode"] is None else int(one["exitCode"]),
@@ -114,10 +122,10 @@ class PodSummary:
     stopped: bool = False
 
     @property
-    def phase(self) -> Phase:
+    def phase(self) -> PodPhase:
         """The phase without the manifest: what was once wanted, and has nothing at the runtime, has yet to begin."""
         begun = bool(self.status.sandboxes or self.status.containers)
-        return Phase.PENDING if self.declared is not None and not begun else seen_phase(self.status)
+        return PodPhase.PENDING if self.declared is not None and not begun else seen_phase(self.status)
 
     @property
     def containers(self) -> tuple[ContainerView, ...]:
@@ -130,15 +138,15 @@ class PodSummary:
     @property
     def main(self) -> tuple[ContainerView, ...]:
         """Those that are to be up. Of somebody else's pod nobody knows which containers were to end."""
-        return tuple(one for one in self.containers if one.role is Role.MAIN)
+        return tuple(one for one in self.containers if one.role is ContainerRole.MAIN)
 
     @property
-    def cause(self) -> Waiting | None:
+    def cause(self) -> WaitingReason | None:
         """What keeps the pod as a whole, if what was noted is about the sandbox that it has now."""
         newest = next((one.id for one in self.status.sandboxes), "")
         if self.noted is None or not self.noted.reason or self.noted.sandbox != newest:
             return None
-        return Waiting(reason=self.noted.reason, message=self.noted.message)
+        return WaitingReason(reason=self.noted.reason, message=self.noted.message)
 
     @property
     def word(self) -> str:
@@ -152,44 +160,44 @@ class PodSummary:
         return self._said.message
 
     @property
-    def _said(self) -> Waiting:
+    def _said(self) -> WaitingReason:
         views, main = self.containers, self.main
-        if self.stopped and not any(one.lot is Lot.RUNNING for one in views):
-            return Waiting(reason=STOPPED)
+        if self.stopped and not any(one.lot is ContainerPhase.RUNNING for one in views):
+            return WaitingReason(reason=STOPPED)
         cause = self.cause
-        early = [one for one in views if one.role in (Role.INIT, Role.SIDECAR)]
+        early = [one for one in views if one.role in (ContainerRole.INIT, ContainerRole.SIDECAR)]
         if (index := next((index for index, one in enumerate(early) if not _done(one)), None)) is not None:
             one = early[index]
-            if one.lot is not Lot.RUNNING and one.reason not in _BEGINNING:
-                return Waiting(reason=f"Init:{one.reason}", message=one.message)
-            return cause or Waiting(reason=f"Init:{index}/{len(early)}")
+            if one.lot is not ContainerPhase.RUNNING and one.reason not in _BEGINNING:
+                return WaitingReason(reason=f"Init:{one.reason}", message=one.message)
+            return cause or WaitingReason(reason=f"Init:{index}/{len(early)}")
         # That a container has yet to begin says less than what keeps the pod.
         silent = ("", *_BEGINNING) if cause is not None else ("",)
         found = next((one for one in main if one.reason not in silent), None)
         if found is None:
-            return cause or Waiting(reason=self.phase.value)
-        if found.reason == "Completed" and any(one.lot is Lot.RUNNING for one in main):
-            return Waiting(reason=Phase.RUNNING.value)
-        return Waiting(reason=found.reason, message=found.message)
+            return cause or WaitingReason(reason=self.phase.value)
+        if found.reason == "Completed" and any(one.lot is ContainerPhase.RUNNING for one in main):
+            return WaitingReason(reason=PodPhase.RUNNING.value)
+        return WaitingReason(reason=found.reason, message=found.message)
 
 
 def _done(one: ContainerView) -> bool:
     """Whether an init container keeps nobody waiting any more."""
-    if one.role is Role.SIDECAR:
-        return one.lot is Lot.RUNNING
-    return one.lot is Lot.TERMINATED and not one.exit_code
+    if one.role is ContainerRole.SIDECAR:
+        return one.lot is ContainerPhase.RUNNING
+    return one.lot is ContainerPhase.TERMINATED and not one.exit_code
 
 
 def _view(name: str, known: ContainerView | None, found: ContainerStatus | None) -> ContainerView:
-    if found is None and known is not None and known.lot is not Lot.RUNNING:
+    if found is None and known is not None and known.lot is not ContainerPhase.RUNNING:
         return known
-    role = known.role if known is not None else Role.MAIN
+    role = known.role if known is not None else ContainerRole.MAIN
     image = known.image if known is not None else ""
     if found is None:
-        gone = Waiting(reason=_LOST, message="the runtime has it no more")
+        gone = WaitingReason(reason=_LOST, message="the runtime has it no more")
         return container_view(name, image, role, None, gone if known is not None else _BEGINS, ready=False)
-    waited = known if known is not None and known.lot is Lot.WAITING and known.id in ("", found.id) else None
-    cause = Waiting(reason=waited.reason, message=waited.message) if waited is not None else None
+    waited = known if known is not None and known.lot is ContainerPhase.WAITING and known.id in ("", found.id) else None
+    cause = WaitingReason(reason=waited.reason, message=waited.message) if waited is not None else None
     if found.state is ContainerState.CREATED:
         cause = cause or _BEGINS
     elif found.state is not ContainerState.EXITED or waited is None or not waited.id:

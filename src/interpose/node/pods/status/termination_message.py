@@ -8,7 +8,7 @@ import stat
 from typing import Any, Final
 
 from interpose.node.pods.logs.format import last_content
-from interpose.node.pods.status.annotations import ContainerNotes
+from interpose.node.pods.status.annotations import ContainerAnnotations
 from interpose.node.pods.status.container_values import TerminationMessagePolicy
 
 _LARGEST_MESSAGE: Final = 4096
@@ -18,7 +18,7 @@ _LOG_READ: Final = 256 << 10
 _CANNOT_RUN: Final = "ContainerCannotRun"
 
 
-def last_words(status: Any, notes: ContainerNotes) -> str:
+def read_termination_message(status: Any, notes: ContainerAnnotations) -> str:
     """The message of a container that has ended, from its CRI status; empty if it left none."""
     message = _from_file(status, notes.termination_message_path)
     fallback = notes.termination_message_policy == TerminationMessagePolicy.FALLBACK_TO_LOGS

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from interpose.core.model.pod import ContainerState
 from interpose.core.model.resources import nothing
-from interpose.node.pods.status.container_values import Resources
+from interpose.node.pods.status.container_values import ResourceRequirements
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +45,7 @@ class ContainerStatus:
     image_id: str = ""
     log_path: str = ""
     annotations: Mapping[str, str] = field(default_factory=nothing)
-    resources: Resources | None = None  # what was last asked for; None: not known, nothing is compared
+    resources: ResourceRequirements | None = None  # what was last asked for; None: not known, nothing is compared
 
     @property
     def failed(self) -> bool:

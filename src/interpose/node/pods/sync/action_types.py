@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Protocol
 
 if TYPE_CHECKING:
-    from interpose.node.pods.spec import Container
+    from interpose.node.pods.spec import ContainerSpec
 
 
 class KillReason(StrEnum):
@@ -49,7 +49,7 @@ _WORDS: Final = MappingProxyType(
 class Kill:
     """A container to stop; `container` None: the manifest has none of that name."""
 
-    container: "Container | None"
+    container: "ContainerSpec | None"
     name: str
     reason: KillReason
     message: str
@@ -96,7 +96,7 @@ class PodActions:
 
 
 @dataclass(slots=True, kw_only=True)
-class Draft:
+class PodActionsDraft:
     """Actions while they are decided."""
 
     kill_pod: bool = False
@@ -107,7 +107,7 @@ class Draft:
     resize: list[Resize] = field(default_factory=list)
 
 
-class Health(Protocol):
+class ProbeResults(Protocol):
     """What probes found out about a container, by its id; None: not known yet, or not probed."""
 
     def liveness(self, container_id: str) -> bool | None:
@@ -131,4 +131,4 @@ class _Unprobed:
     startup = readiness = liveness
 
 
-UNPROBED: Final[Health] = _Unprobed()
+UNPROBED: Final[ProbeResults] = _Unprobed()

@@ -9,19 +9,27 @@ from collections.abc import Iterator
 from types import MappingProxyType
 
 from interpose.core.model.pod import ContainerState
-from interpose.node.pods.spec import Container, Pod, RestartPolicy, container_hash
+from interpose.node.pods.spec import ContainerSpec, PodSpec, RestartPolicy, container_hash
 from interpose.node.pods.status.phase import pod_phase
 from interpose.node.pods.status.types import ContainerStatus, PodStatus
-from interpose.node.pods.sync.action_types import UNPROBED, Draft, Health, Kill, KillReason, PodActions, Resize
+from interpose.node.pods.sync.action_types import (
+    UNPROBED,
+    Kill,
+    KillReason,
+    PodActions,
+    PodActionsDraft,
+    ProbeResults,
+    Resize,
+)
 from interpose.node.pods.sync.init_containers import compute_init_actions
 from interpose.node.pods.sync.restart_policy import RESTART_ALL, is_sidecar, policy_of, resize, rule_for, should_restart
 
 __all__ = [
     "UNPROBED",
-    "Health",
     "Kill",
     "KillReason",
     "PodActions",
+    "ProbeResults",
     "Resize",
     "compute_pod_actions",
     "pod_sandbox_changed",
@@ -29,7 +37,7 @@ __all__ = [
 ]
 
 
-def compute_pod_actions(pod: Pod, status: PodStatus, health: Health = UNPROBED) -> PodActions:
+def compute_pod_actions(pod: PodSpec, status: PodStatus, health: ProbeResults = UNPROBED) -> PodActions:
     """What to do now."""
     changed, attempt, sandbox_id = pod_sandbox_changed(pod, status)
     if pod.deleted:
@@ -38,7 +46,7 @@ def compute_pod_actions(pod: Pod, status: PodStatus, health: Health = UNPROBED) 
         return _in_new_sandbox(pod, status, attempt, sandbox_id)
     if triggers := [one.id for one in _ends(pod, status)]:
         return _all_over(pod, status, attempt, sandbox_id, triggers)
-    draft = Draft()
+    draft = PodActionsDraft()
     known = {one.name for one in status.containers}
     draft.ephemeral_start += (index for index, one in enumerate(pod.ephemeral_containers) if one.name not in known)
     if compute_init_actions(pod, status, health, draft) and not _main_actions(pod, status, health, sandbox_id, draft):
@@ -61,7 +69,7 @@ def compute_pod_actions(pod: Pod, status: PodStatus, health: Health = UNPROBED) 
     )
 
 
-def pod_sandbox_changed(pod: Pod, status: PodStatus) -> tuple[bool, int, str]:
+def pod_sandbox_changed(pod: PodSpec, status: PodStatus) -> tuple[bool, int, str]:
     """Whether a new sandbox is needed, the attempt it is or will be, and the id of the newest one.
 
     The id is empty if there is none, or if it is of another network and therefore of no use to anybody.
@@ -78,7 +86,7 @@ def pod_sandbox_changed(pod: Pod, status: PodStatus) -> tuple[bool, int, str]:
     return False, newest.attempt, newest.id
 
 
-def _in_new_sandbox(pod: Pod, status: PodStatus, attempt: int, sandbox_id: str) -> PodActions:
+def _in_new_sandbox(pod: PodSpec, status: PodStatus, attempt: int, sandbox_id: str) -> PodActions:
     only_kill = PodActions(kill_pod=True, sandbox_id=sandbox_id, attempt=attempt, settled=_at_rest(status))
     begun = attempt != 0 and bool(status.containers)
     # What has ended for good, be it by a policy of its containers, is not done a second time.
@@ -95,7 +103,7 @@ def _in_new_sandbox(pod: Pod, status: PodStatus, attempt: int, sandbox_id: str) 
     )
 
 
-def _succeeded(pod: Pod, container: Container, status: PodStatus) -> bool:
+def _succeeded(pod: PodSpec, container: ContainerSpec, status: PodStatus) -> bool:
     found = status.latest(container.name)
     return (
         policy_of(pod, container) is RestartPolicy.ON_FAILURE
@@ -114,7 +122,7 @@ def _at_rest(status: PodStatus) -> bool:
 # -- the rule that one container's end is the end of all
 
 
-def _ends(pod: Pod, status: PodStatus) -> Iterator[ContainerStatus]:
+def _ends(pod: PodSpec, status: PodStatus) -> Iterator[ContainerStatus]:
     for container in (*pod.init_containers, *pod.containers):
         found = status.latest_active(container.name)
         if found is None or rule_for(container, found) != RESTART_ALL:
@@ -124,7 +132,7 @@ def _ends(pod: Pod, status: PodStatus) -> Iterator[ContainerStatus]:
             yield found
 
 
-def _all_over(pod: Pod, status: PodStatus, attempt: int, sandbox_id: str, triggers: list[str]) -> PodActions:
+def _all_over(pod: PodSpec, status: PodStatus, attempt: int, sandbox_id: str, triggers: list[str]) -> PodActions:
     """Everything is stopped and removed; those whose end asked for it last, so that it is still known if we die."""
     by_name = {one.name: one for one in (*pod.init_containers, *pod.containers)}
     ours = [one for one in status.containers if one.name in by_name]
@@ -152,7 +160,9 @@ def _all_over(pod: Pod, status: PodStatus, attempt: int, sandbox_id: str, trigge
 # -- main containers
 
 
-def _main_actions(pod: Pod, status: PodStatus, health: Health, sandbox_id: str, draft: Draft) -> bool:
+def _main_actions(
+    pod: PodSpec, status: PodStatus, health: ProbeResults, sandbox_id: str, draft: PodActionsDraft
+) -> bool:
     """Note what to do; whether anything is left to do for the pod."""
     kept = 0
     for index, container in enumerate(pod.containers):
@@ -175,7 +185,9 @@ def _main_actions(pod: Pod, status: PodStatus, health: Health, sandbox_id: str, 
     return bool(kept or draft.start)
 
 
-def _why_killed(container: Container, found: ContainerStatus, health: Health, sandbox_id: str) -> KillReason | None:
+def _why_killed(
+    container: ContainerSpec, found: ContainerStatus, health: ProbeResults, sandbox_id: str
+) -> KillReason | None:
     if found.hash != container_hash(container):
         return KillReason.CHANGED
     if found.sandbox_id not in ("", sandbox_id):  # it runs where the others are not
@@ -187,13 +199,13 @@ def _why_killed(container: Container, found: ContainerStatus, health: Health, sa
     return None
 
 
-def _kill(container: Container, reason: KillReason, *, restart: bool) -> Kill:
+def _kill(container: ContainerSpec, reason: KillReason, *, restart: bool) -> Kill:
     after = ", will be restarted" if restart else ""
     message = f"Container {container.name} {reason.words}{after}"
     return Kill(container=container, name=container.name, reason=reason, message=message)
 
 
-def _stop_strays(pod: Pod, status: PodStatus, draft: Draft) -> None:
+def _stop_strays(pod: PodSpec, status: PodStatus, draft: PodActionsDraft) -> None:
     """Stop what runs and is nobody's: not in the manifest any more, or not the newest of its name."""
     early = {one.name: one for one in pod.init_containers}
     others = {one.name: one for one in (*pod.containers, *pod.ephemeral_containers)}

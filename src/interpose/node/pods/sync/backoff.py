@@ -9,7 +9,7 @@ is another.
 from dataclasses import dataclass
 from typing import Final
 
-from interpose.node.pods.spec import Container, Pod
+from interpose.node.pods.spec import ContainerSpec, PodSpec
 
 _FORGET: Final = 2  # times the bound
 
@@ -32,7 +32,7 @@ class _Entry:
         return self.ahead[1]
 
 
-class Backoff:
+class KeyedBackoff:
     """The waits of many. Before a try `delay` is asked, and if it says 0 `next` is said; its outcome is not asked."""
 
     def __init__(self, *, initial: float = 10.0, maximum: float = 300.0) -> None:
@@ -89,7 +89,7 @@ class Backoff:
         return at - entry.since > _FORGET * self._maximum
 
 
-def container_key(pod: Pod, container: Container) -> str:
+def container_key(pod: PodSpec, container: ContainerSpec) -> str:
     """Whose wait it is."""
     sums = (
         ",".join(f"{name}={value}" for name, value in sorted(part.items()))
@@ -98,6 +98,6 @@ def container_key(pod: Pod, container: Container) -> str:
     return "/".join((pod.uid, pod.namespace, pod.name, container.name, container.image, *sums))
 
 
-def image_key(pod: Pod, image: str) -> str:
+def image_key(pod: PodSpec, image: str) -> str:
     """Whose wait for an image it is."""
     return f"{pod.uid}/{image}"

@@ -8,20 +8,20 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from interpose.core.model.pod import ContainerState
-from interpose.node.pods.status.runtime_pod import ListedContainer, ListedSandbox, RunningPod
+from interpose.node.pods.status.runtime_pod import RuntimeContainer, RuntimePod, RuntimeSandbox
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Leftovers:
+class PodGarbage:
     """Of one pod, oldest first."""
 
-    pod: RunningPod
-    containers: tuple[ListedContainer, ...]
+    pod: RuntimePod
+    containers: tuple[RuntimeContainer, ...]
 
 
 def dead_containers(
-    pods: Iterable[RunningPod], *, known: Collection[str], gone: Collection[str], keep: int = 1
-) -> list[Leftovers]:
+    pods: Iterable[RuntimePod], *, known: Collection[str], gone: Collection[str], keep: int = 1
+) -> list[PodGarbage]:
     """The containers to remove. Pods in neither collection are somebody else's."""
     found = []
     for pod in pods:
@@ -37,15 +37,15 @@ def dead_containers(
             else:
                 surplus.append(one)
         if surplus:
-            found.append(Leftovers(pod=pod, containers=tuple(reversed(surplus))))
+            found.append(PodGarbage(pod=pod, containers=tuple(reversed(surplus))))
     return found
 
 
 def idle_sandboxes(
-    pods: Iterable[RunningPod], *, known: Collection[str], gone: Collection[str], removed: Collection[str]
-) -> list[ListedSandbox]:
+    pods: Iterable[RuntimePod], *, known: Collection[str], gone: Collection[str], removed: Collection[str]
+) -> list[RuntimeSandbox]:
     """The sandboxes to remove: not ready, and no container left in them but those `removed`."""
-    found: list[ListedSandbox] = []
+    found: list[RuntimeSandbox] = []
     for pod in pods:
         if pod.uid not in known and pod.uid not in gone:
             continue
@@ -57,7 +57,7 @@ def idle_sandboxes(
     return found
 
 
-def empty_pods(uids: Iterable[str], pods: Iterable[RunningPod], removed: Collection[str]) -> list[str]:
+def empty_pods(uids: Iterable[str], pods: Iterable[RuntimePod], removed: Collection[str]) -> list[str]:
     """Those of which the runtime has nothing but what was removed."""
     left = {
         pod.uid

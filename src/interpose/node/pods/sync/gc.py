@@ -1,7 +1,7 @@
 """Garbage collection of pods: dead containers with their logs, sandboxes, cgroups and pod directories.
 
 Only pods with a directory below our root, or that the caller names, are collected: a runtime may have other clients.
-`garbage` decides what is garbage, `Remover` removes one object.
+`garbage` decides what is garbage, `ObjectRemover` removes one object.
 """
 
 import asyncio
@@ -18,19 +18,19 @@ from interpose.cri.services import ContainerManager, PodSandboxManager
 from interpose.log import RateLimited
 from interpose.net.grpc.status import Code, RpcError
 from interpose.node.pods.cgroups.pod_cgroups import PodCgroups
-from interpose.node.pods.status.lister import Listing
-from interpose.node.pods.status.resize_record import Resized
-from interpose.node.pods.status.runtime_pod import ListedContainer, RunningPod
+from interpose.node.pods.status.lister import RuntimePodLister
+from interpose.node.pods.status.resize_record import ResizeRecord
+from interpose.node.pods.status.runtime_pod import RuntimeContainer, RuntimePod
 from interpose.node.pods.sync.garbage import dead_containers, empty_pods, idle_sandboxes
-from interpose.node.pods.sync.kill import Killer, Killing
-from interpose.node.pods.sync.result import Act, Reason, Step, SyncResult
-from interpose.node.pods.sync.start_container import Folders
+from interpose.node.pods.sync.kill import ContainerKiller, KillOptions
+from interpose.node.pods.sync.result import StepKind, StepReason, SyncResult, SyncStep
+from interpose.node.pods.sync.start_container import PodDirectories
 
 _log = logging.getLogger(__name__)
 _BURST: Final = 5
 
 
-class Remover:
+class ObjectRemover:
     """Removes. What fails is told to the log and in the step, and is tried again by whoever comes next."""
 
     def __init__(self, sandboxes: PodSandboxManager, containers: ContainerManager, *, log_root: str) -> None:
@@ -39,7 +39,7 @@ class Remover:
         self._log_root = Path(log_root)
         self._remarks = RateLimited(_log, burst=_BURST)
 
-    async def container(self, container_id: str, *, log_path: str | None = None) -> Step:
+    async def container(self, container_id: str, *, log_path: str | None = None) -> SyncStep:
         """Remove a container; with `log_path` its log, too, and the rotated ones. None: asked of the runtime."""
         try:
             if log_path is None:
@@ -49,10 +49,10 @@ class Remover:
             await self._containers.remove_container(container_id)
         except RpcError as error:
             if error.code is not Code.NOT_FOUND:
-                return self._failure(Act.REMOVE_CONTAINER, container_id, str(error))
-        return Step(act=Act.REMOVE_CONTAINER, target=container_id)
+                return self._failure(StepKind.REMOVE_CONTAINER, container_id, str(error))
+        return SyncStep(act=StepKind.REMOVE_CONTAINER, target=container_id)
 
-    async def sandbox(self, sandbox_id: str, *, stopped: bool = False) -> Step:
+    async def sandbox(self, sandbox_id: str, *, stopped: bool = False) -> SyncStep:
         """Remove a sandbox. It is stopped once more before: only that gives a network back for sure."""
         try:
             if not stopped:
@@ -60,17 +60,17 @@ class Remover:
             await self._sandboxes.remove_pod_sandbox(sandbox_id)
         except RpcError as error:
             if error.code is not Code.NOT_FOUND:
-                return self._failure(Act.REMOVE_SANDBOX, sandbox_id, str(error))
-        return Step(act=Act.REMOVE_SANDBOX, target=sandbox_id)
+                return self._failure(StepKind.REMOVE_SANDBOX, sandbox_id, str(error))
+        return SyncStep(act=StepKind.REMOVE_SANDBOX, target=sandbox_id)
 
-    async def log_folder(self, folder: str) -> Step:
+    async def log_folder(self, folder: str) -> SyncStep:
         """Remove the logs of a pod that is gone, by the name of their folder."""
         path = self._log_root / folder.rpartition("/")[2]
         try:
             await asyncio.to_thread(_remove_tree, path)
         except OSError as error:
-            return self._failure(Act.CLEAN_UP, str(path), str(error))
-        return Step(act=Act.CLEAN_UP, target=str(path))
+            return self._failure(StepKind.CLEAN_UP, str(path), str(error))
+        return SyncStep(act=StepKind.CLEAN_UP, target=str(path))
 
     async def log_folders(self) -> dict[str, str]:
         """The folders of logs there are, by the uid of their pod."""
@@ -94,9 +94,9 @@ class Remover:
                 why = str(error)
                 self._remarks.log(logging.WARNING, "Log cannot be removed", key=why, path=log_path, err=why)
 
-    def _failure(self, act: Act, target: str, error: str) -> Step:
+    def _failure(self, act: StepKind, target: str, error: str) -> SyncStep:
         self._remarks.log(logging.WARNING, "Could not be removed", key=error, step=act.value, target=target, err=error)
-        return Step(act=act, target=target, error=error, reason=Reason.FAILED_REMOVE)
+        return SyncStep(act=act, target=target, error=error, reason=StepReason.FAILED_REMOVE)
 
 
 def _remove_tree(path: Path) -> None:
@@ -116,13 +116,13 @@ class GarbageCollector:
 
     def __init__(
         self,
-        listing: Listing,
+        listing: RuntimePodLister,
         *,
-        killer: Killer,
-        remover: Remover,
-        folders: Folders,
+        killer: ContainerKiller,
+        remover: ObjectRemover,
+        folders: PodDirectories,
         cgroups: PodCgroups,
-        resized: Resized,
+        resized: ResizeRecord,
     ) -> None:
         self._listing = listing
         self._killer = killer
@@ -137,7 +137,7 @@ class GarbageCollector:
         ours = await asyncio.to_thread(self._folders.uids)
         gone = {uid for uid in ours if uid not in known} if evict_deleted else set()
         pods = await self._listing.pods(everything=True)
-        steps: list[Step] = []
+        steps: list[SyncStep] = []
         removed: set[str] = set()
         for one in dead_containers(pods, known=known, gone=gone):
             for container in one.containers:
@@ -153,7 +153,7 @@ class GarbageCollector:
         steps += await self.folders(empty_pods(sorted(gone), pods, removed))
         return SyncResult(steps=tuple(steps))
 
-    async def folders(self, uids: Collection[str], *, keep_logs: bool = False) -> list[Step]:
+    async def folders(self, uids: Collection[str], *, keep_logs: bool = False) -> list[SyncStep]:
         """Logs, cgroups, and the folder last: as long as it is there the pod is known to be ours."""
         steps = []
         logs = await self._remover.log_folders() if uids and not keep_logs else {}
@@ -164,16 +164,18 @@ class GarbageCollector:
                 await asyncio.to_thread(self._cgroups.remove, uid)
                 await asyncio.to_thread(self._folders.remove, uid)
             except (OSError, ValueError) as error:
-                steps.append(Step(act=Act.CLEAN_UP, target=uid, error=str(error), reason=Reason.FAILED_REMOVE))
+                steps.append(
+                    SyncStep(act=StepKind.CLEAN_UP, target=uid, error=str(error), reason=StepReason.FAILED_REMOVE)
+                )
             else:
                 self._resized.forget(uid)
-                steps.append(Step(act=Act.CLEAN_UP, target=uid))
+                steps.append(SyncStep(act=StepKind.CLEAN_UP, target=uid))
         return steps
 
-    async def _container(self, pod: RunningPod, container: ListedContainer) -> Step:
+    async def _container(self, pod: RuntimePod, container: RuntimeContainer) -> SyncStep:
         if container.state is ContainerState.UNKNOWN:
             # It may run after all.
-            step = await self._killer.container(container, Killing(title=pod.title))
+            step = await self._killer.container(container, KillOptions(title=pod.title))
             if step.error is not None:
                 return step
         return await self._remover.container(container.id)

@@ -11,15 +11,15 @@ from interpose.net.grpc.status import Code, RpcError
 from interpose.node.pods.clock import Clocks
 from interpose.node.pods.cri_config.security_context import ImageUser
 from interpose.node.pods.manifest.pull_secrets import auths_for
-from interpose.node.pods.spec import Container, Pod, PullAuth, PullPolicy
-from interpose.node.pods.sync.backoff import Backoff, image_key
-from interpose.node.pods.sync.result import Moment, News, Progress, Reason
+from interpose.node.pods.spec import ContainerSpec, PodSpec, PullAuth, PullPolicy
+from interpose.node.pods.sync.backoff import KeyedBackoff, image_key
+from interpose.node.pods.sync.result import ProgressEvent, ProgressListener, ProgressPhase, StepReason
 
 _BAD: Final = re.compile(r"[\s\x00-\x1f\x7f]")
 # Runtimes say by the beginning of the message what kind of failure it was.
 _KINDS: Final = (
-    ("RegistryUnavailable", Reason.REGISTRY_UNAVAILABLE),
-    ("SignatureValidationFailed", Reason.SIGNATURE),
+    ("RegistryUnavailable", StepReason.REGISTRY_UNAVAILABLE),
+    ("SignatureValidationFailed", StepReason.SIGNATURE),
 )
 # How containerd and our own runtime begin.
 _PULL_FAILED: Final = re.compile(r'^failed to pull (?:and unpack )?image "[^"]*": ')
@@ -27,10 +27,10 @@ _PULL_FAILED: Final = re.compile(r'^failed to pull (?:and unpack )?image "[^"]*"
 Auth = Callable[[str], cri.AuthConfig | None]
 
 
-class StartError(Exception):
+class ContainerStartError(Exception):
     """A container cannot be started now. `retry_after`: seconds, if only time is missing."""
 
-    def __init__(self, reason: Reason, message: str, retry_after: float | None = None) -> None:
+    def __init__(self, reason: StepReason, message: str, retry_after: float | None = None) -> None:
         super().__init__(message)
         self.reason = reason
         self.message = message
@@ -45,45 +45,50 @@ class ReadyImage:
     user: ImageUser | None
 
 
-class Images:
+class ImagePuller:
     """Fetches images. Failures of a pod's image make its next tries wait."""
 
-    def __init__(self, service: ImageService, backoff: Backoff, clocks: Clocks, auth: Auth) -> None:
+    def __init__(self, service: ImageService, backoff: KeyedBackoff, clocks: Clocks, auth: Auth) -> None:
         self._service = service
         self._backoff = backoff
         self._clocks = clocks
         self._auth = auth
 
     async def ensure(
-        self, pod: Pod, container: Container, sandbox: cri.PodSandboxConfig, progress: Progress
+        self, pod: PodSpec, container: ContainerSpec, sandbox: cri.PodSandboxConfig, progress: ProgressListener
     ) -> ReadyImage:
         """The image, fetched if its policy wants that. StartError otherwise."""
         try:
             name = with_tag(container.image)
         except ValueError as error:
-            raise StartError(Reason.IMAGE_INVALID, f"Failed to apply default image tag: {error}") from None
+            raise ContainerStartError(StepReason.IMAGE_INVALID, f"Failed to apply default image tag: {error}") from None
         spec = cri.ImageSpec(image=name, user_specified_image=container.image, runtime_handler=pod.runtime_handler)
         present = await self._look(spec)
         if present is not None and container.pull_policy is not PullPolicy.ALWAYS:
-            progress.tell(self._news(pod, container, Moment.IMAGE_PRESENT))
+            progress.tell(self._news(pod, container, ProgressPhase.IMAGE_PRESENT))
             return present
         if container.pull_policy is PullPolicy.NEVER:
             message = f"Container image {container.image!r} is not present with pull policy of Never"
-            raise StartError(Reason.IMAGE_NEVER_PULL, message)
+            raise ContainerStartError(StepReason.IMAGE_NEVER_PULL, message)
         reference = await self._pull(pod, container, spec, sandbox, progress)
         pulled = await self._look(cri.ImageSpec(image=reference, runtime_handler=pod.runtime_handler))
         return pulled if pulled is not None else ReadyImage(id=reference, user=None)
 
     async def _pull(
-        self, pod: Pod, container: Container, spec: cri.ImageSpec, sandbox: cri.PodSandboxConfig, progress: Progress
+        self,
+        pod: PodSpec,
+        container: ContainerSpec,
+        spec: cri.ImageSpec,
+        sandbox: cri.PodSandboxConfig,
+        progress: ProgressListener,
     ) -> str:
         key = image_key(pod, spec.image)
         left = self._backoff.delay(key, self._clocks.seconds)
         if left > 0:
             why = self._backoff.why(key)
             message = f"Back-off pulling image {container.image!r}: {why}: next try in {left:.0f} s"
-            raise StartError(Reason.IMAGE_BACKOFF, message, left)
-        progress.tell(self._news(pod, container, Moment.PULLING))
+            raise ContainerStartError(StepReason.IMAGE_BACKOFF, message, left)
+        progress.tell(self._news(pod, container, ProgressPhase.PULLING))
         failures: list[RpcError] = []
         for auth in self._credentials(pod, spec.image):
             try:
@@ -92,13 +97,13 @@ class Images:
                 failures.append(error)
                 continue
             self._backoff.forget(key)
-            progress.tell(self._news(pod, container, Moment.PULLED))
+            progress.tell(self._news(pod, container, ProgressPhase.PULLED))
             return reference
         said = "; ".join(dict.fromkeys(map(_words, failures)))
         wait = self._backoff.next(key, self._clocks.seconds, why=said)
-        raise StartError(_kind(failures), f"Failed to pull image {container.image!r}: {said}", wait)
+        raise ContainerStartError(_kind(failures), f"Failed to pull image {container.image!r}: {said}", wait)
 
-    def _credentials(self, pod: Pod, image: str) -> list[cri.AuthConfig | None]:
+    def _credentials(self, pod: PodSpec, image: str) -> list[cri.AuthConfig | None]:
         """What to try, one after the other: the pod's own, then the node's. Nothing at all only if there is neither."""
         found: list[cri.AuthConfig | None] = [_message(one) for one in auths_for(pod, image)]
         of_node = self._auth(image)
@@ -108,15 +113,17 @@ class Images:
         try:
             answer = await self._service.image_status(spec)
         except RpcError as error:
-            raise StartError(Reason.IMAGE_INSPECT, f"Failed to inspect image {spec.image!r}: {error}") from None
+            raise ContainerStartError(
+                StepReason.IMAGE_INSPECT, f"Failed to inspect image {spec.image!r}: {error}"
+            ) from None
         if not answer.HasField("image"):
             return None
         image = answer.image
         uid = image.uid.value if image.HasField("uid") else None
         return ReadyImage(id=image.id, user=ImageUser(uid=uid, username=image.username))
 
-    def _news(self, pod: Pod, container: Container, moment: Moment) -> News:
-        return News(pod=pod.title, moment=moment, container=container.name, detail=container.image)
+    def _news(self, pod: PodSpec, container: ContainerSpec, moment: ProgressPhase) -> ProgressEvent:
+        return ProgressEvent(pod=pod.title, moment=moment, container=container.name, detail=container.image)
 
 
 def _message(auth: PullAuth) -> cri.AuthConfig:
@@ -137,10 +144,10 @@ def _words(failure: RpcError) -> str:
     return words if words and failure.code is Code.UNKNOWN else f"{failure.code.name}: {words}".removesuffix(": ")
 
 
-def _kind(failures: Sequence[RpcError]) -> Reason:
+def _kind(failures: Sequence[RpcError]) -> StepReason:
     """What it was; one that says so is enough."""
     kinds = (kind for start, kind in _KINDS if any(one.message.startswith(start) for one in failures))
-    return next(kinds, Reason.IMAGE_PULL)
+    return next(kinds, StepReason.IMAGE_PULL)
 
 
 # -- names of images

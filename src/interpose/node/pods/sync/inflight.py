@@ -11,7 +11,7 @@ from interpose.tasks import TaskBag
 _T = TypeVar("_T")
 
 
-class Lasting:
+class InflightWork:
     """What is under way, by the uid of its pod."""
 
     def __init__(self) -> None:

@@ -5,13 +5,13 @@ the runtime knows of says how far the pod has come.
 """
 
 from interpose.core.model.pod import ContainerState
-from interpose.node.pods.spec import Container, Pod, RestartPolicy, container_hash
+from interpose.node.pods.spec import ContainerSpec, PodSpec, RestartPolicy, container_hash
 from interpose.node.pods.status.types import ContainerStatus, PodStatus
-from interpose.node.pods.sync.action_types import Draft, Health, Kill, KillReason
+from interpose.node.pods.sync.action_types import Kill, KillReason, PodActionsDraft, ProbeResults
 from interpose.node.pods.sync.restart_policy import is_sidecar, policy_of, resize, rule_for
 
 
-def compute_init_actions(pod: Pod, status: PodStatus, health: Health, draft: Draft) -> bool:
+def compute_init_actions(pod: PodSpec, status: PodStatus, health: ProbeResults, draft: PodActionsDraft) -> bool:
     """Note in the draft what to do; whether main containers may run."""
     if not pod.init_containers:
         return True
@@ -30,7 +30,7 @@ def compute_init_actions(pod: Pod, status: PodStatus, health: Health, draft: Dra
 class _Walk:
     """From the last to the first. `past`: the pod has come further than the container that is looked at."""
 
-    def __init__(self, pod: Pod, health: Health, draft: Draft, *, initialized: bool) -> None:
+    def __init__(self, pod: PodSpec, health: ProbeResults, draft: PodActionsDraft, *, initialized: bool) -> None:
         self._pod = pod
         self._health = health
         self._draft = draft
@@ -58,7 +58,7 @@ class _Walk:
                 self._unknown(index, container, found)
         self.past = True
 
-    def _running_sidecar(self, index: int, container: Container, found: ContainerStatus) -> None:
+    def _running_sidecar(self, index: int, container: ContainerSpec, found: ContainerStatus) -> None:
         if container.startup is not None and (started := self._health.startup(found.id)) is not True:
             if started is False:
                 self._restart(index, container, found, KillReason.STARTUP)
@@ -71,7 +71,7 @@ class _Walk:
         else:
             resize(index, container, found, self._draft, init=True)
 
-    def _exited(self, index: int, container: Container, found: ContainerStatus) -> None:
+    def _exited(self, index: int, container: ContainerSpec, found: ContainerStatus) -> None:
         if is_sidecar(container):
             self._draft.init_start.append(index)
         elif not found.failed:
@@ -81,13 +81,13 @@ class _Walk:
         else:
             self._draft.kill_pod = True
 
-    def _unknown(self, index: int, container: Container, found: ContainerStatus) -> None:
+    def _unknown(self, index: int, container: ContainerSpec, found: ContainerStatus) -> None:
         if self._may_restart(container, found):
             self._restart(index, container, found, KillReason.UNKNOWN)
         else:
             self._draft.kill_pod = True
 
-    def _may_restart(self, container: Container, found: ContainerStatus) -> bool:
+    def _may_restart(self, container: ContainerSpec, found: ContainerStatus) -> bool:
         # An init container has to succeed, so that Always is as good as OnFailure.
         return rule_for(container, found) is not None or policy_of(self._pod, container) is not RestartPolicy.NEVER
 
@@ -97,7 +97,7 @@ class _Walk:
         elif not self.past:
             self._draft.init_start.append(index + 1)
 
-    def _restart(self, index: int, container: Container, found: ContainerStatus, reason: KillReason) -> None:
+    def _restart(self, index: int, container: ContainerSpec, found: ContainerStatus, reason: KillReason) -> None:
         self._draft.init_start.append(index)
         self._draft.kill[found.id] = Kill(
             container=container,

@@ -15,18 +15,33 @@ from interpose.cri.services import ContainerManager, PodSandboxManager
 from interpose.net.grpc.status import Code, RpcError
 from interpose.node.pods.clock import Clocks
 from interpose.node.pods.labels import Hook
-from interpose.node.pods.spec import Container, Pod
-from interpose.node.pods.status.annotations import ContainerNotes, notes_of
+from interpose.node.pods.spec import ContainerSpec, PodSpec
+from interpose.node.pods.status.annotations import ContainerAnnotations, parse_annotations
 from interpose.node.pods.sync.action_types import KillReason
-from interpose.node.pods.sync.lifecycle_hooks import HookError, Hooks
-from interpose.node.pods.sync.result import SILENT, Act, Moment, News, Progress, Reason, Step
-from interpose.node.pods.sync.termination_order import UNORDERED, Order, at_least, grace_of, order_of, predecessors
+from interpose.node.pods.sync.lifecycle_hooks import HookError, LifecycleHookRunner
+from interpose.node.pods.sync.result import (
+    SILENT,
+    ProgressEvent,
+    ProgressListener,
+    ProgressPhase,
+    StepKind,
+    StepReason,
+    SyncStep,
+)
+from interpose.node.pods.sync.termination_order import (
+    UNORDERED,
+    TerminationOrder,
+    at_least,
+    grace_of,
+    order_of,
+    predecessors,
+)
 from interpose.tasks import TaskBag
 
 _log = logging.getLogger(__name__)
 
 
-class Doomed(Protocol):
+class ContainerToKill(Protocol):
     """A container to end: one of a list, or of a status."""
 
     @property
@@ -40,7 +55,7 @@ class Doomed(Protocol):
 class _Turns:
     """Who has ended, and who waits for whom."""
 
-    def __init__(self, order: Order, running: Iterable[str]) -> None:
+    def __init__(self, order: TerminationOrder, running: Iterable[str]) -> None:
         self._left = Counter(running)  # more than one of a name: leftovers of a start that nobody saw the end of
         self._before = predecessors(order, self._left)
         self._ended = {name: asyncio.Event() for name in self._left}
@@ -66,31 +81,33 @@ class _Turns:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Killing:
+class KillOptions:
     """How a pod's containers are ended: whose they are, why, and with which grace instead of their own. `order` is for
     those who have no manifest."""
 
-    pod: Pod | None = None
+    pod: PodSpec | None = None
     title: str = ""
     reach: tuple[str, ...] = ()  # where hooks go
     grace: int | None = None
     reasons: Mapping[str, KillReason] = field(default_factory=dict)  # by container id
-    order: Order = UNORDERED
-    progress: Progress = SILENT
+    order: TerminationOrder = UNORDERED
+    progress: ProgressListener = SILENT
 
 
-class Killer:
+class ContainerKiller:
     """Ends containers. Keeps no state."""
 
     def __init__(
-        self, containers: ContainerManager, sandboxes: PodSandboxManager, hooks: Hooks, clocks: Clocks
+        self, containers: ContainerManager, sandboxes: PodSandboxManager, hooks: LifecycleHookRunner, clocks: Clocks
     ) -> None:
         self._containers = containers
         self._sandboxes = sandboxes
         self._hooks = hooks
         self._clocks = clocks
 
-    async def containers(self, doomed: Sequence[Doomed], how: Killing, *, ordered: bool = True) -> list[Step]:
+    async def containers(
+        self, doomed: Sequence[ContainerToKill], how: KillOptions, *, ordered: bool = True
+    ) -> list[SyncStep]:
         """End these, all at once as far as their order allows."""
         order = order_of(how.pod) if how.pod is not None else how.order
         turns = _Turns(order if ordered else UNORDERED, [one.name for one in doomed])
@@ -101,7 +118,7 @@ class Killer:
         finally:
             await bag.cancel()
 
-    async def sandboxes(self, ids: Sequence[str]) -> list[Step]:
+    async def sandboxes(self, ids: Sequence[str]) -> list[SyncStep]:
         """Stop these; the network is given back."""
         steps = []
         for sandbox_id in ids:
@@ -111,39 +128,43 @@ class Killer:
             except RpcError as failure:
                 if failure.code is not Code.NOT_FOUND:
                     error = str(failure)
-            reason = Reason.NONE if error is None else Reason.FAILED_KILL_SANDBOX
-            steps.append(Step(act=Act.STOP_SANDBOX, target=sandbox_id, error=error, reason=reason))
+            reason = StepReason.NONE if error is None else StepReason.FAILED_KILL_SANDBOX
+            steps.append(SyncStep(act=StepKind.STOP_SANDBOX, target=sandbox_id, error=error, reason=reason))
         return steps
 
-    async def pod(self, doomed: Sequence[Doomed], sandbox_ids: Sequence[str], how: Killing) -> list[Step]:
+    async def pod(
+        self, doomed: Sequence[ContainerToKill], sandbox_ids: Sequence[str], how: KillOptions
+    ) -> list[SyncStep]:
         """End all containers, then stop the sandboxes: also those of containers that would not end."""
         steps = await self.containers(doomed, how)
         return steps + await self.sandboxes(sandbox_ids)
 
-    async def container(self, one: Doomed, how: Killing) -> Step:
+    async def container(self, one: ContainerToKill, how: KillOptions) -> SyncStep:
         """End one."""
         return (await self.containers([one], how, ordered=False))[0]
 
-    async def _end(self, one: Doomed, how: Killing, turns: _Turns) -> Step:
+    async def _end(self, one: ContainerToKill, how: KillOptions, turns: _Turns) -> SyncStep:
         try:
             error = await self._killed(one, how, turns)
         finally:
             turns.ended(one.name)
         if error is None:
-            how.progress.tell(News(pod=how.title, moment=Moment.STOPPED, container=one.name))
-            return Step(act=Act.KILL_CONTAINER, target=one.name)
-        news = News(pod=how.title, moment=Moment.FAILED, container=one.name, detail=error, reason=Reason.FAILED_KILL)
+            how.progress.tell(ProgressEvent(pod=how.title, moment=ProgressPhase.STOPPED, container=one.name))
+            return SyncStep(act=StepKind.KILL_CONTAINER, target=one.name)
+        news = ProgressEvent(
+            pod=how.title, moment=ProgressPhase.FAILED, container=one.name, detail=error, reason=StepReason.FAILED_KILL
+        )
         how.progress.tell(news)
-        return Step(act=Act.KILL_CONTAINER, target=one.name, error=error, reason=Reason.FAILED_KILL)
+        return SyncStep(act=StepKind.KILL_CONTAINER, target=one.name, error=error, reason=StepReason.FAILED_KILL)
 
-    async def _killed(self, one: Doomed, how: Killing, turns: _Turns) -> str | None:
-        notes = notes_of(one.annotations)
+    async def _killed(self, one: ContainerToKill, how: KillOptions, turns: _Turns) -> str | None:
+        notes = parse_annotations(one.annotations)
         container = _described(how.pod, one.name)
         pod = how.pod if container is not None else None
         reason = how.reasons.get(one.id)
         grace = grace_of(pod, container, notes, reason=reason, override=how.grace)
         why = "" if reason is None else f"because it {reason.words}"
-        how.progress.tell(News(pod=how.title, moment=Moment.STOPPING, container=one.name, detail=why))
+        how.progress.tell(ProgressEvent(pod=how.title, moment=ProgressPhase.STOPPING, container=one.name, detail=why))
         began = self._clocks.elapsed()
         hook = container.lifecycle.pre_stop if container is not None else notes.pre_stop
         if hook is not None and grace > 0:
@@ -159,7 +180,9 @@ class Killer:
                 return str(failure)
         return None
 
-    async def _pre_stop(self, one: Doomed, hook: Hook, container: Container, how: Killing, grace: int) -> None:
+    async def _pre_stop(
+        self, one: ContainerToKill, hook: Hook, container: ContainerSpec, how: KillOptions, grace: int
+    ) -> None:
         """A hook that fails or takes too long does not keep a container alive."""
         limit = asyncio.timeout(grace)
         try:
@@ -174,10 +197,12 @@ class Killer:
         else:
             return
         _log.warning("preStop hook failed", extra={"kv": {"container": one.name, "pod": how.title, "err": why}})
-        how.progress.tell(News(pod=how.title, moment=Moment.PRE_STOP_FAILED, container=one.name, detail=why))
+        how.progress.tell(
+            ProgressEvent(pod=how.title, moment=ProgressPhase.PRE_STOP_FAILED, container=one.name, detail=why)
+        )
 
 
-def _described(pod: Pod | None, name: str) -> Container | None:
+def _described(pod: PodSpec | None, name: str) -> ContainerSpec | None:
     """The container as the manifest has it."""
     if pod is None:
         return None
@@ -185,6 +210,6 @@ def _described(pod: Pod | None, name: str) -> Container | None:
     return next((one for one in everyone if one.name == name), None)
 
 
-def _noted(name: str, notes: ContainerNotes) -> Container:
+def _noted(name: str, notes: ContainerAnnotations) -> ContainerSpec:
     """What is left of a container whose manifest is gone."""
-    return Container(name=name, image="", ports=notes.ports)
+    return ContainerSpec(name=name, image="", ports=notes.ports)

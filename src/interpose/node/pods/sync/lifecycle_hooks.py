@@ -8,8 +8,8 @@ from interpose.cri.services import ContainerManager
 from interpose.net.grpc.status import RpcError
 from interpose.node.pods.clock import Clocks
 from interpose.node.pods.labels import Hook
-from interpose.node.pods.prober.client import AskError, NoTlsError, http_get, port_of, tcp_connect
-from interpose.node.pods.spec import Container, ExecAction, HttpAction, SleepAction, TcpAction
+from interpose.node.pods.prober.client import NoTlsError, ProbeError, http_get, port_of, tcp_connect
+from interpose.node.pods.spec import ContainerSpec, ExecAction, HttpAction, SleepAction, TcpAction
 
 _log = logging.getLogger(__name__)
 
@@ -22,14 +22,14 @@ class HookError(Exception):
     """The hook failed; the text says how."""
 
 
-class Hooks:
+class LifecycleHookRunner:
     """Runs hooks."""
 
     def __init__(self, runtime: ContainerManager, clocks: Clocks) -> None:
         self._runtime = runtime
         self._clocks = clocks
 
-    async def run(self, hook: Hook, container_id: str, container: Container, reach: Sequence[str]) -> None:
+    async def run(self, hook: Hook, container_id: str, container: ContainerSpec, reach: Sequence[str]) -> None:
         """Run it to its end, however long that takes. HookError if it fails. `reach` is where the pod is reached."""
         match hook:
             case ExecAction():
@@ -50,7 +50,7 @@ class Hooks:
             said = (answer.stdout + answer.stderr)[:_SHOWN].decode("utf-8", "replace").strip()
             raise HookError(f"command ended with exit code {answer.exit_code}" + (f": {said}" if said else ""))
 
-    async def _http(self, hook: HttpAction, container: Container, reach: Sequence[str]) -> None:
+    async def _http(self, hook: HttpAction, container: ContainerSpec, reach: Sequence[str]) -> None:
         try:
             port, host = port_of(hook, container), _host(hook.host, reach)
             try:
@@ -64,13 +64,13 @@ class Hooks:
                 _log.warning(
                     "HTTPS lifecycle hook got an HTTP response, retry with HTTP succeeded", extra={"kv": about}
                 )
-        except AskError as error:
+        except ProbeError as error:
             raise HookError(str(error)) from None
 
-    async def _tcp(self, hook: TcpAction, container: Container, reach: Sequence[str]) -> None:
+    async def _tcp(self, hook: TcpAction, container: ContainerSpec, reach: Sequence[str]) -> None:
         try:
             await tcp_connect(_host(hook.host, reach), port_of(hook, container), _NETWORK)
-        except AskError as error:
+        except ProbeError as error:
             raise HookError(str(error)) from None
 
 

@@ -19,15 +19,15 @@ from interpose.cri.messages import cri
 from interpose.net.grpc.status import Code, RpcError
 from interpose.node.pods.clock import Clocks
 from interpose.node.pods.logs.rotation import LogLimits, LogRotation
-from interpose.node.pods.prober.prober import Prober, Probes
-from interpose.node.pods.spec import Pod
+from interpose.node.pods.prober.prober import ProbeManager, Prober
+from interpose.node.pods.spec import PodSpec
 from interpose.node.pods.status.origin import read_origin
 from interpose.node.pods.status.pod_state import PodState
-from interpose.node.pods.status.runtime_pod import RunningPod
+from interpose.node.pods.status.runtime_pod import RuntimePod
 from interpose.node.pods.status.types import PodStatus
 from interpose.node.pods.sync.manager import RuntimeManager
 from interpose.node.pods.sync.pod_worker import PodWorker, WorkerParts
-from interpose.node.pods.sync.result import SILENT, Progress
+from interpose.node.pods.sync.result import SILENT, ProgressListener
 from interpose.tasks import TaskBag
 
 _log = logging.getLogger(__name__)
@@ -41,7 +41,7 @@ _UNWANTED: Final = "its manifest is gone, or does not name it any more"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Periods:
+class SyncPeriods:
     """Seconds from one to the next."""
 
     relist: float = 1.0
@@ -50,7 +50,7 @@ class Periods:
     events: float = 5.0  # until a broken stream of events is asked for again
 
 
-_PERIODS: Final = Periods()
+_PERIODS: Final = SyncPeriods()
 
 
 def _nobody(_state: PodState) -> None:
@@ -61,7 +61,7 @@ def _nothing(_source: str) -> bool:
     return False
 
 
-class Keeper:
+class PodSyncLoop:
     """Keeps the pods it is told to (`want`). `owns` says whether pods of a manifest file are its own: those that it
     finds and that are not wanted are removed; all others are left alone."""
 
@@ -70,9 +70,9 @@ class Keeper:
         manager: RuntimeManager,
         *,
         clocks: Clocks = _CLOCKS,
-        periods: Periods = _PERIODS,
+        periods: SyncPeriods = _PERIODS,
         logs: LogLimits | None = None,
-        progress: Progress = SILENT,
+        progress: ProgressListener = SILENT,
         observe: Callable[[PodState], None] = _nobody,
         owns: Callable[[str], bool] = _nothing,
     ) -> None:
@@ -89,7 +89,7 @@ class Keeper:
         self._relist_due = self._garbage_due = self._rotation_due = 0.0
         self._chores: set[str] = set()
         prober = Prober(manager.services)
-        self.probes = Probes(prober, manager.node, clocks, self._probed, self._wake.set, manager.events.record)
+        self.probes = ProbeManager(prober, manager.node, clocks, self._probed, self._wake.set, manager.events.record)
         self._rotation = LogRotation(manager.services, clocks, logs or LogLimits())
         self._parts = WorkerParts(
             manager=manager,
@@ -103,7 +103,7 @@ class Keeper:
 
     # -- what is wanted ----------------------------------------------------------------------------------------------
 
-    def want(self, pods: Iterable[Pod]) -> None:
+    def want(self, pods: Iterable[PodSpec]) -> None:
         """These, and none else. Pods that were wanted before and are not in it are ended and removed.
 
         Once all are being stopped nothing is wanted any more, whatever happens to manifests meanwhile."""
@@ -338,7 +338,7 @@ class Keeper:
             await self._clocks.sleep(self._periods.events)
 
 
-def _look(pod: RunningPod | PodStatus) -> object:
+def _look(pod: RuntimePod | PodStatus) -> object:
     """What of a pod is a reason to act. A container that was only made is none: it is about to be started, or was given
     up by who made it, and then making another one at once would fill the runtime with them."""
     return (
@@ -347,4 +347,4 @@ def _look(pod: RunningPod | PodStatus) -> object:
     )
 
 
-_NOTHING: Final = _look(RunningPod(uid=""))
+_NOTHING: Final = _look(RuntimePod(uid=""))

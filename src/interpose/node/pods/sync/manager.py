@@ -18,23 +18,23 @@ from interpose.node.pods.events.recorder import EventRecorder
 from interpose.node.pods.labels import LOG_ROOT
 from interpose.node.pods.locks import PodLocks
 from interpose.node.pods.node_info import NodeFacts
-from interpose.node.pods.spec import Pod
+from interpose.node.pods.spec import PodSpec
 from interpose.node.pods.status.lister import addresses
 from interpose.node.pods.status.origin import read_origin
 from interpose.node.pods.status.reader import PodReader
-from interpose.node.pods.status.runtime_pod import RunningPod
+from interpose.node.pods.status.runtime_pod import RuntimePod
 from interpose.node.pods.status.types import PodStatus
-from interpose.node.pods.sync.action_types import UNPROBED, Health
-from interpose.node.pods.sync.backoff import Backoff
-from interpose.node.pods.sync.gc import GarbageCollector, Remover
-from interpose.node.pods.sync.image_puller import Auth, Images
-from interpose.node.pods.sync.inflight import Lasting
-from interpose.node.pods.sync.kill import Killer, Killing
-from interpose.node.pods.sync.lifecycle_hooks import Hooks
-from interpose.node.pods.sync.result import SILENT, Act, Progress, Reason, Step, SyncResult
-from interpose.node.pods.sync.start_container import Starter
-from interpose.node.pods.sync.sync_pod import Syncer
-from interpose.node.pods.sync.termination_order import UNORDERED, Order
+from interpose.node.pods.sync.action_types import UNPROBED, ProbeResults
+from interpose.node.pods.sync.backoff import KeyedBackoff
+from interpose.node.pods.sync.gc import GarbageCollector, ObjectRemover
+from interpose.node.pods.sync.image_puller import Auth, ImagePuller
+from interpose.node.pods.sync.inflight import InflightWork
+from interpose.node.pods.sync.kill import ContainerKiller, KillOptions
+from interpose.node.pods.sync.lifecycle_hooks import LifecycleHookRunner
+from interpose.node.pods.sync.result import SILENT, ProgressListener, StepKind, StepReason, SyncResult, SyncStep
+from interpose.node.pods.sync.start_container import ContainerStarter
+from interpose.node.pods.sync.sync_pod import PodSyncer
+from interpose.node.pods.sync.termination_order import UNORDERED, TerminationOrder
 from interpose.node.pods.volumes.pod_dirs import PodDirs
 from interpose.node.pods.volumes.volumes import VolumeError
 
@@ -66,15 +66,15 @@ class RuntimeManager(PodReader):
         self.node = node
         self.locks = PodLocks(dirs.lock_file)
         self.events = EventRecorder(dirs.folder, clocks)
-        self.backoff = Backoff()
-        self.pull_backoff = Backoff()
+        self.backoff = KeyedBackoff()
+        self.pull_backoff = KeyedBackoff()
         self._clocks = clocks
-        hooks = Hooks(services, clocks)
-        self._killer = Killer(services, services, hooks, clocks)
-        self._remover = Remover(services, services, log_root=log_root)
-        starter = Starter(
+        hooks = LifecycleHookRunner(services, clocks)
+        self._killer = ContainerKiller(services, services, hooks, clocks)
+        self._remover = ObjectRemover(services, services, log_root=log_root)
+        starter = ContainerStarter(
             services,
-            images=Images(services, self.pull_backoff, clocks, auth),
+            images=ImagePuller(services, self.pull_backoff, clocks, auth),
             hooks=hooks,
             killer=self._killer,
             folders=dirs,
@@ -84,8 +84,8 @@ class RuntimeManager(PodReader):
             log_root=log_root,
         )
         cgroups = PodCgroups(node, cgroup_mount, folder=dirs.folder)
-        self._lasting = Lasting()
-        self._syncer = Syncer(
+        self._lasting = InflightWork()
+        self._syncer = PodSyncer(
             services,
             services,
             lasting=self._lasting,
@@ -108,7 +108,7 @@ class RuntimeManager(PodReader):
         )
 
     async def sync_pod(
-        self, pod: Pod, status: PodStatus, health: Health = UNPROBED, *, progress: Progress = SILENT
+        self, pod: PodSpec, status: PodStatus, health: ProbeResults = UNPROBED, *, progress: ProgressListener = SILENT
     ) -> SyncResult:
         """Bring a pod one round nearer to what its manifest says. `status` is what `get_pod_status` just said."""
         try:
@@ -116,7 +116,7 @@ class RuntimeManager(PodReader):
         finally:
             await self.events.flush()
 
-    async def refresh_files(self, pod: Pod, status: PodStatus) -> str:
+    async def refresh_files(self, pod: PodSpec, status: PodStatus) -> str:
         """Give the volumes of a pod that runs the files that its manifest has now; what went wrong, or nothing."""
         try:
             work = asyncio.to_thread(self.dirs.prepare, pod, self.node, status.ips)
@@ -127,11 +127,11 @@ class RuntimeManager(PodReader):
 
     async def kill_pod(
         self,
-        running: RunningPod,
-        pod: Pod | None = None,
+        running: RuntimePod,
+        pod: PodSpec | None = None,
         grace: int | None = None,
         *,
-        progress: Progress = SILENT,
+        progress: ProgressListener = SILENT,
     ) -> SyncResult:
         """End everything of a pod and give its network back; nothing is removed. Without `pod`, what was noted on its
         containers says how."""
@@ -139,17 +139,17 @@ class RuntimeManager(PodReader):
 
     async def remove_pod(
         self,
-        running: RunningPod,
-        pod: Pod | None = None,
+        running: RuntimePod,
+        pod: PodSpec | None = None,
         grace: int | None = None,
         *,
         keep_logs: bool = False,
-        progress: Progress = SILENT,
+        progress: ProgressListener = SILENT,
     ) -> SyncResult:
         """End a pod and remove all that is left of it. What cannot be ended is not removed, and as long as a runtime
         has anything of the pod its folder stays: somebody may have started it again."""
         await self._lasting.over(running.uid)
-        steps: list[Step] = []
+        steps: list[SyncStep] = []
         left = running if running.complete else await self._listing.pod(running.uid)
         for _ in range(_ROUNDS):
             steps += await self._put_away(left, pod, grace, progress)
@@ -160,12 +160,12 @@ class RuntimeManager(PodReader):
                 steps += await self._collector.folders([running.uid], keep_logs=keep_logs)
                 return SyncResult(steps=tuple(steps))
         error = "another client keeps restarting it"
-        steps.append(Step(act=Act.CLEAN_UP, target=running.uid, error=error, reason=Reason.FAILED_REMOVE))
+        steps.append(SyncStep(act=StepKind.CLEAN_UP, target=running.uid, error=error, reason=StepReason.FAILED_REMOVE))
         return SyncResult(steps=tuple(steps))
 
     async def _put_away(
-        self, running: RunningPod, pod: Pod | None, grace: int | None, progress: Progress
-    ) -> list[Step]:
+        self, running: RuntimePod, pod: PodSpec | None, grace: int | None, progress: ProgressListener
+    ) -> list[SyncStep]:
         steps = await self._kill(running, pod, grace, progress)
         if any(step.error is not None for step in steps):
             return steps
@@ -184,17 +184,19 @@ class RuntimeManager(PodReader):
         self.pull_backoff.collect(now)
         return await self._collector.collect(frozenset(known), evict_deleted=evict_deleted)
 
-    async def _kill(self, running: RunningPod, pod: Pod | None, grace: int | None, progress: Progress) -> list[Step]:
+    async def _kill(
+        self, running: RuntimePod, pod: PodSpec | None, grace: int | None, progress: ProgressListener
+    ) -> list[SyncStep]:
         order = UNORDERED if pod is not None else await asyncio.to_thread(self._noted_order, running.uid)
         reach = await self._reach(running)
         recorded = self.events.recorded(running.uid, progress)
-        how = Killing(pod=pod, title=running.title, reach=reach, grace=grace, progress=recorded, order=order)
+        how = KillOptions(pod=pod, title=running.title, reach=reach, grace=grace, progress=recorded, order=order)
         try:
             return await self._killer.pod(running.running, [one.id for one in running.sandboxes], how)
         finally:
             await self.events.flush()
 
-    async def _reach(self, running: RunningPod) -> tuple[str, ...]:
+    async def _reach(self, running: RuntimePod) -> tuple[str, ...]:
         """Where hooks of its containers go, as the runtime says it now: what it was before may be another pod's."""
         if not running.running:
             return ()
@@ -204,10 +206,10 @@ class RuntimeManager(PodReader):
             return ()  # hooks that need it fail, and say so
         return () if sandbox is None else self.node.reach(addresses(sandbox), host_network=sandbox.host_network)
 
-    def _noted_order(self, uid: str) -> Order:
+    def _noted_order(self, uid: str) -> TerminationOrder:
         """The order of containers as it was noted when the pod was started. Pods of others have none."""
         try:
             origin = read_origin(self.dirs.folder(uid))
         except ValueError:
             return UNORDERED
-        return UNORDERED if origin is None else Order(containers=origin.containers, sidecars=origin.sidecars)
+        return UNORDERED if origin is None else TerminationOrder(containers=origin.containers, sidecars=origin.sidecars)

@@ -20,11 +20,11 @@ from interpose.log import RateLimited
 from interpose.net.grpc.status import Code, RpcError
 from interpose.node.pods.clock import Clocks
 from interpose.node.pods.locks import BusyPodError
-from interpose.node.pods.prober.prober import Probes
-from interpose.node.pods.spec import Pod
-from interpose.node.pods.status.last_status import note_last_status
-from interpose.node.pods.status.origin import Origin, note_origin
-from interpose.node.pods.status.phase import Phase, container_views, pod_phase, ready
+from interpose.node.pods.prober.prober import ProbeManager
+from interpose.node.pods.spec import PodSpec
+from interpose.node.pods.status.last_status import write_last_status
+from interpose.node.pods.status.origin import Origin, write_origin
+from interpose.node.pods.status.phase import PodPhase, container_views, pod_phase, ready
 from interpose.node.pods.status.pod_index import known_pods
 from interpose.node.pods.status.pod_state import (
     DEADLINE,
@@ -32,13 +32,13 @@ from interpose.node.pods.status.pod_state import (
     REPLACING,
     STOPPED,
     PodState,
-    Troubles,
+    StartFailures,
     troubles_after,
 )
 from interpose.node.pods.status.summary import last_status
 from interpose.node.pods.status.types import PodStatus
 from interpose.node.pods.sync.manager import RuntimeManager
-from interpose.node.pods.sync.result import Moment, News, Progress, Reason, SyncResult
+from interpose.node.pods.sync.result import ProgressEvent, ProgressListener, ProgressPhase, StepReason, SyncResult
 from interpose.tasks import TaskBag
 
 _log = logging.getLogger(__name__)
@@ -60,9 +60,9 @@ class WorkerParts:
     """What all workers of a node share."""
 
     manager: RuntimeManager
-    probes: Probes
+    probes: ProbeManager
     clocks: Clocks
-    progress: Progress
+    progress: ProgressListener
     observe: Callable[[PodState], None]
     wake: Callable[[], None]  # when something is due was not known before
     # Removes those of other uids and waits for it; says why it takes longer.
@@ -72,7 +72,7 @@ class WorkerParts:
 class PodWorker:
     """Keeps one pod. `state` is what was last seen of it; None before the first sync, and of pods that only leave."""
 
-    def __init__(self, uid: str, parts: WorkerParts, pod: Pod | None = None) -> None:
+    def __init__(self, uid: str, parts: WorkerParts, pod: PodSpec | None = None) -> None:
         self.uid = uid
         self.pod = pod
         self.state: PodState | None = None
@@ -91,11 +91,11 @@ class PodWorker:
         self._remarks = RateLimited(_log, clock=parts.clocks.elapsed)
         self._parts = parts
         self._poked = asyncio.Event()
-        self._troubles: Troubles = NO_TROUBLES
+        self._troubles: StartFailures = NO_TROUBLES
         self._grace: int | None = None
         self._alone = False  # pods of the same name were looked for
         self._edited = False  # what was said by hand before counts no more
-        self._refreshed: Pod | None = None  # whose files are in the volumes
+        self._refreshed: PodSpec | None = None  # whose files are in the volumes
         self._ending = False
         self.poke()
 
@@ -116,7 +116,7 @@ class PodWorker:
         else:
             self.poke()
 
-    def want(self, pod: Pod) -> None:
+    def want(self, pod: PodSpec) -> None:
         """The manifest was read again. An edit ends what somebody said by hand."""
         self.retired = self._announced = False
         self.trouble = ""
@@ -211,10 +211,10 @@ class PodWorker:
             _log.exception("Failed to sync pod", extra={"kv": {"pod": self.title}})
             self._sleep_off(_AFTER_ERROR)
 
-    async def _sync(self, pod: Pod) -> None:
+    async def _sync(self, pod: PodSpec) -> None:
         parts, manager = self._parts, self._parts.manager
         origin = await asyncio.to_thread(
-            note_origin, manager.dirs.folder(pod.uid), pod, parts.clocks.now(), manager.where
+            write_origin, manager.dirs.folder(pod.uid), pod, parts.clocks.now(), manager.where
         )
         await manager.events.begin(pod, manager.node.name)
         if self._edited:
@@ -246,7 +246,7 @@ class PodWorker:
         else:
             self._sleep(_RESYNC, *known)
 
-    async def _refresh(self, pod: Pod, status: PodStatus) -> None:
+    async def _refresh(self, pod: PodSpec, status: PodStatus) -> None:
         """Files from ConfigMaps, Secrets and the pod's own fields follow an edit while containers go on."""
         if pod == self._refreshed or not status.active:
             return
@@ -256,7 +256,7 @@ class PodWorker:
         else:
             self._refreshed = pod
 
-    async def _have_the_name(self, pod: Pod) -> None:
+    async def _have_the_name(self, pod: PodSpec) -> None:
         """An edited manifest is another pod: the one of the same name before it has to be gone."""
         known = await known_pods(self._parts.manager)
         others = [
@@ -280,7 +280,7 @@ class PodWorker:
         finally:
             self._may_be_given_up = False
 
-    async def _end(self, pod: Pod, status: PodStatus, reason: str, message: str) -> None:
+    async def _end(self, pod: PodSpec, status: PodStatus, reason: str, message: str) -> None:
         """Its time is over, or somebody stopped it: it is ended if it runs, stays, and is not started again."""
         manager = self._parts.manager
         running = await manager.find_pod(pod.uid)
@@ -288,7 +288,9 @@ class PodWorker:
         if running.running or any(one.ready for one in running.sandboxes):
             _log.info("Stopping pod", extra={"kv": {"pod": pod.title, "reason": reason, "why": message}})
             if reason == DEADLINE:
-                manager.events.record(pod.uid, News(pod=pod.title, moment=Moment.EXPIRED, detail=f"Pod {message}"))
+                manager.events.record(
+                    pod.uid, ProgressEvent(pod=pod.title, moment=ProgressPhase.EXPIRED, detail=f"Pod {message}")
+                )
             result = await manager.kill_pod(running, pod, progress=self._parts.progress)
             failed = self._complain(result) != ""
             status = await manager.get_pod_status(pod.uid)
@@ -337,23 +339,23 @@ class PodWorker:
             )
         return result.errors[0].error or "" if result.errors else ""
 
-    def _overran(self, pod: Pod, status: PodStatus, origin: Origin) -> bool:
+    def _overran(self, pod: PodSpec, status: PodStatus, origin: Origin) -> bool:
         """Whether it was ended for its time; also if another manager did it."""
         ends = [one.finished_at for one in status.containers]
         return max(ends, default=0) >= origin.began + (pod.active_deadline or 0) * 1_000_000_000
 
-    def _time_left(self, pod: Pod, began: int) -> float | None:
+    def _time_left(self, pod: PodSpec, began: int) -> float | None:
         if pod.active_deadline is None:
             return None
         return pod.active_deadline - (self._parts.clocks.now() - began) / 1e9
 
     # -- saying ------------------------------------------------------------------------------------------------------
 
-    def _show(self, pod: Pod, status: PodStatus, *, reason: str = "", message: str = "") -> None:
+    def _show(self, pod: PodSpec, status: PodStatus, *, reason: str = "", message: str = "") -> None:
         health, troubles = self._parts.probes, self._troubles
         phase = pod_phase(pod, status)
         if reason == DEADLINE:
-            phase = Phase.FAILED
+            phase = PodPhase.FAILED
         state = PodState(
             pod=pod,
             status=status,
@@ -368,13 +370,13 @@ class PodWorker:
         self.state = state
         self._parts.observe(state)
 
-    async def _note(self, pod: Pod) -> None:
+    async def _note(self, pod: PodSpec) -> None:
         """Keep what was shown for whoever looks later. Nothing is decided from it."""
         if self.state is None:
             return
         status = last_status(self.state, self._parts.clocks.now())
         try:
-            await asyncio.to_thread(note_last_status, self._parts.manager.dirs.folder(pod.uid), status)
+            await asyncio.to_thread(write_last_status, self._parts.manager.dirs.folder(pod.uid), status)
         except OSError as error:
             why = str(error)
             self._remarks.log(logging.WARNING, "Cannot write the pod status note", key="note", pod=pod.title, err=why)
@@ -421,8 +423,8 @@ def log_changes(log: logging.Logger, before: PodState | None, state: PodState) -
         if one.id in ran and one.state is ContainerState.EXITED:
             details = {**about, "container": one.name, "exit_code": one.exit_code, "reason": one.reason}
             log.info("Container terminated", extra={"kv": details})
-    waited = {one.name for one in before.containers if one.reason == Reason.CRASH_LOOP}
+    waited = {one.name for one in before.containers if one.reason == StepReason.CRASH_LOOP}
     for view in state.containers:
-        if view.reason == Reason.CRASH_LOOP and view.name not in waited:
+        if view.reason == StepReason.CRASH_LOOP and view.name not in waited:
             details = {**about, "container": view.name, "reason": view.message}
             log.info("Container restart delayed (back-off)", extra={"kv": details})

@@ -5,12 +5,12 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Final
 
 from interpose.core.model.pod import ContainerState
-from interpose.node.pods.status.container_values import Resources, RestartPolicy
+from interpose.node.pods.status.container_values import ResourceRequirements, RestartPolicy
 from interpose.node.pods.status.types import ContainerStatus
-from interpose.node.pods.sync.action_types import Draft, Kill, KillReason, Resize
+from interpose.node.pods.sync.action_types import Kill, KillReason, PodActionsDraft, Resize
 
 if TYPE_CHECKING:
-    from interpose.node.pods.spec import Container, Pod
+    from interpose.node.pods.spec import ContainerSpec, PodSpec
 
 RESTART_ALL: Final = "RestartAllContainers"
 RESTART_CONTAINER: Final = "RestartContainer"
@@ -18,17 +18,17 @@ RESTART_CONTAINER: Final = "RestartContainer"
 _RESIZED: Final = ("cpu", "memory")
 
 
-def policy_of(pod: "Pod", container: "Container") -> RestartPolicy:
+def policy_of(pod: "PodSpec", container: "ContainerSpec") -> RestartPolicy:
     """The container's own, or that of the pod."""
     return container.restart_policy or pod.restart_policy
 
 
-def is_sidecar(container: "Container") -> bool:
+def is_sidecar(container: "ContainerSpec") -> bool:
     """Of an init container: whether it stays while the others run."""
     return container.restart_policy is RestartPolicy.ALWAYS
 
 
-def rule_for(container: "Container", status: ContainerStatus | None) -> str | None:
+def rule_for(container: "ContainerSpec", status: ContainerStatus | None) -> str | None:
     """What the first rule that knows about the end of a container says; None if it has not ended or none knows."""
     if status is None or status.state is not ContainerState.EXITED:
         return None
@@ -38,7 +38,7 @@ def rule_for(container: "Container", status: ContainerStatus | None) -> str | No
     return None
 
 
-def should_restart(pod: "Pod", container: "Container", status: ContainerStatus | None) -> bool:
+def should_restart(pod: "PodSpec", container: "ContainerSpec", status: ContainerStatus | None) -> bool:
     """Whether a container whose newest instance is `status` is to be started."""
     if pod.deleted:
         return False
@@ -57,7 +57,9 @@ def restarts_after(policy: RestartPolicy, *, failed: bool) -> bool:
     return policy is RestartPolicy.ALWAYS or (policy is RestartPolicy.ON_FAILURE and failed)
 
 
-def resize(index: int, container: "Container", status: ContainerStatus, draft: Draft, *, init: bool = False) -> bool:
+def resize(
+    index: int, container: "ContainerSpec", status: ContainerStatus, draft: PodActionsDraft, *, init: bool = False
+) -> bool:
     """Note what a running container needs if its resources were edited. False: it is killed and started for it."""
     changed = _changed(container.resources, status.resources)
     if any(container.resize_policy.get(name) == RESTART_CONTAINER for name in changed):
@@ -74,13 +76,13 @@ def resize(index: int, container: "Container", status: ContainerStatus, draft: D
     return True
 
 
-def _changed(wanted: Resources, given: Resources | None) -> tuple[str, ...]:
+def _changed(wanted: ResourceRequirements, given: ResourceRequirements | None) -> tuple[str, ...]:
     if given is None:
         return ()
     return tuple(name for name in _RESIZED if _of(wanted, name) != _of(given, name))
 
 
-def _of(resources: Resources, name: str) -> tuple[Fraction, Fraction]:
+def _of(resources: ResourceRequirements, name: str) -> tuple[Fraction, Fraction]:
     """Request and limit, zero for none; a request that is missing is the limit."""
     limits: Mapping[str, Fraction] = resources.limits
     return resources.requests.get(name, limits.get(name, Fraction())), limits.get(name, Fraction())

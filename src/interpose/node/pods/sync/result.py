@@ -8,7 +8,7 @@ from typing import Final, Protocol
 _COUNTDOWN: Final = re.compile(r"(?:: )?next (?:try|start) in [0-9]+ s$", re.ASCII)
 
 
-class Act(StrEnum):
+class StepKind(StrEnum):
     """Kinds of steps."""
 
     PREPARE = "PreparePod"
@@ -23,7 +23,7 @@ class Act(StrEnum):
     CLEAN_UP = "CleanUp"
 
 
-class Reason(StrEnum):
+class StepReason(StrEnum):
     """Why a step failed, in the words Kubernetes uses."""
 
     NONE = ""
@@ -49,25 +49,25 @@ class Reason(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class SyncStep:
     """One step: what was done to what (a container's name, a sandbox' id), and the error if it failed."""
 
-    act: Act
+    act: StepKind
     target: str
     error: str | None = None
-    reason: Reason = Reason.NONE
+    reason: StepReason = StepReason.NONE
 
     @property
     def waits(self) -> bool:
         """Whether it did not fail but has to wait for its time."""
-        return self.reason in (Reason.CRASH_LOOP, Reason.IMAGE_BACKOFF)
+        return self.reason in (StepReason.CRASH_LOOP, StepReason.IMAGE_BACKOFF)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SyncResult:
     """All steps in the order they were begun. `retry_after`: seconds until a wait is over, None if nothing waits."""
 
-    steps: tuple[Step, ...] = ()
+    steps: tuple[SyncStep, ...] = ()
     retry_after: float | None = None
 
     @property
@@ -76,12 +76,12 @@ class SyncResult:
         return all(step.error is None for step in self.steps)
 
     @property
-    def errors(self) -> tuple[Step, ...]:
+    def errors(self) -> tuple[SyncStep, ...]:
         """The steps that failed."""
         return tuple(step for step in self.steps if step.error is not None)
 
 
-class Moment(StrEnum):
+class ProgressPhase(StrEnum):
     """What a person who waits is told."""
 
     CREATING_SANDBOX = "creating sandbox"
@@ -104,15 +104,15 @@ class Moment(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class News:
+class ProgressEvent:
     """Something happened. `container` is empty if it concerns the pod; `detail` is an image, an id, what was said;
     `reason` is that of a step that failed or has to wait."""
 
     pod: str  # namespace/name
-    moment: Moment
+    moment: ProgressPhase
     container: str = ""
     detail: str = ""
-    reason: Reason = Reason.NONE
+    reason: StepReason = StepReason.NONE
 
 
 def without_countdown(message: str) -> str:
@@ -120,16 +120,16 @@ def without_countdown(message: str) -> str:
     return _COUNTDOWN.sub("", message)
 
 
-class Progress(Protocol):
+class ProgressListener(Protocol):
     """Is told what happens."""
 
-    def tell(self, news: News) -> None:
+    def tell(self, news: ProgressEvent) -> None:
         """Must not fail and not wait."""
 
 
 class _Silent:
-    def tell(self, news: News) -> None:
+    def tell(self, news: ProgressEvent) -> None:
         """Nobody wants to know."""
 
 
-SILENT: Final[Progress] = _Silent()
+SILENT: Final[ProgressListener] = _Silent()

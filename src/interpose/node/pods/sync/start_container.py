@@ -17,24 +17,24 @@ from interpose.node.pods.clock import Clocks
 from interpose.node.pods.cri_config.container import ContainerConfigError, container_config
 from interpose.node.pods.labels import container_annotations, log_directory, restarts_by_logs
 from interpose.node.pods.node_info import NodeFacts
-from interpose.node.pods.spec import Container, Pod
+from interpose.node.pods.spec import ContainerSpec, PodSpec
 from interpose.node.pods.status.types import ContainerStatus, PodStatus
 from interpose.node.pods.sync.action_types import KillReason
-from interpose.node.pods.sync.backoff import Backoff, container_key
-from interpose.node.pods.sync.image_puller import Images, ReadyImage, StartError
-from interpose.node.pods.sync.kill import Killer, Killing
-from interpose.node.pods.sync.lifecycle_hooks import HookError, Hooks
-from interpose.node.pods.sync.result import Moment, News, Progress, Reason
+from interpose.node.pods.sync.backoff import KeyedBackoff, container_key
+from interpose.node.pods.sync.image_puller import ContainerStartError, ImagePuller, ReadyImage
+from interpose.node.pods.sync.kill import ContainerKiller, KillOptions
+from interpose.node.pods.sync.lifecycle_hooks import HookError, LifecycleHookRunner
+from interpose.node.pods.sync.result import ProgressEvent, ProgressListener, ProgressPhase, StepReason
 
 
-class Folders(Protocol):
+class PodDirectories(Protocol):
     """The folders of pods. May wait for a disk."""
 
-    def prepare(self, pod: Pod, node: NodeFacts, ips: tuple[str, ...]) -> None:
+    def prepare(self, pod: PodSpec, node: NodeFacts, ips: tuple[str, ...]) -> None:
         """Make all that the pod needs before it starts; may be repeated."""
 
     def mounts(
-        self, pod: Pod, container: Container, node: NodeFacts, ips: tuple[str, ...], restart_count: int
+        self, pod: PodSpec, container: ContainerSpec, node: NodeFacts, ips: tuple[str, ...], restart_count: int
     ) -> list[cri.Mount]:
         """What a container sees of it."""
 
@@ -46,30 +46,30 @@ class Folders(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class SandboxContext:
     """Where a container is started: the sandbox, its configuration and its addresses, and what was there before."""
 
-    pod: Pod
+    pod: PodSpec
     sandbox_id: str
     sandbox_config: cri.PodSandboxConfig
     ips: tuple[str, ...]
     status: PodStatus
-    progress: Progress
+    progress: ProgressListener
 
 
-class Starter:
+class ContainerStarter:
     """Starts containers. `backoff` remembers who keeps failing."""
 
     def __init__(
         self,
         runtime: ContainerManager,
         *,
-        images: Images,
-        hooks: Hooks,
-        killer: Killer,
-        folders: Folders,
+        images: ImagePuller,
+        hooks: LifecycleHookRunner,
+        killer: ContainerKiller,
+        folders: PodDirectories,
         node: NodeFacts,
-        backoff: Backoff,
+        backoff: KeyedBackoff,
         clocks: Clocks,
         log_root: str,
     ) -> None:
@@ -83,28 +83,28 @@ class Starter:
         self._clocks = clocks
         self._log_root = log_root
 
-    async def start(self, place: Place, container: Container) -> str:
+    async def start(self, place: SandboxContext, container: ContainerSpec) -> str:
         """The id of the container that runs now. StartError says what kept it from that."""
         self._wait_your_turn(place, container)
         target = _target_id(place.status, container)
         image = await self._images.ensure(place.pod, container, place.sandbox_config, place.progress)
         count = await self._restart_count(place, container)
         config = await self._config(place, container, image, count, target)
-        self._tell(place, container, Moment.CREATING)
+        self._tell(place, container, ProgressPhase.CREATING)
         try:
             container_id = await self._runtime.create_container(place.sandbox_id, config, place.sandbox_config)
         except RpcError as error:
-            raise StartError(Reason.CREATE, str(error)) from None
-        self._tell(place, container, Moment.STARTING)
+            raise ContainerStartError(StepReason.CREATE, str(error)) from None
+        self._tell(place, container, ProgressPhase.STARTING)
         try:
             await self._runtime.start_container(container_id)
         except RpcError as error:
-            raise StartError(Reason.RUN, str(error)) from None
+            raise ContainerStartError(StepReason.RUN, str(error)) from None
         await self._post_start(place, container, container_id)
-        self._tell(place, container, Moment.STARTED, container_id)
+        self._tell(place, container, ProgressPhase.STARTED, container_id)
         return container_id
 
-    def _wait_your_turn(self, place: Place, container: Container) -> None:
+    def _wait_your_turn(self, place: SandboxContext, container: ContainerSpec) -> None:
         """StartError if it ended a short time ago, not for the first time."""
         ended = _last_end(place.status, container.name)
         since = None if ended is None else ended.finished_at / 1e9
@@ -114,11 +114,11 @@ class Starter:
         if left > 0:
             wait = self._backoff.wait(key)
             message = f"back-off {wait:.0f} s: next start in {left:.0f} s"
-            raise StartError(Reason.CRASH_LOOP, message, left)
+            raise ContainerStartError(StepReason.CRASH_LOOP, message, left)
         if ended is not None or self._backoff.wait(key):
             self._backoff.next(key, now, since=since)
 
-    async def _restart_count(self, place: Place, container: Container) -> int:
+    async def _restart_count(self, place: SandboxContext, container: ContainerSpec) -> int:
         """One more than the last one's; a runtime that has forgotten everything has left logs."""
         last = place.status.latest(container.name)
         if last is not None:
@@ -127,7 +127,7 @@ class Starter:
         return await asyncio.to_thread(_count_by_logs, folder)
 
     async def _config(
-        self, place: Place, container: Container, image: ReadyImage, count: int, target: str
+        self, place: SandboxContext, container: ContainerSpec, image: ReadyImage, count: int, target: str
     ) -> cri.ContainerConfig:
         pod, ips = place.pod, place.ips
         try:
@@ -146,9 +146,9 @@ class Starter:
                 target_id=target,
             )
         except (ContainerConfigError, OSError, ValueError) as error:
-            raise StartError(Reason.CREATE_CONFIG, str(error)) from None
+            raise ContainerStartError(StepReason.CREATE_CONFIG, str(error)) from None
 
-    async def _post_start(self, place: Place, container: Container, container_id: str) -> None:
+    async def _post_start(self, place: SandboxContext, container: ContainerSpec, container_id: str) -> None:
         hook = container.lifecycle.post_start
         if hook is None:
             return
@@ -156,7 +156,7 @@ class Starter:
         try:
             await self._hooks.run(hook, container_id, container, reach)
         except HookError as error:
-            how = Killing(
+            how = KillOptions(
                 pod=place.pod,
                 title=place.pod.title,
                 reach=reach,
@@ -165,10 +165,10 @@ class Starter:
             )
             notes = container_annotations(place.pod, container, 0)
             await self._killer.container(_Started(id=container_id, name=container.name, annotations=notes), how)
-            raise StartError(Reason.POST_START, f"postStart hook: {error}") from None
+            raise ContainerStartError(StepReason.POST_START, f"postStart hook: {error}") from None
 
-    def _tell(self, place: Place, container: Container, moment: Moment, detail: str = "") -> None:
-        place.progress.tell(News(pod=place.pod.title, moment=moment, container=container.name, detail=detail))
+    def _tell(self, place: SandboxContext, container: ContainerSpec, moment: ProgressPhase, detail: str = "") -> None:
+        place.progress.tell(ProgressEvent(pod=place.pod.title, moment=moment, container=container.name, detail=detail))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,14 +182,14 @@ def _last_end(status: PodStatus, name: str) -> ContainerStatus | None:
     return next((one for one in status.containers if one.name == name and one.state is ContainerState.EXITED), None)
 
 
-def _target_id(status: PodStatus, container: Container) -> str:
+def _target_id(status: PodStatus, container: ContainerSpec) -> str:
     """The container whose processes an ephemeral one wants to see."""
     if not container.target:
         return ""
     found = status.latest_active(container.target)
     if found is None or found.state is not ContainerState.RUNNING:
         message = f"container {container.name}: the target container {container.target!r} does not run"
-        raise StartError(Reason.CREATE_CONFIG, message)
+        raise ContainerStartError(StepReason.CREATE_CONFIG, message)
     return found.id
 
 

@@ -16,19 +16,27 @@ from interpose.node.pods.cgroups.pod_cgroups import PodCgroups
 from interpose.node.pods.cri_config.container import container_resources, resize_annotations
 from interpose.node.pods.cri_config.sandbox import sandbox_config
 from interpose.node.pods.node_info import NodeFacts
-from interpose.node.pods.spec import Container, Pod
+from interpose.node.pods.spec import ContainerSpec, PodSpec
 from interpose.node.pods.status.lister import addresses, sandbox_status
-from interpose.node.pods.status.resize_record import Resized
+from interpose.node.pods.status.resize_record import ResizeRecord
 from interpose.node.pods.status.types import ContainerStatus, PodStatus
-from interpose.node.pods.sync.action_types import Health, PodActions
+from interpose.node.pods.sync.action_types import PodActions, ProbeResults
 from interpose.node.pods.sync.actions import compute_pod_actions
-from interpose.node.pods.sync.gc import Remover
-from interpose.node.pods.sync.image_puller import StartError
-from interpose.node.pods.sync.inflight import Lasting
-from interpose.node.pods.sync.kill import Killer, Killing
+from interpose.node.pods.sync.gc import ObjectRemover
+from interpose.node.pods.sync.image_puller import ContainerStartError
+from interpose.node.pods.sync.inflight import InflightWork
+from interpose.node.pods.sync.kill import ContainerKiller, KillOptions
 from interpose.node.pods.sync.restart_policy import is_sidecar
-from interpose.node.pods.sync.result import Act, Moment, News, Progress, Reason, Step, SyncResult
-from interpose.node.pods.sync.start_container import Folders, Place, Starter
+from interpose.node.pods.sync.result import (
+    ProgressEvent,
+    ProgressListener,
+    ProgressPhase,
+    StepKind,
+    StepReason,
+    SyncResult,
+    SyncStep,
+)
+from interpose.node.pods.sync.start_container import ContainerStarter, PodDirectories, SandboxContext
 from interpose.node.pods.volumes.volumes import VolumeError
 
 _log = logging.getLogger(__name__)
@@ -41,7 +49,7 @@ class AbortError(Exception):
     """The round is over; the steps say why."""
 
 
-class Syncer:
+class PodSyncer:
     """Makes rounds. One at a time for a pod; any number of pods."""
 
     def __init__(
@@ -49,13 +57,13 @@ class Syncer:
         sandboxes: PodSandboxManager,
         containers: ContainerManager,
         *,
-        lasting: Lasting,
+        lasting: InflightWork,
         cgroups: PodCgroups,
-        starter: Starter,
-        killer: Killer,
-        remover: Remover,
-        resized: Resized,
-        folders: Folders,
+        starter: ContainerStarter,
+        killer: ContainerKiller,
+        remover: ObjectRemover,
+        resized: ResizeRecord,
+        folders: PodDirectories,
         node: NodeFacts,
         log_root: str,
     ) -> None:
@@ -71,7 +79,9 @@ class Syncer:
         self.node = node
         self.log_root = log_root
 
-    async def sync(self, pod: Pod, status: PodStatus, health: Health, progress: Progress) -> SyncResult:
+    async def sync(
+        self, pod: PodSpec, status: PodStatus, health: ProbeResults, progress: ProgressListener
+    ) -> SyncResult:
         """One round."""
         actions = compute_pod_actions(pod, status, health)
         if actions.nothing:
@@ -85,13 +95,15 @@ class Syncer:
 class _Round:
     """One round of one pod: collects what was done."""
 
-    def __init__(self, parts: Syncer, pod: Pod, status: PodStatus, actions: PodActions, progress: Progress) -> None:
+    def __init__(
+        self, parts: PodSyncer, pod: PodSpec, status: PodStatus, actions: PodActions, progress: ProgressListener
+    ) -> None:
         self._parts = parts
         self._pod = pod
         self._status = status
         self._actions = actions
         self._progress = progress
-        self._steps: list[Step] = []
+        self._steps: list[SyncStep] = []
         self._waits: list[float] = []
 
     def result(self) -> SyncResult:
@@ -131,7 +143,7 @@ class _Round:
             work = asyncio.to_thread(self._parts.folders.prepare, self._pod, self._parts.node, ips)
             await self._parts.lasting.run(self._pod.uid, work)
         except (VolumeError, OSError, ValueError) as error:
-            self._failed(Act.PREPARE, self._pod.name, str(error), Reason.FAILED_PREPARE)
+            self._failed(StepKind.PREPARE, self._pod.name, str(error), StepReason.FAILED_PREPARE)
             raise AbortError from None
 
     async def _prepare_cgroup(self, *, grow_only: bool = False) -> None:
@@ -140,7 +152,7 @@ class _Round:
             work = asyncio.to_thread(self._parts.cgroups.make, self._pod, grow_only=grow_only)
             await self._parts.lasting.run(self._pod.uid, work)
         except (OSError, ValueError) as error:
-            self._failed(Act.PREPARE, self._pod.name, str(error), Reason.FAILED_PREPARE)
+            self._failed(StepKind.PREPARE, self._pod.name, str(error), StepReason.FAILED_PREPARE)
             raise AbortError from None
 
     # -- what goes ---------------------------------------------------------------------------------------------------
@@ -161,9 +173,11 @@ class _Round:
             try:
                 await self._parts.containers.remove_container(container_id)
             except RpcError as error:
-                self._failed(Act.REMOVE_CONTAINER, names.get(container_id, ""), str(error), Reason.FAILED_REMOVE)
+                self._failed(
+                    StepKind.REMOVE_CONTAINER, names.get(container_id, ""), str(error), StepReason.FAILED_REMOVE
+                )
                 raise AbortError from None
-            self._steps.append(Step(act=Act.REMOVE_CONTAINER, target=names.get(container_id, "")))
+            self._steps.append(SyncStep(act=StepKind.REMOVE_CONTAINER, target=names.get(container_id, "")))
 
     async def _remove(self, containers: Iterable[ContainerStatus]) -> None:
         """Leftovers. One that stays is collected later, so failures are only told to the log."""
@@ -183,28 +197,28 @@ class _Round:
 
     # -- what comes --------------------------------------------------------------------------------------------------
 
-    async def _place(self) -> Place:
+    async def _place(self) -> SandboxContext:
         """The sandbox that containers are started in: the one there is, or a new one."""
         pod, parts = self._pod, self._parts
         try:
             config = sandbox_config(pod, parts.node, self._actions.attempt, log_root=parts.log_root)
         except ValueError as error:
-            self._failed(Act.CREATE_SANDBOX, pod.name, str(error), Reason.FAILED_SANDBOX_CONFIG)
+            self._failed(StepKind.CREATE_SANDBOX, pod.name, str(error), StepReason.FAILED_SANDBOX_CONFIG)
             raise AbortError from None
         sandbox_id, ips = self._actions.sandbox_id, self._status.ips
         if self._actions.create_sandbox:
-            self._tell(Moment.CREATING_SANDBOX)
+            self._tell(ProgressPhase.CREATING_SANDBOX)
             try:
                 work = parts.sandboxes.run_pod_sandbox(config, pod.runtime_handler)
                 sandbox_id = await parts.lasting.run(pod.uid, work)
                 found = sandbox_status((await parts.sandboxes.pod_sandbox_status(sandbox_id)).status)
             except RpcError as error:
-                self._failed(Act.CREATE_SANDBOX, pod.name, str(error), Reason.FAILED_SANDBOX)
+                self._failed(StepKind.CREATE_SANDBOX, pod.name, str(error), StepReason.FAILED_SANDBOX)
                 raise AbortError from None
             ips = addresses(found)
-            self._steps.append(Step(act=Act.CREATE_SANDBOX, target=sandbox_id))
-            self._tell(Moment.SANDBOX_READY, detail=", ".join(ips))
-        return Place(
+            self._steps.append(SyncStep(act=StepKind.CREATE_SANDBOX, target=sandbox_id))
+            self._tell(ProgressPhase.SANDBOX_READY, detail=", ".join(ips))
+        return SandboxContext(
             pod=pod,
             sandbox_id=sandbox_id,
             sandbox_config=config,
@@ -224,15 +238,15 @@ class _Round:
                     resize.container_id, resources, resize_annotations(container)
                 )
             except RpcError as error:
-                self._failed(Act.RESIZE, container.name, str(error), Reason.FAILED_RESIZE)
+                self._failed(StepKind.RESIZE, container.name, str(error), StepReason.FAILED_RESIZE)
                 continue
             await asyncio.to_thread(
                 parts.resized.note, pod.uid, resize.container_id, container.resources, present=present
             )
-            self._steps.append(Step(act=Act.RESIZE, target=container.name))
-            self._tell(Moment.RESIZED, container.name)
+            self._steps.append(SyncStep(act=StepKind.RESIZE, target=container.name))
+            self._tell(ProgressPhase.RESIZED, container.name)
 
-    async def _start(self, place: Place) -> None:
+    async def _start(self, place: SandboxContext) -> None:
         """Ephemeral ones, init containers up to the first that fails, then main ones whatever becomes of the others."""
         pod, actions = self._pod, self._actions
         for index in actions.ephemeral_start:
@@ -244,15 +258,15 @@ class _Round:
         for index in actions.start:
             await self._started(place, pod.containers[index])
 
-    async def _started(self, place: Place, container: Container) -> bool:
+    async def _started(self, place: SandboxContext, container: ContainerSpec) -> bool:
         try:
             await self._parts.starter.start(place, container)
-        except StartError as error:
+        except ContainerStartError as error:
             if error.retry_after is not None:
                 self._waits.append(error.retry_after)
-            self._failed(Act.START, container.name, error.message, error.reason)
+            self._failed(StepKind.START, container.name, error.message, error.reason)
             return False
-        self._steps.append(Step(act=Act.START, target=container.name))
+        self._steps.append(SyncStep(act=StepKind.START, target=container.name))
         return True
 
     # -- telling -----------------------------------------------------------------------------------------------------
@@ -261,8 +275,8 @@ class _Round:
     def _init_names(self) -> frozenset[str]:
         return frozenset(one.name for one in self._pod.init_containers)
 
-    def _how(self) -> Killing:
-        return Killing(
+    def _how(self) -> KillOptions:
+        return KillOptions(
             pod=self._pod,
             title=self._pod.title,
             reach=self._parts.node.reach(self._status.ips, host_network=self._pod.host_network),
@@ -270,16 +284,16 @@ class _Round:
             progress=self._progress,
         )
 
-    def _add(self, steps: list[Step]) -> None:
+    def _add(self, steps: list[SyncStep]) -> None:
         self._steps += steps
         if any(step.error is not None for step in steps):
             raise AbortError
 
-    def _failed(self, act: Act, target: str, error: str, reason: Reason) -> None:
-        step = Step(act=act, target=target, error=error, reason=reason)
+    def _failed(self, act: StepKind, target: str, error: str, reason: StepReason) -> None:
+        step = SyncStep(act=act, target=target, error=error, reason=reason)
         self._steps.append(step)
-        moment = Moment.WAITING if step.waits else Moment.FAILED
-        self._tell(moment, target if act in (Act.START, Act.RESIZE) else "", error, reason)
+        moment = ProgressPhase.WAITING if step.waits else ProgressPhase.FAILED
+        self._tell(moment, target if act in (StepKind.START, StepKind.RESIZE) else "", error, reason)
         if not step.waits:
             details = {
                 "pod": self._pod.title,
@@ -290,6 +304,8 @@ class _Round:
             }
             _log.warning("Pod sync incomplete", extra={"kv": details})
 
-    def _tell(self, moment: Moment, container: str = "", detail: str = "", reason: Reason = Reason.NONE) -> None:
+    def _tell(
+        self, moment: ProgressPhase, container: str = "", detail: str = "", reason: StepReason = StepReason.NONE
+    ) -> None:
         title = self._pod.title
-        self._progress.tell(News(pod=title, moment=moment, container=container, detail=detail, reason=reason))
+        self._progress.tell(ProgressEvent(pod=title, moment=moment, container=container, detail=detail, reason=reason))

@@ -4,8 +4,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from interpose.node.pods.spec import Container, Pod, Probe
-from interpose.node.pods.status.annotations import ContainerNotes
+from interpose.node.pods.spec import ContainerSpec, PodSpec, Probe
+from interpose.node.pods.status.annotations import ContainerAnnotations
 from interpose.node.pods.sync.action_types import KillReason
 from interpose.node.pods.sync.restart_policy import is_sidecar
 
@@ -14,9 +14,9 @@ USUAL: Final = 30
 
 
 def grace_of(
-    pod: Pod | None,
-    container: Container | None,
-    notes: ContainerNotes,
+    pod: PodSpec | None,
+    container: ContainerSpec | None,
+    notes: ContainerAnnotations,
     *,
     reason: KillReason | None = None,
     override: int | None = None,
@@ -35,7 +35,7 @@ def grace_of(
     return pod.termination_grace_period
 
 
-def _probe(container: Container | None, reason: KillReason | None) -> Probe | None:
+def _probe(container: ContainerSpec | None, reason: KillReason | None) -> Probe | None:
     if container is None:
         return None
     return {KillReason.LIVENESS: container.liveness, KillReason.STARTUP: container.startup}.get(
@@ -49,25 +49,25 @@ def at_least(left: float) -> int:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
+class TerminationOrder:
     """The names of a pod's main containers, and of its sidecars as they are started."""
 
     containers: tuple[str, ...] = ()
     sidecars: tuple[str, ...] = ()
 
 
-UNORDERED: Final = Order()
+UNORDERED: Final = TerminationOrder()
 
 
-def order_of(pod: Pod) -> Order:
+def order_of(pod: PodSpec) -> TerminationOrder:
     """As the manifest has it."""
-    return Order(
+    return TerminationOrder(
         containers=tuple(one.name for one in pod.containers),
         sidecars=tuple(one.name for one in pod.init_containers if is_sidecar(one)),
     )
 
 
-def predecessors(order: Order, running: Collection[str]) -> Mapping[str, tuple[str, ...]]:
+def predecessors(order: TerminationOrder, running: Collection[str]) -> Mapping[str, tuple[str, ...]]:
     """For each sidecar that runs, those that have to end before it: all main containers, then the sidecars behind it.
 
     Empty for a pod without sidecars, whose containers end all at once.

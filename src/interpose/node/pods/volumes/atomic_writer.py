@@ -22,7 +22,7 @@ _SETGID: Final = 0o2050  # for the group of the volume: entered, read, inherited
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class File:
+class VolumeFile:
     """A file of a volume."""
 
     content: bytes
@@ -36,7 +36,7 @@ def check_file_path(path: str) -> None:
         raise ValueError(f"file {quoted(path)} must be a relative path, and not begin with '..'")
 
 
-def write_files(volume: str, files: Mapping[str, File], group: int | None = None) -> None:
+def write_files(volume: str, files: Mapping[str, VolumeFile], group: int | None = None) -> None:
     """Make these the files of the volume. With a group it can read all of them."""
     for path in files:
         check_file_path(path)
@@ -57,7 +57,7 @@ def write_files(volume: str, files: Mapping[str, File], group: int | None = None
             remove_tree(f"{base}/{entry}")
 
 
-def _digest(files: Mapping[str, File], group: int | None) -> str:
+def _digest(files: Mapping[str, VolumeFile], group: int | None) -> str:
     total = hashlib.sha256(repr(group).encode())
     for path in sorted(files):
         one = files[path]
@@ -65,7 +65,7 @@ def _digest(files: Mapping[str, File], group: int | None) -> str:
     return total.hexdigest()[:16]
 
 
-def _write(base: Path, name: str, files: Mapping[str, File], group: int | None) -> None:
+def _write(base: Path, name: str, files: Mapping[str, VolumeFile], group: int | None) -> None:
     # With our number: nobody else writes there, and a leftover of ours is overwritten.
     unfinished = base / f"{_HIDDEN}{os.getpid()}.tmp"
     remove_tree(str(unfinished))

@@ -20,7 +20,7 @@ _ESCAPE: Final = re.compile(rb"\\([0-7]{3})")
 _POINT: Final = 4  # the field of mountinfo that says where
 
 
-class Mounting(Protocol):
+class Mounter(Protocol):
     """What is needed of the kernel. Failures are OSErrors that name the target."""
 
     @property
@@ -43,7 +43,7 @@ class Mounting(Protocol):
         """Where something is mounted, in a folder or on it; the innermost first, once for each mount."""
 
 
-class SystemMounting:
+class SystemMounter:
     """The kernel itself. Needs CAP_SYS_ADMIN."""
 
     def __init__(self, mountinfo: str = "/proc/self/mountinfo") -> None:

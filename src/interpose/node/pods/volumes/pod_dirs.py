@@ -23,8 +23,8 @@ from interpose.node.pods.cri_config.dns import hosts_file, node_hosts_file
 from interpose.node.pods.cri_config.env import environment, expand_strictly
 from interpose.node.pods.labels import LOG_ROOT, log_directory
 from interpose.node.pods.node_info import NodeFacts
-from interpose.node.pods.spec import Container, Files, HostPath, Pod, Volume, VolumeMount
-from interpose.node.pods.volumes.mounts import Mounting, SystemMounting, remove_empty
+from interpose.node.pods.spec import ContainerSpec, HostPath, PodSpec, ProjectedFiles, Volume, VolumeMount
+from interpose.node.pods.volumes.mounts import Mounter, SystemMounter, remove_empty
 from interpose.node.pods.volumes.pod_folders import PodFolders
 from interpose.node.pods.volumes.subpath import open_inside
 from interpose.node.pods.volumes.volumes import VolumeError, prepare_volume
@@ -42,14 +42,14 @@ _PROPAGATION: Final = {
 class PodDirs(PodFolders):
     """The folders of all pods below one root, with all that is in them."""
 
-    def __init__(self, root: str, *, log_root: str = LOG_ROOT, mounting: Mounting | None = None) -> None:
+    def __init__(self, root: str, *, log_root: str = LOG_ROOT, mounting: Mounter | None = None) -> None:
         super().__init__(root)
         self._log_root = log_root
-        self._mounting = SystemMounting() if mounting is None else mounting
+        self._mounting = SystemMounter() if mounting is None else mounting
 
     # -- preparing
 
-    def prepare(self, pod: Pod, node: NodeFacts, ips: tuple[str, ...]) -> None:
+    def prepare(self, pod: PodSpec, node: NodeFacts, ips: tuple[str, ...]) -> None:
         """Make folders, volumes and hosts file; VolumeError if that cannot be done."""
         try:
             folder = self.folder(pod.uid)
@@ -63,7 +63,7 @@ class PodDirs(PodFolders):
         for volume in pod.volumes:
             prepare_volume(pod, volume, self._volume(pod, volume), node.around(ips), self._mounting)
 
-    def _write_hosts(self, pod: Pod, node: NodeFacts, ips: tuple[str, ...]) -> None:
+    def _write_hosts(self, pod: PodSpec, node: NodeFacts, ips: tuple[str, ...]) -> None:
         if not _has_hosts(pod, ips):
             return
         text = node_hosts_file(pod, node.hosts) if pod.host_network else hosts_file(pod, ips, node.cluster_domain)
@@ -74,7 +74,7 @@ class PodDirs(PodFolders):
     # -- mounts of a container
 
     def mounts(
-        self, pod: Pod, container: Container, node: NodeFacts, ips: tuple[str, ...], restart_count: int
+        self, pod: PodSpec, container: ContainerSpec, node: NodeFacts, ips: tuple[str, ...], restart_count: int
     ) -> list[cri.Mount]:
         """What a container that is about to be created sees of the node; ContainerConfigError if that cannot be had.
 
@@ -92,7 +92,9 @@ class PodDirs(PodFolders):
             raise ContainerConfigError(f"container {container.name}: {error}") from error
         return found
 
-    def _mount(self, pod: Pod, container: Container, index: int, node: NodeFacts, env: dict[str, str]) -> cri.Mount:
+    def _mount(
+        self, pod: PodSpec, container: ContainerSpec, index: int, node: NodeFacts, env: dict[str, str]
+    ) -> cri.Mount:
         wanted = container.volume_mounts[index]
         volume = next((one for one in pod.volumes if one.name == wanted.name), None)
         if volume is None:
@@ -102,7 +104,7 @@ class PodDirs(PodFolders):
             host_path = self._volume(pod, volume)
             if sub_path:
                 host_path = self._sub_path(pod.uid, container.name, index, volume, host_path, sub_path)
-            read_only = wanted.read_only or isinstance(volume.source, Files)
+            read_only = wanted.read_only or isinstance(volume.source, ProjectedFiles)
             return cri.Mount(
                 container_path=wanted.mount_path if wanted.mount_path.startswith("/") else f"/{wanted.mount_path}",
                 host_path=host_path,
@@ -117,7 +119,7 @@ class PodDirs(PodFolders):
 
     def _sub_path(self, uid: str, container: str, index: int, volume: Volume, path: str, sub_path: str) -> str:
         """Where the runtime finds a part of a volume. As root it is bound to a place that only we can change."""
-        fd, real = open_inside(path, sub_path, create=not isinstance(volume.source, Files))
+        fd, real = open_inside(path, sub_path, create=not isinstance(volume.source, ProjectedFiles))
         try:
             if not self._mounting.possible:
                 return real
@@ -162,7 +164,7 @@ class PodDirs(PodFolders):
     def _hosts(self, uid: str) -> str:
         return f"{self.folder(uid)}/etc-hosts"
 
-    def _volume(self, pod: Pod, volume: Volume) -> str:
+    def _volume(self, pod: PodSpec, volume: Volume) -> str:
         if isinstance(volume.source, HostPath):
             return volume.source.path
         return f"{self.folder(pod.uid)}/volumes/{volume.name}"
@@ -173,7 +175,7 @@ def _own_mount(container_path: str, host_path: str, node: NodeFacts) -> cri.Moun
     return cri.Mount(container_path=container_path, host_path=host_path, selinux_relabel=node.selinux)
 
 
-def _has_hosts(pod: Pod, ips: tuple[str, ...]) -> bool:
+def _has_hosts(pod: PodSpec, ips: tuple[str, ...]) -> bool:
     """Whether the hosts file is ours: the node's will do in its network, and without an address there is no line."""
     return bool(pod.host_aliases) or (bool(ips) and not pod.host_network)
 

@@ -11,11 +11,11 @@ from typing import Final
 from interpose.core.model.quantity import parse_quantity, whole
 from interpose.core.model.text import quoted
 from interpose.host.rmtree import remove_tree
-from interpose.node.pods.cri_config.env import Surroundings, source_value
+from interpose.node.pods.cri_config.env import DownwardApiContext, source_value
 from interpose.node.pods.cri_config.resources import HUGE_PAGES, pod_memory_limit
-from interpose.node.pods.spec import EmptyDir, Files, HostPath, Pod, Volume
-from interpose.node.pods.volumes.atomic_writer import File, write_files
-from interpose.node.pods.volumes.mounts import Mounting
+from interpose.node.pods.spec import EmptyDir, HostPath, PodSpec, ProjectedFiles, Volume
+from interpose.node.pods.volumes.atomic_writer import VolumeFile, write_files
+from interpose.node.pods.volumes.mounts import Mounter
 
 _OPEN: Final = 0o777  # containers run as anybody
 _SETGID: Final = 0o2000
@@ -39,7 +39,7 @@ class VolumeError(Exception):
     """A volume cannot be made ready: nothing of the pod is started, and it is tried again."""
 
 
-def prepare_volume(pod: Pod, volume: Volume, path: str, around: Surroundings, mounting: Mounting) -> None:
+def prepare_volume(pod: PodSpec, volume: Volume, path: str, around: DownwardApiContext, mounting: Mounter) -> None:
     """Make a volume ready. `path` is its place in the pod's folder; a hostPath has its own."""
     try:
         match volume.source:
@@ -74,7 +74,7 @@ def _create(source: HostPath) -> None:
         os.close(os.open(source.path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644))
 
 
-def _empty_dir(pod: Pod, source: EmptyDir, path: str, mounting: Mounting) -> None:
+def _empty_dir(pod: PodSpec, source: EmptyDir, path: str, mounting: Mounter) -> None:
     group = pod.security.fs_group
     mode = _OPEN if group is None else _OPEN | _SETGID
     if not source.medium:
@@ -95,7 +95,7 @@ def _empty_dir(pod: Pod, source: EmptyDir, path: str, mounting: Mounting) -> Non
         os.chmod(path, mode)  # noqa: PTH101 - huge pages leave the bit for the group out
 
 
-def _keep_in_memory(path: str, mounting: Mounting) -> None:
+def _keep_in_memory(path: str, mounting: Mounter) -> None:
     """Secrets are not written to the disk, if we may mount. What has been written there once stays where it is: there
     are containers that see it."""
     Path(path).mkdir(parents=True, exist_ok=True)
@@ -115,13 +115,13 @@ def _make_folder(path: str, mode: int, group: int | None) -> None:
     os.rename(unfinished, path)  # noqa: PTH104
 
 
-def memory_size(pod: Pod, source: EmptyDir) -> int:
+def memory_size(pod: PodSpec, source: EmptyDir) -> int:
     """Bytes of a volume in memory: its limit, but not more than the pod may have; 0 for what the kernel gives."""
     bounds = [source.size_limit or 0, pod_memory_limit(pod)]
     return min(filter(None, bounds), default=0)
 
 
-def page_size(pod: Pod, medium: str) -> int:
+def page_size(pod: PodSpec, medium: str) -> int:
     """Bytes of a page of `HugePages-2Mi`, or of `HugePages`: then of the one size that containers of the pod ask for.
     ValueError if none, or not that one, is asked for."""
     limits = [one.resources.limits for one in (*pod.init_containers, *pod.containers)]
@@ -137,9 +137,9 @@ def page_size(pod: Pod, medium: str) -> int:
     return wanted[0]
 
 
-def _files(pod: Pod, source: Files, around: Surroundings) -> dict[str, File]:
+def _files(pod: PodSpec, source: ProjectedFiles, around: DownwardApiContext) -> dict[str, VolumeFile]:
     return {
-        item.path: File(
+        item.path: VolumeFile(
             content=item.content if item.field is None else source_value(pod, None, item.field, around).encode(),
             mode=source.default_mode if item.mode is None else item.mode,
         )

@@ -11,28 +11,28 @@ from interpose.host.cgroup.files import KernelFiles
 from interpose.host.cgroup.paths import Driver
 from interpose.node.pods.cgroups.limits import PodLimits
 from interpose.node.pods.cgroups.paths import layout_of
-from interpose.node.pods.cri_config.resources import Rules
-from interpose.node.pods.spec import Pod, Resources
+from interpose.node.pods.cri_config.resources import ResourceRules
+from interpose.node.pods.spec import PodSpec, ResourceRequirements
 from interpose.testing.kernel.cgroup import FakeKernel
 from tests.support.node.managed_node import container, pod
 
-RULES = Rules(memory=1 << 30)
+RULES = ResourceRules(memory=1 << 30)
 LAYOUT = layout_of(Driver.CGROUPFS)
 MIB = 1 << 20
 
 
-def amounts(requests: dict[str, str] | None = None, limits: dict[str, str] | None = None) -> Resources:
-    return Resources(
+def amounts(requests: dict[str, str] | None = None, limits: dict[str, str] | None = None) -> ResourceRequirements:
+    return ResourceRequirements(
         requests={name: parse_quantity(text) for name, text in (requests or {}).items()},
         limits={name: parse_quantity(text) for name, text in (limits or {}).items()},
     )
 
 
-def burstable(uid: str, cpu: str, *, limit: str = "") -> Pod:
+def burstable(uid: str, cpu: str, *, limit: str = "") -> PodSpec:
     return pod(container(resources=amounts(requests={"cpu": cpu}, limits={"cpu": limit} if limit else {})), uid=uid)
 
 
-def guaranteed(cpu: str = "500m", memory: str = "64Mi") -> Pod:
+def guaranteed(cpu: str = "500m", memory: str = "64Mi") -> PodSpec:
     return pod(container(resources=amounts(limits={"cpu": cpu, "memory": memory})), uid="g")
 
 

@@ -6,18 +6,18 @@ import pytest
 
 from interpose.host.cgroup.paths import Driver
 from interpose.node.pods.cgroups.paths import cgroup_parent
-from interpose.node.pods.spec import Container, Pod, Resources
+from interpose.node.pods.spec import ContainerSpec, PodSpec, ResourceRequirements
 
 UID = "12-34"
-GUARANTEED = Resources(limits={"cpu": Fraction(1), "memory": Fraction(1)})
-BURSTABLE = Resources(requests={"cpu": Fraction(1)})
-NONE = Resources()
+GUARANTEED = ResourceRequirements(limits={"cpu": Fraction(1), "memory": Fraction(1)})
+BURSTABLE = ResourceRequirements(requests={"cpu": Fraction(1)})
+NONE = ResourceRequirements()
 CGROUPFS, SYSTEMD = Driver.CGROUPFS, Driver.SYSTEMD
 
 
-def pod(resources: Resources, uid: str = UID) -> Pod:
+def pod(resources: ResourceRequirements, uid: str = UID) -> PodSpec:
     """A pod of that class."""
-    return Pod(name="p", uid=uid, containers=(Container(name="c", image="i", resources=resources),))
+    return PodSpec(name="p", uid=uid, containers=(ContainerSpec(name="c", image="i", resources=resources),))
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ def pod(resources: Resources, uid: str = UID) -> Pod:
         (GUARANTEED, SYSTEMD, "a", "/a.slice/a-kubepods.slice/a-kubepods-pod12_34.slice"),
     ],
 )
-def test_the_parent(resources: Resources, driver: Driver, root: str, path: str) -> None:
+def test_the_parent(resources: ResourceRequirements, driver: Driver, root: str, path: str) -> None:
     """A whole path, as kubelets write it."""
     assert cgroup_parent(pod(resources), driver, root) == path
 

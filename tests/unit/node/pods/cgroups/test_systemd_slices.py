@@ -11,12 +11,12 @@ from interpose.host.cgroup.paths import Driver
 from interpose.node.pods.cgroups import systemd_slices as podslices
 from interpose.node.pods.cgroups.paths import layout_of
 from interpose.node.pods.cgroups.systemd_slices import PodSlices, ask_systemd, properties
-from interpose.node.pods.cri_config.resources import Rules
-from interpose.node.pods.spec import Pod, Resources
+from interpose.node.pods.cri_config.resources import ResourceRules
+from interpose.node.pods.spec import PodSpec, ResourceRequirements
 from interpose.testing.kernel.cgroup import FakeKernel
 from tests.support.node.managed_node import container, pod
 
-RULES = Rules(memory=1 << 30, cgroup_version=2)
+RULES = ResourceRules(memory=1 << 30, cgroup_version=2)
 LAYOUT = layout_of(Driver.SYSTEMD)
 MIB = 1 << 20
 NONE = str((1 << 64) - 1)
@@ -75,17 +75,17 @@ def slices(systemd: FakeSystemd) -> PodSlices:
     return PodSlices(LAYOUT, "/fake", systemd.kernel, systemd)
 
 
-def amounts(cpu: str, memory: str = "", limit: str = "") -> Resources:
+def amounts(cpu: str, memory: str = "", limit: str = "") -> ResourceRequirements:
     requests = {"cpu": parse_quantity(cpu)} | ({"memory": parse_quantity(memory)} if memory else {})
-    return Resources(requests=requests, limits={"cpu": parse_quantity(limit)} if limit else {})
+    return ResourceRequirements(requests=requests, limits={"cpu": parse_quantity(limit)} if limit else {})
 
 
-def guaranteed(cpu: str = "500m", memory: str = "64Mi") -> Pod:
+def guaranteed(cpu: str = "500m", memory: str = "64Mi") -> PodSpec:
     limits = {"cpu": parse_quantity(cpu), "memory": parse_quantity(memory)}
-    return pod(container(resources=Resources(requests={}, limits=limits)), uid="g")
+    return pod(container(resources=ResourceRequirements(requests={}, limits=limits)), uid="g")
 
 
-def burstable(uid: str, cpu: str) -> Pod:
+def burstable(uid: str, cpu: str) -> PodSpec:
     return pod(container(resources=amounts(cpu)), uid=uid)
 
 

@@ -16,29 +16,29 @@ from interpose.node.pods.cri_config.security_context import ImageUser, container
 from interpose.node.pods.labels import container_annotations, container_labels
 from interpose.node.pods.node_info import NodeFacts
 from interpose.node.pods.spec import (
-    Container,
+    ContainerSpec,
     EnvVar,
     FieldRef,
-    Lifecycle,
-    Pod,
+    LifecycleHandlers,
     PodSecurityContext,
-    Resources,
+    PodSpec,
+    ResourceRequirements,
     SecurityContext,
 )
 
 NODE = NodeFacts(name="n", memory=1000, allocatable={"cpu": Fraction(2)})
 
 
-def config(container: Container, pod: Pod | None = None, **more: Any) -> cri.ContainerConfig:
+def config(container: ContainerSpec, pod: PodSpec | None = None, **more: Any) -> cri.ContainerConfig:
     """The configuration of a container of a pod."""
     given: dict[str, Any] = {"image": "sha256:1", "image_user": None, "restart_count": 0, "ips": (), "mounts": ()}
-    pod = pod or Pod(name="p", uid="u", containers=(container,))
+    pod = pod or PodSpec(name="p", uid="u", containers=(container,))
     return container_config(pod, container, node=NODE, **{**given, **more})
 
 
 def test_a_whole_one() -> None:
     """Every field, as a kubelet fills it."""
-    container = Container(
+    container = ContainerSpec(
         name="c",
         image="busybox:1",
         command=("$(NAME)", "$$(NAME)"),
@@ -49,13 +49,13 @@ def test_a_whole_one() -> None:
             EnvVar(name="IP", source=FieldRef(path="status.podIP")),
             EnvVar(name="UML", value="ü"),
         ),
-        resources=Resources(limits={"cpu": Fraction(1), "memory": Fraction(500)}),
+        resources=ResourceRequirements(limits={"cpu": Fraction(1), "memory": Fraction(500)}),
         stdin=True,
         stdin_once=True,
         tty=True,
-        lifecycle=Lifecycle(stop_signal="SIGUSR1"),
+        lifecycle=LifecycleHandlers(stop_signal="SIGUSR1"),
     )
-    pod = Pod(name="p", uid="u", containers=(container,))
+    pod = PodSpec(name="p", uid="u", containers=(container,))
     mount = cri.Mount(container_path="/a", host_path="/b")
     user = ImageUser(uid=7)
     found = config(container, pod, image_user=user, restart_count=3, ips=("10.1.0.1",), mounts=[mount])
@@ -90,20 +90,20 @@ def test_a_whole_one() -> None:
 @pytest.mark.parametrize("user", [None, ImageUser()])
 def test_an_image_that_names_no_user_runs_as_root(user: ImageUser | None) -> None:
     """As number 0."""
-    context = config(Container(name="c", image="i"), image_user=user).linux.security_context
+    context = config(ContainerSpec(name="c", image="i"), image_user=user).linux.security_context
     assert context.HasField("run_as_user")
     assert context.run_as_user.value == 0
 
 
 def test_a_user_with_a_name_is_the_runtimes_business() -> None:
     """It reads the image's /etc/passwd."""
-    context = config(Container(name="c", image="i"), image_user=ImageUser(username="www")).linux.security_context
+    context = config(ContainerSpec(name="c", image="i"), image_user=ImageUser(username="www")).linux.security_context
     assert (context.run_as_username, context.HasField("run_as_user")) == ("www", False)
 
 
 def test_a_container_that_looks_at_another() -> None:
     """Sees its processes."""
-    options = config(Container(name="e", image="i"), target_id="abc").linux.security_context.namespace_options
+    options = config(ContainerSpec(name="e", image="i"), target_id="abc").linux.security_context.namespace_options
     assert (options.pid, options.target_id) == (cri.TARGET, "abc")
 
 
@@ -118,18 +118,23 @@ def test_a_container_that_looks_at_another() -> None:
 )
 def test_signals(name: str, signal: int) -> None:
     """In the words of CRI."""
-    assert config(Container(name="c", image="i", lifecycle=Lifecycle(stop_signal=name))).stop_signal == signal
+    assert (
+        config(ContainerSpec(name="c", image="i", lifecycle=LifecycleHandlers(stop_signal=name))).stop_signal == signal
+    )
 
 
 @pytest.mark.parametrize(
     ("container", "words"),
     [
-        (Container(name="c", image="i", lifecycle=Lifecycle(stop_signal="KILL")), "stopSignal 'KILL' is not known"),
-        (Container(name="c", image="i", env=(EnvVar(name="X", source=FieldRef(path="y")),)), "variable 'X'"),
-        (Container(name="c", image="i", security=SecurityContext(run_as_non_root=True)), "the image runs as root"),
+        (
+            ContainerSpec(name="c", image="i", lifecycle=LifecycleHandlers(stop_signal="KILL")),
+            "stopSignal 'KILL' is not known",
+        ),
+        (ContainerSpec(name="c", image="i", env=(EnvVar(name="X", source=FieldRef(path="y")),)), "variable 'X'"),
+        (ContainerSpec(name="c", image="i", security=SecurityContext(run_as_non_root=True)), "the image runs as root"),
     ],
 )
-def test_what_cannot_be_made(container: Container, words: str) -> None:
+def test_what_cannot_be_made(container: ContainerSpec, words: str) -> None:
     """The error names the container and what is wrong."""
     with pytest.raises(ContainerConfigError, match=f"container c: .*{words}"):
         config(container)
@@ -137,8 +142,8 @@ def test_what_cannot_be_made(container: Container, words: str) -> None:
 
 def test_a_pod_that_must_not_be_root() -> None:
     """Its rule counts for all of its containers."""
-    container = Container(name="c", image="i")
-    pod = Pod(name="p", uid="u", containers=(container,), security=PodSecurityContext(run_as_non_root=True))
+    container = ContainerSpec(name="c", image="i")
+    pod = PodSpec(name="p", uid="u", containers=(container,), security=PodSecurityContext(run_as_non_root=True))
     with pytest.raises(ContainerConfigError, match="runAsNonRoot"):
         config(container, pod)
     assert config(container, pod, image_user=ImageUser(uid=5)).metadata.name == "c"
@@ -146,7 +151,7 @@ def test_a_pod_that_must_not_be_root() -> None:
 
 def test_a_change_in_place() -> None:
     """The same numbers as at the beginning, with what they were made of."""
-    container = Container(name="c", image="i", resources=Resources(requests={"cpu": Fraction(1, 2)}))
-    pod = Pod(name="p", uid="u", containers=(container,))
+    container = ContainerSpec(name="c", image="i", resources=ResourceRequirements(requests={"cpu": Fraction(1, 2)}))
+    pod = PodSpec(name="p", uid="u", containers=(container,))
     assert container_resources(pod, container, NODE) == config(container, pod).linux.resources
     assert resize_annotations(container) == {"interpose.io/resources": '{"requests":{"cpu":"500m"}}'}

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from interpose.node.pods.cri_config.dns import (
-    Resolv,
+    ResolvConf,
     domain,
     hostname,
     hosts_file,
@@ -14,15 +14,17 @@ from interpose.node.pods.cri_config.dns import (
     parse_resolv,
     pod_dns,
 )
-from interpose.node.pods.spec import Container, DnsConfig, HostAlias, Pod
+from interpose.node.pods.spec import ContainerSpec, DnsConfig, HostAlias, PodSpec
 
-NODE = Resolv(servers=("1.1.1.1", "2.2.2.2"), searches=("corp", "svc.cluster.local"), options=("rotate", "ndots:1"))
+NODE = ResolvConf(servers=("1.1.1.1", "2.2.2.2"), searches=("corp", "svc.cluster.local"), options=("rotate", "ndots:1"))
 CLUSTER = ("10.96.0.10",)
 
 
-def pod(**more: Any) -> Pod:
+def pod(**more: Any) -> PodSpec:
     """A pod."""
-    return Pod(**{"name": "p", "namespace": "ns", "uid": "u", "containers": (Container(name="c", image="i"),), **more})
+    return PodSpec(
+        **{"name": "p", "namespace": "ns", "uid": "u", "containers": (ContainerSpec(name="c", image="i"),), **more}
+    )
 
 
 def test_a_resolv_conf_is_read_as_the_resolver_does() -> None:
@@ -39,7 +41,7 @@ options ndots:2 rotate
 options timeout:1
 sortlist 1.2.3.4
 """
-    assert parse_resolv(text) == Resolv(
+    assert parse_resolv(text) == ResolvConf(
         servers=("1.1.1.1", "2.2.2.2"), searches=("corp", "a.b", "."), options=("ndots:2", "rotate", "timeout:1")
     )
 
@@ -51,8 +53,8 @@ SEARCHES = ("ns.svc.cluster.local", "svc.cluster.local", "cluster.local", "corp"
     ("policy", "host_network", "cluster", "expected", "noted"),
     [
         ("Default", False, CLUSTER, NODE, False),
-        ("None", False, CLUSTER, Resolv(), False),
-        ("ClusterFirst", False, CLUSTER, Resolv(servers=CLUSTER, searches=SEARCHES, options=("ndots:5",)), False),
+        ("None", False, CLUSTER, ResolvConf(), False),
+        ("ClusterFirst", False, CLUSTER, ResolvConf(servers=CLUSTER, searches=SEARCHES, options=("ndots:5",)), False),
         ("ClusterFirst", True, CLUSTER, NODE, False),
         ("ClusterFirst", False, (), NODE, True),
         ("ClusterFirst", True, (), NODE, False),
@@ -60,13 +62,13 @@ SEARCHES = ("ns.svc.cluster.local", "svc.cluster.local", "cluster.local", "corp"
             "ClusterFirstWithHostNet",
             True,
             CLUSTER,
-            Resolv(servers=CLUSTER, searches=SEARCHES, options=("ndots:5",)),
+            ResolvConf(servers=CLUSTER, searches=SEARCHES, options=("ndots:5",)),
             False,
         ),
         ("ClusterFirstWithHostNet", True, (), NODE, True),
     ],
 )
-def test_policies(policy: str, host_network: bool, cluster: tuple[str, ...], expected: Resolv, noted: bool) -> None:
+def test_policies(policy: str, host_network: bool, cluster: tuple[str, ...], expected: ResolvConf, noted: bool) -> None:
     """Every policy, with and without a cluster and a network of its own."""
     found = pod_dns(pod(dns_policy=policy, host_network=host_network), NODE, cluster, "cluster.local")
     assert found.resolv == expected
@@ -84,7 +86,7 @@ def test_the_pods_own_additions() -> None:
         nameservers=("2.2.2.2", "3.3.3.3"), searches=("mine", "corp"), options=(("ndots", "3"), ("edns0", None))
     )
     found = pod_dns(pod(dns_policy="Default", dns_config=own), NODE)
-    assert found.resolv == Resolv(
+    assert found.resolv == ResolvConf(
         servers=("1.1.1.1", "2.2.2.2", "3.3.3.3"),
         searches=("corp", "svc.cluster.local", "mine"),
         options=("rotate", "ndots:3", "edns0"),

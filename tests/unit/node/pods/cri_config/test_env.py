@@ -4,24 +4,24 @@ from fractions import Fraction
 
 import pytest
 
-from interpose.node.pods.cri_config.env import Surroundings, environment, expanded, field_value, source_value
-from interpose.node.pods.spec import Container, EnvVar, FieldRef, Pod, ResourceFieldRef, Resources
+from interpose.node.pods.cri_config.env import DownwardApiContext, environment, expanded, field_value, source_value
+from interpose.node.pods.spec import ContainerSpec, EnvVar, FieldRef, PodSpec, ResourceFieldRef, ResourceRequirements
 
-AROUND = Surroundings(
+AROUND = DownwardApiContext(
     node_name="n1",
     host_ips=("10.0.0.1", "fd00::1"),
     ips=("10.1.0.9", "fd01::9"),
     allocatable={"cpu": Fraction(4), "memory": Fraction(1000)},
 )
-CONTAINER = Container(
+CONTAINER = ContainerSpec(
     name="c",
     image="i",
-    resources=Resources(
+    resources=ResourceRequirements(
         requests={"cpu": Fraction(1, 4), "memory": Fraction(64)}, limits={"memory": Fraction(100), "x.y/z": Fraction(3)}
     ),
 )
-OTHER = Container(name="init", image="i", resources=Resources(limits={"cpu": Fraction(2)}))
-POD = Pod(
+OTHER = ContainerSpec(name="init", image="i", resources=ResourceRequirements(limits={"cpu": Fraction(2)}))
+POD = PodSpec(
     name="p",
     namespace="ns",
     uid="u-1",
@@ -60,17 +60,17 @@ def test_fields_of_the_pod(path: str, value: str) -> None:
 
 def test_a_node_name_of_the_manifest_wins() -> None:
     """It is what the pod was made for."""
-    pod = Pod(name="p", uid="u", containers=(CONTAINER,), node_name="other")
+    pod = PodSpec(name="p", uid="u", containers=(CONTAINER,), node_name="other")
     assert field_value(pod, "spec.nodeName", AROUND) == "other"
 
 
 def test_addresses_that_are_not_known() -> None:
     """Empty, but in the node's network they are the node's."""
-    nowhere = Surroundings(host_ips=("10.0.0.1",))
+    nowhere = DownwardApiContext(host_ips=("10.0.0.1",))
     assert field_value(POD, "status.podIP", nowhere) == ""
-    pod = Pod(name="p", uid="u", containers=(CONTAINER,), host_network=True)
+    pod = PodSpec(name="p", uid="u", containers=(CONTAINER,), host_network=True)
     assert field_value(pod, "status.podIP", nowhere) == "10.0.0.1"
-    assert field_value(pod, "status.hostIP", Surroundings()) == ""
+    assert field_value(pod, "status.hostIP", DownwardApiContext()) == ""
 
 
 @pytest.mark.parametrize("path", ["status.phase", "metadata.labels[a]", "metadata.finalizers['x']", ""])
@@ -126,7 +126,7 @@ def test_a_volume_must_name_the_container() -> None:
 
 def test_variables_may_use_those_before_them() -> None:
     """Later ones are not known yet; a repeated name has its last value, in its first place."""
-    container = Container(
+    container = ContainerSpec(
         name="c",
         image="i",
         env=(
@@ -144,7 +144,7 @@ def test_variables_may_use_those_before_them() -> None:
 
 def test_a_variable_that_cannot_be_had_is_named() -> None:
     """So that it can be found in the manifest."""
-    container = Container(name="c", image="i", env=(EnvVar(name="X", source=FieldRef(path="spec.other")),))
+    container = ContainerSpec(name="c", image="i", env=(EnvVar(name="X", source=FieldRef(path="spec.other")),))
     with pytest.raises(ValueError, match=r"environment variable 'X': fieldRef 'spec.other' is not known"):
         environment(POD, container, AROUND)
 

@@ -8,7 +8,7 @@ import pytest
 from interpose.core.model.quantity import parse_quantity
 from interpose.core.model.resources import NO_RESOURCES, LinuxResources
 from interpose.node.pods.cri_config.resources import (
-    Rules,
+    ResourceRules,
     container_linux_resources,
     overhead_linux_resources,
     page_size_name,
@@ -18,31 +18,31 @@ from interpose.node.pods.cri_config.resources import (
     pod_memory_limit,
     pod_requests,
 )
-from interpose.node.pods.spec import Container, Pod, Resources, RestartPolicy
+from interpose.node.pods.spec import ContainerSpec, PodSpec, ResourceRequirements, RestartPolicy
 
 Texts: TypeAlias = dict[str, str]
 
 MI = 1024 * 1024
-RULES = Rules(memory=4096 * MI)
+RULES = ResourceRules(memory=4096 * MI)
 
 
-def resources(requests: Texts | None = None, limits: Texts | None = None) -> Resources:
+def resources(requests: Texts | None = None, limits: Texts | None = None) -> ResourceRequirements:
     """As in a manifest."""
-    return Resources(
+    return ResourceRequirements(
         requests={name: parse_quantity(text) for name, text in (requests or {}).items()},
         limits={name: parse_quantity(text) for name, text in (limits or {}).items()},
     )
 
 
-def container(own: Resources, name: str = "c", policy: RestartPolicy | None = None) -> Container:
+def container(own: ResourceRequirements, name: str = "c", policy: RestartPolicy | None = None) -> ContainerSpec:
     """A container."""
-    return Container(name=name, image="i", resources=own, restart_policy=policy)
+    return ContainerSpec(name=name, image="i", resources=own, restart_policy=policy)
 
 
-def given(own: Resources, rules: Rules = RULES, **of_pod: Any) -> LinuxResources:
+def given(own: ResourceRequirements, rules: ResourceRules = RULES, **of_pod: Any) -> LinuxResources:
     """What the one container of a pod gets."""
     one = container(own)
-    return container_linux_resources(Pod(name="p", uid="u", containers=(one,), **of_pod), one, rules)
+    return container_linux_resources(PodSpec(name="p", uid="u", containers=(one,), **of_pod), one, rules)
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_shares_quota_and_limit(requests: Texts, limits: Texts, shares: int, quo
 
 def test_another_period() -> None:
     """The quota is per period, with the same smallest value."""
-    rules = Rules(memory=1, period=10_000)
+    rules = ResourceRules(memory=1, period=10_000)
     found = given(resources(limits={"cpu": "50m"}), rules)
     assert (found.cpu_period, found.cpu_quota) == (10_000, 1000)
     assert given(resources(limits={"cpu": "2"}), rules).cpu_quota == 20_000
@@ -84,7 +84,7 @@ def test_another_period() -> None:
 
 def test_no_quota_where_the_node_has_none() -> None:
     """Neither quota nor period; shares stay."""
-    found = given(resources(limits={"cpu": "2"}), Rules(memory=1, cpu_quota=False))
+    found = given(resources(limits={"cpu": "2"}), ResourceRules(memory=1, cpu_quota=False))
     assert (found.cpu_shares, found.cpu_quota, found.cpu_period) == (2048, 0, 0)
 
 
@@ -114,14 +114,14 @@ def test_the_score_is_among_them() -> None:
 )
 def test_no_swap_and_one_end_for_all_processes(version: int, swap: bool, unified: Texts, swap_limit: int) -> None:
     """In the words of either version of cgroups."""
-    rules = Rules(memory=4096 * MI, cgroup_version=version, swap=swap)
+    rules = ResourceRules(memory=4096 * MI, cgroup_version=version, swap=swap)
     found = given(resources(limits={"memory": "64Mi"}), rules)
     assert (found.unified, found.memory_swap_limit_in_bytes) == (unified, swap_limit)
 
 
 def test_huge_pages_are_limited_for_every_size_of_the_machine() -> None:
     """To zero unless asked for; a size that the machine does not have is left out."""
-    rules = Rules(memory=1, hugepage_sizes=("2MB", "1GB"))
+    rules = ResourceRules(memory=1, hugepage_sizes=("2MB", "1GB"))
     asked = {"hugepages-2Mi": "100Mi", "hugepages-4Mi": "4Mi", "cpu": "1"}
     assert given(resources(limits=asked), rules).hugepage_limits == (("2MB", 100 * MI), ("1GB", 0))
 
@@ -140,7 +140,7 @@ def test_names_of_page_sizes(size: int, name: str) -> None:
 
 def test_regular_containers_are_added_up() -> None:
     """Requests that are missing are the limits; limits only where given."""
-    pod = Pod(
+    pod = PodSpec(
         name="p",
         uid="u",
         containers=(
@@ -172,13 +172,13 @@ def test_init_containers_count_while_they_run(init: list[tuple[str, bool]], tota
         container(resources({"cpu": cpu}), f"i{index}", always if stays else None)
         for index, (cpu, stays) in enumerate(init)
     )
-    pod = Pod(name="p", uid="u", containers=(container(resources({"cpu": "4"})),), init_containers=early)
+    pod = PodSpec(name="p", uid="u", containers=(container(resources({"cpu": "4"})),), init_containers=early)
     assert pod_requests(pod) == {"cpu": parse_quantity(total)}
 
 
 def test_amounts_of_the_pod_stand_for_the_sums() -> None:
     """Resource by resource; what the pod does not say is the sum."""
-    pod = Pod(
+    pod = PodSpec(
         name="p",
         uid="u",
         containers=(container(resources({"cpu": "1", "memory": "5"}, {"cpu": "2"})),),
@@ -190,7 +190,7 @@ def test_amounts_of_the_pod_stand_for_the_sums() -> None:
 
 def test_the_pod_as_a_whole() -> None:
     """Shares of its requests, quota and memory of its limits, nothing else."""
-    pod = Pod(
+    pod = PodSpec(
         name="p",
         uid="u",
         containers=(
@@ -209,7 +209,7 @@ def test_the_pod_as_a_whole() -> None:
 
 def test_a_pod_without_amounts_and_overhead() -> None:
     """The least shares; nothing at all for the sandbox."""
-    pod = Pod(name="p", uid="u", containers=(container(resources()),))
+    pod = PodSpec(name="p", uid="u", containers=(container(resources()),))
     assert pod_linux_resources(pod, RULES) == LinuxResources(cpu_shares=2, cpu_period=100_000)
     assert overhead_linux_resources(pod, RULES) is NO_RESOURCES
 
@@ -222,11 +222,13 @@ def test_a_pod_without_amounts_and_overhead() -> None:
         (resources(limits={"memory": "64Mi"}), LinuxResources(cpu_shares=204, memory_limit_in_bytes=64 * MI)),
     ],
 )
-def test_the_cgroup_of_a_pod_has_limits_that_hold_for_all(own: Resources | None, expected: LinuxResources) -> None:
+def test_the_cgroup_of_a_pod_has_limits_that_hold_for_all(
+    own: ResourceRequirements | None, expected: LinuxResources
+) -> None:
     """Of two containers one has none; a limit of the pod itself counts alone."""
     one = container(resources({"cpu": "100m"}, {"cpu": "1", "memory": "16Mi"}), "one")
     two = container(resources({"cpu": "100m"}), "two")
-    pod = Pod(name="p", uid="u", containers=(one, two), resources=own)
+    pod = PodSpec(name="p", uid="u", containers=(one, two), resources=own)
     assert pod_cgroup_resources(pod, RULES) == expected
     assert pod_memory_limit(pod) == expected.memory_limit_in_bytes
 
@@ -234,6 +236,6 @@ def test_the_cgroup_of_a_pod_has_limits_that_hold_for_all(own: Resources | None,
 def test_the_memory_of_a_pod_where_all_have_limits() -> None:
     """The sum, and what the sandbox itself costs."""
     both = tuple(container(resources(limits={"memory": "16Mi"}), name) for name in "ab")
-    pod = Pod(name="p", uid="u", containers=both, overhead={"memory": Fraction(MI)})
+    pod = PodSpec(name="p", uid="u", containers=both, overhead={"memory": Fraction(MI)})
     assert pod_memory_limit(pod) == 33 * MI
-    assert pod_memory_limit(Pod(name="p", uid="u", containers=())) == 0
+    assert pod_memory_limit(PodSpec(name="p", uid="u", containers=())) == 0

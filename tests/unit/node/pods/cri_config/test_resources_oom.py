@@ -5,16 +5,16 @@ from fractions import Fraction
 import pytest
 
 from interpose.node.pods.cri_config.resources import oom_score_adj
-from interpose.node.pods.spec import Container, Pod, Resources, RestartPolicy
+from interpose.node.pods.spec import ContainerSpec, PodSpec, ResourceRequirements, RestartPolicy
 
 NODE = 4_000_000_000
 
 
-def container(memory: int | None = None, *, name: str = "c", sidecar: bool = False) -> Container:
+def container(memory: int | None = None, *, name: str = "c", sidecar: bool = False) -> ContainerSpec:
     """A container that asks for so many bytes."""
     requests = {} if memory is None else {"memory": Fraction(memory)}
     policy = RestartPolicy.ALWAYS if sidecar else None
-    return Container(name=name, image="i", resources=Resources(requests=requests), restart_policy=policy)
+    return ContainerSpec(name=name, image="i", resources=ResourceRequirements(requests=requests), restart_policy=policy)
 
 
 @pytest.mark.parametrize(
@@ -34,27 +34,29 @@ def container(memory: int | None = None, *, name: str = "c", sidecar: bool = Fal
 def test_a_burstable_container_by_its_request(memory: int, score: int) -> None:
     """The more it asks for the safer; never as safe as Guaranteed, always safer than BestEffort."""
     one = container(memory)
-    assert oom_score_adj(Pod(name="p", uid="u", containers=(one,)), one, NODE) == score
+    assert oom_score_adj(PodSpec(name="p", uid="u", containers=(one,)), one, NODE) == score
 
 
 def test_a_container_without_a_request_in_a_burstable_pod() -> None:
     """Just below BestEffort."""
     one, other = container(), container(1000, name="d")
-    assert oom_score_adj(Pod(name="p", uid="u", containers=(one, other)), one, NODE) == 999
+    assert oom_score_adj(PodSpec(name="p", uid="u", containers=(one, other)), one, NODE) == 999
 
 
 def test_the_two_other_classes() -> None:
     """Fixed scores."""
-    guaranteed = Container(name="c", image="i", resources=Resources(limits={"cpu": Fraction(1), "memory": Fraction(1)}))
-    assert oom_score_adj(Pod(name="p", uid="u", containers=(guaranteed,)), guaranteed, NODE) == -997
-    assert oom_score_adj(Pod(name="p", uid="u", containers=(container(),)), container(), NODE) == 1000
+    guaranteed = ContainerSpec(
+        name="c", image="i", resources=ResourceRequirements(limits={"cpu": Fraction(1), "memory": Fraction(1)})
+    )
+    assert oom_score_adj(PodSpec(name="p", uid="u", containers=(guaranteed,)), guaranteed, NODE) == -997
+    assert oom_score_adj(PodSpec(name="p", uid="u", containers=(container(),)), container(), NODE) == 1000
 
 
 def test_a_pod_that_the_node_needs_is_as_safe_as_guaranteed() -> None:
     """By its priority class, whatever it asks for."""
-    pod = Pod(name="p", uid="u", containers=(container(),), priority_class="system-node-critical")
+    pod = PodSpec(name="p", uid="u", containers=(container(),), priority_class="system-node-critical")
     assert oom_score_adj(pod, container(), NODE) == -997
-    pod = Pod(name="p", uid="u", containers=(container(),), priority_class="system-cluster-critical")
+    pod = PodSpec(name="p", uid="u", containers=(container(),), priority_class="system-cluster-critical")
     assert oom_score_adj(pod, container(), NODE) == 1000
 
 
@@ -72,23 +74,23 @@ def test_a_sidecar_does_not_go_before_those_it_serves(
     """Its score is at most that of the one that asks for least."""
     side = container(own, name="s", sidecar=True)
     mains = tuple(container(memory, name=f"m{index}") for index, memory in enumerate(regular))
-    pod = Pod(name="p", uid="u", containers=mains, init_containers=(side,))
+    pod = PodSpec(name="p", uid="u", containers=mains, init_containers=(side,))
     assert oom_score_adj(pod, side, NODE) == score
 
 
 @pytest.mark.parametrize(
     ("of_pod", "score"),
     [
-        (Resources(), 900),
-        (Resources(requests={"memory": Fraction(NODE // 2)}), 750),
-        (Resources(requests={"memory": Fraction(NODE // 20)}), 900),
-        (Resources(limits={"memory": Fraction(NODE // 2)}), 750),
+        (ResourceRequirements(), 900),
+        (ResourceRequirements(requests={"memory": Fraction(NODE // 2)}), 750),
+        (ResourceRequirements(requests={"memory": Fraction(NODE // 20)}), 900),
+        (ResourceRequirements(limits={"memory": Fraction(NODE // 2)}), 750),
     ],
 )
-def test_what_the_pod_asks_for_beyond_its_containers_is_shared(of_pod: Resources, score: int) -> None:
+def test_what_the_pod_asks_for_beyond_its_containers_is_shared(of_pod: ResourceRequirements, score: int) -> None:
     """In equal parts, with the init containers."""
     one = container(NODE // 10)
-    pod = Pod(
+    pod = PodSpec(
         name="p", uid="u", containers=(one,), init_containers=(container(NODE // 10, name="i"),), resources=of_pod
     )
     assert oom_score_adj(pod, one, NODE) == score

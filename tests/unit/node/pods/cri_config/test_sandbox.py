@@ -6,21 +6,30 @@ import pytest
 
 from interpose.cri.messages import cri
 from interpose.host.cgroup.paths import Driver
-from interpose.node.pods.cri_config.dns import Resolv
+from interpose.node.pods.cri_config.dns import ResolvConf
 from interpose.node.pods.cri_config.sandbox import pod_resources, sandbox_config
 from interpose.node.pods.cri_config.security_context import sandbox_security
 from interpose.node.pods.manifest.reader import read_pods
 from interpose.node.pods.node_info import NodeFacts
-from interpose.node.pods.spec import Container, Pod, PodSecurityContext, Port, Resources, RestartPolicy
+from interpose.node.pods.spec import (
+    ContainerSpec,
+    PodSecurityContext,
+    PodSpec,
+    Port,
+    ResourceRequirements,
+    RestartPolicy,
+)
 
-NODE = NodeFacts(name="n", memory=1000, resolv=Resolv(servers=("1.1.1.1",), searches=("corp",), options=("rotate",)))
-CPU = Resources(requests={"cpu": Fraction(1)}, limits={"cpu": Fraction(2), "memory": Fraction(100)})
+NODE = NodeFacts(
+    name="n", memory=1000, resolv=ResolvConf(servers=("1.1.1.1",), searches=("corp",), options=("rotate",))
+)
+CPU = ResourceRequirements(requests={"cpu": Fraction(1)}, limits={"cpu": Fraction(2), "memory": Fraction(100)})
 
 
 def test_a_whole_one() -> None:
     """Every field, as a kubelet fills it."""
-    container = Container(name="c", image="i", resources=CPU, ports=(Port(container_port=80, host_port=8080),))
-    pod = Pod(
+    container = ContainerSpec(name="c", image="i", resources=CPU, ports=(Port(container_port=80, host_port=8080),))
+    pod = PodSpec(
         name="p",
         namespace="ns",
         uid="u-1",
@@ -66,21 +75,21 @@ def test_a_sysctl_of_a_manifest_goes_with_dots() -> None:
 
 def test_it_is_the_same_each_time() -> None:
     """It goes to the runtime again with every container."""
-    pod = Pod(name="p", uid="u", containers=(Container(name="c", image="i"),))
+    pod = PodSpec(name="p", uid="u", containers=(ContainerSpec(name="c", image="i"),))
     first = sandbox_config(pod, NODE, 0, log_root="/logs").SerializeToString(deterministic=True)
     assert sandbox_config(pod, NODE, 0, log_root="/logs").SerializeToString(deterministic=True) == first
 
 
 def test_in_the_nodes_network_there_is_no_hostname() -> None:
     """It has the node's."""
-    pod = Pod(name="p", uid="u", containers=(Container(name="c", image="i"),), host_network=True, hostname="h")
+    pod = PodSpec(name="p", uid="u", containers=(ContainerSpec(name="c", image="i"),), host_network=True, hostname="h")
     assert sandbox_config(pod, NODE, 0).hostname == ""
 
 
 def test_the_other_driver_and_place_of_logs() -> None:
     """Both are settings."""
     node = NodeFacts(name="n", memory=1, cgroup_driver=Driver.SYSTEMD, cgroup_root="top")
-    pod = Pod(name="p", uid="u", containers=(Container(name="c", image="i"),))
+    pod = PodSpec(name="p", uid="u", containers=(ContainerSpec(name="c", image="i"),))
     config = sandbox_config(pod, node, 0, log_root="/logs")
     assert config.log_directory == "/logs/default_p_u"
     assert config.linux.cgroup_parent.startswith("/top.slice/top-kubepods.slice/top-kubepods-besteffort.slice/")
@@ -95,13 +104,16 @@ def test_ports_of_those_that_stay() -> None:
         Port(container_port=3),
         Port(container_port=3, protocol="UDP", host_ip="::1"),
     )
-    pod = Pod(
+    pod = PodSpec(
         name="p",
         uid="u",
-        containers=(Container(name="c", image="i", ports=twice), Container(name="d", image="i", ports=twice[:1])),
+        containers=(
+            ContainerSpec(name="c", image="i", ports=twice),
+            ContainerSpec(name="d", image="i", ports=twice[:1]),
+        ),
         init_containers=(
-            Container(name="i", image="i", ports=(Port(container_port=8),)),
-            Container(name="s", image="i", ports=(Port(container_port=9),), restart_policy=RestartPolicy.ALWAYS),
+            ContainerSpec(name="i", image="i", ports=(Port(container_port=8),)),
+            ContainerSpec(name="s", image="i", ports=(Port(container_port=9),), restart_policy=RestartPolicy.ALWAYS),
         ),
     )
     found = sandbox_config(pod, NODE, 0).port_mappings
@@ -116,13 +128,13 @@ def test_ports_of_those_that_stay() -> None:
 
 def test_what_the_pod_has_as_a_whole() -> None:
     """For those who are told when it changes."""
-    pod = Pod(name="p", uid="u", containers=(Container(name="c", image="i", resources=CPU),))
+    pod = PodSpec(name="p", uid="u", containers=(ContainerSpec(name="c", image="i", resources=CPU),))
     overhead, resources = pod_resources(pod, NODE)
     assert (overhead.ByteSize(), resources.cpu_quota) == (0, 200_000)
 
 
 def test_a_pod_that_cannot_have_one() -> None:
     """The reason is in the error."""
-    pod = Pod(name="p" * 40, uid="u", containers=(), subdomain="s" * 30, hostname_as_fqdn=True)
+    pod = PodSpec(name="p" * 40, uid="u", containers=(), subdomain="s" * 30, hostname_as_fqdn=True)
     with pytest.raises(ValueError, match="setHostnameAsFQDN"):
         sandbox_config(pod, NODE, 0)

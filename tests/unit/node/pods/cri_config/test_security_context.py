@@ -15,7 +15,7 @@ from interpose.node.pods.cri_config.security_context import (
     sandbox_security,
 )
 from interpose.node.pods.node_info import NodeFacts
-from interpose.node.pods.spec import Container, Pod, PodSecurityContext, Profile, SecurityContext, SeLinux
+from interpose.node.pods.spec import ContainerSpec, PodSecurityContext, PodSpec, Profile, SecurityContext, SeLinux
 
 NODE = NodeFacts(name="n", memory=1, masked_thermal=("/sys/t",), seccomp_root="/profiles")
 ROOT = ImageUser(uid=0)
@@ -29,8 +29,8 @@ def made(
     **more: Any,
 ) -> cri.LinuxContainerSecurityContext:
     """The context of the one container of a pod."""
-    one = Container(name="c", image="i", security=own)
-    pod = Pod(name="p", uid="u", containers=(one,), security=of_pod)
+    one = ContainerSpec(name="c", image="i", security=own)
+    pod = PodSpec(name="p", uid="u", containers=(one,), security=of_pod)
     return container_security(pod, one, more.pop("node", NODE), user, **more)
 
 
@@ -145,7 +145,7 @@ def test_the_profile_of_the_node() -> None:
 )
 def test_namespaces(more: dict[str, bool], target: str, network: int, pid: int, ipc: int) -> None:
     """Each alone, and with a target."""
-    pod = Pod(name="p", uid="u", containers=(), **more)  # type: ignore[arg-type]
+    pod = PodSpec(name="p", uid="u", containers=(), **more)  # type: ignore[arg-type]
     found = namespace_options(pod, target)
     assert (found.network, found.pid, found.ipc, found.target_id) == (network, pid, ipc, target)
     assert not found.HasField("userns_options")
@@ -156,7 +156,7 @@ def test_namespaces(more: dict[str, bool], target: str, network: int, pid: int, 
 )
 def test_who_sees_all_processes_needs_no_target(more: dict[str, bool], pid: int) -> None:
     """Those of the target are among them, and the others would be missed."""
-    pod = Pod(name="p", uid="u", containers=(), **more)  # type: ignore[arg-type]
+    pod = PodSpec(name="p", uid="u", containers=(), **more)  # type: ignore[arg-type]
     found = namespace_options(pod, "id")
     assert (found.pid, found.target_id) == (pid, "")
 
@@ -187,8 +187,8 @@ YES_POD = PodSecurityContext(run_as_non_root=True)
 )
 def test_who_must_not_be_root(own: SecurityContext, of_pod: PodSecurityContext, image: ImageUser, words: str) -> None:
     """By manifest and image; a name of the image proves nothing."""
-    one = Container(name="c", image="i", security=own)
-    pod = Pod(name="p", uid="u", containers=(one,), security=of_pod)
+    one = ContainerSpec(name="c", image="i", security=own)
+    pod = PodSpec(name="p", uid="u", containers=(one,), security=of_pod)
     if not words:
         check_non_root(pod, one, image)
         return
@@ -198,11 +198,11 @@ def test_who_must_not_be_root(own: SecurityContext, of_pod: PodSecurityContext, 
 
 def test_the_sandbox() -> None:
     """Confined in any case; privileged if one of its containers is."""
-    plain = Container(name="c", image="i")
+    plain = ContainerSpec(name="c", image="i")
     of_pod = PodSecurityContext(
         run_as_user=1, run_as_group=2, fs_group=3, supplemental_groups=(4,), seccomp=Profile(type="Unconfined")
     )
-    pod = Pod(name="p", uid="u", containers=(plain,), security=of_pod)
+    pod = PodSpec(name="p", uid="u", containers=(plain,), security=of_pod)
     assert sandbox_security(pod) == cri.LinuxSandboxSecurityContext(
         namespace_options=cri.NamespaceOption(pid=cri.CONTAINER),
         run_as_user=cri.Int64Value(value=1),
@@ -210,6 +210,6 @@ def test_the_sandbox() -> None:
         supplemental_groups=[3, 4],
         seccomp=cri.SecurityProfile(profile_type=cri.SecurityProfile.RuntimeDefault),
     )
-    strong = Container(name="s", image="i", security=SecurityContext(privileged=True))
+    strong = ContainerSpec(name="s", image="i", security=SecurityContext(privileged=True))
     for kind in ("init_containers", "ephemeral_containers"):
-        assert sandbox_security(Pod(name="p", uid="u", containers=(plain,), **{kind: (strong,)})).privileged  # type: ignore[arg-type]
+        assert sandbox_security(PodSpec(name="p", uid="u", containers=(plain,), **{kind: (strong,)})).privileged  # type: ignore[arg-type]

@@ -6,29 +6,31 @@ from dataclasses import replace
 import pytest
 
 from interpose.node.pods.events.events import EventType, PodEvent, counted, event_of, from_lines, scheduled, to_line
-from interpose.node.pods.sync.result import Moment, News, Reason
+from interpose.node.pods.sync.result import ProgressEvent, ProgressPhase, StepReason
 
 STARTED = PodEvent(type=EventType.NORMAL, reason="Started", message="m", container="main", first=1, last=1)
 
 
-def news(moment: Moment, detail: str = "", reason: Reason = Reason.NONE, container: str = "main") -> News:
-    return News(pod="default/web", moment=moment, container=container, detail=detail, reason=reason)
+def news(
+    moment: ProgressPhase, detail: str = "", reason: StepReason = StepReason.NONE, container: str = "main"
+) -> ProgressEvent:
+    return ProgressEvent(pod="default/web", moment=moment, container=container, detail=detail, reason=reason)
 
 
 @pytest.mark.parametrize(
     ("heard", "reason", "message"),
     [
-        (news(Moment.PULLING, "b:1"), "Pulling", "Pulling image 'b:1'"),
-        (news(Moment.PULLED, "b:1"), "Pulled", "Successfully pulled image 'b:1'"),
-        (news(Moment.IMAGE_PRESENT, "b:1"), "Pulled", "Container image 'b:1' already present on machine"),
-        (news(Moment.STARTING), "Created", "Created container main"),
-        (news(Moment.STARTED, "id"), "Started", "Started container main"),
-        (news(Moment.STOPPING), "Killing", "Stopping container main"),
-        (news(Moment.STOPPING, "because it is old"), "Killing", "Stopping container main because it is old"),
-        (news(Moment.RESIZED), "ResizeCompleted", "Resized container main"),
+        (news(ProgressPhase.PULLING, "b:1"), "Pulling", "Pulling image 'b:1'"),
+        (news(ProgressPhase.PULLED, "b:1"), "Pulled", "Successfully pulled image 'b:1'"),
+        (news(ProgressPhase.IMAGE_PRESENT, "b:1"), "Pulled", "Container image 'b:1' already present on machine"),
+        (news(ProgressPhase.STARTING), "Created", "Created container main"),
+        (news(ProgressPhase.STARTED, "id"), "Started", "Started container main"),
+        (news(ProgressPhase.STOPPING), "Killing", "Stopping container main"),
+        (news(ProgressPhase.STOPPING, "because it is old"), "Killing", "Stopping container main because it is old"),
+        (news(ProgressPhase.RESIZED), "ResizeCompleted", "Resized container main"),
     ],
 )
-def test_what_goes_well_is_normal(heard: News, reason: str, message: str) -> None:
+def test_what_goes_well_is_normal(heard: ProgressEvent, reason: str, message: str) -> None:
     """With the reasons of a kubelet."""
     event = PodEvent(type=EventType.NORMAL, reason=reason, message=message, container="main", first=5, last=5)
     assert event_of(heard, 5) == event
@@ -38,50 +40,57 @@ def test_what_goes_well_is_normal(heard: News, reason: str, message: str) -> Non
     ("heard", "reason", "message"),
     [
         (
-            news(Moment.WAITING, "back-off 10 s: next start in 8 s", Reason.CRASH_LOOP),
+            news(ProgressPhase.WAITING, "back-off 10 s: next start in 8 s", StepReason.CRASH_LOOP),
             "BackOff",
             "Back-off restarting failed container main",
         ),
         (
-            news(Moment.WAITING, "Back-off pulling image 'b': no: next try in 8 s", Reason.IMAGE_BACKOFF),
+            news(ProgressPhase.WAITING, "Back-off pulling image 'b': no: next try in 8 s", StepReason.IMAGE_BACKOFF),
             "BackOff",
             "Back-off pulling image 'b': no",
         ),
-        (news(Moment.FAILED, "Failed to pull image", Reason.IMAGE_PULL), "Failed", "Failed to pull image"),
-        (news(Moment.FAILED, "not present", Reason.IMAGE_NEVER_PULL), "ErrImageNeverPull", "not present"),
-        (news(Moment.FAILED, "no such key", Reason.CREATE_CONFIG), "Failed", "Error: no such key"),
-        (news(Moment.FAILED, "no sandbox", Reason.FAILED_SANDBOX), "FailedCreatePodSandBox", "no sandbox"),
-        (news(Moment.FAILED, "postStart hook: no", Reason.POST_START), "FailedPostStartHook", "postStart hook: no"),
-        (news(Moment.FAILED, "hangs", Reason.FAILED_KILL), "FailedKillPod", "hangs"),
-        (news(Moment.PRE_STOP_FAILED, "exit code 1"), "FailedPreStopHook", "exit code 1"),
-        (news(Moment.UNHEALTHY, "Liveness probe failed: no"), "Unhealthy", "Liveness probe failed: no"),
-        (news(Moment.EXPIRED, "Pod was active"), "DeadlineExceeded", "Pod was active"),
+        (news(ProgressPhase.FAILED, "Failed to pull image", StepReason.IMAGE_PULL), "Failed", "Failed to pull image"),
+        (news(ProgressPhase.FAILED, "not present", StepReason.IMAGE_NEVER_PULL), "ErrImageNeverPull", "not present"),
+        (news(ProgressPhase.FAILED, "no such key", StepReason.CREATE_CONFIG), "Failed", "Error: no such key"),
+        (news(ProgressPhase.FAILED, "no sandbox", StepReason.FAILED_SANDBOX), "FailedCreatePodSandBox", "no sandbox"),
+        (
+            news(ProgressPhase.FAILED, "postStart hook: no", StepReason.POST_START),
+            "FailedPostStartHook",
+            "postStart hook: no",
+        ),
+        (news(ProgressPhase.FAILED, "hangs", StepReason.FAILED_KILL), "FailedKillPod", "hangs"),
+        (news(ProgressPhase.PRE_STOP_FAILED, "exit code 1"), "FailedPreStopHook", "exit code 1"),
+        (news(ProgressPhase.UNHEALTHY, "Liveness probe failed: no"), "Unhealthy", "Liveness probe failed: no"),
+        (news(ProgressPhase.EXPIRED, "Pod was active"), "DeadlineExceeded", "Pod was active"),
     ],
 )
-def test_what_fails_or_waits_is_a_warning(heard: News, reason: str, message: str) -> None:
+def test_what_fails_or_waits_is_a_warning(heard: ProgressEvent, reason: str, message: str) -> None:
     """Without how long it still waits, so that equal waits are equal events."""
     event = event_of(heard, 5)
     assert event is not None
     assert (event.type, event.reason, event.message) == (EventType.WARNING, reason, message)
 
 
-@pytest.mark.parametrize("reason", [one for one in Reason if one is not Reason.NONE])
-def test_every_failure_has_a_reason(reason: Reason) -> None:
+@pytest.mark.parametrize("reason", [one for one in StepReason if one is not StepReason.NONE])
+def test_every_failure_has_a_reason(reason: StepReason) -> None:
     """In one word."""
-    event = event_of(news(Moment.FAILED, "m", reason), 5)
+    event = event_of(news(ProgressPhase.FAILED, "m", reason), 5)
     assert event is not None
     assert event.reason.isalnum()
 
 
-@pytest.mark.parametrize("moment", [Moment.CREATING_SANDBOX, Moment.SANDBOX_READY, Moment.CREATING, Moment.STOPPED])
-def test_what_kubernetes_has_no_event_for_is_none(moment: Moment) -> None:
+@pytest.mark.parametrize(
+    "moment",
+    [ProgressPhase.CREATING_SANDBOX, ProgressPhase.SANDBOX_READY, ProgressPhase.CREATING, ProgressPhase.STOPPED],
+)
+def test_what_kubernetes_has_no_event_for_is_none(moment: ProgressPhase) -> None:
     """Events are not a log of steps."""
     assert event_of(news(moment), 5) is None
 
 
 def test_messages_are_one_line_of_bounded_length() -> None:
     """Whatever a runtime says."""
-    event = event_of(news(Moment.FAILED, "a\n b " + "x" * 5000, Reason.IMAGE_PULL), 5)
+    event = event_of(news(ProgressPhase.FAILED, "a\n b " + "x" * 5000, StepReason.IMAGE_PULL), 5)
     assert event is not None
     assert event.message.startswith("a b x")
     assert (len(event.message), event.message[-1]) == (1024, "…")

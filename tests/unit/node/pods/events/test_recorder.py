@@ -7,19 +7,19 @@ import pytest
 from interpose.node.pods.clock import Clocks
 from interpose.node.pods.events.file import event_file, read_events
 from interpose.node.pods.events.recorder import EventRecorder
-from interpose.node.pods.sync.result import SILENT, Moment, News
+from interpose.node.pods.sync.result import SILENT, ProgressEvent, ProgressPhase
 from tests.support.node.managed_node import pod
 
-PULLING = News(pod="default/web", moment=Moment.PULLING, container="main", detail="b:1")
+PULLING = ProgressEvent(pod="default/web", moment=ProgressPhase.PULLING, container="main", detail="b:1")
 
 
 class Heard:
     """Who is told of steps."""
 
     def __init__(self) -> None:
-        self.news: list[News] = []
+        self.news: list[ProgressEvent] = []
 
-    def tell(self, news: News) -> None:
+    def tell(self, news: ProgressEvent) -> None:
         self.news.append(news)
 
 
@@ -32,7 +32,7 @@ async def test_who_is_told_is_told_and_it_is_recorded(tmp_path: Path) -> None:
     events, heard, web = recorder(tmp_path), Heard(), pod()
     await events.begin(web, "node-1")
     recorded = events.recorded(web.uid, heard)
-    passing = News(pod="default/web", moment=Moment.CREATING)
+    passing = ProgressEvent(pod="default/web", moment=ProgressPhase.CREATING)
     for news in (PULLING, passing, PULLING):
         recorded.tell(news)
     await events.flush()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from interpose.node.pods.logs.files import Position, earlier, first, open_aside, rotated, stamp_of
+from interpose.node.pods.logs.files import LogPosition, earlier, first, open_aside, rotated, stamp_of
 from interpose.node.pods.logs.rotation import tidy
 
 
@@ -25,7 +25,7 @@ def aside(path: Path, day: int) -> Path:
     return path.rename(path.with_name(f"0.log.2026010{day}-000000"))
 
 
-def content(position: Position | None) -> bytes:
+def content(position: LogPosition | None) -> bytes:
     """What is in a file that was opened."""
     assert position is not None
     with position.file as file:

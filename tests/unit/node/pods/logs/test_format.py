@@ -2,7 +2,7 @@
 
 import pytest
 
-from interpose.node.pods.logs.format import Joiner, counts, nanoseconds
+from interpose.node.pods.logs.format import LogLineJoiner, counts, nanoseconds
 
 T = "2026-01-02T03:04:05.000000001Z"
 EPOCH = 1767323045
@@ -31,14 +31,14 @@ def line(content: str, tag: str = "F", stream: str = "stdout", time: str = T) ->
 
 def test_parts_are_joined_for_each_stream() -> None:
     """Those of the other stream may come in between."""
-    joiner = Joiner()
+    joiner = LogLineJoiner()
     raw = [line("a", "P"), line("x", stream="stderr"), line("b", "P"), line("c")]
     assert [(one.stream, one.content) for one in joiner.feed(raw)] == [("stderr", b"x"), ("stdout", b"abc")]
 
 
 def test_a_line_whose_end_does_not_come_is_given_at_the_end() -> None:
     """Without a line feed."""
-    joiner = Joiner()
+    joiner = LogLineJoiner()
     assert list(joiner.feed([line("a", "P")])) == []
     assert [(one.content, one.full) for one in joiner.rest()] == [(b"a", False)]
     assert list(joiner.rest()) == []
@@ -46,12 +46,12 @@ def test_a_line_whose_end_does_not_come_is_given_at_the_end() -> None:
 
 def test_what_is_no_line_of_a_log_is_shown_as_it_is() -> None:
     """Nothing is hidden but emptiness."""
-    assert [one.content for one in Joiner().feed([b"panic: x", b""])] == [b"panic: x"]
+    assert [one.content for one in LogLineJoiner().feed([b"panic: x", b""])] == [b"panic: x"]
 
 
 def test_old_lines_are_left_out() -> None:
     """A line whose time cannot be read counts as new."""
-    joiner = Joiner(since=EPOCH * 10**9)
+    joiner = LogLineJoiner(since=EPOCH * 10**9)
     raw = [line("old", time="2026-01-02T03:04:04Z"), line("new"), line("odd", time="noon")]
     assert [one.content for one in joiner.feed(raw)] == [b"new", b"odd"]
     assert list(joiner.feed([line("o", "P", time="2026-01-02T03:04:04Z")])) == []
@@ -60,7 +60,7 @@ def test_old_lines_are_left_out() -> None:
 
 def test_a_line_without_end_is_cut() -> None:
     """A container must not fill our memory."""
-    joiner = Joiner()
+    joiner = LogLineJoiner()
     part = line("x" * (1 << 20), "P")
     assert [len(one.content) for one in joiner.feed([part] * 17)] == [16 << 20]
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from interpose.node.pods.logs import reader as podlogs
-from interpose.node.pods.logs.files import Position, earlier
-from interpose.node.pods.logs.reader import Wish, follow_log, read_log
+from interpose.node.pods.logs.files import LogPosition, earlier
+from interpose.node.pods.logs.reader import LogOptions, follow_log, read_log
 from interpose.node.pods.logs.rotation import tidy
 
 
@@ -29,7 +29,7 @@ def log(tmp_path: Path) -> Path:
 
 def read(log: Path, tail: int | None = None) -> list[str]:
     """What is read."""
-    return [line.content.decode() for line in read_log(str(log), Wish(tail=tail))]
+    return [line.content.decode() for line in read_log(str(log), LogOptions(tail=tail))]
 
 
 def test_all_files_are_read_in_their_order(log: Path) -> None:
@@ -89,7 +89,7 @@ class Writer:
 
 async def follow(writer: Writer, tail: int | None = None) -> list[str]:
     """All that comes."""
-    lines = follow_log(str(writer.log), Wish(follow=True, tail=tail), writer.running, sleep=writer.sleep)
+    lines = follow_log(str(writer.log), LogOptions(follow=True, tail=tail), writer.running, sleep=writer.sleep)
     return [line.content.decode() async for line in lines]
 
 
@@ -116,9 +116,9 @@ async def test_what_is_written_between_reading_and_rotating_is_not_lost(
 ) -> None:
     """The runtime writes to the old file until it is told; a line that was cut there is shown, too."""
     writer = log.open("a")
-    real, acts = Position.following, ["rotate"]
+    real, acts = LogPosition.following, ["rotate"]
 
-    def following(position: Position, path: Path) -> Position | None:
+    def following(position: LogPosition, path: Path) -> LogPosition | None:
         if acts:  # the end of the file was read just before
             acts.clear()
             writer.write(text("g"))
@@ -128,7 +128,7 @@ async def test_what_is_written_between_reading_and_rotating_is_not_lost(
             log.write_text(text("i"))
         return real(position, path)
 
-    monkeypatch.setattr(Position, "following", following)
+    monkeypatch.setattr(LogPosition, "following", following)
     assert await follow(Writer(log), tail=1) == ["f", "g", "h", "cut", "i"]
 
 

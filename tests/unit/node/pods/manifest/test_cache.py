@@ -2,7 +2,7 @@
 
 import json
 
-from interpose.node.pods.manifest.cache import Agreed, agree
+from interpose.node.pods.manifest.cache import AcceptedManifests, accept_manifests
 
 
 def manifest(name: str, image: str = "busybox") -> str:
@@ -11,14 +11,14 @@ def manifest(name: str, image: str = "busybox") -> str:
     return json.dumps({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec})
 
 
-def of(agreed: Agreed) -> list[tuple[str, str]]:
+def of(agreed: AcceptedManifests) -> list[tuple[str, str]]:
     """The pods and their files."""
     return [(pod.name, pod.source) for pod in agreed.pods]
 
 
 def test_without_an_earlier_agreement_the_first_file_counts() -> None:
     """The other one has a problem, and is not part of the agreement."""
-    found = agree({"a": manifest("web"), "b": manifest("web")})
+    found = accept_manifests({"a": manifest("web"), "b": manifest("web")})
     assert of(found) == [("web", "a")]
     assert list(found.problems) == ["b"]
     assert list(found.texts) == ["a"]
@@ -26,16 +26,16 @@ def test_without_an_earlier_agreement_the_first_file_counts() -> None:
 
 def test_a_pod_may_move_from_one_file_to_another() -> None:
     """If both are edited at once there is nothing wrong."""
-    before = agree({"a": manifest("web"), "b": manifest("db")})
-    found = agree({"a": manifest("db"), "b": manifest("web")}, before)
+    before = accept_manifests({"a": manifest("web"), "b": manifest("db")})
+    found = accept_manifests({"a": manifest("db"), "b": manifest("web")}, before)
     assert of(found) == [("db", "a"), ("web", "b")]
     assert not found.problems
 
 
 def test_a_text_that_gives_way_may_make_others_give_way() -> None:
     """What it said before is what the other one wants to have now."""
-    before = agree({"a": manifest("web"), "b": manifest("db")})
-    found = agree({"a": "kind: [", "b": manifest("web", "other")}, before)
+    before = accept_manifests({"a": manifest("web"), "b": manifest("db")})
+    found = accept_manifests({"a": "kind: [", "b": manifest("web", "other")}, before)
     assert found.pods == before.pods
     assert list(found.problems) == ["a", "b"]
     assert found.texts == before.texts
@@ -44,12 +44,14 @@ def test_a_text_that_gives_way_may_make_others_give_way() -> None:
 def test_a_pod_that_another_file_has_by_now_is_not_kept_twice() -> None:
     """Of a file that others made wrong only what nobody else gives stays."""
     text = "kind: ["
-    pods = agree({"a": manifest("web") + "\n---\n" + manifest("db")}).pods
-    found = agree({"a": text, "b": manifest("web", "other")}, Agreed(pods=pods, texts={"a": text}))
+    pods = accept_manifests({"a": manifest("web") + "\n---\n" + manifest("db")}).pods
+    found = accept_manifests(
+        {"a": text, "b": manifest("web", "other")}, AcceptedManifests(pods=pods, texts={"a": text})
+    )
     assert of(found) == [("db", "a"), ("web", "b")]
 
 
 def test_a_file_may_be_empty_from_the_beginning() -> None:
     """Nothing is lost by it."""
-    found = agree({"a": ""}, agree({"a": "# nothing"}))
-    assert found == Agreed(texts={"a": ""})
+    found = accept_manifests({"a": ""}, accept_manifests({"a": "# nothing"}))
+    assert found == AcceptedManifests(texts={"a": ""})

@@ -10,10 +10,10 @@ from interpose.errors import ConfigError
 from interpose.node.pods.manifest.containers import default_pull_policy
 from interpose.node.pods.manifest.reader import read_pods
 from interpose.node.pods.spec import (
-    Container,
+    ContainerSpec,
     Port,
     PullPolicy,
-    Resources,
+    ResourceRequirements,
     RestartPolicy,
     RestartRule,
     TerminationMessagePolicy,
@@ -36,10 +36,10 @@ def document(kind: str, **container: Any) -> str:
     return json.dumps({"kind": "Pod", "metadata": {"name": "p"}, "spec": body})
 
 
-def read(kind: str = "containers", **container: Any) -> Container:
+def read(kind: str = "containers", **container: Any) -> ContainerSpec:
     """The container."""
     [pod] = read_pods(document(kind, **container), "x")
-    found: dict[str, tuple[Container, ...]] = {
+    found: dict[str, tuple[ContainerSpec, ...]] = {
         "containers": pod.containers,
         "initContainers": pod.init_containers,
         "ephemeralContainers": pod.ephemeral_containers,
@@ -75,14 +75,14 @@ def test_everything_that_a_container_says_is_read() -> None:
         restartPolicy="OnFailure",
         restartPolicyRules=[{"action": "Restart", "exitCodes": {"operator": "NotIn", "values": [0, 255]}}],
     )
-    assert found == Container(
+    assert found == ContainerSpec(
         name="c",
         image="x:1",
         command=("a",),
         args=("b",),
         working_dir="/w",
         ports=(Port(container_port=80, host_port=81, host_ip="10.0.0.1", name="web", protocol="UDP"),),
-        resources=Resources(
+        resources=ResourceRequirements(
             requests={"cpu": Fraction(1, 10), "example.com/card": Fraction(1)},
             limits={"memory": Fraction(1 << 30), "example.com/card": Fraction(1)},
         ),
@@ -254,7 +254,7 @@ def test_an_ephemeral_container_may_look_at_any_other(policy: str | None) -> Non
 
 def test_an_exported_ephemeral_container_has_empty_resources() -> None:
     """Which say nothing."""
-    assert read("ephemeralContainers", resources={}).resources == Resources()
+    assert read("ephemeralContainers", resources={}).resources == ResourceRequirements()
 
 
 def test_ephemeral_containers_see_whole_volumes() -> None:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from interpose.node.pods.manifest.cache import Agreed, ManifestCache, agree
-from interpose.node.pods.manifest.files import Sources, SourceWatch, Wanted
+from interpose.node.pods.manifest.cache import AcceptedManifests, ManifestCache, accept_manifests
+from interpose.node.pods.manifest.files import ManifestSnapshot, ManifestSources, ManifestWatcher
 from interpose.testing.eventually import eventually
 
 
@@ -29,14 +29,14 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def names(wanted: Wanted) -> list[str]:
+def names(wanted: ManifestSnapshot) -> list[str]:
     """The pods."""
     return [pod.name for pod in wanted.pods]
 
 
 def test_a_folder_gives_the_pods_of_its_manifests(folder: Path) -> None:
     """Hidden files and those of editors are left out."""
-    wanted = Sources([str(folder)]).read()
+    wanted = ManifestSources([str(folder)]).read()
     assert names(wanted) == ["a", "b"]
     assert wanted.problems == {}
     assert wanted.pods[0].source == str(folder / "a.yaml")
@@ -45,12 +45,12 @@ def test_a_folder_gives_the_pods_of_its_manifests(folder: Path) -> None:
 def test_files_can_be_named(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Relative to where we are, too."""
     monkeypatch.chdir(folder)
-    assert names(Sources(["b.json", "notes.txt"]).read()) == ["b", "other"]
+    assert names(ManifestSources(["b.json", "notes.txt"]).read()) == ["b", "other"]
 
 
 def test_a_broken_file_keeps_its_last_good_pods(folder: Path) -> None:
     """What is wrong is told with file and line; the others are read."""
-    sources = Sources([str(folder)], settling=0)
+    sources = ManifestSources([str(folder)], settling=0)
     sources.read()
     (folder / "a.yaml").write_text("kind: [")
     (folder / "b.json").write_text(manifest("b2"))
@@ -64,14 +64,14 @@ def test_a_broken_file_keeps_its_last_good_pods(folder: Path) -> None:
 def test_a_file_that_was_never_good_gives_nothing(folder: Path) -> None:
     """The others do."""
     (folder / "c.yaml").write_text("kind: Pod")
-    wanted = Sources([str(folder)]).read()
+    wanted = ManifestSources([str(folder)]).read()
     assert names(wanted) == ["a", "b"]
     assert list(wanted.problems) == [str(folder / "c.yaml")]
 
 
 def test_a_file_that_is_gone_from_a_folder_wants_nothing(folder: Path) -> None:
     """Its pods leave."""
-    sources = Sources([str(folder)], settling=0)
+    sources = ManifestSources([str(folder)], settling=0)
     sources.read()
     (folder / "a.yaml").unlink()
     assert names(sources.read()) == ["b"]
@@ -79,7 +79,7 @@ def test_a_file_that_is_gone_from_a_folder_wants_nothing(folder: Path) -> None:
 
 def test_a_named_file_that_is_gone_is_a_problem(folder: Path) -> None:
     """It keeps its pods: who meant that ends the run."""
-    sources = Sources([str(folder / "a.yaml")])
+    sources = ManifestSources([str(folder / "a.yaml")])
     sources.read()
     (folder / "a.yaml").unlink()
     wanted = sources.read()
@@ -91,7 +91,7 @@ def test_a_folder_that_cannot_be_read_says_nothing_about_its_files(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its pods stay."""
-    sources = Sources([str(folder)])
+    sources = ManifestSources([str(folder)])
     sources.read()
 
     def refuse(path: str) -> Iterator[object]:
@@ -109,7 +109,7 @@ def test_a_folder_that_is_gone_ends_no_pods(tmp_path: Path, instead: str) -> Non
     folder, aside = tmp_path / "pods", tmp_path / "aside"
     folder.mkdir()
     (folder / "a.yaml").write_text(manifest("a"))
-    sources = Sources([str(folder)], settling=0)
+    sources = ManifestSources([str(folder)], settling=0)
     assert names(sources.read()) == ["a"]
     folder.rename(aside)
     if instead == "file":
@@ -133,13 +133,13 @@ def test_what_has_not_changed_is_not_judged_again(folder: Path, monkeypatch: pyt
     """Files are looked at every other second; what is wrong with them is still known."""
     judged: list[int] = []
 
-    def counted(texts: Mapping[str, str], before: Agreed) -> Agreed:
+    def counted(texts: Mapping[str, str], before: AcceptedManifests) -> AcceptedManifests:
         judged.append(len(texts))
-        return agree(texts, before)
+        return accept_manifests(texts, before)
 
-    monkeypatch.setattr("interpose.node.pods.manifest.files.agree", counted)
+    monkeypatch.setattr("interpose.node.pods.manifest.files.accept_manifests", counted)
     (folder / "c.yaml").write_text("kind: [")
-    sources = Sources([str(folder)], settling=0)
+    sources = ManifestSources([str(folder)], settling=0)
     first = sources.read()
     assert [sources.read() for _ in range(3)] == [first] * 3
     assert judged == [3]
@@ -153,7 +153,7 @@ def test_what_has_not_changed_is_not_judged_again(folder: Path, monkeypatch: pyt
 
 def test_a_pod_that_is_given_twice_is_a_problem_of_the_second_file(folder: Path) -> None:
     """The first one counts, and goes on."""
-    sources = Sources([str(folder)])
+    sources = ManifestSources([str(folder)])
     sources.read()
     (folder / "c.yaml").write_text(manifest("a"))
     wanted = sources.read()
@@ -163,7 +163,7 @@ def test_a_pod_that_is_given_twice_is_a_problem_of_the_second_file(folder: Path)
 
 def test_who_owns_a_file(folder: Path) -> None:
     """It is named, or in a named folder, not deeper."""
-    sources = Sources([str(folder), "/x/y.yaml"])
+    sources = ManifestSources([str(folder), "/x/y.yaml"])
     assert sources.owns(str(folder / "gone.yaml"))
     assert sources.owns("/x/y.yaml")
     assert not sources.owns("/x/z.yaml")
@@ -174,7 +174,7 @@ def test_who_owns_a_file(folder: Path) -> None:
 def test_a_new_file_takes_nothing_from_another(folder: Path) -> None:
     """Wherever it sorts: who was there first keeps the pod, and the others of the same file."""
     (folder / "b.json").write_text("\n---\n".join(map(manifest, ("b", "c", "d"))))
-    sources = Sources([str(folder)], settling=0)
+    sources = ManifestSources([str(folder)], settling=0)
     sources.read()
     (folder / "0.yaml").write_text(manifest("b", hostname="other"))
     wanted = sources.read()
@@ -187,7 +187,7 @@ def test_a_new_file_takes_nothing_from_another(folder: Path) -> None:
 @pytest.mark.parametrize("text", ["", "# nothing yet\n", "---\n---\n"])
 def test_an_empty_file_keeps_its_pods(folder: Path, text: str) -> None:
     """It is being written, or the disk is full; who wants its pods to end removes it."""
-    sources = Sources([str(folder)], settling=0)
+    sources = ManifestSources([str(folder)], settling=0)
     sources.read()
     (folder / "a.yaml").write_text(text)
     wanted = sources.read()
@@ -198,7 +198,7 @@ def test_an_empty_file_keeps_its_pods(folder: Path, text: str) -> None:
 def test_a_change_counts_when_it_stands(folder: Path) -> None:
     """A file that is written in place has its first half for a moment; one that is replaced is gone for one."""
     now = 0.0
-    sources = Sources([str(folder)], clock=lambda: now)
+    sources = ManifestSources([str(folder)], clock=lambda: now)
     (folder / "a.yaml").write_text(manifest("a") + "\n---\n" + manifest("a2"))
     sources.read()
     (folder / "a.yaml").write_text(manifest("a") + "\n---\n")
@@ -222,7 +222,7 @@ def test_a_file_that_others_made_wrong_keeps_its_pods(folder: Path) -> None:
     (folder / "conf.json").write_text(json.dumps(conf))
     uses = [{"name": "main", "image": "busybox", "envFrom": [{"configMapRef": {"name": "conf"}}]}]
     (folder / "a.yaml").write_text(manifest("a", containers=uses))
-    sources = Sources([str(folder)], settling=0)
+    sources = ManifestSources([str(folder)], settling=0)
     before = sources.read()
     (folder / "conf.json").unlink()
     wanted = sources.read()
@@ -232,7 +232,7 @@ def test_a_file_that_others_made_wrong_keeps_its_pods(folder: Path) -> None:
 
 def test_pods_of_a_file_that_is_wrong_are_nobodys_to_remove(folder: Path) -> None:
     """Only of a file that was read it is known which pods it does not want."""
-    sources = Sources([str(folder)])
+    sources = ManifestSources([str(folder)])
     (folder / "a.yaml").write_text("kind: [")
     sources.read()
     assert not sources.owns(str(folder / "a.yaml"))
@@ -242,19 +242,19 @@ def test_pods_of_a_file_that_is_wrong_are_nobodys_to_remove(folder: Path) -> Non
 def test_what_a_broken_file_said_is_known_after_a_restart(folder: Path) -> None:
     """Also who was there first."""
     kept = str(folder / "root" / "manifests")
-    before = Sources([str(folder)], memory=ManifestCache(kept)).read()
+    before = ManifestSources([str(folder)], memory=ManifestCache(kept)).read()
     (folder / "a.yaml").write_text("kind: [")
     (folder / "0.yaml").write_text(manifest("b"))
-    wanted = Sources([str(folder)], memory=ManifestCache(kept)).read()
+    wanted = ManifestSources([str(folder)], memory=ManifestCache(kept)).read()
     assert wanted.pods == before.pods
     assert list(wanted.problems) == [str(folder / "0.yaml"), str(folder / "a.yaml")]
 
 
 async def test_edits_are_followed_and_problems_told_once(folder: Path) -> None:
     """A hand-over for each change, none without one."""
-    heard: list[Wanted] = []
+    heard: list[ManifestSnapshot] = []
     problems: list[str] = []
-    watch = SourceWatch(Sources([str(folder)], settling=0.01), heard.append, problems.append)
+    watch = ManifestWatcher(ManifestSources([str(folder)], settling=0.01), heard.append, problems.append)
     watch.start()
     await eventually(lambda: heard, "the first hand-over")
     (folder / "c.yaml").write_text(manifest("c"))
@@ -270,7 +270,7 @@ async def test_edits_are_followed_and_problems_told_once(folder: Path) -> None:
 async def test_problems_are_in_the_log_if_nobody_else_hears(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
     """With everything one needs to find them."""
     (folder / "c.yaml").write_text("kind: [")
-    watch = SourceWatch(Sources([str(folder)]), lambda _wanted: None)
+    watch = ManifestWatcher(ManifestSources([str(folder)]), lambda _wanted: None)
     watch.start()
     await eventually(lambda: caplog.records, "the problem")
     assert "c.yaml" in caplog.records[0].__dict__["kv"]["problem"]
@@ -281,17 +281,17 @@ async def test_a_failure_that_nobody_thought_of_does_not_end_the_watching(
     folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It is told once, pods stay as they are, and later changes are followed."""
-    heard: list[Wanted] = []
-    sources = Sources([str(folder)], settling=0.01)
+    heard: list[ManifestSnapshot] = []
+    sources = ManifestSources([str(folder)], settling=0.01)
     read, failures = sources.read, [ZeroDivisionError] * 3
 
-    def failing() -> Wanted:
+    def failing() -> ManifestSnapshot:
         if heard and failures:
             raise failures.pop()
         return read()
 
     monkeypatch.setattr(sources, "read", failing)
-    watch = SourceWatch(sources, heard.append)
+    watch = ManifestWatcher(sources, heard.append)
     watch.start()
     await eventually(lambda: heard, "the first hand-over")
     for name in ("c", "d", "e", "f"):

@@ -4,7 +4,7 @@ import pytest
 
 from interpose.errors import ConfigError
 from interpose.node.pods.manifest.reader import read_pods
-from interpose.node.pods.spec import FileItem, Files
+from interpose.node.pods.spec import FileItem, ProjectedFiles
 
 HEAD = "kind: Pod\nmetadata: {name: p, namespace: %s}\n"
 POD = HEAD + "spec: {containers: [{name: c, image: x}], volumes: [{name: v, %s}]}\n"
@@ -13,11 +13,11 @@ MAP = "kind: ConfigMap\nmetadata: {name: m}\ndata: {b: text, a: ''}\nbinaryData:
 SECRET = "kind: Secret\nmetadata: {name: s}\ntype: Opaque\ndata: {a: b2xk, b: /w==}\nstringData: {a: new}\n"
 
 
-def files(volume: str, beside: str, namespace: str = "default") -> Files:
+def files(volume: str, beside: str, namespace: str = "default") -> ProjectedFiles:
     """The files of a volume."""
     [pod] = read_pods(f"{beside}---\n{POD % (namespace, volume)}", "x")
     source = pod.volumes[0].source
-    assert isinstance(source, Files)
+    assert isinstance(source, ProjectedFiles)
     return source
 
 
@@ -30,7 +30,7 @@ def problems(volume: str, beside: str, namespace: str = "default") -> list[str]:
 
 def test_all_keys_become_files() -> None:
     """In the order of their names, texts and bytes."""
-    assert files("configMap: {name: m}", MAP) == Files(
+    assert files("configMap: {name: m}", MAP) == ProjectedFiles(
         items=(
             FileItem(path="a"),
             FileItem(path="b", content=b"text"),
@@ -42,7 +42,7 @@ def test_all_keys_become_files() -> None:
 def test_texts_of_a_secret_come_before_its_bytes() -> None:
     """As the API server merges them."""
     found = files("secret: {secretName: s, defaultMode: 0400}", SECRET)
-    assert found == Files(
+    assert found == ProjectedFiles(
         items=(FileItem(path="a", content=b"new", secret=True), FileItem(path="b", content=b"\xff", secret=True)),
         default_mode=0o400,
     )
@@ -56,8 +56,8 @@ def test_some_keys_under_other_names() -> None:
 
 def test_what_is_optional_may_be_missing() -> None:
     """The map, or a key of it."""
-    assert files("configMap: {name: z, optional: true, defaultMode: 0400}", MAP) == Files(default_mode=0o400)
-    assert files("configMap: {name: m, optional: true, items: [{key: z, path: z}]}", MAP) == Files()
+    assert files("configMap: {name: z, optional: true, defaultMode: 0400}", MAP) == ProjectedFiles(default_mode=0o400)
+    assert files("configMap: {name: m, optional: true, items: [{key: z, path: z}]}", MAP) == ProjectedFiles()
 
 
 def test_a_map_of_another_namespace_is_not_seen() -> None:

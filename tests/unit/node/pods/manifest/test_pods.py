@@ -9,7 +9,7 @@ import pytest
 from interpose.errors import ConfigError
 from interpose.node.pods.cri_config.dns import hosts_file
 from interpose.node.pods.manifest.reader import read_pods
-from interpose.node.pods.spec import DnsConfig, HostAlias, Pod, RestartPolicy
+from interpose.node.pods.spec import DnsConfig, HostAlias, PodSpec, RestartPolicy
 from tests.support.kube.kube_schema import field_names
 from tests.support.kube.kube_schema import problems as schema_problems
 
@@ -25,7 +25,7 @@ def document(spec: dict[str, Any], **metadata: Any) -> str:
     return json.dumps({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", **metadata}, "spec": body})
 
 
-def read(spec: dict[str, Any] | None = None, **metadata: Any) -> Pod:
+def read(spec: dict[str, Any] | None = None, **metadata: Any) -> PodSpec:
     """The pod of a spec."""
     [pod] = read_pods(document(spec or {}, **metadata), "x")
     return pod

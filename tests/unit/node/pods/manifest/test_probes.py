@@ -7,11 +7,11 @@ import pytest
 from interpose.errors import ConfigError
 from interpose.node.pods.manifest.reader import read_pods
 from interpose.node.pods.spec import (
-    Container,
+    ContainerSpec,
     ExecAction,
     GrpcAction,
     HttpAction,
-    Lifecycle,
+    LifecycleHandlers,
     Probe,
     SleepAction,
     TcpAction,
@@ -26,7 +26,7 @@ def text(part: str) -> str:
     )
 
 
-def read(part: str) -> Container:
+def read(part: str) -> ContainerSpec:
     """The container."""
     [pod] = read_pods(text(part), "x")
     return pod.containers[0]
@@ -93,7 +93,7 @@ def test_a_readiness_probe_may_want_several_successes() -> None:
 def test_lifecycle_hooks() -> None:
     """After the start, before the end, and the signal in between."""
     part = "lifecycle: {postStart: {sleep: {seconds: 0}}, preStop: {httpGet: {port: web}}, stopSignal: SIGUSR1}"
-    assert read(part).lifecycle == Lifecycle(
+    assert read(part).lifecycle == LifecycleHandlers(
         post_start=SleepAction(seconds=0), pre_stop=HttpAction(port="web"), stop_signal="SIGUSR1"
     )
 

@@ -9,7 +9,7 @@ import pytest
 from interpose.errors import ConfigError
 from interpose.node.pods.manifest.pull_secrets import auths_for
 from interpose.node.pods.manifest.reader import read_pods
-from interpose.node.pods.spec import Pod, PullAuth
+from interpose.node.pods.spec import PodSpec, PullAuth
 from tests.support.node.pod_model import make_pod
 
 
@@ -20,7 +20,7 @@ def text(data: dict[str, str], names: str = "[{name: s}]") -> str:
     return f"{secret}\n---\nkind: Pod\nmetadata: {{name: p}}\nspec: {spec}\n"
 
 
-def read(data: dict[str, str], names: str = "[{name: s}]") -> Pod:
+def read(data: dict[str, str], names: str = "[{name: s}]") -> PodSpec:
     """The pod."""
     return read_pods(text(data, names), "x")[0]
 
@@ -81,7 +81,7 @@ def test_names_must_be_names() -> None:
         read({}, "{name: s}")
 
 
-def _pod(*registries: str) -> Pod:
+def _pod(*registries: str) -> PodSpec:
     return make_pod(pull_auths=tuple(PullAuth(registry=one, username=one) for one in registries))
 
 

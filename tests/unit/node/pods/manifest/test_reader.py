@@ -9,7 +9,7 @@ import pytest
 from interpose.errors import ConfigError
 from interpose.node.pods.manifest.kinds import SUBDOMAIN
 from interpose.node.pods.manifest.reader import combined, read_pod_file, read_pod_folder, read_pods
-from interpose.node.pods.spec import Files
+from interpose.node.pods.spec import ProjectedFiles
 
 POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: %s}\nspec: {containers: [{name: c, image: 'x:1'}]}\n"
 MAP = "kind: ConfigMap\nmetadata: {name: m}\ndata: {a: '1'}\n"
@@ -239,7 +239,7 @@ def test_secrets_do_not_show() -> None:
         "  containers: [{name: c, image: x, env: [{name: A, valueFrom: {secretKeyRef: {name: s, key: k}}}]}]\n"
     )
     [pod] = read_pods(text, "x")
-    assert isinstance(pod.volumes[0].source, Files)
+    assert isinstance(pod.volumes[0].source, ProjectedFiles)
     assert pod.volumes[0].source.items[0].content == b"hush"
     assert pod.containers[0].env[0].value == "hush"
     assert "hush" not in repr(pod)

@@ -9,7 +9,7 @@ from interpose.errors import ConfigError
 from interpose.node.pods.cri_config.security_context import ImageUser, container_security
 from interpose.node.pods.manifest.reader import read_pods
 from interpose.node.pods.node_info import NodeFacts
-from interpose.node.pods.spec import Pod, PodSecurityContext, Profile, SecurityContext, SeLinux
+from interpose.node.pods.spec import PodSecurityContext, PodSpec, Profile, SecurityContext, SeLinux
 
 
 def text(of_pod: str, of_container: str) -> str:
@@ -18,7 +18,7 @@ def text(of_pod: str, of_container: str) -> str:
     return f"kind: Pod\nmetadata: {{name: p}}\nspec: {{securityContext: {of_pod}, containers: [{container}]}}\n"
 
 
-def read(of_pod: str = "{}", of_container: str = "{}") -> Pod:
+def read(of_pod: str = "{}", of_container: str = "{}") -> PodSpec:
     """The pod."""
     return read_pods(text(of_pod, of_container), "x")[0]
 

@@ -7,7 +7,15 @@ import pytest
 from interpose.errors import ConfigError
 from interpose.node.pods.manifest.env import FILE_FIELDS
 from interpose.node.pods.manifest.reader import read_pods
-from interpose.node.pods.spec import EmptyDir, FieldRef, FileItem, Files, HostPath, ResourceFieldRef, VolumeMount
+from interpose.node.pods.spec import (
+    EmptyDir,
+    FieldRef,
+    FileItem,
+    HostPath,
+    ProjectedFiles,
+    ResourceFieldRef,
+    VolumeMount,
+)
 
 BESIDE = (
     "kind: ConfigMap\nmetadata: {name: m}\ndata: {a: x}\n---\nkind: Secret\nmetadata: {name: s}\ndata: {b: eQ==}\n---\n"
@@ -42,24 +50,26 @@ def problems(volumes: str = "[{name: v}]", mounts: str = "[]") -> list[str]:
         ("hostPath: {path: /a}", HostPath(path="/a")),
         ("hostPath: {path: /a, type: DirectoryOrCreate}", HostPath(path="/a", type="DirectoryOrCreate")),
         ("hostPath: {path: /a, type: ''}", HostPath(path="/a")),
-        ("configMap: {name: m}", Files(items=(FileItem(path="a", content=b"x"),))),
+        ("configMap: {name: m}", ProjectedFiles(items=(FileItem(path="a", content=b"x"),))),
         (
             "secret: {secretName: s, defaultMode: 0400}",
-            Files(items=(FileItem(path="b", content=b"y", secret=True),), default_mode=0o400),
+            ProjectedFiles(items=(FileItem(path="b", content=b"y", secret=True),), default_mode=0o400),
         ),
-        ("projected: {}", Files()),
-        ("downwardAPI: {}", Files()),
+        ("projected: {}", ProjectedFiles()),
+        ("downwardAPI: {}", ProjectedFiles()),
         (
             "downwardAPI: {defaultMode: 0440, items: [{path: l, mode: 0400, fieldRef: {fieldPath: metadata.labels}}]}",
-            Files(items=(FileItem(path="l", field=FieldRef(path="metadata.labels"), mode=0o400),), default_mode=0o440),
+            ProjectedFiles(
+                items=(FileItem(path="l", field=FieldRef(path="metadata.labels"), mode=0o400),), default_mode=0o440
+            ),
         ),
         (
             "downwardAPI: {items: [{path: l, resourceFieldRef: {containerName: c, resource: limits.cpu}}]}",
-            Files(items=(FileItem(path="l", field=ResourceFieldRef(resource="limits.cpu", container="c")),)),
+            ProjectedFiles(items=(FileItem(path="l", field=ResourceFieldRef(resource="limits.cpu", container="c")),)),
         ),
         (
             "projected: {defaultMode: 0400, sources: [{configMap: {name: m}}, {secret: {name: s}}, {downwardAPI: {}}]}",
-            Files(
+            ProjectedFiles(
                 items=(FileItem(path="a", content=b"x"), FileItem(path="b", content=b"y", secret=True)),
                 default_mode=0o400,
             ),

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from interpose.node.pods.prober.client import AskError, NoTlsError, http_get, port_of, request_bytes, tcp_connect
+from interpose.node.pods.prober.client import NoTlsError, ProbeError, http_get, port_of, request_bytes, tcp_connect
 from interpose.node.pods.spec import HttpAction, Port, TcpAction
 from interpose.testing.eventually import WAIT_LIMIT
 from tests.support.net.certificates import Authority
@@ -79,7 +79,7 @@ async def test_answers_of_every_form(answer: bytes, status: int, body: bytes) ->
 async def test_what_is_no_answer_is_an_error(answer: bytes, words: str) -> None:
     """Said in a few words."""
     async with served(fixed(answer)) as port:
-        with pytest.raises(AskError, match=words):
+        with pytest.raises(ProbeError, match=words):
             await http_get("127.0.0.1", port, timeout=WAIT_LIMIT)
 
 
@@ -101,7 +101,7 @@ async def test_redirects_to_the_same_host_are_followed() -> None:
         assert (await http_get("127.0.0.1", port, "/made", timeout=WAIT_LIMIT)).status == 201
         assert (await http_get("127.0.0.1", port, "/first", timeout=WAIT_LIMIT)).status == 404
         assert (await http_get("127.0.0.1", port, "/away", timeout=WAIT_LIMIT)).status == 302
-        with pytest.raises(AskError, match="10 redirects"):
+        with pytest.raises(ProbeError, match="10 redirects"):
             await http_get("127.0.0.1", port, "/round", timeout=WAIT_LIMIT)
 
 
@@ -120,13 +120,13 @@ async def test_nobody_there_and_nobody_answering() -> None:
     """The address is named."""
     async with served(fixed(b"")) as port:
         await tcp_connect("127.0.0.1", port, 10)
-    with pytest.raises(AskError, match=f"127.0.0.1:{port}"):
+    with pytest.raises(ProbeError, match=f"127.0.0.1:{port}"):
         await tcp_connect("127.0.0.1", port, 10)
-    with pytest.raises(AskError, match=f"http://127.0.0.1:{port}/"):
+    with pytest.raises(ProbeError, match=f"http://127.0.0.1:{port}/"):
         await http_get("127.0.0.1", port, timeout=WAIT_LIMIT)
 
     async with served(fixed(b"HTTP/1.1 100 Continue\r\n\r\n"), keep=True) as port:
-        with pytest.raises(AskError, match=r"no answer within 0\.05 s"):
+        with pytest.raises(ProbeError, match=r"no answer within 0\.05 s"):
             await http_get("127.0.0.1", port, timeout=0.05)
 
 
@@ -159,13 +159,13 @@ def test_headers_without_a_value(name: str, lines: list[str]) -> None:
 
 def test_headers_cannot_smuggle() -> None:
     """Line breaks are refused."""
-    with pytest.raises(AskError, match="line break"):
+    with pytest.raises(ProbeError, match="line break"):
         request_bytes("http://a/", [("X", "a\r\nY: b")])
 
 
 async def test_an_address_of_the_sixth_version_gets_brackets() -> None:
     """In the message, too."""
-    with pytest.raises(AskError, match=r"http://\[::1\]:1/"):
+    with pytest.raises(ProbeError, match=r"http://\[::1\]:1/"):
         await http_get("::1", 1, timeout=WAIT_LIMIT)
 
 
@@ -180,7 +180,7 @@ def test_ports_by_number_and_name(port: int | str, number: int) -> None:
 @pytest.mark.parametrize("port", [0, 65536, "other"])
 def test_ports_that_are_none(port: int | str) -> None:
     """Named in the message."""
-    with pytest.raises(AskError, match=str(port)):
+    with pytest.raises(ProbeError, match=str(port)):
         port_of(TcpAction(port=port), container())
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import grpc
 import pytest
 
-from interpose.node.pods.prober.client import AskError, grpc_health, read_status, request_message
+from interpose.node.pods.prober.client import ProbeError, grpc_health, read_status, request_message
 from interpose.testing.eventually import WAIT_LIMIT
 
 
@@ -59,23 +59,23 @@ async def test_a_service_that_serves() -> None:
 async def test_services_that_do_not(service: str, words: str) -> None:
     """In its own words."""
     async with served(_Health()) as port:
-        with pytest.raises(AskError, match=words):
+        with pytest.raises(ProbeError, match=words):
             await grpc_health("127.0.0.1", port, service, timeout=WAIT_LIMIT)
 
 
 async def test_a_server_without_health_checks() -> None:
     """That is a mistake of the manifest, and said so."""
     async with served() as port:
-        with pytest.raises(AskError, match="has no health service"):
+        with pytest.raises(ProbeError, match="has no health service"):
             await grpc_health("127.0.0.1", port, timeout=WAIT_LIMIT)
 
 
 async def test_nobody_in_time_and_nobody_there() -> None:
     """The address is named."""
     async with served(_Health()) as port:
-        with pytest.raises(AskError, match="no answer within"):
+        with pytest.raises(ProbeError, match="no answer within"):
             await grpc_health("127.0.0.1", port, "slow", timeout=0.1)
-    with pytest.raises(AskError, match=f"127.0.0.1:{port}"):
+    with pytest.raises(ProbeError, match=f"127.0.0.1:{port}"):
         await grpc_health("127.0.0.1", port, timeout=WAIT_LIMIT)
 
 
@@ -87,7 +87,7 @@ async def test_a_server_that_hangs_up() -> None:
 
     server = await asyncio.start_server(hang_up, "127.0.0.1", 0)
     async with server:
-        with pytest.raises(AskError):
+        with pytest.raises(ProbeError):
             await grpc_health("127.0.0.1", server.sockets[0].getsockname()[1], timeout=WAIT_LIMIT)
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interpose.node.pods.prober.http import LARGEST_HEAD, AnswerReader, BadAnswerError, HttpAnswer
+from interpose.node.pods.prober.http import LARGEST_HEAD, AnswerReader, HttpAnswer, HttpAnswerError
 
 LARGEST = 16
 ENDLESS = b"x" * 100
@@ -30,7 +30,7 @@ def outcome(pieces: Iterable[bytes]) -> HttpAnswer | str:
     """The answer, or what is wrong with it."""
     try:
         return read(pieces)
-    except BadAnswerError as error:
+    except HttpAnswerError as error:
         return str(error)
 
 
@@ -113,7 +113,7 @@ def test_what_kubelets_take(data: bytes, status: int, body: bytes) -> None:
 @pytest.mark.parametrize(("data", "words"), BAD)
 def test_what_is_no_answer(data: bytes, words: str) -> None:
     """Said in a few words, the same however the bytes come."""
-    with pytest.raises(BadAnswerError, match=words) as found:
+    with pytest.raises(HttpAnswerError, match=words) as found:
         read([data])
     assert str(found.value) == outcome(bytes((one,)) for one in data)
     assert re.match("not an HTTP answer: |the connection was closed", str(found.value))
@@ -138,7 +138,7 @@ def test_an_answer_is_there_before_the_connection_ends() -> None:
 
 def test_who_speaks_something_else_need_not_end_the_line() -> None:
     """It may wait for us to speak."""
-    with pytest.raises(BadAnswerError, match="does not begin with HTTP/"):
+    with pytest.raises(HttpAnswerError, match="does not begin with HTTP/"):
         AnswerReader(LARGEST).receive(b"HTP")
 
 

@@ -8,7 +8,7 @@ import pytest
 from interpose.net.grpc.status import Code
 from interpose.node.pods.clock import Clocks
 from interpose.node.pods.events.file import read_events
-from interpose.node.pods.prober.prober import Prober, Probes, UnaskedError
+from interpose.node.pods.prober.prober import ProbeManager, Prober, ProbeUnavailableError
 from interpose.node.pods.spec import ExecAction, GrpcAction, HttpAction, Port, Probe, TcpAction
 from interpose.testing.eventually import eventually
 from tests.support.node.kept_node import KeptNode
@@ -87,7 +87,7 @@ async def test_the_next_asking_is_known(node: KeptNode) -> None:
 async def test_a_pod_without_an_address_is_not_asked(node: KeptNode) -> None:
     """Whoever would answer is somebody else."""
     prober = Prober(node.manager.services)
-    with pytest.raises(UnaskedError, match="the pod has no address"):
+    with pytest.raises(ProbeUnavailableError, match="the pod has no address"):
         await prober.ask(Probe(action=TcpAction(port=1)), container(), "c", ())
 
 
@@ -99,7 +99,7 @@ async def test_a_clock_that_is_set_changes_nothing(node: KeptNode, step: int) ->
     status = await node.status(web)
     day, passed = node.clock() / 1e9, 50.0
     clocks = Clocks(now=lambda: int(day * 1e9), elapsed=lambda: passed)
-    probes = Probes(Prober(node.manager.services), node.manager.node, clocks, lambda _uid: None)
+    probes = ProbeManager(Prober(node.manager.services), node.manager.node, clocks, lambda _uid: None)
 
     async def asked() -> int:
         probes.update(web, status)
@@ -124,7 +124,7 @@ async def test_exec_timeouts_are_failures_and_other_errors_are_none(node: KeptNo
     node.runtime.fail("ExecSync", Code.DEADLINE_EXCEEDED, times=1)
     assert await prober.ask(ONE, container(), container_id, ()) == "command did not end within 1 s"
     node.runtime.fail("ExecSync", Code.UNKNOWN, times=1)
-    with pytest.raises(UnaskedError):
+    with pytest.raises(ProbeUnavailableError):
         await prober.ask(ONE, container(), container_id, ())
 
 

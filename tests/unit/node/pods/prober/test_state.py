@@ -2,15 +2,15 @@
 
 import pytest
 
-from interpose.node.pods.prober.state import ProbeKind, Track, probes_of
+from interpose.node.pods.prober.state import ProbeKind, ProbeState, probes_of
 from interpose.node.pods.spec import ExecAction, Probe
 from tests.support.node.managed_node import container
 
 
-def track(kind: ProbeKind = ProbeKind.LIVENESS, **fields: int) -> Track:
+def track(kind: ProbeKind = ProbeKind.LIVENESS, **fields: int) -> ProbeState:
     """A probe of a container that has just begun to run, at second 100."""
     probe = Probe(action=ExecAction(command=("true",)), **fields)
-    made = Track(kind=kind, container=container(), probe=probe)
+    made = ProbeState(kind=kind, container=container(), probe=probe)
     made.see("a", running=True, now=100.0, age=0.0)
     return made
 
@@ -32,14 +32,14 @@ def test_nobody_is_asked_before_the_initial_delay() -> None:
 @pytest.mark.parametrize(("age", "due"), [(0.0, 100.0 + 5), (2.0, 100.0 + 3), (60.0, 100.0), (-3600.0, 100.0 + 5)])
 def test_the_initial_delay_is_never_longer_than_it_is(age: float, due: float) -> None:
     """Part of it may be over when the container is seen first; a start in the future is a clock that was set."""
-    one = Track(kind=ProbeKind.LIVENESS, container=container(), probe=track(initial_delay=5).probe)
+    one = ProbeState(kind=ProbeKind.LIVENESS, container=container(), probe=track(initial_delay=5).probe)
     one.see("a", running=True, now=100.0, age=age)
     assert one.due == due
 
 
 def test_the_initial_delay_begins_when_the_container_does() -> None:
     """Not when it is created, and only once."""
-    one = Track(kind=ProbeKind.LIVENESS, container=container(), probe=track(initial_delay=5).probe)
+    one = ProbeState(kind=ProbeKind.LIVENESS, container=container(), probe=track(initial_delay=5).probe)
     one.see("a", running=False, now=100.0, age=1e9)
     one.see("a", running=True, now=200.0, age=0.0)
     assert one.due == 205.0

@@ -7,19 +7,19 @@ import pytest
 
 from interpose.node.pods.labels import Hook, container_annotations
 from interpose.node.pods.spec import (
-    Container,
+    ContainerSpec,
     ExecAction,
     HttpAction,
-    Lifecycle,
-    Pod,
+    LifecycleHandlers,
+    PodSpec,
     Port,
-    Resources,
+    ResourceRequirements,
     SleepAction,
     TcpAction,
     TerminationMessagePolicy,
     container_hash,
 )
-from interpose.node.pods.status.annotations import ContainerNotes, notes_of
+from interpose.node.pods.status.annotations import ContainerAnnotations, parse_annotations
 
 HOOK = "io.kubernetes.container.preStopHandler"
 
@@ -36,17 +36,17 @@ HOOK = "io.kubernetes.container.preStopHandler"
 )
 def test_everything_comes_back(hook: Hook) -> None:
     """As it was written."""
-    container = Container(
+    container = ContainerSpec(
         name="c",
         image="i",
         termination_message_path="/m",
         termination_message_policy=TerminationMessagePolicy.FALLBACK_TO_LOGS,
-        lifecycle=Lifecycle(pre_stop=hook),
+        lifecycle=LifecycleHandlers(pre_stop=hook),
         ports=(Port(container_port=53, host_port=5353, host_ip="::", name="dns", protocol="UDP"),),
-        resources=Resources(requests={"cpu": Fraction(1, 7)}, limits={"memory": Fraction(10)}),
+        resources=ResourceRequirements(requests={"cpu": Fraction(1, 7)}, limits={"memory": Fraction(10)}),
     )
-    pod = Pod(name="p", uid="u", containers=(container,), termination_grace_period=5, deletion_grace_period=1)
-    assert notes_of(container_annotations(pod, container, 4)) == ContainerNotes(
+    pod = PodSpec(name="p", uid="u", containers=(container,), termination_grace_period=5, deletion_grace_period=1)
+    assert parse_annotations(container_annotations(pod, container, 4)) == ContainerAnnotations(
         hash=container_hash(container),
         restart_count=4,
         termination_message_path="/m",
@@ -61,7 +61,7 @@ def test_everything_comes_back(hook: Hook) -> None:
 
 def test_nothing_there() -> None:
     """A container that no manager made."""
-    assert notes_of({}) == ContainerNotes()
+    assert parse_annotations({}) == ContainerAnnotations()
 
 
 @pytest.mark.parametrize(
@@ -91,10 +91,10 @@ def test_nothing_there() -> None:
 )
 def test_what_is_not_understood_counts_as_not_there(key: str, text: str) -> None:
     """Whatever another program wrote, or a person."""
-    assert notes_of({key: text}) == ContainerNotes()
+    assert parse_annotations({key: text}) == ContainerAnnotations()
 
 
 def test_a_kubelets_own_words() -> None:
     """Fields that are left out have the API's defaults."""
     document = {"httpGet": {"port": 8080}}
-    assert notes_of({HOOK: json.dumps(document)}).pre_stop == HttpAction(port=8080)
+    assert parse_annotations({HOOK: json.dumps(document)}).pre_stop == HttpAction(port=8080)

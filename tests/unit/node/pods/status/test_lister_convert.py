@@ -7,10 +7,10 @@ import pytest
 from interpose.core.model.pod import ContainerState
 from interpose.cri.messages import cri
 from interpose.node.pods.labels import CONTAINER_NAME
-from interpose.node.pods.spec import Resources
-from interpose.node.pods.status.annotations import ContainerNotes
+from interpose.node.pods.spec import ResourceRequirements
+from interpose.node.pods.status.annotations import ContainerAnnotations
 from interpose.node.pods.status.lister import addresses, container_status, pod_status, sandbox_status
-from interpose.node.pods.status.runtime_pod import RunningPod
+from interpose.node.pods.status.runtime_pod import RuntimePod
 from interpose.node.pods.status.types import ContainerStatus, SandboxStatus
 
 
@@ -77,7 +77,7 @@ def _message(state: int) -> cri.ContainerStatus:
 
 def test_only_what_has_happened_is_told() -> None:
     """A container that was not started has no start, one that runs no end."""
-    notes = ContainerNotes(hash="h", restart_count=3)
+    notes = ContainerAnnotations(hash="h", restart_count=3)
     created, running, exited = (container_status(_message(n), notes, message="words") for n in range(3))
     assert (created.started_at, created.finished_at, created.exit_code) == (0, 0, 0)
     assert (running.started_at, running.finished_at, running.reason, running.message) == (2, 0, "", "")
@@ -90,21 +90,21 @@ def test_a_container_of_others_has_what_it_was_made_with() -> None:
     message = cri.ContainerStatus(
         id="c", metadata=cri.ContainerMetadata(name="meta", attempt=7), image=cri.ImageSpec(image="full")
     )
-    found = container_status(message, ContainerNotes())
+    found = container_status(message, ContainerAnnotations())
     assert (found.name, found.image, found.restart_count) == ("meta", "full", 7)
 
 
 def test_what_was_asked_for_last_counts() -> None:
     """Before what the container was made with."""
-    old, new = (Resources(requests={"cpu": Fraction(n)}) for n in (1, 2))
+    old, new = (ResourceRequirements(requests={"cpu": Fraction(n)}) for n in (1, 2))
     message = cri.ContainerStatus(id="c")
-    assert container_status(message, ContainerNotes(resources=old)).resources == old
-    assert container_status(message, ContainerNotes(resources=old), resources=new).resources == new
+    assert container_status(message, ContainerAnnotations(resources=old)).resources == old
+    assert container_status(message, ContainerAnnotations(resources=old), resources=new).resources == new
 
 
 def test_the_active_containers_are_those_of_the_newest_sandbox_if_it_is_ready() -> None:
     """And only then the pod has addresses."""
-    pod = RunningPod(uid="u", name="web", namespace="ns")
+    pod = RuntimePod(uid="u", name="web", namespace="ns")
     new, old = SandboxStatus(id="new", attempt=1, ip="10.0.0.2"), SandboxStatus(id="old", ip="10.0.0.1")
     inside, outside = (
         ContainerStatus(id=one, name="main", sandbox_id=one, state=ContainerState.RUNNING) for one in ("new", "old")

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from interpose.node.pods.spec import Container, Pod, RestartPolicy, RestartRule
+from interpose.node.pods.spec import ContainerSpec, PodSpec, RestartPolicy, RestartRule
 from interpose.node.pods.status.phase import (
+    ContainerPhase,
+    ContainerRole,
     ContainerView,
-    Lot,
-    Phase,
-    Role,
-    Waiting,
+    PodPhase,
+    WaitingReason,
     container_views,
     pod_phase,
     ready,
@@ -37,7 +37,7 @@ INIT = make_pod("c0", init=("i0", "i1"))
 SIDE = make_pod("c0", init=("i0", make_sidecar("s0")))
 
 
-def status_of(pod: Pod, **states: Any) -> PodStatus:
+def status_of(pod: PodSpec, **states: Any) -> PodStatus:
     """Containers by name: a state, or an exit code."""
     every = {one.name: one for one in (*pod.init_containers, *pod.containers, *pod.ephemeral_containers)}
     return make_pod_status(
@@ -48,11 +48,11 @@ def status_of(pod: Pod, **states: Any) -> PodStatus:
     )
 
 
-def _policy(pod: Pod, policy: RestartPolicy) -> Pod:
+def _policy(pod: PodSpec, policy: RestartPolicy) -> PodSpec:
     return replace(pod, restart_policy=policy)
 
 
-def _ruled(action: str) -> Pod:
+def _ruled(action: str) -> PodSpec:
     rule = RestartRule(action=action, operator="In", codes=(3,))
     return make_pod(make_container("c0", restart_policy=NEVER, restart_rules=(rule,)), restart_policy=NEVER)
 
@@ -68,58 +68,58 @@ RULED_INIT = make_pod(
     ),
 )
 
-PHASES: Mapping[str, tuple[Pod, PodStatus, Phase]] = {
-    "nothing yet": (TWO, status_of(TWO), Phase.PENDING),
-    "one of two runs": (TWO, status_of(TWO, c0="running"), Phase.PENDING),
-    "one was only created": (TWO, status_of(TWO, c0="running", c1="created"), Phase.PENDING),
-    "both run": (TWO, status_of(TWO, c0="running", c1="running"), Phase.RUNNING),
-    "one runs and one failed": (_policy(TWO, NEVER), status_of(TWO, c0="running", c1=1), Phase.RUNNING),
-    "one runs and one is unknown": (TWO, status_of(TWO, c0="running", c1="unknown"), Phase.RUNNING),
-    "one is unknown": (TWO, status_of(TWO, c0=0, c1="unknown"), Phase.UNKNOWN),
-    "both ended and will run again": (TWO, status_of(TWO, c0=0, c1=1), Phase.RUNNING),
-    "one failed and will run again": (_policy(TWO, ON_FAILURE), status_of(TWO, c0=0, c1=1), Phase.RUNNING),
-    "both succeeded": (_policy(TWO, ON_FAILURE), status_of(TWO, c0=0, c1=0), Phase.SUCCEEDED),
-    "both succeeded, never to run again": (_policy(TWO, NEVER), status_of(TWO, c0=0, c1=0), Phase.SUCCEEDED),
-    "one failed for good": (_policy(TWO, NEVER), status_of(TWO, c0=0, c1=1), Phase.FAILED),
-    "a deleted pod does not run again": (replace(TWO, deleted=True), status_of(TWO, c0=0, c1=0), Phase.SUCCEEDED),
-    "a deleted pod that was killed": (replace(TWO, deleted=True), status_of(TWO, c0=0, c1=137), Phase.FAILED),
-    "a rule runs it again": (_ruled("Restart"), status_of(_ruled("Restart"), c0=3), Phase.RUNNING),
-    "no rule runs it again": (_ruled("Restart"), status_of(_ruled("Restart"), c0=4), Phase.FAILED),
+PHASES: Mapping[str, tuple[PodSpec, PodStatus, PodPhase]] = {
+    "nothing yet": (TWO, status_of(TWO), PodPhase.PENDING),
+    "one of two runs": (TWO, status_of(TWO, c0="running"), PodPhase.PENDING),
+    "one was only created": (TWO, status_of(TWO, c0="running", c1="created"), PodPhase.PENDING),
+    "both run": (TWO, status_of(TWO, c0="running", c1="running"), PodPhase.RUNNING),
+    "one runs and one failed": (_policy(TWO, NEVER), status_of(TWO, c0="running", c1=1), PodPhase.RUNNING),
+    "one runs and one is unknown": (TWO, status_of(TWO, c0="running", c1="unknown"), PodPhase.RUNNING),
+    "one is unknown": (TWO, status_of(TWO, c0=0, c1="unknown"), PodPhase.UNKNOWN),
+    "both ended and will run again": (TWO, status_of(TWO, c0=0, c1=1), PodPhase.RUNNING),
+    "one failed and will run again": (_policy(TWO, ON_FAILURE), status_of(TWO, c0=0, c1=1), PodPhase.RUNNING),
+    "both succeeded": (_policy(TWO, ON_FAILURE), status_of(TWO, c0=0, c1=0), PodPhase.SUCCEEDED),
+    "both succeeded, never to run again": (_policy(TWO, NEVER), status_of(TWO, c0=0, c1=0), PodPhase.SUCCEEDED),
+    "one failed for good": (_policy(TWO, NEVER), status_of(TWO, c0=0, c1=1), PodPhase.FAILED),
+    "a deleted pod does not run again": (replace(TWO, deleted=True), status_of(TWO, c0=0, c1=0), PodPhase.SUCCEEDED),
+    "a deleted pod that was killed": (replace(TWO, deleted=True), status_of(TWO, c0=0, c1=137), PodPhase.FAILED),
+    "a rule runs it again": (_ruled("Restart"), status_of(_ruled("Restart"), c0=3), PodPhase.RUNNING),
+    "no rule runs it again": (_ruled("Restart"), status_of(_ruled("Restart"), c0=4), PodPhase.FAILED),
     "out of memory, and yet a good end": (
         _policy(ONE, NEVER),
         make_pod_status(make_status(make_container("c0"), "exited", 0, reason="OOMKilled")),
-        Phase.SUCCEEDED,
+        PodPhase.SUCCEEDED,
     ),
     "out of memory": (
         _policy(ONE, NEVER),
         make_pod_status(make_status(make_container("c0"), "exited", 137, reason="OOMKilled")),
-        Phase.FAILED,
+        PodPhase.FAILED,
     ),
     "an init container out of memory, with a good end": (
         _policy(INIT, NEVER),
         make_pod_status(make_status(make_container("i0"), "exited", 0, reason="OOMKilled")),
-        Phase.FAILED,
+        PodPhase.FAILED,
     ),
-    "initializing": (INIT, status_of(INIT, i0="running"), Phase.PENDING),
-    "initialized, and nothing made yet": (INIT, status_of(INIT, i1=0, i0=0), Phase.PENDING),
-    "initialized long ago": (INIT, status_of(INIT, c0="running"), Phase.RUNNING),
-    "an init container failed and is tried again": (INIT, status_of(INIT, i0=1), Phase.PENDING),
-    "an init container failed for good": (_policy(INIT, NEVER), status_of(INIT, i0=1), Phase.FAILED),
+    "initializing": (INIT, status_of(INIT, i0="running"), PodPhase.PENDING),
+    "initialized, and nothing made yet": (INIT, status_of(INIT, i1=0, i0=0), PodPhase.PENDING),
+    "initialized long ago": (INIT, status_of(INIT, c0="running"), PodPhase.RUNNING),
+    "an init container failed and is tried again": (INIT, status_of(INIT, i0=1), PodPhase.PENDING),
+    "an init container failed for good": (_policy(INIT, NEVER), status_of(INIT, i0=1), PodPhase.FAILED),
     "an init container failed, and the pod is deleted": (
         replace(INIT, deleted=True),
         status_of(INIT, i0=1),
-        Phase.FAILED,
+        PodPhase.FAILED,
     ),
-    "an init container failed, and a rule knows it": (RULED_INIT, status_of(RULED_INIT, i0=3), Phase.PENDING),
-    "an init container failed, and no rule knows it": (RULED_INIT, status_of(RULED_INIT, i0=4), Phase.FAILED),
+    "an init container failed, and a rule knows it": (RULED_INIT, status_of(RULED_INIT, i0=3), PodPhase.PENDING),
+    "an init container failed, and no rule knows it": (RULED_INIT, status_of(RULED_INIT, i0=4), PodPhase.FAILED),
     "an init container failed before it succeeded": (
         _policy(INIT, NEVER),
         status_of(INIT, c0="running", i0=1),
-        Phase.RUNNING,
+        PodPhase.RUNNING,
     ),
-    "a sidecar ended": (_policy(SIDE, NEVER), status_of(SIDE, s0=1, i0=0), Phase.PENDING),
-    "only the sidecar runs": (SIDE, status_of(SIDE, s0="running", i0=0), Phase.PENDING),
-    "main is done, the sidecar runs": (_policy(SIDE, NEVER), status_of(SIDE, c0=0, s0="running"), Phase.SUCCEEDED),
+    "a sidecar ended": (_policy(SIDE, NEVER), status_of(SIDE, s0=1, i0=0), PodPhase.PENDING),
+    "only the sidecar runs": (SIDE, status_of(SIDE, s0="running", i0=0), PodPhase.PENDING),
+    "main is done, the sidecar runs": (_policy(SIDE, NEVER), status_of(SIDE, c0=0, s0="running"), PodPhase.SUCCEEDED),
 }
 
 
@@ -132,25 +132,25 @@ def test_the_phase_of_a_pod(row: str) -> None:
 
 def test_two_phases_are_final() -> None:
     """Nothing comes after success and failure."""
-    assert [one for one in Phase if one.final] == [Phase.SUCCEEDED, Phase.FAILED]
+    assert [one for one in PodPhase if one.final] == [PodPhase.SUCCEEDED, PodPhase.FAILED]
 
 
 DOWN = (make_sandbox(ready=False),)
-SEEN: Mapping[str, tuple[PodStatus, Phase]] = {
-    "a sandbox": (status_of(TWO), Phase.PENDING),
-    "nothing": (make_pod_status(sandboxes=()), Phase.UNKNOWN),
-    "a dead sandbox": (make_pod_status(sandboxes=DOWN), Phase.UNKNOWN),
-    "one runs": (status_of(TWO, c0="running", c1=1), Phase.RUNNING),
-    "one is unknown": (status_of(TWO, c0="unknown"), Phase.UNKNOWN),
-    "one was created": (status_of(TWO, c0="created", c1=0), Phase.PENDING),
-    "all ended, but they may come again": (status_of(TWO, c0=0), Phase.RUNNING),
+SEEN: Mapping[str, tuple[PodStatus, PodPhase]] = {
+    "a sandbox": (status_of(TWO), PodPhase.PENDING),
+    "nothing": (make_pod_status(sandboxes=()), PodPhase.UNKNOWN),
+    "a dead sandbox": (make_pod_status(sandboxes=DOWN), PodPhase.UNKNOWN),
+    "one runs": (status_of(TWO, c0="running", c1=1), PodPhase.RUNNING),
+    "one is unknown": (status_of(TWO, c0="unknown"), PodPhase.UNKNOWN),
+    "one was created": (status_of(TWO, c0="created", c1=0), PodPhase.PENDING),
+    "all ended, but they may come again": (status_of(TWO, c0=0), PodPhase.RUNNING),
     "all ended well with their sandbox": (
         make_pod_status(make_status(make_container("c"), "exited"), sandboxes=DOWN),
-        Phase.SUCCEEDED,
+        PodPhase.SUCCEEDED,
     ),
     "one ended badly with its sandbox": (
         make_pod_status(make_status(make_container("c"), "exited", 1), sandboxes=DOWN),
-        Phase.FAILED,
+        PodPhase.FAILED,
     ),
     "an old instance failed, the newest did not": (
         make_pod_status(
@@ -158,7 +158,7 @@ SEEN: Mapping[str, tuple[PodStatus, Phase]] = {
             make_status(make_container("c"), "exited", 1, id="old"),
             sandboxes=DOWN,
         ),
-        Phase.SUCCEEDED,
+        PodPhase.SUCCEEDED,
     ),
 }
 
@@ -201,58 +201,62 @@ def test_probes_decide_about_readiness(started: bool | None, is_ready: bool | No
         (INIT, {"i0": 0}, False),
     ],
 )
-def test_all_that_stay_must_run(pod: Pod, states: dict[str, Any], expected: bool) -> None:
+def test_all_that_stay_must_run(pod: PodSpec, states: dict[str, Any], expected: bool) -> None:
     """Sidecars too; without probes running is enough."""
     assert ready(pod, status_of(pod, **states)) is expected
 
 
-def view(pod: Pod, name: str, waiting: Mapping[str, Waiting] | None = None, **states: Any) -> ContainerView:
+def view(pod: PodSpec, name: str, waiting: Mapping[str, WaitingReason] | None = None, **states: Any) -> ContainerView:
     """What is said about one container."""
     views = container_views(pod, status_of(pod, **states), waiting=waiting or {})
     return next(one for one in views if one.name == name)
 
 
-CRASH = {"c0": Waiting(reason="CrashLoopBackOff", message="back-off 10 s")}
-LOTS: Mapping[str, tuple[ContainerView, Lot, str]] = {
-    "not made yet": (view(TWO, "c0"), Lot.WAITING, "ContainerCreating"),
-    "initializing": (view(INIT, "c0", i0="running"), Lot.WAITING, "PodInitializing"),
-    "an init container's turn has not come": (view(INIT, "i1", i0="running"), Lot.WAITING, "ContainerCreating"),
+CRASH = {"c0": WaitingReason(reason="CrashLoopBackOff", message="back-off 10 s")}
+LOTS: Mapping[str, tuple[ContainerView, ContainerPhase, str]] = {
+    "not made yet": (view(TWO, "c0"), ContainerPhase.WAITING, "ContainerCreating"),
+    "initializing": (view(INIT, "c0", i0="running"), ContainerPhase.WAITING, "PodInitializing"),
+    "an init container's turn has not come": (
+        view(INIT, "i1", i0="running"),
+        ContainerPhase.WAITING,
+        "ContainerCreating",
+    ),
     "the image cannot be fetched": (
-        view(TWO, "c0", {"c0": Waiting(reason="ErrImagePull")}),
-        Lot.WAITING,
+        view(TWO, "c0", {"c0": WaitingReason(reason="ErrImagePull")}),
+        ContainerPhase.WAITING,
         "ErrImagePull",
     ),
-    "only created": (view(TWO, "c0", c0="created"), Lot.WAITING, "ContainerCreating"),
+    "only created": (view(TWO, "c0", c0="created"), ContainerPhase.WAITING, "ContainerCreating"),
     "created, and it did not start": (
-        view(TWO, "c0", {"c0": Waiting(reason="RunContainerError")}, c0="created"),
-        Lot.WAITING,
+        view(TWO, "c0", {"c0": WaitingReason(reason="RunContainerError")}, c0="created"),
+        ContainerPhase.WAITING,
         "RunContainerError",
     ),
-    "runs": (view(TWO, "c0", c0="running"), Lot.RUNNING, "Running"),
-    "runs, whatever was said before": (view(TWO, "c0", CRASH, c0="running"), Lot.RUNNING, "Running"),
-    "succeeded": (view(TWO, "c0", c0=0), Lot.TERMINATED, "Completed"),
-    "failed": (view(TWO, "c0", c0=1), Lot.TERMINATED, "Error"),
-    "failed and waits": (view(TWO, "c0", CRASH, c0=1), Lot.WAITING, "CrashLoopBackOff"),
-    "failed for good": (view(_policy(TWO, NEVER), "c0", CRASH, c0=1), Lot.TERMINATED, "Error"),
-    "unknown": (view(TWO, "c0", c0="unknown"), Lot.TERMINATED, "ContainerStatusUnknown"),
+    "runs": (view(TWO, "c0", c0="running"), ContainerPhase.RUNNING, "Running"),
+    "runs, whatever was said before": (view(TWO, "c0", CRASH, c0="running"), ContainerPhase.RUNNING, "Running"),
+    "succeeded": (view(TWO, "c0", c0=0), ContainerPhase.TERMINATED, "Completed"),
+    "failed": (view(TWO, "c0", c0=1), ContainerPhase.TERMINATED, "Error"),
+    "failed and waits": (view(TWO, "c0", CRASH, c0=1), ContainerPhase.WAITING, "CrashLoopBackOff"),
+    "failed for good": (view(_policy(TWO, NEVER), "c0", CRASH, c0=1), ContainerPhase.TERMINATED, "Error"),
+    "unknown": (view(TWO, "c0", c0="unknown"), ContainerPhase.TERMINATED, "ContainerStatusUnknown"),
     "an init container that is done": (
-        view(INIT, "i0", {"i0": Waiting(reason="CrashLoopBackOff")}, i0=0),
-        Lot.TERMINATED,
+        view(INIT, "i0", {"i0": WaitingReason(reason="CrashLoopBackOff")}, i0=0),
+        ContainerPhase.TERMINATED,
         "Completed",
     ),
     "an init container that failed and waits": (
-        view(INIT, "i0", {"i0": Waiting(reason="CrashLoopBackOff")}, i0=1),
-        Lot.WAITING,
+        view(INIT, "i0", {"i0": WaitingReason(reason="CrashLoopBackOff")}, i0=1),
+        ContainerPhase.WAITING,
         "CrashLoopBackOff",
     ),
     "an ephemeral container that ended": (
         view(
             replace(TWO, ephemeral_containers=(make_container("d"),)),
             "d",
-            {"d": Waiting(reason="CrashLoopBackOff")},
+            {"d": WaitingReason(reason="CrashLoopBackOff")},
             d=1,
         ),
-        Lot.TERMINATED,
+        ContainerPhase.TERMINATED,
         "Error",
     ),
 }
@@ -267,7 +271,7 @@ def test_what_a_person_reads_about_a_container(row: str) -> None:
 
 def test_a_view_has_the_details() -> None:
     """Of the newest instance."""
-    container: Container = make_container("c0", image="x:1")
+    container: ContainerSpec = make_container("c0", image="x:1")
     status = make_pod_status(
         make_status(
             container,
@@ -283,9 +287,9 @@ def test_a_view_has_the_details() -> None:
     assert container_views(make_pod(container, restart_policy=NEVER), status) == (
         ContainerView(
             name="c0",
-            role=Role.MAIN,
+            role=ContainerRole.MAIN,
             image="x:1",
-            lot=Lot.TERMINATED,
+            lot=ContainerPhase.TERMINATED,
             reason="OOMKilled",
             message="last words",
             exit_code=3,

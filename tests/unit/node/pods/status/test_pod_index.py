@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from interpose.node.pods.status.last_status import note_last_status
-from interpose.node.pods.status.origin import note_origin
+from interpose.node.pods.status.last_status import write_last_status
+from interpose.node.pods.status.origin import write_origin
 from interpose.node.pods.status.pod_index import known_pod, known_pods
-from interpose.node.pods.status.runtime_pod import RunningPod
+from interpose.node.pods.status.runtime_pod import RuntimePod
 from interpose.node.pods.status.summary import LastStatus
 from tests.support.node.managed_node import ManagedNode, pod
 
@@ -23,12 +23,12 @@ async def test_pods_that_the_runtime_has_nothing_of_are_known_by_their_folders(n
     """With the name that was noted; pods of others have no folder, and each pod is there once."""
     web, bad = pod(), pod(name="bad", namespace="shop", uid="5678")
     await node.sync(web)
-    note_origin(node.dirs.folder(bad.uid), bad, 5)
+    write_origin(node.dirs.folder(bad.uid), bad, 5)
     [other] = node.runtime.populate(1)
     known = await known_pods(node.manager)
     assert known.ours == {web.uid, bad.uid}
     assert {one.uid for one in known.pods[:2]} == {web.uid, other.config.metadata.uid}
-    assert known.pods[2:] == (RunningPod(uid="5678", name="bad", namespace="shop", complete=True),)
+    assert known.pods[2:] == (RuntimePod(uid="5678", name="bad", namespace="shop", complete=True),)
 
 
 async def test_folders_of_pods_of_another_runtime_are_left_alone(node: ManagedNode) -> None:
@@ -36,7 +36,7 @@ async def test_folders_of_pods_of_another_runtime_are_left_alone(node: ManagedNo
     node.manager.where = "/run/this.sock"
     for number, runtime in enumerate(("", "/run/this.sock", "/run/that.sock")):
         one = pod(name=f"p{number}", uid=f"u{number}")
-        note_origin(node.dirs.folder(one.uid), one, 5, runtime)
+        write_origin(node.dirs.folder(one.uid), one, 5, runtime)
     assert [one.name for one in (await known_pods(node.manager)).pods] == ["p0", "p1"]
 
 
@@ -59,8 +59,8 @@ async def test_what_was_noted_of_a_pod_is_known(node: ManagedNode) -> None:
     """Where it came from, when it began, what was last seen; of a pod of others nothing is."""
     bad = pod(name="bad", labels={"app": "bad"})
     folder = node.dirs.folder(bad.uid)
-    note_origin(folder, bad, 5)
-    note_last_status(folder, LastStatus(containers=(), reason="FailedMount"))
+    write_origin(folder, bad, 5)
+    write_last_status(folder, LastStatus(containers=(), reason="FailedMount"))
     node.dirs.mark_stopped(bad.uid)
     [listed] = (await known_pods(node.manager)).pods
     assert listed.labels == {"app": "bad"}
@@ -76,7 +76,7 @@ async def test_what_was_noted_of_a_pod_is_known(node: ManagedNode) -> None:
 async def test_a_pod_began_with_its_first_sandbox(node: ManagedNode) -> None:
     """Not when it was wanted."""
     web = pod()
-    note_origin(node.dirs.folder(web.uid), web, 5)
+    write_origin(node.dirs.folder(web.uid), web, 5)
     await node.sync(web)
     known = await known_pod(node.manager, await node.manager.find_pod(web.uid), ours=True)
     assert known.began == known.summary.status.sandboxes[0].created_at > 5

@@ -5,18 +5,18 @@ from typing import Any
 import pytest
 
 from interpose.node.pods.spec import ExecAction, Probe
-from interpose.node.pods.status.phase import ContainerView, Lot, Phase, Role
+from interpose.node.pods.status.phase import ContainerPhase, ContainerRole, ContainerView, PodPhase
 from interpose.node.pods.status.pod_state import (
     DEADLINE,
     NO_TROUBLES,
     STOPPED,
-    Outcome,
     PodState,
+    StartOutcome,
+    evaluate_start,
     troubles_after,
-    verdict,
 )
 from interpose.node.pods.status.types import PodStatus
-from interpose.node.pods.sync.result import Act, Reason, Step, SyncResult
+from interpose.node.pods.sync.result import StepKind, StepReason, SyncResult, SyncStep
 from tests.support.node.managed_node import container, pod
 
 NOW = 1_000_000_000_000
@@ -25,7 +25,7 @@ SECOND = 1_000_000_000
 
 def view(**fields: Any) -> ContainerView:
     """A container that runs for long."""
-    usual = {"name": "main", "role": Role.MAIN, "image": "x", "lot": Lot.RUNNING, "ready": True}
+    usual = {"name": "main", "role": ContainerRole.MAIN, "image": "x", "lot": ContainerPhase.RUNNING, "ready": True}
     return ContainerView(**{**usual, "started_at": NOW - 10 * SECOND, **fields})
 
 
@@ -34,16 +34,16 @@ def state(*views: ContainerView, **fields: Any) -> PodState:
     return PodState(**{"pod": pod(), "status": PodStatus(uid="1234"), "containers": views, **fields})
 
 
-def waiting(reason: Reason, **fields: Any) -> ContainerView:
+def waiting(reason: StepReason, **fields: Any) -> ContainerView:
     """A container that is not started."""
-    return view(lot=Lot.WAITING, ready=False, reason=reason.value, message="words", **fields)
+    return view(lot=ContainerPhase.WAITING, ready=False, reason=reason.value, message="words", **fields)
 
 
 def test_a_ready_pod_is_ready() -> None:
     """When its containers have been up for a moment."""
-    up = {"phase": Phase.RUNNING, "ready": True}
-    assert verdict(state(view(), **up), now=NOW).outcome is Outcome.READY
-    assert verdict(state(view(started_at=NOW - 1), **up), now=NOW).outcome is Outcome.WAITING
+    up = {"phase": PodPhase.RUNNING, "ready": True}
+    assert evaluate_start(state(view(), **up), now=NOW).outcome is StartOutcome.READY
+    assert evaluate_start(state(view(started_at=NOW - 1), **up), now=NOW).outcome is StartOutcome.WAITING
 
 
 def test_a_container_that_is_asked_needs_not_be_watched() -> None:
@@ -51,90 +51,98 @@ def test_a_container_that_is_asked_needs_not_be_watched() -> None:
     probed = pod(container(readiness=Probe(action=ExecAction(command=("true",)))))
     views = (
         view(started_at=NOW),
-        view(name="helper", role=Role.EPHEMERAL, started_at=NOW),
-        view(name="first", role=Role.INIT, lot=Lot.TERMINATED, started_at=NOW),
+        view(name="helper", role=ContainerRole.EPHEMERAL, started_at=NOW),
+        view(name="first", role=ContainerRole.INIT, lot=ContainerPhase.TERMINATED, started_at=NOW),
     )
-    assert verdict(state(*views, pod=probed, phase=Phase.RUNNING, ready=True), now=NOW).outcome is Outcome.READY
+    assert (
+        evaluate_start(state(*views, pod=probed, phase=PodPhase.RUNNING, ready=True), now=NOW).outcome
+        is StartOutcome.READY
+    )
 
 
 def test_a_pod_on_its_way_is_waited_for() -> None:
     """Nothing is known yet."""
-    assert verdict(state(view(ready=False)), now=NOW).outcome is Outcome.WAITING
+    assert evaluate_start(state(view(ready=False)), now=NOW).outcome is StartOutcome.WAITING
 
 
 def test_a_pod_that_did_its_work_succeeded() -> None:
     """Whatever else."""
-    assert verdict(state(phase=Phase.SUCCEEDED), now=NOW).outcome is Outcome.SUCCEEDED
+    assert evaluate_start(state(phase=PodPhase.SUCCEEDED), now=NOW).outcome is StartOutcome.SUCCEEDED
 
 
 @pytest.mark.parametrize(
     ("ended", "why"),
     [
-        (view(lot=Lot.TERMINATED, reason="Error", exit_code=3), "main: exit code 3"),
-        (view(lot=Lot.TERMINATED, reason="OOMKilled", exit_code=137), "main: OOMKilled, exit code 137"),
-        (view(lot=Lot.TERMINATED, exit_code=1, message="a\nb"), "main: exit code 1: b"),
+        (view(lot=ContainerPhase.TERMINATED, reason="Error", exit_code=3), "main: exit code 3"),
+        (view(lot=ContainerPhase.TERMINATED, reason="OOMKilled", exit_code=137), "main: OOMKilled, exit code 137"),
+        (view(lot=ContainerPhase.TERMINATED, exit_code=1, message="a\nb"), "main: exit code 1: b"),
     ],
 )
 def test_a_failed_pod_names_who_failed(ended: ContainerView, why: str) -> None:
     """With its code and its last words."""
-    found = verdict(state(view(), ended, phase=Phase.FAILED), now=NOW)
-    assert (found.outcome, found.why, found.container) == (Outcome.FAILED, why, "main")
+    found = evaluate_start(state(view(), ended, phase=PodPhase.FAILED), now=NOW)
+    assert (found.outcome, found.why, found.container) == (StartOutcome.FAILED, why, "main")
 
 
 def test_a_failed_pod_without_a_guilty_one_says_what_it_can() -> None:
     """Its containers may be gone."""
-    assert verdict(state(phase=Phase.FAILED, message="so"), now=NOW).why == "Failed: so"
+    assert evaluate_start(state(phase=PodPhase.FAILED, message="so"), now=NOW).why == "Failed: so"
 
 
 @pytest.mark.parametrize("reason", [DEADLINE, STOPPED])
 def test_a_pod_that_was_ended_failed(reason: str) -> None:
     """By its deadline or by hand."""
-    assert verdict(state(reason=reason, message="m"), now=NOW).why == f"{reason}: m"
+    assert evaluate_start(state(reason=reason, message="m"), now=NOW).why == f"{reason}: m"
 
 
-@pytest.mark.parametrize("reason", [Reason.IMAGE_NEVER_PULL, Reason.IMAGE_INVALID, Reason.CREATE_CONFIG])
-def test_what_does_not_go_away_fails_at_once(reason: Reason) -> None:
+@pytest.mark.parametrize("reason", [StepReason.IMAGE_NEVER_PULL, StepReason.IMAGE_INVALID, StepReason.CREATE_CONFIG])
+def test_what_does_not_go_away_fails_at_once(reason: StepReason) -> None:
     """The manifest has to be changed."""
-    found = verdict(state(view(name="other"), waiting(reason)), now=NOW)
-    assert found.outcome is Outcome.FAILED
+    found = evaluate_start(state(view(name="other"), waiting(reason)), now=NOW)
+    assert found.outcome is StartOutcome.FAILED
     assert found.why == f"main: {reason.value}: words"
 
 
 @pytest.mark.parametrize(
     ("reason", "failures", "outcome"),
     [
-        (Reason.IMAGE_PULL, 1, Outcome.WAITING),
-        (Reason.IMAGE_BACKOFF, 2, Outcome.FAILED),
-        (Reason.RUN, 2, Outcome.WAITING),
-        (Reason.RUN, 3, Outcome.FAILED),
+        (StepReason.IMAGE_PULL, 1, StartOutcome.WAITING),
+        (StepReason.IMAGE_BACKOFF, 2, StartOutcome.FAILED),
+        (StepReason.RUN, 2, StartOutcome.WAITING),
+        (StepReason.RUN, 3, StartOutcome.FAILED),
     ],
 )
-def test_what_may_go_away_is_tried_again(reason: Reason, failures: int, outcome: Outcome) -> None:
+def test_what_may_go_away_is_tried_again(reason: StepReason, failures: int, outcome: StartOutcome) -> None:
     """A pull twice, anything else three times."""
-    assert verdict(state(waiting(reason), failures={"main": failures}), now=NOW).outcome is outcome
+    assert evaluate_start(state(waiting(reason), failures={"main": failures}), now=NOW).outcome is outcome
 
 
 def test_a_pod_whose_sandbox_cannot_be_made_fails_after_a_while() -> None:
     """Three times, or at once if its configuration is wrong."""
-    trouble = {"reason": Reason.FAILED_SANDBOX.value, "message": "no network"}
-    assert verdict(state(**trouble, failures={"": 2}), now=NOW).outcome is Outcome.WAITING
-    assert verdict(state(**trouble, failures={"": 3}), now=NOW).why == "FailedCreatePodSandBox: no network"
-    assert verdict(state(reason=Reason.FAILED_SANDBOX_CONFIG.value), now=NOW).outcome is Outcome.FAILED
+    trouble = {"reason": StepReason.FAILED_SANDBOX.value, "message": "no network"}
+    assert evaluate_start(state(**trouble, failures={"": 2}), now=NOW).outcome is StartOutcome.WAITING
+    assert evaluate_start(state(**trouble, failures={"": 3}), now=NOW).why == "FailedCreatePodSandBox: no network"
+    assert evaluate_start(state(reason=StepReason.FAILED_SANDBOX_CONFIG.value), now=NOW).outcome is StartOutcome.FAILED
 
 
 def test_a_container_that_ended_three_times_keeps_ending() -> None:
     """The first restart is at once, the second after ten seconds."""
     crash = {"exit_code": 2}
-    assert verdict(state(waiting(Reason.CRASH_LOOP, restart_count=1, **crash)), now=NOW).outcome is Outcome.WAITING
-    found = verdict(state(waiting(Reason.CRASH_LOOP, restart_count=2, **crash)), now=NOW)
+    assert (
+        evaluate_start(state(waiting(StepReason.CRASH_LOOP, restart_count=1, **crash)), now=NOW).outcome
+        is StartOutcome.WAITING
+    )
+    found = evaluate_start(state(waiting(StepReason.CRASH_LOOP, restart_count=2, **crash)), now=NOW)
     assert found.why == "main keeps ending: exit code 2 after 2 restarts"
     assert found.container == "main"
 
 
 def test_failures_in_a_row_are_counted_and_waits_are_not() -> None:
     """A success ends the row."""
-    failed = SyncResult(steps=(Step(act=Act.START, target="main", error="no", reason=Reason.IMAGE_PULL),))
-    waits = SyncResult(steps=(Step(act=Act.START, target="main", error="later", reason=Reason.IMAGE_BACKOFF),))
+    failed = SyncResult(steps=(SyncStep(act=StepKind.START, target="main", error="no", reason=StepReason.IMAGE_PULL),))
+    waits = SyncResult(
+        steps=(SyncStep(act=StepKind.START, target="main", error="later", reason=StepReason.IMAGE_BACKOFF),)
+    )
     once = troubles_after(NO_TROUBLES, failed)
     still = troubles_after(once, waits)
     twice = troubles_after(still, failed)
@@ -145,7 +153,9 @@ def test_failures_in_a_row_are_counted_and_waits_are_not() -> None:
 
 def test_troubles_of_the_pod_are_its_own() -> None:
     """A step that is about no container."""
-    failed = SyncResult(steps=(Step(act=Act.CREATE_SANDBOX, target="web", error="no", reason=Reason.FAILED_SANDBOX),))
+    failed = SyncResult(
+        steps=(SyncStep(act=StepKind.CREATE_SANDBOX, target="web", error="no", reason=StepReason.FAILED_SANDBOX),)
+    )
     found = troubles_after(NO_TROUBLES, failed)
     assert (found.reason, found.message, dict(found.failures)) == ("FailedCreatePodSandBox", "no", {"": 1})
     assert found.waiting == {}

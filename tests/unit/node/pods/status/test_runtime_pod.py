@@ -5,7 +5,7 @@ import pytest
 from interpose.core.model.pod import ContainerState
 from interpose.cri.messages import cri
 from interpose.node.pods.labels import CONTAINER_NAME, POD_NAME, POD_NAMESPACE, POD_UID
-from interpose.node.pods.status.runtime_pod import RunningPod, container_state, grouped
+from interpose.node.pods.status.runtime_pod import RuntimePod, container_state, grouped
 
 
 def sandbox(
@@ -103,7 +103,7 @@ def test_what_may_run_has_to_be_stopped() -> None:
     """Also what the runtime knows nothing about."""
     [pod] = grouped([], [listed(str(state), state=state) for state in range(4)], complete=True)
     assert sorted(one.id for one in pod.running) == ["1", "3"]
-    assert RunningPod(uid="u").running == ()
+    assert RuntimePod(uid="u").running == ()
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from interpose.core.model.pod import ContainerState
-from interpose.node.pods.status.phase import ContainerView, Lot, Phase, Role
+from interpose.node.pods.status.phase import ContainerPhase, ContainerRole, ContainerView, PodPhase
 from interpose.node.pods.status.pod_state import PodState
 from interpose.node.pods.status.summary import LastStatus, PodSummary, from_document, last_status, to_document
 from interpose.node.pods.status.types import ContainerStatus, PodStatus, SandboxStatus
@@ -14,7 +14,12 @@ from tests.support.node.managed_node import pod
 BOX = SandboxStatus(id="s")
 
 
-def view(name: str = "main", role: Role = Role.MAIN, lot: Lot = Lot.WAITING, **values: object) -> ContainerView:
+def view(
+    name: str = "main",
+    role: ContainerRole = ContainerRole.MAIN,
+    lot: ContainerPhase = ContainerPhase.WAITING,
+    **values: object,
+) -> ContainerView:
     return replace(ContainerView(name=name, role=role, image="b:1", lot=lot), **values)  # type: ignore[arg-type]
 
 
@@ -46,14 +51,14 @@ def test_a_container_that_waits_keeps_its_reason() -> None:
     """Also when nobody is there any more who would start it."""
     one = summary(noted=(PULL,))
     assert one.containers == (PULL,)
-    assert (one.word, one.message, one.phase) == ("ErrImagePull", "not found", Phase.PENDING)
+    assert (one.word, one.message, one.phase) == ("ErrImagePull", "not found", PodPhase.PENDING)
 
 
 def test_a_container_that_has_ended_and_waits_keeps_both() -> None:
     """The reason of the wait, and how it ended."""
     (main,) = summary(EXITED, noted=(CRASH,)).containers
     assert (main.lot, main.reason, main.message, main.exit_code) == (
-        Lot.WAITING,
+        ContainerPhase.WAITING,
         "CrashLoopBackOff",
         "back-off 10 s",
         3,
@@ -75,8 +80,8 @@ def test_a_container_that_has_ended_and_waits_keeps_both() -> None:
         (found(state=ContainerState.CREATED), view(reason="RunContainerError", id="before"), "ContainerCreating"),
         (found(state=ContainerState.CREATED), None, "ContainerCreating"),
         (None, CRASH, "CrashLoopBackOff"),
-        (None, view(lot=Lot.RUNNING, id="c"), "ContainerStatusUnknown"),
-        (None, view(lot=Lot.TERMINATED, reason="Error", exit_code=1), "Error"),
+        (None, view(lot=ContainerPhase.RUNNING, id="c"), "ContainerStatusUnknown"),
+        (None, view(lot=ContainerPhase.TERMINATED, reason="Error", exit_code=1), "Error"),
     ],
 )
 def test_the_runtime_counts_first(container: ContainerStatus | None, noted: ContainerView | None, word: str) -> None:
@@ -89,28 +94,33 @@ def test_declared_containers_are_there_without_a_note() -> None:
     """They have yet to begin; those that only the runtime knows come after them, oldest first."""
     one = summary(found("b", container_id="2"), found("a", container_id="1"), declared=("main",))
     assert [(view.name, view.lot, view.image) for view in one.containers] == [
-        ("main", Lot.WAITING, ""),
-        ("a", Lot.RUNNING, "docker.io/b:1"),
-        ("b", Lot.RUNNING, "docker.io/b:1"),
+        ("main", ContainerPhase.WAITING, ""),
+        ("a", ContainerPhase.RUNNING, "docker.io/b:1"),
+        ("b", ContainerPhase.RUNNING, "docker.io/b:1"),
     ]
     assert one.word == "ContainerCreating"
 
 
 def test_images_are_called_as_the_manifest_does() -> None:
     """If it was noted."""
-    assert summary(found(), noted=(view(lot=Lot.RUNNING),)).containers[0].image == "b:1"
+    assert summary(found(), noted=(view(lot=ContainerPhase.RUNNING),)).containers[0].image == "b:1"
 
 
 def test_what_was_wanted_and_has_nothing_is_pending() -> None:
     """Else the runtime knows better; a folder that says nothing does not."""
-    assert summary(declared=("main",), boxes=()).phase is Phase.PENDING
-    assert summary(boxes=()).phase is Phase.UNKNOWN
+    assert summary(declared=("main",), boxes=()).phase is PodPhase.PENDING
+    assert summary(boxes=()).phase is PodPhase.UNKNOWN
     assert summary(boxes=()).word == "Unknown"
-    assert summary(declared=(), boxes=(replace(BOX, ready=False),)).phase is Phase.UNKNOWN
-    assert summary(found(), declared=("main",)).phase is Phase.RUNNING
+    assert summary(declared=(), boxes=(replace(BOX, ready=False),)).phase is PodPhase.UNKNOWN
+    assert summary(found(), declared=("main",)).phase is PodPhase.RUNNING
 
 
-def init(name: str, lot: Lot = Lot.TERMINATED, role: Role = Role.INIT, **values: object) -> ContainerView:
+def init(
+    name: str,
+    lot: ContainerPhase = ContainerPhase.TERMINATED,
+    role: ContainerRole = ContainerRole.INIT,
+    **values: object,
+) -> ContainerView:
     return view(name, role, lot, **values)
 
 
@@ -118,31 +128,38 @@ def init(name: str, lot: Lot = Lot.TERMINATED, role: Role = Role.INIT, **values:
     ("early", "word"),
     [
         ((init("a", exit_code=0),), "Running"),
-        ((init("a", exit_code=0), init("b", Lot.WAITING, reason="ErrImagePull")), "Init:ErrImagePull"),
+        ((init("a", exit_code=0), init("b", ContainerPhase.WAITING, reason="ErrImagePull")), "Init:ErrImagePull"),
         ((init("a", exit_code=2, reason="Error"),), "Init:Error"),
-        ((init("a", Lot.WAITING, reason="ContainerCreating"), init("b", Lot.WAITING, reason="")), "Init:0/2"),
-        ((init("a", exit_code=0), init("b", Lot.WAITING, reason="PodInitializing")), "Init:1/2"),
+        (
+            (
+                init("a", ContainerPhase.WAITING, reason="ContainerCreating"),
+                init("b", ContainerPhase.WAITING, reason=""),
+            ),
+            "Init:0/2",
+        ),
+        ((init("a", exit_code=0), init("b", ContainerPhase.WAITING, reason="PodInitializing")), "Init:1/2"),
     ],
 )
 def test_init_containers_are_told_first(early: tuple[ContainerView, ...], word: str) -> None:
     """As kubectl does it."""
-    assert summary(found(), noted=(*early, view(lot=Lot.RUNNING))).word == word
+    assert summary(found(), noted=(*early, view(lot=ContainerPhase.RUNNING))).word == word
 
 
 def test_a_sidecar_that_runs_keeps_nobody() -> None:
     """One that has yet to be started does."""
-    sidecar = init("proxy", Lot.RUNNING, Role.SIDECAR, id="p")
+    sidecar = init("proxy", ContainerPhase.RUNNING, ContainerRole.SIDECAR, id="p")
     up = found("proxy", container_id="p")
-    assert summary(up, found(), noted=(sidecar, view(lot=Lot.RUNNING))).word == "Running"
+    assert summary(up, found(), noted=(sidecar, view(lot=ContainerPhase.RUNNING))).word == "Running"
     ended = replace(up, state=ContainerState.EXITED, exit_code=0)
-    assert summary(ended, found(), noted=(sidecar, view(lot=Lot.RUNNING))).word == "Init:Completed"
+    assert summary(ended, found(), noted=(sidecar, view(lot=ContainerPhase.RUNNING))).word == "Init:Completed"
 
 
 def test_an_init_container_that_runs_is_counted() -> None:
     """Those before it are done."""
     running = found("setup", container_id="i")
     assert (
-        summary(running, noted=(init("setup", Lot.RUNNING, id="i"), view(reason="PodInitializing"))).word == "Init:0/1"
+        summary(running, noted=(init("setup", ContainerPhase.RUNNING, id="i"), view(reason="PodInitializing"))).word
+        == "Init:0/1"
     )
 
 
@@ -154,9 +171,9 @@ def test_what_keeps_the_pod_says_more_than_that_it_begins() -> None:
     later = (replace(BOX, id="later"),)
     assert summary(noted=(creating,), reason="FailedCreatePodSandBox", boxes=later).word == "ContainerCreating"
     assert summary(noted=(PULL,), reason="FailedMount").word == "ErrImagePull"
-    begins = init("setup", Lot.WAITING, reason="ContainerCreating")
+    begins = init("setup", ContainerPhase.WAITING, reason="ContainerCreating")
     assert summary(noted=(begins, creating), reason="FailedMount").word == "FailedMount"
-    assert summary(found(), noted=(view(lot=Lot.RUNNING),), reason="FailedMount").word == "FailedMount"
+    assert summary(found(), noted=(view(lot=ContainerPhase.RUNNING),), reason="FailedMount").word == "FailedMount"
 
 
 def test_a_pod_of_which_one_runs_is_not_completed() -> None:

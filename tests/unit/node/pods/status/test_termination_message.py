@@ -7,11 +7,11 @@ import pytest
 
 from interpose.cri.messages import cri
 from interpose.node.pods.spec import TerminationMessagePolicy
-from interpose.node.pods.status.annotations import ContainerNotes
-from interpose.node.pods.status.termination_message import last_words, read_tail
+from interpose.node.pods.status.annotations import ContainerAnnotations
+from interpose.node.pods.status.termination_message import read_tail, read_termination_message
 
-NOTES = ContainerNotes(termination_message_path="/dev/termination-log")
-LOGS = ContainerNotes(
+NOTES = ContainerAnnotations(termination_message_path="/dev/termination-log")
+LOGS = ContainerAnnotations(
     termination_message_path="/dev/termination-log",
     termination_message_policy=TerminationMessagePolicy.FALLBACK_TO_LOGS,
 )
@@ -29,7 +29,7 @@ def ended(folder: Path, code: int = 1, reason: str = "Error") -> cri.ContainerSt
 def test_the_message_file_is_read_up_to_its_limit(tmp_path: Path) -> None:
     """The end of it counts."""
     (tmp_path / "message").write_text("x" * 4096 + "end")
-    words = last_words(ended(tmp_path), NOTES)
+    words = read_termination_message(ended(tmp_path), NOTES)
     assert len(words) == 4096
     assert words.endswith("end")
 
@@ -37,8 +37,8 @@ def test_the_message_file_is_read_up_to_its_limit(tmp_path: Path) -> None:
 def test_without_the_mount_there_is_no_message(tmp_path: Path) -> None:
     """Another path, or none."""
     (tmp_path / "message").write_text("hello")
-    assert last_words(ended(tmp_path), ContainerNotes(termination_message_path="/other")) == ""
-    assert last_words(ended(tmp_path), ContainerNotes()) == ""
+    assert read_termination_message(ended(tmp_path), ContainerAnnotations(termination_message_path="/other")) == ""
+    assert read_termination_message(ended(tmp_path), ContainerAnnotations()) == ""
 
 
 @pytest.mark.parametrize(
@@ -52,12 +52,12 @@ def test_without_the_mount_there_is_no_message(tmp_path: Path) -> None:
     ],
 )
 def test_the_log_speaks_for_a_container_that_failed_without_a_word(
-    tmp_path: Path, notes: ContainerNotes, code: int, reason: str, message: str, words: str
+    tmp_path: Path, notes: ContainerAnnotations, code: int, reason: str, message: str, words: str
 ) -> None:
     """If the manifest says so."""
     (tmp_path / "message").write_text(message)
     (tmp_path / "0.log").write_text("2026-01-02T03:04:05.000000006Z stderr F failed\n")
-    assert last_words(ended(tmp_path, code, reason), notes) == words
+    assert read_termination_message(ended(tmp_path, code, reason), notes) == words
 
 
 def test_only_plain_files_are_read(tmp_path: Path) -> None:

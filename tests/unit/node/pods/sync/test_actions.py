@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from interpose.node.pods.spec import Container, Pod, Resources, RestartPolicy, RestartRule
+from interpose.node.pods.spec import ContainerSpec, PodSpec, ResourceRequirements, RestartPolicy, RestartRule
 from interpose.node.pods.status.types import ContainerStatus, PodStatus
 from interpose.node.pods.sync.actions import KillReason, PodActions, compute_pod_actions, pod_sandbox_changed
 from tests.support.node.pod_model import (
@@ -28,13 +28,13 @@ RESTART_NEW = {"kill_pod": True, "create_sandbox": True, "attempt": 1}
 HEALTHY = FixedHealth()
 
 
-def status_of(pod: Pod, states: Mapping[int, Any], **more: Any) -> PodStatus:
+def status_of(pod: PodSpec, states: Mapping[int, Any], **more: Any) -> PodStatus:
     """All main containers run but those that are named: "created", "unknown", an exit code, None for never made."""
     found = [one_of(pod.containers[index], states.get(index, "running")) for index in range(len(pod.containers))]
     return make_pod_status(*filter(None, found), **more)
 
 
-def one_of(container: Container, state: Any) -> ContainerStatus | None:
+def one_of(container: ContainerSpec, state: Any) -> ContainerStatus | None:
     """One container in a state."""
     if state is None:
         return None
@@ -185,7 +185,7 @@ def _with(status: PodStatus, *more: ContainerStatus) -> PodStatus:
 
 
 # What the kubelet's table has not: own policies, rules, ephemeral containers, ends, strays.
-FURTHER: Mapping[str, tuple[Pod, PodStatus, FixedHealth, dict[str, Any]]] = {
+FURTHER: Mapping[str, tuple[PodSpec, PodStatus, FixedHealth, dict[str, Any]]] = {
     "its own policy Always in a pod of Never": (
         OWN_ALWAYS,
         status_of(OWN_ALWAYS, {0: 0, 1: 1}),
@@ -464,28 +464,32 @@ def test_decisions_beyond_the_kubelets_table(row: str) -> None:
     assert brief(compute_pod_actions(pod, status, health)) == expected
 
 
-def _sized(policy: Mapping[str, str] | None = None, **amounts: int) -> Container:
+def _sized(policy: Mapping[str, str] | None = None, **amounts: int) -> ContainerSpec:
     limits = {name: Fraction(value) for name, value in amounts.items()}
-    return make_container("c0", resources=Resources(limits=limits), resize_policy=policy or {})
+    return make_container("c0", resources=ResourceRequirements(limits=limits), resize_policy=policy or {})
 
 
 RESTART_FOR_MEMORY = {"memory": "RestartContainer", "cpu": "NotRequired"}
 # Before, after, and what follows.
-RESIZES: Mapping[str, tuple[Resources | None, Container, dict[str, Any]]] = {
+RESIZES: Mapping[str, tuple[ResourceRequirements | None, ContainerSpec, dict[str, Any]]] = {
     "the same": (_sized(cpu=1).resources, _sized(cpu=1), {}),
     "not known": (None, _sized(cpu=1), {}),
     "more CPUs": (_sized(cpu=1).resources, _sized(cpu=2), {"resize": ((0, "c0-id", False),)}),
     "less CPUs": (_sized(cpu=2).resources, _sized(cpu=1), {"resize": ((0, "c0-id", False),)}),
-    "a limit where none was": (Resources(), _sized(cpu=1), {"resize": ((0, "c0-id", False),)}),
+    "a limit where none was": (ResourceRequirements(), _sized(cpu=1), {"resize": ((0, "c0-id", False),)}),
     "no limit any more": (_sized(memory=1).resources, _sized(), {"resize": ((0, "c0-id", False),)}),
     "only the request": (
         _sized(cpu=2).resources,
-        make_container("c0", resources=Resources(limits={"cpu": Fraction(2)}, requests={"cpu": Fraction(1)})),
+        make_container(
+            "c0", resources=ResourceRequirements(limits={"cpu": Fraction(2)}, requests={"cpu": Fraction(1)})
+        ),
         {"resize": ((0, "c0-id", False),)},
     ),
     "the request is written where it was the limit": (
         _sized(cpu=2).resources,
-        make_container("c0", resources=Resources(limits={"cpu": Fraction(2)}, requests={"cpu": Fraction(2)})),
+        make_container(
+            "c0", resources=ResourceRequirements(limits={"cpu": Fraction(2)}, requests={"cpu": Fraction(2)})
+        ),
         {},
     ),
     "a resource that cannot be resized": (_sized(disk=1).resources, _sized(disk=2), {}),
@@ -518,7 +522,7 @@ def test_edited_resources_are_given_in_place_or_by_a_restart(row: str) -> None:
 def test_a_container_that_is_killed_anyway_is_not_resized() -> None:
     """One thing at a time."""
     container = _sized(cpu=2)
-    status = make_pod_status(make_status(container, resources=Resources()))
+    status = make_pod_status(make_status(container, resources=ResourceRequirements()))
     actions = compute_pod_actions(make_pod(container), status, FixedHealth(alive=_ids(c0=False)))
     assert brief(actions) == {"kill": {"c0-id": "LivenessProbe"}, "start": (0,)}
 

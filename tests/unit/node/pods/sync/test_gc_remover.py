@@ -6,7 +6,7 @@ import pytest
 
 from interpose.cri.client import Services
 from interpose.net.grpc.status import Code
-from interpose.node.pods.sync.gc import Remover
+from interpose.node.pods.sync.gc import ObjectRemover
 from interpose.testing.fakeruntime import FakeRuntime
 
 
@@ -16,8 +16,8 @@ def runtime() -> FakeRuntime:
 
 
 @pytest.fixture
-def remover(runtime: FakeRuntime, tmp_path: Path) -> Remover:
-    return Remover(Services(runtime), Services(runtime), log_root=str(tmp_path / "logs"))
+def remover(runtime: FakeRuntime, tmp_path: Path) -> ObjectRemover:
+    return ObjectRemover(Services(runtime), Services(runtime), log_root=str(tmp_path / "logs"))
 
 
 def ended(runtime: FakeRuntime, log_path: Path | str) -> str:
@@ -28,7 +28,7 @@ def ended(runtime: FakeRuntime, log_path: Path | str) -> str:
     return one
 
 
-async def test_a_container_goes_with_its_logs(runtime: FakeRuntime, remover: Remover, tmp_path: Path) -> None:
+async def test_a_container_goes_with_its_logs(runtime: FakeRuntime, remover: ObjectRemover, tmp_path: Path) -> None:
     """Also the rotated ones; other files stay."""
     folder = tmp_path / "logs" / "main"
     folder.mkdir(parents=True)
@@ -42,7 +42,7 @@ async def test_a_container_goes_with_its_logs(runtime: FakeRuntime, remover: Rem
 
 @pytest.mark.parametrize("place", ["other/0.log", "logs/../other/0.log", "logs/link/0.log"])
 async def test_files_elsewhere_are_not_touched(
-    runtime: FakeRuntime, remover: Remover, tmp_path: Path, place: str
+    runtime: FakeRuntime, remover: ObjectRemover, tmp_path: Path, place: str
 ) -> None:
     """Whatever the runtime says where the log is."""
     (tmp_path / "other").mkdir()
@@ -57,7 +57,7 @@ async def test_files_elsewhere_are_not_touched(
 
 
 async def test_a_log_that_cannot_be_removed_does_not_keep_the_container(
-    runtime: FakeRuntime, remover: Remover, tmp_path: Path
+    runtime: FakeRuntime, remover: ObjectRemover, tmp_path: Path
 ) -> None:
     """It may be a folder."""
     (tmp_path / "logs" / "0.log").mkdir(parents=True)
@@ -65,14 +65,14 @@ async def test_a_log_that_cannot_be_removed_does_not_keep_the_container(
     assert (await remover.container(one)).error is None
 
 
-async def test_what_is_gone_is_removed(runtime: FakeRuntime, remover: Remover) -> None:
+async def test_what_is_gone_is_removed(runtime: FakeRuntime, remover: ObjectRemover) -> None:
     """Containers and sandboxes."""
     assert (await remover.container("nobody")).error is None
     runtime.fail("StopPodSandbox", Code.NOT_FOUND, "gone")
     assert (await remover.sandbox("nobody")).error is None
 
 
-async def test_a_sandbox_is_stopped_once_more(runtime: FakeRuntime, remover: Remover) -> None:
+async def test_a_sandbox_is_stopped_once_more(runtime: FakeRuntime, remover: ObjectRemover) -> None:
     """Unless it was just stopped."""
     for stopped in (False, True):
         [sandbox] = runtime.populate(1)
@@ -81,7 +81,7 @@ async def test_a_sandbox_is_stopped_once_more(runtime: FakeRuntime, remover: Rem
     assert runtime.calls["RemovePodSandbox"] == 2
 
 
-async def test_folders_of_logs_by_pod(remover: Remover, tmp_path: Path) -> None:
+async def test_folders_of_logs_by_pod(remover: ObjectRemover, tmp_path: Path) -> None:
     """A uid may hold anything, the names before it no underscore."""
     assert await remover.log_folders() == {}
     for name in ("ns_web_1234", "ns_db_a_b", "other"):
@@ -92,7 +92,7 @@ async def test_folders_of_logs_by_pod(remover: Remover, tmp_path: Path) -> None:
     assert sorted(path.name for path in (tmp_path / "logs").iterdir()) == ["ns_db_a_b", "other"]
 
 
-async def test_a_folder_that_cannot_be_removed_is_said(remover: Remover, tmp_path: Path) -> None:
+async def test_a_folder_that_cannot_be_removed_is_said(remover: ObjectRemover, tmp_path: Path) -> None:
     """A file is none."""
     (tmp_path / "logs").mkdir()
     (tmp_path / "logs" / "file").write_text("")

@@ -10,10 +10,10 @@ from interpose.cri.messages import cri
 from interpose.net.grpc.status import Code, RpcError
 from interpose.node.pods.clock import Clocks
 from interpose.node.pods.spec import PullAuth, PullPolicy
-from interpose.node.pods.sync.backoff import Backoff
-from interpose.node.pods.sync.image_puller import Images, StartError
+from interpose.node.pods.sync.backoff import KeyedBackoff
+from interpose.node.pods.sync.image_puller import ContainerStartError, ImagePuller
 from interpose.node.pods.sync.manager import RuntimeManager
-from interpose.node.pods.sync.result import SILENT, Reason
+from interpose.node.pods.sync.result import SILENT, StepReason
 from interpose.testing.fakeruntime import FakeRuntime
 from interpose.testing.runtime.images import Credentials
 from tests.support.clock import ManualClock
@@ -52,7 +52,7 @@ async def test_an_image_that_may_not_be_fetched(node: ManagedNode) -> None:
     """Is missed by name."""
     result = await node.sync(pod(container(image=NGINX, pull_policy=PullPolicy.NEVER)))
     [step] = result.errors
-    assert step.reason is Reason.IMAGE_NEVER_PULL
+    assert step.reason is StepReason.IMAGE_NEVER_PULL
     assert NGINX in (step.error or "")
     assert result.retry_after is None
 
@@ -60,7 +60,7 @@ async def test_an_image_that_may_not_be_fetched(node: ManagedNode) -> None:
 async def test_a_name_that_is_none(node: ManagedNode) -> None:
     """Nothing is asked."""
     [step] = (await node.sync(pod(container(image="a b")))).errors
-    assert step.reason is Reason.IMAGE_INVALID
+    assert step.reason is StepReason.IMAGE_INVALID
     assert node.calls("ImageStatus") == []
 
 
@@ -69,12 +69,12 @@ async def test_a_registry_that_fails_is_asked_less_and_less_often(node: ManagedN
     web = pod(container(image=NGINX))
     node.runtime.fail("PullImage", Code.UNKNOWN, "no such host")
     result = await node.sync(web)
-    assert [step.reason for step in result.errors] == [Reason.IMAGE_PULL]
+    assert [step.reason for step in result.errors] == [StepReason.IMAGE_PULL]
     assert result.retry_after == 10
     node.clock.advance(4)
     heard = Heard()
     result = await node.sync(web, progress=heard)
-    assert [step.reason for step in result.errors] == [Reason.IMAGE_BACKOFF]
+    assert [step.reason for step in result.errors] == [StepReason.IMAGE_BACKOFF]
     said = f"Back-off pulling image {NGINX!r}: no such host: next try in 6 s"
     assert result.errors[0].error == said
     assert result.retry_after == pytest.approx(6)
@@ -90,19 +90,21 @@ async def test_a_registry_that_fails_is_asked_less_and_less_often(node: ManagedN
 @pytest.mark.parametrize(
     ("code", "message", "reason", "told"),
     [
-        (Code.UNKNOWN, "RegistryUnavailable: 503", Reason.REGISTRY_UNAVAILABLE, "503"),
-        (Code.UNKNOWN, "SignatureValidationFailed: key", Reason.SIGNATURE, "key"),
-        (Code.UNKNOWN, "other", Reason.IMAGE_PULL, "other"),
-        (Code.UNKNOWN, "", Reason.IMAGE_PULL, "UNKNOWN"),
-        (Code.NOT_FOUND, "no such manifest", Reason.IMAGE_PULL, "NOT_FOUND: no such manifest"),
+        (Code.UNKNOWN, "RegistryUnavailable: 503", StepReason.REGISTRY_UNAVAILABLE, "503"),
+        (Code.UNKNOWN, "SignatureValidationFailed: key", StepReason.SIGNATURE, "key"),
+        (Code.UNKNOWN, "other", StepReason.IMAGE_PULL, "other"),
+        (Code.UNKNOWN, "", StepReason.IMAGE_PULL, "UNKNOWN"),
+        (Code.NOT_FOUND, "no such manifest", StepReason.IMAGE_PULL, "NOT_FOUND: no such manifest"),
         (
             *(Code.UNKNOWN, 'RegistryUnavailable: failed to pull image "nginx:latest": manifest latest: refused'),
-            *(Reason.REGISTRY_UNAVAILABLE, "manifest latest: refused"),
+            *(StepReason.REGISTRY_UNAVAILABLE, "manifest latest: refused"),
         ),
-        (Code.UNKNOWN, 'failed to pull and unpack image "nginx:1": no route', Reason.IMAGE_PULL, "no route"),
+        (Code.UNKNOWN, 'failed to pull and unpack image "nginx:1": no route', StepReason.IMAGE_PULL, "no route"),
     ],
 )
-async def test_failures_are_told_once(node: ManagedNode, code: Code, message: str, reason: Reason, told: str) -> None:
+async def test_failures_are_told_once(
+    node: ManagedNode, code: Code, message: str, reason: StepReason, told: str
+) -> None:
     """The kind is in the first words, as runtimes say it; what is said besides is not repeated."""
     node.runtime.fail("PullImage", code, message)
     [step] = (await node.sync(pod(container(image=NGINX)))).errors
@@ -133,8 +135,8 @@ async def test_credentials_are_tried_until_one_is_taken(
     """The pod's own first, then the node's; none is asked for after the first success."""
     runtime = FakeRuntime(credentials={"registry.example": Credentials("me", "secret")})
     node = None if of_node is None else cri.AuthConfig(username="me", password=of_node)
-    backoff = Backoff()
-    images = Images(Services(runtime), backoff, Clocks(now=ManualClock()), lambda _image: node)
+    backoff = KeyedBackoff()
+    images = ImagePuller(Services(runtime), backoff, Clocks(now=ManualClock()), lambda _image: node)
     web = replace(pod(container(image=NGINX)), pull_auths=tuple(map(_auth, of_pod)))
     assert (await images.ensure(web, web.containers[0], cri.PodSandboxConfig(), SILENT)).id.startswith("sha256:")
     assert (_shown(runtime), backoff.keys) == (shown, ())
@@ -143,12 +145,12 @@ async def test_credentials_are_tried_until_one_is_taken(
 async def test_credentials_of_which_none_is_taken() -> None:
     """It is one failure, and what was said is told once; nobody tries without credentials then."""
     runtime = FakeRuntime(credentials={"registry.example": Credentials("me", "secret")})
-    images = Images(Services(runtime), Backoff(), Clocks(now=ManualClock()), lambda _image: None)
+    images = ImagePuller(Services(runtime), KeyedBackoff(), Clocks(now=ManualClock()), lambda _image: None)
     web = replace(pod(container(image=NGINX)), pull_auths=(_auth("a"), _auth("b")))
-    with pytest.raises(StartError) as caught:
+    with pytest.raises(ContainerStartError) as caught:
         await images.ensure(web, web.containers[0], cri.PodSandboxConfig(), SILENT)
     assert _shown(runtime) == ["a", "b"]
-    assert (caught.value.reason, caught.value.retry_after) == (Reason.IMAGE_PULL, 10)
+    assert (caught.value.reason, caught.value.retry_after) == (StepReason.IMAGE_PULL, 10)
     assert caught.value.message.count("authorization failed") == 1
 
 
@@ -162,11 +164,11 @@ async def test_all_that_registries_said_is_told() -> None:
                 raise RpcError(Code.UNKNOWN, next(words))
             return await super().call(method, request, timeout=timeout)  # type: ignore[arg-type]
 
-    images = Images(Services(Moody()), Backoff(), Clocks(now=ManualClock()), lambda _image: None)
+    images = ImagePuller(Services(Moody()), KeyedBackoff(), Clocks(now=ManualClock()), lambda _image: None)
     web = replace(pod(container(image=NGINX)), pull_auths=(_auth("a"), _auth("b")))
-    with pytest.raises(StartError, match=r"Failed to pull image .*: denied; 503$") as caught:
+    with pytest.raises(ContainerStartError, match=r"Failed to pull image .*: denied; 503$") as caught:
         await images.ensure(web, web.containers[0], cri.PodSandboxConfig(), SILENT)
-    assert caught.value.reason is Reason.REGISTRY_UNAVAILABLE
+    assert caught.value.reason is StepReason.REGISTRY_UNAVAILABLE
 
 
 async def test_credentials_of_the_pod_come_before_those_of_the_node(tmp_path: Path) -> None:
@@ -175,9 +177,9 @@ async def test_credentials_of_the_pod_come_before_those_of_the_node(tmp_path: Pa
     runtime = FakeRuntime(credentials=secured)
     node = ManagedNode(tmp_path, runtime=runtime)
     web = pod(container(image=NGINX))
-    assert [step.reason for step in (await node.sync(web)).errors] == [Reason.IMAGE_PULL]
+    assert [step.reason for step in (await node.sync(web)).errors] == [StepReason.IMAGE_PULL]
     own = PullAuth(registry="registry.example", username="me", password="secret")
-    images = Images(Services(runtime), Backoff(), Clocks(now=ManualClock()), lambda _image: None)
+    images = ImagePuller(Services(runtime), KeyedBackoff(), Clocks(now=ManualClock()), lambda _image: None)
     asked = await images.ensure(replace(web, pull_auths=(own,)), web.containers[0], cri.PodSandboxConfig(), SILENT)
     assert asked.id.startswith("sha256:")
     node = ManagedNode(tmp_path, runtime=FakeRuntime(credentials=secured))
@@ -199,7 +201,7 @@ async def test_an_image_that_is_gone_after_its_pull_is_used_by_its_name() -> Non
             answer = await super().call(method, request, timeout=timeout)  # type: ignore[arg-type]
             return cri.ImageStatusResponse() if method == "ImageStatus" else answer
 
-    images = Images(Services(Forgetful()), Backoff(), Clocks(), lambda _image: None)
+    images = ImagePuller(Services(Forgetful()), KeyedBackoff(), Clocks(), lambda _image: None)
     found = await images.ensure(pod(), container(image=NGINX), cri.PodSandboxConfig(), SILENT)
     assert found.id.startswith("sha256:")
     assert found.user is None

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from interpose.node.pods.sync.inflight import Lasting
+from interpose.node.pods.sync.inflight import InflightWork
 from interpose.tasks import TaskBag
 
 
@@ -17,7 +17,7 @@ async def test_results_and_errors_are_those_of_the_work() -> None:
     async def wrong() -> int:
         raise ValueError("no")
 
-    lasting = Lasting()
+    lasting = InflightWork()
     assert await lasting.run("a", right()) == 3
     with pytest.raises(ValueError, match="no"):
         await lasting.run("a", wrong())
@@ -26,7 +26,7 @@ async def test_results_and_errors_are_those_of_the_work() -> None:
 
 async def test_who_hangs_up_leaves_it_to_its_end() -> None:
     """And whoever asks waits for that, of this pod only."""
-    lasting, tasks, go = Lasting(), TaskBag(), asyncio.Event()
+    lasting, tasks, go = InflightWork(), TaskBag(), asyncio.Event()
     ended: list[str] = []
 
     async def slow() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from interpose.node.pods.spec import Container, Pod, Resources, RestartPolicy, RestartRule
+from interpose.node.pods.spec import ContainerSpec, PodSpec, ResourceRequirements, RestartPolicy, RestartRule
 from interpose.node.pods.status.types import ContainerStatus, PodStatus
 from interpose.node.pods.sync.actions import compute_pod_actions
 from tests.support.node.pod_model import (
@@ -28,14 +28,14 @@ NEW = {"kill_pod": True, "create_sandbox": True}
 UNKNOWN = {"i0-id": "Unknown"}
 
 
-def status_of(pod: Pod, **more: Any) -> PodStatus:
+def status_of(pod: PodSpec, **more: Any) -> PodStatus:
     """Containers by name: a state, an exit code, or a status; those that are not named were never made."""
     sandboxes = more.pop("sandboxes", None)
     every = {one.name: one for one in (*pod.init_containers, *pod.containers, *pod.ephemeral_containers)}
     return make_pod_status(*(_one(every[name], state) for name, state in more.items()), sandboxes=sandboxes)
 
 
-def _one(container: Container, state: Any) -> ContainerStatus:
+def _one(container: ContainerSpec, state: Any) -> ContainerStatus:
     if isinstance(state, ContainerStatus):
         return state
     return make_status(container, "exited", state) if isinstance(state, int) else make_status(container, state)
@@ -46,7 +46,7 @@ ONCE = replace(PLAIN, restart_policy=NEVER)
 TRIED = replace(PLAIN, restart_policy=ON_FAILURE)
 DOWN = (make_sandbox(ready=False),)
 
-INIT: Mapping[str, tuple[Pod, PodStatus, dict[str, Any]]] = {
+INIT: Mapping[str, tuple[PodSpec, PodStatus, dict[str, Any]]] = {
     "a new pod": (PLAIN, make_pod_status(sandboxes=()), {**NEW, "init_start": (0,)}),
     "a sandbox and nothing in it": (PLAIN, status_of(PLAIN), {"init_start": (0,)}),
     "the first runs": (PLAIN, status_of(PLAIN, i0="running"), {}),
@@ -149,13 +149,13 @@ def test_init_containers_run_one_after_the_other(row: str) -> None:
     assert brief(compute_pod_actions(pod, status)) == expected
 
 
-def _own(policy: RestartPolicy, *rules: RestartRule) -> Container:
+def _own(policy: RestartPolicy, *rules: RestartRule) -> ContainerSpec:
     return make_container("i0", restart_policy=policy, restart_rules=rules)
 
 
 RESTART_7 = RestartRule(action="Restart", operator="In", codes=(7,))
 ALL_7 = RestartRule(action="RestartAllContainers", operator="In", codes=(7,))
-OWN: Mapping[str, tuple[RestartPolicy, Container, Any, dict[str, Any]]] = {
+OWN: Mapping[str, tuple[RestartPolicy, ContainerSpec, Any, dict[str, Any]]] = {
     "OnFailure in a pod of Never": (NEVER, _own(ON_FAILURE), 1, {"init_start": (0,)}),
     "Never in a pod of Always": (ALWAYS, _own(NEVER), 1, {"kill_pod": True}),
     "Never, and it succeeded": (ALWAYS, _own(NEVER), 0, {"start": (0,)}),
@@ -193,11 +193,11 @@ def _alive(**names: bool) -> FixedHealth:
     return FixedHealth(alive={f"{name}-id": well for name, well in names.items()}, started={"i0-id": True})
 
 
-def _hashed(container: Container) -> ContainerStatus:
+def _hashed(container: ContainerSpec) -> ContainerStatus:
     return make_status(container, hash="0")
 
 
-SIDECARS: Mapping[str, tuple[Pod, PodStatus, FixedHealth, dict[str, Any]]] = {
+SIDECARS: Mapping[str, tuple[PodSpec, PodStatus, FixedHealth, dict[str, Any]]] = {
     "nothing yet": (SIDES, status_of(SIDES), WELL, {"init_start": (0,)}),
     "the first runs, so the next one may": (SIDES, status_of(SIDES, i0="running"), WELL, {"init_start": (1,)}),
     "the second, which ends, runs": (SIDES, status_of(SIDES, i1="running", i0="running"), WELL, {}),
@@ -326,8 +326,8 @@ def test_sidecars_are_kept_running(row: str) -> None:
     assert brief(compute_pod_actions(pod, status, health)) == expected
 
 
-def _sidecar_with(cpus: int, **policy: str) -> Container:
-    return make_sidecar("i0", resources=Resources(limits={"cpu": Fraction(cpus)}), resize_policy=policy)
+def _sidecar_with(cpus: int, **policy: str) -> ContainerSpec:
+    return make_sidecar("i0", resources=ResourceRequirements(limits={"cpu": Fraction(cpus)}), resize_policy=policy)
 
 
 @pytest.mark.parametrize(

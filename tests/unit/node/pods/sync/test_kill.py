@@ -10,8 +10,8 @@ import pytest
 
 from interpose.core.model.pod import ContainerState
 from interpose.net.grpc.status import Code
-from interpose.node.pods.spec import ExecAction, Lifecycle, Pod, RestartPolicy, SleepAction
-from interpose.node.pods.sync.result import Reason
+from interpose.node.pods.spec import ExecAction, LifecycleHandlers, PodSpec, RestartPolicy, SleepAction
+from interpose.node.pods.sync.result import StepReason
 from interpose.testing.eventually import eventually
 from interpose.testing.fakeruntime import FakeRuntime
 from interpose.testing.runtime.exec import ExecResult, run_builtin
@@ -24,11 +24,11 @@ def node(tmp_path: Path) -> ManagedNode:
     return ManagedNode(tmp_path)
 
 
-def hooked(*command: str, **fields: Any) -> Pod:
-    return pod(container(lifecycle=Lifecycle(pre_stop=ExecAction(command=command))), **fields)
+def hooked(*command: str, **fields: Any) -> PodSpec:
+    return pod(container(lifecycle=LifecycleHandlers(pre_stop=ExecAction(command=command))), **fields)
 
 
-async def kill(node: ManagedNode, web: Pod, **more: Any) -> Any:
+async def kill(node: ManagedNode, web: PodSpec, **more: Any) -> Any:
     return await node.manager.kill_pod(await node.found(web), web, **more)
 
 
@@ -38,7 +38,7 @@ def graces(node: ManagedNode) -> list[int]:
 
 async def test_the_hook_comes_first_and_its_time_is_taken_from_the_grace(node: ManagedNode) -> None:
     """In whole seconds."""
-    web = pod(container(lifecycle=Lifecycle(pre_stop=SleepAction(seconds=12))), termination_grace_period=30)
+    web = pod(container(lifecycle=LifecycleHandlers(pre_stop=SleepAction(seconds=12))), termination_grace_period=30)
     await node.sync(web)
     heard = Heard()
     assert (await kill(node, web, progress=heard)).ok
@@ -49,7 +49,7 @@ async def test_the_hook_comes_first_and_its_time_is_taken_from_the_grace(node: M
 
 async def test_a_hook_that_takes_all_the_time_leaves_the_least(node: ManagedNode) -> None:
     """Two seconds."""
-    web = pod(container(lifecycle=Lifecycle(pre_stop=SleepAction(seconds=40))), termination_grace_period=30)
+    web = pod(container(lifecycle=LifecycleHandlers(pre_stop=SleepAction(seconds=40))), termination_grace_period=30)
     await node.sync(web)
     await kill(node, web)
     assert graces(node) == [2]
@@ -194,7 +194,7 @@ async def test_the_sandbox_is_stopped_even_if_a_container_would_not_end(node: Ma
     node.runtime.fail("StopContainer", Code.DEADLINE_EXCEEDED, "too slow")
     heard = Heard()
     result = await kill(node, web, progress=heard)
-    assert [(step.target, step.reason) for step in result.errors] == [("main", Reason.FAILED_KILL)]
+    assert [(step.target, step.reason) for step in result.errors] == [("main", StepReason.FAILED_KILL)]
     assert node.calls("StopPodSandbox") == ["StopPodSandbox"]
     assert heard.moments == ["stopping main", "failed main"]
 

@@ -7,9 +7,9 @@ import pytest
 
 from interpose.cri.client import Services
 from interpose.node.pods.clock import Clocks
-from interpose.node.pods.spec import ExecAction, HttpAction, Lifecycle, Port, SleepAction, TcpAction
-from interpose.node.pods.sync.lifecycle_hooks import HookError, Hooks
-from interpose.node.pods.sync.result import Reason
+from interpose.node.pods.spec import ExecAction, HttpAction, LifecycleHandlers, Port, SleepAction, TcpAction
+from interpose.node.pods.sync.lifecycle_hooks import HookError, LifecycleHookRunner
+from interpose.node.pods.sync.result import StepReason
 from interpose.testing.fakeruntime import FakeRuntime
 from tests.support.node.managed_node import ManagedNode, container, pod
 
@@ -27,7 +27,7 @@ def running(runtime: FakeRuntime) -> str:
 
 async def test_a_command_has_to_end_well(runtime: FakeRuntime, running: str) -> None:
     """Its output is part of the message."""
-    hooks = Hooks(Services(runtime), Clocks())
+    hooks = LifecycleHookRunner(Services(runtime), Clocks())
     await hooks.run(ExecAction(command=("true",)), running, container(), ())
     with pytest.raises(HookError, match=r"^command ended with exit code 1$"):
         await hooks.run(ExecAction(command=("false",)), running, container(), ())
@@ -42,7 +42,9 @@ async def test_what_a_command_said_is_told() -> None:
     runtime = FakeRuntime(shell=lambda _c, _w: ExecResult(stdout=b"out ", stderr=b"no disk\n", exit_code=3))
     [sandbox] = runtime.populate(1)
     with pytest.raises(HookError, match=r"^command ended with exit code 3: out no disk$"):
-        await Hooks(Services(runtime), Clocks()).run(ExecAction(command=("x",)), sandbox.containers[0], container(), ())
+        await LifecycleHookRunner(Services(runtime), Clocks()).run(
+            ExecAction(command=("x",)), sandbox.containers[0], container(), ()
+        )
 
 
 async def test_hooks_over_the_network(runtime: FakeRuntime) -> None:
@@ -57,7 +59,7 @@ async def test_hooks_over_the_network(runtime: FakeRuntime) -> None:
     server = await asyncio.start_server(answer, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
     named = container(ports=(Port(container_port=port, name="web"),))
-    hooks = Hooks(Services(runtime), Clocks())
+    hooks = LifecycleHookRunner(Services(runtime), Clocks())
     async with server:
         await hooks.run(HttpAction(port="web", path="/bye", headers=(("X-A", "b"),)), "c", named, ("127.0.0.1",))
         await hooks.run(TcpAction(port=port), "c", named, ("127.0.0.1", "192.0.2.9"))
@@ -79,16 +81,16 @@ async def test_sleeping(runtime: FakeRuntime) -> None:
     async def sleep(seconds: float) -> None:
         slept.append(seconds)
 
-    await Hooks(Services(runtime), Clocks(sleep=sleep)).run(SleepAction(seconds=3), "c", container(), ())
+    await LifecycleHookRunner(Services(runtime), Clocks(sleep=sleep)).run(SleepAction(seconds=3), "c", container(), ())
     assert slept == [3]
 
 
 async def test_a_container_whose_post_start_hook_fails_is_stopped(tmp_path: Path) -> None:
     """And started again by the next round."""
     node = ManagedNode(tmp_path)
-    web = pod(container(lifecycle=Lifecycle(post_start=ExecAction(command=("false",)))))
+    web = pod(container(lifecycle=LifecycleHandlers(post_start=ExecAction(command=("false",)))))
     result = await node.sync(web)
-    assert [(step.target, step.reason) for step in result.errors] == [("main", Reason.POST_START)]
+    assert [(step.target, step.reason) for step in result.errors] == [("main", StepReason.POST_START)]
     assert node.calls()[-1] == "StopContainer"
     assert not node.running()
 
@@ -96,7 +98,7 @@ async def test_a_container_whose_post_start_hook_fails_is_stopped(tmp_path: Path
 async def test_a_post_start_hook_that_succeeds(tmp_path: Path) -> None:
     """The container counts as started after it."""
     node = ManagedNode(tmp_path)
-    web = pod(container(lifecycle=Lifecycle(post_start=ExecAction(command=("true",)))))
+    web = pod(container(lifecycle=LifecycleHandlers(post_start=ExecAction(command=("true",)))))
     assert (await node.sync(web)).ok
     assert node.calls("StartContainer", "ExecSync") == ["StartContainer", "ExecSync"]
 
@@ -117,7 +119,7 @@ async def test_a_hook_with_tls_goes_to_who_speaks_none(runtime: FakeRuntime, cap
         writer.close()
 
     headers = (("Authorization", "Bearer secret"), ("X-A", "b"))
-    hooks = Hooks(Services(runtime), Clocks())
+    hooks = LifecycleHookRunner(Services(runtime), Clocks())
     async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
         port = server.sockets[0].getsockname()[1]
         await hooks.run(HttpAction(port=port, scheme="HTTPS", headers=headers), "c", container(), ("127.0.0.1",))

@@ -12,10 +12,10 @@ import pytest
 
 from interpose.net.grpc.status import Code
 from interpose.node.pods.spec import EmptyDir, ExecAction, Probe, RestartPolicy, Volume, VolumeMount
-from interpose.node.pods.status.phase import Phase
+from interpose.node.pods.status.phase import PodPhase
 from interpose.node.pods.status.pod_state import DEADLINE, REPLACING, STOPPED
-from interpose.node.pods.sync.loop import Keeper
-from interpose.node.pods.sync.result import Moment
+from interpose.node.pods.sync.loop import PodSyncLoop
+from interpose.node.pods.sync.result import ProgressPhase
 from interpose.tasks import TaskBag
 from interpose.testing.eventually import WAIT_LIMIT, eventually
 from tests.support.node.kept_node import KeptNode
@@ -38,7 +38,7 @@ async def test_a_wanted_pod_is_started_and_becomes_ready(node: KeptNode) -> None
     await node.keeps(web)
     assert node.running().keys() == {"main"}
     assert node.state(web).ready
-    assert node.state(web).phase is Phase.RUNNING
+    assert node.state(web).phase is PodPhase.RUNNING
     assert "started main" in node.heard.moments
 
 
@@ -46,9 +46,9 @@ async def test_a_pod_of_which_nothing_is_known_yet_is_pending(node: KeptNode) ->
     """From the moment on that it is wanted, until it is not."""
     web = pod()
     node.keeper.want([web])
-    assert [(one.pod, one.phase) for one in node.keeper.kept] == [(web, Phase.PENDING)]
+    assert [(one.pod, one.phase) for one in node.keeper.kept] == [(web, PodPhase.PENDING)]
     await node.keeps(web)
-    assert [one.phase for one in node.keeper.kept] == [Phase.RUNNING]
+    assert [one.phase for one in node.keeper.kept] == [PodPhase.RUNNING]
     node.keeper.want([])
     assert node.keeper.kept == []
 
@@ -68,7 +68,7 @@ async def test_a_finished_pod_is_not_started_again(node: KeptNode) -> None:
     node.crash(code=0)
     await node.pass_time(120)
     assert node.starts() == 1
-    assert node.state(job).phase is Phase.SUCCEEDED
+    assert node.state(job).phase is PodPhase.SUCCEEDED
 
 
 async def test_a_pod_that_left_is_ended_and_removed(node: KeptNode) -> None:
@@ -193,7 +193,7 @@ async def test_a_pod_is_ended_when_it_was_active_long_enough(node: KeptNode) -> 
     await node.keeps(web)
     await node.pass_time(40)
     assert not node.running()
-    assert node.state(web).phase is Phase.FAILED
+    assert node.state(web).phase is PodPhase.FAILED
     assert node.state(web).reason == DEADLINE
     await node.keeper.close()
     node.keep()
@@ -209,7 +209,7 @@ async def test_why_a_pod_was_ended_stays_known(node: KeptNode) -> None:
     await node.keeps(job)
     await node.pass_time(400)
     assert not node.running()
-    assert (node.state(job).phase, node.state(job).reason) == (Phase.FAILED, DEADLINE)
+    assert (node.state(job).phase, node.state(job).reason) == (PodPhase.FAILED, DEADLINE)
     await node.keeper.close()
     node.keep()
     await node.keeps(job)
@@ -222,7 +222,7 @@ async def test_a_pod_that_ended_in_time_did_not_miss_its_deadline(node: KeptNode
     await node.keeps(job)
     node.crash(code=0)
     await node.pass_time(400)
-    assert (node.state(job).phase, node.state(job).reason) == (Phase.SUCCEEDED, "")
+    assert (node.state(job).phase, node.state(job).reason) == (PodPhase.SUCCEEDED, "")
 
 
 async def test_a_container_that_fails_its_liveness_probe_is_restarted(node: KeptNode) -> None:
@@ -404,7 +404,7 @@ async def test_probes_go_on_by_themselves_while_a_list_hangs(tmp_path: Path) -> 
         node.clock.advance(seconds)
         await asyncio.sleep(0)
 
-    keeper = Keeper(node.manager, clocks=replace(node.manager._clocks, sleep=rest))
+    keeper = PodSyncLoop(node.manager, clocks=replace(node.manager._clocks, sleep=rest))
     keeper.want([web])
     tasks = TaskBag()
     tasks.spawn(keeper.run(), name="keeper")
@@ -430,7 +430,7 @@ async def test_while_the_runtime_is_away_nothing_turns_in_circles(tmp_path: Path
 
     for method in ("ListPodSandbox", "ListContainers"):
         node.runtime.fail(method, Code.UNAVAILABLE, "gone")
-    keeper = Keeper(node.manager, clocks=replace(node.manager._clocks, sleep=rest))
+    keeper = PodSyncLoop(node.manager, clocks=replace(node.manager._clocks, sleep=rest))
     keeper.want([pod()])
     tasks = TaskBag()
     tasks.spawn(keeper.run(), name="keeper")
@@ -567,7 +567,7 @@ async def test_a_keeper_beats_by_its_clock(tmp_path: Path) -> None:
         rests.append(seconds)
         node.clock.advance(seconds)
 
-    keeper = Keeper(node.manager, clocks=replace(node.manager._clocks, sleep=rest))
+    keeper = PodSyncLoop(node.manager, clocks=replace(node.manager._clocks, sleep=rest))
     tasks = TaskBag()
     tasks.spawn(keeper.run(), name="keeper")
     await eventually(lambda: len(rests) > 3, "some beats")
@@ -593,4 +593,4 @@ async def test_the_state_tells_what_a_container_waits_for(node: KeptNode) -> Non
     await node.pass_time(2)
     (view,) = node.state(web).containers
     assert view.reason == "ImagePullBackOff"
-    assert Moment.FAILED in [news.moment for news in node.heard.news]
+    assert ProgressPhase.FAILED in [news.moment for news in node.heard.news]

@@ -7,11 +7,11 @@ import pytest
 
 from interpose.core.model.pod import ContainerState
 from interpose.net.grpc.status import Code
-from interpose.node.pods.spec import HttpAction, Lifecycle, PullPolicy, RestartPolicy
-from interpose.node.pods.status.origin import note_origin
-from interpose.node.pods.status.runtime_pod import RunningPod
+from interpose.node.pods.spec import HttpAction, LifecycleHandlers, PullPolicy, RestartPolicy
+from interpose.node.pods.status.origin import write_origin
+from interpose.node.pods.status.runtime_pod import RuntimePod
 from interpose.node.pods.sync import lifecycle_hooks as lifecycle
-from interpose.node.pods.sync.result import Act, Reason
+from interpose.node.pods.sync.result import StepKind, StepReason
 from interpose.tasks import TaskBag
 from tests.support.node.managed_node import Heard, ManagedNode, container, pod
 
@@ -28,7 +28,7 @@ async def test_a_pod_with_two_containers_is_started_as_drawn(node: ManagedNode) 
     result = await node.sync(pod(*TWO))
     assert result.ok
     assert node.calls() == ["RunPodSandbox", *["PullImage", "CreateContainer", "StartContainer"] * 2]
-    assert [(step.act, step.target) for step in result.steps[1:]] == [(Act.START, "one"), (Act.START, "two")]
+    assert [(step.act, step.target) for step in result.steps[1:]] == [(StepKind.START, "one"), (StepKind.START, "two")]
     assert set(node.running()) == {"one", "two"}
 
 
@@ -57,17 +57,17 @@ async def test_a_pod_that_runs_is_left_alone(node: ManagedNode) -> None:
 @pytest.mark.parametrize(
     ("method", "reason", "calls"),
     [
-        ("RunPodSandbox", Reason.FAILED_SANDBOX, ["RunPodSandbox"]),
-        ("PodSandboxStatus", Reason.FAILED_SANDBOX, ["RunPodSandbox"]),
-        ("ImageStatus", Reason.IMAGE_INSPECT, ["RunPodSandbox"]),
-        ("PullImage", Reason.IMAGE_PULL, ["RunPodSandbox", "PullImage", "PullImage"]),
-        ("CreateContainer", Reason.CREATE, ["RunPodSandbox", *["PullImage", "CreateContainer"] * 2]),
-        ("StartContainer", Reason.RUN, ["RunPodSandbox", *["PullImage", "CreateContainer", "StartContainer"] * 2]),
+        ("RunPodSandbox", StepReason.FAILED_SANDBOX, ["RunPodSandbox"]),
+        ("PodSandboxStatus", StepReason.FAILED_SANDBOX, ["RunPodSandbox"]),
+        ("ImageStatus", StepReason.IMAGE_INSPECT, ["RunPodSandbox"]),
+        ("PullImage", StepReason.IMAGE_PULL, ["RunPodSandbox", "PullImage", "PullImage"]),
+        ("CreateContainer", StepReason.CREATE, ["RunPodSandbox", *["PullImage", "CreateContainer"] * 2]),
+        ("StartContainer", StepReason.RUN, ["RunPodSandbox", *["PullImage", "CreateContainer", "StartContainer"] * 2]),
     ],
 )
 @pytest.mark.parametrize("when", ["before", "after"])
 async def test_each_call_may_fail_and_the_next_rounds_get_there(
-    node: ManagedNode, method: str, reason: Reason, calls: list[str], when: str
+    node: ManagedNode, method: str, reason: StepReason, calls: list[str], when: str
 ) -> None:
     """The step has the reason that people know; a failure of one container does not keep the other from its start."""
     # Two images: the pause of one that cannot be pulled is not the other's.
@@ -124,7 +124,7 @@ async def test_a_pod_that_has_finished_is_stopped_once(node: ManagedNode) -> Non
     [main] = node.runtime.containers
     node.runtime.exit_container(main, 0)
     node.forget_calls()
-    assert [step.act for step in (await node.sync(once)).steps] == [Act.STOP_SANDBOX]
+    assert [step.act for step in (await node.sync(once)).steps] == [StepKind.STOP_SANDBOX]
     assert (await node.sync(once)).steps == ()
     assert node.calls() == ["StopPodSandbox"]
 
@@ -146,7 +146,7 @@ async def test_what_cannot_be_stopped_is_not_removed(node: ManagedNode) -> None:
     node.runtime.fail("StopContainer", Code.UNKNOWN, "no")
     node.runtime.fail("StopPodSandbox", Code.UNKNOWN, "no")
     result = await node.manager.remove_pod(await node.found(web), web)
-    assert [step.reason for step in result.errors] == [Reason.FAILED_KILL, Reason.FAILED_KILL_SANDBOX]
+    assert [step.reason for step in result.errors] == [StepReason.FAILED_KILL, StepReason.FAILED_KILL_SANDBOX]
     assert node.dirs.uids() == [web.uid]
     node.runtime.clear()
     # From a list of what runs only: the rest is asked for.
@@ -190,7 +190,7 @@ async def test_a_removal_gives_up_on_who_starts_a_pod_again_and_again(
     node.restart()
     find = manager._listing.pod
 
-    async def started_again(uid: str) -> RunningPod:
+    async def started_again(uid: str) -> RuntimePod:
         await node.sync(web)
         return await find(uid)
 
@@ -203,7 +203,7 @@ async def test_a_removal_gives_up_on_who_starts_a_pod_again_and_again(
 async def test_without_a_manifest_sidecars_end_last(node: ManagedNode) -> None:
     """Their order was noted when the pod was started."""
     web = pod(container("main"), init_containers=(container("proxy", restart_policy=RestartPolicy.ALWAYS),))
-    note_origin(node.dirs.folder(web.uid), web, 0)
+    write_origin(node.dirs.folder(web.uid), web, 0)
     for _ in range(3):
         await node.sync(web)
     assert set(node.running()) == {"main", "proxy"}
@@ -225,7 +225,7 @@ async def test_logs_may_outlive_their_pod(node: ManagedNode) -> None:
     assert (node.log_root / "default_web_1234").is_dir()
 
 
-DRAIN = Lifecycle(pre_stop=HttpAction(port=8080, path="/drain"))
+DRAIN = LifecycleHandlers(pre_stop=HttpAction(port=8080, path="/drain"))
 
 
 @pytest.fixture

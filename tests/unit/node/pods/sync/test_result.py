@@ -2,13 +2,13 @@
 
 import pytest
 
-from interpose.node.pods.sync.result import Act, Reason, Step, SyncResult, without_countdown
+from interpose.node.pods.sync.result import StepKind, StepReason, SyncResult, SyncStep, without_countdown
 
 
 def test_a_round_is_good_if_all_its_steps_are() -> None:
     """One that did nothing is."""
-    good = Step(act=Act.START, target="a")
-    bad = Step(act=Act.START, target="b", error="no", reason=Reason.CREATE)
+    good = SyncStep(act=StepKind.START, target="a")
+    bad = SyncStep(act=StepKind.START, target="b", error="no", reason=StepReason.CREATE)
     assert SyncResult().ok
     assert SyncResult(steps=(good,)).ok
     assert not SyncResult(steps=(good, bad)).ok
@@ -17,8 +17,10 @@ def test_a_round_is_good_if_all_its_steps_are() -> None:
 
 def test_a_step_that_waits_has_not_failed_for_good() -> None:
     """The two back-offs."""
-    waits = {reason for reason in Reason if Step(act=Act.START, target="a", error="x", reason=reason).waits}
-    assert waits == {Reason.CRASH_LOOP, Reason.IMAGE_BACKOFF}
+    waits = {
+        reason for reason in StepReason if SyncStep(act=StepKind.START, target="a", error="x", reason=reason).waits
+    }
+    assert waits == {StepReason.CRASH_LOOP, StepReason.IMAGE_BACKOFF}
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from interpose.node.pods.spec import RestartPolicy, SecurityContext, VolumeMount
-from interpose.node.pods.sync.result import Reason
+from interpose.node.pods.sync.result import StepReason
 from tests.support.node.managed_node import ManagedNode, container, pod
 
 
@@ -29,7 +29,7 @@ async def test_a_container_that_keeps_failing_waits_longer_and_longer(node: Mana
         crash(node)
         result = await node.sync(web)
         if result.retry_after is not None:
-            assert [step.reason for step in result.errors] == [Reason.CRASH_LOOP]
+            assert [step.reason for step in result.errors] == [StepReason.CRASH_LOOP]
             waits.append(round(result.retry_after))
             node.clock.advance(result.retry_after)
             assert (await node.sync(web)).ok
@@ -92,7 +92,7 @@ async def test_a_runtime_that_forgot_everything_has_left_logs(node: ManagedNode)
 async def test_what_cannot_be_configured_is_not_created(node: ManagedNode, one: object) -> None:
     """A volume that is not there, an image that runs as root."""
     result = await node.sync(pod(one))  # type: ignore[arg-type]
-    assert [step.reason for step in result.errors] == [Reason.CREATE_CONFIG]
+    assert [step.reason for step in result.errors] == [StepReason.CREATE_CONFIG]
     assert node.calls("CreateContainer") == []
 
 
@@ -128,8 +128,8 @@ async def test_a_container_killed_by_a_rule_waits_even_if_it_was_removed(node: M
     crash(node)
     assert (await node.sync(web)).ok
     crash(node)
-    assert [step.reason for step in (await node.sync(web)).errors] == [Reason.CRASH_LOOP]
+    assert [step.reason for step in (await node.sync(web)).errors] == [StepReason.CRASH_LOOP]
     assert not node.runtime.containers
-    assert [step.reason for step in (await node.sync(web)).errors] == [Reason.CRASH_LOOP]
+    assert [step.reason for step in (await node.sync(web)).errors] == [StepReason.CRASH_LOOP]
     node.clock.advance(10)
     assert (await node.sync(web)).ok

@@ -12,8 +12,8 @@ from google.protobuf.message import Message
 
 from interpose.cri.caller import Caller
 from interpose.net.grpc.status import Code
-from interpose.node.pods.spec import Container, HostPath, Pod, RestartPolicy, RestartRule, Volume
-from interpose.node.pods.sync.result import Act, Reason
+from interpose.node.pods.spec import ContainerSpec, HostPath, PodSpec, RestartPolicy, RestartRule, Volume
+from interpose.node.pods.sync.result import StepKind, StepReason
 from tests.support.node.managed_node import Heard, ManagedNode, amounts, container, pod
 
 
@@ -22,11 +22,11 @@ def node(tmp_path: Path) -> ManagedNode:
     return ManagedNode(tmp_path)
 
 
-def sidecar(name: str, **fields: Any) -> Container:
+def sidecar(name: str, **fields: Any) -> ContainerSpec:
     return container(name, restart_policy=RestartPolicy.ALWAYS, **fields)
 
 
-def full_pod(**fields: Any) -> Pod:
+def full_pod(**fields: Any) -> PodSpec:
     """An init container, two sidecars, two main containers."""
     inits = (container("prepare"), sidecar("logs"), sidecar("mesh"))
     return pod(container("app"), container("web"), init_containers=inits, **fields)
@@ -44,7 +44,7 @@ async def test_init_containers_run_one_after_the_other_before_the_others(node: M
     seen = []
     for _ in range(4):
         result = await node.sync(web)
-        seen.append([step.target for step in result.steps if step.act is Act.START])
+        seen.append([step.target for step in result.steps if step.act is StepKind.START])
         finish(node, "prepare")
     assert seen == [["prepare"], ["logs"], ["mesh"], ["app", "web"]]
     assert (await node.sync(web)).steps == ()
@@ -108,7 +108,10 @@ async def test_a_changed_container_is_stopped_and_started_anew(node: ManagedNode
     before = node.running()
     edited = replace(web, containers=(web.containers[0], container("web", image="docker.io/library/busybox:2")))
     result = await node.sync(edited)
-    assert [(step.act, step.target) for step in result.steps] == [(Act.KILL_CONTAINER, "web"), (Act.START, "web")]
+    assert [(step.act, step.target) for step in result.steps] == [
+        (StepKind.KILL_CONTAINER, "web"),
+        (StepKind.START, "web"),
+    ]
     after = node.running()
     assert after["app"] == before["app"]
     assert after["web"] != before["web"]
@@ -120,7 +123,7 @@ async def test_a_container_that_cannot_be_stopped_ends_the_round(node: ManagedNo
     await node.sync(web)
     node.runtime.fail("StopContainer", Code.UNKNOWN, "no")
     result = await node.sync(pod(container(image="docker.io/library/busybox:2")))
-    assert [step.reason for step in result.steps] == [Reason.FAILED_KILL]
+    assert [step.reason for step in result.steps] == [StepReason.FAILED_KILL]
     assert len(node.runtime.containers) == 1
 
 
@@ -131,7 +134,7 @@ async def test_a_sandbox_that_cannot_be_stopped_ends_the_round(node: ManagedNode
     node.runtime.fail("StopPodSandbox", Code.UNKNOWN, "no")
     heard = Heard()
     result = await node.sync(pod(), progress=heard)
-    assert [step.reason for step in result.steps] == [Reason.FAILED_KILL_SANDBOX]
+    assert [step.reason for step in result.steps] == [StepReason.FAILED_KILL_SANDBOX]
     assert node.calls("RunPodSandbox") == ["RunPodSandbox"]
 
 
@@ -140,7 +143,7 @@ async def test_a_volume_that_cannot_be_had_ends_the_round_before_the_sandbox(nod
     missing = HostPath(path=str(node.folder / "missing"), type="Directory")
     heard = Heard()
     result = await node.sync(pod(volumes=(Volume(name="data", source=missing),)), progress=heard)
-    assert [step.reason for step in result.steps] == [Reason.FAILED_PREPARE]
+    assert [step.reason for step in result.steps] == [StepReason.FAILED_PREPARE]
     assert node.calls() == []
     assert heard.moments == ["failed"]
 
@@ -149,7 +152,7 @@ async def test_a_pod_that_can_have_no_sandbox_says_why(node: ManagedNode) -> Non
     """A name that the kernel does not take."""
     long = pod(name="a" * 60, subdomain="b" * 60, hostname_as_fqdn=True)
     result = await node.sync(long)
-    assert [step.reason for step in result.steps] == [Reason.FAILED_SANDBOX_CONFIG]
+    assert [step.reason for step in result.steps] == [StepReason.FAILED_SANDBOX_CONFIG]
     assert node.calls() == []
 
 
@@ -159,14 +162,14 @@ async def test_resources_are_changed_in_place_and_remembered(node: ManagedNode) 
     await node.sync(small)
     heard = Heard()
     result = await node.sync(large, progress=heard)
-    assert [(step.act, step.target, step.error) for step in result.steps] == [(Act.RESIZE, "main", None)]
+    assert [(step.act, step.target, step.error) for step in result.steps] == [(StepKind.RESIZE, "main", None)]
     assert heard.moments == ["resized main"]
     [update] = node.runtime.requests_of("UpdateContainerResources")
     assert update.linux.cpu_quota == 200_000
     assert (await node.sync(large)).steps == ()
     node.restart()
     assert (await node.sync(large)).steps == ()
-    assert [step.act for step in (await node.sync(small)).steps] == [Act.RESIZE]
+    assert [step.act for step in (await node.sync(small)).steps] == [StepKind.RESIZE]
 
 
 async def test_a_resize_that_fails_is_tried_again(node: ManagedNode) -> None:
@@ -174,7 +177,7 @@ async def test_a_resize_that_fails_is_tried_again(node: ManagedNode) -> None:
     await node.sync(pod(container(resources=amounts(cpu=1, memory=1 << 30))))
     node.runtime.fail("UpdateContainerResources", Code.UNKNOWN, "no", times=1)
     large = pod(container(resources=amounts(cpu=2, memory=1 << 30)))
-    assert [step.reason for step in (await node.sync(large)).steps] == [Reason.FAILED_RESIZE]
+    assert [step.reason for step in (await node.sync(large)).steps] == [StepReason.FAILED_RESIZE]
     assert (await node.sync(large)).ok
     assert len(node.running()["main"]) == 1
 
@@ -201,7 +204,7 @@ async def test_an_ephemeral_container_without_its_target_says_so(node: ManagedNo
         web, ephemeral_containers=(container("debug", target="other"),), restart_policy=RestartPolicy.NEVER
     )
     result = await node.sync(debugged)
-    assert [(step.target, step.reason) for step in result.errors] == [("debug", Reason.CREATE_CONFIG)]
+    assert [(step.target, step.reason) for step in result.errors] == [("debug", StepReason.CREATE_CONFIG)]
 
 
 async def test_a_rule_starts_the_whole_pod_over(node: ManagedNode) -> None:
@@ -213,7 +216,13 @@ async def test_a_rule_starts_the_whole_pod_over(node: ManagedNode) -> None:
     result = await node.sync(web)
     assert result.ok
     acts = [step.act for step in result.steps]
-    assert acts == [Act.KILL_CONTAINER, Act.REMOVE_CONTAINER, Act.REMOVE_CONTAINER, Act.START, Act.START]
+    assert acts == [
+        StepKind.KILL_CONTAINER,
+        StepKind.REMOVE_CONTAINER,
+        StepKind.REMOVE_CONTAINER,
+        StepKind.START,
+        StepKind.START,
+    ]
     assert len(node.runtime.sandboxes) == 1
     assert {name: len(ids) for name, ids in node.running().items()} == {"app": 1, "web": 1}
 
@@ -225,7 +234,7 @@ async def test_a_failed_removal_ends_such_a_round(node: ManagedNode) -> None:
     await node.sync(web)
     finish(node, "app", 42)
     node.runtime.fail("RemoveContainer", Code.UNKNOWN, "no", times=1)
-    assert [step.reason for step in (await node.sync(web)).errors] == [Reason.FAILED_REMOVE]
+    assert [step.reason for step in (await node.sync(web)).errors] == [StepReason.FAILED_REMOVE]
     assert (await node.sync(web)).ok
     assert set(node.running()) == {"app"}
 
@@ -234,7 +243,7 @@ async def test_a_deleted_pod_is_only_ended(node: ManagedNode) -> None:
     """Nothing is started any more."""
     await node.sync(pod())
     gone = pod(deleted=True, deletion_grace_period=7)
-    assert [step.act for step in (await node.sync(gone)).steps] == [Act.KILL_CONTAINER, Act.STOP_SANDBOX]
+    assert [step.act for step in (await node.sync(gone)).steps] == [StepKind.KILL_CONTAINER, StepKind.STOP_SANDBOX]
     assert node.runtime.requests_of("StopContainer")[0].timeout == 7
     assert (await node.sync(gone)).steps == ()
 
@@ -264,21 +273,21 @@ class Dying:
         return self._inner.stream(method, request, timeout=timeout)
 
 
-async def run_up(node: ManagedNode, web: Pod) -> None:
+async def run_up(node: ManagedNode, web: PodSpec) -> None:
     """Until all containers run."""
     for _ in range(6):
         await node.sync(web)
         finish(node, "prepare")
 
 
-async def sandbox_lost(node: ManagedNode, web: Pod) -> None:
+async def sandbox_lost(node: ManagedNode, web: PodSpec) -> None:
     """The sandbox dies, and another one is made."""
     for one in node.runtime.sandboxes.values():
         node.runtime.state.stop_sandbox(one)
     await run_up(node, web)
 
 
-async def edited(node: ManagedNode, web: Pod) -> None:
+async def edited(node: ManagedNode, web: PodSpec) -> None:
     """Both main containers have another image."""
     await run_up(node, web)
 

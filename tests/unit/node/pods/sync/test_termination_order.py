@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from interpose.node.pods.spec import Probe, RestartPolicy, TcpAction
-from interpose.node.pods.status.annotations import ContainerNotes
+from interpose.node.pods.status.annotations import ContainerAnnotations
 from interpose.node.pods.sync.actions import KillReason
 from interpose.node.pods.sync.termination_order import at_least, grace_of, order_of, predecessors
 from tests.support.node.managed_node import container, pod
@@ -35,18 +35,18 @@ def test_the_grace_of_a_container(
 ) -> None:
     """What was said for this end, then for the deletion, then by the probe, then by the pod."""
     web = pod(one or PLAIN, termination_grace_period=60, **fields)
-    assert grace_of(web, one, ContainerNotes(), reason=reason, override=override) == grace
+    assert grace_of(web, one, ContainerAnnotations(), reason=reason, override=override) == grace
 
 
 @pytest.mark.parametrize(
     ("notes", "grace"),
     [
-        (ContainerNotes(grace=40), 40),
-        (ContainerNotes(grace=40, deletion_grace=3), 3),
-        (ContainerNotes(), 2),
+        (ContainerAnnotations(grace=40), 40),
+        (ContainerAnnotations(grace=40, deletion_grace=3), 3),
+        (ContainerAnnotations(), 2),
     ],
 )
-def test_without_a_manifest_the_notes_count(notes: ContainerNotes, grace: int) -> None:
+def test_without_a_manifest_the_notes_count(notes: ContainerAnnotations, grace: int) -> None:
     """And without those the least there is."""
     assert grace_of(None, None, notes) == grace
 

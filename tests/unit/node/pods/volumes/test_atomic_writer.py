@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from interpose.node.pods.volumes.atomic_writer import File, check_file_path, write_files
+from interpose.node.pods.volumes.atomic_writer import VolumeFile, check_file_path, write_files
 
-A = {"a": File(content=b"1", mode=0o640), "d/e/f": File(content=b"2", mode=0o400)}
+A = {"a": VolumeFile(content=b"1", mode=0o640), "d/e/f": VolumeFile(content=b"2", mode=0o400)}
 
 
 def names(folder: Path) -> list[str]:
@@ -46,7 +46,9 @@ def test_other_files_take_their_place(tmp_path: Path) -> None:
     """The old ones are gone, and who has one open keeps reading it."""
     write_files(str(tmp_path), A)
     with (tmp_path / "a").open("rb") as held:
-        write_files(str(tmp_path), {"a": File(content=b"9", mode=0o644), "new": File(content=b"", mode=0o644)})
+        write_files(
+            str(tmp_path), {"a": VolumeFile(content=b"9", mode=0o644), "new": VolumeFile(content=b"", mode=0o644)}
+        )
         assert held.read() == b"1"
     assert seen(tmp_path) == {"a": b"9", "new": b""}
     assert len([name for name in names(tmp_path) if name.startswith("..")]) == 2

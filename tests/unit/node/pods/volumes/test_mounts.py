@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from interpose.node.pods.volumes.mounts import SystemMounting, mounts_below
+from interpose.node.pods.volumes.mounts import SystemMounter, mounts_below
 
 INFO = rb"""22 1 0:21 / / rw - ext4 /dev/a rw
 30 22 0:30 / /p/pods/u rw shared:1 - tmpfs tmpfs rw
@@ -26,9 +26,9 @@ def test_mounts_are_found_by_their_folder() -> None:
 
 
 @pytest.fixture
-def mounting(tmp_path: Path) -> SystemMounting:
+def mounting(tmp_path: Path) -> SystemMounter:
     """The kernel, if it lets us."""
-    mounting = SystemMounting()
+    mounting = SystemMounter()
     probe = tmp_path / "probe"
     probe.mkdir()
     try:
@@ -39,7 +39,7 @@ def mounting(tmp_path: Path) -> SystemMounting:
     return mounting
 
 
-def test_a_tmpfs_comes_and_goes(mounting: SystemMounting, tmp_path: Path) -> None:
+def test_a_tmpfs_comes_and_goes(mounting: SystemMounter, tmp_path: Path) -> None:
     """With its options, even while somebody is in it."""
     place = tmp_path / "with blank"
     place.mkdir()
@@ -54,7 +54,7 @@ def test_a_tmpfs_comes_and_goes(mounting: SystemMounting, tmp_path: Path) -> Non
     assert list(place.iterdir()) == []
 
 
-def test_huge_pages_come_and_go(mounting: SystemMounting, tmp_path: Path) -> None:
+def test_huge_pages_come_and_go(mounting: SystemMounter, tmp_path: Path) -> None:
     """With the size of their pages, where the kernel has them."""
     sizes = sorted(Path("/sys/kernel/mm/hugepages").glob("hugepages-*kB"))
     if not sizes:
@@ -68,7 +68,7 @@ def test_huge_pages_come_and_go(mounting: SystemMounting, tmp_path: Path) -> Non
     assert mounting.below(str(tmp_path)) == []
 
 
-def test_a_bind_shows_what_a_descriptor_stands_for(mounting: SystemMounting, tmp_path: Path) -> None:
+def test_a_bind_shows_what_a_descriptor_stands_for(mounting: SystemMounter, tmp_path: Path) -> None:
     """Though its path is another's meanwhile."""
     source, target = tmp_path / "source", tmp_path / "target"
     source.mkdir()
@@ -88,6 +88,6 @@ def test_a_bind_shows_what_a_descriptor_stands_for(mounting: SystemMounting, tmp
 def test_failures_name_the_target(tmp_path: Path) -> None:
     """The system's own words."""
     with pytest.raises(OSError, match="nothing"):
-        SystemMounting().unmount(str(tmp_path / "nothing"))
+        SystemMounter().unmount(str(tmp_path / "nothing"))
     with pytest.raises(OSError, match="nothing"):
-        SystemMounting().tmpfs(str(tmp_path / "nothing"), "")
+        SystemMounter().tmpfs(str(tmp_path / "nothing"), "")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from interpose.node.pods.volumes.mounts import SystemMounting, remove_empty
+from interpose.node.pods.volumes.mounts import SystemMounter, remove_empty
 
 
 def test_places_for_mounts_must_be_empty(tmp_path: Path) -> None:
@@ -29,7 +29,7 @@ def test_what_is_bound_to_a_place_is_not_hit(tmp_path: Path) -> None:
     precious.mkdir()
     (precious / "inner").mkdir()
     place.mkdir(parents=True)
-    mounting = SystemMounting()
+    mounting = SystemMounter()
     fd = os.open(precious / "inner", os.O_PATH)
     try:
         mounting.bind(fd, str(place))

@@ -13,19 +13,19 @@ from interpose.cri.messages import cri
 from interpose.node.pods.cri_config.container import ContainerConfigError
 from interpose.node.pods.node_info import NodeFacts
 from interpose.node.pods.spec import (
-    Container,
+    ContainerSpec,
     EmptyDir,
     EnvVar,
     FieldRef,
     FileItem,
-    Files,
     HostAlias,
     HostPath,
-    Pod,
+    PodSpec,
+    ProjectedFiles,
     Volume,
     VolumeMount,
 )
-from interpose.node.pods.volumes.mounts import SystemMounting
+from interpose.node.pods.volumes.mounts import SystemMounter
 from interpose.node.pods.volumes.pod_dirs import PodDirs
 from interpose.node.pods.volumes.volumes import VolumeError
 
@@ -81,19 +81,21 @@ def names(folder: Path) -> list[str]:
     return sorted(one.name for one in folder.iterdir())
 
 
-def pod(*volumes: Volume, mounted: tuple[VolumeMount, ...] = (), **more: Any) -> Pod:
+def pod(*volumes: Volume, mounted: tuple[VolumeMount, ...] = (), **more: Any) -> PodSpec:
     """A pod with one container."""
-    container = Container(
+    container = ContainerSpec(
         name="c",
         image="i",
         volume_mounts=mounted,
         env=(EnvVar(name="NAME", source=FieldRef(path="metadata.name")),),
         termination_message_path=more.pop("message", ""),
     )
-    return Pod(**{"name": "p", "uid": "u-1", "containers": (container,), "volumes": volumes, **more})
+    return PodSpec(**{"name": "p", "uid": "u-1", "containers": (container,), "volumes": volumes, **more})
 
 
-def shown(dirs: PodDirs, of: Pod, node: NodeFacts = NODE, ips: tuple[str, ...] = (), count: int = 0) -> list[cri.Mount]:
+def shown(
+    dirs: PodDirs, of: PodSpec, node: NodeFacts = NODE, ips: tuple[str, ...] = (), count: int = 0
+) -> list[cri.Mount]:
     """What the container of a prepared pod sees."""
     dirs.prepare(of, node, ips)
     return dirs.mounts(of, of.containers[0], node, ips, count)
@@ -105,7 +107,7 @@ def shown(dirs: PodDirs, of: Pod, node: NodeFacts = NODE, ips: tuple[str, ...] =
 def test_folders_for_every_container(dirs: PodDirs, tmp_path: Path) -> None:
     """For last words and for logs, of all three kinds."""
     more: dict[str, Any] = {
-        kind: (Container(name=kind[0], image="i"),) for kind in ("init_containers", "ephemeral_containers")
+        kind: (ContainerSpec(name=kind[0], image="i"),) for kind in ("init_containers", "ephemeral_containers")
     }
     dirs.prepare(pod(**more), NODE, ())
     assert names(tmp_path / "root/pods/u-1/containers") == ["c", "e", "i"]
@@ -166,7 +168,7 @@ def test_volumes_are_made_ready(dirs: PodDirs, mounts: Mounts, tmp_path: Path) -
     of = pod(
         Volume(name="a", source=EmptyDir()),
         Volume(name="m", source=EmptyDir(medium="Memory")),
-        Volume(name="f", source=Files(items=(FileItem(path="x", content=b"1"),))),
+        Volume(name="f", source=ProjectedFiles(items=(FileItem(path="x", content=b"1"),))),
         Volume(name="h", source=HostPath(path=str(tmp_path / "host"), type="DirectoryOrCreate")),
     )
     for _ in range(2):
@@ -202,7 +204,7 @@ def test_mounts_of_volumes(dirs: PodDirs, tmp_path: Path) -> None:
     """Where the manifest says, read-only if it says so or it is a volume of files."""
     of = pod(
         Volume(name="a", source=EmptyDir()),
-        Volume(name="f", source=Files()),
+        Volume(name="f", source=ProjectedFiles()),
         Volume(name="h", source=HostPath(path="/some/path")),
         mounted=(
             VolumeMount(name="a", mount_path="/a"),
@@ -252,7 +254,7 @@ def test_labels_for_what_is_the_pods_own(dirs: PodDirs, tmp_path: Path, selinux:
     """Not for what is the node's, nor on a node without labels."""
     of = pod(
         Volume(name="a", source=EmptyDir()),
-        Volume(name="f", source=Files()),
+        Volume(name="f", source=ProjectedFiles()),
         Volume(name="h", source=HostPath(path=str(tmp_path))),
         mounted=(
             VolumeMount(name="a", mount_path="/a"),
@@ -286,7 +288,7 @@ def test_a_hosts_file_of_its_own(dirs: PodDirs) -> None:
 )
 def test_mounts_that_cannot_be_had(dirs: PodDirs, mounted: VolumeMount, words: str) -> None:
     """The error names container and volume."""
-    of = pod(Volume(name="a", source=EmptyDir()), Volume(name="f", source=Files()), mounted=(mounted,))
+    of = pod(Volume(name="a", source=EmptyDir()), Volume(name="f", source=ProjectedFiles()), mounted=(mounted,))
     with pytest.raises(ContainerConfigError, match=f"container c: .*{words}"):
         shown(dirs, of)
 
@@ -294,11 +296,11 @@ def test_mounts_that_cannot_be_had(dirs: PodDirs, mounted: VolumeMount, words: s
 # -- parts of volumes
 
 
-def part(sub_path: str, expression: str = "") -> Pod:
+def part(sub_path: str, expression: str = "") -> PodSpec:
     """A pod that mounts a part of its volumes."""
     volumes = (
         Volume(name="a", source=EmptyDir()),
-        Volume(name="f", source=Files(items=(FileItem(path="x", content=b"1"),))),
+        Volume(name="f", source=ProjectedFiles(items=(FileItem(path="x", content=b"1"),))),
     )
     mounted = (
         VolumeMount(name="a", mount_path="/a", sub_path=sub_path, sub_path_expr=expression),
@@ -456,11 +458,14 @@ def killed_at(step: int, work: Any) -> bool:
     return os.WIFSIGNALED(status)
 
 
-def rich() -> Pod:
+def rich() -> PodSpec:
     """A pod with everything that needs the disk only."""
     volumes = (
         Volume(name="a", source=EmptyDir()),
-        Volume(name="f", source=Files(items=(FileItem(path="x", content=b"1"), FileItem(path="d/y", content=b"2")))),
+        Volume(
+            name="f",
+            source=ProjectedFiles(items=(FileItem(path="x", content=b"1"), FileItem(path="d/y", content=b"2"))),
+        ),
     )
     mounted = (
         VolumeMount(name="a", mount_path="/a", sub_path="s/t"),
@@ -508,10 +513,10 @@ def test_with_the_kernel_itself(tmp_path: Path) -> None:
     probe = tmp_path / "probe"
     probe.mkdir()
     try:
-        SystemMounting().tmpfs(str(probe), "")
+        SystemMounter().tmpfs(str(probe), "")
     except OSError as error:
         pytest.skip(f"mounting needs root: {error}")
-    SystemMounting().unmount(str(probe))
+    SystemMounter().unmount(str(probe))
     host = tmp_path / "host"
     (host / "deep").mkdir(parents=True)
     (host / "deep/precious").write_text("kept")
@@ -532,9 +537,9 @@ def test_with_the_kernel_itself(tmp_path: Path) -> None:
     again = PodDirs(root, log_root=str(tmp_path / "logs"))
     assert [one.host_path for one in shown(again, of)] == [one.host_path for one in found]
     assert Path(found[0].host_path, "data").exists()
-    assert len(SystemMounting().below(root)) == 4
+    assert len(SystemMounter().below(root)) == 4
     again.remove("u-1")
-    assert SystemMounting().below(root) == []
+    assert SystemMounter().below(root) == []
     assert (host / "deep/precious").read_text() == "kept"
     assert again.uids() == []
 
@@ -542,8 +547,8 @@ def test_with_the_kernel_itself(tmp_path: Path) -> None:
 def test_secrets_in_memory_with_the_kernel_itself(tmp_path: Path) -> None:
     """They are gone from the node with the pod; on the disk there never was anything."""
     item = FileItem(path="key", content=b"secret", secret=True)
-    of = pod(Volume(name="s", source=Files(items=(item,))), mounted=(VolumeMount(name="s", mount_path="/s"),))
-    dirs, mounting = PodDirs(str(tmp_path / "root"), log_root=str(tmp_path / "logs")), SystemMounting()
+    of = pod(Volume(name="s", source=ProjectedFiles(items=(item,))), mounted=(VolumeMount(name="s", mount_path="/s"),))
+    dirs, mounting = PodDirs(str(tmp_path / "root"), log_root=str(tmp_path / "logs")), SystemMounter()
     (found,) = (one.host_path for one in shown(dirs, of) if one.container_path == "/s")
     assert Path(found, "key").read_bytes() == b"secret"
     if not mounting.below(found):

@@ -9,23 +9,23 @@ from pathlib import Path
 
 import pytest
 
-from interpose.node.pods.cri_config.env import Surroundings
+from interpose.node.pods.cri_config.env import DownwardApiContext
 from interpose.node.pods.spec import (
-    Container,
+    ContainerSpec,
     EmptyDir,
     FieldRef,
     FileItem,
-    Files,
     HostPath,
-    Pod,
     PodSecurityContext,
+    PodSpec,
+    ProjectedFiles,
     ResourceFieldRef,
-    Resources,
+    ResourceRequirements,
     Volume,
 )
 from interpose.node.pods.volumes.volumes import VolumeError, memory_size, prepare_volume
 
-AROUND = Surroundings(ips=("10.1.0.1",))
+AROUND = DownwardApiContext(ips=("10.1.0.1",))
 
 
 class Mounts:
@@ -62,15 +62,15 @@ def names(folder: Path) -> list[str]:
     return sorted(one.name for one in folder.iterdir())
 
 
-def pod(group: int | None = None, memory: int | None = None) -> Pod:
+def pod(group: int | None = None, memory: int | None = None) -> PodSpec:
     """A pod."""
     limits = {} if memory is None else {"memory": Fraction(memory)}
-    container = Container(name="c", image="i", resources=Resources(limits=limits))
-    return Pod(name="p", uid="u", containers=(container,), security=PodSecurityContext(fs_group=group))
+    container = ContainerSpec(name="c", image="i", resources=ResourceRequirements(limits=limits))
+    return PodSpec(name="p", uid="u", containers=(container,), security=PodSecurityContext(fs_group=group))
 
 
 def prepare(
-    source: HostPath | EmptyDir | Files, path: Path, of: Pod | None = None, mounts: Mounts | None = None
+    source: HostPath | EmptyDir | ProjectedFiles, path: Path, of: PodSpec | None = None, mounts: Mounts | None = None
 ) -> None:
     """Make a volume ready."""
     prepare_volume(of or pod(), Volume(name="v", source=source), str(path), AROUND, mounts or Mounts())
@@ -170,7 +170,7 @@ def test_an_empty_folder_of_a_group(tmp_path: Path) -> None:
         (EmptyDir(medium="Memory", size_limit=4096), pod(5), "mode=2777,gid=5,size=4096"),
     ],
 )
-def test_a_folder_in_memory(tmp_path: Path, source: EmptyDir, of: Pod, options: str) -> None:
+def test_a_folder_in_memory(tmp_path: Path, source: EmptyDir, of: PodSpec, options: str) -> None:
     """Mounted once."""
     mounts = Mounts()
     for _ in range(2):
@@ -190,7 +190,7 @@ def test_the_size_of_memory(limit: int | None, of_pod: int | None, size: int) ->
 def test_the_size_of_memory_where_one_container_has_no_limit(limit: int | None, size: int) -> None:
     """Then the pod as a whole has none, whatever the limits of the others are."""
     of = pod(memory=7)
-    of = replace(of, containers=(*of.containers, Container(name="free", image="i")))
+    of = replace(of, containers=(*of.containers, ContainerSpec(name="free", image="i")))
     assert memory_size(of, EmptyDir(medium="Memory", size_limit=limit)) == size
 
 
@@ -201,15 +201,15 @@ def test_memory_without_the_right_to_mount(tmp_path: Path, medium: str) -> None:
         prepare(EmptyDir(medium=medium), tmp_path / "v", mounts=Mounts(possible=False))
 
 
-def _paged(*names: str, group: int | None = None) -> Pod:
+def _paged(*names: str, group: int | None = None) -> PodSpec:
     """A container for each limit of huge pages, and one without."""
     of = pod(group)
-    some = (Container(name=f"c{at}", image="i", resources=_pages(name)) for at, name in enumerate(names))
+    some = (ContainerSpec(name=f"c{at}", image="i", resources=_pages(name)) for at, name in enumerate(names))
     return replace(of, containers=(*of.containers, *some))
 
 
-def _pages(name: str) -> Resources:
-    return Resources(limits={name: Fraction(1 << 30)})
+def _pages(name: str) -> ResourceRequirements:
+    return ResourceRequirements(limits={name: Fraction(1 << 30)})
 
 
 @pytest.mark.parametrize(
@@ -221,7 +221,7 @@ def _pages(name: str) -> Resources:
         ("HugePages-2Mi", _paged("hugepages-2048Ki"), "huge,mode=777,pagesize=2097152"),
     ],
 )
-def test_a_folder_of_huge_pages(tmp_path: Path, medium: str, of: Pod, options: str) -> None:
+def test_a_folder_of_huge_pages(tmp_path: Path, medium: str, of: PodSpec, options: str) -> None:
     """Of the size that is named, or the only one that is asked for; mounted once."""
     mounts = Mounts()
     for _ in range(2):
@@ -238,7 +238,7 @@ def test_a_folder_of_huge_pages(tmp_path: Path, medium: str, of: Pod, options: s
         ("HugePages-2Mi", _paged("hugepages-1Gi"), "hugepages-1Gi"),
     ],
 )
-def test_huge_pages_of_a_size_that_nobody_asks_for(tmp_path: Path, medium: str, of: Pod, found: str) -> None:
+def test_huge_pages_of_a_size_that_nobody_asks_for(tmp_path: Path, medium: str, of: PodSpec, found: str) -> None:
     """They could not be used."""
     with pytest.raises(VolumeError, match=f"volume v: emptyDir medium {medium}: .* found {found}$"):
         prepare(EmptyDir(medium=medium), tmp_path / "v", of)
@@ -249,7 +249,7 @@ def test_huge_pages_of_a_size_that_nobody_asks_for(tmp_path: Path, medium: str, 
 
 def test_files_of_values_and_fields(tmp_path: Path) -> None:
     """Bytes as they are, fields as they are now."""
-    source = Files(
+    source = ProjectedFiles(
         items=(
             FileItem(path="bytes", content=b"\xff\x00", mode=0o400),
             FileItem(path="sub/ip", field=FieldRef(path="status.podIP")),
@@ -264,7 +264,7 @@ def test_files_of_values_and_fields(tmp_path: Path) -> None:
     assert (tmp_path / "v/limit").stat().st_mode & 0o777 == 0o640
 
 
-SECRET = Files(items=(FileItem(path="key", content=b"k", secret=True), FileItem(path="plain", content=b"p")))
+SECRET = ProjectedFiles(items=(FileItem(path="key", content=b"k", secret=True), FileItem(path="plain", content=b"p")))
 
 
 def test_secrets_are_kept_in_memory(tmp_path: Path) -> None:
@@ -272,7 +272,7 @@ def test_secrets_are_kept_in_memory(tmp_path: Path) -> None:
     mounts = Mounts()
     prepare(SECRET, tmp_path / "v", mounts=mounts)
     prepare(SECRET, tmp_path / "v", mounts=mounts)
-    prepare(Files(items=(FileItem(path="plain", content=b"p"),)), tmp_path / "w", mounts=mounts)
+    prepare(ProjectedFiles(items=(FileItem(path="plain", content=b"p"),)), tmp_path / "w", mounts=mounts)
     assert mounts.made == {str(tmp_path / "v"): "mode=0755"}
     assert (tmp_path / "v/key").read_bytes() == b"k"
 
@@ -297,6 +297,6 @@ def test_secrets_where_nobody_may_mount(tmp_path: Path, mounts: Mounts) -> None:
 
 def test_a_field_that_is_none(tmp_path: Path) -> None:
     """The error names volume and field."""
-    source = Files(items=(FileItem(path="x", field=FieldRef(path="spec.other")),))
+    source = ProjectedFiles(items=(FileItem(path="x", field=FieldRef(path="spec.other")),))
     with pytest.raises(VolumeError, match=r"volume v: fieldRef 'spec.other' is not known"):
         prepare(source, tmp_path / "v")
