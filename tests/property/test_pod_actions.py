@@ -8,14 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from interpose.core.model.pod import ContainerState
-from interpose.node.pods.spec import (
-    ContainerSpec,
-    PodSpec,
-    ResourceRequirements,
-    RestartPolicy,
-    RestartRule,
-    container_hash,
-)
+from interpose.node.pods.labels import container_hash
+from interpose.node.pods.spec import ContainerSpec, PodSpec, ResourceRequirements, RestartPolicy, RestartRule
 from interpose.node.pods.status.phase import PodPhase, container_views, pod_phase, ready, seen_phase
 from interpose.node.pods.status.types import ContainerStatus, PodStatus, SandboxStatus
 from interpose.node.pods.sync.actions import compute_pod_actions

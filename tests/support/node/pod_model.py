@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from interpose.core.model.pod import ContainerState
-from interpose.node.pods.spec import ContainerSpec, ExecAction, PodSpec, Probe, RestartPolicy, container_hash
+from interpose.node.pods.labels import container_hash
+from interpose.node.pods.spec import ContainerSpec, ExecAction, PodSpec, Probe, RestartPolicy
 from interpose.node.pods.status.types import ContainerStatus, PodStatus, SandboxStatus
 from interpose.node.pods.sync.action_types import PodActions
 from interpose.node.pods.sync.restart_policy import is_sidecar

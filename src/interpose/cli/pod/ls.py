@@ -84,7 +84,7 @@ async def _rows(runtime: "Opened", parameters: dict[str, Any]) -> "list[PodRow]"
 
 def _row(known: "PodRecord", *, ours: bool) -> "PodRow":
     from interpose.cli.render.pods import PodRow
-    from interpose.node.pods.status.phase import ContainerPhase
+    from interpose.node.pods.status.phase import ContainerViewState
 
     pod, summary = known.pod, known.summary
     views = summary.containers
@@ -93,7 +93,7 @@ def _row(known: "PodRecord", *, ours: bool) -> "PodRow":
         name=pod.name,
         uid=pod.uid,
         status=summary.word,
-        running=sum(one.lot is ContainerPhase.RUNNING for one in summary.main),
+        running=sum(one.lot is ContainerViewState.RUNNING for one in summary.main),
         containers=len(summary.main),
         restarts=sum(one.restart_count for one in views),
         age=time.time() - known.began / 1e9 if known.began else None,

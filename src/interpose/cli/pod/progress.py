@@ -9,7 +9,7 @@ from typing import Final, TextIO
 
 from interpose.cli.render.pods import Line, board
 from interpose.cli.render.text import plain
-from interpose.node.pods.status.phase import ContainerPhase, ContainerRole, ContainerView, PodPhase
+from interpose.node.pods.status.phase import ContainerRole, ContainerView, ContainerViewState, PodPhase
 from interpose.node.pods.status.pod_state import REPLACING, STOPPED, PodState, StartOutcome, StartResult
 from interpose.node.pods.sync.result import ProgressEvent, ProgressPhase, StepReason, without_countdown
 
@@ -81,7 +81,7 @@ class Board:
             words, mark = container_words(view)
             known[view.name] = (words, mark)
             # News of waits and failures came as steps; ends come from the runtime only.
-            if view.lot is ContainerPhase.TERMINATED:
+            if view.lot is ContainerViewState.TERMINATED:
                 self._line(title, view.name, words)
         words, mark = pod_words(state, verdict)
         known[""] = (words, mark)
@@ -156,12 +156,12 @@ class Board:
 
 def container_words(view: ContainerView) -> tuple[str, str]:
     """What is said of a container, and its mark."""
-    if view.lot is ContainerPhase.RUNNING:
+    if view.lot is ContainerViewState.RUNNING:
         restarts = f", restarted {view.restart_count} times" if view.restart_count > 1 else ""
         restarts = ", restarted once" if view.restart_count == 1 else restarts
         return (f"running{restarts}", "good") if view.ready else (f"running, not ready yet{restarts}", "busy")
     message = " ".join(view.message.split())
-    if view.lot is ContainerPhase.TERMINATED:
+    if view.lot is ContainerViewState.TERMINATED:
         good = view.exit_code == 0
         words = "completed" if good else f"{view.reason or 'ended'}, exit code {view.exit_code}"
         return words + (f": {message}" if message and not good else ""), "good" if good else "bad"

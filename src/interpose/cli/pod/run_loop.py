@@ -28,7 +28,7 @@ from interpose.node.pods.logs.format import last_content
 from interpose.node.pods.manifest.cache import ManifestCache
 from interpose.node.pods.manifest.files import ManifestSnapshot, ManifestSources, ManifestWatcher
 from interpose.node.pods.spec import PodSpec, RestartPolicy
-from interpose.node.pods.status.phase import ContainerPhase, ContainerView
+from interpose.node.pods.status.phase import ContainerView, ContainerViewState
 from interpose.node.pods.status.pod_state import PodState, StartOutcome, StartResult, evaluate_start
 from interpose.node.pods.status.termination_message import read_tail
 from interpose.node.pods.sync.loop import PodSyncLoop
@@ -282,7 +282,7 @@ class _Run:
 
     def _late_words(self, pod: PodSpec, one: ContainerView) -> str:
         """What keeps a container: the runtime's words, or those of a probe."""
-        if one.lot is ContainerPhase.WAITING and one.message:
+        if one.lot is ContainerViewState.WAITING and one.message:
             return f": {one.message}"
         words = self._keeper.probes.words(pod.uid, one.name)
         return f" ({words})" if words else ""
@@ -304,7 +304,7 @@ class _Run:
         """How those ended that wait to be started again, if they or the runtime said why: the wait hides it."""
         state = self._states.get(pod.uid)
         waiting = (
-            [one.name for one in state.containers if one.lot is ContainerPhase.WAITING] if state is not None else []
+            [one.name for one in state.containers if one.lot is ContainerViewState.WAITING] if state is not None else []
         )
         ends = [found for name in waiting if state is not None and (found := state.status.latest(name)) is not None]
         return [

@@ -91,10 +91,10 @@ async def _document(runtime: "Opened", pod: "RuntimePod", *, ours: bool) -> dict
 
 def _described(view: "ContainerView", found: "PodStatus", noted: "LastStatus | None") -> dict[str, Any]:
     """A container as it is, with the instance before it; of one that waits that is the newest there is."""
-    from interpose.node.pods.status.phase import ContainerPhase, ContainerRole
+    from interpose.node.pods.status.phase import ContainerRole, ContainerViewState
 
     instances = [_container(one) for one in found.containers if one.name == view.name]
-    waits = view.lot is ContainerPhase.WAITING
+    waits = view.lot is ContainerViewState.WAITING
     document: dict[str, Any] = {"name": view.name}
     if view.role is not ContainerRole.MAIN:
         document["role"] = view.role.value

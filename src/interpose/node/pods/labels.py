@@ -2,14 +2,14 @@
 
 They are the kubelet's own, so that tools made for nodes with a kubelet work. Everything a container needs to be stopped
 as its manifest says is on it: a manager that comes back without the manifest can do that. `interpose.io/resources` is
-ours: what was asked for when the container was made, or last changed in place.
+ours: what was asked for when the container was made, or last changed in place. `container_hash` must stay as it is from
+release to release: a changed hash restarts every container of every pod.
 """
 
 import json
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final
 
-from interpose.node.pods.spec import container_hash
 from interpose.node.pods.status.container_values import (
     ExecAction,
     HttpAction,
@@ -38,6 +38,8 @@ GRACE: Final = "io.kubernetes.pod.terminationGracePeriod"
 RESOURCES: Final = "interpose.io/resources"
 
 LOG_ROOT: Final = "/var/log/pods"
+_FNV_OFFSET: Final = 0x811C9DC5
+_FNV_PRIME: Final = 0x01000193
 _LOG: Final = ".log"
 _PARTS: Final = (("", 1), ("m", 10**3), ("u", 10**6), ("n", 10**9))
 
@@ -147,3 +149,21 @@ def _port_document(port: Port) -> dict[str, Any]:
 
 def _without_empty(document: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in document.items() if value}
+
+
+# -- hashes
+
+
+def container_hash(container: "ContainerSpec") -> str:
+    """What tells a container from one that needs a restart to become it: its name and image, nothing else."""
+    # Neither may hold a zero byte, so that two different pairs are two different texts.
+    data = f"{container.name}\0{container.image}".encode()
+    return f"{fnv1a(data):x}"
+
+
+def fnv1a(data: bytes) -> int:
+    """The 32 bit hash of Fowler, Noll and Vo."""
+    value = _FNV_OFFSET
+    for byte in data:
+        value = (value ^ byte) * _FNV_PRIME & 0xFFFFFFFF
+    return value

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from typing import Final, Protocol
 
 from interpose.metrics import Collector, Family, Sample
-from interpose.node.pods.status.phase import ContainerPhase, PodPhase
+from interpose.node.pods.status.phase import ContainerViewState, PodPhase
 from interpose.node.pods.status.pod_state import PodState
 from interpose.node.pods.sync.result import StepReason
 
@@ -37,7 +37,9 @@ def _families(kept: PodMetricsSource) -> Iterable[Family]:
     ready = sum(one.ready for one in pods)
     yield Family("interpose_pods_ready", "gauge", "Pods that are kept and ready.", [Sample(ready)])
     waiting = Counter(dict.fromkeys(_REASONS, 0))
-    waiting.update(_reason(one.reason) for pod in pods for one in pod.containers if one.lot is ContainerPhase.WAITING)
+    waiting.update(
+        _reason(one.reason) for pod in pods for one in pod.containers if one.lot is ContainerViewState.WAITING
+    )
     yield _by("interpose_pods_containers_waiting", "Containers that wait to be started, by reason.", "reason", waiting)
     restarts = sum(one.restart_count for pod in pods for one in pod.containers)
     text = "How often the containers of the pods that are kept were restarted, in all."

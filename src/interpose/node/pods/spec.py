@@ -5,8 +5,7 @@ base units: CPUs, bytes. A field that needs a cluster is refused when the manife
 ignored. Values that are stored in the annotations of containers are in `status.container_values`: a reader of those
 does not load the whole specification.
 
-`container_hash` and `pod_uid` must stay as they are from release to release: a changed hash restarts every container
-of every pod.
+`pod_uid` must stay as it is from release to release: a pod with another uid is another pod.
 """
 
 import hashlib
@@ -28,8 +27,6 @@ from interpose.node.pods.status.container_values import TcpAction as TcpAction
 from interpose.node.pods.status.container_values import TerminationMessagePolicy as TerminationMessagePolicy
 from interpose.node.pods.status.container_values import no_amounts as no_amounts
 
-_OFFSET: Final = 0x811C9DC5
-_PRIME: Final = 0x01000193
 _UID_DIGITS: Final = 32  # as the uid of a static pod
 
 
@@ -323,22 +320,7 @@ class PodSpec:
         return f"{self.namespace}/{self.name}"
 
 
-def container_hash(container: ContainerSpec) -> str:
-    """What tells a container from one that needs a restart to become it: its name and image, nothing else."""
-    # Neither may hold a zero byte, so that two different pairs are two different texts.
-    data = f"{container.name}\0{container.image}".encode()
-    return f"{fnv1a(data):x}"
-
-
 def pod_uid(namespace: str, name: str, content: Mapping[str, Any]) -> str:
     """A uid that stays the same while the manifest says the same, whatever the order of its keys."""
     text = json.dumps([namespace, name, content], sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return hashlib.sha256(text.encode()).hexdigest()[:_UID_DIGITS]
-
-
-def fnv1a(data: bytes) -> int:
-    """The 32 bit hash of Fowler, Noll and Vo."""
-    value = _OFFSET
-    for byte in data:
-        value = (value ^ byte) * _PRIME & 0xFFFFFFFF
-    return value

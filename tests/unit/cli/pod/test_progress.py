@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from interpose.cli.pod.progress import Board, container_words, pod_words
-from interpose.node.pods.status.phase import ContainerPhase, ContainerRole, ContainerView, PodPhase
+from interpose.node.pods.status.phase import ContainerRole, ContainerView, ContainerViewState, PodPhase
 from interpose.node.pods.status.pod_state import REPLACING, STOPPED, PodState, StartOutcome, StartResult
 from interpose.node.pods.status.types import PodStatus
 from interpose.node.pods.sync.result import ProgressEvent, ProgressPhase, StepReason
@@ -19,7 +19,7 @@ READY = StartResult(outcome=StartOutcome.READY)
 def view(**fields: Any) -> ContainerView:
     """A container."""
     return ContainerView(
-        **{"name": "main", "role": ContainerRole.MAIN, "image": "x", "lot": ContainerPhase.RUNNING, **fields}
+        **{"name": "main", "role": ContainerRole.MAIN, "image": "x", "lot": ContainerViewState.RUNNING, **fields}
     )
 
 
@@ -68,7 +68,7 @@ def test_ends_are_told_when_they_are_seen() -> None:
     """A failure of the pod as a whole is told by the report at first, later by the board."""
     board, stream = made()
     failed = StartResult(outcome=StartOutcome.FAILED, why="so")
-    board.observe(state(view(lot=ContainerPhase.TERMINATED, exit_code=3, reason="Error")), failed)
+    board.observe(state(view(lot=ContainerViewState.TERMINATED, exit_code=3, reason="Error")), failed)
     board.finish(alone=True)
     board.observe(state(), failed)
     assert stream.getvalue().splitlines() == ["default/web/main: Error, exit code 3", "default/web: failed: so"]
@@ -124,17 +124,17 @@ def test_of_pods_that_left_nothing_is_shown() -> None:
         ({"ready": True}, ("running", "good")),
         ({"restart_count": 1}, ("running, not ready yet, restarted once", "busy")),
         ({"ready": True, "restart_count": 2}, ("running, restarted 2 times", "good")),
-        ({"lot": ContainerPhase.TERMINATED, "exit_code": 0}, ("completed", "good")),
-        ({"lot": ContainerPhase.TERMINATED, "exit_code": 1, "message": "a\nb"}, ("ended, exit code 1: a b", "bad")),
-        ({"lot": ContainerPhase.WAITING, "reason": "PodInitializing"}, ("waiting for its turn", "busy")),
-        ({"lot": ContainerPhase.WAITING, "reason": "ErrImagePull", "message": "m"}, ("ErrImagePull: m", "bad")),
+        ({"lot": ContainerViewState.TERMINATED, "exit_code": 0}, ("completed", "good")),
+        ({"lot": ContainerViewState.TERMINATED, "exit_code": 1, "message": "a\nb"}, ("ended, exit code 1: a b", "bad")),
+        ({"lot": ContainerViewState.WAITING, "reason": "PodInitializing"}, ("waiting for its turn", "busy")),
+        ({"lot": ContainerViewState.WAITING, "reason": "ErrImagePull", "message": "m"}, ("ErrImagePull: m", "bad")),
         (
-            {"lot": ContainerPhase.WAITING, "reason": "CrashLoopBackOff", "exit_code": 2},
+            {"lot": ContainerViewState.WAITING, "reason": "CrashLoopBackOff", "exit_code": 2},
             ("CrashLoopBackOff (exit code 2)", "wait"),
         ),
         (
             {
-                "lot": ContainerPhase.WAITING,
+                "lot": ContainerViewState.WAITING,
                 "reason": "CrashLoopBackOff",
                 "exit_code": 2,
                 "message": "back-off 10 s: next start in 9 s",

@@ -7,7 +7,7 @@ from pathlib import Path
 from interpose.cli.pod.run_loop import checked
 from interpose.node.pods.status.last_status import write_last_status
 from interpose.node.pods.status.origin import write_origin
-from interpose.node.pods.status.phase import ContainerPhase, ContainerRole, ContainerView
+from interpose.node.pods.status.phase import ContainerRole, ContainerView, ContainerViewState
 from interpose.node.pods.status.summary import LastStatus
 from interpose.testing.pods import BUSYBOX
 from tests.support.node.pod_commands import pod_commands
@@ -120,7 +120,7 @@ def test_a_container_that_waits_to_be_started_again_shows_its_end(tmp_path: Path
             name="main",
             role=ContainerRole.MAIN,
             image=BUSYBOX,
-            lot=ContainerPhase.WAITING,
+            lot=ContainerViewState.WAITING,
             reason="CrashLoopBackOff",
             id=name,
         )

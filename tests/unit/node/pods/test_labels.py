@@ -10,6 +10,7 @@ from interpose.node.pods.labels import (
     Hook,
     amount_text,
     container_annotations,
+    container_hash,
     container_labels,
     log_directory,
     log_path,
@@ -27,7 +28,6 @@ from interpose.node.pods.spec import (
     ResourceRequirements,
     SleepAction,
     TcpAction,
-    container_hash,
 )
 
 CONTAINER = ContainerSpec(name="c", image="i:1")

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from interpose.metrics import Sample, gather
 from interpose.node.pods.metrics import pods_collector
-from interpose.node.pods.status.phase import ContainerPhase, ContainerRole, ContainerView, PodPhase
+from interpose.node.pods.status.phase import ContainerRole, ContainerView, ContainerViewState, PodPhase
 from interpose.node.pods.status.pod_state import PodState
 from interpose.node.pods.status.types import PodStatus
 from tests.support.node.managed_node import container, pod
@@ -20,7 +20,7 @@ class Kept:
     problems: int = 0
 
 
-def view(reason: str = "", *, lot: ContainerPhase = ContainerPhase.WAITING, restarts: int = 0) -> ContainerView:
+def view(reason: str = "", *, lot: ContainerViewState = ContainerViewState.WAITING, restarts: int = 0) -> ContainerView:
     """A container."""
     return ContainerView(
         name="main",
@@ -29,7 +29,7 @@ def view(reason: str = "", *, lot: ContainerPhase = ContainerPhase.WAITING, rest
         lot=lot,
         reason=reason,
         restart_count=restarts,
-        ready=lot is ContainerPhase.RUNNING,
+        ready=lot is ContainerViewState.RUNNING,
     )
 
 
@@ -59,10 +59,10 @@ def test_nothing_kept() -> None:
 def test_pods_by_phase_and_containers_by_why_they_wait() -> None:
     """A reason that is none of the usual ones has a common name."""
     pods = [
-        state(PodPhase.RUNNING, view(lot=ContainerPhase.RUNNING, restarts=2), ready=True),
+        state(PodPhase.RUNNING, view(lot=ContainerViewState.RUNNING, restarts=2), ready=True),
         state(PodPhase.RUNNING, view("CrashLoopBackOff", restarts=3)),
         state(PodPhase.PENDING, view("ContainerCreating"), view("ErrImagePull")),
-        state(PodPhase.FAILED, view("Error", lot=ContainerPhase.TERMINATED)),
+        state(PodPhase.FAILED, view("Error", lot=ContainerViewState.TERMINATED)),
     ]
     assert values(Kept(pods=pods, away="gone", problems=1)) == {
         "interpose_podsRunning": 2,

@@ -45,7 +45,7 @@ class ContainerRole(StrEnum):
     EPHEMERAL = "ephemeral"
 
 
-class ContainerPhase(StrEnum):
+class ContainerViewState(StrEnum):
     """How a container is, in one word."""
 
     WAITING = "Waiting"
@@ -68,7 +68,7 @@ class ContainerView:
     name: str
     role: ContainerRole
     image: str
-    lot: ContainerPhase
+    lot: ContainerViewState
     reason: str = ""
     message: str = ""
     exit_code: int | None = None  # of the latest end, also of one that waits to be started again
@@ -186,18 +186,22 @@ def container_view(
             name=name,
             role=role,
             image=image,
-            lot=ContainerPhase.WAITING,
+            lot=ContainerViewState.WAITING,
             reason=waits.reason,
             message=waits.message,
         )
     unknown = found.state is ContainerState.UNKNOWN
     if cause is not None:
-        lot, reason, message = ContainerPhase.WAITING, cause.reason, cause.message
+        lot, reason, message = ContainerViewState.WAITING, cause.reason, cause.message
     elif ended:
         ending = found.reason or ("Error" if found.failed else "Completed")
-        lot, reason, message = ContainerPhase.TERMINATED, "ContainerStatusUnknown" if unknown else ending, found.message
+        lot, reason, message = (
+            ContainerViewState.TERMINATED,
+            "ContainerStatusUnknown" if unknown else ending,
+            found.message,
+        )
     else:
-        lot, reason, message = ContainerPhase.RUNNING, "", ""
+        lot, reason, message = ContainerViewState.RUNNING, "", ""
     return ContainerView(
         name=name,
         role=role,
@@ -209,7 +213,7 @@ def container_view(
         started_at=found.started_at,
         finished_at=found.finished_at,
         restart_count=found.restart_count,
-        ready=ready if role is not ContainerRole.INIT else lot is ContainerPhase.TERMINATED and not found.failed,
+        ready=ready if role is not ContainerRole.INIT else lot is ContainerViewState.TERMINATED and not found.failed,
         id=found.id,
     )
 

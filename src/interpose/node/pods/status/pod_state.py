@@ -6,7 +6,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from interpose.node.pods.status.phase import ContainerPhase, ContainerRole, ContainerView, PodPhase, WaitingReason
+from interpose.node.pods.status.phase import ContainerRole, ContainerView, ContainerViewState, PodPhase, WaitingReason
 from interpose.node.pods.status.types import PodStatus
 from interpose.node.pods.sync.result import StepKind, StepReason, SyncResult
 
@@ -105,7 +105,7 @@ def _hopeless(state: PodState) -> StartResult | None:
     if state.reason in _HOPELESS or state.failures.get("", 0) >= PATIENCE:
         return StartResult(outcome=StartOutcome.FAILED, why=_words(state.reason, state.message))
     for one in state.containers:
-        if one.lot is not ContainerPhase.WAITING:
+        if one.lot is not ContainerViewState.WAITING:
             continue
         failures = state.failures.get(one.name, 0)
         # A pull that failed twice in a row had ten seconds to become possible.
@@ -118,7 +118,7 @@ def _hopeless(state: PodState) -> StartResult | None:
 
 
 def _stands(state: PodState, one: ContainerView, now: int, stable: int) -> bool:
-    if one.role is ContainerRole.EPHEMERAL or one.lot is not ContainerPhase.RUNNING:
+    if one.role is ContainerRole.EPHEMERAL or one.lot is not ContainerViewState.RUNNING:
         return True
     manifest = next(
         (given for given in (*state.pod.init_containers, *state.pod.containers) if given.name == one.name), None
@@ -134,7 +134,11 @@ def _ended(one: ContainerView) -> str:
 
 def _code(one: ContainerView) -> str:
     text = f"exit code {one.exit_code}"
-    return f"{one.reason}, {text}" if one.lot is ContainerPhase.TERMINATED and one.reason not in ("", "Error") else text
+    return (
+        f"{one.reason}, {text}"
+        if one.lot is ContainerViewState.TERMINATED and one.reason not in ("", "Error")
+        else text
+    )
 
 
 def _words(reason: str, message: str) -> str:

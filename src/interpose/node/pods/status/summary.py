@@ -11,9 +11,9 @@ from typing import Any, Final
 
 from interpose.core.model.pod import ContainerState
 from interpose.node.pods.status.phase import (
-    ContainerPhase,
     ContainerRole,
     ContainerView,
+    ContainerViewState,
     PodPhase,
     WaitingReason,
     container_view,
@@ -92,7 +92,7 @@ def from_document(document: Mapping[str, Any]) -> LastStatus:
                 name=str(one["name"]),
                 role=ContainerRole(one["role"]),
                 image=str(one["image"]),
-                lot=ContainerPhase(one["state"]),
+                lot=ContainerViewState(one["state"]),
                 reason=str(one["reason"]),
                 message=str(one["message"]),
                 exit_code=None if one["exitCode"] is None else int(one["exitCode"]),
@@ -162,13 +162,13 @@ class PodSummary:
     @property
     def _said(self) -> WaitingReason:
         views, main = self.containers, self.main
-        if self.stopped and not any(one.lot is ContainerPhase.RUNNING for one in views):
+        if self.stopped and not any(one.lot is ContainerViewState.RUNNING for one in views):
             return WaitingReason(reason=STOPPED)
         cause = self.cause
         early = [one for one in views if one.role in (ContainerRole.INIT, ContainerRole.SIDECAR)]
         if (index := next((index for index, one in enumerate(early) if not _done(one)), None)) is not None:
             one = early[index]
-            if one.lot is not ContainerPhase.RUNNING and one.reason not in _BEGINNING:
+            if one.lot is not ContainerViewState.RUNNING and one.reason not in _BEGINNING:
                 return WaitingReason(reason=f"Init:{one.reason}", message=one.message)
             return cause or WaitingReason(reason=f"Init:{index}/{len(early)}")
         # That a container has yet to begin says less than what keeps the pod.
@@ -176,7 +176,7 @@ class PodSummary:
         found = next((one for one in main if one.reason not in silent), None)
         if found is None:
             return cause or WaitingReason(reason=self.phase.value)
-        if found.reason == "Completed" and any(one.lot is ContainerPhase.RUNNING for one in main):
+        if found.reason == "Completed" and any(one.lot is ContainerViewState.RUNNING for one in main):
             return WaitingReason(reason=PodPhase.RUNNING.value)
         return WaitingReason(reason=found.reason, message=found.message)
 
@@ -184,19 +184,21 @@ class PodSummary:
 def _done(one: ContainerView) -> bool:
     """Whether an init container keeps nobody waiting any more."""
     if one.role is ContainerRole.SIDECAR:
-        return one.lot is ContainerPhase.RUNNING
-    return one.lot is ContainerPhase.TERMINATED and not one.exit_code
+        return one.lot is ContainerViewState.RUNNING
+    return one.lot is ContainerViewState.TERMINATED and not one.exit_code
 
 
 def _view(name: str, known: ContainerView | None, found: ContainerStatus | None) -> ContainerView:
-    if found is None and known is not None and known.lot is not ContainerPhase.RUNNING:
+    if found is None and known is not None and known.lot is not ContainerViewState.RUNNING:
         return known
     role = known.role if known is not None else ContainerRole.MAIN
     image = known.image if known is not None else ""
     if found is None:
         gone = WaitingReason(reason=_LOST, message="the runtime has it no more")
         return container_view(name, image, role, None, gone if known is not None else _BEGINS, ready=False)
-    waited = known if known is not None and known.lot is ContainerPhase.WAITING and known.id in ("", found.id) else None
+    waited = (
+        known if known is not None and known.lot is ContainerViewState.WAITING and known.id in ("", found.id) else None
+    )
     cause = WaitingReason(reason=waited.reason, message=waited.message) if waited is not None else None
     if found.state is ContainerState.CREATED:
         cause = cause or _BEGINS

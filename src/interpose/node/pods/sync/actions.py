@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from types import MappingProxyType
 
 from interpose.core.model.pod import ContainerState
-from interpose.node.pods.spec import ContainerSpec, PodSpec, RestartPolicy, container_hash
+from interpose.node.pods.labels import container_hash
+from interpose.node.pods.spec import ContainerSpec, PodSpec, RestartPolicy
 from interpose.node.pods.status.phase import pod_phase
 from interpose.node.pods.status.types import ContainerStatus, PodStatus
 from interpose.node.pods.sync.action_types import (

@@ -5,7 +5,8 @@ the runtime knows of says how far the pod has come.
 """
 
 from interpose.core.model.pod import ContainerState
-from interpose.node.pods.spec import ContainerSpec, PodSpec, RestartPolicy, container_hash
+from interpose.node.pods.labels import container_hash
+from interpose.node.pods.spec import ContainerSpec, PodSpec, RestartPolicy
 from interpose.node.pods.status.types import ContainerStatus, PodStatus
 from interpose.node.pods.sync.action_types import Kill, KillReason, PodActionsDraft, ProbeResults
 from interpose.node.pods.sync.restart_policy import is_sidecar, policy_of, resize, rule_for

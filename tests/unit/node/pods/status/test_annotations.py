@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import pytest
 
-from interpose.node.pods.labels import Hook, container_annotations
+from interpose.node.pods.labels import Hook, container_annotations, container_hash
 from interpose.node.pods.spec import (
     ContainerSpec,
     ExecAction,
@@ -17,7 +17,6 @@ from interpose.node.pods.spec import (
     SleepAction,
     TcpAction,
     TerminationMessagePolicy,
-    container_hash,
 )
 from interpose.node.pods.status.annotations import ContainerAnnotations, parse_annotations
 

@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 
 from interpose.node.pods.status.last_status import read_last_status, write_last_status
-from interpose.node.pods.status.phase import ContainerPhase, ContainerRole, ContainerView
+from interpose.node.pods.status.phase import ContainerRole, ContainerView, ContainerViewState
 from interpose.node.pods.status.summary import LastStatus
 
 WAITS = ContainerView(
     name="main",
     role=ContainerRole.MAIN,
     image="b:1",
-    lot=ContainerPhase.WAITING,
+    lot=ContainerViewState.WAITING,
     reason="ErrImagePull",
     message="no",
     exit_code=3,

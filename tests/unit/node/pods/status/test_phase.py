@@ -8,9 +8,9 @@ import pytest
 
 from interpose.node.pods.spec import ContainerSpec, PodSpec, RestartPolicy, RestartRule
 from interpose.node.pods.status.phase import (
-    ContainerPhase,
     ContainerRole,
     ContainerView,
+    ContainerViewState,
     PodPhase,
     WaitingReason,
     container_views,
@@ -213,40 +213,40 @@ def view(pod: PodSpec, name: str, waiting: Mapping[str, WaitingReason] | None = 
 
 
 CRASH = {"c0": WaitingReason(reason="CrashLoopBackOff", message="back-off 10 s")}
-LOTS: Mapping[str, tuple[ContainerView, ContainerPhase, str]] = {
-    "not made yet": (view(TWO, "c0"), ContainerPhase.WAITING, "ContainerCreating"),
-    "initializing": (view(INIT, "c0", i0="running"), ContainerPhase.WAITING, "PodInitializing"),
+LOTS: Mapping[str, tuple[ContainerView, ContainerViewState, str]] = {
+    "not made yet": (view(TWO, "c0"), ContainerViewState.WAITING, "ContainerCreating"),
+    "initializing": (view(INIT, "c0", i0="running"), ContainerViewState.WAITING, "PodInitializing"),
     "an init container's turn has not come": (
         view(INIT, "i1", i0="running"),
-        ContainerPhase.WAITING,
+        ContainerViewState.WAITING,
         "ContainerCreating",
     ),
     "the image cannot be fetched": (
         view(TWO, "c0", {"c0": WaitingReason(reason="ErrImagePull")}),
-        ContainerPhase.WAITING,
+        ContainerViewState.WAITING,
         "ErrImagePull",
     ),
-    "only created": (view(TWO, "c0", c0="created"), ContainerPhase.WAITING, "ContainerCreating"),
+    "only created": (view(TWO, "c0", c0="created"), ContainerViewState.WAITING, "ContainerCreating"),
     "created, and it did not start": (
         view(TWO, "c0", {"c0": WaitingReason(reason="RunContainerError")}, c0="created"),
-        ContainerPhase.WAITING,
+        ContainerViewState.WAITING,
         "RunContainerError",
     ),
-    "runs": (view(TWO, "c0", c0="running"), ContainerPhase.RUNNING, "Running"),
-    "runs, whatever was said before": (view(TWO, "c0", CRASH, c0="running"), ContainerPhase.RUNNING, "Running"),
-    "succeeded": (view(TWO, "c0", c0=0), ContainerPhase.TERMINATED, "Completed"),
-    "failed": (view(TWO, "c0", c0=1), ContainerPhase.TERMINATED, "Error"),
-    "failed and waits": (view(TWO, "c0", CRASH, c0=1), ContainerPhase.WAITING, "CrashLoopBackOff"),
-    "failed for good": (view(_policy(TWO, NEVER), "c0", CRASH, c0=1), ContainerPhase.TERMINATED, "Error"),
-    "unknown": (view(TWO, "c0", c0="unknown"), ContainerPhase.TERMINATED, "ContainerStatusUnknown"),
+    "runs": (view(TWO, "c0", c0="running"), ContainerViewState.RUNNING, "Running"),
+    "runs, whatever was said before": (view(TWO, "c0", CRASH, c0="running"), ContainerViewState.RUNNING, "Running"),
+    "succeeded": (view(TWO, "c0", c0=0), ContainerViewState.TERMINATED, "Completed"),
+    "failed": (view(TWO, "c0", c0=1), ContainerViewState.TERMINATED, "Error"),
+    "failed and waits": (view(TWO, "c0", CRASH, c0=1), ContainerViewState.WAITING, "CrashLoopBackOff"),
+    "failed for good": (view(_policy(TWO, NEVER), "c0", CRASH, c0=1), ContainerViewState.TERMINATED, "Error"),
+    "unknown": (view(TWO, "c0", c0="unknown"), ContainerViewState.TERMINATED, "ContainerStatusUnknown"),
     "an init container that is done": (
         view(INIT, "i0", {"i0": WaitingReason(reason="CrashLoopBackOff")}, i0=0),
-        ContainerPhase.TERMINATED,
+        ContainerViewState.TERMINATED,
         "Completed",
     ),
     "an init container that failed and waits": (
         view(INIT, "i0", {"i0": WaitingReason(reason="CrashLoopBackOff")}, i0=1),
-        ContainerPhase.WAITING,
+        ContainerViewState.WAITING,
         "CrashLoopBackOff",
     ),
     "an ephemeral container that ended": (
@@ -256,7 +256,7 @@ LOTS: Mapping[str, tuple[ContainerView, ContainerPhase, str]] = {
             {"d": WaitingReason(reason="CrashLoopBackOff")},
             d=1,
         ),
-        ContainerPhase.TERMINATED,
+        ContainerViewState.TERMINATED,
         "Error",
     ),
 }
@@ -289,7 +289,7 @@ def test_a_view_has_the_details() -> None:
             name="c0",
             role=ContainerRole.MAIN,
             image="x:1",
-            lot=ContainerPhase.TERMINATED,
+            lot=ContainerViewState.TERMINATED,
             reason="OOMKilled",
             message="last words",
             exit_code=3,

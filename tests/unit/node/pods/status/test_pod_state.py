@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from interpose.node.pods.spec import ExecAction, Probe
-from interpose.node.pods.status.phase import ContainerPhase, ContainerRole, ContainerView, PodPhase
+from interpose.node.pods.status.phase import ContainerRole, ContainerView, ContainerViewState, PodPhase
 from interpose.node.pods.status.pod_state import (
     DEADLINE,
     NO_TROUBLES,
@@ -25,7 +25,7 @@ SECOND = 1_000_000_000
 
 def view(**fields: Any) -> ContainerView:
     """A container that runs for long."""
-    usual = {"name": "main", "role": ContainerRole.MAIN, "image": "x", "lot": ContainerPhase.RUNNING, "ready": True}
+    usual = {"name": "main", "role": ContainerRole.MAIN, "image": "x", "lot": ContainerViewState.RUNNING, "ready": True}
     return ContainerView(**{**usual, "started_at": NOW - 10 * SECOND, **fields})
 
 
@@ -36,7 +36,7 @@ def state(*views: ContainerView, **fields: Any) -> PodState:
 
 def waiting(reason: StepReason, **fields: Any) -> ContainerView:
     """A container that is not started."""
-    return view(lot=ContainerPhase.WAITING, ready=False, reason=reason.value, message="words", **fields)
+    return view(lot=ContainerViewState.WAITING, ready=False, reason=reason.value, message="words", **fields)
 
 
 def test_a_ready_pod_is_ready() -> None:
@@ -52,7 +52,7 @@ def test_a_container_that_is_asked_needs_not_be_watched() -> None:
     views = (
         view(started_at=NOW),
         view(name="helper", role=ContainerRole.EPHEMERAL, started_at=NOW),
-        view(name="first", role=ContainerRole.INIT, lot=ContainerPhase.TERMINATED, started_at=NOW),
+        view(name="first", role=ContainerRole.INIT, lot=ContainerViewState.TERMINATED, started_at=NOW),
     )
     assert (
         evaluate_start(state(*views, pod=probed, phase=PodPhase.RUNNING, ready=True), now=NOW).outcome
@@ -73,9 +73,9 @@ def test_a_pod_that_did_its_work_succeeded() -> None:
 @pytest.mark.parametrize(
     ("ended", "why"),
     [
-        (view(lot=ContainerPhase.TERMINATED, reason="Error", exit_code=3), "main: exit code 3"),
-        (view(lot=ContainerPhase.TERMINATED, reason="OOMKilled", exit_code=137), "main: OOMKilled, exit code 137"),
-        (view(lot=ContainerPhase.TERMINATED, exit_code=1, message="a\nb"), "main: exit code 1: b"),
+        (view(lot=ContainerViewState.TERMINATED, reason="Error", exit_code=3), "main: exit code 3"),
+        (view(lot=ContainerViewState.TERMINATED, reason="OOMKilled", exit_code=137), "main: OOMKilled, exit code 137"),
+        (view(lot=ContainerViewState.TERMINATED, exit_code=1, message="a\nb"), "main: exit code 1: b"),
     ],
 )
 def test_a_failed_pod_names_who_failed(ended: ContainerView, why: str) -> None:

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from interpose.core.model.pod import ContainerState
-from interpose.node.pods.status.phase import ContainerPhase, ContainerRole, ContainerView, PodPhase
+from interpose.node.pods.status.phase import ContainerRole, ContainerView, ContainerViewState, PodPhase
 from interpose.node.pods.status.pod_state import PodState
 from interpose.node.pods.status.summary import LastStatus, PodSummary, from_document, last_status, to_document
 from interpose.node.pods.status.types import ContainerStatus, PodStatus, SandboxStatus
@@ -17,7 +17,7 @@ BOX = SandboxStatus(id="s")
 def view(
     name: str = "main",
     role: ContainerRole = ContainerRole.MAIN,
-    lot: ContainerPhase = ContainerPhase.WAITING,
+    lot: ContainerViewState = ContainerViewState.WAITING,
     **values: object,
 ) -> ContainerView:
     return replace(ContainerView(name=name, role=role, image="b:1", lot=lot), **values)  # type: ignore[arg-type]
@@ -58,7 +58,7 @@ def test_a_container_that_has_ended_and_waits_keeps_both() -> None:
     """The reason of the wait, and how it ended."""
     (main,) = summary(EXITED, noted=(CRASH,)).containers
     assert (main.lot, main.reason, main.message, main.exit_code) == (
-        ContainerPhase.WAITING,
+        ContainerViewState.WAITING,
         "CrashLoopBackOff",
         "back-off 10 s",
         3,
@@ -80,8 +80,8 @@ def test_a_container_that_has_ended_and_waits_keeps_both() -> None:
         (found(state=ContainerState.CREATED), view(reason="RunContainerError", id="before"), "ContainerCreating"),
         (found(state=ContainerState.CREATED), None, "ContainerCreating"),
         (None, CRASH, "CrashLoopBackOff"),
-        (None, view(lot=ContainerPhase.RUNNING, id="c"), "ContainerStatusUnknown"),
-        (None, view(lot=ContainerPhase.TERMINATED, reason="Error", exit_code=1), "Error"),
+        (None, view(lot=ContainerViewState.RUNNING, id="c"), "ContainerStatusUnknown"),
+        (None, view(lot=ContainerViewState.TERMINATED, reason="Error", exit_code=1), "Error"),
     ],
 )
 def test_the_runtime_counts_first(container: ContainerStatus | None, noted: ContainerView | None, word: str) -> None:
@@ -94,16 +94,16 @@ def test_declared_containers_are_there_without_a_note() -> None:
     """They have yet to begin; those that only the runtime knows come after them, oldest first."""
     one = summary(found("b", container_id="2"), found("a", container_id="1"), declared=("main",))
     assert [(view.name, view.lot, view.image) for view in one.containers] == [
-        ("main", ContainerPhase.WAITING, ""),
-        ("a", ContainerPhase.RUNNING, "docker.io/b:1"),
-        ("b", ContainerPhase.RUNNING, "docker.io/b:1"),
+        ("main", ContainerViewState.WAITING, ""),
+        ("a", ContainerViewState.RUNNING, "docker.io/b:1"),
+        ("b", ContainerViewState.RUNNING, "docker.io/b:1"),
     ]
     assert one.word == "ContainerCreating"
 
 
 def test_images_are_called_as_the_manifest_does() -> None:
     """If it was noted."""
-    assert summary(found(), noted=(view(lot=ContainerPhase.RUNNING),)).containers[0].image == "b:1"
+    assert summary(found(), noted=(view(lot=ContainerViewState.RUNNING),)).containers[0].image == "b:1"
 
 
 def test_what_was_wanted_and_has_nothing_is_pending() -> None:
@@ -117,7 +117,7 @@ def test_what_was_wanted_and_has_nothing_is_pending() -> None:
 
 def init(
     name: str,
-    lot: ContainerPhase = ContainerPhase.TERMINATED,
+    lot: ContainerViewState = ContainerViewState.TERMINATED,
     role: ContainerRole = ContainerRole.INIT,
     **values: object,
 ) -> ContainerView:
@@ -128,37 +128,37 @@ def init(
     ("early", "word"),
     [
         ((init("a", exit_code=0),), "Running"),
-        ((init("a", exit_code=0), init("b", ContainerPhase.WAITING, reason="ErrImagePull")), "Init:ErrImagePull"),
+        ((init("a", exit_code=0), init("b", ContainerViewState.WAITING, reason="ErrImagePull")), "Init:ErrImagePull"),
         ((init("a", exit_code=2, reason="Error"),), "Init:Error"),
         (
             (
-                init("a", ContainerPhase.WAITING, reason="ContainerCreating"),
-                init("b", ContainerPhase.WAITING, reason=""),
+                init("a", ContainerViewState.WAITING, reason="ContainerCreating"),
+                init("b", ContainerViewState.WAITING, reason=""),
             ),
             "Init:0/2",
         ),
-        ((init("a", exit_code=0), init("b", ContainerPhase.WAITING, reason="PodInitializing")), "Init:1/2"),
+        ((init("a", exit_code=0), init("b", ContainerViewState.WAITING, reason="PodInitializing")), "Init:1/2"),
     ],
 )
 def test_init_containers_are_told_first(early: tuple[ContainerView, ...], word: str) -> None:
     """As kubectl does it."""
-    assert summary(found(), noted=(*early, view(lot=ContainerPhase.RUNNING))).word == word
+    assert summary(found(), noted=(*early, view(lot=ContainerViewState.RUNNING))).word == word
 
 
 def test_a_sidecar_that_runs_keeps_nobody() -> None:
     """One that has yet to be started does."""
-    sidecar = init("proxy", ContainerPhase.RUNNING, ContainerRole.SIDECAR, id="p")
+    sidecar = init("proxy", ContainerViewState.RUNNING, ContainerRole.SIDECAR, id="p")
     up = found("proxy", container_id="p")
-    assert summary(up, found(), noted=(sidecar, view(lot=ContainerPhase.RUNNING))).word == "Running"
+    assert summary(up, found(), noted=(sidecar, view(lot=ContainerViewState.RUNNING))).word == "Running"
     ended = replace(up, state=ContainerState.EXITED, exit_code=0)
-    assert summary(ended, found(), noted=(sidecar, view(lot=ContainerPhase.RUNNING))).word == "Init:Completed"
+    assert summary(ended, found(), noted=(sidecar, view(lot=ContainerViewState.RUNNING))).word == "Init:Completed"
 
 
 def test_an_init_container_that_runs_is_counted() -> None:
     """Those before it are done."""
     running = found("setup", container_id="i")
     assert (
-        summary(running, noted=(init("setup", ContainerPhase.RUNNING, id="i"), view(reason="PodInitializing"))).word
+        summary(running, noted=(init("setup", ContainerViewState.RUNNING, id="i"), view(reason="PodInitializing"))).word
         == "Init:0/1"
     )
 
@@ -171,9 +171,9 @@ def test_what_keeps_the_pod_says_more_than_that_it_begins() -> None:
     later = (replace(BOX, id="later"),)
     assert summary(noted=(creating,), reason="FailedCreatePodSandBox", boxes=later).word == "ContainerCreating"
     assert summary(noted=(PULL,), reason="FailedMount").word == "ErrImagePull"
-    begins = init("setup", ContainerPhase.WAITING, reason="ContainerCreating")
+    begins = init("setup", ContainerViewState.WAITING, reason="ContainerCreating")
     assert summary(noted=(begins, creating), reason="FailedMount").word == "FailedMount"
-    assert summary(found(), noted=(view(lot=ContainerPhase.RUNNING),), reason="FailedMount").word == "FailedMount"
+    assert summary(found(), noted=(view(lot=ContainerViewState.RUNNING),), reason="FailedMount").word == "FailedMount"
 
 
 def test_a_pod_of_which_one_runs_is_not_completed() -> None:

@@ -11,7 +11,7 @@ from interpose.net.grpc.status import Code
 from interpose.node.pods.events.file import read_events
 from interpose.node.pods.spec import FileItem, PodSpec, ProjectedFiles, Volume
 from interpose.node.pods.status.last_status import read_last_status
-from interpose.node.pods.status.phase import ContainerPhase
+from interpose.node.pods.status.phase import ContainerViewState
 from interpose.node.pods.sync.pod_worker import PodWorker
 from interpose.tasks import TaskBag
 from interpose.testing.eventually import eventually
@@ -140,7 +140,7 @@ async def test_what_is_seen_is_noted_and_what_happens_is_an_event(node: KeptNode
     noted = read_last_status(folder)
     assert noted is not None
     [main] = noted.containers
-    assert (main.lot, main.reason) == (ContainerPhase.WAITING, "ImagePullBackOff")
+    assert (main.lot, main.reason) == (ContainerViewState.WAITING, "ImagePullBackOff")
     assert main.message == "Back-off pulling image 'nginx:1': NOT_FOUND: no such image"
     await node.pass_time(4)
     assert [one.reason for one in read_events(folder)] == ["Scheduled", "Pulling", "Failed", "BackOff"]

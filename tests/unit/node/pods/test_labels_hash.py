@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from interpose.node.pods.spec import container_hash, fnv1a, pod_uid
+from interpose.node.pods.labels import container_hash, fnv1a
+from interpose.node.pods.spec import pod_uid
 from tests.support.node.pod_model import make_container
 
 
