@@ -12,8 +12,7 @@ from interpose.cli.agent.parts import Parts
 from interpose.config.agent.settings import AgentSettings
 from interpose.host.unix_sockets import bind_unix
 from interpose.kube.client.access import Access
-from interpose.kube.webhook.metrics import certificate_collector, connection_collector, request_collector
-from interpose.kube.webhook.stats import Stats
+from interpose.kube.webhook.metrics import Stats, certificate_collector, connection_collector, request_collector
 from interpose.log import LineHandler, LogControl
 from interpose.metrics import Family, gather
 from interpose.net.http.address import Server

@@ -46,8 +46,7 @@ from interpose.hooks.api.messages import request_class
 from interpose.hooks.api.registration import HookServer
 from interpose.hooks.dispatch.apply import TARGETS  # where a field of an answer goes
 from interpose.hooks.dispatch.fields import CONTAINER_FIELDS, POD_FIELDS, Absence, Allowed, Field
-from interpose.hooks.dispatch.registration_metrics import registration_collector
-from interpose.hooks.dispatch.registrations import Registrations
+from interpose.hooks.dispatch.registrations import Registrations, registration_collector
 from interpose.hooks.server.proxy.proxy_mode import Outcome
 from interpose.log import LineHandler, LogControl
 from interpose.metrics import Family, build_info, gather, log_collector

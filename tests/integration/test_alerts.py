@@ -4,8 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from interpose.cri.wrappers import InstrumentedCaller
-from interpose.kube.webhook.metrics import request_collector
-from interpose.kube.webhook.stats import Stats
+from interpose.kube.webhook.metrics import Stats, request_collector
 from interpose.metrics import gather
 from interpose.relay.docker.metrics import Link, endpoint_collector
 from interpose.relay.docker.stats import EndpointStats

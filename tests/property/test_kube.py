@@ -12,8 +12,7 @@ from interpose.errors import ConfigError
 from interpose.kube.client.access import Access
 from interpose.kube.client.api import NODES, ApiError
 from interpose.kube.client.decode import Lines, read_error, read_event, read_list
-from interpose.kube.client.kubeconfig_document import read_access
-from interpose.kube.client.section import Section
+from interpose.kube.client.kubeconfig_document import Section, read_access
 from interpose.net.http.address import parse_proxy, parse_server, proxy_from
 
 KEYS = (

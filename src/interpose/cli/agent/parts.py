@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Final
 from interpose import __version__
 from interpose.config.agent.settings import AgentSettings
 from interpose.kube.agent.configmap_choice import Choice
-from interpose.kube.agent.health import config_problem
-from interpose.kube.agent.report import source_shown
+from interpose.kube.agent.report import config_problem, source_shown
 from interpose.kube.agent.reporter import Reporter
 from interpose.kube.agent.watches import Following
 from interpose.kube.client.access import Access
@@ -165,8 +164,7 @@ class Parts:
 
     def _make_feed(self, settings: AgentSettings) -> "NodeFeed":
         from interpose.cli.agent.documents import document_problems
-        from interpose.kube.agent.node_file import NodeFeed
-        from interpose.kube.agent.statefile import StateFile
+        from interpose.kube.agent.node_file import NodeFeed, StateFile
 
         return NodeFeed(
             StateFile(settings.node_state.file),

@@ -32,8 +32,7 @@ from interpose.hooks.server.node.node_inputs import Gatherer
 from interpose.hooks.server.node.relay_policy import PATH, Fetch, RelayPolicy
 from interpose.hooks.server.plugin import AnyPlugin
 from interpose.hooks.server.plugin_registry import all_plugins, plugins_on, stages_of
-from interpose.hooks.server.pods.facts import FactSource
-from interpose.hooks.server.pods.kubelet_client import KubeletPods
+from interpose.hooks.server.pods.kubelet_client import FactSource, KubeletPods
 from interpose.hooks.server.pods.pod_annotations import managed
 from interpose.hooks.server.reconcile.apply import Applier
 from interpose.hooks.server.reconcile.cri_updates import Updates

@@ -27,8 +27,7 @@ from interpose.hooks.server.proxy.proxy_mode import ProxyServer
 from interpose.hooks.server.proxy.self_registration import Registrar
 from interpose.hooks.server.proxy.side_effects import ProxyEffects
 from interpose.hooks.server.reconcile.reconciler import Round
-from interpose.hooks.server.reconcile.rounds import TICK, Rounds
-from interpose.hooks.server.reconcile.scheduler import SHORTEST, Newcomers
+from interpose.hooks.server.reconcile.scheduler import SHORTEST, TICK, Newcomers, Rounds
 from interpose.host.cgroup.watch import CgroupWatch
 from interpose.host.peer_credentials import peer_credentials
 from interpose.host.systemd import Notifier

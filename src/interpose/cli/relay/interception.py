@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from interpose.config.relay.settings import RelaySettings
-from interpose.hooks.dispatch.registration_metrics import registration_collector
-from interpose.hooks.dispatch.registrations import Registrations
+from interpose.hooks.dispatch.registrations import Registrations, registration_collector
 from interpose.metrics import Collector, Family
 from interpose.net.grpc.transport import Hub
 from interpose.relay.api import Backend

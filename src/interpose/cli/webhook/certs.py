@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from interpose.kube.webhook.names import certificate_name
+from interpose.kube.webhook.validity import certificate_name
 
 if TYPE_CHECKING:
     from interpose.kube.client.access import Access

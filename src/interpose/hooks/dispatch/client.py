@@ -12,8 +12,7 @@ from typing import Final
 
 from interpose.hooks.api.hookpoint import HookPoint
 from interpose.hooks.dispatch.breaker import Breaker, State
-from interpose.hooks.dispatch.connection import Condition
-from interpose.hooks.dispatch.lookout import Lookout
+from interpose.hooks.dispatch.connection import Condition, Lookout
 from interpose.net.grpc.client import Client, Metadata
 from interpose.net.grpc.exchange import Exchange, RawReply
 from interpose.net.grpc.framing import PREFIX, frame, request_headers

@@ -9,7 +9,7 @@ Invariant: `servers` is replaced whole, in one assignment on the loop. Whoever r
 import asyncio
 import logging
 import os
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 
 from interpose.config.values import show_duration
@@ -19,6 +19,7 @@ from interpose.hooks.api.registration import HookServer, parse_registration, ren
 from interpose.hooks.dispatch.registration_files import Listing, Reading, list_registrations
 from interpose.host.dirwatch import DirWatch
 from interpose.host.file_trust import Trust
+from interpose.metrics import Family, Sample
 from interpose.tasks import TaskBag
 
 # Distinct complaints about one file that are remembered; a file that goes wrong in more ways is reported again.
@@ -191,3 +192,27 @@ def _shown(server: HookServer) -> dict[str, str]:
         "timeout": "" if server.timeout is None else show_duration(server.timeout),
         "selector": "; ".join(f"{key}={part}" for key, part in server.selector.document().items()),
     }
+
+
+def registration_collector(registrations: Registrations) -> Callable[[], Iterable[Family]]:
+    """Registration files."""
+
+    def collect() -> Iterable[Family]:
+        yield Family(
+            "interpose_hook_registrations", "gauge", "Hook servers in force.", [Sample(len(registrations.servers))]
+        )
+        yield Family(
+            "interpose_hook_registrations_unusable",
+            "gauge",
+            "Registration files that cannot be used now; the last good version of each, if any, stays in force. A "
+            "directory that cannot be read counts as one.",
+            [Sample(len(registrations.problems))],
+        )
+        yield Family(
+            "interpose_hook_registration_errors_total",
+            "counter",
+            "Problems found in registration files so far; `interpose hooks list` has the present ones.",
+            [Sample(registrations.errors)],
+        )
+
+    return collect

@@ -8,8 +8,7 @@ from interpose.hooks.server.reconcile.apply import Applier
 from interpose.hooks.server.reconcile.cri_updates import Updates
 from interpose.hooks.server.reconcile.journal import Journal
 from interpose.hooks.server.reconcile.reconciler import Reconciler
-from interpose.hooks.server.watching import BOUNDS, PluginStats
-from interpose.hooks.server.worker_threads import Runner
+from interpose.hooks.server.worker_threads import BOUNDS, PluginStats, Runner
 from interpose.metrics import Buckets, Collector, Family, Sample
 
 _PREFIX = "interpose_hookserver"

@@ -95,7 +95,43 @@ class NodeInputs:
 
 
 class Plugin(Generic[R]):
-    """The base of every plugin: a subclass overrides what it serves."""
+    """Base class of all plugins, ours and those of other packages; `R` is the type of the plugin's rule.
+
+    A subclass sets the class attributes and overrides `rule` and those of `group`, `pod` and `container` whose level is
+    in `serves`. It keeps no state and does no IO.
+
+    Who calls when: `rule` is called at the start and whenever one of `inputs` changes. Worker threads call the other
+    functions: in proxy mode for a hook call at one of `stages`, in standalone mode for every target of each reconcile
+    pass. A call may be repeated or abandoned at any point, so the same arguments must give the same values.
+
+    What is passed: the rule in force and a context. `context.request` is the pod or container as it was originally
+    requested, never with values of other plugins. Both are read-only.
+
+    What may be returned: nothing. Values are set with `context.response.set(parameter, value, why)`, variables of a
+    container that is being created with `set_env`; `why` is shown to people. A value is an int, a str, UNLIMITED or
+    CLEAR. A parameter that is not set stays as it is or, if it was set before, is restored to its original value. A
+    parameter that is not in `serves` is dropped and counted as a failure. If two plugins set different values, the
+    later plugin wins and the conflict is reported.
+
+    What may be raised: ValueError for an unusable annotation or input, with its name and value in the text. Any
+    exception discards the response of this plugin for this target only; it is logged and counted, and values written
+    before stay. A plugin that does not return in time is suspended for a while.
+
+    Example, a package's plugin that gives every pod of the class BE the lowest CPU weight::
+
+        class LowestShares(Plugin[bool]):
+            name = "LowestShares"
+            summary = "give pods of the class BE the lowest CPU weight"
+            stages = frozenset((HookPoint.PRE_RUN_POD_SANDBOX,))
+            serves = MappingProxyType({Level.POD: frozenset((Parameter.CPU_SHARES,))})
+
+            def rule(self, node: NodeInputs, previous: bool | None) -> bool:
+                return True
+
+            def pod(self, rule: bool, context: PodContext) -> None:
+                if context.qos is QosClass.BE:
+                    context.response.set(Parameter.CPU_SHARES, 2, "class BE")
+    """
 
     name: ClassVar[str]  # shown in logs, metrics and reasons; ours are known from koordlet
     switch: ClassVar[str]  # of ours: the flag that turns it on or off
@@ -114,13 +150,13 @@ class Plugin(Generic[R]):
         raise NotImplementedError
 
     def group(self, rule: R, context: GroupContext) -> None:
-        """The node, a QoS directory or a host application."""
+        """Set values of the node, a QoS directory or a host application: `context.level` says which."""
 
     def pod(self, rule: R, context: PodContext) -> None:
-        """A pod. ValueError that names annotation and value if the pod's own words cannot be used."""
+        """Set values of a pod's cgroup; ValueError that names annotation and value if an annotation cannot be used."""
 
     def container(self, rule: R, context: ContainerContext) -> None:
-        """A container or, where `serves` has the level, the sandbox container of a pod."""
+        """Set values of a container or, if `serves` has the level SANDBOX, of the sandbox container of a pod."""
 
 
 AnyPlugin = Plugin[Any]

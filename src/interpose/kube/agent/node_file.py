@@ -1,18 +1,31 @@
-"""Feeds the hook server: writes the document about the node whenever it changes.
+"""Writes the document about the node, which the hook server reads, whenever it changes.
 
-A NodeSLO is looked at once for each version of it, beside the loop. A file that somebody took away comes back. However
-often annotations of the Node change, the file does so once a second at most. A disk that is full or cannot be written
-to is tried again; the hook server goes on with what it has.
+A NodeSLO is read once for each version of it, in a thread. A file that was removed is written again. However often
+annotations of the Node change, the file changes once a second at most. If the disk is full or cannot be written to, the
+write is retried; the hook server continues with the file it has.
+
+`StateFile` replaces the file atomically: readers see the old content or the new one, never a part. All of it happens
+inside one directory that is opened first, so that no path step can be redirected; the directory must belong to us or
+root and be writable by nobody else. Of two writers of the same file the last one wins.
 """
 
 import asyncio
+import errno
 import logging
+import os
 import random
+import re
+import secrets
+import stat
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any, Final
 
+from interpose.host.atomic_file import replace_at
+from interpose.host.file_trust import Trust
 from interpose.kube.agent.configmap_choice import Seen
 from interpose.kube.agent.node_document import (
     Check,
@@ -26,11 +39,116 @@ from interpose.kube.agent.node_document import (
     slo_in_force,
     text_of,
 )
-from interpose.kube.agent.statefile import StateFile
 from interpose.kube.client.api import Object
 from interpose.log import RateLimited
 from interpose.net.http.backoff import Backoff
 from interpose.waking import LEAST_PAUSE, Idle, idle
+
+_DIRECTORY_MODE: Final = 0o755
+_FLAGS: Final = os.O_CLOEXEC | os.O_NOFOLLOW
+_LIMIT: Final = 8 << 20
+# Nobody takes so long to write a file: whoever began to was killed.
+_LEFT_BEHIND: Final = 300.0
+
+
+class StateFile:
+    """One file by its path. Its methods wait for the disk."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._folder, self._name = os.path.split(path)
+        self._mark: tuple[int, ...] | None = None  # of the file as we left it
+        self._tidied = False
+
+    def read(self) -> str | None:
+        """What it holds; None if there is none. OSError or ValueError if it cannot be read or believed."""
+        try:
+            with self._directory() as directory:
+                return self._content(directory)
+        except FileNotFoundError:
+            return None
+
+    def write(self, text: str) -> bool:
+        """Put this in its place; false if it was so already. OSError or ValueError if it cannot be done."""
+        self._make_directory()
+        with self._directory() as directory:
+            with suppress(OSError, ValueError):  # whatever is there, it will be another
+                if self._content(directory) == text:
+                    return False
+            self._mark = None
+            if not self._tidied:
+                self._tidy(directory)
+            # Not with our number, which somebody in another container may have too.
+            temporary = f".{self._name}.{secrets.token_hex(8)}.tmp"
+            self._mark = _mark(replace_at(directory, self._name, text.encode(), temporary=temporary))
+        return True
+
+    def is_as_written(self) -> bool:
+        """Whether it is still as `write` left it, as far as can be told without reading it."""
+        try:
+            return self._mark is not None and _mark(os.lstat(self.path)) == self._mark
+        except OSError:
+            return False
+
+    @contextmanager
+    def _directory(self) -> Iterator[int]:
+        folder = self._folder or "."
+        try:
+            directory = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | _FLAGS)
+        except NotADirectoryError:
+            raise ValueError(f"{folder} is not a directory, or a link to one") from None
+        try:
+            if doubts := Trust().doubts(os.fstat(directory)):
+                raise ValueError(f"directory {folder} {doubts}")
+            yield directory
+        finally:
+            os.close(directory)
+
+    def _make_directory(self) -> None:
+        folder = Path(self._folder or ".")
+        if not folder.exists():
+            folder.mkdir(parents=True, exist_ok=True)
+            folder.chmod(_DIRECTORY_MODE)  # whatever our umask is: its readers are other processes
+
+    def _content(self, directory: int) -> str | None:
+        try:
+            fd = os.open(self._name, os.O_RDONLY | os.O_NONBLOCK | _FLAGS, dir_fd=directory)
+        except OSError as error:
+            if error.errno in (errno.ELOOP, errno.ENXIO):
+                raise ValueError(f"{self.path} is not a regular file") from None
+            raise
+        try:
+            found = os.fstat(fd)
+            if doubts := self._doubts(found):
+                raise ValueError(f"{self.path} {doubts}")
+            self._mark = _mark(found)
+            with os.fdopen(fd, "rb", closefd=False) as file:
+                return file.read(_LIMIT).decode()
+        finally:
+            os.close(fd)
+
+    @staticmethod
+    def _doubts(found: os.stat_result) -> str | None:
+        if not stat.S_ISREG(found.st_mode):
+            return "is not a regular file"
+        if found.st_size > _LIMIT:
+            return f"is larger than {_LIMIT} bytes"
+        return Trust().doubts(found)
+
+    def _tidy(self, directory: int) -> None:
+        """Take away what processes left behind that were killed while they wrote."""
+        self._tidied = True
+        pattern = re.compile(rf"\.{re.escape(self._name)}\.([0-9a-f]+\.)?tmp")
+        for name in os.listdir(directory):
+            if pattern.fullmatch(name):
+                with suppress(OSError):
+                    if time.time() - os.lstat(name, dir_fd=directory).st_mtime > _LEFT_BEHIND:
+                        os.unlink(name, dir_fd=directory)
+
+
+def _mark(found: os.stat_result) -> tuple[int, ...]:
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_mode, found.st_uid
+
 
 _log = logging.getLogger(__name__)
 

@@ -37,13 +37,13 @@ from interpose.kube.agent.node_keys import EVERYTHING, Writable
 from interpose.kube.agent.node_patches import (
     JsonPatch,
     Step,
+    UnmetError,
     capacity_patch,
     needs_node,
     node_patch,
     read_steps,
     writes,
 )
-from interpose.kube.agent.taints import UnmetError
 from interpose.kube.client.api import NODES, Api, ApiError, Object, PatchKind
 from interpose.log import RateLimited
 from interpose.net.grpc.handlers import Handlers, ServerContext, Unary

@@ -7,8 +7,7 @@ from typing import Final
 from interpose.config.documents.yaml import parse_document, read_text
 from interpose.errors import ConfigError
 from interpose.kube.client.access import Access, User
-from interpose.kube.client.kubeconfig_document import read_access
-from interpose.kube.client.section import Section
+from interpose.kube.client.kubeconfig_document import Section, read_access
 from interpose.net.http.address import Server, proxy_from
 from interpose.net.http.tls import Pem
 

@@ -15,9 +15,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from interpose.kube.webhook.certificates import Certificates
-from interpose.kube.webhook.metrics import certificate_collector, connection_collector, request_collector
+from interpose.kube.webhook.metrics import ERROR, Stats, certificate_collector, connection_collector, request_collector
 from interpose.kube.webhook.review import OTHER, BadReviewError, Result, Rules, TooMuchError, review
-from interpose.kube.webhook.stats import ERROR, Stats
 from interpose.log import RateLimited, kv
 from interpose.metrics import Collector
 from interpose.net.httpd.health import Check, health_routes, metrics_route

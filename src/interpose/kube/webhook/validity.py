@@ -1,13 +1,13 @@
-"""From when until when a certificate is valid, read from its bytes.
+"""Validity period of a certificate, read from its bytes, and the names a certificate can be for. Pure.
 
-The standard library serves certificates but does not tell about them, and a library that does costs every replica 20
-MB. Two times are all we want: they are at a fixed place behind a handful of other fields.
-
-Pure. Anything gives a Validity or a ValueError.
+The standard library serves certificates but does not parse them, and a library that does costs every replica 20 MB. Two
+times are needed: they are at a fixed place behind a handful of other fields. Any input gives a Validity or a
+ValueError. Names are DNS names and addresses, each in one normalised form, so that they compare.
 """
 
 import base64
 import binascii
+import ipaddress
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -101,3 +101,30 @@ def _time(field: _Field) -> float:
 
 def _shown(when: float) -> str:
     return f"{datetime.fromtimestamp(when, UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+
+_LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+_MAX: Final = 253
+_ANY: Final = "*"
+
+
+def certificate_name(text: str) -> str:
+    """The one form of a name. ValueError if a client could never ask for it."""
+    try:
+        address = ipaddress.ip_address(text)
+    except ValueError:
+        return _dns_name(text)
+    if getattr(address, "scope_id", None):
+        raise ValueError(f"{text!r} has a zone, which certificates know nothing of")
+    return str(address)
+
+
+def _dns_name(text: str) -> str:
+    name = text.lower().removesuffix(".")
+    labels = name.split(".")
+    if labels[0] == _ANY and len(labels) > 1:
+        labels = labels[1:]  # any name at the first place, and nowhere else
+    # A name that ends in a number would be taken for an address.
+    if len(name) > _MAX or not all(map(_LABEL.fullmatch, labels)) or labels[-1].isdecimal():
+        raise ValueError(f"{text!r} is not a DNS name and no address")
+    return name

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from interpose.hooks.dispatch.breaker import Breaker, State
-from interpose.hooks.dispatch.connection import Condition
-from interpose.hooks.dispatch.lookout import Lookout
+from interpose.hooks.dispatch.connection import Condition, Lookout
 
 
 class Bench:

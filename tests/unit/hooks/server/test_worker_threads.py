@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from interpose.hooks.server.plugin import Watch
-from interpose.hooks.server.watching import BOUNDS
-from interpose.hooks.server.worker_threads import Runner
+from interpose.hooks.server.worker_threads import BOUNDS, Runner
 from interpose.testing.eventually import WAIT_LIMIT, eventually
 from tests.support.clock import PluginClock
 

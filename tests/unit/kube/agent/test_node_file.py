@@ -10,8 +10,7 @@ import pytest
 
 from interpose.kube.agent.configmap_choice import Seen
 from interpose.kube.agent.node_document import SloPhase, SloState
-from interpose.kube.agent.node_file import LOOK, SPACING, NodeFeed
-from interpose.kube.agent.statefile import StateFile
+from interpose.kube.agent.node_file import LOOK, SPACING, NodeFeed, StateFile
 from interpose.kube.client.api import Object
 from interpose.tasks import TaskBag
 from interpose.testing.eventually import eventually

@@ -11,13 +11,13 @@ from interpose.kube.agent.node_patches import (
     MAX_OPERATIONS,
     JsonPatch,
     RefusedError,
+    UnmetError,
     capacity_patch,
     needs_node,
     node_patch,
     read_steps,
     writes,
 )
-from interpose.kube.agent.taints import UnmetError
 from tests.support.kube.node_api import plain_node
 
 LABEL = "/metadata/labels/cmk.intel.com~1cmk-node"

@@ -9,8 +9,7 @@ import pytest
 from interpose.config.documents.yaml import parse_document
 from interpose.errors import ConfigError
 from interpose.kube.client.access import Access, User
-from interpose.kube.client.kubeconfig_document import read_access
-from interpose.kube.client.section import Section
+from interpose.kube.client.kubeconfig_document import Section, read_access
 from interpose.net.http.address import Proxy, parse_server
 from interpose.net.http.tls import Pem
 

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from interpose.core.model.jsonpatch import Operation
-from interpose.kube.agent.node_patches import capacity_patch, node_patch, read_steps
-from interpose.kube.agent.taints import UnmetError
+from interpose.kube.agent.node_patches import UnmetError, capacity_patch, node_patch, read_steps
 from interpose.kube.client.api import NODES, ApiError, PatchKind
 from interpose.net.grpc.status import Code, RpcError
 from interpose.resmgr.publish.node_state import ANNOTATION, CORES, TAINT, NodeMarks

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple
 
 from interpose.core.model.cgroup import CRI_FIELDS, Level, Parameter
-from interpose.hooks.server.pods.facts import Polling
+from interpose.hooks.server.pods.kubelet_client import Polling
 from interpose.hooks.server.targets import Target
 from interpose.log import RateLimited
 

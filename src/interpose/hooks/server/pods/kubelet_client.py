@@ -1,8 +1,11 @@
-"""Asking the kubelet for its pods: an optional source beside the runtime's.
+"""The kubelet's list of pods: an optional source of labels and annotations beside the runtime's.
 
-One request at a time, in a thread, bounded in time and size. A kubelet that does not answer costs nothing but
-freshness: the last good list stays, the trouble is told once and counted. The token is read for every request, because
-it is replaced while we run.
+The runtime has the labels and annotations of a pod's start, the kubelet has the present ones. One request at a time, in
+a thread, bounded in time and size. If the kubelet does not answer, the last good list stays in force; the problem is
+logged once and counted. The token is read for every request, because it is replaced while the program runs.
+
+A reconcile pass waits for the kubelet only briefly (`Polling`). An answer that comes later and differs from the one
+before triggers another pass.
 """
 
 import asyncio
@@ -11,17 +14,19 @@ import logging
 import socket
 import ssl
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from types import MappingProxyType
-from typing import Final
+from typing import Final, NamedTuple
 from urllib.parse import unquote, urlsplit
 
+from interpose.core.model.pod import Pod
 from interpose.errors import ConfigError
-from interpose.hooks.server.pods.pod_metadata import PodFacts, parse_pods
+from interpose.hooks.server.pods.pod_metadata import PodFacts, overlay, parse_pods
+from interpose.tasks import TaskBag
 
 _log = logging.getLogger(__name__)
 
@@ -269,3 +274,85 @@ def _token(path: str) -> str:
     if not text or len(raw) > _MAX_TOKEN or not text.isascii() or not text.isprintable() or " " in text:
         raise ValueError(f"kubelet token file {path}: holds no token")
     return text
+
+
+_PATIENCE: Final = 0.25
+
+
+class Polling:
+    """One question at a time. `known` is what the source said last; `changed` is called if that is news that came late.
+
+    `refresh` does not fail.
+    """
+
+    def __init__(
+        self,
+        refresh: Callable[[], Awaitable[object]],
+        known: Callable[[], object],
+        changed: Callable[[], None],
+        *,
+        name: str,
+    ) -> None:
+        self._refresh = refresh
+        self._known = known
+        self._changed = changed
+        self._name = name
+        self._tasks = TaskBag()
+        self._asking: asyncio.Task[object] | None = None
+
+    async def ask(self) -> None:
+        """Wait a little for the latest."""
+        if self._asking is None or self._asking.done():
+            before = self._known()
+            self._asking = self._tasks.spawn(self._ask(), name=self._name)
+            done, _ = await asyncio.wait((self._asking,), timeout=_PATIENCE)
+            if not done:
+                self._asking.add_done_callback(lambda asked: self._answered(asked, before))
+        else:
+            await asyncio.wait((self._asking,), timeout=_PATIENCE)
+
+    async def close(self) -> None:
+        """Ask no more."""
+        await self._tasks.cancel()
+
+    async def _ask(self) -> object:
+        return await self._refresh()
+
+    def _answered(self, asked: "asyncio.Task[object]", before: object) -> None:
+        # A source that is always late would otherwise cause one round after the other.
+        if not asked.cancelled() and self._known() != before:
+            self._changed()
+
+
+class Facts(NamedTuple):
+    """How a pod looks with what is known of it, and whether the source has ever told anything."""
+
+    of: Callable[[Pod], Pod]
+    known: bool = True
+
+
+class FactSource:
+    """The kubelet, or nobody. `changed` is called when it told something new after a round stopped waiting for it."""
+
+    def __init__(self, kubelet: KubeletPods | None, changed: Callable[[], None]) -> None:
+        self._kubelet = kubelet
+        self._polling = None
+        if kubelet is not None:
+            name = "ask the kubelet for its pods"
+            self._polling = Polling(kubelet.refresh, lambda: kubelet.pods, changed, name=name)
+
+    async def ask(self) -> Facts:
+        """What is known now, after a short wait for the latest."""
+        if self._kubelet is None or self._polling is None:
+            return Facts(self.of)
+        await self._polling.ask()
+        return Facts(self.of, known=self._kubelet.refreshed_at is not None)
+
+    def of(self, pod: Pod) -> Pod:
+        """A pod with what was told of it last."""
+        return pod if self._kubelet is None else overlay(pod, self._kubelet.pods.get(pod.uid))
+
+    async def close(self) -> None:
+        """Ask no more."""
+        if self._polling is not None:
+            await self._polling.close()

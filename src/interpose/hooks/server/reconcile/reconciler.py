@@ -21,7 +21,7 @@ from interpose.hooks.server.node.node_inputs import Surroundings
 from interpose.hooks.server.node.relay_policy import Ownership
 from interpose.hooks.server.node.rules import Rules, changed, make_rules
 from interpose.hooks.server.plugin import AnyPlugin, NodeInputs, Watch
-from interpose.hooks.server.pods.facts import Facts
+from interpose.hooks.server.pods.kubelet_client import Facts
 from interpose.hooks.server.reconcile import desired_state as desired
 from interpose.hooks.server.reconcile.apply import Applier
 from interpose.hooks.server.reconcile.cri_updates import Update, Updates

@@ -8,7 +8,7 @@ import pytest
 
 from interpose.core.model.cgroup import Level, Parameter
 from interpose.hooks.server.node.relay_policy import AWAY, Ownership, RelayPolicy, read_ownership
-from interpose.hooks.server.pods import facts
+from interpose.hooks.server.pods import kubelet_client as facts
 from interpose.hooks.server.targets import Target
 from interpose.testing.eventually import eventually
 

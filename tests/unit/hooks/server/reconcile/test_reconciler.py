@@ -18,7 +18,7 @@ from interpose.hooks.server.node.node_inputs import Surroundings
 from interpose.hooks.server.node.nodeslo import HostApplication, NodeSLO
 from interpose.hooks.server.node.relay_policy import Ownership
 from interpose.hooks.server.plugin import AnyPlugin, NodeInputs
-from interpose.hooks.server.pods.facts import Facts
+from interpose.hooks.server.pods.kubelet_client import Facts
 from interpose.hooks.server.reconcile.original_values import ANNOTATION
 from interpose.hooks.server.reconcile.plan import Action
 from interpose.hooks.server.reconcile.reconciler import Reconciler, Round

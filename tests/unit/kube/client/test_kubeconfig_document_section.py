@@ -6,7 +6,7 @@ import pytest
 
 from interpose.config.documents.yaml import parse_document
 from interpose.errors import ConfigError
-from interpose.kube.client.section import Section, plain
+from interpose.kube.client.kubeconfig_document import Section, plain
 from interpose.net.http.tls import Pem
 
 

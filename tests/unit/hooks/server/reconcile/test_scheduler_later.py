@@ -2,7 +2,7 @@
 
 import asyncio
 
-from interpose.hooks.server.reconcile.rounds import Rounds
+from interpose.hooks.server.reconcile.scheduler import Rounds
 from interpose.testing.eventually import eventually
 
 _LONG = 3600.0

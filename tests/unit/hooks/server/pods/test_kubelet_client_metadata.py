@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from interpose.core.model.pod import Pod
-from interpose.hooks.server.pods import facts
-from interpose.hooks.server.pods.facts import FactSource
-from interpose.hooks.server.pods.kubelet_client import KubeletPods
+from interpose.hooks.server.pods import kubelet_client as facts
+from interpose.hooks.server.pods.kubelet_client import FactSource, KubeletPods
 from interpose.testing.eventually import eventually
 
 POD = Pod(id="s", uid="u", name="web", namespace="shop", labels={"a": "old"})

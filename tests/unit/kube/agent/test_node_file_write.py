@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from interpose.kube.agent import statefile
-from interpose.kube.agent.statefile import StateFile
+from interpose.kube.agent import node_file as statefile
+from interpose.kube.agent.node_file import StateFile
 
 
 @pytest.fixture

@@ -3,8 +3,7 @@
 from collections.abc import Iterable
 from pathlib import Path
 
-from interpose.hooks.dispatch.registration_metrics import registration_collector
-from interpose.hooks.dispatch.registrations import Registrations
+from interpose.hooks.dispatch.registrations import Registrations, registration_collector
 from interpose.metrics import Family, Sample
 from interpose.testing.hookserver import register
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from interpose.kube.webhook.names import certificate_name
+from interpose.kube.webhook.validity import certificate_name
 
 
 @pytest.mark.parametrize(

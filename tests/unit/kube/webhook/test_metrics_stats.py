@@ -1,6 +1,6 @@
 """Counting."""
 
-from interpose.kube.webhook.stats import BOUNDS, Stats
+from interpose.kube.webhook.metrics import BOUNDS, Stats
 
 
 def test_requests_are_counted_by_what_became_of_them_and_how_long_they_took() -> None:

@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from interpose.hooks.server.reconcile import rounds as module
-from interpose.hooks.server.reconcile.rounds import TICK, Rounds
+from interpose.hooks.server.reconcile import scheduler as module
+from interpose.hooks.server.reconcile.scheduler import TICK, Rounds
 from interpose.testing.eventually import eventually
 
 _NEVER = 3600.0
@@ -106,7 +106,7 @@ async def test_a_round_that_failed_is_not_the_last(
 ) -> None:
     """It is told with all that is known about it."""
     work.failures = 1
-    with caplog.at_level(logging.ERROR, "interpose.hooks.server.reconcile.rounds"):
+    with caplog.at_level(logging.ERROR, "interpose.hooks.server.reconcile.scheduler"):
         rounds.start()
         await eventually(lambda: rounds.failed, "the failure to be counted")
         rounds.soon("cgroups")

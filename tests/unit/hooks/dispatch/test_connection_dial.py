@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from interpose.hooks.dispatch.lookout import Lookout
+from interpose.hooks.dispatch.connection import Lookout
 
 
 class Bench:

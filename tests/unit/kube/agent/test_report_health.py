@@ -3,8 +3,8 @@
 import pytest
 
 from interpose.kube.agent.configmap_choice import Choice, Chosen, Seen, Verdict
-from interpose.kube.agent.health import config_problem
 from interpose.kube.agent.push_state import Phase, State
+from interpose.kube.agent.report import config_problem
 
 MAP = Chosen(source="kube-system/x", version="1", data={})
 

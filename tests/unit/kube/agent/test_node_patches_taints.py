@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from interpose.kube.agent.node_keys import EVERYTHING, Writable
-from interpose.kube.agent.taints import UnmetError, patched, read_taint, read_taints
+from interpose.kube.agent.node_patches import UnmetError, patched, read_taint, read_taints
 
 CMK = {"key": "cmk", "value": "true", "effect": "NoSchedule"}
 OTHER = {"key": "example.com/gpu", "effect": "NoExecute"}
