@@ -54,7 +54,8 @@ class Body:
         if self._message is None:
             self._check()
             self._message = self._parser.parse(self._raw)
-            self._snapshot = self._parser.serialize(self._message)
+            snapshot = self._parser.serialize(self._message)
+            self._snapshot = self._raw if snapshot == self._raw else snapshot  # a large one only once
         return self._message
 
     @property

@@ -7,6 +7,7 @@ to interceptors like one in an unknown encoding: they may refuse it, otherwise i
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 
 from interpose.cri.methods import Method
 from interpose.cri.parser import CriParser
@@ -33,6 +34,7 @@ from interpose.net.h2.stream import NOWHERE, Stream
 from interpose.relay.api import Body, Call, Direction, Reply
 from interpose.relay.chain import Chain
 from interpose.relay.internal_calls import Originator, message_of, method_of, show_message
+from interpose.relay.largemessages import LargeMessages
 from interpose.relay.passthrough import Ledger
 from interpose.relay.routes import Route
 from interpose.relay.taps import Viewing, Watchers
@@ -54,7 +56,7 @@ class Collector(Originator):
         super().__init__(chain=chain, watchers=watchers, limit=limit, now=now)
         self.hub = hub
         self.ledger = ledger
-        self.unpacking = asyncio.Semaphore(1)  # a few bytes can stand for megabytes: one message after the other
+        self.large_messages = LargeMessages()
 
     def collect(
         self, stream: Stream, headers: Headers, route: Route, peer: object, end: bool, upstream: Upstream
@@ -112,6 +114,7 @@ class Collected:
         self._deadline = None if seconds is None else owner.now() + seconds
         self._sent_body = b""
         self._afterwards: list[Callable[[], None]] = []
+        self._turn = owner.large_messages.turn(self.share)
         stream.sink = self
 
     # -- collecting
@@ -175,6 +178,7 @@ class Collected:
             answer(stream, Code.INTERNAL, "internal error")
             raise
         finally:
+            self._turn.end()
             self.share.release()
             owner.hub.flush()
             afterwards, self._afterwards[:] = tuple(self._afterwards), ()
@@ -223,7 +227,10 @@ class Collected:
             return self._sent_body, f"the request has {len(messages)} whole messages where one is expected"
         compressed, raw = messages[0]
         try:
-            return await self._unpacked(raw) if compressed else raw, ""
+            if compressed:
+                return await self._turn.unpack(partial(self._unpack, raw)), ""
+            await self._turn.come(len(raw))
+            return raw, ""
         except RpcError as error:
             if error.code is Code.RESOURCE_EXHAUSTED:
                 if self._view is not None:
@@ -231,14 +238,10 @@ class Collected:
                 raise
             return raw, error.message
 
-    async def _unpacked(self, raw: bytes) -> bytes:
-        """A compressed message as it was. In a thread: the loop has others to serve."""
-        async with self._owner.unpacking:
-            if self._stream.conn.buffered.exceeded:
-                raise RpcError(Code.RESOURCE_EXHAUSTED, "too much waits here for a further compressed message")
-            message = await asyncio.to_thread(plain, self._headers, True, raw, self._owner.limit)
-            self.share.add(len(message))
-            return message
+    def _unpack(self, raw: bytes) -> bytes:
+        if self._stream.conn.buffered.exceeded:
+            raise RpcError(Code.RESOURCE_EXHAUSTED, "too much waits here for a further compressed message")
+        return plain(self._headers, True, raw, self._owner.limit)
 
     async def _forward(self, body: bytes) -> Reply:
         owner = self._owner

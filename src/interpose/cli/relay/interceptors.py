@@ -23,11 +23,13 @@ from interpose.hooks.dispatch.dispatcher import Dispatcher
 from interpose.hooks.dispatch.hook_server import HookCaller, Plugins
 from interpose.hooks.dispatch.metrics import hook_collector, plugin_view
 from interpose.host.cpusets import allowed_sets
+from interpose.host.malloc import give_back_blocks
 from interpose.metrics import Family
 from interpose.net.grpc.transport import Hub
 from interpose.relay.api import Backend, Tap
 from interpose.relay.exit_watcher import Exits
 from interpose.relay.internal_calls import OwnCalls
+from interpose.relay.largemessages import LARGE
 from interpose.relay.start_order import StartOrder
 from interpose.relay.status_rewriter import Reporting, ReportingEvents
 from interpose.relay.store_updates import Bookkeeper
@@ -56,6 +58,7 @@ class Interceptors:
         self._tasks = TaskBag()
         self._started = False
         self.settled = False  # whether the store was in step once
+        give_back_blocks(LARGE)  # a message that is intercepted is there several times
         self.store = Store()
         self._calls = OwnCalls(relay, "store")
         self.sync = Synchronizer(self.store, self._calls)

@@ -339,7 +339,9 @@ class Synchronizer:
             task.add_done_callback(lambda _: self._lookups.pop(key, None))
         outcome = await asyncio.shield(task)
         if isinstance(outcome, RpcError):
-            raise outcome
+            # One of its own for each: a frame that holds the error it raises keeps all calls above it until the
+            # collector of cycles comes.
+            raise RpcError(outcome.code, outcome.message)
         return outcome
 
     # -- creates in doubt

@@ -31,7 +31,10 @@ class RawReply:
     def message(self, limit: int) -> bytes:
         """The one message of a unary reply. Raises RpcError if it carries another status than OK."""
         if (error := self.status) is not None:
-            raise error
+            try:
+                raise error
+            finally:
+                del error  # else it holds the frame that holds it, and so every call above
         return self.message_of_ok(limit)
 
     def message_of_ok(self, limit: int) -> bytes:

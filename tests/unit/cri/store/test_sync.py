@@ -14,6 +14,7 @@ from interpose.cri.store.sync import Synchronizer
 from interpose.net.grpc.status import Code, RpcError
 from interpose.testing.eventually import eventually
 from interpose.testing.fakeruntime import FakeRuntime
+from tests.support.lifetimes import lets_go
 
 
 class Node:
@@ -276,3 +277,9 @@ async def test_one_that_runs_unlike_its_record_is_told_of(node: Node, look: str)
     node.runtime.exit_container(container.id)
     await node.sync.resync(completely=look == "status")
     assert started == [container.id]
+
+
+async def test_error_of_a_look_up_keeps_nobody(node: Node) -> None:
+    """Whoever waits for it may have a large request."""
+    node.runtime.fail("PodSandboxStatus", Code.UNAVAILABLE, "away")
+    assert await lets_go(lambda: node.sync.pod("x"), RpcError)

@@ -9,6 +9,7 @@ from interpose.net.grpc.framing import frame
 from interpose.net.grpc.status import Code, RpcError
 from interpose.net.h2.client import ClientConnection
 from interpose.net.h2.headers import Headers, encode, make_field
+from tests.support.lifetimes import lets_go
 from tests.support.net import h2_bench as h2bench
 from tests.support.net import h2_peer as h2peer
 from tests.support.net.h2_bench import RESPONSE, TRAILERS, Bench
@@ -108,3 +109,13 @@ def test_status_of_a_block() -> None:
     missing = status_of(None)
     assert missing is not None
     assert missing.code is Code.INTERNAL
+
+
+async def test_error_of_a_reply_keeps_nobody() -> None:
+    """Whoever made the call may have a large request."""
+    reply = RawReply(headers=None, body=b"", trailers=block((b"grpc-status", b"5")))
+
+    async def fail() -> None:
+        reply.message(10)
+
+    assert await lets_go(fail, RpcError)
