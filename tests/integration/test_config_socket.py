@@ -18,7 +18,7 @@ from interpose.resmgr.config.configuration import AgentConfig, Configuration
 from interpose.resmgr.config.files import ConfigFiles
 from interpose.resmgr.config.server import MAX_MESSAGE, ConfigServer, ConfigSocket, Outcome, bind_config_socket
 from interpose.resmgr.config.sources import Sources
-from interpose.testing.eventually import eventually
+from interpose.testing.eventually import eventually, pass_deadline
 from interpose.testing.grpcpeer import grpc_channel
 
 ONE = {"policy": "Active: static\nReservedResources: {CPU: 1}"}
@@ -222,9 +222,10 @@ async def test_two_at_once_are_applied_one_after_the_other(node: Node, agent: Ag
 async def test_an_agent_that_gives_up_leaves_nothing_half_done(node: Node, agent: Agent) -> None:
     """What was begun is carried through; what it sends again is in force already."""
     node.go.clear()
-    call = asyncio.get_running_loop().create_task(refused(lambda: agent.set_config(ONE, timeout=1.0)))
-    await eventually(lambda: node.busy, "it to be applied")
-    assert (await call).code() is grpc.StatusCode.DEADLINE_EXCEEDED
+    outcome = await pass_deadline(
+        lambda timeout: refused(lambda: agent.set_config(ONE, timeout=timeout)), lambda: node.busy
+    )
+    assert outcome.code() is grpc.StatusCode.DEADLINE_EXCEEDED
     assert node.busy
     node.go.set()
     assert await agent.set_config(ONE) == ""

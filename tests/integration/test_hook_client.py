@@ -404,7 +404,7 @@ async def test_peer_that_speaks_no_http2(bench: Bench, path: Path, hasty: None) 
 
     async with peer(path, behave):
         # Who looks in the moment of a dial waits for what becomes of it, until the deadline.
-        error = await bench.failure(timeout=2.0)
+        error = await bench.failure(timeout=WAIT_LIMIT)
         assert error.reason is Reason.UNREACHABLE
         assert bench.dials.dials <= 10
         await bench.client.close()

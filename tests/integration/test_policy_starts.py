@@ -20,7 +20,7 @@ from interpose.hooks.api.hookpoint import HookPoint
 from interpose.net.grpc.status import Code
 from interpose.net.httpd.routes import Request, Response
 from interpose.resmgr.admin_view import policy_report
-from interpose.testing.eventually import eventually, pass_deadline
+from interpose.testing.eventually import WAIT_LIMIT, eventually, pass_deadline
 from interpose.testing.fakenode import FakeNode, PlainCgroups
 from interpose.testing.hookserver import FakeHookServer, register, serve_hooks
 from tests.support.policy.checks import at_rest, differences, own_cpus, second
@@ -102,7 +102,7 @@ async def test_an_update_and_a_start_that_meet_all_the_same(stack: PolicyStack) 
     db = await stack.pod("db")
     await stack.create(db, milli=2000)
     await updating.entered.wait()
-    begun = start(stack, web, timeout=2.0)
+    begun = start(stack, web, timeout=WAIT_LIMIT)
     await starting.entered.wait()
     updating.release()
     await eventually(lambda: stack.cpus(web) == REST, "the runtime to have taken the update")

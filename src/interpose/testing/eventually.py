@@ -28,6 +28,21 @@ async def eventually(condition: Callable[[], T], what: str, *, within: float = W
     return value
 
 
+async def meet_deadline(call: Callable[[float], Awaitable[T]], late: Callable[[Exception], bool], first: float) -> T:
+    """The outcome of a call that has enough time, and not much more: each has twice as long as the one before.
+
+    `late` recognises the error of one whose time was over. Nobody waits for longer than the limit of all tests.
+    """
+    timeout = first
+    while True:
+        try:
+            return await call(timeout)
+        except Exception as error:
+            if not late(error) or timeout > WAIT_LIMIT:
+                raise
+        timeout *= 2
+
+
 async def pass_deadline(call: Callable[[float], Awaitable[T]], arrived: Callable[[], object]) -> T:
     """The outcome of a call whose time is over while the other side has it.
 

@@ -80,3 +80,8 @@ async def grpc_channel(path: Path, *, options: Sequence[tuple[str, Any]] = (), *
     )
     async with grpc.aio.insecure_channel(f"unix:{path}", options=_merged(UNLIMITED, own, options), **more) as channel:
         yield channel
+
+
+def is_late(error: Exception) -> bool:
+    """Whether the time of a call was over."""
+    return isinstance(error, grpc.aio.AioRpcError) and error.code() is grpc.StatusCode.DEADLINE_EXCEEDED

@@ -2,7 +2,7 @@
 
 import pytest
 
-from interpose.testing.eventually import eventually, pass_deadline
+from interpose.testing.eventually import WAIT_LIMIT, eventually, meet_deadline, pass_deadline
 
 
 async def test_the_first_true_value_comes_back() -> None:
@@ -27,3 +27,25 @@ async def test_a_deadline_grows_until_the_call_arrives() -> None:
 
     assert await pass_deadline(call, lambda: len(given) == 3) == 0.4
     assert given == [0.1, 0.2, 0.4]
+
+
+async def test_a_deadline_grows_until_the_call_keeps_it() -> None:
+    """Another error ends it, and so does the limit of all tests."""
+    given: list[float] = []
+
+    async def call(timeout: float) -> float:
+        given.append(timeout)
+        if timeout < 4:
+            raise TimeoutError
+        return timeout
+
+    async def never(timeout: float) -> None:
+        raise TimeoutError(timeout)
+
+    assert await meet_deadline(call, lambda error: isinstance(error, TimeoutError), 1.0) == 4.0
+    assert given == [1.0, 2.0, 4.0]
+    with pytest.raises(TimeoutError):
+        await meet_deadline(call, lambda _: False, 1.0)
+    with pytest.raises(TimeoutError) as ended:
+        await meet_deadline(never, lambda _: True, 1.0)
+    assert WAIT_LIMIT < ended.value.args[0] <= 2 * WAIT_LIMIT
