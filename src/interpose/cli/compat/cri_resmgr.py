@@ -7,26 +7,15 @@ them, those of the first count, which are the ones its documentation prints. Hoo
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from interpose import __version__
 from interpose.cli.common.stdio import standard_streams
-from interpose.cli.compat.cri_resmgr_flags import FLAGS, Line, Said, read_line
+from interpose.cli.compat.cri_resmgr_flags import FLAGS, Line, read_line
 from interpose.cli.compat.cri_resmgr_help import PROGRAM, help_text, loggers_text, modules_text, policies_text
-from interpose.cli.compat.cri_resmgr_line import (
-    EXIT_FLAGS,
-    EXIT_LEFTOVER,
-    debug_flag,
-    debug_notes,
-    debug_preset,
-    notes,
-    usage,
-    wants,
-)
+from interpose.cli.compat.cri_resmgr_line import EXIT_LEFTOVER, answered, load_said, usage, wants
 from interpose.cli.compat.option_file import read_option_file
-from interpose.config.load import Given, Loaded, load
+from interpose.config.load import Given, Loaded
 from interpose.config.relay.table import RELAY
 from interpose.errors import ConfigError, SocketInUseError
 
@@ -43,41 +32,7 @@ def load_line(line: Line, env: Mapping[str, str]) -> Loaded:
     runtime = FLAGS["runtime-socket"]
     if Path(runtime.default).exists():  # else the first well-known one: dockershim is long gone
         presets[runtime.key] = Given(runtime.default, _DEFAULT)
-    flags, problems = _given(line.said)
-    try:
-        loaded = load(RELAY, flags=flags | debug_flag(line), env=env, presets=presets | debug_preset(env))
-    except ConfigError as error:
-        raise ConfigError(problems + error.problems) from None
-    if problems:
-        raise ConfigError(problems)
-    return replace(loaded, warnings=(*loaded.warnings, *notes(line.said, FLAGS), *debug_notes(line)))
-
-
-def _given(said: Sequence[Said]) -> tuple[dict[str, Given], list[str]]:
-    """Settings by key: of flags that add up all, of others the last. And what is wrong with single ones of the former.
-
-    These are told one by one, each with its place: together they have only that of the last.
-    """
-    given: dict[str, Given] = {}
-    problems: list[str] = []
-    for one in said:
-        flag = FLAGS[one.name]
-        value = flag.read(one.value)
-        if not flag.key or (flag.adds and value is None):
-            continue
-        before = given.pop(flag.key, None)
-        if value is None:
-            continue
-        if flag.adds:
-            kind = next(setting.kind for setting in RELAY.table if setting.key == flag.key)
-            try:
-                kind.parse(value, one.origin)
-            except ConfigError as error:
-                problems += error.problems
-                value = ""
-            value = kind.separator.join(filter(None, (before.text if before else "", value)))
-        given[flag.key] = Given(value, one.origin)
-    return given, problems
+    return load_said(RELAY, line, FLAGS, presets, env)
 
 
 def run_command(arguments: Sequence[str], env: Mapping[str, str]) -> int:
@@ -91,12 +46,8 @@ def run_command(arguments: Sequence[str], env: Mapping[str, str]) -> int:
 
 
 def _run(line: Line, env: Mapping[str, str]) -> int:
-    if wants(line, "h") or wants(line, "help"):
-        return _print(help_text())
-    if wants(line, "version"):
-        return _print(f"{PROGRAM} (interpose {__version__})")
-    if line.problems:
-        return usage(PROGRAM, line.problems, EXIT_FLAGS)
+    if (code := answered(PROGRAM, line, help_text)) is not None:
+        return code
     if line.rest:
         return _words(line.rest)
     if policies := wants(line, "list-policies"):

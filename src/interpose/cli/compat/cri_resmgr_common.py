@@ -4,23 +4,13 @@ Each of them translates its command line, and nothing else; `cri-resmgr` itself 
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
-from interpose import __version__
 from interpose.cli.common.options import told
 from interpose.cli.compat.cri_resmgr_flags import LOG_FLAGS, Flag, Line, flag_lines, read_line
-from interpose.cli.compat.cri_resmgr_line import (
-    EXIT_FLAGS,
-    EXIT_LEFTOVER,
-    debug_flag,
-    debug_notes,
-    debug_preset,
-    notes,
-    usage,
-    wants,
-)
-from interpose.config.load import Given, Loaded, load
+from interpose.cli.compat.cri_resmgr_line import EXIT_LEFTOVER, answered, load_said, usage, wants
+from interpose.config.load import Given, Loaded
 from interpose.config.schema import Schema
 from interpose.errors import ConfigError, SocketInUseError
 
@@ -62,18 +52,7 @@ def load_line(program: Program, line: Line, env: Mapping[str, str]) -> Loaded:
     origin = f"default of {program.name}"
     presets = {key: Given(text, origin) for key, text in (program.presets or {}).items()}
     presets |= {flag.key: Given(flag.default, origin) for flag in program.flags.values() if flag.key and flag.default}
-    given: dict[str, Given] = {}
-    for one in line.said:
-        flag = program.flags[one.name]
-        if flag.key:
-            value = flag.read(one.value)
-            given.pop(flag.key, None)
-            if value is not None:
-                given[flag.key] = Given(value, one.origin)
-    given |= debug_flag(line)
-    loaded = load(program.schema, flags=given, env=env, presets=presets | debug_preset(env))
-    loaded = program.check(loaded, env)
-    return replace(loaded, warnings=(*loaded.warnings, *notes(line.said, program.flags), *debug_notes(line)))
+    return program.check(load_said(program.schema, line, program.flags, presets, env), env)
 
 
 def run_program(program: Program, arguments: Sequence[str], env: Mapping[str, str]) -> int:
@@ -95,14 +74,8 @@ def run_program(program: Program, arguments: Sequence[str], env: Mapping[str, st
 
 def printed(name: str, about: str, flags: Mapping[str, Flag], line: Line) -> int | None:
     """Help, version, or what is wrong with the command line; None if it is to be run."""
-    if wants(line, "h") or wants(line, "help"):
-        print(help_text(name, about, flags))
-        return 0
-    if wants(line, "version"):
-        print(f"{name} (interpose {__version__})")
-        return 0
-    if line.problems:
-        return usage(name, line.problems, EXIT_FLAGS)
+    if (code := answered(name, line, lambda: help_text(name, about, flags))) is not None:
+        return code
     if line.rest:
         return usage(name, [f"unexpected argument {word!r}" for word in line.rest], EXIT_LEFTOVER)
     return None

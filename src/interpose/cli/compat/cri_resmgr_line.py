@@ -1,14 +1,18 @@
 """What all programs of CRI Resource Manager make of a command line: debugging, remarks, switches, mistakes."""
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from itertools import chain
 from types import MappingProxyType
 from typing import Final
 
+from interpose import __version__
 from interpose.cli.compat.cri_resmgr_flags import Flag, Line, Said
-from interpose.config.load import Given
+from interpose.config.load import Given, Loaded, load
+from interpose.config.schema import Schema
 from interpose.core.model.text import did_you_mean
+from interpose.errors import ConfigError
 
 EXIT_LEFTOVER: Final = 1
 EXIT_FLAGS: Final = 2  # what Go programs end with
@@ -38,6 +42,47 @@ SOURCES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "webhook": ("kube.webhook", "net.httpd"),
     }
 )
+
+
+def load_said(
+    schema: Schema, line: Line, flags: Mapping[str, Flag], presets: Mapping[str, Given], env: Mapping[str, str]
+) -> Loaded:
+    """Settings for a command line: flag over environment over file over the old program's defaults."""
+    given, problems = _given(line.said, flags, schema)
+    try:
+        loaded = load(schema, flags=given | debug_flag(line), env=env, presets={**presets, **debug_preset(env)})
+    except ConfigError as error:
+        raise ConfigError(problems + error.problems) from None
+    if problems:
+        raise ConfigError(problems)
+    return replace(loaded, warnings=(*loaded.warnings, *notes(line.said, flags), *debug_notes(line)))
+
+
+def _given(said: Iterable[Said], flags: Mapping[str, Flag], schema: Schema) -> tuple[dict[str, Given], list[str]]:
+    """Settings by key: of flags that add up all, of others the last. And what is wrong with single ones of the former.
+
+    These are told one by one, each with its place: together they have only that of the last.
+    """
+    given: dict[str, Given] = {}
+    problems: list[str] = []
+    for one in said:
+        flag = flags[one.name]
+        value = flag.read(one.value) if flag.key else None
+        if not flag.key or (flag.adds and value is None):
+            continue
+        before = given.pop(flag.key, None)
+        if value is None:
+            continue
+        if flag.adds:
+            kind = next(setting.kind for setting in schema.table if setting.key == flag.key)
+            try:
+                kind.parse(value, one.origin)
+            except ConfigError as error:
+                problems += error.problems
+                value = ""
+            value = kind.separator.join(filter(None, (before.text if before else "", value)))
+        given[flag.key] = Given(value, one.origin)
+    return given, problems
 
 
 def debug_preset(env: Mapping[str, str]) -> dict[str, Given]:
@@ -119,6 +164,17 @@ def wants(line: Line, name: str) -> Said | None:
     """A switch that is on."""
     said = line.last(name)
     return said if said is not None and said.value == "true" else None
+
+
+def answered(program: str, line: Line, help_text: Callable[[], str]) -> int | None:
+    """The exit code after help, version, or what is wrong with the flags was printed; None if there is more to do."""
+    if wants(line, "h") or wants(line, "help"):
+        print(help_text())
+    elif wants(line, "version"):
+        print(f"{program} (interpose {__version__})")
+    else:
+        return usage(program, line.problems, EXIT_FLAGS) if line.problems else None
+    return 0
 
 
 def usage(program: str, problems: Iterable[str], code: int) -> int:
