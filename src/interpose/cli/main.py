@@ -17,7 +17,7 @@ import click
 
 from interpose import __version__
 from interpose.cli.common.lazy import LazyGroup, Subcommand
-from interpose.cli.common.stdio import EXIT_INTERRUPTED, EXIT_UNREAD, forget_output, nobody_reads, standard_streams
+from interpose.cli.common.stdio import EXIT_INTERRUPTED, EXIT_UNREAD, forget_output, is_output_closed, standard_streams
 from interpose.errors import ConfigError, SocketInUseError
 
 EXIT_FAILED = 1
@@ -90,7 +90,7 @@ class MainGroup(LazyGroup):
         try:
             code = super().invoke(ctx)
         except (ConfigError, SocketInUseError, OSError) as error:
-            if isinstance(error, BrokenPipeError) and nobody_reads():
+            if isinstance(error, BrokenPipeError) and is_output_closed():
                 forget_output()
                 ctx.exit(EXIT_UNREAD)
             ctx.exit(report(error))
@@ -101,7 +101,7 @@ class MainGroup(LazyGroup):
 
 def _show(error: click.ClickException) -> int:
     """Write what click says to stderr, with our spelling; the exit code."""
-    if isinstance(error.__context__, BrokenPipeError) and nobody_reads():
+    if isinstance(error.__context__, BrokenPipeError) and is_output_closed():
         forget_output()
         return EXIT_UNREAD
     text = io.StringIO()

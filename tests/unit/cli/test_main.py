@@ -131,7 +131,7 @@ def test_an_error_about_output_that_nobody_reads_is_none(monkeypatch: pytest.Mon
         except OSError as error:
             raise click.ClickException(str(error)) from None
 
-    monkeypatch.setattr(main, "nobody_reads", lambda: True)
+    monkeypatch.setattr(main, "is_output_closed", lambda: True)
     monkeypatch.setattr(LazyGroup, "invoke", broken)
     result = CliRunner().invoke(cli, ["policies"])
     assert (result.exit_code, result.output) == (141, "")

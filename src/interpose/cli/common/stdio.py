@@ -27,7 +27,7 @@ def standard_streams() -> Iterator[None]:
         finally:
             _write_rest()
     except BrokenPipeError:
-        if not nobody_reads():
+        if not is_output_closed():
             raise
         forget_output()
         raise SystemExit(EXIT_UNREAD) from None
@@ -57,7 +57,7 @@ def open_standard_streams() -> None:
     sys.stderr = sys.stderr or open(2, "w", closefd=False)  # noqa: SIM115
 
 
-def nobody_reads() -> bool:
+def is_output_closed() -> bool:
     """Whether whoever read what we print has left."""
     poll = select.poll()
     for fd in (1, 2):

@@ -9,7 +9,7 @@ import click
 
 from interpose.cli.common.terminal import printable
 from interpose.cli.dump.filter_options import alone_option
-from interpose.cli.dump.output import opened, quiet_end
+from interpose.cli.dump.output import output_sink, quiet_end
 from interpose.cli.main import EXIT_FAILED
 from interpose.cli.render.text import amount, flat, plain, size, table
 from interpose.dump.model.frame_reader import Damage
@@ -40,7 +40,7 @@ def info(paths: Sequence[str], form: str, alone: bool) -> int:
       interpose dump info -o json calls.crirec | jq .methods
     """
     code: list[int] = []
-    with open_recording(paths, alone=alone) as recording, quiet_end(code), opened("") as sink:
+    with open_recording(paths, alone=alone) as recording, quiet_end(code), output_sink("") as sink:
         summary = recording.summary()
         document = _document(recording, summary)
         code.append(0 if summary.frames else EXIT_FAILED)

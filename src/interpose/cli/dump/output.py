@@ -76,7 +76,7 @@ def _can_write(encoding: str, text: str) -> bool:
 
 
 @contextmanager
-def opened(path: str, reading: Sequence[str] = ()) -> Iterator[Sink]:
+def output_sink(path: str, reading: Sequence[str] = ()) -> Iterator[Sink]:
     """The sink for a path; empty or - is standard output. Files that are being read are refused."""
     if path in ("", "-"):
         sink = Sink(sys.stdout)

@@ -15,7 +15,7 @@ from interpose.cli.dump.filter_options import (
     numbered,
     split_arguments,
 )
-from interpose.cli.dump.output import Progress, opened, quiet_end
+from interpose.cli.dump.output import Progress, output_sink, quiet_end
 from interpose.cli.dump.show_calls import TEXT, Showing
 from interpose.cli.dump.source import FileSource, StreamSource, open_source
 from interpose.dump.filter.language import EVERYTHING, all_of
@@ -113,7 +113,7 @@ def show(
     source = open_source(files, alone=alone)
     code: list[int] = []
     reading = [str(one.path) for one in source.recording.files] if isinstance(source, FileSource) else []
-    with quiet_end(code), opened(output, reading) as sink:
+    with quiet_end(code), output_sink(output, reading) as sink:
         showing = Showing(wanted, hide, form, sink, limit=limit, last=last, by_begin=sort == "begin")
         progress = Progress(shown=sink.width == 0)
         flows = None
@@ -158,7 +158,7 @@ def follow(arguments: Sequence[str], form: str, from_start: bool, alone: bool, r
     wanted = chosen(words, choice)
     hide = _hiding(redact)
     code: list[int] = []
-    with quiet_end(code, interrupted=0), opened("") as sink:
+    with quiet_end(code, interrupted=0), output_sink("") as sink:
         showing = Showing(wanted, hide, form, sink)
         if files == [STDIN]:
             frames = StreamSource(sys.stdin.buffer).frames()

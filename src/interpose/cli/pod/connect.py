@@ -33,7 +33,7 @@ def _as_it_is(caller: Caller) -> Caller:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Opened:
+class PodRuntime:
     """A runtime that answers. `where` names it for people. `not_isolated` is what the built-in runtime does not keep
     apart, if it was started here."""
 
@@ -45,34 +45,34 @@ class Opened:
 
 
 @asynccontextmanager
-async def opened(
+async def pod_runtime(
     reach: Reach,
     *,
     waits: Callable[[str], None] | None = None,
     through: Callable[[Caller], Caller] = _as_it_is,
-) -> AsyncGenerator[Opened]:
+) -> AsyncGenerator[PodRuntime]:
     """A runtime while the block lasts. With `waits` it is waited for, and that function hears why, once. Calls go
     `through` what that makes of the caller."""
     if reach.local:
         from interpose.cli.pod.local_runtime import local_caller
 
         async with local_caller() as local:
-            found = _opened(through(local.caller), local.where, reach, local.cgroups)
+            found = _pod_runtime(through(local.caller), local.where, reach, local.cgroups)
             yield replace(found, not_isolated=local.not_isolated)
         return
     endpoint = reach.endpoint or (found_endpoint() if waits is None else await _awaited_endpoint(waits))
     remote = RemoteCaller(endpoint, reach.image_endpoint, patience=_PATIENCE)
     try:
         await _connect(remote, waits)
-        yield _opened(through(remote), remote.path, reach, reach.cgroup_mount)
+        yield _pod_runtime(through(remote), remote.path, reach, reach.cgroup_mount)
     finally:
         await remote.close()
 
 
-def _opened(caller: Caller, where: str, reach: Reach, cgroup_mount: str) -> Opened:
+def _pod_runtime(caller: Caller, where: str, reach: Reach, cgroup_mount: str) -> PodRuntime:
     services = Services(caller)
     pods = PodReader(services, dirs=PodFolders(reach.root), where=where)
-    return Opened(services=services, pods=pods, where=where, cgroup_mount=cgroup_mount)
+    return PodRuntime(services=services, pods=pods, where=where, cgroup_mount=cgroup_mount)
 
 
 async def _connect(remote: RemoteCaller, waits: Callable[[str], None] | None) -> None:
@@ -139,7 +139,7 @@ def found_endpoint() -> str:
 
 def run_with(
     reach: Reach,
-    work: Callable[[Opened], Awaitable[_T]],
+    work: Callable[[PodRuntime], Awaitable[_T]],
     *,
     waits: Callable[[str], None] | None = None,
     log_level: str = "error",
@@ -154,7 +154,7 @@ def run_with(
 
     async def main() -> _T:
         with_it = beside(log) if beside is not None else nullcontext()
-        async with with_it, opened(reach, waits=waits, through=through) as runtime:
+        async with with_it, pod_runtime(reach, waits=waits, through=through) as runtime:
             return await work(runtime)
 
     try:

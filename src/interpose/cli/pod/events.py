@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from interpose.cli.common.stdio import nobody_reads
+from interpose.cli.common.stdio import is_output_closed
 from interpose.cli.common.terminal import output_width
 from interpose.cli.pod.options import namespace_option, output_option, reach_of, reach_options, selector_option
 
@@ -60,7 +60,7 @@ def events(**parameters: Any) -> None:
         if fresh or first:
             _show(fresh, parameters, first=first)
         first = False
-        if nobody_reads():
+        if is_output_closed():
             raise BrokenPipeError
         _pause(_EVERY)
 

@@ -13,7 +13,7 @@ from interpose.cli.render.text import plain
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Mapping
 
-    from interpose.cli.pod.connect import Opened
+    from interpose.cli.pod.connect import PodRuntime
     from interpose.node.pods.status.runtime_pod import RuntimeContainer
 
 # As shells say that a command could not be run, and that one wrote to a pipe that nobody reads.
@@ -42,7 +42,7 @@ def exec_command(**parameters: Any) -> int:
     reach = reach_of(parameters)
     command = parameters["command"]
 
-    async def url(runtime: "Opened", container_id: str, flags: dict[str, bool]) -> str:
+    async def url(runtime: "PodRuntime", container_id: str, flags: dict[str, bool]) -> str:
         return await runtime.services.exec(container_id, command, **flags)
 
     return _session(reach, parameters, url, stdin=parameters["stdin"], tty=parameters["tty"])
@@ -67,7 +67,7 @@ def attach_command(**parameters: Any) -> int:
     """
     reach = reach_of(parameters)
 
-    async def url(runtime: "Opened", container_id: str, flags: dict[str, bool]) -> str:
+    async def url(runtime: "PodRuntime", container_id: str, flags: dict[str, bool]) -> str:
         return await runtime.services.attach(container_id, **flags)
 
     return _session(reach, parameters, url, stdin=parameters["stdin"], tty=parameters["tty"], attach=True)
@@ -76,7 +76,7 @@ def attach_command(**parameters: Any) -> int:
 def _session(
     reach: Any,
     parameters: dict[str, Any],
-    url: "Callable[[Opened, str, dict[str, bool]], Awaitable[str]]",
+    url: "Callable[[PodRuntime, str, dict[str, bool]], Awaitable[str]]",
     *,
     stdin: bool,
     tty: bool,
@@ -91,7 +91,7 @@ def _session(
         click.echo("warning: -t is left out: standard input and output are not a terminal", err=True)
         tty = False
 
-    async def work(runtime: "Opened") -> int:
+    async def work(runtime: "PodRuntime") -> int:
         nonlocal stdin, tty
         container = await _running(runtime, parameters)
         if attach:
@@ -153,7 +153,9 @@ async def unless(left: asyncio.Event, session: "Coroutine[Any, Any, int]") -> in
         await bag.cancel()
 
 
-async def _offered(runtime: "Opened", container: "RuntimeContainer", *, stdin: bool, tty: bool) -> tuple[bool, bool]:
+async def _offered(
+    runtime: "PodRuntime", container: "RuntimeContainer", *, stdin: bool, tty: bool
+) -> tuple[bool, bool]:
     """What of standard input and a terminal is left: a container's own process has what it was made with."""
     from interpose.net.grpc.status import RpcError
 
@@ -182,8 +184,8 @@ def has(info: "Mapping[str, str]") -> tuple[bool, bool]:
     return config.get("stdin", False) is not False, config.get("tty", False) is not False
 
 
-async def _running(runtime: "Opened", parameters: dict[str, Any]) -> "RuntimeContainer":
-    from interpose.cli.pod.select import chosen, chosen_container, started
+async def _running(runtime: "PodRuntime", parameters: dict[str, Any]) -> "RuntimeContainer":
+    from interpose.cli.pod.select import chosen, chosen_container, started_containers
     from interpose.core.model.pod import ContainerState
     from interpose.node.pods.status.origin import read_origin
     from interpose.node.pods.status.pod_index import known_pod, known_pods
@@ -192,7 +194,7 @@ async def _running(runtime: "Opened", parameters: dict[str, Any]) -> "RuntimeCon
     pod, wanted = chosen(known.pods, parameters["name"], parameters["namespace"]), parameters["container"]
     names = list(dict.fromkeys(one.name for one in reversed(pod.containers)))
     if not names or (wanted and wanted not in names):
-        started(await known_pod(runtime.pods, pod, ours=pod.uid in known.ours), wanted)
+        started_containers(await known_pod(runtime.pods, pod, ours=pod.uid in known.ours), wanted)
     up = {one.name: one for one in reversed(pod.containers) if one.state is ContainerState.RUNNING}
     if not wanted and not up:
         raise click.ClickException(f"no container of pod {pod.title} runs")

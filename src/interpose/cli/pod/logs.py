@@ -11,7 +11,7 @@ import click
 from interpose.cli.pod.options import container_option, namespace_option, reach_of, reach_options
 
 if TYPE_CHECKING:
-    from interpose.cli.pod.connect import Opened
+    from interpose.cli.pod.connect import PodRuntime
     from interpose.node.pods.logs.format import LogLine
     from interpose.node.pods.logs.reader import LogOptions
     from interpose.node.pods.status.origin import Origin
@@ -69,7 +69,7 @@ def logs(**parameters: Any) -> None:
 
     wish = LogOptions(tail=parameters["tail"], since=parameters["since"], follow=parameters["follow"])
 
-    async def work(runtime: "Opened") -> None:
+    async def work(runtime: "PodRuntime") -> None:
         found = await _instance(runtime, parameters)
         if not found.log_path:
             raise click.ClickException(f"the runtime does not say where the log of {found.name} is")
@@ -87,12 +87,12 @@ def logs(**parameters: Any) -> None:
     run_with(reach, work)
 
 
-async def _instance(runtime: "Opened", parameters: dict[str, Any]) -> "ContainerStatus":
-    from interpose.cli.pod.select import chosen_container, chosen_pod, started
+async def _instance(runtime: "PodRuntime", parameters: dict[str, Any]) -> "ContainerStatus":
+    from interpose.cli.pod.select import chosen_container, record_of_pod, started_containers
 
-    known = await chosen_pod(runtime.pods, parameters["name"], parameters["namespace"])
+    known = await record_of_pod(runtime.pods, parameters["name"], parameters["namespace"])
     pod, status = known.pod, known.summary.status
-    names = started(known, parameters["container"])
+    names = started_containers(known, parameters["container"])
     mains = known.origin.containers if known.origin is not None else ()
     name = chosen_container(names, parameters["container"], pod, mains)
     instances = [one for one in status.containers if one.name == name]
@@ -115,7 +115,7 @@ def _comes_again(origin: "Origin | None", newest: "ContainerStatus") -> bool:
     return newest.state is ContainerState.EXITED and again
 
 
-async def _show(runtime: "Opened", found: "ContainerStatus", wish: "LogOptions", *, timestamps: bool) -> None:
+async def _show(runtime: "PodRuntime", found: "ContainerStatus", wish: "LogOptions", *, timestamps: bool) -> None:
     from interpose.net.grpc.status import RpcError
     from interpose.node.pods.logs.reader import follow_log, read_log
 

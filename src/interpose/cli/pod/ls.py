@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from interpose.cli.common.stdio import nobody_reads
+from interpose.cli.common.stdio import is_output_closed
 from interpose.cli.common.terminal import output_width
 from interpose.cli.pod.options import output_option, reach_of, reach_options, selector_option
 
 if TYPE_CHECKING:
-    from interpose.cli.pod.connect import Opened
+    from interpose.cli.pod.connect import PodRuntime
     from interpose.cli.render.pods import PodRow
     from interpose.node.pods.status.phase import ContainerView
     from interpose.node.pods.status.pod_index import PodRecord
@@ -49,7 +49,7 @@ def ls(**parameters: Any) -> None:
 
     from interpose.cli.pod.connect import run_with
 
-    async def work(runtime: "Opened") -> None:
+    async def work(runtime: "PodRuntime") -> None:
         rows = await _rows(runtime, parameters)
         if not parameters["watch"]:
             _show(rows, parameters)
@@ -57,7 +57,7 @@ def ls(**parameters: Any) -> None:
         shown: dict[str, PodRow] = {}
         while True:
             _show_changes(rows, shown, parameters)
-            if nobody_reads():
+            if is_output_closed():
                 raise BrokenPipeError
             await asyncio.sleep(_EVERY)
             rows = await _rows(runtime, parameters)
@@ -65,7 +65,7 @@ def ls(**parameters: Any) -> None:
     run_with(reach, work)
 
 
-async def _rows(runtime: "Opened", parameters: dict[str, Any]) -> "list[PodRow]":
+async def _rows(runtime: "PodRuntime", parameters: dict[str, Any]) -> "list[PodRow]":
     from interpose.node.pods.status.pod_index import known_pod, known_pods
 
     known = await known_pods(runtime.pods)

@@ -3,7 +3,7 @@
 import asyncio
 from typing import Any
 
-from interpose.cli.pod.connect import Opened
+from interpose.cli.pod.connect import PodRuntime
 from interpose.cli.pod.options import Reach
 from interpose.cri.client import Services
 from interpose.host.cgroup.paths import Driver
@@ -14,7 +14,7 @@ from interpose.node.pods.sync.manager import RuntimeManager
 from interpose.node.pods.volumes.pod_dirs import PodDirs
 
 
-async def managed(runtime: Opened, reach: Reach, **node: Any) -> RuntimeManager:
+async def managed(runtime: PodRuntime, reach: Reach, **node: Any) -> RuntimeManager:
     """A manager. `node` is what is said about the node by hand, for `read_node`."""
     services = runtime.services
     asked = reach.cgroup_driver == "auto"

@@ -14,7 +14,7 @@ from interpose.cli.render.text import plain
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from interpose.cli.pod.connect import Opened
+    from interpose.cli.pod.connect import PodRuntime
     from interpose.node.pods.status.runtime_pod import RuntimePod
 
 _LOOKING: Final = 1.0  # seconds that a message waits for the pod to be found again
@@ -49,13 +49,13 @@ def port_forward(**parameters: Any) -> int:
     reach = reach_of(parameters)
     from interpose.cli.pod.connect import run_with
 
-    async def work(runtime: "Opened") -> int:
+    async def work(runtime: "PodRuntime") -> int:
         return await forward_ports(runtime, parameters)
 
     return run_with(reach, work)
 
 
-async def forward_ports(runtime: "Opened", parameters: dict[str, Any]) -> int:
+async def forward_ports(runtime: "PodRuntime", parameters: dict[str, Any]) -> int:
     """Listen until a signal comes, also while the runtime is away. ClickException when the pod is gone."""
     from interpose.net.streaming.portforward_client import PortForwarder
 
@@ -82,7 +82,7 @@ async def forward_ports(runtime: "Opened", parameters: dict[str, Any]) -> int:
     return 0
 
 
-async def _pod(runtime: "Opened", parameters: dict[str, Any]) -> "RuntimePod":
+async def _pod(runtime: "PodRuntime", parameters: dict[str, Any]) -> "RuntimePod":
     from interpose.cli.pod.select import chosen
     from interpose.node.pods.status.pod_index import known_pods
 
@@ -92,7 +92,7 @@ async def _pod(runtime: "Opened", parameters: dict[str, Any]) -> "RuntimePod":
 class _Way:
     """The way into a pod, which may get another sandbox, and may go: then `gone` is true and `stop` is set."""
 
-    def __init__(self, runtime: "Opened", pod: "RuntimePod", stop: asyncio.Event) -> None:
+    def __init__(self, runtime: "PodRuntime", pod: "RuntimePod", stop: asyncio.Event) -> None:
         """ClickException if the pod does not run."""
         from interpose.tasks import TaskBag
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import click
 
-from interpose.cli.pod.connect import Opened, run_with
+from interpose.cli.pod.connect import PodRuntime, run_with
 from interpose.cli.pod.manager import managed
 from interpose.cli.pod.options import Reach
 from interpose.cli.pod.others import pods_of_others, warning_of
@@ -79,7 +79,7 @@ def run_pods(reach: Reach, options: RunOptions, node: Mapping[str, Any]) -> int:
     if service is not None:
         service.wrong = wanted.problems
 
-    async def work(runtime: Opened) -> int:
+    async def work(runtime: PodRuntime) -> int:
         # For each runtime: two managers would rotate the same logs, and start what the other has just ended.
         lock = watch_lock(reach.root, runtime.where) if options.watch else None
         try:

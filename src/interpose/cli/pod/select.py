@@ -68,7 +68,7 @@ def chosen_container(known: Sequence[str], wanted: str, pod: RuntimePod, mains: 
     return next((name for name in (default, *mains) if name in known), known[0])
 
 
-async def chosen_pod(reader: "PodReader", name: str, namespace: str | None) -> "PodRecord":
+async def record_of_pod(reader: "PodReader", name: str, namespace: str | None) -> "PodRecord":
     """All that is known of the pod that `name` means: also of one that the runtime has nothing of."""
     from interpose.node.pods.status.pod_index import known_pod, known_pods
 
@@ -77,7 +77,7 @@ async def chosen_pod(reader: "PodReader", name: str, namespace: str | None) -> "
     return await known_pod(reader, pod, ours=pod.uid in known.ours)
 
 
-def started(known: "PodRecord", wanted: str) -> list[str]:
+def started_containers(known: "PodRecord", wanted: str) -> list[str]:
     """The containers that the runtime has, oldest first. ClickException with what is known about it if the one that is
     `wanted` was not started, or if none was."""
     summary = known.summary

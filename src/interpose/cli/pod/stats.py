@@ -12,7 +12,7 @@ from interpose.cli.pod.options import namespace_option, output_option, reach_of,
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from interpose.cli.pod.connect import Opened
+    from interpose.cli.pod.connect import PodRuntime
     from interpose.cli.render.pods import UsageRow
     from interpose.cri.messages import cri
     from interpose.node.pods.status.runtime_pod import RuntimePod
@@ -43,13 +43,13 @@ def stats(**parameters: Any) -> None:
     reach = reach_of(parameters)
     from interpose.cli.pod.connect import run_with
 
-    async def work(runtime: "Opened") -> "list[UsageRow]":
+    async def work(runtime: "PodRuntime") -> "list[UsageRow]":
         return await _rows(runtime, parameters)
 
     _show(run_with(reach, work), parameters["output"])
 
 
-async def _rows(runtime: "Opened", parameters: dict[str, Any]) -> "list[UsageRow]":
+async def _rows(runtime: "PodRuntime", parameters: dict[str, Any]) -> "list[UsageRow]":
     from interpose.cli.pod.select import chosen
     from interpose.core.model.pod import ContainerState
     from interpose.node.pods.status.pod_index import known_pods

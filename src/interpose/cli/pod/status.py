@@ -13,7 +13,7 @@ from interpose.cli.pod.options import namespace_option, output_option, reach_of,
 if TYPE_CHECKING:
     from fractions import Fraction
 
-    from interpose.cli.pod.connect import Opened
+    from interpose.cli.pod.connect import PodRuntime
     from interpose.node.pods.status.phase import ContainerView
     from interpose.node.pods.status.runtime_pod import RuntimePod
     from interpose.node.pods.status.summary import LastStatus
@@ -41,7 +41,7 @@ def status(**parameters: Any) -> None:
     from interpose.cli.pod.select import chosen
     from interpose.node.pods.status.pod_index import known_pods
 
-    async def work(runtime: "Opened") -> dict[str, Any]:
+    async def work(runtime: "PodRuntime") -> dict[str, Any]:
         known = await known_pods(runtime.pods)
         pod = chosen(known.pods, parameters["name"], parameters["namespace"])
         return await _document(runtime, pod, ours=pod.uid in known.ours)
@@ -55,7 +55,7 @@ def status(**parameters: Any) -> None:
     click.echo(described(document, now=time.time(), width=output_width()))
 
 
-async def _document(runtime: "Opened", pod: "RuntimePod", *, ours: bool) -> dict[str, Any]:
+async def _document(runtime: "PodRuntime", pod: "RuntimePod", *, ours: bool) -> dict[str, Any]:
     from interpose.node.pods.status.pod_index import known_pod
     from interpose.node.pods.status.pod_state import STOPPED
 
@@ -165,7 +165,7 @@ def _sandbox(one: "SandboxStatus") -> dict[str, Any]:
     return {key: value for key, value in document.items() if value != ""}
 
 
-async def _cgroup_parent(runtime: "Opened", sandbox: "SandboxStatus | None") -> str:
+async def _cgroup_parent(runtime: "PodRuntime", sandbox: "SandboxStatus | None") -> str:
     """As far as the runtime shows it: containerd and ours do, in what they say to whoever asks for more."""
     from interpose.net.grpc.status import RpcError
 

@@ -87,7 +87,7 @@ def _end(parameters: dict[str, Any], *, remove: bool) -> int:
             else "name pods, give their manifests with -f, their labels with -l, or say --all"
         )
     titles = _titles(files) if files else frozenset()
-    from interpose.cli.pod.connect import Opened, run_with, words_of
+    from interpose.cli.pod.connect import PodRuntime, run_with, words_of
     from interpose.cli.pod.manager import managed
     from interpose.cli.pod.select import chosen, title_of
     from interpose.cli.render.text import plain
@@ -125,7 +125,7 @@ def _end(parameters: dict[str, Any], *, remove: bool) -> int:
             return [str(error)]
         return [f"{step.act}: {step.error}" for step in result.errors]
 
-    async def work(runtime: Opened) -> int:
+    async def work(runtime: PodRuntime) -> int:
         manager = await managed(runtime, reach)
         known = await known_pods(manager)
         namespace = parameters["namespace"]

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 import pytest
 
-from interpose.cli.dump.output import Progress, Sink, opened, quiet_end, styled
+from interpose.cli.dump.output import Progress, Sink, output_sink, quiet_end, styled
 
 
 class Stream(io.StringIO):
@@ -78,7 +78,7 @@ def test_roles_have_colours() -> None:
 @pytest.mark.parametrize("path", ["", "-"])
 def test_no_path_is_standard_output(path: str, capsys: pytest.CaptureFixture[str]) -> None:
     """A dash, too."""
-    with opened(path) as sink:
+    with output_sink(path) as sink:
         sink.write("text")
     assert capsys.readouterr().out == "text"
 
@@ -91,15 +91,15 @@ def _fail_behind(sink: Sink) -> None:
 def test_a_file_is_replaced_at_the_end(tmp_path: Path) -> None:
     """Not before, and not if something went wrong; its mode stays, and a new one is its owner's."""
     path = tmp_path / "out"
-    with opened(str(path)) as sink:
+    with output_sink(str(path)) as sink:
         sink.write("ä")
         assert not path.exists()
     assert path.stat().st_mode & 0o777 == 0o600
     path.chmod(0o644)
-    with pytest.raises(RuntimeError), opened(str(path)) as sink:
+    with pytest.raises(RuntimeError), output_sink(str(path)) as sink:
         _fail_behind(sink)
     assert path.read_text("utf-8") == "ä"
-    with opened(str(path)) as sink:
+    with output_sink(str(path)) as sink:
         sink.write("new")
     assert (path.read_text(), path.stat().st_mode & 0o777) == ("new", 0o644)
     assert list(tmp_path.iterdir()) == [path]
@@ -107,7 +107,7 @@ def test_a_file_is_replaced_at_the_end(tmp_path: Path) -> None:
 
 def test_a_device_is_written_to() -> None:
     """And is still there afterwards."""
-    with opened("/dev/null") as sink:
+    with output_sink("/dev/null") as sink:
         sink.write("text")
     assert Path("/dev/null").is_char_device()
 
@@ -117,7 +117,10 @@ def test_what_is_read_is_not_written(tmp_path: Path) -> None:
     path, link = tmp_path / "a.crirec", tmp_path / "link"
     path.write_text("frames")
     link.symlink_to(path)
-    with pytest.raises(click.UsageError, match="is the recording that is read"), opened(str(link), ["-", str(path)]):
+    with (
+        pytest.raises(click.UsageError, match="is the recording that is read"),
+        output_sink(str(link), ["-", str(path)]),
+    ):
         pass
     assert path.read_text() == "frames"
 
@@ -125,7 +128,7 @@ def test_what_is_read_is_not_written(tmp_path: Path) -> None:
 def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     """With the reason."""
     no_such = pytest.raises(click.ClickException, match=r"--output .*/no/out: cannot be written: No such file")
-    with no_such, opened(str(tmp_path / "no" / "out")):
+    with no_such, output_sink(str(tmp_path / "no" / "out")):
         pass
 
 
@@ -133,7 +136,7 @@ def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
 def test_a_full_disk_is_named(text: str) -> None:
     """Whether it is found full at once or at the end."""
     full = pytest.raises(click.ClickException, match=r"--output /dev/full: cannot be written: No space left")
-    with full, opened("/dev/full") as sink:
+    with full, output_sink("/dev/full") as sink:
         sink.write(text)
 
 
@@ -153,16 +156,16 @@ def test_standard_output_that_is_full_is_named(monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr("sys.stdout", Full(errno.ENOSPC))
     full = pytest.raises(click.ClickException, match=r"^standard output: cannot be written: No space left")
-    with full, opened("") as sink:
+    with full, output_sink("") as sink:
         sink.write("text")
     monkeypatch.setattr("sys.stdout", Full(errno.EPIPE))
-    with pytest.raises(BrokenPipeError), opened("") as sink:
+    with pytest.raises(BrokenPipeError), output_sink("") as sink:
         sink.write("text")
 
 
 def test_other_failures_are_not_those_of_the_file(tmp_path: Path) -> None:
     """A recording that cannot be read is another story."""
-    with pytest.raises(OSError, match="read"), opened(str(tmp_path / "out")):
+    with pytest.raises(OSError, match="read"), output_sink(str(tmp_path / "out")):
         raise OSError("cannot read")
 
 

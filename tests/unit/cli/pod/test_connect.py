@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from click import ClickException
 
-from interpose.cli.pod import connect as pod_runtime
-from interpose.cli.pod.connect import Opened, found_endpoint, opened, run_with, words_of
+from interpose.cli.pod import connect as pod_runtime_module
+from interpose.cli.pod.connect import PodRuntime, found_endpoint, pod_runtime, run_with, words_of
 from interpose.cli.pod.options import Reach
 from interpose.config.relay import settings
 from interpose.config.runtime import settings as runtime_settings
@@ -22,7 +22,7 @@ from interpose.testing.serve import serve_runtime
 
 def test_the_first_socket_that_is_there_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file that is no socket is none; without any the error says where was looked."""
-    monkeypatch.setattr(pod_runtime, "WELL_KNOWN_RUNTIMES", (str(tmp_path / "file"), str(tmp_path / "s")))
+    monkeypatch.setattr(pod_runtime_module, "WELL_KNOWN_RUNTIMES", (str(tmp_path / "file"), str(tmp_path / "s")))
     monkeypatch.setattr(settings, "RelaySettings", lambda: type("Settings", (), {"listen": "/nonexistent/a"}))
     monkeypatch.setattr(runtime_settings, "RuntimeSettings", lambda: type("Settings", (), {"listen": "/nonexistent/b"}))
     (tmp_path / "file").touch()
@@ -35,7 +35,7 @@ def test_the_first_socket_that_is_there_is_taken(tmp_path: Path, monkeypatch: py
 
 def test_a_socket_that_may_not_be_seen_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever is not root learns why nothing was found."""
-    monkeypatch.setattr(pod_runtime, "WELL_KNOWN_RUNTIMES", ("/closed/s",))
+    monkeypatch.setattr(pod_runtime_module, "WELL_KNOWN_RUNTIMES", ("/closed/s",))
     monkeypatch.setattr(settings, "RelaySettings", lambda: type("Settings", (), {"listen": "/nonexistent/a"}))
     monkeypatch.setattr(runtime_settings, "RuntimeSettings", lambda: type("Settings", (), {"listen": "/nonexistent/b"}))
     look = Path.stat
@@ -62,21 +62,21 @@ def test_that_nobody_answers_is_not_said_by_the_runtime(tmp_path: Path, capfd: p
     assert words_of(RpcError(Code.NOT_FOUND, "no such thing")) == "the runtime says: NOT_FOUND: no such thing"
 
 
-async def _nothing(_runtime: Opened) -> None:
+async def _nothing(_runtime: PodRuntime) -> None:
     pass
 
 
 async def test_a_socket_that_nobody_named_can_be_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A manager that starts with the machine may be there before any runtime."""
-    monkeypatch.setattr(pod_runtime, "WELL_KNOWN_RUNTIMES", (str(tmp_path / "b"), str(tmp_path / "a")))
+    monkeypatch.setattr(pod_runtime_module, "WELL_KNOWN_RUNTIMES", (str(tmp_path / "b"), str(tmp_path / "a")))
     monkeypatch.setattr(settings, "RelaySettings", lambda: type("Settings", (), {"listen": "/nonexistent/a"}))
     monkeypatch.setattr(runtime_settings, "RuntimeSettings", lambda: type("Settings", (), {"listen": "/nonexistent/b"}))
-    monkeypatch.setattr(pod_runtime, "_PAUSE", 0.01)
+    monkeypatch.setattr(pod_runtime_module, "_PAUSE", 0.01)
     found: list[str] = []
     said: list[str] = []
 
     async def use() -> None:
-        async with opened(Reach(root=str(tmp_path)), waits=said.append) as runtime:
+        async with pod_runtime(Reach(root=str(tmp_path)), waits=said.append) as runtime:
             found.append(runtime.where)
 
     tasks = TaskBag()
@@ -96,7 +96,7 @@ async def test_a_runtime_can_be_waited_for(tmp_path: Path) -> None:
     said: list[str] = []
 
     async def use() -> None:
-        async with opened(reach, waits=said.append) as runtime:
+        async with pod_runtime(reach, waits=said.append) as runtime:
             names.append((await runtime.services.version()).runtime_name)
 
     tasks = TaskBag()

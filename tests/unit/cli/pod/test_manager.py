@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from interpose.cli.pod.connect import opened
+from interpose.cli.pod.connect import pod_runtime
 from interpose.cli.pod.manager import managed
 from interpose.cli.pod.options import Reach
 from interpose.host.cgroup.paths import Driver
@@ -19,7 +19,7 @@ async def test_the_runtime_says_who_makes_cgroups(tmp_path: Path, systemd: bool,
     """And pods are put where that is expected."""
     reach = Reach(endpoint=str(tmp_path / "a"), root=str(tmp_path))
     fake = FakeRuntime(identity=Identity(systemd_cgroups=systemd))
-    async with serve_runtime(tmp_path / "a", fake), opened(reach) as runtime:
+    async with serve_runtime(tmp_path / "a", fake), pod_runtime(reach) as runtime:
         manager = await managed(runtime, reach)
         assert manager.node.cgroup_driver is driver
         assert manager.where == str(tmp_path / "a")
@@ -31,7 +31,7 @@ async def test_a_runtime_that_does_not_say_it_makes_them_itself(tmp_path: Path) 
     fake.fail("RuntimeConfig", Code.UNIMPLEMENTED)
     fake.fail("Status", Code.UNAVAILABLE)
     reach = Reach(endpoint=str(tmp_path / "a"), root=str(tmp_path))
-    async with serve_runtime(tmp_path / "a", fake), opened(reach) as runtime:
+    async with serve_runtime(tmp_path / "a", fake), pod_runtime(reach) as runtime:
         manager = await managed(runtime, reach)
         assert manager.node.cgroup_driver is Driver.CGROUPFS
         assert not manager.node.recursive_read_only
@@ -40,7 +40,7 @@ async def test_a_runtime_that_does_not_say_it_makes_them_itself(tmp_path: Path) 
 async def test_who_makes_cgroups_can_be_said_by_hand(tmp_path: Path) -> None:
     """For a runtime that does not say it."""
     reach = Reach(endpoint=str(tmp_path / "a"), root=str(tmp_path), cgroup_driver="systemd")
-    async with serve_runtime(tmp_path / "a", FakeRuntime()), opened(reach) as runtime:
+    async with serve_runtime(tmp_path / "a", FakeRuntime()), pod_runtime(reach) as runtime:
         manager = await managed(runtime, reach)
         assert manager.node.cgroup_driver is Driver.SYSTEMD
 
@@ -50,6 +50,6 @@ async def test_cgroups_may_be_elsewhere(tmp_path: Path) -> None:
     (tmp_path / "cgroup").mkdir()
     (tmp_path / "cgroup" / "cgroup.controllers").write_text("cpu memory\n")
     reach = Reach(endpoint=str(tmp_path / "a"), root=str(tmp_path), cgroup_mount=str(tmp_path / "cgroup"))
-    async with serve_runtime(tmp_path / "a", FakeRuntime()), opened(reach) as runtime:
+    async with serve_runtime(tmp_path / "a", FakeRuntime()), pod_runtime(reach) as runtime:
         manager = await managed(runtime, reach)
         assert manager.node.cgroup_version == 2

@@ -12,7 +12,7 @@ import pytest
 from click import ClickException
 
 from interpose._pb import cri_pb2 as cri
-from interpose.cli.pod.connect import opened
+from interpose.cli.pod.connect import pod_runtime
 from interpose.cli.pod.options import Reach
 from interpose.cli.pod.port_forward import forward_ports
 from interpose.net.grpc.status import Code
@@ -84,7 +84,7 @@ class Forwarding:
 async def forwarding(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> AsyncIterator[Forwarding]:
     made = Forwarding(FakeRuntime(), capsys)
     reach = Reach(endpoint=str(tmp_path / "s"), root=str(tmp_path))
-    async with serve_runtime(tmp_path / "s", made.runtime), opened(reach) as runtime:
+    async with serve_runtime(tmp_path / "s", made.runtime), pod_runtime(reach) as runtime:
         name = made.sandbox.config.metadata.name
         parameters = {"name": name, "namespace": None, "ports": [(0, 80)], "address": "127.0.0.1"}
         made.running = asyncio.create_task(forward_ports(runtime, parameters))

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import IO, Final
 
 from interpose.host.rmtree import remove_at
+from interpose.localruntime.images.openfolder import FOLDER, OpenFolder
 from interpose.node.runtime.images.layers.attributes import IMPLIED, Attributes, Giver, of_file, of_member
 from interpose.node.runtime.images.layers.flatten import copy_data
 from interpose.node.runtime.images.layers.merged_view import Found, Merged, Parts, Way
@@ -35,7 +36,6 @@ from interpose.node.runtime.images.layers.whiteouts import Form, is_whiteout
 from interpose.node.runtime.images.saving.tar_split import TarSplitWriter
 from interpose.node.runtime.images.types import Limits, Unpacked
 
-_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _BLOCK: Final = 4096
 # What no layer is to blame for.
@@ -99,8 +99,8 @@ class _Layer:
         self._giver = giver
         self._limits = limits
         self._split = split
-        self._root = os.open(target, _FOLDER)
-        self._last: tuple[Parts, int] | None = None  # the folder that was used last, open
+        self._open_folder = OpenFolder(target)
+        self._root = self._open_folder.root
         self._folders: set[Parts] = set()  # of this layer, no link on the way; some of them
         self._dates: dict[Parts, int] = {}  # of folders, for the end
         self._root_sealed = False
@@ -117,8 +117,7 @@ class _Layer:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._let_go()
-        os.close(self._root)
+        self._open_folder.close()
 
     # -- entries
 
@@ -291,24 +290,17 @@ class _Layer:
 
     def _open(self, parts: Parts) -> int:
         """A folder of this layer, made on the way where it is not there yet. Good until the next one is opened."""
-        if self._last is not None and self._last[0] == parts:
-            return self._last[1]
-        descriptor = os.dup(self._root)
         way: Way | None = None  # from the first folder on that is not there yet
-        try:
-            for depth, part in enumerate(parts):
-                inner = _opened(descriptor, part)
-                if inner is None:
-                    way = way or self._all.way(parts[:depth])
-                    inner = self._imply(descriptor, parts[: depth + 1], way)
-                os.close(descriptor)
-                descriptor = inner
-        except BaseException:
-            os.close(descriptor)
-            raise
-        self._let_go()
-        self._last = (parts, descriptor)
-        return descriptor
+
+        def enter(folder: int, place: Parts) -> int:
+            nonlocal way
+            inner = _opened(folder, place[-1])
+            if inner is None:
+                way = way or self._all.way(place[:-1])
+                inner = self._imply(folder, place, way)
+            return inner
+
+        return self._open_folder.at(parts, enter)
 
     def _imply(self, folder: int, place: Parts, way: Way) -> int:
         """Make a folder that has no entry, as it is below; `way` leads to where it is, and then into it."""
@@ -318,7 +310,7 @@ class _Layer:
         self._make_folder(folder, place)
         self._giver.give(folder, name, implied, mode=stat.S_IFDIR)
         self._dates[place] = implied.mtime_ns
-        return os.open(name, _FOLDER, dir_fd=folder)
+        return os.open(name, FOLDER, dir_fd=folder)
 
     def _make_folder(self, folder: int, place: Parts) -> None:
         """A folder at a place. Where another thing of this layer was, nothing of the layers below shines through."""
@@ -332,7 +324,7 @@ class _Layer:
         os.mkdir(name, 0o700, dir_fd=folder)
         self.inodes += 1
         if replaced:
-            inner = os.open(name, _FOLDER, dir_fd=folder)
+            inner = os.open(name, FOLDER, dir_fd=folder)
             try:
                 self._seal_off(inner)
             finally:
@@ -359,14 +351,9 @@ class _Layer:
         else:
             os.unlink(name, dir_fd=folder)
 
-    def _let_go(self) -> None:
-        if self._last is not None:
-            os.close(self._last[1])
-            self._last = None
-
     def finish(self, stopped: Callable[[], bool]) -> None:
         """What can only be said when all entries are there."""
-        self._let_go()
+        self._open_folder.leave()
         if self._whiteouts and self._seals:
             ghosts = Ghosts(form=self._form, bare=self._bare, step=lambda: _go_on_unless(stopped))
             ghosts.remove(self._root, sealed=self._root_sealed)
@@ -380,31 +367,13 @@ class _Layer:
         for place, date in self._dates.items():
             _go_on_unless(stopped)
             with suppress(OSError):  # of a folder that another entry replaced
-                os.utime(self._reach(place), ns=(date, date))
-
-    def _reach(self, place: Parts) -> int:
-        """A folder that is there; from the one that was used last if that is the one above it, as it often is."""
-        start, rest = self._root, place
-        if self._last is not None and place and self._last[0] == place[:-1]:
-            start, rest = self._last[1], place[-1:]
-        descriptor = os.dup(start)
-        try:
-            for part in rest:
-                inner = os.open(part, _FOLDER, dir_fd=descriptor)
-                os.close(descriptor)
-                descriptor = inner
-        except BaseException:
-            os.close(descriptor)
-            raise
-        self._let_go()
-        self._last = (place, descriptor)
-        return descriptor
+                os.utime(self._open_folder.inside(place), ns=(date, date))
 
 
 def _opened(folder: int, name: str) -> int | None:
     """A folder in this layer; None if there is none, or a whiteout."""
     try:
-        return os.open(name, _FOLDER, dir_fd=folder)
+        return os.open(name, FOLDER, dir_fd=folder)
     except FileNotFoundError:
         return None
     except NotADirectoryError:

@@ -9,8 +9,9 @@ import os
 import struct
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Final, Self
+from typing import Final, Self
 
+from interpose.localruntime.images.openfolder import OpenFolder
 from interpose.node.runtime.images.layers.merged_view import Parts
 
 _HEAD: Final = struct.Struct(">cI")  # the kind of a record, and how long it is
@@ -18,7 +19,6 @@ _PIECE: Final = struct.Struct(">QQ")
 _RAW: Final = b"R"
 _FILE: Final = b"F"
 _STEP: Final = 1 << 20
-_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class TarSplitWriter:
@@ -76,7 +76,7 @@ class TarSplitWriter:
 
 def tar_bytes(split: Path, folder: Path) -> Iterator[bytes]:
     """The tar file whose files are in a folder. OSError, EOFError or ValueError if it cannot be made again."""
-    with gzip.GzipFile(split, "rb") as file, _Files(folder) as files:
+    with gzip.GzipFile(split, "rb") as file, OpenFolder(folder) as folders:
         while head := file.read(_HEAD.size):
             if len(head) != _HEAD.size:
                 raise EOFError
@@ -91,55 +91,17 @@ def tar_bytes(split: Path, folder: Path) -> Iterator[bytes]:
                     raise ValueError("a record without a file")
                 offset, size = _PIECE.unpack(body[: _PIECE.size])
                 place = tuple(os.fsdecode(body[_PIECE.size :]).split("/"))
-                yield from files.read(place, offset, size)
+                yield from _read(folders.at(place[:-1]), place[-1], offset, size)
 
 
-class _Files:
-    """Files of a layer. No link is followed: there was none on the way when they were written."""
-
-    def __init__(self, folder: Path) -> None:
-        self._root = os.open(folder, _FOLDER)
-        self._last: tuple[Parts, int] | None = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._let_go()
-        os.close(self._root)
-
-    def read(self, place: Parts, offset: int, length: int) -> Iterator[bytes]:
-        with self._open(place) as file:
-            file.seek(offset)
-            left = length
-            while left:
-                data = file.read(min(left, _STEP))
-                if not data:
-                    raise EOFError
-                left -= len(data)
-                yield data
-
-    def _open(self, place: Parts) -> IO[bytes]:
-        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-        return os.fdopen(os.open(place[-1], flags, dir_fd=self._parent(place[:-1])), "rb", buffering=0)
-
-    def _parent(self, parts: Parts) -> int:
-        """Files of one folder come one after the other."""
-        if self._last is None or self._last[0] != parts:
-            descriptor = os.dup(self._root)
-            try:
-                for part in parts:
-                    inner = os.open(part, _FOLDER, dir_fd=descriptor)
-                    os.close(descriptor)
-                    descriptor = inner
-            except BaseException:
-                os.close(descriptor)
-                raise
-            self._let_go()
-            self._last = (parts, descriptor)
-        return self._last[1]
-
-    def _let_go(self) -> None:
-        if self._last is not None:
-            os.close(self._last[1])
-            self._last = None
+def _read(folder: int, name: str, offset: int, length: int) -> Iterator[bytes]:
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    with os.fdopen(os.open(name, flags, dir_fd=folder), "rb", buffering=0) as file:
+        file.seek(offset)
+        left = length
+        while left:
+            data = file.read(min(left, _STEP))
+            if not data:
+                raise EOFError
+            left -= len(data)
+            yield data

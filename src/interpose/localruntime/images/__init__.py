@@ -1,0 +1,1 @@
+"""Images of our runtime: their names, where they come from, and their layers on disk."""
