@@ -34,7 +34,7 @@ from interpose.net.h2.stream import NOWHERE, Stream
 from interpose.relay.api import Body, Call, Direction, Reply
 from interpose.relay.chain import Chain
 from interpose.relay.internal_calls import Originator, message_of, method_of, show_message
-from interpose.relay.largemessages import LargeMessages
+from interpose.relay.large_messages import LargeMessages
 from interpose.relay.passthrough import Ledger
 from interpose.relay.routes import Route
 from interpose.relay.taps import Viewing, Watchers

@@ -29,7 +29,7 @@ from interpose.net.grpc.transport import Hub
 from interpose.relay.api import Backend, Tap
 from interpose.relay.exit_watcher import Exits
 from interpose.relay.internal_calls import OwnCalls
-from interpose.relay.largemessages import LARGE
+from interpose.relay.large_messages import LARGE
 from interpose.relay.start_order import StartOrder
 from interpose.relay.status_rewriter import Reporting, ReportingEvents
 from interpose.relay.store_updates import Bookkeeper

@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import IO, Final
 
 from interpose.host.rmtree import remove_at
-from interpose.localruntime.images.openfolder import FOLDER, OpenFolder
 from interpose.node.runtime.images.layers.attributes import IMPLIED, Attributes, Giver, of_file, of_member
 from interpose.node.runtime.images.layers.flatten import copy_data
 from interpose.node.runtime.images.layers.merged_view import Found, Merged, Parts, Way
+from interpose.node.runtime.images.layers.open_folder import FOLDER, OpenFolder
 from interpose.node.runtime.images.layers.prune_whiteouts import Ghosts
 from interpose.node.runtime.images.layers.tar_names import Meaning, read_name, split_name
 from interpose.node.runtime.images.layers.tar_reader import (

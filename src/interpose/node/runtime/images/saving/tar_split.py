@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, Self
 
-from interpose.localruntime.images.openfolder import OpenFolder
 from interpose.node.runtime.images.layers.merged_view import Parts
+from interpose.node.runtime.images.layers.open_folder import OpenFolder
 
 _HEAD: Final = struct.Struct(">cI")  # the kind of a record, and how long it is
 _PIECE: Final = struct.Struct(">QQ")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from interpose.localruntime.images.openfolder import FOLDER, OpenFolder
+from interpose.node.runtime.images.layers.open_folder import FOLDER, OpenFolder
 
 
 @pytest.fixture

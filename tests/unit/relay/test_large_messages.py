@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from interpose.net.h2.buffered import Buffered, BufferedShare
-from interpose.relay.largemessages import LARGE, LargeMessages, LargeMessageTurn
+from interpose.relay.large_messages import LARGE, LargeMessages, LargeMessageTurn
 from interpose.testing.eventually import eventually
 
 
