@@ -22,7 +22,7 @@ from interpose.core.policy.request import Amounts, Key, Request
 from interpose.core.policy.static.options import StaticOptions
 from interpose.core.policy.static_pools.options import CpuList, Pool, PoolsOptions
 from interpose.core.policy.static_pools.policy import EXCLUSIVE_CORES
-from interpose.resmgr.allocations import Ledger
+from interpose.resmgr.allocations import Allocations
 from tests.support.policy.machines import machine
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ def _owner(key: Key, contestant: Contestant, cpus: int) -> Request:
     )
 
 
-def calls(decider: Policy | Ledger, wanted: Sequence[Request], turns: int) -> Iterator[Callable[[], Decision]]:
+def calls(decider: Policy | Allocations, wanted: Sequence[Request], turns: int) -> Iterator[Callable[[], Decision]]:
     """All come, then one after the other goes and comes again, at last all go: in an order of chance."""
     random = Random(SEED)
     for request in wanted:
@@ -152,7 +152,7 @@ def calls(decider: Policy | Ledger, wanted: Sequence[Request], turns: int) -> It
         yield lambda request=request: decider.release(request.key)  # type: ignore[misc]
 
 
-def measure(decider: Policy | Ledger, wanted: Sequence[Request], turns: int) -> Times:
+def measure(decider: Policy | Allocations, wanted: Sequence[Request], turns: int) -> Times:
     """Time each call."""
     clock = time.thread_time  # what other processes do meanwhile is not part of a decision
     found = []
@@ -180,7 +180,7 @@ def decisions(topology: Topology, count: int, rounds: int) -> Iterator[tuple[str
             return measure(contestant.policy(topology), wanted, TURNS)
 
         def in_ledger(contestant: Contestant = contestant, wanted: Sequence[Request] = wanted) -> Times:
-            return measure(Ledger(contestant.policy(topology), time.time), wanted, TURNS)
+            return measure(Allocations(contestant.policy(topology), time.time), wanted, TURNS)
 
         yield contestant.title, "policy", best(rounds, alone)
         yield contestant.title, "ledger", best(rounds, in_ledger)
@@ -194,7 +194,7 @@ def growth(topology: Topology, rounds: int) -> Iterator[tuple[str, Mapping[int, 
         for count in GROWTH:
             wanted = containers(count, contestant, (1,), owners=1)
             times = [
-                measure(Ledger(contestant.policy(topology), time.time), wanted, TURNS).calls for _ in range(rounds)
+                measure(Allocations(contestant.policy(topology), time.time), wanted, TURNS).calls for _ in range(rounds)
             ]
             means[count] = min(sum(one) / len(one) for one in times)
         yield contestant.title, means

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable
 
-from interpose.cli.relay.policy import make_policy
 from interpose.core.policy.static.options import StaticOptions
 from interpose.core.topology.text import parse_text
 from interpose.cri.store.starts import Starts
@@ -11,12 +10,13 @@ from interpose.cri.store.sync import Synchronizer
 from interpose.metrics import Family
 from interpose.net.grpc.transport import Hub
 from interpose.resmgr.config.configuration import Configuration
-from interpose.resmgr.interceptor import Manager
+from interpose.resmgr.interceptor import PolicyInterceptor
 from interpose.resmgr.metrics import policy_collector, publishing_collector, state_collector
 from interpose.resmgr.publish.agent_client import AgentClient
 from interpose.resmgr.publish.publisher import Publisher
+from interpose.resmgr.service import make_policy
 from interpose.resmgr.state.checkpoint import Checkpoint
-from interpose.resmgr.tracker import Books
+from interpose.resmgr.tracker import AllocationTracker
 
 
 async def _send(_method: str, _message: bytes) -> bytes:
@@ -29,10 +29,14 @@ def _zero() -> float:
 
 def policy_families(store: Store, sync: Synchronizer) -> Iterable[Family]:
     """The families of a resource manager that has done one of everything."""
-    books = Books(
-        configuration=Configuration(policy="static", reserved=1000, options=StaticOptions()),
-        topology=parse_text("1 socket x 2 cores"),
-        make=make_policy,
+    configuration, topology = (
+        Configuration(policy="static", reserved=1000, options=StaticOptions()),
+        parse_text("1 socket x 2 cores"),
+    )
+    tracker = AllocationTracker(
+        configuration=configuration,
+        topology=topology,
+        policy=make_policy(configuration, topology),
         store=store,
         sync=sync,
         send=_send,
@@ -41,11 +45,11 @@ def policy_families(store: Store, sync: Synchronizer) -> Iterable[Family]:
         clock=_zero,
         now=_zero,
     )
-    manager = Manager(books, clock=_zero, now=_zero)
-    books.ledger.outcomes["allocate", "granted"] += 1
-    books.writers.results["ok"] += 1
-    manager.tally.failures["CreateContainer"] += 1
-    manager.tally.overrides["cpuset_cpus", "the caller"] += 1
-    yield from policy_collector(manager)()
+    interceptor = PolicyInterceptor(tracker, clock=_zero, now=_zero)
+    tracker.allocations.outcomes["allocate", "granted"] += 1
+    tracker.updaters.results["ok"] += 1
+    interceptor.counters.failures["CreateContainer"] += 1
+    interceptor.counters.overrides["cpuset_cpus", "the caller"] += 1
+    yield from policy_collector(interceptor)()
     yield from state_collector(Checkpoint("policy-state.json", now=_zero), None)()
     yield from publishing_collector(Publisher(AgentClient("agent.sock", hub=Hub())))()

@@ -78,7 +78,7 @@ class Relays:
     @property
     def reserved(self) -> int:
         """How many CPUs are kept, by the configuration in force; 0 without a policy."""
-        return len(self.stack.books.ledger.policy.book.pools.get("reserved", ()))
+        return len(self.stack.tracker.allocations.policy.state.pools.get("reserved", ()))
 
     def outcomes(self, outcome: Outcome) -> int:
         """How often configurations of the agent came to this."""

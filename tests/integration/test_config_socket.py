@@ -212,7 +212,7 @@ async def test_two_at_once_are_applied_one_after_the_other(node: Node, agent: Ag
         first = group.create_task(agent.set_config(ONE))
         await eventually(lambda: node.busy, "the first to be applied")
         second = group.create_task(agent.set_config(TWO))
-        await eventually(lambda: node.server._waiting, "the second to wait")
+        await eventually(lambda: node.server._barriers, "the second to wait")
         node.go.set()
     assert (first.result(), second.result()) == ("", "")
     assert node.reserved == [1000, 2000]

@@ -106,8 +106,8 @@ async def test_a_killed_sandbox_costs_nobody_his_cpus(node: DockerStack) -> None
     await node.ok("POST", f"/containers/{sandbox}/kill")
     held = node.parts.policy
     assert held is not None
-    books = held.manager.books
-    await eventually(lambda: own in books.ledger.by_id, "the container to be in the books again")
+    tracker = held.interceptor.tracker
+    await eventually(lambda: own in tracker.allocations.by_id, "the container to be in the books again")
     other = await run(node, "db2", 2000)
     assert not cpus(node, own) & cpus(node, other)
 
@@ -202,7 +202,7 @@ async def test_twins_keep_what_they_have_over_a_restart(scratch: Path, docker: F
             assert [cpus(stack, one) for one in made] == before
             policy = stack.parts.policy
             assert policy is not None
-            assert set(made) <= policy.manager.books.ledger.by_id.keys()
+            assert set(made) <= policy.interceptor.tracker.allocations.by_id.keys()
 
 
 async def test_a_body_that_only_docker_reads_is_refused(node: DockerStack) -> None:
@@ -236,8 +236,8 @@ async def test_a_container_of_no_pod_takes_nothing_from_others(node: DockerStack
     await node.ok("POST", f"/containers/{lost}/start")
     policy = node.parts.policy
     assert policy is not None
-    books = policy.manager.books
-    await eventually(lambda: lost in books.ledger.by_id, "it to be in the books")
+    tracker = policy.interceptor.tracker
+    await eventually(lambda: lost in tracker.allocations.by_id, "it to be in the books")
     await eventually(lambda: len(cpus(node, lost)) == 2, "it to have what it asked for")
     assert not cpus(node, own) & cpus(node, lost)
     assert await node.built.sync.resync()

@@ -27,7 +27,7 @@ async def test_every_container_has_its_cpus_from_birth(tmp_path: Path) -> None:
         assert stack.cpus(shared) != ""
         assert stack.runtime.containers[own].config.linux.resources.cpuset_cpus == stack.cpus(own)
         assert len(stack.cpus(own).replace("-", ",").split(",")) == 2
-        assert stack.cpus(shared) == str(stack.books.ledger.policy.book.pool("shared"))
+        assert stack.cpus(shared) == str(stack.tracker.allocations.policy.state.pool("shared"))
         note = read_note(stack.runtime.containers[own].config.annotations[ANNOTATION])
         assert note is not None
         assert str(note.grant.exclusive) == stack.cpus(own)
@@ -79,7 +79,7 @@ async def test_a_refused_create_leaves_nothing_behind(tmp_path: Path) -> None:
         with pytest.raises(grpc.aio.AioRpcError):
             await stack.create(pod, milli=2000, image="no/such:image")
         await stack.eventually_cpus(shared, everything)
-        assert len(stack.books.ledger.held) == 1
+        assert len(stack.tracker.allocations.by_key) == 1
 
 
 async def test_more_than_there_is_is_refused_by_name(tmp_path: Path) -> None:
@@ -90,7 +90,7 @@ async def test_more_than_there_is_is_refused_by_name(tmp_path: Path) -> None:
             await stack.create(pod, milli=16000)
         assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
         assert caught.value.details().startswith("policy static: ")
-        assert not stack.books.ledger.held
+        assert not stack.tracker.allocations.by_key
 
 
 async def test_a_restart_moves_nobody(tmp_path: Path) -> None:
@@ -107,7 +107,7 @@ async def test_a_restart_moves_nobody(tmp_path: Path) -> None:
             (tmp_path / "state/policy-state.json").unlink()
         async with policy_stack(tmp_path, None, runtime=runtime, **STATIC) as stack:
             assert {one: stack.cpus(one) for one in names} == before
-            held = stack.books.ledger.policy.book
+            held = stack.tracker.allocations.policy.state
             assert sorted(str(grant.exclusive) for grant in held.grants.values() if grant.exclusive) == sorted(
                 before[one] for one in names[1:3]
             )
@@ -122,11 +122,11 @@ async def test_a_create_in_doubt_keeps_its_cpus_until_it_is_settled(tmp_path: Pa
         runtime.fail("CreateContainer", Code.UNAVAILABLE, "gone", times=1)
         with pytest.raises(grpc.aio.AioRpcError):
             await stack.create(pod, milli=2000)
-        assert len(stack.books.ledger.held) == 1
+        assert len(stack.tracker.allocations.by_key) == 1
 
         def settled() -> bool:
             stack.tick()
-            return not stack.books.ledger.held
+            return not stack.tracker.allocations.by_key
 
         await eventually(settled, "the create to be settled")
 
@@ -141,11 +141,11 @@ async def test_a_resize_is_honoured_and_constrained(tmp_path: Path) -> None:
         await stack.call(cri.UpdateContainerResourcesRequest(container_id=own, linux=linux))
         grown = stack.has(own)
         assert grown.cpu_quota == 400_000
-        assert set(stack.books.ledger.policy.book.grants[stack.books.ledger.by_id[own]].exclusive)
-        assert len(stack.books.ledger.policy.book.grants[stack.books.ledger.by_id[own]].exclusive) == 4
-        assert grown.cpuset_cpus == str(stack.books.ledger.assignment(stack.books.ledger.by_id[own]).cpus)
+        assert set(stack.tracker.allocations.policy.state.grants[stack.tracker.allocations.by_id[own]].exclusive)
+        assert len(stack.tracker.allocations.policy.state.grants[stack.tracker.allocations.by_id[own]].exclusive) == 4
+        assert grown.cpuset_cpus == str(stack.tracker.allocations.assignment(stack.tracker.allocations.by_id[own]).cpus)
         linux = cri.LinuxContainerResources(cpu_period=100_000, cpu_quota=200_000, cpu_shares=2048, cpuset_cpus="0-15")
         await stack.call(cri.UpdateContainerResourcesRequest(container_id=own, linux=linux))
         assert stack.cpus(own) == before
-        assert stack.cpus(shared) == str(stack.books.ledger.policy.book.pool("shared"))
-        assert stack.manager.tally.overrides["cpuset_cpus", "the caller"] == 1
+        assert stack.cpus(shared) == str(stack.tracker.allocations.policy.state.pool("shared"))
+        assert stack.interceptor.counters.overrides["cpuset_cpus", "the caller"] == 1

@@ -16,7 +16,7 @@ import pytest
 from interpose._pb import cri_pb2 as cri
 from interpose.core.model.cpuset import CpuSet
 from interpose.net.grpc.status import Code, RpcError
-from interpose.resmgr import barriers as waiting
+from interpose.resmgr import barriers
 from interpose.resmgr.admin_view import policy_report
 from interpose.testing.eventually import eventually
 from interpose.testing.fakeruntime import FakeRuntime
@@ -55,7 +55,7 @@ async def watched(folder: Path, **more: Any) -> AsyncIterator[tuple[PolicyStack,
     watch = CpuWatch()
     runtime = FakeRuntime(observer=watch)
     async with policy_stack(folder, machine(MACHINE), runtime=runtime, **STATIC, **more) as stack:
-        watch.follow(runtime, lambda: stack.books)
+        watch.follow(runtime, lambda: stack.tracker)
         yield stack, watch
         watch.look()
         assert watch.overlaps == []
@@ -69,7 +69,7 @@ def request_of(pod: tuple[str, cri.PodSandboxConfig], milli: int, name: str = "a
 
 def own_cpus(stack: PolicyStack) -> list[str]:
     """What containers have alone, by the books."""
-    return [str(grant.exclusive) for grant in stack.books.ledger.policy.book.grants.values() if grant.exclusive]
+    return [str(grant.exclusive) for grant in stack.tracker.allocations.policy.state.grants.values() if grant.exclusive]
 
 
 async def cancel(task: "asyncio.Task[Any]") -> None:
@@ -91,8 +91,8 @@ async def settled(stack: PolicyStack, count: int) -> None:
 
     def done() -> bool:
         stack.tick()
-        held = stack.books.ledger.held
-        return len(held) == count and not any(stack.books.in_doubt(key) for key in held)
+        held = stack.tracker.allocations.by_key
+        return len(held) == count and not any(key in stack.tracker.creates for key in held)
 
     await eventually(done, f"{count} containers in the books, none of them in doubt")
 
@@ -156,7 +156,7 @@ async def test_leaving_during_a_create_that_did_happen(tmp_path: Path) -> None:
         await settled(stack, 1)
         (made,) = stack.runtime.containers
         assert own_cpus(stack) == [stack.cpus(made)]
-        assert list(stack.books.ledger.by_id) == [made]
+        assert list(stack.tracker.allocations.by_id) == [made]
 
 
 # -- answers that get lost
@@ -174,7 +174,7 @@ async def test_a_container_made_without_an_answer_keeps_its_cpus(tmp_path: Path,
         other = await stack.run("other", 2000)
         assert stack.cpus(other) != stack.cpus(lost)
         await settled(stack, 2)
-        assert stack.books.writers.all.keys() == stack.books.ledger.held.keys()
+        assert stack.tracker.updaters.by_key.keys() == stack.tracker.allocations.by_key.keys()
         await stack.stop(lost)
         await stack.call(cri.RemoveContainerRequest(container_id=lost))
         assert own_cpus(stack) == [stack.cpus(other)]
@@ -235,7 +235,7 @@ async def test_a_pod_removed_while_its_container_is_made(tmp_path: Path) -> None
         await listed(stack)
         await settled(stack, 1)
         await stack.eventually_cpus(shared, ALL)
-        assert len(stack.books.writers.all) == 1
+        assert len(stack.tracker.updaters.by_key) == 1
 
 
 # -- a runtime that is slow, or says no
@@ -243,14 +243,14 @@ async def test_a_pod_removed_while_its_container_is_made(tmp_path: Path) -> None
 
 async def test_a_slow_update_does_not_hold_a_create_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The create goes on after its time, counted as late; afterwards the newest wish wins."""
-    monkeypatch.setattr(waiting, "_SHRINKING", 0.1)
+    monkeypatch.setattr(barriers, "_SHRINKING", 0.1)
     async with watched(tmp_path) as (stack, watch):
         shared = await stack.run("web", 100, "burstable")
         pods = [await stack.pod(name) for name in ("db", "mq")]
         stall = stack.runtime.stall(UPDATE)
         watch.excused.add(shared)
         made = [(await stack.call(request_of(pod, 2000))).container_id for pod in pods]
-        assert stack.manager.tally.late == 2
+        assert stack.interceptor.counters.late == 2
         assert stack.cpus(shared) == ALL
         assert stall.waiting == 1  # never two at a time for one container
         stall.release()
@@ -273,7 +273,7 @@ async def test_a_container_that_is_about_to_grow_is_waited_for(tmp_path: Path) -
         assert stack.runtime.calls["CreateContainer"] == 2
         stall.release()
         assert stack.cpus(await task) == cpus
-        assert stack.manager.tally.late == 0
+        assert stack.interceptor.counters.late == 0
         assert stack.cpus(shared) == str(ALL_CPUS - CpuSet.parse(cpus))
 
 
@@ -285,9 +285,9 @@ async def test_updates_that_fail_are_shown_tried_again_and_recover(tmp_path: Pat
         stack.runtime.fail(UPDATE, Code.INTERNAL, "the kernel says no")
         own = await stack.run("db", 2000)
         assert stack.cpus(own) != ""
-        writer = stack.books.writers.all[stack.books.ledger.by_id[shared]]
-        await eventually(lambda: writer.attempts >= 3, "some attempts")
-        report = policy_report(stack.manager, problems=[], state_file={})
+        updater = stack.tracker.updaters.by_key[stack.tracker.allocations.by_id[shared]]
+        await eventually(lambda: updater.attempts >= 3, "some attempts")
+        report = policy_report(stack.interceptor, problems=[], state_file={})
         assert [(one["container"], one["error"]) for one in report["failing"]] == [
             ("default/web/app", "INTERNAL: the kernel says no")
         ]
@@ -295,8 +295,8 @@ async def test_updates_that_fail_are_shown_tried_again_and_recover(tmp_path: Pat
         stack.runtime.clear()
         await stack.eventually_cpus(shared, str(ALL_CPUS - CpuSet.parse(stack.cpus(own))))
         watch.excused.clear()
-        await eventually(lambda: not writer.error, "the writer to recover")
-        assert not policy_report(stack.manager, problems=[], state_file={})["failing"]
+        await eventually(lambda: not updater.error, "the writer to recover")
+        assert not policy_report(stack.interceptor, problems=[], state_file={})["failing"]
 
 
 async def test_a_container_the_runtime_does_not_know_leaves_the_books(tmp_path: Path) -> None:
@@ -306,9 +306,9 @@ async def test_a_container_the_runtime_does_not_know_leaves_the_books(tmp_path: 
         await stack.run("db", 2000)
         stack.runtime.state.remove_container(stack.runtime.containers[gone])
         await stack.run("mq", 2000)
-        assert stack.books.writers.results["missing"] == 1
-        assert gone not in stack.books.ledger.by_id
-        assert len(stack.books.ledger.held) == 2
+        assert stack.tracker.updaters.results["missing"] == 1
+        assert gone not in stack.tracker.allocations.by_id
+        assert len(stack.tracker.allocations.by_key) == 2
 
 
 async def test_an_update_in_doubt_is_sent_again(tmp_path: Path) -> None:
@@ -320,7 +320,7 @@ async def test_an_update_in_doubt_is_sent_again(tmp_path: Path) -> None:
         own = await stack.run("db", 2000)
         await stack.eventually_cpus(shared, str(ALL_CPUS - CpuSet.parse(stack.cpus(own))))
         watch.excused.clear()
-        assert stack.books.writers.results["doubtful"] == 1
+        assert stack.tracker.updaters.results["doubtful"] == 1
 
 
 # -- the kubelet updates as well
@@ -366,7 +366,7 @@ async def test_a_resize_the_runtime_refuses_is_taken_back(tmp_path: Path) -> Non
         assert own_cpus(stack) == [before[0]]
         await stack.eventually_cpus(shared, before[1])
         assert stack.cpus(own) == before[0]
-        assert stack.books.ledger.held[stack.books.ledger.by_id[own]].request.milli == 2000
+        assert stack.tracker.allocations.by_key[stack.tracker.allocations.by_id[own]].request.milli == 2000
 
 
 async def test_a_smaller_container_gives_up_cpus_before_others_get_them(tmp_path: Path) -> None:
@@ -419,9 +419,9 @@ async def test_newcomers_are_adopted(tmp_path: Path) -> None:
         watch.overlaps.clear()  # nobody asked us
         watch.excused.add(newcomer)
         await listed(stack)
-        await stack.eventually_cpus(newcomer, str(stack.books.ledger.policy.fallback))
+        await stack.eventually_cpus(newcomer, str(stack.tracker.allocations.policy.fallback))
         watch.excused.clear()
-        assert stack.books.ledger.find(newcomer) is not None
+        assert stack.tracker.allocations.find(newcomer) is not None
 
 
 async def test_what_was_removed_behind_the_relay_is_free(tmp_path: Path) -> None:
@@ -443,7 +443,7 @@ async def test_drift_is_corrected(tmp_path: Path) -> None:
         wanted = stack.cpus(shared)
         watch.excused.add(shared)
         stack.runtime.containers[shared].resources.cpuset_cpus = ALL
-        assert await stack.books.sync.resync(completely=True)
+        assert await stack.tracker.sync.resync(completely=True)
         await stack.eventually_cpus(shared, wanted)
         watch.excused.clear()
 
@@ -471,7 +471,7 @@ async def test_cpus_of_one_that_ended_unnoticed_are_found_when_they_are_needed(t
         stack.runtime.exit_container(first, 0)
         second = await stack.run("second", 14000)
         assert stack.cpus(second) == stack.cpus(first)
-        assert not stack.manager.tally.refused
+        assert not stack.interceptor.counters.refused
 
 
 async def test_cpus_of_an_init_container_go_to_the_next_one(tmp_path: Path) -> None:
@@ -498,16 +498,16 @@ async def test_a_policy_that_fails_costs_nobody_a_container(
         def fail(*_: object) -> None:
             raise ZeroDivisionError("no idea")
 
-        policy = stack.books.ledger.policy
+        policy = stack.tracker.allocations.policy
         with monkeypatch.context() as patched, caplog.at_level(logging.CRITICAL, "interpose"):
             patched.setattr(policy, "allocate", fail)
             stray = await stack.run("web", 2000)
-        assert stack.manager.tally.failures["CreateContainer"] == 1
+        assert stack.interceptor.counters.failures["CreateContainer"] == 1
         assert stack.cpus(stray) == str(policy.fallback)
-        assert [stack.books.ledger.held[key].id for key in stack.books.ledger.without_place] == [stray]
+        assert [stack.tracker.allocations.by_key[key].id for key in stack.tracker.allocations.without_place] == [stray]
         own = await stack.run("mq", 2000)
         assert not CpuSet.parse(stack.cpus(stray)) & CpuSet.parse(stack.cpus(own))
-        (problem,) = policy_report(stack.manager, problems=[], state_file={})["problems"]
+        (problem,) = policy_report(stack.interceptor, problems=[], state_file={})["problems"]
         assert problem == "container default/web/app has no place under the policy"
 
 
@@ -529,16 +529,16 @@ async def test_without_books_a_create_gets_shared_cpus_in_the_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Later, when the books are there, it gets what it is due."""
-    monkeypatch.setattr(waiting, "_BEGINNING", 0.1)
+    monkeypatch.setattr(barriers, "_BEGINNING", 0.1)
     runtime = FakeRuntime()
     stall = runtime.stall("ListPodSandbox")
     async with watched_early(tmp_path, runtime) as stack:
         pod = await stack.pod("db")
         made = (await stack.call(request_of(pod, 2000))).container_id
         assert stack.cpus(made) == ALL
-        assert stack.manager.tally.failures["CreateContainer"] == 1
+        assert stack.interceptor.counters.failures["CreateContainer"] == 1
         stall.release()
-        await eventually(stack.books.ready.is_set, "the books")
+        await eventually(stack.tracker.ready.is_set, "the books")
         await eventually(lambda: len(CpuSet.parse(stack.cpus(made))) == 2, "CPUs of its own")
         assert own_cpus(stack) == [stack.cpus(made)]
 

@@ -95,7 +95,7 @@ class Node:
 
     def check_cpus(self) -> None:
         """The CPUs are those of the policy."""
-        shared = {"static": "0-1,6-15", "static-plus": "1,6-15"}[self.stack.books.configuration.policy]
+        shared = {"static": "0-1,6-15", "static-plus": "1,6-15"}[self.stack.tracker.configuration.policy]
         assert {name: self.has(name).cpuset_cpus for name in self.ids} == {
             "batch": shared,
             "service": shared,
@@ -179,7 +179,10 @@ async def test_proxy_mode(start: Callable[..., Any]) -> None:
         own = node.ids["own"]
         linux = cri.LinuxContainerResources(cpu_period=100_000, cpu_quota=400_000, cpu_shares=4096)
         await node.stack.call(cri.UpdateContainerResourcesRequest(container_id=own, linux=linux))
-        assert len(node.stack.books.ledger.policy.book.grants[node.stack.books.ledger.by_id[own]].exclusive) == 4
+        assert (
+            len(node.stack.tracker.allocations.policy.state.grants[node.stack.tracker.allocations.by_id[own]].exclusive)
+            == 4
+        )
         assert await node.status("own") == ("", 4096, 400_000)
 
 
@@ -205,7 +208,7 @@ async def test_sets_of_the_hook_server_do_not_count(start: Callable[..., Any], m
         node.check_cpus()
         sent = {one.linux.cpuset_cpus for one in requests(UPDATE) if one.container_id == node.ids["bound"]}
         assert sent <= {"", "2-3"}
-        assert node.stack.manager.tally.overrides["cpuset_cpus", "qos" if mode == "both" else "the caller"] > 0
+        assert node.stack.interceptor.counters.overrides["cpuset_cpus", "qos" if mode == "both" else "the caller"] > 0
         assert await node.status("bound") == ("", 2048, 200_000)
 
 
@@ -215,7 +218,7 @@ async def test_a_restore_that_the_policy_undoes_is_not_tried_for_ever(start: Cal
     async with start("none", mode, "--cpuset", bound="2-3") as node:
         await eventually(lambda: node.has("bound").cpuset_cpus == "2-3", "the set of the scheduler")
         policy = Configuration(policy="static", reserved=CpuSet.parse("0"), options=StaticOptions(), origin="test")
-        await node.stack.books.changing.to(policy)
+        await node.stack.reconfigurer.apply(policy)
         await asyncio.to_thread(node.server.stop)
         await asyncio.to_thread(node.server.start, "--no-cpuset")
         assert (await node.updates_in_rounds(2 * ROUNDS))["bound"] < ROUNDS // 2

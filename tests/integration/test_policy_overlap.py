@@ -15,6 +15,7 @@ import pytest
 
 from interpose._pb import cri_pb2 as cri
 from interpose.cli.relay import policy as relay_policy
+from interpose.cli.relay.policy import policy_routes
 from interpose.core.model.cpuset import CpuSet
 from interpose.core.topology.topology import Topology
 from interpose.errors import ConfigError
@@ -54,7 +55,7 @@ async def a_node(folder: Path) -> AsyncIterator[tuple[PolicyStack, Refusing]]:
     runtime = FakeRuntime(observer=watch)
     async with policy_stack(folder, MACHINE, runtime=runtime, config_socket=str(folder / "c.sock")) as stack:
         await send(stack, "0")
-        watch.follow(runtime, lambda: stack.books)
+        watch.follow(runtime, lambda: stack.tracker)
         yield stack, watch
         watch.look()
         assert watch.overlaps == []
@@ -82,8 +83,8 @@ async def in_step(stack: PolicyStack) -> None:
     """Wait until everybody has at the runtime what the books say."""
 
     def agreed() -> bool:
-        ledger = stack.books.ledger
-        return all(stack.cpus(one) == str(ledger.assignment(key).cpus) for one, key in ledger.by_id.items())
+        allocations = stack.tracker.allocations
+        return all(stack.cpus(one) == str(allocations.assignment(key).cpus) for one, key in allocations.by_id.items())
 
     await eventually(agreed, "books and runtime to agree")
 
@@ -97,7 +98,7 @@ async def standing(stack: PolicyStack, change: Callable[[], Any]) -> tuple[Any, 
 
 
 def _reserved(stack: PolicyStack, cpus: str) -> bool:
-    return stack.books.configuration.reserved == CpuSet.parse(cpus)
+    return stack.tracker.configuration.reserved == CpuSet.parse(cpus)
 
 
 async def test_another_configuration_while_one_is_taken_back(tmp_path: Path) -> None:
@@ -118,7 +119,7 @@ async def test_another_configuration_while_one_is_taken_back(tmp_path: Path) -> 
         with pytest.raises(ConfigError, match="the kernel says no"):
             await refused
         await other
-        assert stack.books.configuration.reserved == CpuSet.parse("0,4-5")
+        assert stack.tracker.configuration.reserved == CpuSet.parse("0,4-5")
         await in_step(stack)
         watch.excused.clear()
         assert stack.cpus(first) == "2-3"
@@ -127,7 +128,7 @@ async def test_another_configuration_while_one_is_taken_back(tmp_path: Path) -> 
             stack.cpus(second)
         )
     async with policy_stack(tmp_path, None, runtime=stack.runtime, config_socket=str(tmp_path / "c.sock")) as stack:
-        assert stack.books.configuration.reserved == CpuSet.parse("0,4-5")
+        assert stack.tracker.configuration.reserved == CpuSet.parse("0,4-5")
 
 
 async def test_cpus_that_go_while_a_configuration_changes(tmp_path: Path) -> None:
@@ -144,11 +145,11 @@ async def test_cpus_that_go_while_a_configuration_changes(tmp_path: Path) -> Non
 
         def followed() -> bool:
             stack.tick()
-            return str(stack.books.topology.online) == "0-3,6-14"
+            return str(stack.tracker.topology.online) == "0-3,6-14"
 
         await eventually(followed, "the CPUs to be noticed")
         await in_step(stack)
-        assert stack.books.configuration.reserved == CpuSet.parse("0-3")
+        assert stack.tracker.configuration.reserved == CpuSet.parse("0-3")
         own = [CpuSet.parse(stack.cpus(one)) for one in (first, second)]
         assert [len(cpus) for cpus in own] == [2, 2]
         assert CpuSet.union(own) <= CpuSet.parse("6-14")
@@ -171,12 +172,12 @@ async def test_cpus_that_go_while_a_configuration_is_taken_back(tmp_path: Path) 
 
         def followed() -> bool:
             stack.tick()
-            return str(stack.books.topology.online) == "0-1,4-15"
+            return str(stack.tracker.topology.online) == "0-1,4-15"
 
         await eventually(followed, "the CPUs to be noticed")
         await in_step(stack)
         watch.excused.clear()
-        assert stack.books.configuration.reserved == CpuSet.parse("0")
+        assert stack.tracker.configuration.reserved == CpuSet.parse("0")
         assert stack.cpus(second) == "4-5"
         assert len(CpuSet.parse(stack.cpus(first)) & CpuSet.parse("0-1,4-15")) == 2
 
@@ -198,7 +199,7 @@ async def test_what_a_relay_sent_before_its_end_may_come_late(tmp_path: Path) ->
 
 async def shown(stack: PolicyStack, path: str) -> Any:
     """What the admin socket tells."""
-    routes = stack.policy.routes()
+    routes = policy_routes(stack.policy)
     name = ("GET", path) if ("GET", path) in routes else ("GET", f"{path.rpartition('/')[0]}/*")
     response = await routes[name](Request(method="GET", path=path, rest=path.rpartition("/")[2]))
     assert isinstance(response, Response)

@@ -96,7 +96,7 @@ async def test_what_others_gave_up_for_nothing_they_get_back(
         await eventually(lambda: stack.runtime.calls[UPDATE] == 2, "a second update")
         await stack.eventually_cpus(shared, ALL)
         # A pod that is stopped is nothing to make a noise about.
-        assert not stack.manager.tally.failures
+        assert not stack.interceptor.counters.failures
         assert not [one for one in caplog.records if one.levelno >= logging.ERROR]
 
 
@@ -108,7 +108,7 @@ async def test_a_stopped_pod_whose_container_is_made_all_the_same(tmp_path: Path
         stall = stack.runtime.stall(UPDATE)
         task = asyncio.create_task(stack.create(pod, milli=2000))
         await stall.entered.wait()
-        stack.books.release([key for key in stack.books.ledger.held if key.pod_id == pod[0]])
+        stack.tracker.release([key for key in stack.tracker.allocations.by_key if key.pod_id == pod[0]])
         stall.release()
         made = await task
         await eventually(lambda: own_cpus(stack) == [stack.cpus(made)], "CPUs of its own")
@@ -160,7 +160,7 @@ async def test_after_a_change_of_policy_resizes_are_the_kubelets_again(tmp_path:
     async with policy_stack(tmp_path, machine(MACHINE), **STATIC_PLUS) as stack:
         some = await stack.run("db", 2500, "burstable")
         assert stack.has(some).cpu_shares == 512
-        await stack.books.changing.to(
+        await stack.reconfigurer.apply(
             Configuration(policy="static", reserved=1000, options=StaticOptions(), origin="test")
         )
         assert stack.has(some).cpu_shares == 2560
@@ -178,7 +178,7 @@ async def test_the_first_resize_after_a_change_of_policy_is_not_too_late(tmp_pat
         some = await stack.run("db", 2500, "burstable")
         stall = stack.runtime.stall(UPDATE)
         static = Configuration(policy="static", reserved=1000, options=StaticOptions(), origin="test")
-        change = asyncio.create_task(stack.books.changing.to(static))
+        change = asyncio.create_task(stack.reconfigurer.apply(static))
         await stall.entered.wait()
         update = asyncio.create_task(stack.call(resize(some, 4000, limit=False)))
         stall.release()
@@ -214,7 +214,7 @@ async def test_a_shrink_that_failed_is_not_taken_for_done(tmp_path: Path, caplog
         stack.runtime.fail(UPDATE, Code.INTERNAL, "the kernel says no")
         own = await stack.run("db", 2000)
         assert (stack.cpus(shared), stack.cpus(own)) == (ALL, "2-3")
-        assert stack.manager.tally.late == 1
+        assert stack.interceptor.counters.late == 1
         assert "Container did not wait any longer for others to give up its CPUs" in caplog.messages
         stack.runtime.clear()
         await in_step(stack)
@@ -233,7 +233,7 @@ async def test_one_that_is_born_with_cpus_of_others_loses_them_before_it_runs(tm
         stall.release()
         shared, own = await first, await second_
         assert (stack.cpus(shared), stack.cpus(own)) == ("0-1,4-15", "2-3")
-        assert stack.manager.tally.late == 0
+        assert stack.interceptor.counters.late == 0
 
 
 async def test_one_that_keeps_cpus_of_others_is_counted(tmp_path: Path) -> None:
@@ -248,7 +248,7 @@ async def test_one_that_keeps_cpus_of_others_is_counted(tmp_path: Path) -> None:
         stack.runtime.fail(UPDATE, Code.INTERNAL, "the kernel says no")
         stall.release()
         await asyncio.gather(first, second_)
-        assert stack.manager.tally.late == 1
+        assert stack.interceptor.counters.late == 1
         stack.runtime.clear()
         await in_step(stack)
 
@@ -286,7 +286,7 @@ async def test_books_that_failed_once_are_put_right(
         shared = await stack.run("web", 100, "burstable")
         pod = await stack.pod("db")
         with monkeypatch.context() as patched, caplog.at_level(logging.CRITICAL, "interpose"):
-            patched.setattr(stack.books, part, fail)
+            patched.setattr(stack.tracker, part, fail)
             own = await stack.create(pod, milli=2000)
             await stack.call(cri.StartContainerRequest(container_id=own))
             if part == "release":

@@ -53,7 +53,7 @@ async def watched(folder: Path, **settings: Any) -> AsyncIterator[tuple[PolicySt
     watch = Watching()
     runtime = FakeRuntime(observer=watch)
     async with policy_stack(folder, machine(MACHINE), runtime=runtime, **(settings or STATIC)) as stack:
-        watch.follow(runtime, lambda: stack.books)
+        watch.follow(runtime, lambda: stack.tracker)
         yield stack, watch
         watch.look()
         assert watch.overlaps == []
@@ -72,7 +72,9 @@ def static(reserved: str = "0", available: str = "", **options: bool) -> Configu
 
 def own_cpus(stack: PolicyStack) -> list[str]:
     """What containers have alone, by the books."""
-    return sorted(str(grant.exclusive) for grant in stack.books.ledger.policy.book.grants.values() if grant.exclusive)
+    return sorted(
+        str(grant.exclusive) for grant in stack.tracker.allocations.policy.state.grants.values() if grant.exclusive
+    )
 
 
 def without(topology: Topology, cpus: str) -> Topology:
@@ -91,7 +93,7 @@ async def looked(stack: PolicyStack, online: str) -> None:
 
     def noticed() -> bool:
         stack.tick()
-        return str(stack.books.topology.online) == online
+        return str(stack.tracker.topology.online) == online
 
     await eventually(noticed, f"CPUs {online}")
 
@@ -106,7 +108,7 @@ async def test_a_configuration_is_in_force_when_the_change_returns(tmp_path: Pat
         shared = await stack.run("web", 100, "burstable")
         kept, lost = stack.cpus(second), stack.cpus(first)
         assert (lost, kept) == ("2-3", "4-5")
-        await stack.books.changing.to(static("0-3"))
+        await stack.reconfigurer.apply(static("0-3"))
         assert stack.cpus(second) == kept
         assert not CpuSet.parse(stack.cpus(first)) & CpuSet.parse("0-3")
         assert sorted((stack.cpus(first), kept)) == own_cpus(stack)
@@ -120,7 +122,7 @@ async def test_cpus_that_one_leaves_are_taken_by_others_after_that(tmp_path: Pat
         names = [await stack.run(f"db{n}", 2000) for n in range(4)]
         shared = [await stack.run(f"web{n}", 100, "burstable") for n in range(10)]
         looks = watch.looks
-        await stack.books.changing.to(static("0-7"))
+        await stack.reconfigurer.apply(static("0-7"))
         assert watch.looks > looks
         assert all(CpuSet.parse(stack.cpus(one)) <= CpuSet.parse("8-15") for one in names)
         assert len({stack.cpus(one) for one in shared}) == 1
@@ -133,7 +135,7 @@ async def test_what_comes_and_goes_meanwhile_is_in_the_new_books(tmp_path: Path)
         await stack.run("web", 100, "burstable")
         pod = await stack.pod("coming")
         stall = stack.runtime.stall(UPDATE)
-        change = asyncio.create_task(stack.books.changing.to(static("0-3")))
+        change = asyncio.create_task(stack.reconfigurer.apply(static("0-3")))
         await stall.entered.wait()
         create = asyncio.create_task(stack.create(pod, milli=4000))
         await eventually(lambda: len(own_cpus(stack)) == 2, "the create to be booked")
@@ -145,7 +147,9 @@ async def test_what_comes_and_goes_meanwhile_is_in_the_new_books(tmp_path: Path)
         coming = await create
         assert own_cpus(stack) == [stack.cpus(coming)]
         assert not CpuSet.parse(stack.cpus(coming)) & CpuSet.parse("0-3")
-        await eventually(lambda: not stack.books.writers.want(tuple(stack.books.ledger.held)), "all to be in step")
+        await eventually(
+            lambda: not stack.tracker.updaters.schedule(tuple(stack.tracker.allocations.by_key)), "all to be in step"
+        )
 
 
 # -- rejected
@@ -156,25 +160,25 @@ async def test_a_configuration_is_rejected_with_all_reasons(tmp_path: Path) -> N
     async with watched(tmp_path) as (stack, _):
         for name in ("first", "second"):
             await stack.run(name, 6000)
-        before = (own_cpus(stack), stack.runtime.calls[UPDATE], stack.books.ledger)
+        before = (own_cpus(stack), stack.runtime.calls[UPDATE], stack.tracker.allocations)
         with pytest.raises(ConfigError) as caught:
-            await stack.books.changing.to(static("0-11"))
+            await stack.reconfigurer.apply(static("0-11"))
         assert [one.split(":")[0] for one in caught.value.problems] == [
             "container default/first/app",
             "container default/second/app",
         ]
-        assert (own_cpus(stack), stack.runtime.calls[UPDATE], stack.books.ledger) == before
-        assert stack.books.configuration.reserved == CpuSet.parse("0")
+        assert (own_cpus(stack), stack.runtime.calls[UPDATE], stack.tracker.allocations) == before
+        assert stack.tracker.configuration.reserved == CpuSet.parse("0")
 
 
 async def test_a_configuration_that_cannot_work_here_is_rejected(tmp_path: Path) -> None:
     """By the policy itself."""
     async with watched(tmp_path) as (stack, _):
         with pytest.raises(ConfigError, match="do not exist on this machine"):
-            await stack.books.changing.to(static("99"))
+            await stack.reconfigurer.apply(static("99"))
         with pytest.raises(ConfigError, match="cannot both be true"):
-            await stack.books.changing.to(static(full_pcpus_only=True, distribute_cpus_across_cores=True))
-        assert stack.books.configuration.reserved == CpuSet.parse("0")
+            await stack.reconfigurer.apply(static(full_pcpus_only=True, distribute_cpus_across_cores=True))
+        assert stack.tracker.configuration.reserved == CpuSet.parse("0")
 
 
 async def test_a_change_the_runtime_refuses_is_taken_back(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -186,12 +190,12 @@ async def test_a_change_the_runtime_refuses_is_taken_back(tmp_path: Path, caplog
         watch.refused.add(own[0])
         watch.excused.add(own[0])
         with caplog.at_level(logging.CRITICAL, "interpose"), pytest.raises(ConfigError) as caught:
-            await stack.books.changing.to(static("0-3"))
+            await stack.reconfigurer.apply(static("0-3"))
         assert caught.value.problems == [
             "container default/db0/app could not be updated: INVALID_ARGUMENT: the kernel says no"
         ]
         watch.refused.clear()
-        assert stack.books.configuration.reserved == CpuSet.parse("0")
+        assert stack.tracker.configuration.reserved == CpuSet.parse("0")
         for one, cpus in before.items():
             await stack.eventually_cpus(one, cpus)
         watch.excused.clear()
@@ -204,7 +208,7 @@ async def test_one_that_failed_before_does_not_stop_a_change(tmp_path: Path) -> 
         watch.refused.add(shared)
         watch.excused.add(shared)
         own = await stack.run("db", 2000)
-        await stack.books.changing.to(static("0-3"))
+        await stack.reconfigurer.apply(static("0-3"))
         assert not CpuSet.parse(stack.cpus(own)) & CpuSet.parse("0-3")
         watch.refused.clear()
         await stack.eventually_cpus(shared, str(ALL - CpuSet.parse(stack.cpus(own))))
@@ -218,7 +222,7 @@ async def test_one_that_ended_meanwhile_does_not_stop_a_change(tmp_path: Path) -
         own = await stack.run("db", 2000)
         watch.refused.add(ended)
         stack.runtime.exit_container(ended, 0)
-        await stack.books.changing.to(static("0-3"))
+        await stack.reconfigurer.apply(static("0-3"))
         assert own_cpus(stack) == [stack.cpus(own)]
 
 
@@ -279,9 +283,9 @@ async def test_containers_without_a_place_get_one_when_cpus_are_back(tmp_path: P
         first, second = await stack.run("first", 6000), await stack.run("second", 6000)
         write_sysfs(without(everything, "8-15"), tmp_path / "host")
         await looked(stack, "0-7")
-        (homeless,) = stack.books.ledger.without_place
-        fallback = str(stack.books.ledger.policy.fallback)
-        lost = stack.books.ledger.held[homeless].id
+        (homeless,) = stack.tracker.allocations.without_place
+        fallback = str(stack.tracker.allocations.policy.fallback)
+        lost = stack.tracker.allocations.by_key[homeless].id
         await stack.eventually_cpus(lost, fallback)
         write_sysfs(everything, tmp_path / "host")
         await looked(stack, "0-15")

@@ -61,13 +61,13 @@ async def started(stack: PolicyStack) -> dict[str, str]:
 
 def loose(stack: PolicyStack) -> int:
     """How many containers are not bound by the books."""
-    return sum(not grant.pinned for grant in stack.books.ledger.policy.book.grants.values())
+    return sum(not grant.pinned for grant in stack.tracker.allocations.policy.state.grants.values())
 
 
 async def settled(stack: PolicyStack) -> None:
     """Wait until every container has what it should have."""
-    books = stack.books
-    await eventually(lambda: not books.writers.want(tuple(books.ledger.held)), "all to be in step")
+    tracker = stack.tracker
+    await eventually(lambda: not tracker.updaters.schedule(tuple(tracker.allocations.by_key)), "all to be in step")
 
 
 @pytest.mark.parametrize("forget", [False, True])
@@ -126,11 +126,11 @@ async def test_pools_and_policies_may_change_after_a_restart(tmp_path: Path, poo
         ids = await started(stack)
     moved = {one: "1" if cpus == "0-1" else cpus for one, cpus in ids.items()}
     async with policy_stack(tmp_path, None, runtime=runtime, **pools) as stack:
-        await stack.books.changing.to(configuration("1"))
+        await stack.reconfigurer.apply(configuration("1"))
         assert {one: stack.cpus(one) for one in ids} == moved
-        await stack.books.changing.to(Configuration(policy="none", origin="test"))
-        await stack.books.changing.to(configuration("1"))
-        grants = stack.books.ledger.policy.book.grants.values()
+        await stack.reconfigurer.apply(Configuration(policy="none", origin="test"))
+        await stack.reconfigurer.apply(configuration("1"))
+        grants = stack.tracker.allocations.policy.state.grants.values()
         assert sorted(grant.details["asked"] for grant in grants) == ["", "exclusive", "infra", "shared", "shared"]
         assert loose(stack) == 1
 
@@ -153,4 +153,4 @@ async def test_a_resize_outlives_a_state_file(tmp_path: Path, damaged: bool, bef
     async with policy_stack(tmp_path, None, runtime=runtime, **STATIC) as stack:
         await settled(stack)
         assert {one: stack.cpus(one) for one in (own, shared)} == has
-        assert sorted(held.request.milli for held in stack.books.ledger.held.values()) == [100, after]
+        assert sorted(held.request.milli for held in stack.tracker.allocations.by_key.values()) == [100, after]

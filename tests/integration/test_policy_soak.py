@@ -100,7 +100,7 @@ class Life:
             await second(self._stack)
             await asyncio.sleep(0.05)
             if passed == 30:  # as the relay does by itself ten seconds after an update in doubt: too long for here
-                await self._stack.books.sync.resync(completely=True)
+                await self._stack.tracker.sync.resync(completely=True)
             quiet = quiet + 1 if not differences(self._stack) and at_rest(self._stack) else 0
             if quiet == 15:
                 return []
@@ -155,7 +155,7 @@ class Life:
 
     async def _change(self) -> None:
         with suppress(ConfigError):
-            await self._stack.books.changing.to(self._chance.choice(CONFIGURATIONS))
+            await self._stack.reconfigurer.apply(self._chance.choice(CONFIGURATIONS))
 
     def _container(self) -> str:
         return self._chance.choice(list(self._runtime.containers))

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from interpose._pb import cri_pb2 as cri
+from interpose.cli.relay.policy import policy_routes
 from interpose.core.model.cpuset import CpuSet
 from interpose.core.policy.names import NONE
 from interpose.core.topology.text import parse_text
@@ -51,7 +52,7 @@ async def send(stack: PolicyStack, data: dict[str, str]) -> None:
 
 async def problems(stack: PolicyStack) -> list[str]:
     """What a status shows, but for that this machine has no cgroups."""
-    response = await stack.policy.routes()["GET", "/v1/policy"](Request(method="GET", path="/v1/policy"))
+    response = await policy_routes(stack.policy)["GET", "/v1/policy"](Request(method="GET", path="/v1/policy"))
     assert isinstance(response, Response)
     found: list[str] = json.loads(response.body)["problems"]
     return [one for one in found if not one.startswith("note: cgroups cannot be read")]
@@ -62,7 +63,7 @@ async def followed(stack: PolicyStack, online: str) -> None:
 
     def there() -> bool:
         stack.tick()
-        return str(stack.books.topology.online) == online
+        return str(stack.tracker.topology.online) == online
 
     await eventually(there, f"CPUs {online}")
 
@@ -79,7 +80,7 @@ async def test_what_does_not_fit_for_one_boot_is_kept_and_nobody_is_moved(tmp_pa
         before = stack.cpus(own), stack.cpus(shared)
         assert before == ("6-7", "0-5")
     async with booted(tmp_path, runtime, f"{EIGHT}; offline 3-7") as stack:
-        assert stack.books.configuration.policy == NONE
+        assert stack.tracker.configuration.policy == NONE
         (problem,) = await problems(stack)
         assert problem.startswith("another configuration should be in force: reserved resources: 6000m CPUs cannot be")
         late = await stack.run("late", 100, "burstable")
@@ -88,7 +89,7 @@ async def test_what_does_not_fit_for_one_boot_is_kept_and_nobody_is_moved(tmp_pa
     assert state is not None
     assert state.config == GREEDY
     async with booted(tmp_path, runtime, EIGHT) as stack:
-        assert stack.books.configuration.policy == "static"
+        assert stack.tracker.configuration.policy == "static"
         assert await problems(stack) == []
         await stack.eventually_cpus(late, before[1])
         assert (stack.cpus(own), stack.cpus(shared)) == before
@@ -103,14 +104,16 @@ async def test_what_does_not_fit_is_tried_again_when_the_machine_changes(tmp_pat
         await stack.stop(first)
         assert stack.cpus(second) == "5"
     async with booted(tmp_path, runtime, f"{EIGHT}; offline 1-4,6-7") as stack:
-        assert stack.books.configuration.policy == NONE
+        assert stack.tracker.configuration.policy == NONE
         assert stack.cpus(second) == "5"
         plug(tmp_path, EIGHT)
         await followed(stack, "0-7")
-        await eventually(lambda: stack.books.configuration.policy == "static", "the agent's policy")
+        await eventually(lambda: stack.tracker.configuration.policy == "static", "the agent's policy")
         assert await problems(stack) == []
         assert stack.cpus(second) == "5"
-        assert str(stack.books.ledger.policy.book.grants[stack.books.ledger.by_id[second]].exclusive) == "5"
+        assert (
+            str(stack.tracker.allocations.policy.state.grants[stack.tracker.allocations.by_id[second]].exclusive) == "5"
+        )
 
 
 async def test_what_stands_in_may_not_take_over_where_policies_may_not_be_switched(tmp_path: Path) -> None:
@@ -127,15 +130,15 @@ async def test_what_stands_in_may_not_take_over_where_policies_may_not_be_switch
         own = await stack.run("db", 2000)
     shutil.rmtree(group)
     async with policy_stack(tmp_path, None, runtime=runtime, **settings) as stack:
-        assert stack.books.configuration.policy == NONE
+        assert stack.tracker.configuration.policy == NONE
         with pytest.raises(ConfigError, match="containers run under policy static, and static-plus may not take over"):
             await send(stack, {"policy": "Active: static-plus\nReservedResources: {CPU: 1}\n"})
         assert stack.cpus(own) == "2-3"
         await send(stack, {"policy": "Active: static\nReservedResources: {CPU: 1}\n"})
-        assert stack.books.configuration.policy == "static"
+        assert stack.tracker.configuration.policy == "static"
         assert stack.cpus(own) == "2-3"
     async with policy_stack(tmp_path, None, runtime=runtime, **settings) as stack:
-        assert stack.books.configuration.policy == "static"
+        assert stack.tracker.configuration.policy == "static"
 
 
 async def test_the_agent_can_turn_off_what_something_stands_in_for(tmp_path: Path) -> None:
@@ -163,7 +166,7 @@ async def test_pools_may_come_with_the_agent(tmp_path: Path) -> None:
         await stack.eventually_cpus(web, "4-15")
         assert [one for one in await problems(stack) if "waits" in one] == []
     async with policy_stack(tmp_path, None, runtime=runtime, **settings) as stack:
-        assert stack.books.configuration.policy == "static-pools"
+        assert stack.tracker.configuration.policy == "static-pools"
 
 
 async def test_pools_that_are_said_to_be_somewhere_have_to_be_there(tmp_path: Path) -> None:
@@ -187,10 +190,10 @@ async def test_a_policy_that_may_not_be_switched_stays_at_run_time(tmp_path: Pat
         for other in ("static-plus", "none"):
             with pytest.raises(ConfigError, match=f"run under policy static, and {other} may not take over"):
                 await send(stack, {"policy": f"Active: {other}"})
-        assert (stack.books.configuration.policy, stack.cpus(own)) == ("static", "2-3")
+        assert (stack.tracker.configuration.policy, stack.cpus(own)) == ("static", "2-3")
         await stack.call(cri.RemoveContainerRequest(container_id=own))
         await send(stack, {"policy": "Active: static-plus"})
-        assert stack.books.configuration.policy == "static-plus"
+        assert stack.tracker.configuration.policy == "static-plus"
 
 
 async def test_keys_that_flags_override_are_told(tmp_path: Path) -> None:
@@ -218,14 +221,14 @@ async def test_other_cpus_are_reserved_while_those_are_offline(tmp_path: Path) -
         said = ["reserved CPUs 6-7 are offline, 2 others are reserved until they return"]
         assert await problems(stack) == said
         own = await stack.run("db", 4000)
-        assert not CpuSet.parse(stack.cpus(own)) & stack.books.ledger.policy.pools()["reserved"]
-        assert len(stack.books.ledger.policy.pools()["reserved"]) == 2
+        assert not CpuSet.parse(stack.cpus(own)) & stack.tracker.allocations.policy.pools()["reserved"]
+        assert len(stack.tracker.allocations.policy.pools()["reserved"]) == 2
     async with booted(tmp_path, runtime, f"{EIGHT}; offline 6-7", **settings) as stack:
         assert await problems(stack) == said
         plug(tmp_path, EIGHT)
         await followed(stack, "0-7")
         assert await problems(stack) == []
-        assert str(stack.books.ledger.policy.pools()["reserved"]) == "6-7"
+        assert str(stack.tracker.allocations.policy.pools()["reserved"]) == "6-7"
 
 
 async def test_a_machine_that_cannot_be_followed_is_told(tmp_path: Path) -> None:
@@ -235,7 +238,7 @@ async def test_a_machine_that_cannot_be_followed_is_told(tmp_path: Path) -> None
 
         def troubled() -> bool:
             stack.tick()
-            return bool(stack.policy._trouble)
+            return bool(stack.policy._machine_problem)
 
         await eventually(troubled, "trouble")
         (problem,) = await problems(stack)
@@ -245,7 +248,7 @@ async def test_a_machine_that_cannot_be_followed_is_told(tmp_path: Path) -> None
         assert stack.cpus(web) == "0-7"
         plug(tmp_path, f"{EIGHT}; offline 7")
         await followed(stack, "0-6")
-        await eventually(lambda: not stack.policy._trouble, "no trouble any more")
+        await eventually(lambda: not stack.policy._machine_problem, "no trouble any more")
         assert await problems(stack) == []
 
 
@@ -292,4 +295,4 @@ async def test_cgroups_are_those_of_the_host(tmp_path: Path) -> None:
     group.mkdir(parents=True)
     (group / "cpuset.cpus.effective").write_text("0-1")
     async with policy_stack(tmp_path, machine("n4c16"), name="static", reserved="cpu=cgroup:/system.slice") as stack:
-        assert stack.books.configuration.reserved == CpuSet.parse("0-1")
+        assert stack.tracker.configuration.reserved == CpuSet.parse("0-1")

@@ -22,8 +22,8 @@ MACHINE = "n4c16"
 
 def own(stack: PolicyStack) -> list[str]:
     """Who has which CPUs alone."""
-    policy: Policy = stack.books.ledger.policy
-    return sorted(str(grant.exclusive) for grant in policy.book.grants.values() if grant.exclusive)
+    policy: Policy = stack.tracker.allocations.policy
+    return sorted(str(grant.exclusive) for grant in policy.state.grants.values() if grant.exclusive)
 
 
 async def settled(folder: Path) -> tuple[FakeRuntime, str, str]:
@@ -63,10 +63,10 @@ async def test_one_broken_container_does_not_keep_the_policy_from_others(tmp_pat
     runtime = _Breakable(settled_runtime, web)
     async with policy_stack(tmp_path, None, runtime=runtime, **STATIC) as stack:
         assert own(stack) == [stack.cpus(db)]
-        assert web not in stack.books.ledger.by_id
-        await eventually(lambda: any(web in one for one in stack.policy._problems()), "the culprit to be named")
+        assert web not in stack.tracker.allocations.by_id
+        await eventually(lambda: any(web in one for one in stack.policy.problems()), "the culprit to be named")
         runtime.broken = ""
-        await eventually(lambda: web in stack.books.ledger.by_id, "the other one to be adopted")
+        await eventually(lambda: web in stack.tracker.allocations.by_id, "the other one to be adopted")
 
 
 async def test_nobody_gets_remembered_cpus_before_there_are_books(tmp_path: Path) -> None:
@@ -74,12 +74,12 @@ async def test_nobody_gets_remembered_cpus_before_there_are_books(tmp_path: Path
     runtime, db, _ = await settled(tmp_path)
     runtime.fail("ListPodSandbox", Code.UNKNOWN, "not now")
     async with policy_stack(tmp_path, None, runtime=runtime, ready=False, **STATIC) as stack:
-        assert stack.policy._problems()[0].startswith("running containers are not known yet")
+        assert stack.policy.problems()[0].startswith("running containers are not known yet")
         new = await stack.run("new", 1000)
         assert stack.cpus(db) == "4-7"
         assert stack.cpus(new) == "0-3,8-15"
         runtime.clear("ListPodSandbox")
-        await eventually(stack.books.ready.is_set, "the books")
+        await eventually(stack.tracker.ready.is_set, "the books")
         await eventually(lambda: len(own(stack)) == 2, "the new one to be taken over")
 
 
@@ -94,14 +94,14 @@ async def test_a_file_that_changed_before_there_were_books_counts_when_they_are_
     async with policy_stack(tmp_path, None, runtime=runtime, ready=False, config=str(file)) as stack:
         file.write_text(text.format("static-plus"))
         await eventually(
-            lambda: "has not listed its containers yet" in " ".join(stack.policy._problems()),
+            lambda: "has not listed its containers yet" in " ".join(stack.policy.problems()),
             "the change to be put off",
         )
         runtime.clear("ListPodSandbox")
-        await eventually(stack.books.ready.is_set, "the books")
+        await eventually(stack.tracker.ready.is_set, "the books")
         stack.tick()
-        await eventually(lambda: stack.books.configuration.policy == "static-plus", "the change to count")
-        await eventually(lambda: not stack.policy._problems(), "no problem to be left")
+        await eventually(lambda: stack.tracker.configuration.policy == "static-plus", "the change to count")
+        await eventually(lambda: not stack.policy.problems(), "no problem to be left")
 
 
 async def test_a_successor_has_what_the_agent_sent_though_the_disk_has_not(tmp_path: Path) -> None:
@@ -115,7 +115,7 @@ async def test_a_successor_has_what_the_agent_sent_though_the_disk_has_not(tmp_p
         cpus, memory = stack.cpus(db), stack.parts.memory()
     (tmp_path / "state/policy-state.json").unlink()
     async with policy_stack(tmp_path, None, runtime=runtime, config_socket=socket, memory=memory) as stack:
-        assert stack.books.configuration.policy == "static"
+        assert stack.tracker.configuration.policy == "static"
         assert (stack.cpus(db), own(stack)) == (cpus, [cpus])
 
 
@@ -127,7 +127,7 @@ async def test_the_first_container_under_a_new_policy_passes_it(tmp_path: Path) 
         stall = runtime.stall("UpdateContainerResources")
         assert stack.policy._reconfiguring is not None
         sent = {"policy": "Active: static\nReservedResources: {CPU: 1}\n"}
-        change = stack.books.tasks.spawn(stack.policy._reconfiguring.by_agent(sent, "n1"), name="agent")
+        change = stack.tracker.tasks.spawn(stack.policy._reconfiguring.by_agent(sent, "n1"), name="agent")
         await runtime.wait_for_calls("UpdateContainerResources")
         pod = await stack.pod("db", "besteffort")
         container = await stack.create(pod)
@@ -151,7 +151,7 @@ async def test_a_leftover_that_cannot_be_removed_does_not_stop_the_start(
 
     monkeypatch.setattr(Path, "unlink", refuse)
     async with policy_stack(tmp_path, machine(MACHINE)) as stack:
-        assert stack.books.configuration.policy == "none"
+        assert stack.tracker.configuration.policy == "none"
     assert path.exists()
 
 

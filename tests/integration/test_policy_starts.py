@@ -15,6 +15,7 @@ import grpc
 import pytest
 
 from interpose._pb import cri_pb2 as cri
+from interpose.cli.relay.policy import policy_routes
 from interpose.core.policy.request import Key
 from interpose.hooks.api.hookpoint import HookPoint
 from interpose.net.grpc.status import Code
@@ -148,7 +149,7 @@ async def test_a_start_whose_reply_is_lost_is_in_flight_until_the_status_says_ot
         await stack.server.come()
     with pytest.raises((grpc.aio.AioRpcError, asyncio.CancelledError)):
         await starting
-    await eventually(lambda: stack.books.starts.in_flight(web), "the start to be in doubt")
+    await eventually(lambda: stack.tracker.starts.in_flight(web), "the start to be in doubt")
     db = await stack.pod("db")
     creating = asyncio.ensure_future(stack.create(db, milli=2000))
     await eventually(lambda: own_cpus(stack) == ["2-3"], "the decision")
@@ -168,7 +169,7 @@ async def test_a_start_that_an_earlier_relay_sent(tmp_path: Path) -> None:
         await stall.entered.wait()
     await asyncio.gather(starting, return_exceptions=True)
     async with policy_stack(tmp_path, None, runtime=stack.runtime, **STATIC) as stack:
-        assert stack.books.starts.in_flight(web)
+        assert stack.tracker.starts.in_flight(web)
         db = await stack.pod("db")
         await stack.create(db, milli=2000)
         await eventually(lambda: stack.cpus(web) == REST, "the update")  # nobody starts it, by all looks
@@ -208,7 +209,7 @@ async def on_cgroups(tmp_path: Path) -> AsyncIterator[tuple[PolicyStack, FakeNod
 
 async def shown(stack: PolicyStack, ref: str) -> dict[str, Any]:
     """What explain shows."""
-    routes = stack.policy.routes()
+    routes = policy_routes(stack.policy)
     request = Request(method="GET", path="/v1/policy/containers/*", rest=ref)
     response = await routes["GET", "/v1/policy/containers/*"](request)
     assert isinstance(response, Response)
@@ -234,14 +235,14 @@ async def test_what_the_kernel_lost_is_found_and_written_again(
     web = await stack.run("web", 100, "burstable")
     await stack.run("db", 2000)
     stack.tick()
-    await eventually(lambda: stack.books.cgroups.confirmed == 2, "the kernel to be asked")
+    await eventually(lambda: stack.tracker.cgroups.confirmed == 2, "the kernel to be asked")
     assert (await shown(stack, web))["confirmed_by"] == "kernel"
     write_cpus(node, web, ALL)
     for _ in range(60):  # everybody is looked at within a minute
         stack.tick()
         await asyncio.sleep(0.02)
     await eventually(lambda: read_cpus(node, web) == REST, "the value to be written again")
-    assert stack.books.writers.repairs["cgroup"] == 1
+    assert stack.tracker.updaters.repairs["cgroup"] == 1
     said = [one for one in caplog.records if "did not have what was written" in one.getMessage()]
     assert [one.levelno for one in said] == [logging.WARNING]
 
@@ -298,8 +299,10 @@ async def test_an_update_around_the_relay_that_comes_again_and_again_is_held_bac
     theirs = 30
     for _ in range(theirs):
         await stack.runtime.call(UPDATE, update)
-        await stack.books.sync.refresh(web)
-        await eventually(lambda: stack.books.writers.all[web_key(stack, web)].state != "writing", "our update to end")
+        await stack.tracker.sync.refresh(web)
+        await eventually(
+            lambda: stack.tracker.updaters.by_key[web_key(stack, web)].state != "writing", "our update to end"
+        )
     assert 2 <= stack.runtime.calls[UPDATE] - theirs <= 5
     (problem,) = [one for one in policy_problems(stack) if "in turn" in one]
     assert "CPUs 0" in problem
@@ -307,12 +310,12 @@ async def test_an_update_around_the_relay_that_comes_again_and_again_is_held_bac
 
 def web_key(stack: PolicyStack, container_id: str) -> Key:
     """How the books know a container."""
-    return stack.books.ledger.by_id[container_id]
+    return stack.tracker.allocations.by_id[container_id]
 
 
 def policy_problems(stack: PolicyStack) -> list[str]:
     """What a status shows."""
-    problems: list[str] = policy_report(stack.manager, problems=[], state_file={})["problems"]
+    problems: list[str] = policy_report(stack.interceptor, problems=[], state_file={})["problems"]
     return problems
 
 
@@ -320,7 +323,7 @@ async def test_without_cgroups_the_runtime_is_believed(stack: PolicyStack) -> No
     """And reports say so."""
     web = await stack.run("web", 100, "burstable")
     stack.tick()
-    await eventually(lambda: stack.books.cgroups.unreadable, "a look at the cgroups")
+    await eventually(lambda: stack.tracker.cgroups.unreadable, "a look at the cgroups")
     about = await shown(stack, web)
     assert (about["state"], about["confirmed_by"]) == ("in step", "runtime")
     assert any("cannot be read" in one for one in policy_problems(stack))
@@ -344,10 +347,10 @@ async def test_a_slow_hook_after_a_stop_raises_no_alarm(tmp_path: Path, caplog: 
         stopping = asyncio.ensure_future(stack.stop(own))
         await stall.entered.wait()
         await stack.eventually_cpus(web, ALL)
-        decisions, updates = dict(stack.books.ledger.outcomes), stack.runtime.calls[UPDATE]
+        decisions, updates = dict(stack.tracker.allocations.outcomes), stack.runtime.calls[UPDATE]
         for _ in range(10):  # before anybody has looked at the runtime again
             stack.tick()
-        assert (own_cpus(stack), dict(stack.books.ledger.outcomes)) == ([], decisions)
+        assert (own_cpus(stack), dict(stack.tracker.allocations.outcomes)) == ([], decisions)
         stall.release()
         await stopping
         assert stack.runtime.calls[UPDATE] == updates
@@ -366,7 +369,7 @@ async def test_a_create_waits_as_long_as_others_make_room(tmp_path: Path) -> Non
         db = await stack.pod("db")
         await stack.create(db, milli=2000)
         assert {stack.cgroup_cpus(one) for one in made} == {REST}
-        assert (stack.manager.tally.late, sum(stack.books.overlaps.seconds.counts)) == (0, 0)
+        assert (stack.interceptor.counters.late, sum(stack.tracker.overlaps.seconds.counts)) == (0, 0)
         stack.runtime.delay(UPDATE, 0)
         await stack.eventually_cpus(waits[0], REST)
         await settled(stack)
@@ -378,11 +381,11 @@ async def test_an_overlap_is_measured(tmp_path: Path) -> None:
         web = await stack.run("web", 100, "burstable")
         stall = stack.runtime.stall(UPDATE)
         await stack.run("db", 2000)
-        assert (stack.manager.tally.late, stack.books.overlaps.seconds.sum) == (1, 0.0)
+        assert (stack.interceptor.counters.late, stack.tracker.overlaps.seconds.sum) == (1, 0.0)
         stall.release()
         await stack.eventually_cpus(web, REST)
-        await eventually(lambda: sum(stack.books.overlaps.seconds.counts) == 1, "the overlap to end")
-        assert stack.books.overlaps.seconds.sum > 0
+        await eventually(lambda: sum(stack.tracker.overlaps.seconds.counts) == 1, "the overlap to end")
+        assert stack.tracker.overlaps.seconds.sum > 0
 
 
 async def test_one_that_waits_to_be_started_is_not_waited_for_and_loses_cpus_before_it_runs(stack: PolicyStack) -> None:
@@ -391,6 +394,6 @@ async def test_one_that_waits_to_be_started_is_not_waited_for_and_loses_cpus_bef
     stack.runtime.fail(UPDATE, Code.INTERNAL, "busy", times=1)
     db = await stack.pod("db")
     await stack.create(db, milli=2000)
-    assert stack.manager.tally.late == 0
+    assert stack.interceptor.counters.late == 0
     await start(stack, web)
     assert stack.cgroup_cpus(web) == REST

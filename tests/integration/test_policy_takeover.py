@@ -38,7 +38,9 @@ def memory_of(stack: PolicyStack) -> dict[str, object]:
 
 def own_cpus(stack: PolicyStack) -> list[str]:
     """What containers have alone, by the books."""
-    return sorted(str(grant.exclusive) for grant in stack.books.ledger.policy.book.grants.values() if grant.exclusive)
+    return sorted(
+        str(grant.exclusive) for grant in stack.tracker.allocations.policy.state.grants.values() if grant.exclusive
+    )
 
 
 async def test_a_successor_moves_nobody(folders: tuple[Path, Path]) -> None:
@@ -63,7 +65,7 @@ async def test_cpus_of_a_create_in_flight_are_not_given_away(folders: tuple[Path
     watch = CpuWatch()
     runtime = FakeRuntime(observer=watch)
     async with policy_stack(folders[0], machine(MACHINE), runtime=runtime, **STATIC) as old:
-        watch.follow(runtime, lambda: old.books)
+        watch.follow(runtime, lambda: old.tracker)
         pod = await old.pod("db")
         stall = runtime.stall("CreateContainer")
         task = asyncio.create_task(old.create(pod, milli=2000))
@@ -72,11 +74,11 @@ async def test_cpus_of_a_create_in_flight_are_not_given_away(folders: tuple[Path
         async with policy_stack(
             folders[1], machine(MACHINE), runtime=runtime, memory=memory_of(old), **STATIC
         ) as successor:
-            watch.follow(runtime, lambda: successor.books)
+            watch.follow(runtime, lambda: successor.tracker)
             old.parts.retire()
             assert own_cpus(successor) == booked
-            (key,) = successor.books.ledger.held
-            assert successor.books.in_doubt(key)
+            (key,) = successor.tracker.allocations.by_key
+            assert key in successor.tracker.creates
             for _ in range(10):  # it has patience: the old relay may take its time
                 successor.tick()
             assert own_cpus(successor) == booked
@@ -85,9 +87,9 @@ async def test_cpus_of_a_create_in_flight_are_not_given_away(folders: tuple[Path
             other = await successor.run("other", 2000)
             assert [successor.cpus(made)] == booked
             assert successor.cpus(other) != successor.cpus(made)
-            assert await successor.books.sync.resync()
-            await eventually(lambda: not successor.books.in_doubt(key), "the container to be known")
-            assert successor.books.ledger.by_id[made] == key
+            assert await successor.tracker.sync.resync()
+            await eventually(lambda: key not in successor.tracker.creates, "the container to be known")
+            assert successor.tracker.allocations.by_id[made] == key
             await successor.call(cri.RemoveContainerRequest(container_id=made))
             assert own_cpus(successor) == [successor.cpus(other)]
             assert watch.overlaps == []
@@ -110,9 +112,9 @@ async def test_a_create_in_flight_that_comes_to_nothing_is_given_up(folders: tup
             with pytest.raises(asyncio.CancelledError):
                 await task
             for _ in range(121):
-                successor.books.tick()
+                successor.reconciler.tick()
             assert len(own_cpus(successor)) == 1
-            successor.books.tick()
+            successor.reconciler.tick()
             assert not own_cpus(successor)
             await successor.eventually_cpus(shared, ALL)
 
@@ -150,7 +152,7 @@ async def test_a_container_made_by_a_retired_relay_gets_its_cpus_from_the_succes
         ) as successor:
             old.parts.retire()
             late = await old.create(await old.pod("late"), milli=2000)
-            assert await successor.books.sync.resync()
+            assert await successor.tracker.sync.resync()
             await eventually(lambda: len(CpuSet.parse(successor.cpus(late))) == 2, "CPUs of its own")
             assert own_cpus(successor) == [successor.cpus(late)]
             rest = CpuSet.parse(ALL) - CpuSet.parse(successor.cpus(late))
@@ -170,5 +172,5 @@ async def test_an_update_on_its_way_when_a_relay_retires_is_its_last(folders: tu
         await old.call(cri.RemoveContainerRequest(container_id=own))
         old.parts.retire()
         stall.release()
-        await eventually(lambda: all(one.state == "idle" for one in old.books.writers.all.values()), "the update")
+        await eventually(lambda: all(one.state == "idle" for one in old.tracker.updaters.by_key.values()), "the update")
         assert runtime.calls[UPDATE] == updates

@@ -120,7 +120,7 @@ async def test_versions_of_cri(tmp_path: Path, kubelet: str, versions: tuple[str
         db = await stack.run("db", 2000)
         assert (stack.cpus(db), stack.cpus(web)) == ("2-3", "0-1,4-15")
         await resize(stack, db, 4000, 4000)
-        assert (len(stack.books.ledger.policy.book.grants[stack.books.ledger.by_id[db]].exclusive)) == 4
+        assert (len(stack.tracker.allocations.policy.state.grants[stack.tracker.allocations.by_id[db]].exclusive)) == 4
         assert await seen(stack, db) == Shown("", 4096, 4 * PERIOD)
         before = {one: stack.cpus(one) for one in (web, db)}
     async with policy_stack(tmp_path, None, **settings) as stack:

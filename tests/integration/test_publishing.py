@@ -124,7 +124,7 @@ def shows_all(node: dict[str, Any]) -> bool:
 
 def problems(stack: PolicyStack) -> list[str]:
     """What an operator reads."""
-    return stack.policy._problems()
+    return stack.policy.problems()
 
 
 @pytest.fixture
@@ -174,9 +174,9 @@ async def test_a_socket_of_somebody_else_gets_nothing(path: Path) -> None:
     """Not even a greeting; the text says whose it is."""
     got: list[bytes] = []
 
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def serve(reader: asyncio.StreamReader, updater: asyncio.StreamWriter) -> None:
         got.append(await reader.read())
-        writer.close()
+        updater.close()
 
     client = AgentClient(str(path), hub=Hub(), patience=0.2, uids={12345})
     async with await asyncio.start_unix_server(serve, path):
@@ -267,7 +267,7 @@ async def test_marks_arrive_at_an_api_server(scratch: Path, path: Path) -> None:
 
         async with own_agent(path, client) as service, relay(scratch, path, **ALL) as stack:
             await eventually(lambda: shows_all(node()), "the marks")
-            await stack.books.changing.to(STATIC)
+            await stack.reconfigurer.apply(STATIC)
             stack.tick()
             await eventually(lambda: ANNOTATION not in node()["metadata"].get("annotations", {}), "taking it back")
             assert node()["status"]["capacity"][CORES] == "0"
@@ -293,7 +293,7 @@ async def test_marks_follow_the_policy(scratch: Path, path: Path, api: NodeApi) 
     """Another policy publishes nothing: what is ours goes."""
     async with own_agent(path, api), relay(scratch, path, **ALL) as stack:
         await eventually(lambda: shows_all(api.node), "the marks")
-        await stack.books.changing.to(STATIC)
+        await stack.reconfigurer.apply(STATIC)
         stack.tick()
         await eventually(lambda: ANNOTATION not in api.node["metadata"]["annotations"], "taking it back")
         assert api.node["status"]["capacity"][CORES] == "0"
@@ -306,7 +306,7 @@ async def test_what_was_taken_back_elsewhere_is_not_ours(scratch: Path, path: Pa
     api.node["metadata"]["labels"][LABEL] = "true"
     async with own_agent(path, api), relay(scratch, path, **ALL) as stack:
         await eventually(lambda: shows_all(api.node), "the marks")
-        await stack.books.changing.to(STATIC)
+        await stack.reconfigurer.apply(STATIC)
         stack.tick()
         await eventually(lambda: ANNOTATION not in api.node["metadata"]["annotations"], "taking it back")
         assert api.node["metadata"]["labels"][LABEL] == "true"
@@ -388,7 +388,7 @@ async def test_during_a_take_over_only_the_successor_publishes(scratch: Path, pa
             old.parts.retire()
             await eventually(lambda: not old.policy._publishing._tasks, "the old one to stop")
             await eventually(lambda: shows_all(api.node), "the second one's")
-            await old.books.changing.to(STATIC)
+            await old.reconfigurer.apply(STATIC)
             old.tick()
             successor.tick()
             await eventually(lambda: problems(successor) == [], "nothing to do")

@@ -9,12 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from interpose._pb import cri_pb2 as cri
-from interpose.cli.relay.policy import make_policy
 from interpose.core.model.cpuset import CpuSet
 from interpose.core.policy.static.options import StaticOptions, StaticPlusOptions
 from interpose.core.policy.static_pools.options import CpuList, Pool, PoolsOptions
 from interpose.net.grpc.status import Code
 from interpose.resmgr.config.configuration import Configuration
+from interpose.resmgr.service import make_policy
 from interpose.resmgr.whatif.compare import Verdict
 from interpose.resmgr.whatif.replay import Hindsight, look_back
 from interpose.resmgr.whatif.timeline import Outcome, What
@@ -126,11 +126,11 @@ class Day:
             await call(resize(container_id, max(milli // 1000, 1)))
 
 
-def books_of(ledger: Any) -> dict[str, tuple[str, str]]:
+def books_of(allocations: Any) -> dict[str, tuple[str, str]]:
     """Who has what."""
     return {
-        held.request.title: (str(ledger.assignment(key)), str(ledger.policy.book.grants[key].exclusive))
-        for key, held in ledger.held.items()
+        held.request.title: (str(allocations.assignment(key)), str(allocations.policy.state.grants[key].exclusive))
+        for key, held in allocations.by_key.items()
     }
 
 
@@ -138,7 +138,7 @@ async def compare(configuration: Configuration, day: list[tuple[str, int, int]])
     """After every act, both have the same books."""
     kubelet = Day(configuration)
     node, story = kubelet.recalled.node, kubelet.recalled.story
-    hindsight = Hindsight(make_policy(configuration, node.books.topology), capacity=node.books.capacity)
+    hindsight = Hindsight(make_policy(configuration, node.tracker.topology), capacity=node.tracker.capacity)
     fed = 0
     try:
         await node.start()
@@ -147,7 +147,7 @@ async def compare(configuration: Configuration, day: list[tuple[str, int, int]])
             for happening in story.happenings[fed:]:
                 hindsight.feed(happening)
             fed = len(story.happenings)
-            assert books_of(hindsight._ledger) == books_of(node.books.ledger), act
+            assert books_of(hindsight._allocations) == books_of(node.tracker.allocations), act
     finally:
         await kubelet.recalled.close()
     return hindsight.outcome()

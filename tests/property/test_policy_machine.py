@@ -26,9 +26,9 @@ from interpose.core.policy.static_pools.options import CpuList, Pool, PoolsOptio
 from interpose.core.policy.static_pools.policy import EXCLUSIVE_CORES
 from interpose.core.topology.topology import Topology
 from interpose.errors import ConfigError
-from interpose.resmgr.allocations import Coming, Ledger
+from interpose.resmgr.allocations import AllocationCandidate, Allocations
 from tests.support.policy.machines import machine
-from tests.support.policy.scenarios import take_over, unplugged
+from tests.support.policy.scenarios import admit, unplugged
 
 MACHINES = tuple(
     machine(text)
@@ -198,7 +198,7 @@ class Node(RuleBasedStateMachine):
     @rule(request=requests(), left=st.integers(-1, 2))
     def fill(self, request: Request, left: int) -> None:
         """One that wants nearly everything: what is left is what the others have to do with."""
-        free = self.one.pools().get("assignable", self.one.book.pool("shared"))
+        free = self.one.pools().get("assignable", self.one.state.pool("shared"))
         whole = 1000 * max(1, len(free) - left)
         amounts = replace(request.amounts, milli=whole + request.milli % 1000)
         self._create(replace(request, amounts=amounts, pod_annotations={}))
@@ -210,11 +210,11 @@ class Node(RuleBasedStateMachine):
         old = self._some(data)
         amounts = data.draw(requests()).amounts
         request = replace(old, amounts=amounts)
-        had = self.one.book.grants[old.key]
+        had = self.one.state.grants[old.key]
         decision = self._both(old.key, lambda policy: policy.resize(request))
         self._decided(request, decision)
         if decision.refusal is not None:
-            assert self.one.book.grants[old.key] == had
+            assert self.one.state.grants[old.key] == had
 
     @precondition(lambda self: self.wanted)
     @rule(data=st.data())
@@ -223,15 +223,15 @@ class Node(RuleBasedStateMachine):
         key = self._some(data).key
         self._both(key, lambda policy: policy.release(key))
         del self.wanted[key]
-        assert self.one.book.assignment(key) == Assignment()
+        assert self.one.state.assignment(key) == Assignment()
 
     @rule(name=st.sampled_from(NAMES))
     def release_unknown(self, name: str) -> None:
         """One goes that never was: nothing happens."""
         key = Key("nobody", name)
-        before = self._books()
+        before = self._tracker()
         assert not self._both(key, lambda policy: policy.release(key)).changed
-        assert self._books() == before
+        assert self._tracker() == before
 
     @precondition(lambda self: self.wanted)
     @rule()
@@ -270,7 +270,7 @@ class Node(RuleBasedStateMachine):
         for key in list(self.wanted):
             self._both(key, lambda policy, key=key: policy.release(key))  # type: ignore[misc]
         if hasattr(self, "start"):
-            assert not self.one.book.grants
+            assert not self.one.state.grants
             assert self.one.pools() == self.start
 
     # -- what always holds
@@ -279,17 +279,17 @@ class Node(RuleBasedStateMachine):
     def nobody_shares_what_somebody_has_alone(self) -> None:
         """CPUs of one's own are in no other set, neither reserved nor free, and inside of what there is."""
         topology, setup = self.made.setup.topology, self.made.setup
-        grants = self.one.book.grants
+        grants = self.one.state.grants
         available = topology.online if setup.available is None else setup.available & topology.online
         alone = CpuSet.union(grant.exclusive for grant in grants.values())
         assert sum(len(grant.exclusive) for grant in grants.values()) == len(alone)
         assert alone <= available
-        reserved = self.one.book.pool("reserved")
+        reserved = self.one.state.pool("reserved")
         if isinstance(setup.reserved, CpuSet):
             reserved |= setup.reserved
         assert not alone & reserved
         for key, grant in grants.items():
-            cpus = self.one.book.assignment(key).cpus
+            cpus = self.one.state.assignment(key).cpus
             assert (cpus is not None) == grant.pinned
             if cpus is not None:
                 assert cpus
@@ -307,7 +307,7 @@ class Node(RuleBasedStateMachine):
         pools = {name: cpus for name, cpus in self.one.pools().items() if name != "assignable"}
         if self.made.name == "static" and not self.made.options.strict_cpu_reservation:  # type: ignore[attr-defined]
             assert pools.pop("reserved") <= pools["shared"]
-        parts = [*pools.values(), *(grant.exclusive for grant in self.one.book.grants.values())]
+        parts = [*pools.values(), *(grant.exclusive for grant in self.one.state.grants.values())]
         together = CpuSet.union(parts)
         assert sum(map(len, parts)) == len(together)
         assert together <= available if self.made.name == "static-pools" else together == available
@@ -315,10 +315,10 @@ class Node(RuleBasedStateMachine):
     @invariant()
     def everybody_has_what_was_asked_for(self) -> None:
         """As many CPUs of one's own as are due; whoever holds something is known."""
-        assert set(self.one.book.grants) == set(self.wanted)
+        assert set(self.one.state.grants) == set(self.wanted)
         due = DUE[self.made.name]
         for key, request in self.wanted.items():
-            grant = self.one.book.grants[key]
+            grant = self.one.state.grants[key]
             assert due(self.made, request, grant)
 
     @invariant()
@@ -326,7 +326,7 @@ class Node(RuleBasedStateMachine):
         """Everybody would have the same, and the same would be free."""
         again = self.made.policy()
         self._take_over(again, self._coming(same=True))
-        assert {key: again.book.assignment(key) for key in again.book.grants} == self._assignments()
+        assert {key: again.state.assignment(key) for key in again.state.grants} == self._assignments()
         assert again.pools() == self.one.pools()
         assert again.fallback == self.one.fallback
 
@@ -337,10 +337,10 @@ class Node(RuleBasedStateMachine):
 
     def _both(self, key: Key, call: Callable[[Policy], Decision]) -> Decision:
         """Tell both policies; what is told of the others is what happened to them."""
-        before, books = self._assignments(), self._books()
+        before, tracker = self._assignments(), self._tracker()
         decision = call(self.one)
         assert call(self.two) == decision
-        assert self._books() == self._books(self.two)
+        assert self._tracker() == self._tracker(self.two)
         assert decision.key == key
         assert decision.reason
         now = self._assignments()
@@ -348,9 +348,9 @@ class Node(RuleBasedStateMachine):
         if decision.refusal is not None:
             assert decision.grant is None
             assert decision.refusal.message
-            assert self._books() == books
+            assert self._tracker() == tracker
         else:
-            assert decision.grant == self.one.book.grants.get(key)
+            assert decision.grant == self.one.state.grants.get(key)
         return decision
 
     def _decided(self, request: Request, decision: Decision) -> None:
@@ -363,27 +363,29 @@ class Node(RuleBasedStateMachine):
         self._use(made)
         lost = self._take_over(self.one, coming)
         assert self._take_over(self.two, coming) == lost
-        assert self._books() == self._books(self.two)
+        assert self._tracker() == self._tracker(self.two)
         return lost
 
-    def _coming(self, *, same: bool) -> list[Coming]:
+    def _coming(self, *, same: bool) -> list[AllocationCandidate]:
         """Everybody with what they hold; to another policy their own CPUs are all that it is told."""
         return [
-            Coming(request=self.wanted[key], id=key.name, held=grant if same else Grant(exclusive=grant.exclusive))
-            for key, grant in self.one.book.grants.items()
+            AllocationCandidate(
+                request=self.wanted[key], id=key.name, held=grant if same else Grant(exclusive=grant.exclusive)
+            )
+            for key, grant in self.one.state.grants.items()
         ]
 
-    def _take_over(self, policy: Policy, coming: list[Coming]) -> tuple[Key, ...]:
-        ledger = Ledger(policy, lambda: 0.0)
-        take_over(ledger, coming)
-        return ledger.without_place
+    def _take_over(self, policy: Policy, coming: list[AllocationCandidate]) -> tuple[Key, ...]:
+        allocations = Allocations(policy, lambda: 0.0)
+        admit(allocations, coming)
+        return allocations.without_place
 
     def _assignments(self) -> dict[Key, Assignment]:
-        return {key: self.one.book.assignment(key) for key in self.one.book.grants}
+        return {key: self.one.state.assignment(key) for key in self.one.state.grants}
 
-    def _books(self, policy: Policy | None = None) -> tuple[object, ...]:
+    def _tracker(self, policy: Policy | None = None) -> tuple[object, ...]:
         policy = policy or self.one
-        return dict(policy.book.grants), dict(policy.book.pools), dict(policy.pools()), policy.fallback
+        return dict(policy.state.grants), dict(policy.state.pools), dict(policy.pools()), policy.fallback
 
 
 def _static_due(made: Made, request: Request, grant: Grant) -> bool:

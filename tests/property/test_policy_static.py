@@ -95,33 +95,37 @@ def test_every_cpu_is_in_one_place_and_nobody_is_left_without(
     """After every step; what a container got is what it asked for, and who has something else now is told."""
     setup, options = made
     policy = StaticPolicy(setup, options)
-    topology, book = setup.topology, policy.book
-    reserved = book.pool("reserved")
+    topology, policy_state = setup.topology, policy.state
+    reserved = policy_state.pool("reserved")
     for step in steps:
-        before = {key: book.assignment(key) for key in book.grants}
-        pools = dict(book.pools)
+        before = {key: policy_state.assignment(key) for key in policy_state.grants}
+        pools = dict(policy_state.pools)
         decision = take_step(policy, step)
-        grants = dict(book.grants)
+        grants = dict(policy_state.grants)
 
-        parts = [book.pool("shared"), book.pool("isolated"), *(grant.exclusive for grant in grants.values())]
+        parts = [
+            policy_state.pool("shared"),
+            policy_state.pool("isolated"),
+            *(grant.exclusive for grant in grants.values()),
+        ]
         if options.strict_cpu_reservation:
             parts.append(reserved)
         assert sum(map(len, parts)) == len(topology.online)
         assert CpuSet.union(parts) == topology.online
         assert not any(grant.exclusive & reserved for grant in grants.values())
         assert policy.fallback
-        assert all(book.assignment(key).cpus for key in grants)
+        assert all(policy_state.assignment(key).cpus for key in grants)
 
         if decision.refusal is not None:
             assert decision.grant is None
-            assert {key: book.assignment(key) for key in grants} == before
-            assert dict(book.pools) == pools
+            assert {key: policy_state.assignment(key) for key in grants} == before
+            assert dict(policy_state.pools) == pools
         elif decision.grant is not None:
             assert grants[decision.key] == decision.grant
             assert len(decision.grant.exclusive) == exclusive_count(step[1])
             if options.full_pcpus_only:
                 assert topology.with_siblings(decision.grant.exclusive) == decision.grant.exclusive
-        others = [key for key in grants if key != decision.key and book.assignment(key) != before[key]]
+        others = [key for key in grants if key != decision.key and policy_state.assignment(key) != before[key]]
         assert list(decision.changed) == others
         assert decision.reason
 
@@ -143,12 +147,12 @@ def test_a_restart_moves_nobody(made: tuple[Setup, StaticOptions], steps: list[S
         if take_step(policy, step).grant is not None:
             known[step[1].key] = step[1]
     again = StaticPolicy(*made)
-    for key in reversed(list(policy.book.grants)):
-        decision = again.allocate(known[key], policy.book.grants[key])
+    for key in reversed(list(policy.state.grants)):
+        decision = again.allocate(known[key], policy.state.grants[key])
         assert decision.action is Action.KEEP
-    assert dict(again.book.pools) == dict(policy.book.pools)
-    for key in policy.book.grants:
-        assert again.book.assignment(key) == policy.book.assignment(key)
+    assert dict(again.state.pools) == dict(policy.state.pools)
+    for key in policy.state.grants:
+        assert again.state.assignment(key) == policy.state.assignment(key)
 
 
 @given(setups(), steps, requests("z"))
@@ -159,10 +163,10 @@ def test_a_container_that_goes_leaves_no_trace(
     policy = StaticPolicy(*made)
     for step in steps:
         take_step(policy, step)
-    before = dict(policy.book.pools)
+    before = dict(policy.state.pools)
     policy.allocate(request)
     policy.release(request.key)
-    assert dict(policy.book.pools) == before
+    assert dict(policy.state.pools) == before
 
 
 @given(setups(), requests("a"), requests("a"))

@@ -52,7 +52,7 @@ def act(policy: StaticPlusPolicy, action: Action, request: Request) -> Decision:
 
 def assignments(policy: StaticPlusPolicy) -> dict[Key, Assignment]:
     """What all have."""
-    return {key: policy.book.assignment(key) for key in policy.book.grants}
+    return {key: policy.state.assignment(key) for key in policy.state.grants}
 
 
 def run(policy: StaticPlusPolicy, todo: Steps) -> dict[Key, Request]:
@@ -74,12 +74,12 @@ def test_each_cpu_is_in_one_place(setup: Setup, todo: Steps) -> None:
     start = dict(policy.pools())
     for step in todo:
         act(policy, *step)
-        sets = [*policy.pools().values(), *(grant.exclusive for grant in policy.book.grants.values())]
+        sets = [*policy.pools().values(), *(grant.exclusive for grant in policy.state.grants.values())]
         assert CpuSet.union(sets) == setup.topology.online
         assert sum(map(len, sets)) == len(setup.topology.online)
         assert policy.fallback <= policy.pools()["shared"] | policy.pools()["reserved"]
         assert policy.fallback
-    for key in list(policy.book.grants):
+    for key in list(policy.state.grants):
         policy.release(key)
     assert policy.pools() == start
 
@@ -91,10 +91,10 @@ def test_everybody_has_what_is_due(setup: Setup, todo: Steps) -> None:
     wanted = run(policy, todo)
     shared, reserved = policy.pools()["shared"], policy.pools()["reserved"]
     used = 0
-    assert set(wanted) == set(policy.book.grants)
-    for key, grant in policy.book.grants.items():
+    assert set(wanted) == set(policy.state.grants)
+    for key, grant in policy.state.grants.items():
         request = wanted[key]
-        cpus = policy.book.assignment(key).cpus
+        cpus = policy.state.assignment(key).cpus
         assert cpus
         if request.namespace == SYSTEM:
             assert cpus == reserved
@@ -114,10 +114,10 @@ def test_a_refusal_changes_nothing_and_a_change_is_told(setup: Setup, todo: Step
     """Exactly the others that have something else than before, in order of coming."""
     policy = policy_of(setup)
     for action, request in todo:
-        before, grants, pools = assignments(policy), dict(policy.book.grants), dict(policy.pools())
+        before, grants, pools = assignments(policy), dict(policy.state.grants), dict(policy.pools())
         decision = act(policy, action, request)
         if decision.refusal is not None:
-            assert (assignments(policy), policy.book.grants, policy.pools()) == (before, grants, pools)
+            assert (assignments(policy), policy.state.grants, policy.pools()) == (before, grants, pools)
         now = assignments(policy)
         assert decision.changed == tuple(key for key in now if key != request.key and now[key] != before[key])
 
@@ -135,9 +135,9 @@ def test_a_restart_moves_nobody(setup: Setup, todo: Steps, pin_memory: bool) -> 
     policy = policy_of(setup, pin_memory)
     wanted = run(policy, todo)
     fresh = policy_of(setup, pin_memory)
-    for key, grant in policy.book.grants.items():
+    for key, grant in policy.state.grants.items():
         assert fresh.allocate(wanted[key], grant).refusal is None
-    assert fresh.book.grants == policy.book.grants
+    assert fresh.state.grants == policy.state.grants
     assert fresh.pools() == policy.pools()
 
 
@@ -147,7 +147,7 @@ def test_a_resize_keeps_ones_own_cpus(setup: Setup, todo: Steps, full: int) -> N
     policy = policy_of(setup)
     for key, request in run(policy, todo).items():
         if request.namespace != SYSTEM and not request.pod_annotations:
-            own = policy.book.grants[key].exclusive
+            own = policy.state.grants[key].exclusive
             decision = policy.resize(Request(key=key, namespace="default", amounts=Amounts(milli=1000 * full)))
             if decision.grant is not None:
                 now = decision.grant.exclusive

@@ -67,10 +67,10 @@ def run(policy: StaticPoolsPolicy, todo: Sequence[tuple[Action, Request]]) -> di
     """Carry out steps and check after each; what is held in the end."""
     wanted: dict[Key, Request] = {}
     for action, request in todo:
-        before = dict(policy.book.grants)
+        before = dict(policy.state.grants)
         decision = act(policy, action, request)
         if decision.refusal is not None:
-            assert dict(policy.book.grants) == before
+            assert dict(policy.state.grants) == before
         elif action is Action.RELEASE:
             wanted.pop(request.key, None)
         else:
@@ -88,13 +88,13 @@ def act(policy: StaticPoolsPolicy, action: Action, request: Request) -> Decision
 
 def check(policy: StaticPoolsPolicy) -> None:
     """What always holds."""
-    grants = policy.book.grants
+    grants = policy.state.grants
     alone = [grant.exclusive for grant in grants.values()]
     assert sum(map(len, alone)) == len(CpuSet.union(alone))
     assert policy.fallback
     assert not policy.fallback & CpuSet.union(alone)
     for key, grant in grants.items():
-        cpus = policy.book.assignment(key).cpus
+        cpus = policy.state.assignment(key).cpus
         assert (cpus is None) == (not grant.pinned)
         if cpus is not None:
             assert cpus
@@ -123,7 +123,7 @@ def test_a_restart_moves_nobody(options: PoolsOptions, todo: list[tuple[Action, 
     policy = policy_of(options)
     wanted = list(run(policy, todo).values())
     random.shuffle(wanted)
-    held: dict[Key, Grant] = dict(policy.book.grants)
+    held: dict[Key, Grant] = dict(policy.state.grants)
     fresh = policy_of(options)
     for request in wanted:
         decision = fresh.allocate(request, held[request.key])

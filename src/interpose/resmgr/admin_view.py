@@ -13,55 +13,60 @@ from interpose.core.policy.request import Key
 from interpose.core.topology.document import topology_document
 from interpose.errors import ConfigError
 from interpose.host.cgroup.tree import CgroupTree
-from interpose.resmgr.allocations import Event, Held
+from interpose.resmgr.allocations import Allocation, AllocationEvent
 from interpose.resmgr.cgroup_check import directory_of
-from interpose.resmgr.counters import Refused
-from interpose.resmgr.interceptor import Manager
-from interpose.resmgr.restore import FIELDS
-from interpose.resmgr.tracker import Books
+from interpose.resmgr.counters import RefusedRequest
+from interpose.resmgr.existing_containers import FIELDS
+from interpose.resmgr.interceptor import PolicyInterceptor
+from interpose.resmgr.tracker import AllocationTracker
 
 _LOOKED_AT = (Parameter.CPUSET_CPUS, Parameter.CPUSET_MEMS, Parameter.CPU_SHARES)
 
 
-def policy_report(manager: Manager, *, problems: list[str], state_file: Mapping[str, object]) -> dict[str, Any]:
+def policy_report(
+    interceptor: PolicyInterceptor, *, problems: list[str], state_file: Mapping[str, object]
+) -> dict[str, Any]:
     """The policy, its pools, and who has what."""
-    books = manager.books
-    ledger, configuration, topology = books.ledger, books.configuration, books.topology
-    book = ledger.policy.book
-    titles = ledger.titles()
+    tracker = interceptor.tracker
+    allocations, configuration, topology = tracker.allocations, tracker.configuration, tracker.topology
+    policy_state = allocations.policy.state
+    titles = allocations.titles()
     failing = [
-        {"container": titles.get(key, str(key)), "id": writer.id, "error": writer.error, "attempts": writer.attempts}
-        for key, writer in books.writers.all.items()
-        if writer.error
+        {"container": titles.get(key, str(key)), "id": updater.id, "error": updater.error, "attempts": updater.attempts}
+        for key, updater in tracker.updaters.by_key.items()
+        if updater.error
     ]
     contested = [
         f"container {titles.get(one.key, one.id)}: policy {configuration.policy} and somebody else set its values in "
         f"turn; {one.replaced.text} was found {one.replaced.times} times"
-        for one in books.writers.contested()
+        for one in tracker.updaters.contested()
     ]
-    homeless = [f"container {titles[key]} has no place under the policy" for key in ledger.without_place]
+    homeless = [f"container {titles[key]} has no place under the policy" for key in allocations.without_place]
     unmet = [
         f"container {held.request.title} has {held.latest.milli}m CPU at the runtime; the policy has room for "
         f"{held.request.milli}m"
-        for held in map(ledger.held.__getitem__, ledger.unmet)
+        for held in map(allocations.by_key.__getitem__, allocations.unmet)
     ]
     return {
         "policy": configuration.policy,
         "origin": configuration.origin,
-        "ready": books.ready.is_set(),
+        "ready": tracker.ready.is_set(),
         "available": _set(configuration.available),
         "reserved": _reserved(configuration.reserved),
-        "pools": {name: str(cpus) for name, cpus in ledger.policy.pools().items()},
-        "containers": len(ledger.held),
-        "exclusive": sum(1 for grant in book.grants.values() if grant.exclusive),
+        "pools": {name: str(cpus) for name, cpus in allocations.policy.pools().items()},
+        "containers": len(allocations.by_key),
+        "exclusive": sum(1 for grant in policy_state.grants.values() if grant.exclusive),
         "failing": failing,
         "problems": [
-            *(f"another configuration should be in force: {one}" for one in configuration.stands_in),
+            *(f"another configuration should be in force: {one}" for one in configuration.fallback_reasons),
             *problems,
             *homeless,
             *unmet,
             *contested,
-            *(f"note: {one}" for one in (*configuration.notes, *ledger.policy.notes, *_unreadable(books, titles))),
+            *(
+                f"note: {one}"
+                for one in (*configuration.notes, *allocations.policy.notes, *_unreadable(tracker, titles))
+            ),
         ],
         "refused": [
             {
@@ -71,7 +76,7 @@ def policy_report(manager: Manager, *, problems: list[str], state_file: Mapping[
                 "why": one.refusal.why.value,
                 "message": one.refusal.message,
             }
-            for one in reversed(manager.tally.refused)
+            for one in reversed(interceptor.counters.refused)
         ],
         "topology": {
             "packages": len(topology.packages),
@@ -82,44 +87,44 @@ def policy_report(manager: Manager, *, problems: list[str], state_file: Mapping[
             "isolated": str(topology.isolated),
         },
         "state_file": dict(state_file),
-        "assignments": [_row(books, key, held) for key, held in ledger.held.items()],
+        "assignments": [_row(tracker, key, held) for key, held in allocations.by_key.items()],
     }
 
 
-def _unreadable(books: Books, titles: Mapping[Key, str]) -> list[str]:
+def _unreadable(tracker: AllocationTracker, titles: Mapping[Key, str]) -> list[str]:
     """Said if no cgroup can be read: that of a container which has just ended is nothing to worry about."""
-    unreadable = books.cgroups.unreadable
-    if not unreadable or books.cgroups.confirmed:
+    unreadable = tracker.cgroups.unreadable
+    if not unreadable or tracker.cgroups.confirmed:
         return []
     key, why = next(iter(unreadable.items()))
     return [f"cgroups cannot be read, so states are the runtime's word; {titles.get(key, key)}: {why}"]
 
 
-def owned_report(manager: Manager) -> dict[str, Any]:
+def owned_report(interceptor: PolicyInterceptor) -> dict[str, Any]:
     """Values of containers that the policy decides, as CRI calls them: other programs on the node leave them alone.
 
     CPU sets under any policy, the others if a container has them of it. While something stands in for a policy, what
     containers have is still that policy's. What was remembered counts until the runtime has listed its containers.
     """
-    books = manager.books
-    ledger, policy = books.ledger, books.configuration.policy
-    remembered = [entry.grant for _, entry in books.beginning.entries.values()]
+    tracker = interceptor.tracker
+    allocations, policy = tracker.allocations, tracker.configuration.policy
+    remembered = [entry.grant for _, entry in tracker.saved.values()]
     if policy == NONE:
-        sleeps = books.asleep or (books.idle and remembered)
-        assigned, policy = ({"cpus"}, books.beginning.last) if sleeps else (set[str](), policy)
+        sleeps = tracker.suspended or (tracker.decides_nothing and remembered)
+        assigned, policy = ({"cpus"}, tracker.saved_policy) if sleeps else (set[str](), policy)
     else:
-        given = (*map(ledger.assignment, ledger.held), *remembered)
+        given = (*map(allocations.assignment, allocations.by_key), *remembered)
         assigned = {"cpus"} | {name for one in given for name in FIELDS if getattr(one, name, None) is not None}
     return {"version": 1, "policy": policy, "owns": [field for name, field in FIELDS.items() if name in assigned]}
 
 
-def topology_report(manager: Manager) -> dict[str, Any]:
+def topology_report(interceptor: PolicyInterceptor) -> dict[str, Any]:
     """The machine as the policy sees it."""
-    return topology_document(manager.books.topology)
+    return topology_document(interceptor.tracker.topology)
 
 
-def _row(books: Books, key: Key, held: Held) -> dict[str, Any]:
-    grant = books.ledger.policy.book.grants.get(key)
+def _row(tracker: AllocationTracker, key: Key, held: Allocation) -> dict[str, Any]:
+    grant = tracker.allocations.policy.state.grants.get(key)
     return {
         "container": held.request.title,
         "id": held.id,
@@ -127,54 +132,54 @@ def _row(books: Books, key: Key, held: Held) -> dict[str, Any]:
         "cpu_milli": held.request.milli,
         "exclusive": str(grant.exclusive) if grant is not None else "",
         "pools": list(grant.pools) if grant is not None else [],
-        **assignment_record(books.ledger.assignment(key)),
-        **_state(books, key, held),
+        **assignment_record(tracker.allocations.assignment(key)),
+        **_state(tracker, key, held),
     }
 
 
-def _state(books: Books, key: Key, held: Held) -> dict[str, str]:
+def _state(tracker: AllocationTracker, key: Key, held: Allocation) -> dict[str, str]:
     """The state in a word and, of one that is in step, who says so: the kernel, or only the runtime."""
-    if books.in_doubt(key):
+    if key in tracker.creates:
         return {"state": "in doubt"}
     if not held.place:
         return {"state": "without place"}
     if held.unmet is not None:
         return {"state": "without room"}
-    writer = books.writers.all.get(key)
-    if writer is None:
+    updater = tracker.updaters.by_key.get(key)
+    if updater is None:
         return {"state": "being created"}
-    if writer.state != "idle":
-        return {"state": writer.state}
+    if updater.state != "idle":
+        return {"state": updater.state}
     return {
         "state": "in step",
-        "confirmed_by": "kernel" if books.cgroups.confirms(key, books.wanted(key)) else "runtime",
+        "confirmed_by": "kernel" if tracker.cgroups.confirms(key, tracker.desired(key)) else "runtime",
     }
 
 
-def find(books: Books, ref: str) -> list[Held]:
+def find(tracker: AllocationTracker, ref: str) -> list[Allocation]:
     """Containers that a person may mean: by the start of an id, or by names from the right."""
-    held = list(books.ledger.held.values())
+    held = list(tracker.allocations.by_key.values())
     by_id = [one for one in held if one.id and one.id.startswith(ref)] if ref else []
     if by_id:
         return by_id
     return [one for one in held if _is_called(one.request.title, ref)]
 
 
-def find_refused(manager: Manager, ref: str) -> list[Refused]:
+def find_refused(interceptor: PolicyInterceptor, ref: str) -> list[RefusedRequest]:
     """Refusals that a person may mean, by names from the right."""
-    return [one for one in manager.tally.refused if _is_called(one.title, ref)]
+    return [one for one in interceptor.counters.refused if _is_called(one.title, ref)]
 
 
-def pod_report(manager: Manager, ref: str) -> dict[str, Any] | None:
+def pod_report(interceptor: PolicyInterceptor, ref: str) -> dict[str, Any] | None:
     """The containers of a pod that a person may mean, by the start of its id or by names from the right; None: of none.
 
     Those that were refused are among them. Pods of one name in several namespaces are shown together.
     """
-    books = manager.books
-    store = books.store.containers
+    tracker = interceptor.tracker
+    store = tracker.store.containers
     rows = [
-        _row(books, key, held)
-        for key, held in books.ledger.held.items()
+        _row(tracker, key, held)
+        for key, held in tracker.allocations.by_key.items()
         if _is_called(_pod_of(held.request.title), ref)
         or ((made := store.get(held.id)) is not None and made.pod_id.startswith(ref))
     ]
@@ -187,7 +192,7 @@ def pod_report(manager: Manager, ref: str) -> dict[str, Any] | None:
             "cpu_milli": one.request.milli,
             "state": "refused",
         }
-        for one in manager.tally.refused
+        for one in interceptor.counters.refused
         if one.title not in there and _is_called(_pod_of(one.title), ref)
     ]
     if not rows:
@@ -204,35 +209,35 @@ def _is_called(title: str, ref: str) -> bool:
     return title.split("/")[-len(parts) :] == parts
 
 
-def container_report(books: Books, held: Held) -> dict[str, Any]:
+def container_report(tracker: AllocationTracker, held: Allocation) -> dict[str, Any]:
     """Everything in the books about one container."""
     key = held.request.key
-    titles = books.ledger.titles()
+    titles = tracker.allocations.titles()
     events = list(held.events)
-    writer = books.writers.all.get(key)
-    wanted = books.wanted(key)
+    updater = tracker.updaters.by_key.get(key)
+    wanted = tracker.desired(key)
     return {
         "container": held.request.title,
         "id": held.id,
-        **_state(books, key, held),
+        **_state(tracker, key, held),
         "decision": _event(events[-1], titles) if events else None,
         "history": [_event(one, titles) for one in events],
-        "holds": None if (grant := books.ledger.policy.book.grants.get(key)) is None else grant_record(grant),
+        "holds": None if (grant := tracker.allocations.policy.state.grants.get(key)) is None else grant_record(grant),
         "wanted": None if wanted is None else assignment_record(wanted),
-        "written": None if writer is None or writer.written is None else assignment_record(writer.written),
+        "written": None if updater is None or updater.written is None else assignment_record(updater.written),
         "writer": None
-        if writer is None
+        if updater is None
         else {
-            "state": "in step" if writer.state == "idle" else writer.state,
-            "error": writer.error,
-            "attempts": writer.attempts,
+            "state": "in step" if updater.state == "idle" else updater.state,
+            "error": updater.error,
+            "attempts": updater.attempts,
         },
     }
 
 
-def refusal_report(books: Books, refused: Refused) -> dict[str, Any]:
+def refusal_report(tracker: AllocationTracker, refused: RefusedRequest) -> dict[str, Any]:
     """Everything known about a container that was refused and is not in the books, in the form of one that is."""
-    record = decision_record(refused.decision, refused.request, Assignment(), books.ledger.titles())
+    record = decision_record(refused.decision, refused.request, Assignment(), tracker.allocations.titles())
     return {
         "container": refused.title,
         "id": "",
@@ -247,7 +252,7 @@ def refusal_report(books: Books, refused: Refused) -> dict[str, Any]:
     }
 
 
-def _event(event: Event, titles: Mapping[Key, str]) -> dict[str, Any]:
+def _event(event: AllocationEvent, titles: Mapping[Key, str]) -> dict[str, Any]:
     record = decision_record(event.decision, event.request, event.assignment, titles)
     return {"at": _time(event.at), **record}
 

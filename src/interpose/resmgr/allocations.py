@@ -1,9 +1,9 @@
-"""Who holds what, and how it came to be: a policy with the containers it decided about and its last decisions.
+"""Allocations: a policy with the containers it decided about and its last decisions about each.
 
-Everything here happens at once, without waiting: between two calls of a ledger the books are complete. A container the
-policy refused although it runs (found at start, or after the machine changed) is kept without a place: it has what the
-policy gives to those it cannot decide about, and shows as a problem. One that was resized although the policy had no
-room for it keeps its grant, and gets another one when there is room.
+Everything here is synchronous: between two calls the allocations are complete. A container the policy refused although
+it runs (found at start, or after the machine changed) is kept without a place: it has the policy's fallback CPUs, and
+shows as a problem. One that was resized although the policy had no room for it keeps its grant, and gets another one
+when there is room.
 """
 
 from collections import Counter, deque
@@ -16,10 +16,10 @@ from interpose.core.policy.api import Policy
 from interpose.core.policy.decision import Action, Assignment, Decision, Grant, Refusal, Why
 from interpose.core.policy.request import Key, Request
 
-_REMEMBERED: Final = 8  # decisions per container: how it came, and what was done to it last
+_MAX_EVENTS: Final = 8  # decisions per container: how it came, and what was done to it last
 
 
-class Event(NamedTuple):
+class AllocationEvent(NamedTuple):
     """One decision, when it was made, and what the container had after it."""
 
     at: float
@@ -28,17 +28,17 @@ class Event(NamedTuple):
     assignment: Assignment
 
 
-class Held:
-    """A container in the books."""
+class Allocation:
+    """A container under the policy: what it asked for, and the last decisions about it."""
 
     __slots__ = ("events", "id", "place", "request", "unmet")
 
     def __init__(self, request: Request) -> None:
         self.request = request
-        self.id = ""  # the runtime's; empty as long as nobody knows it
+        self.id = ""  # the runtime's; empty as long as it is unknown
         self.place = True  # False: the policy could not take it
         self.unmet: Request | None = None  # what it has at the runtime, if the policy has no room for that
-        self.events: deque[Event] = deque(maxlen=_REMEMBERED)
+        self.events: deque[AllocationEvent] = deque(maxlen=_MAX_EVENTS)
 
     @property
     def latest(self) -> Request:
@@ -47,38 +47,38 @@ class Held:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Coming:
-    """A container that runs already and has to be taken into the books."""
+class AllocationCandidate:
+    """A container that runs already and has to be admitted; `held` is what it holds, if anything."""
 
     request: Request
     id: str
     held: Grant | None = None
 
 
-class Ledger:
-    """The books of one policy. `now` is the time of day."""
+class Allocations:
+    """All allocations of one policy. `now` is the time of day."""
 
     def __init__(self, policy: Policy, now: Callable[[], float]) -> None:
         self.policy = policy
-        self.held: dict[Key, Held] = {}
+        self.by_key: dict[Key, Allocation] = {}
         self.by_id: dict[str, Key] = {}
         self.outcomes: Counter[tuple[str, str]] = Counter()  # (action, granted | refused | failed)
         self._now = now
         self._without_place: dict[Key, None] = {}
         self._fallback = policy.fallback
 
-    # -- asking
+    # -- queries
 
     def assignment(self, key: Key) -> Assignment:
-        """What a container has by the books."""
+        """What a container should have by its allocation."""
         if key in self._without_place:
             return Assignment(cpus=self._fallback)
-        return self.policy.book.assignment(key)
+        return self.policy.state.assignment(key)
 
-    def find(self, container_id: str) -> Held | None:
-        """The container with this id."""
+    def find(self, container_id: str) -> Allocation | None:
+        """The allocation of the container with this id; None if there is none."""
         key = self.by_id.get(container_id)
-        return None if key is None else self.held[key]
+        return None if key is None else self.by_key[key]
 
     @property
     def without_place(self) -> tuple[Key, ...]:
@@ -88,85 +88,85 @@ class Ledger:
     @property
     def unmet(self) -> tuple[Key, ...]:
         """Containers that were resized although the policy has no room for it."""
-        return tuple(key for key, one in self.held.items() if one.unmet is not None)
+        return tuple(key for key, one in self.by_key.items() if one.unmet is not None)
 
     def titles(self) -> Mapping[Key, str]:
-        """What people call the containers."""
-        return {key: one.request.title for key, one in self.held.items()}
+        """Names of all containers for people: namespace/pod/container."""
+        return {key: one.request.title for key, one in self.by_key.items()}
 
-    # -- deciding
+    # -- decisions
 
     def allocate(self, request: Request, held: Grant | None = None) -> Decision:
-        """Decide about a new container. Refused, it is not in the books."""
-        return self._booked(request, self.policy.allocate(request, held))
+        """Decide about a new container. Refused, it has no allocation."""
+        return self._record(request, self.policy.allocate(request, held))
 
-    def _booked(self, request: Request, decision: Decision) -> Decision:
+    def _record(self, request: Request, decision: Decision) -> Decision:
         self._count(decision)
         if decision.refusal is None:
             self._write(request, decision)
-        return self._with_others(decision)
+        return self._with_fallback_changes(decision)
 
     def _write(self, request: Request, decision: Decision) -> None:
-        entry = self.held.get(request.key)
+        entry = self.by_key.get(request.key)
         if entry is None:
-            entry = self.held[request.key] = Held(request)
+            entry = self.by_key[request.key] = Allocation(request)
         entry.request, entry.unmet = request, None
         entry.place = True
         self._without_place.pop(request.key, None)
-        self._remember(entry, decision)
+        self._add_event(entry, decision)
 
-    def take_over(self, coming: Coming) -> Decision:
-        """Decide about a container that runs. Refused, it is in the books without a place."""
-        decision = self.allocate(coming.request, coming.held)
+    def admit(self, candidate: AllocationCandidate) -> Decision:
+        """Decide about a container that runs. Refused, its allocation is without a place."""
+        decision = self.allocate(candidate.request, candidate.held)
         if decision.refusal is not None:
-            self._shelter(coming, decision)
-        self._identify(coming)
+            self._add_without_place(candidate, decision)
+        self._identify(candidate)
         return decision
 
-    def keep(self, coming: Coming) -> Decision | None:
-        """Take over a container that keeps all CPUs it has alone; None if it cannot, and nothing has changed.
+    def keep(self, candidate: AllocationCandidate) -> Decision | None:
+        """Admit a container that keeps all its exclusive CPUs; None if it cannot, and nothing has changed.
 
-        Asked of everybody first, so that nobody who has to move takes CPUs of one who need not.
+        Called for all containers first, so that none that has to move takes CPUs of one that can stay.
         """
-        own = coming.held.exclusive if coming.held is not None else EMPTY
-        decision = self.policy.allocate(coming.request, coming.held)
+        own = candidate.held.exclusive if candidate.held is not None else EMPTY
+        decision = self.policy.allocate(candidate.request, candidate.held)
         if decision.grant is None:
             return None
         if not own <= decision.grant.exclusive:
-            self.policy.release(coming.request.key)
+            self.policy.release(candidate.request.key)
             return None
-        decision = self._booked(coming.request, decision)
-        self._identify(coming)
+        decision = self._record(candidate.request, decision)
+        self._identify(candidate)
         return decision
 
-    def give_shelter(self, coming: Coming, error: Exception) -> Decision:
-        """Deciding about a container that runs has failed: it is in the books without a place."""
+    def admit_without_place(self, candidate: AllocationCandidate, error: Exception) -> Decision:
+        """The policy failed about a container that runs: its allocation is without a place."""
         self.outcomes[Action.ALLOCATE.value, "failed"] += 1
         message = f"the policy failed: {type(error).__name__}: {error}"
         refusal = Refusal(why=Why.INVALID, message=message)
-        decision = Decision(action=Action.ALLOCATE, key=coming.request.key, refusal=refusal, reason=message)
-        self._shelter(coming, decision)
-        self._identify(coming)
+        decision = Decision(action=Action.ALLOCATE, key=candidate.request.key, refusal=refusal, reason=message)
+        self._add_without_place(candidate, decision)
+        self._identify(candidate)
         return decision
 
     def resize(self, request: Request) -> Decision:
-        """Decide about other amounts. Refused, everything stays."""
-        entry = self.held[request.key]
+        """Decide about other amounts. Refused, the allocation stays as it is."""
+        entry = self.by_key[request.key]
         if not entry.place:
             return self.allocate(request)
         decision = self.policy.resize(request)
         self._count(decision)
         if decision.refusal is None:
             entry.request, entry.unmet = request, None
-        self._remember(entry, decision)
-        return self._with_others(decision)
+        self._add_event(entry, decision)
+        return self._with_fallback_changes(decision)
 
     def accept(self, request: Request) -> Decision | None:
         """Decide about amounts that a container has at the runtime already; None if there is nothing to decide.
 
         Refused, it keeps what it was granted until there is room.
         """
-        entry = self.held[request.key]
+        entry = self.by_key[request.key]
         if request.amounts == entry.request.amounts:
             entry.unmet = None
             return None
@@ -181,9 +181,9 @@ class Ledger:
         return decision
 
     def release(self, key: Key) -> Decision:
-        """A container is gone."""
-        decision = self.policy.release(key)  # first: should it fail, the container is still in the books
-        entry = self.held.pop(key, None)
+        """Forget a container that is gone; containers without a place or room may get one by it."""
+        decision = self.policy.release(key)  # first: should it fail, the container still has its allocation
+        entry = self.by_key.pop(key, None)
         self._without_place.pop(key, None)
         if entry is not None and entry.id:
             self.by_id.pop(entry.id, None)
@@ -192,11 +192,11 @@ class Ledger:
         placed = [one for other in (*self._without_place, *self.unmet) for one in self._place(other)]
         if placed:
             decision = replace(decision, changed=tuple(dict.fromkeys((*decision.changed, *placed))))
-        return self._with_others(decision)
+        return self._with_fallback_changes(decision)
 
     def _place(self, key: Key) -> tuple[Key, ...]:
-        """Something became free: perhaps it is what a container was waiting for."""
-        entry = self.held[key]
+        """Try again to place a container, or to grant its unmet request."""
+        entry = self.by_key[key]
         request = entry.latest
         decision = self.policy.resize(request) if entry.place else self.policy.allocate(request)
         if decision.refusal is not None:
@@ -206,31 +206,31 @@ class Ledger:
         return (key, *decision.changed)
 
     def confirm(self, key: Key, container_id: str) -> None:
-        """The runtime has made the container."""
-        if (entry := self.held.get(key)) is not None:
+        """The runtime has created the container."""
+        if (entry := self.by_key.get(key)) is not None:
             if entry.id:
                 self.by_id.pop(entry.id, None)
             entry.id = container_id
             self.by_id[container_id] = key
 
-    def _shelter(self, coming: Coming, decision: Decision) -> None:
-        entry = self.held[coming.request.key] = Held(coming.request)
+    def _add_without_place(self, candidate: AllocationCandidate, decision: Decision) -> None:
+        entry = self.by_key[candidate.request.key] = Allocation(candidate.request)
         entry.place = False
-        self._without_place[coming.request.key] = None
-        self._remember(entry, decision)
+        self._without_place[candidate.request.key] = None
+        self._add_event(entry, decision)
 
-    def _identify(self, coming: Coming) -> None:
-        if coming.id:
-            self.confirm(coming.request.key, coming.id)
+    def _identify(self, candidate: AllocationCandidate) -> None:
+        if candidate.id:
+            self.confirm(candidate.request.key, candidate.id)
 
     def _count(self, decision: Decision) -> None:
         self.outcomes[decision.action.value, "granted" if decision.refusal is None else "refused"] += 1
 
-    def _remember(self, entry: Held, decision: Decision) -> None:
-        entry.events.append(Event(self._now(), decision, entry.request, self.assignment(decision.key)))
+    def _add_event(self, entry: Allocation, decision: Decision) -> None:
+        entry.events.append(AllocationEvent(self._now(), decision, entry.request, self.assignment(decision.key)))
 
-    def _with_others(self, decision: Decision) -> Decision:
-        """Those without a place have another CPU set when there are others to fall back on."""
+    def _with_fallback_changes(self, decision: Decision) -> Decision:
+        """A decision with the containers without a place added if their fallback CPUs have changed."""
         fallback = self.policy.fallback
         if fallback == self._fallback or not self._without_place:
             self._fallback = fallback

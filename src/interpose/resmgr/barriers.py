@@ -12,8 +12,8 @@ from typing import Any, Final
 from interpose.core.policy.request import Key
 from interpose.net.grpc.status import Code, RpcError
 from interpose.relay.api import Call
-from interpose.resmgr.counters import Tally
-from interpose.resmgr.tracker import Books
+from interpose.resmgr.counters import PolicyCounters
+from interpose.resmgr.tracker import AllocationTracker
 
 # Seconds: for the books to be made at the start, for a look at others, for one more container to lose CPUs, for all of
 # them, for others to grow.
@@ -29,12 +29,12 @@ def asked_by_caller(call: Call) -> Any:
     return call.request if call.body.received == call.body.data() else call.body.original()
 
 
-class Waiting:
+class CallBarriers:
     """Waits. `clock` is the loop's."""
 
-    def __init__(self, books: Books, tally: Tally, clock: Callable[[], float]) -> None:
-        self._books = books
-        self._tally = tally
+    def __init__(self, tracker: AllocationTracker, counters: PolicyCounters, clock: Callable[[], float]) -> None:
+        self._tracker = tracker
+        self._counters = counters
         self._clock = clock
 
     def _budget(self, call: Call, most: float) -> float:
@@ -42,9 +42,9 @@ class Waiting:
 
     async def for_books(self, call: Call) -> None:
         """Until everything that runs is in the books; RpcError if that takes too long."""
-        if not self._books.ready.is_set():
+        if not self._tracker.ready.is_set():
             try:
-                await asyncio.wait_for(self._books.ready.wait(), self._budget(call, _BEGINNING))
+                await asyncio.wait_for(self._tracker.ready.wait(), self._budget(call, _BEGINNING))
             except TimeoutError:
                 raise RpcError(Code.UNAVAILABLE, "the runtime has not listed its containers") from None
 
@@ -53,7 +53,7 @@ class Waiting:
         if ids:
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._budget(call, LOOKING)):
-                    await self._books.sync.refresh(*ids)
+                    await self._tracker.sync.refresh(*ids)
 
     async def for_room(self, call: Call, key: Key) -> None:
         """Until others have given up what a container gets. An update of theirs that failed has not done that.
@@ -61,26 +61,26 @@ class Waiting:
         Hundreds of them take their time, so it waits as long as they become fewer. Who runs on none of these CPUs is
         not waited for.
         """
-        books = self._books
+        tracker = self._tracker
         end = self._clock() + self._budget(call, _MOVING)
-        left = books.in_the_way(key)
+        left = tracker.conflicting(key)
         while left:
-            await books.writers.shrink(left, min(_SHRINKING, end - self._clock()))
-            before, left = left, books.in_the_way(key)
+            await tracker.updaters.shrink(left, min(_SHRINKING, end - self._clock()))
+            before, left = left, tracker.conflicting(key)
             if len(left) >= len(before) or self._clock() >= end:
                 break
         if left:
-            self._tally.too_early(books.ledger.held[key].request.title, len(left))
-            books.overlaps.begin(key)
+            self._counters.too_early(tracker.allocations.by_key[key].request.title, len(left))
+            tracker.overlaps.begin(key)
 
     async def for_itself(self, call: Call, key: Key) -> None:
         """Until a new container has lost what others got while it was being made; it does not run before that."""
-        books = self._books
-        if books.writers.exceeds(key):
-            await books.writers.reach((key,), self._budget(call, _SHRINKING))
-            if books.writers.exceeds(key):
-                self._tally.too_early(books.ledger.held[key].request.title, 1)
+        tracker = self._tracker
+        if tracker.updaters.exceeds(key):
+            await tracker.updaters.apply((key,), self._budget(call, _SHRINKING))
+            if tracker.updaters.exceeds(key):
+                self._counters.too_early(tracker.allocations.by_key[key].request.title, 1)
 
     async def for_growth(self, call: Call, keys: Iterable[Key]) -> None:
         """Until others have what became free."""
-        await self._books.writers.reach(keys, self._budget(call, _GROWING))
+        await self._tracker.updaters.apply(keys, self._budget(call, _GROWING))

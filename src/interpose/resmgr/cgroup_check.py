@@ -1,28 +1,28 @@
 """Comparing what containers should have with what their cgroups have: the runtime's word is not the kernel's.
 
-A container is looked at soon after something was written in it or it was started, and all of them within a minute.
-Files are read in a thread, some containers at a time. What is not as it should be is written again, through the
-runtime. Where a cgroup cannot be read the runtime's word counts, and reports say so.
+A container is checked soon after something was written in it or it was started, and all of them within a minute. Files
+are read in a thread, some containers at a time. What is not as it should be is written again, through the runtime.
+Where a cgroup cannot be read the runtime's word counts, and reports say so.
 """
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from interpose.core.model.cgroup import Parameter, Value
 from interpose.core.model.pod import Container, ContainerState
 from interpose.core.policy.decision import Assignment
 from interpose.core.policy.request import Key
+from interpose.cri.store.starts import Starts
+from interpose.cri.store.store import Store
 from interpose.errors import ConfigError
 from interpose.host.cgroup.paths import find_child, pod_directory
 from interpose.host.cgroup.tree import CgroupTree
-from interpose.resmgr.control import Writer, patch_of
+from interpose.resmgr.control import ContainerUpdater, ContainerUpdaters, patch_of
+from interpose.tasks import TaskBag
 
-if TYPE_CHECKING:
-    from interpose.resmgr.tracker import Books
-
-_ROUND: Final = 60  # ticks in which everybody is looked at
-_AT_ONCE: Final = 50  # containers that one visit to a thread looks at
+_CYCLE: Final = 60  # ticks in which all containers are checked
+_AT_ONCE: Final = 50  # containers that are checked in one call in a thread
 _MOST: Final = 200  # of those that are due, in one tick
 
 Tree = Callable[[], CgroupTree]
@@ -33,7 +33,7 @@ class CgroupQuestion(NamedTuple):
 
     key: Key
     container: Container
-    wanted: Assignment
+    desired: Assignment
     sent: int
 
 
@@ -66,65 +66,77 @@ def compare(tree: Tree, questions: Sequence[CgroupQuestion]) -> list[CgroupAnswe
 def _compare(cgroups: CgroupTree, question: CgroupQuestion) -> CgroupAnswer:
     try:
         directory = directory_of(cgroups, question.container)
-        found = {name: cgroups.read(directory, name) for name in _values(question.wanted)}
+        found = {name: cgroups.read(directory, name) for name in _values(question.desired)}
     except (OSError, ValueError) as error:
         return CgroupAnswer(same=False, error=str(error))
-    wanted = _values(question.wanted)
+    desired = _values(question.desired)
     differing = [
-        f"{name} {value}" for name, value in found.items() if not cgroups.same_by_runtime(name, value, wanted[name])
+        f"{name} {value}" for name, value in found.items() if not cgroups.same_by_runtime(name, value, desired[name])
     ]
     return CgroupAnswer(same=not differing, found=", ".join(differing))
 
 
-def _values(wanted: Assignment) -> dict[Parameter, Value]:
+def _values(desired: Assignment) -> dict[Parameter, Value]:
     values: dict[Parameter, Value] = {}
-    if wanted.cpus is not None:
-        values[Parameter.CPUSET_CPUS] = str(wanted.cpus)
-    if wanted.mems is not None:
-        values[Parameter.CPUSET_MEMS] = str(wanted.mems)
-    if wanted.shares is not None:
-        values[Parameter.CPU_SHARES] = wanted.shares
+    if desired.cpus is not None:
+        values[Parameter.CPUSET_CPUS] = str(desired.cpus)
+    if desired.mems is not None:
+        values[Parameter.CPUSET_MEMS] = str(desired.mems)
+    if desired.shares is not None:
+        values[Parameter.CPU_SHARES] = desired.shares
     return values
 
 
 class CgroupCheck:
-    """Of these books. Without a tree nothing is read."""
+    """Checks the cgroups of containers that have an updater. Without a tree nothing is read."""
 
-    def __init__(self, books: "Books", tree: Tree | None) -> None:
-        self._books = books
+    def __init__(self, tree: Tree | None, updaters: ContainerUpdaters, store: Store, starts: Starts) -> None:
         self._tree = tree
+        self._updaters = updaters
+        self._store = store
+        self._starts = starts
+        self._tasks = TaskBag()
         self._due: dict[Key, None] = {}
-        self._round: list[Key] = []  # who is still to be looked at in this round
+        self._cycle: list[Key] = []  # containers that are still to be checked in this cycle
         self._confirmed: dict[Key, Assignment] = {}  # what the kernel was seen to have
         self._task: asyncio.Task[None] | None = None
-        self.unreadable: dict[Key, str] = {}  # who could not be looked at the last time, and why
+        self.unreadable: dict[Key, str] = {}  # containers that could not be read at the last check, and why
 
     def soon(self, key: Key) -> None:
-        """Look at a container at the next tick."""
+        """Check a container at the next tick."""
         self._due[key] = None
 
     def drop(self, key: Key) -> None:
-        """A container is gone."""
+        """Forget a container that is gone."""
         self._due.pop(key, None)
         self._confirmed.pop(key, None)
         self.unreadable.pop(key, None)
 
-    def confirms(self, key: Key, wanted: Assignment | None) -> bool:
-        """Whether the kernel was seen to have this; whoever wants nothing has it."""
-        return wanted is not None and (self._confirmed.get(key) == wanted or not _values(wanted))
+    def confirms(self, key: Key, desired: Assignment | None) -> bool:
+        """Whether the kernel was seen to have this; true of an assignment that says nothing."""
+        return desired is not None and (self._confirmed.get(key) == desired or not _values(desired))
 
     @property
     def confirmed(self) -> int:
-        """In how many containers the kernel has what is wanted."""
-        return sum(self.confirms(key, self._books.wanted(key)) for key in self._confirmed)
+        """In how many containers the kernel has what they should have."""
+        return sum(self.confirms(key, self._updaters.desired(key)) for key in self._confirmed)
+
+    @property
+    def busy(self) -> bool:
+        """Whether a check is under way in the background."""
+        return self._task is not None and not self._task.done()
 
     def tick(self) -> None:
-        """A second has passed."""
-        if self._tree is None or (self._task is not None and not self._task.done()):
+        """Begin to check those that are due and a part of all others; to be called once a second."""
+        if self._tree is None or self.busy:
             return
-        keys = dict.fromkeys([*self._some_due(), *self._some_of_the_round()])
+        keys = dict.fromkeys([*self._some_due(), *self._next_of_cycle()])
         if keys:
-            self._task = self._books.tasks.spawn(self.look(keys), name="read cgroups")
+            self._task = self._tasks.spawn(self.check(keys), name="read cgroups")
+
+    async def close(self) -> None:
+        """Cancel a check that is under way."""
+        await self._tasks.cancel()
 
     def _some_due(self) -> list[Key]:
         some = list(self._due)[:_MOST]
@@ -132,15 +144,15 @@ class CgroupCheck:
             del self._due[key]
         return some
 
-    def _some_of_the_round(self) -> list[Key]:
-        every = self._books.writers.all
-        if not self._round:
-            self._round = list(every)
-        count = -(-len(every) // _ROUND)
-        some, self._round = self._round[:count], self._round[count:]
+    def _next_of_cycle(self) -> list[Key]:
+        every = self._updaters.by_key
+        if not self._cycle:
+            self._cycle = list(every)
+        count = -(-len(every) // _CYCLE)
+        some, self._cycle = self._cycle[:count], self._cycle[count:]
         return some
 
-    async def look(self, keys: Iterable[Key]) -> None:
+    async def check(self, keys: Iterable[Key]) -> None:
         """Compare these containers with their cgroups now."""
         if self._tree is None:
             return
@@ -148,32 +160,31 @@ class CgroupCheck:
         for start in range(0, len(questions), _AT_ONCE):
             some = questions[start : start + _AT_ONCE]
             for question, answer in zip(some, await asyncio.to_thread(compare, self._tree, some), strict=True):
-                if self._question(question.key) == question:  # nobody wrote or decided anything meanwhile
+                if self._question(question.key) == question:  # nothing was written or decided meanwhile
                     self._conclude(question, answer)
 
     def _question(self, key: Key) -> CgroupQuestion | None:
-        """None if there is nothing to compare: it does not run, or somebody is at work on it."""
-        books = self._books
-        writer, wanted = books.writers.all.get(key), books.wanted(key)
-        if writer is None or wanted is None or not _at_rest(writer, wanted) or not _values(wanted):
+        """None if there is nothing to compare: it does not run, or is being updated."""
+        updater, desired = self._updaters.by_key.get(key), self._updaters.desired(key)
+        if updater is None or desired is None or not _at_rest(updater, desired) or not _values(desired):
             return None
-        container = books.store.containers.get(writer.id)
+        container = self._store.containers.get(updater.id)
         running = container is not None and container.state is ContainerState.RUNNING
-        if container is None or not running or books.starts.in_flight(writer.id):
+        if container is None or not running or self._starts.in_flight(updater.id):
             return None
-        return CgroupQuestion(key, container, wanted, writer.sent)
+        return CgroupQuestion(key, container, desired, updater.sent)
 
     def _conclude(self, question: CgroupQuestion, answer: CgroupAnswer) -> None:
         key = question.key
         self._confirmed.pop(key, None)
         self.unreadable.pop(key, None)
         if answer.same:
-            self._confirmed[key] = question.wanted
+            self._confirmed[key] = question.desired
         elif answer.found:
-            self._books.writers.differs(key, answer.found)
+            self._updaters.mark_differing(key, answer.found)
         else:
             self.unreadable[key] = answer.error
 
 
-def _at_rest(writer: Writer, wanted: Assignment) -> bool:
-    return not writer.lock.locked() and writer.retry is None and patch_of(wanted, writer.has) is None
+def _at_rest(updater: ContainerUpdater, desired: Assignment) -> bool:
+    return not updater.lock.locked() and updater.retry is None and patch_of(desired, updater.has) is None

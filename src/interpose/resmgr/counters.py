@@ -21,7 +21,7 @@ _REFUSALS: Final = 50
 _CODES: Final[Mapping[Why, Code]] = {Why.EXHAUSTED: Code.RESOURCE_EXHAUSTED, Why.INVALID: Code.INVALID_ARGUMENT}
 
 
-class Refused(NamedTuple):
+class RefusedRequest(NamedTuple):
     """A container that did not get what it asked for: the last time, and how often."""
 
     at: float
@@ -36,14 +36,14 @@ class Refused(NamedTuple):
         return self.request.title
 
 
-class Tally:
+class PolicyCounters:
     """Counts, and remembers the last refusals. `now` is the time of day."""
 
     def __init__(self, now: Callable[[], float]) -> None:
         self.overrides: Counter[tuple[str, str]] = Counter()  # (field, who wanted something else)
         self.failures: Counter[str] = Counter()  # by method: deciding itself failed
         self.late = 0  # containers that got CPUs before all others had given them up
-        self.refused: deque[Refused] = deque(maxlen=_REFUSALS)
+        self.refused: deque[RefusedRequest] = deque(maxlen=_REFUSALS)
         self._now = now
         self._remarks = RateLimited(_log)
 
@@ -54,7 +54,7 @@ class Tally:
         if before is not None:
             self.refused.remove(before)
         times = 1 if before is None else before.times + 1
-        self.refused.append(Refused(self._now(), request, decision, why, times))
+        self.refused.append(RefusedRequest(self._now(), request, decision, why, times))
         kv = {"container": request.title, "why": why.message}
         _log.warning("Policy rejected container", extra={"kv": kv})
         return refusal(_CODES[why.why], f"policy {policy}: {why.message}")

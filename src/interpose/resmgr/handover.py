@@ -10,29 +10,29 @@ from interpose.core.model.cgroup import KubeQos
 from interpose.core.policy.request import Request
 from interpose.resmgr.state.codec import Fields, items, key_from_plain, key_to_plain, text
 from interpose.resmgr.state.state import State, decode, encode
-from interpose.resmgr.tracker import Books
+from interpose.resmgr.tracker import AllocationTracker
 
 
-class Estate(NamedTuple):
+class PolicyHandover(NamedTuple):
     """The books, and the containers in them that the runtime has not confirmed."""
 
     state: State
     pending: tuple[Request, ...] = ()
 
 
-def write_estate(state: State, books: Books) -> Mapping[str, object]:
+def encode_handover(state: State, tracker: AllocationTracker) -> Mapping[str, object]:
     """As plain values."""
     return {
         "state": encode(state).decode(),
-        "pending": [_plain(held.request) for held in books.ledger.held.values() if not held.id],
+        "pending": [_plain(held.request) for held in tracker.allocations.by_key.values() if not held.id],
     }
 
 
-def read_estate(memory: object) -> Estate | None:
+def decode_handover(memory: object) -> PolicyHandover | None:
     """What a predecessor left; None if it left nothing that can be understood."""
     try:
         fields = Fields(memory, "estate")
-        return Estate(decode(fields.get("state", text).encode()), fields.get("pending", items(_request)))
+        return PolicyHandover(decode(fields.get("state", text).encode()), fields.get("pending", items(_request)))
     except (ValueError, UnicodeError):
         return None
 

@@ -4,40 +4,40 @@ from collections.abc import Callable, Iterable
 
 from interpose.metrics import Family, Sample
 from interpose.resmgr.config.server import ConfigServer, Outcome
-from interpose.resmgr.interceptor import Manager
+from interpose.resmgr.interceptor import PolicyInterceptor
 from interpose.resmgr.publish.publisher import Publisher, Result
 from interpose.resmgr.state.checkpoint import Checkpoint
 
 
-def policy_collector(manager: Manager) -> Callable[[], Iterable[Family]]:
+def policy_collector(interceptor: PolicyInterceptor) -> Callable[[], Iterable[Family]]:
     """Decisions, updates, pools, trouble."""
 
     def collect() -> Iterable[Family]:
-        books, tally = manager.books, manager.tally
-        ledger, writers = books.ledger, books.writers
+        tracker, counters = interceptor.tracker, interceptor.counters
+        allocations, updaters = tracker.allocations, tracker.updaters
         yield Family(
             "interpose_policy_info",
             "gauge",
             "The policy in force; always 1.",
-            [Sample(1, {"policy": books.configuration.policy})],
+            [Sample(1, {"policy": tracker.configuration.policy})],
         )
         yield Family(
             "interpose_policy_decisions_total",
             "counter",
             "Decisions by what was decided about and how.",
-            [Sample(n, {"action": what, "outcome": how}) for (what, how), n in sorted(ledger.outcomes.items())],
+            [Sample(n, {"action": what, "outcome": how}) for (what, how), n in sorted(allocations.outcomes.items())],
         )
         yield Family(
             "interpose_policy_updates_total",
             "counter",
             "Updates of running containers that the policy sent, by result.",
-            [Sample(n, {"result": result}) for result, n in sorted(writers.results.items())],
+            [Sample(n, {"result": result}) for result, n in sorted(updaters.results.items())],
         )
         yield Family(
             "interpose_policy_repairs_total",
             "counter",
             "Containers that did not have what was written, or perhaps not, and were written again; by what showed it.",
-            [Sample(writers.repairs[where], {"shown_by": where}) for where in ("start", "runtime", "cgroup")],
+            [Sample(updaters.repairs[where], {"shown_by": where}) for where in ("start", "runtime", "cgroup")],
         )
         yield Family(
             "interpose_policy_failures_total",
@@ -45,44 +45,44 @@ def policy_collector(manager: Manager) -> Callable[[], Iterable[Family]]:
             "Calls without a policy decision; their containers got shared CPUs.",
             # At zero from the start: a counter that appears with its first event hides that event.
             [
-                Sample(tally.failures[method], {"method": method})
-                for method in sorted({*manager.methods, *tally.failures})
+                Sample(counters.failures[method], {"method": method})
+                for method in sorted({*interceptor.methods, *counters.failures})
             ],
         )
         yield Family(
             "interpose_policy_overrides_total",
             "counter",
             "Values of others that the policy replaced.",
-            [Sample(n, {"field": field, "wanted_by": who}) for (field, who), n in sorted(tally.overrides.items())],
+            [Sample(n, {"field": field, "wanted_by": who}) for (field, who), n in sorted(counters.overrides.items())],
         )
         yield Family(
             "interpose_policy_late_total",
             "counter",
             "Containers that got CPUs before all others had given them up.",
-            [Sample(tally.late)],
+            [Sample(counters.late)],
         )
         yield Family(
             "interpose_policy_overlap_seconds",
             "histogram",
             "How long containers had CPUs of their own that others had not given up yet, where that happened.",
-            [books.overlaps.seconds],
+            [tracker.overlaps.seconds],
         )
         yield Family(
             "interpose_policy_pool_cpus",
             "gauge",
             "CPUs in each pool.",
-            [Sample(len(cpus), {"pool": name}) for name, cpus in sorted(ledger.policy.pools().items())],
+            [Sample(len(cpus), {"pool": name}) for name, cpus in sorted(allocations.policy.pools().items())],
         )
-        grants = ledger.policy.book.grants.values()
+        grants = allocations.policy.state.grants.values()
         for name, value, text in (
-            ("containers", len(ledger.held), "Containers known to the policy."),
+            ("containers", len(allocations.by_key), "Containers known to the policy."),
             ("exclusive_cpus", sum(len(grant.exclusive) for grant in grants), "CPUs that one container has alone."),
-            ("failing_containers", sum(1 for one in writers.all.values() if one.error), "Containers not in step."),
-            ("confirmed_containers", books.cgroups.confirmed, "Containers whose cgroup was seen to be as wanted."),
-            ("contested_containers", len(writers.contested()), "Containers whose values somebody else replaces."),
-            ("without_place", len(ledger.without_place), "Running containers the policy could not take."),
-            ("without_room", len(ledger.unmet), "Running containers resized to more than the policy could grant."),
-            ("ready", int(books.ready.is_set()), "1 if everything that ran at the start was taken over."),
+            ("failing_containers", sum(1 for one in updaters.by_key.values() if one.error), "Containers not in step."),
+            ("confirmed_containers", tracker.cgroups.confirmed, "Containers whose cgroup was seen to be as wanted."),
+            ("contested_containers", len(updaters.contested()), "Containers whose values somebody else replaces."),
+            ("without_place", len(allocations.without_place), "Running containers the policy could not take."),
+            ("without_room", len(allocations.unmet), "Running containers resized to more than the policy could grant."),
+            ("ready", int(tracker.ready.is_set()), "1 if everything that ran at the start was taken over."),
         ):
             yield Family(f"interpose_policy_{name}", "gauge", text, [Sample(value)])
 

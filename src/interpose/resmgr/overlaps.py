@@ -16,7 +16,7 @@ _BOUNDS: Final = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)  # seconds
 _LOOK: Final = 0.1  # seconds from one look to the next
 
 
-class Overlaps:
+class CpuOverlaps:
     """All of them. `lasts` tells whether others are still on the CPUs of a container. `clock` is the loop's."""
 
     def __init__(self, lasts: Callable[[Key], bool], clock: Callable[[], float]) -> None:

@@ -12,15 +12,15 @@ from typing import Final
 from interpose.core.policy.api import Policy
 from interpose.core.policy.decision import Decision, Grant
 from interpose.core.policy.request import Key
-from interpose.resmgr.allocations import Coming, Ledger
+from interpose.resmgr.allocations import AllocationCandidate, Allocations
 
 _SLICE: Final = 0.002  # seconds that the loop is held
 
-Take = Callable[[Coming], Decision]
-Keep = Callable[[Coming], Decision | None]  # None: it cannot keep what it has
+Take = Callable[[AllocationCandidate], Decision]
+Keep = Callable[[AllocationCandidate], Decision | None]  # None: it cannot keep what it has
 
 
-class Breath:
+class LoopYielder:
     """Lets others run when a slice is over."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
@@ -34,8 +34,12 @@ class Breath:
             self._began = self._clock()
 
 
-async def in_turn(
-    found: Sequence[Coming], keep: Keep, take: Take, entered: Callable[[Coming, Decision], object], breath: Breath
+async def admit_in_order(
+    found: Sequence[AllocationCandidate],
+    keep: Keep,
+    take: Take,
+    entered: Callable[[AllocationCandidate, Decision], object],
+    yielder: LoopYielder,
 ) -> None:
     """Take containers into books; `entered` is told of each at once."""
     holding = [one for one in found if one.held is not None and one.held.exclusive]
@@ -46,65 +50,65 @@ async def in_turn(
             moving.append(one)
         else:
             entered(one, kept)
-        await breath.take()
+        await yielder.take()
     for one in (*moving, *(one for one in found if one.held is None or not one.held.exclusive)):
         entered(one, take(one))
-        await breath.take()
+        await yielder.take()
 
 
-async def rebuilt(
+async def rebuild_allocations(
     policy: Policy,
     now: Callable[[], float],
-    old: Callable[[], Ledger],
+    old: Callable[[], Allocations],
     *,
     earlier: Mapping[Key, Grant],
-    breath: Breath,
-) -> Ledger:
+    yielder: LoopYielder,
+) -> Allocations:
     """A ledger of this policy with everybody who is in the old one.
 
     `earlier`: what containers held under this very policy; it counts more than what they hold now.
     """
-    ledger = Ledger(policy, now)
-    await in_turn(_in_order(old(), policy, earlier), ledger.keep, ledger.take_over, _unnoticed, breath)
+    allocations = Allocations(policy, now)
+    await admit_in_order(_in_order(old(), policy, earlier), allocations.keep, allocations.admit, _unnoticed, yielder)
     # What happened meanwhile.
-    for key in [key for key in ledger.held if key not in old().held]:
-        ledger.release(key)
+    for key in [key for key in allocations.by_key if key not in old().by_key]:
+        allocations.release(key)
     for one in _in_order(old(), policy, earlier):
-        known = ledger.held.get(one.request.key)
+        known = allocations.by_key.get(one.request.key)
         if known is None:
-            ledger.take_over(one)
+            allocations.admit(one)
             continue
         if one.id and known.id != one.id:
-            ledger.confirm(one.request.key, one.id)
-        for request in (one.request, old().held[one.request.key].unmet):
+            allocations.confirm(one.request.key, one.id)
+        for request in (one.request, old().by_key[one.request.key].unmet):
             if request is not None:
-                ledger.accept(request)
-    ledger.outcomes.update(old().outcomes)
-    return ledger
+                allocations.accept(request)
+    allocations.outcomes.update(old().outcomes)
+    return allocations
 
 
-def refusals(ledger: Ledger, old: Ledger) -> list[str]:
+def refusals(allocations: Allocations, old: Allocations) -> list[str]:
     """Who has a place in the old books and none in these, and why."""
-    return [_refusal(ledger, key) for key in ledger.without_place if key not in old.without_place]
+    return [_refusal(allocations, key) for key in allocations.without_place if key not in old.without_place]
 
 
-def _refusal(ledger: Ledger, key: Key) -> str:
-    held = ledger.held[key]
+def _refusal(allocations: Allocations, key: Key) -> str:
+    held = allocations.by_key[key]
     why = next((event.decision.refusal for event in reversed(held.events) if event.decision.refusal is not None), None)
     return f"container {held.request.title}: {why.message if why is not None else 'has no place'}"
 
 
-def _in_order(ledger: Ledger, policy: Policy, earlier: Mapping[Key, Grant]) -> list[Coming]:
+def _in_order(allocations: Allocations, policy: Policy, earlier: Mapping[Key, Grant]) -> list[AllocationCandidate]:
     """Everybody in the books with what they held earlier or hold now, in order of their coming."""
-    grants, same = ledger.policy.book.grants, ledger.policy.name == policy.name
+    grants, same = allocations.policy.state.grants, allocations.policy.name == policy.name
     found = []
-    for key, held in ledger.held.items():
+    for key, held in allocations.by_key.items():
         grant = earlier.get(key)
         if grant is None and (grant := grants.get(key)) is not None and not same:
             grant = Grant(exclusive=grant.exclusive)  # another policy's pools mean nothing here
-        found.append(Coming(request=held.request, id=held.id, held=grant))
+        found.append(AllocationCandidate(request=held.request, id=held.id, held=grant))
     return found
 
 
-def _unnoticed(_one: Coming, _decision: Decision) -> None:
+def _unnoticed(_one: AllocationCandidate, _decision: Decision) -> None:
     """Nobody needs to know before all of it is done."""

@@ -1,120 +1,86 @@
-"""Looking after the books: what nobody told us is found out now and then.
+"""The periodic reconcile of allocations with the store: what no event has reported is found out now and then.
 
 Every change of a container is followed when it happens. Should one of these steps fail, nothing else would ever bring
-the books and the node together again, so they are compared: who is gone is released, who is there is adopted, and
-everybody has what is wanted. Updates whose outcome is not known, or that did not come through us, are decided again by
-what the runtime shows.
+allocations and node together again, so they are compared: containers that are gone are released, unknown ones adopted,
+and every container gets what it should have. Creates and updates whose outcome is unknown are decided again by what the
+runtime shows.
 """
 
 import logging
-from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from interpose.core.model.pod import Container
-from interpose.core.model.resources import NO_RESOURCES
-from interpose.core.policy.request import Amounts, Key
-from interpose.resmgr.allocations import Held
-from interpose.resmgr.container_request import resized
-from interpose.resmgr.pending_updates import RESIZED
-
-if TYPE_CHECKING:
-    from interpose.resmgr.tracker import Books
+from interpose.core.policy.request import Key
+from interpose.cri.store.pending import PendingContainer
+from interpose.resmgr.existing_containers import container_key
+from interpose.resmgr.tracker import AllocationTracker
 
 _log = logging.getLogger(__name__)
 
-_SWEEP: Final = 10  # ticks from one comparison to the next
+_PERIOD: Final = 10  # ticks from one comparison to the next
 
 
-class Upkeep:
-    """Of these books."""
+class AllocationReconciler:
+    """Reconciles a tracker; `tick` is to be called once a second."""
 
-    def __init__(self, books: "Books") -> None:
-        self._books = books
+    def __init__(self, tracker: AllocationTracker) -> None:
+        self._tracker = tracker
         self._ticks = 0
-        self._missed: frozenset[str] = frozenset()  # containers in the books without a record, at the last comparison
+        self._missing: frozenset[str] = frozenset()  # tracked containers without a record, at the last comparison
 
     def tick(self) -> None:
-        """A second has passed."""
-        books = self._books
-        for key in books.updates.due():
-            books.tasks.spawn(self._look(key), name="look what became of an update")
+        """Settle pending creates and updates, and from time to time compare everything."""
+        tracker = self._tracker
+        if tracker.retired:
+            return
+        self._settle_creates()
+        for key in tracker.updates.due():
+            tracker.tasks.spawn(self._settle_update(key), name="refresh a container with a pending update")
         self._ticks += 1
-        if self._ticks % _SWEEP == 0 and books.at_rest:
-            self.sweep()
+        if self._ticks % _PERIOD == 0 and tracker.at_rest:
+            self.reconcile()
+        if tracker.at_rest:
+            tracker.cgroups.tick()
 
-    # -- updates in doubt
-
-    async def _look(self, key: Key) -> None:
-        books = self._books
-        held = books.ledger.held.get(key)
-        if held is None:
+    def _settle_creates(self) -> None:
+        tracker = self._tracker
+        if not tracker.creates:
             return
-        mark = books.store.mark()
-        await books.sync.refresh(held.id)
-        container = books.store.containers.get(held.id)
-        if container is not None and not books.store.unchanged_since(container.id, mark):
-            books.updates.looked(key)
-            self.settle(container)
+        pending = (one.container for one in tracker.store.pending if isinstance(one, PendingContainer))
+        live = {tracker.key_of(container): container for container in tracker.live_containers()}
+        for key in tracker.creates.tick(frozenset(map(container_key, pending))):
+            if (container := live.get(key)) is not None:
+                tracker.observe(container)
+            else:
+                tracker.enforce_soon(tracker.release((key,)))
 
-    def settle(self, container: Container) -> None:
-        """Decide again about a container if its record shows that an update did not do what the books believe."""
-        books, key = self._books, self._books.key_of(container)
-        if key not in books.updates:
+    async def _settle_update(self, key: Key) -> None:
+        tracker = self._tracker
+        allocation = tracker.allocations.by_key.get(key)
+        if allocation is None:
             return
-        held, writer = books.ledger.held.get(key), books.writers.all.get(key)
-        if held is None or writer is None or writer.lock.locked() or writer.written is None:
-            return  # the runtime may be at work on it: what we send after the update has to arrive as well
-        amounts = books.updates.amounts(key, container.resources)
-        if amounts is not None:
-            self._decide_again(held, amounts)
+        mark = tracker.store.mark()
+        await tracker.sync.refresh(allocation.id)
+        container = tracker.store.containers.get(allocation.id)
+        if container is not None and not tracker.store.unchanged_since(container.id, mark):
+            tracker.updates.mark_refreshed(key)
+            tracker.settle_update(container)
 
-    def follow(self, old: Container, new: Container) -> None:
-        """Decide again about a container that was resized around us: behind the relay, or while there was no policy."""
-        books, key = self._books, self._books.key_of(new)
-        held = books.ledger.held.get(key)
-        if held is None or held.id != new.id or key in books.updates or books.updates.is_under_way(key):
-            return
-        both = set(old.requested.differing(new.requested)) & set(old.resources.differing(new.resources))
-        told = {name: getattr(new.requested, name) for name in RESIZED if name in both}
-        if told:
-            self._decide_again(held, resized(held.latest, replace(NO_RESOURCES, **told), old.requested))
-
-    def catch_up(self, container: Container) -> None:
-        """A container turned out to be there; it may have been resized before anybody here knew it."""
-        held, asked = self._books.ledger.held[self._books.key_of(container)], container.requested
-        self._decide_again(held, resized(held.latest, asked, asked))
-
-    def _decide_again(self, held: Held, amounts: Amounts) -> None:
-        books, request = self._books, held.request
-        decision = books.ledger.accept(replace(request, amounts=amounts))
-        if decision is None:
-            return
-        kv = {"container": request.title, "cpu_milli": amounts.milli}
-        if decision.refusal is not None:
-            _log.warning("Container resized outside the relay and the policy cannot place it", extra={"kv": kv})
-            return
-        _log.info("Container resized outside the relay", extra={"kv": kv})
-        books.carry_out_soon((request.key, *decision.changed))
-        books.on_change()
-
-    # -- everything
-
-    def sweep(self) -> None:
-        """Compare the books with the store."""
-        books = self._books
-        alive = {one.id: one for one in books.alive()}
-        records = books.store.containers
-        absent = frozenset(one for one in books.ledger.by_id if one not in alive)
+    def reconcile(self) -> None:
+        """Compare the tracked containers with the store, and correct both sides."""
+        tracker = self._tracker
+        live = {container.id: container for container in tracker.live_containers()}
+        records = tracker.store.containers
+        absent = frozenset(container_id for container_id in tracker.allocations.by_id if container_id not in live)
         # One without a record may not have been looked up yet. It is gone if it cannot be found for a while.
-        missing = frozenset(one for one in absent if one not in records)
-        gone = [one for one in absent if one in records or (one in self._missed and books.sync.in_step)]
-        self._missed = missing.difference(gone)
-        books.sync.learn(containers=self._missed)
-        new = [one for one in alive.values() if books.key_of(one) not in books.ledger.held]
+        missing = frozenset(container_id for container_id in absent if container_id not in records)
+        gone = [one for one in absent if one in records or (one in self._missing and tracker.sync.in_step)]
+        self._missing = missing.difference(gone)
+        tracker.sync.learn(containers=self._missing)
+        new = [one for one in live.values() if tracker.key_of(one) not in tracker.allocations.by_key]
         if gone or new:
             kv = {"gone": len(gone), "new": len(new)}
             _log.warning("The policy's containers differed from the runtime's and were corrected", extra={"kv": kv})
-        changed = books.release([books.ledger.by_id[one] for one in gone]) if gone else []
+        changed = tracker.release([tracker.allocations.by_id[one] for one in gone]) if gone else []
         if new:
-            books.adopt(new)
-        books.carry_out_soon(dict.fromkeys((*changed, *books.writers.resting())))
+            tracker.adopt(new)
+        tracker.enforce_soon(dict.fromkeys((*changed, *tracker.updaters.without_retry())))

@@ -15,41 +15,41 @@ from interpose.cri.store import convert
 from interpose.cri.store.requested import NOT_REQUESTED
 from interpose.net.grpc.status import DOUBTFUL, Code, RpcError
 from interpose.relay.api import Call, Proceed, Reply
-from interpose.resmgr.barriers import Waiting, asked_by_caller
+from interpose.resmgr.barriers import CallBarriers, asked_by_caller
 from interpose.resmgr.container_request import resized
-from interpose.resmgr.control import Writer
-from interpose.resmgr.counters import Tally
-from interpose.resmgr.pending_updates import Unsettled, telling
+from interpose.resmgr.control import ContainerUpdater
+from interpose.resmgr.counters import PolicyCounters
+from interpose.resmgr.existing_containers import FIELDS, to_assignment
+from interpose.resmgr.pending_updates import PendingUpdate, evidence_fields
 from interpose.resmgr.request_edits import write_update
-from interpose.resmgr.restore import FIELDS, actual
-from interpose.resmgr.tracker import Books
+from interpose.resmgr.tracker import AllocationTracker
 
 
-class Resizing:
+class ResizeHandler:
     """What the manager does about updates."""
 
-    def __init__(self, books: Books, waiting: Waiting, tally: Tally) -> None:
-        self._books = books
-        self._waiting = waiting
-        self._tally = tally
+    def __init__(self, tracker: AllocationTracker, barriers: CallBarriers, counters: PolicyCounters) -> None:
+        self._tracker = tracker
+        self._barriers = barriers
+        self._counters = counters
 
     async def update(self, call: Call, proceed: Proceed) -> Reply:
         """Decide, carry out, let the update pass."""
         try:
             known = await self._known(call)
         except Opaque as error:
-            return self._tally.unread(self._books.configuration.policy, call, error)
+            return self._counters.unread(self._tracker.configuration.policy, call, error)
         except (RpcError, Unreadable):
             known = None
         if known is None:
             return await proceed()
-        with self._books.updates.under_way(known[1].key):
+        with self._tracker.updates.under_way(known[1].key):
             return await self._update(call, proceed, *known)
 
-    async def _update(self, call: Call, proceed: Proceed, container: Container, writer: Writer) -> Reply:
-        books, key = self._books, writer.key
+    async def _update(self, call: Call, proceed: Proceed, container: Container, updater: ContainerUpdater) -> Reply:
+        tracker, key = self._tracker, updater.key
         changed: tuple[Key, ...] = ()
-        held = books.ledger.held[key]
+        held = tracker.allocations.by_key[key]
         before = booked = held.request
         latest = held.latest
         sent = False
@@ -65,48 +65,48 @@ class Resizing:
                 return decision
             if decision is not None:
                 changed, booked = decision.changed, held.request
-                await self._waiting.for_room(call, key)
+                await self._barriers.for_room(call, key)
         except Exception as error:
-            self._tally.failed(call, error)
+            self._counters.failed(call, error)
         except BaseException:
-            books.carry_out_soon((key, *changed, *self._back(before, booked, latest)))
+            tracker.enforce_soon((key, *changed, *self._back(before, booked, latest)))
             raise
         try:
-            reply = await self._constrained(call, send, writer)
+            reply = await self._constrained(call, send, updater)
         except BaseException:
             if sent:
                 self._doubt(call, container, latest)
-                books.carry_out_soon((key, *changed))
+                tracker.enforce_soon((key, *changed))
             else:
-                books.carry_out_soon((key, *changed, *self._back(before, booked, latest)))
+                tracker.enforce_soon((key, *changed, *self._back(before, booked, latest)))
             raise
         if reply.code == Code.OK:
-            books.updates.drop(key)
+            tracker.updates.drop(key)
             changed = (*changed, *self._confirm(call, container, key))
         elif reply.code in DOUBTFUL:
             self._doubt(call, container, latest)
         if changed or before is not self._request(key):
             if reply.code in DOUBTFUL:
                 # It may still have what it should give up: others get that when it certainly has not.
-                books.carry_out_soon((key, *changed))
+                tracker.enforce_soon((key, *changed))
                 changed = ()
             elif reply.code != Code.OK:
                 changed = (key, *changed, *self._back(before, booked, latest))
-            await self._waiting.for_growth(call, changed)
-            books.on_change()
+            await self._barriers.for_growth(call, changed)
+            tracker.on_change()
         return reply
 
-    async def _known(self, call: Call) -> tuple[Container, Writer] | None:
-        await self._waiting.for_books(call)
-        found = await self._books.sync.container(call.request.container_id)
+    async def _known(self, call: Call) -> tuple[Container, ContainerUpdater] | None:
+        await self._barriers.for_books(call)
+        found = await self._tracker.sync.container(call.request.container_id)
         if found is None:
             return None
-        key = self._books.ledger.by_id.get(found[0].id)
-        writer = None if key is None else self._books.writers.all.get(key)
-        return None if writer is None else (found[0], writer)
+        key = self._tracker.allocations.by_id.get(found[0].id)
+        updater = None if key is None else self._tracker.updaters.by_key.get(key)
+        return None if updater is None else (found[0], updater)
 
     def _request(self, key: Key) -> Request | None:
-        held = self._books.ledger.held.get(key)
+        held = self._tracker.allocations.by_key.get(key)
         return None if held is None else held.request
 
     def _asked(self, call: Call, container: Container, latest: Request) -> Request:
@@ -122,17 +122,17 @@ class Resizing:
         request = self._asked(call, container, latest)
         if request.amounts in (before.amounts, latest.amounts):
             return None
-        decision = self._books.ledger.resize(request)
+        decision = self._tracker.allocations.resize(request)
         if decision.refusal is None:
             return decision
-        return self._tally.refuse(self._books.configuration.policy, request, decision, decision.refusal)
+        return self._counters.refuse(self._tracker.configuration.policy, request, decision, decision.refusal)
 
     def _confirm(self, call: Call, container: Container, key: Key) -> tuple[Key, ...]:
         """The runtime took it, after others perhaps that were decided later: the last one that it took counts."""
-        held = self._books.ledger.held.get(key)
+        held = self._tracker.allocations.by_key.get(key)
         if held is None:
             return ()
-        decision = self._books.ledger.accept(self._asked(call, container, held.latest))
+        decision = self._tracker.allocations.accept(self._asked(call, container, held.latest))
         return () if decision is None or decision.refusal is not None else (key, *decision.changed)
 
     def _back(self, before: Request, booked: Request, latest: Request) -> tuple[Key, ...]:
@@ -140,54 +140,54 @@ class Resizing:
         now = self._request(before.key)
         if now is None or now is before or now is not booked:
             return ()
-        decisions = [self._books.ledger.accept(one) for one in (before, latest)]
+        decisions = [self._tracker.allocations.accept(one) for one in (before, latest)]
         return (before.key, *(key for one in decisions if one is not None for key in one.changed))
 
     def _doubt(self, call: Call, container: Container, latest: Request) -> None:
         """Nobody knows whether the runtime took it."""
-        books = self._books
-        if NOT_REQUESTED in call.metadata or latest.key not in books.ledger.held:
+        tracker = self._tracker
+        if NOT_REQUESTED in call.metadata or latest.key not in tracker.allocations.by_key:
             return
         asked, sent = (convert.to_resources(one.linux) for one in (call.body.original(), call.request))
-        wanted = books.wanted(latest.key)
+        wanted = tracker.desired(latest.key)
         ours = [field for name, field in FIELDS.items() if wanted is not None and getattr(wanted, name) is not None]
-        books.updates.add(
-            Unsettled(
+        tracker.updates.add(
+            PendingUpdate(
                 before=latest,
                 requested=container.requested,
                 had=container.resources,
                 asked=asked,
-                telling=telling(asked, sent, container.resources, ours),
+                evidence=evidence_fields(asked, sent, container.resources, ours),
             )
         )
 
-    async def _constrained(self, call: Call, proceed: Proceed, writer: Writer) -> Reply:
+    async def _constrained(self, call: Call, proceed: Proceed, updater: ContainerUpdater) -> Reply:
         """Send the caller's update with the policy's values in it, while nobody else writes."""
-        books, key = self._books, writer.key
-        async with writer.lock:
+        tracker, key = self._tracker, updater.key
+        async with updater.lock:
             asking = convert.to_resources(call.request.linux)
-            wanted = books.wanted(key, asking)
+            wanted = tracker.desired(key, asking)
             if wanted is not None:
-                self._tally.overridden(call, write_update(call.request, wanted))
-            writer.sending = wanted
-            writer.sent += 1
-            lost, writer.lost = writer.lost, False
+                self._counters.overridden(call, write_update(call.request, wanted))
+            updater.sending = wanted
+            updater.sent += 1
+            lost, updater.lost = updater.lost, False
             try:
                 reply = await proceed()
             except BaseException:
-                writer.written = None
+                updater.written = None
                 raise
             finally:
-                writer.sending = None
+                updater.sending = None
             if reply.code != Code.OK:
-                writer.lost |= lost
+                updater.lost |= lost
             if reply.code == Code.OK and wanted is not None:
-                writer.written = wanted
-                books.touch(key, wanted)
-                books.let_go(key, actual(asking))
-                books.cgroups.soon(key)
-                books.writers.recovered(writer)
+                updater.written = wanted
+                tracker.mark_managed(key, wanted)
+                tracker.release_fields(key, to_assignment(asking))
+                tracker.cgroups.soon(key)
+                tracker.updaters.mark_recovered(updater)
             elif reply.code in DOUBTFUL:
-                writer.written = None
-        books.writers.want((key,))
+                updater.written = None
+        tracker.updaters.schedule((key,))
         return reply

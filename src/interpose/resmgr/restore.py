@@ -1,202 +1,103 @@
-"""What containers that run already hold: out of the state file, their own annotation, and what the runtime says. Pure.
+"""Restoring the allocations of containers that run already, once the store shows them.
 
-What is in force in the runtime is the truth: CPU set, shares, quota. Of what was remembered, that counts which agrees
-with it. The state file comes first: it knows what happened since a container was created, and its own annotation does
-not. A container of which nothing is remembered, or that was resized since, wants to keep the CPUs it has.
+What an earlier run saved, the annotations of containers and what the runtime has decide who holds what; see
+`existing_containers`. It is done in slices, so what happens meanwhile is looked at again at the end.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Set
 from dataclasses import replace
 from typing import Final
 
-from interpose.core.model.cgroup import KubeQos, shares_of
-from interpose.core.model.cpuset import CpuSet
-from interpose.core.model.pod import Container, ContainerState, Pod
-from interpose.core.model.resources import NO_RESOURCES, LinuxResources
-from interpose.core.policy.decision import Assignment, Grant
-from interpose.core.policy.request import Amounts, Key, Request, Source
-from interpose.cri.store.requested import ANNOTATION as REQUESTED
-from interpose.cri.store.requested import requested_resources
-from interpose.resmgr.allocations import Coming
-from interpose.resmgr.container_request import make_request, same_limit
-from interpose.resmgr.state.grant_annotation import ANNOTATION, Noted, read_note
+from interpose.core.policy.request import Key, Request
+from interpose.resmgr.allocations import AllocationCandidate
+from interpose.resmgr.existing_containers import container_key, find_candidates, to_assignment
+from interpose.resmgr.rebuild import LoopYielder, admit_in_order
 from interpose.resmgr.state.state import Entry
-from interpose.resmgr.twins import FreeKeys
+from interpose.resmgr.tracker import AllocationTracker
 
-# What policies decide about, and what CRI calls it.
-FIELDS: Final[Mapping[str, str]] = {"cpus": "cpuset_cpus", "mems": "cpuset_mems", "shares": "cpu_shares"}
-_SETS: Final = ("cpus", "mems")
-_UNKNOWN: Final = LinuxResources(cpu_shares=-2, cpu_quota=-2)  # nobody asks for this
+_log = logging.getLogger(__name__)
 
-
-def key_of(container: Container) -> Key:
-    """How the books know a container, unless there is a twin of it."""
-    return Key(container.pod_id, container.name, container.attempt)
+_SLICE: Final = 20  # containers whose records are read without a look at the clock
+_TRIES: Final = 4  # incomplete lists, about two seconds, after which the known containers are restored
 
 
-def concerns_us(container: Container, pod: Pod | None) -> bool:
-    """Whether a container has CPUs to speak of: it runs, or is about to."""
-    if pod is None or container.state is ContainerState.EXITED:
-        return False
-    return container.state is ContainerState.RUNNING or not pod.starts_nothing
+class ContainerRestorer:
+    """Fills a tracker once, at the start. `clock` is the loop's."""
 
+    def __init__(self, tracker: AllocationTracker, clock: Callable[[], float]) -> None:
+        self._tracker = tracker
+        self._clock = clock
+        self._reset = False
+        self._expected: tuple[Request, ...] = ()
+        self._incomplete = 0  # lists that lacked records
+        self._task: asyncio.Task[None] | None = None
 
-def actual(resources: LinuxResources) -> Assignment:
-    """What a container has, as far as policies decide about it."""
-    return Assignment(
-        cpus=_parsed(resources.cpuset_cpus), mems=_parsed(resources.cpuset_mems), shares=resources.cpu_shares or None
-    )
+    def load(self, policy: str, entries: Iterable[Entry], *, reset: bool = False) -> None:
+        """Use what an earlier run saved under `policy`; `reset`: grants do not count, all is decided again."""
+        self._tracker.saved_policy = policy
+        self._tracker.saved = {entry.key: (policy, entry) for entry in entries}
+        self._reset = reset
 
+    def expect(self, pending: Iterable[Request]) -> None:
+        """Another relay has these creates in flight: their containers may come, and hold what was saved."""
+        self._expected = tuple(pending)
 
-def coming(
-    containers: Iterable[tuple[Container, Pod]], entries: Mapping[Key, tuple[str, Entry]], policy: str, capacity: int
-) -> list[Coming]:
-    """Everything that runs, in the order in which it is to be taken over: those that hold CPUs of their own first.
+    def on_listed(self, failed: int) -> None:
+        """Called when the store has listed what runs: the first time, all of it is restored.
 
-    `entries` are what was remembered, with the policy that decided it. No two of them have the same key.
-    """
-    remembered = {key: place for place, key in enumerate(entries)}
-    found: list[tuple[tuple[bool, int, str], Coming]] = []
-    for container, pod in containers:
-        key = _remembered_key(container, entries)
-        entry = entries.get(key)
-        grant, amounts = held_by(container, entry, policy)
-        made = make_request(container, pod, capacity=capacity).request
-        made = _recalling(replace(made, key=key), amounts, _remembered(container, entry))
-        first = grant is None or not grant.exclusive
-        order = (first, remembered.get(key, len(remembered)), str(key))
-        found.append((order, Coming(request=made, id=container.id, held=grant)))
-    return _told_apart(one for _, one in sorted(found, key=lambda item: item[0]))
+        `failed` records could not be looked up. They are waited for a little; a container that is broken for good must
+        not keep the policy from all others, and is adopted if it ever gets known.
+        """
+        if self._tracker.ready.is_set() or (self._task is not None and not self._task.done()):
+            return
+        self._incomplete += 1 if failed else 0
+        if not failed or self._incomplete >= _TRIES:
+            self._task = self._tracker.tasks.spawn(self._restore(), name="restore running containers")
 
+    async def _restore(self) -> None:
+        tracker = self._tracker
+        policy, capacity = tracker.configuration.policy, tracker.capacity
+        order = {key: place for place, key in enumerate(tracker.saved)}
+        before = sorted(
+            tracker.live_containers(),
+            key=lambda one: (order.get(container_key(one), len(order)), str(container_key(one))),
+        )
+        pairs = [(container, tracker.store.pods[container.pod_id]) for container in before]
+        candidates: list[AllocationCandidate] = []
+        yielder = LoopYielder(self._clock)
+        for start in range(0, len(pairs), _SLICE):
+            candidates += find_candidates(pairs[start : start + _SLICE], tracker.saved, policy, capacity)
+            await yielder.take()
+        candidates += self._expected_candidates({candidate.request.key for candidate in candidates})
+        if self._reset:
+            candidates = [replace(candidate, held=None) for candidate in candidates]
+        elif tracker.decides_nothing:
+            holding = find_candidates(pairs, tracker.saved, tracker.saved_policy, capacity)
+            tracker.suspended = {one.request.key: one.held for one in holding if one.held is not None}
+        await admit_in_order(candidates, tracker.admit_in_place, tracker.admit, tracker.track, yielder)
+        tracker.ready.set()
+        # What came, went or changed meanwhile.
+        live = {container.id: container for container in tracker.live_containers()}
+        tracker.adopt([one for one in live.values() if tracker.key_of(one) not in tracker.allocations.by_key])
+        tracker.saved = {}
+        tracker.release([key for key, one in tracker.allocations.by_key.items() if one.id and one.id not in live])
+        for container in before:
+            if (now := live.get(container.id)) is not None and now.resources != container.resources:
+                tracker.updaters.observe(tracker.key_of(now), to_assignment(now.resources))
+        allocations = tracker.allocations
+        counts = {"containers": len(allocations.by_key), "without_place": len(allocations.without_place)}
+        _log.info("Adopted running containers", extra={"kv": {"policy": policy, **counts}})
+        tracker.enforce_soon(tuple(allocations.by_key))
 
-def _remembered_key(container: Container, entries: Mapping[Key, tuple[str, Entry]]) -> Key:
-    """The key under which a container was remembered: that of its twins is not its own."""
-    key = key_of(container)
-    while (entry := entries.get(key)) is not None and entry[1].container_id not in ("", container.id):
-        key = key.next
-    return key
-
-
-def _told_apart(found: Iterable[Coming]) -> list[Coming]:
-    """Twins get keys of their own, in the order of their coming."""
-    taken: dict[Key, Coming] = {}
-    free_keys = FreeKeys(taken.__contains__)
-    for one in found:
-        key = free_keys.first(one.request.key)
-        taken[key] = one if key == one.request.key else replace(one, request=replace(one.request, key=key))
-    return list(taken.values())
-
-
-def held_by(container: Container, entry: tuple[str, Entry] | None, policy: str) -> tuple[Grant | None, Amounts | None]:
-    """What a container holds, and the amounts it was granted for; None if it was resized since anybody noted them."""
-    cpus = actual(container.resources).cpus
-    known = _remembered(container, entry)
-    if not known:
-        return (Grant(exclusive=cpus) if cpus is not None else None), None
-    current = [one for one in known if _in_force(container, one)]
-    for one in current:
-        if cpus is None or not one.grant.pinned or one.grant.exclusive <= cpus:
-            return _under(policy, one, one.grant.exclusive), one.amounts
-    own = known[0].grant.exclusive if cpus is None or not known[0].grant.pinned else cpus
-    return _under(policy, known[0], own), (current[0].amounts if current else None)
-
-
-def _under(policy: str, noted: Noted, cpus: CpuSet) -> Grant:
-    """A grant as a policy may read it, with these CPUs: another policy's pools mean nothing to it; CPUs are CPUs."""
-    return replace(noted.grant, exclusive=cpus) if noted.policy == policy else Grant(exclusive=cpus)
-
-
-def _in_force(container: Container, noted: Noted) -> bool:
-    """Whether the amounts that were granted are those that the kubelet asked for last, as far as that can be told."""
-    asked, amounts = container.requested, noted.amounts
-    telling = _telling(container)
-    if "cpu_quota" in telling and amounts.limit_milli is not None and not same_limit(amounts.limit_milli, asked):
-        return False
-    same = shares_of(amounts.milli) == asked.cpu_shares
-    if noted.grant.shares is not None:  # what is there is what the policy wrote
-        return same or container.resources.cpu_shares in (0, noted.grant.shares)
-    return same or "cpu_shares" not in telling
-
-
-def _telling(container: Container) -> set[str]:
-    """Fields that say what the kubelet asked for.
-
-    Where somebody else changed a value at the creation of a container, one that it has since then is theirs as well.
-    """
-    noted = requested_resources(container.annotations.get(REQUESTED, ""), _UNKNOWN, None)
-    fields = ("cpu_shares", "cpu_quota")
-    asked, now = container.requested, container.resources
-    changed = [field for field in fields if getattr(noted, field) != getattr(_UNKNOWN, field)]
-    theirs = {field for field in changed if getattr(asked, field) == getattr(now, field)}
-    return {field for field in fields if getattr(asked, field) > 0 and field not in theirs}
-
-
-def _recalling(request: Request, amounts: Amounts | None, known: Sequence[Noted]) -> Request:
-    """A request with what is remembered of it: amounts that are in force, and what policies wrote down."""
-    recalled = {name: text for one in reversed(known) for name, text in one.grant.details.items()}
-    if amounts is None and known:
-        amounts = request.amounts
-        guessed = amounts.source is Source.ESTIMATE and any(one.grant.shares is not None for one in known)
-        if guessed and request.qos is KubeQos.GUARANTEED and amounts.limit_milli is not None:
-            # The shares are the policy's own; the limit is the kubelet's, and the same as the request.
-            amounts = replace(amounts, milli=amounts.limit_milli)
-        if not amounts.extended:  # nobody can resize these
-            amounts = replace(amounts, extended=known[0].amounts.extended)
-    return replace(request, recalled=recalled, amounts=request.amounts if amounts is None else amounts)
-
-
-def written_by_us(container: Container, entry: tuple[str, Entry] | None) -> frozenset[str]:
-    """Fields that are as they are because of a policy: others may have changed what no grant of it speaks of."""
-    differing = container.resources.differing(container.requested)
-    return frozenset(name for name in _spoken_of(container, entry) if FIELDS[name] in differing)
-
-
-def as_asked(container: Container, entry: tuple[str, Entry] | None) -> Container:
-    """The record of a container with what its caller asked for, where a policy wrote something else since its creation.
-
-    The runtime does not say who wrote a value, so after a restart what we wrote looks like a wish of the caller. Only
-    the note of its creation tells. Under a policy callers leave sets of CPUs and memory nodes to it; one that asked for
-    just the set that it got is taken for one that asked for none.
-    """
-    noted = requested_resources(container.annotations.get(REQUESTED, ""), NO_RESOURCES, None)
-    ours = {
-        field: getattr(noted, field)
-        for field in (FIELDS[name] for name in _SETS if name in _spoken_of(container, entry))
-        if getattr(container.resources, field) == getattr(container.requested, field)
-    }
-    known = _entered(container, entry)
-    if known is not None and known.grant.shares is not None and known.grant.shares == container.resources.cpu_shares:
-        # It may have been resized since its creation, and only the state file knows to how much.
-        ours["cpu_shares"] = shares_of(known.amounts.milli)
-    requested = replace(container.requested, **ours)
-    return container if requested == container.requested else replace(container, requested=requested)
-
-
-def _spoken_of(container: Container, entry: tuple[str, Entry] | None) -> set[str]:
-    """What the grants of a container say something about."""
-    return {
-        name
-        for one in _remembered(container, entry)
-        for name, says in (("cpus", one.grant.pinned), ("mems", one.grant.mems), ("shares", one.grant.shares))
-        if says
-    }
-
-
-def _remembered(container: Container, entry: tuple[str, Entry] | None) -> list[Noted]:
-    """Grants with the policies that gave them, the newest first."""
-    entered = _entered(container, entry)
-    known = [] if entry is None or entered is None else [Noted(entry[0], entered.grant, entered.amounts)]
-    noted = read_note(container.annotations.get(ANNOTATION, ""))
-    return known if noted is None else [*known, noted]
-
-
-def _entered(container: Container, entry: tuple[str, Entry] | None) -> Entry | None:
-    """The entry of a state file, if it is about this very container."""
-    return entry[1] if entry is not None and entry[1].container_id in ("", container.id) else None
-
-
-def _parsed(text: str) -> CpuSet | None:
-    try:
-        return CpuSet.parse(text) or None
-    except ValueError:
-        return None
+    def _expected_candidates(self, known: Set[Key]) -> list[AllocationCandidate]:
+        """Creates that another relay has in flight and that are not among the known containers yet."""
+        candidates = []
+        for request in self._expected:
+            saved = self._tracker.saved.get(request.key)
+            if request.key not in known and saved is not None:
+                made = replace(request, amounts=saved[1].amounts, recalled=saved[1].grant.details)
+                candidates.append(AllocationCandidate(request=made, id="", held=saved[1].grant))
+        self._expected = ()
+        return candidates

@@ -1,60 +1,108 @@
-"""The resource manager without its calls: who is in the books, what they should have, and what was written.
+"""The allocations of all containers of a node, what each should have, and what was written in it.
 
-Decisions are synchronous. Rooms of their own have the beginning of the books (`beginning`), another configuration or
-machine (`changing`), and what nobody told us (`upkeep`).
+Decisions are synchronous: between two calls of a tracker its state is complete. The tracker knows its collaborators
+(allocations, updaters, managed fields, pending creates and updates, the cgroup check) and none of those that work on it
+from outside: `restore` fills it at the start, `reconfigure` replaces its policy, `reconcile` compares it with the
+store.
 """
 
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 from interpose.core.model.cpuset import CpuSet
 from interpose.core.model.pod import Container, ContainerState
 from interpose.core.model.resources import NO_RESOURCES, LinuxResources
+from interpose.core.policy.api import Policy
 from interpose.core.policy.decision import Assignment, Decision, Grant
 from interpose.core.policy.names import NONE
-from interpose.core.policy.request import Key
+from interpose.core.policy.request import Amounts, Key
 from interpose.core.topology.topology import Topology
-from interpose.cri.store.pending import PendingContainer
 from interpose.cri.store.starts import Starts
 from interpose.cri.store.store import Store
 from interpose.cri.store.sync import Synchronizer
 from interpose.net.grpc.status import Code, RpcError
-from interpose.resmgr.allocations import Coming, Ledger
-from interpose.resmgr.beginning import Beginning
+from interpose.resmgr.allocations import Allocation, AllocationCandidate, Allocations
 from interpose.resmgr.cgroup_check import CgroupCheck, Tree
 from interpose.resmgr.config.configuration import Configuration
-from interpose.resmgr.control import Send, Writers
-from interpose.resmgr.overlaps import Overlaps
-from interpose.resmgr.pending_updates import Updates
-from interpose.resmgr.reconcile import Upkeep
-from interpose.resmgr.reconfigure import Changing, Make
-from interpose.resmgr.restore import FIELDS, actual, as_asked, coming, concerns_us, key_of, written_by_us
+from interpose.resmgr.container_request import resized
+from interpose.resmgr.control import ContainerUpdaters, Send
+from interpose.resmgr.existing_containers import (
+    FIELDS,
+    SavedEntries,
+    container_key,
+    find_candidates,
+    is_live,
+    policy_written_fields,
+    restore_requested,
+    to_assignment,
+)
+from interpose.resmgr.key_allocator import KeyAllocator
+from interpose.resmgr.managed_fields import ManagedFields, put_back
+from interpose.resmgr.overlaps import CpuOverlaps
+from interpose.resmgr.pending_updates import PendingUpdates, observed_resize
 from interpose.resmgr.state.grant_annotation import ANNOTATION, read_note
-from interpose.resmgr.touched import Touched
-from interpose.resmgr.twins import FreeKeys
 from interpose.tasks import TaskBag
 
 _log = logging.getLogger(__name__)
 
-_SHRINKING: Final = 10.0  # seconds after which those who grow do not wait for the others any longer
-_PATIENCE: Final = 120  # ticks that a create of somebody else may take: the kubelet gives up after as long
-_TWIN_PATIENCE: Final = 10  # ticks in which a twin shows in a list of the runtime
+_SHRINKING: Final = 10.0  # seconds after which containers that grow do not wait for the others any longer
+_CREATE_TIMEOUT: Final = 120  # ticks that a create of another relay may take: the kubelet gives up after as long
+_DUPLICATE_TIMEOUT: Final = 10  # ticks in which a duplicate shows in a list of the runtime
 _RESERVED: Final = "reserved"  # the pool of policies that have one
 _NO_GRANT: Final = Grant()
 
 
-class Books:
-    """One policy over one machine, and every container of the node."""
+class PendingCreates:
+    """Creates whose outcome is unknown: what is reserved for them stays until the store shows what became of them."""
+
+    def __init__(self) -> None:
+        self._ticks: dict[Key, int] = {}
+
+    def __contains__(self, key: Key) -> bool:
+        return key in self._ticks
+
+    def __bool__(self) -> bool:
+        return bool(self._ticks)
+
+    def add(self, key: Key) -> None:
+        """The outcome of a create that we sent is unknown."""
+        self._ticks.setdefault(key, 0)
+
+    def expect(self, key: Key) -> None:
+        """Another relay has a create in flight, which takes its time."""
+        self._ticks[key] = -_CREATE_TIMEOUT
+
+    def drop(self, key: Key) -> None:
+        """The outcome is known, or the container is gone."""
+        self._ticks.pop(key, None)
+
+    def tick(self, pending: frozenset[Key]) -> list[Key]:
+        """Count a second; returns creates whose outcome the store knows. `pending`: those that it still waits for."""
+        due = []
+        for key, ticks in self._ticks.items():
+            self._ticks[key] = ticks + 1
+            # The store may be about to learn of it; what it says about a duplicate may be about the other one.
+            if key._replace(duplicate=0) not in pending and ticks > (_DUPLICATE_TIMEOUT if key.duplicate else 0):
+                due.append(key)
+        return due
+
+
+class AllocationTracker:
+    """One policy over one machine, and every container of the node.
+
+    `clock` is the loop's, `now` the time of day, `capacity` the machine's memory in bytes. `on_change` is called when
+    there is something new for the state file, `on_configured` when another configuration is in force.
+    """
 
     def __init__(
         self,
         *,
         configuration: Configuration,
         topology: Topology,
-        make: Make,
+        policy: Policy,
         store: Store,
         sync: Synchronizer,
         send: Send,
@@ -66,355 +114,375 @@ class Books:
     ) -> None:
         self.configuration = configuration
         self.topology = topology
-        self.ledger = Ledger(make(configuration, topology), now)
-        self.starts = starts
-        self.writers = Writers(
-            send,
-            self.wanted,
-            starts=starts,
-            clock=clock,
-            telling=self.touch,
-            told=self._told,
-            missing=self._denied,
-        )
-        self.updates = Updates()
-        self.beginning = Beginning(self, clock)
-        self.changing = Changing(self, make, clock, now)
-        self._upkeep = Upkeep(self)
-        self.cgroups = CgroupCheck(self, cgroups)
+        self.allocations = Allocations(policy, now)
         self.store = store
         self.sync = sync
+        self.starts = starts
         self.capacity = capacity
+        self.updaters = ContainerUpdaters(
+            send,
+            self.desired,
+            starts=starts,
+            clock=clock,
+            on_send=self.mark_managed,
+            on_sent=self._on_sent,
+            on_missing=self._on_missing,
+        )
+        self.updates = PendingUpdates()
+        self.creates = PendingCreates()
+        self.cgroups = CgroupCheck(cgroups, self.updaters, store, starts)
+        self.overlaps = CpuOverlaps(self._overlaps, clock)
         self.tasks = TaskBag()
-        self.overlaps = Overlaps(self._overlaps, clock)
-        self.ready = asyncio.Event()
-        self.on_change: Callable[[], None] = _nothing  # told when there is something new to remember
-        self.on_configured: Callable[[], None] = _nothing  # told when another configuration decides
-        self.asleep: dict[Key, Grant] = {}  # what containers hold while nothing is decided: the policy only stands in
-        self._free_keys = FreeKeys(self._has_owner)
-        self._touched = Touched()
-        self._doubtful: dict[Key, int] = {}  # creates whose outcome is not known, and for how many ticks
+        self.ready = asyncio.Event()  # set once all containers that ran at the start are tracked
+        self.reconfiguring = False  # whether other allocations are being made or carried out
+        self.saved: SavedEntries = {}  # what an earlier run saved, until its containers are restored
+        self.saved_policy = ""  # the policy of that run; empty: unknown
+        self.suspended: dict[Key, Grant] = {}  # grants of containers while a fallback configuration decides nothing
+        self.on_change: Callable[[], None] = _ignore
+        self.on_configured: Callable[[], None] = _ignore
+        self._keys = KeyAllocator(self._has_owner)
+        self._managed = ManagedFields()
         self._retired = False
-        self.tell(self.ledger.policy.notes)
+        self.log_notes(policy.notes)
 
     # -- what containers should have
 
-    def wanted(self, key: Key, asking: LinuxResources = NO_RESOURCES) -> Assignment | None:
-        """What a container should have now; where a policy no longer cares, what it would have without us.
+    def desired(self, key: Key, update: LinuxResources = NO_RESOURCES) -> Assignment | None:
+        """What a container should have now; None if it is not tracked.
 
-        `asking` is what an update says that is about to be sent.
+        Where the policy no longer decides, this is what the container would have without us. `update` is what an update
+        says that is about to be sent.
         """
-        held = self.ledger.held.get(key)
-        if held is None:
+        allocation = self.allocations.by_key.get(key)
+        if allocation is None:
             return None
-        assignment = self.ledger.assignment(key)
-        gone = self._gone(key, assignment)
-        if not gone:
+        assignment = self.allocations.assignment(key)
+        abandoned = self._abandoned(key, assignment)
+        if not abandoned:
             return assignment
-        container = self.store.containers.get(held.id)
-        asked = actual((container.requested if container is not None else NO_RESOURCES).overlay(asking))
-        lifted: dict[str, Any] = {name: getattr(asked, name) or self._everything(name) for name in gone}
-        return replace(assignment, **lifted)
+        container = self.store.containers.get(allocation.id)
+        requested = (container.requested if container is not None else NO_RESOURCES).overlay(update)
+        return put_back(assignment, abandoned, to_assignment(requested), self.topology)
 
-    def _gone(self, key: Key, assignment: Assignment) -> list[str]:
-        """What we wrote in a container, and the policy has nothing to say about any more."""
-        return [] if self.configuration.stands_in else self._touched.gone(key, assignment)
-
-    def _everything(self, name: str) -> CpuSet | None:
-        if name == "cpus":
-            return self.topology.online
-        if name == "mems":
-            return CpuSet.of(node.id for node in self.topology.nodes if node.memory_bytes)
-        return None
+    def _abandoned(self, key: Key, assignment: Assignment) -> list[str]:
+        """Managed fields about which the policy says nothing any more; none while a fallback configuration is used."""
+        return [] if self.configuration.fallback_reasons else self._managed.abandoned(key, assignment)
 
     @property
-    def shelter(self) -> CpuSet:
-        """What a container gets about which nobody can decide: CPUs that nobody holds alone, as far as is known."""
-        fallback = self.ledger.policy.fallback
+    def fallback_cpus(self) -> CpuSet:
+        """What a container gets about which the policy cannot decide: CPUs without an exclusive owner."""
+        fallback = self.allocations.policy.fallback
         if self._retired:
-            # Somebody else decides by now who has what alone. Reserved CPUs nobody has; the rest is the successor's.
-            return self.ledger.policy.book.pools.get(_RESERVED) or fallback
+            # A successor decides by now about exclusive CPUs. Reserved ones are never exclusive; the rest is its own.
+            return self.allocations.policy.state.pools.get(_RESERVED) or fallback
         if self.ready.is_set():
             return fallback
-        # The books are still empty. What is remembered, and what containers carry with them, tells who holds what.
-        notes = (read_note(one.annotations.get(ANNOTATION, "")) for one in self.alive())
+        # Nothing is tracked yet. The state file and annotations of containers say who has exclusive CPUs.
+        notes = (read_note(container.annotations.get(ANNOTATION, "")) for container in self.live_containers())
         noted = CpuSet.union(note.grant.exclusive for note in notes if note is not None)
-        held = CpuSet.union(entry.grant.exclusive for _, entry in self.beginning.entries.values())
-        return fallback - noted - held or fallback
+        saved = CpuSet.union(entry.grant.exclusive for _, entry in self.saved.values())
+        return fallback - noted - saved or fallback
 
-    def in_the_way(self, key: Key) -> list[Key]:
-        """Others that may still run on CPUs which this container gets: they lost them, but not all updates are through.
+    def conflicting(self, key: Key) -> list[Key]:
+        """Other containers that may still run on CPUs which this one gets: an update that takes them is not through.
 
-        Nobody may have what is its own; what it shares, nobody may have alone. Who is not pinned goes where it likes.
-        One that was not started yet is on no CPU, and loses what it has too much before it is.
+        Exclusive CPUs conflict with everybody, shared ones with exclusive owners. A container that is not pinned runs
+        anywhere and is left out. One that was not started yet is on no CPU, and loses its excess before it is.
         """
-        return list(self._in_the_way(key))
+        return list(self._conflicting(key))
 
-    def _in_the_way(self, key: Key) -> Iterator[Key]:
-        if key not in self.ledger.held:
+    def _conflicting(self, key: Key) -> Iterator[Key]:
+        if key not in self.allocations.by_key:
             return
-        grants = self.ledger.policy.book.grants
-        own, cpus = grants.get(key, _NO_GRANT).exclusive, self.ledger.assignment(key).cpus
-        for other, writer in self.writers.all.items():
+        grants = self.allocations.policy.state.grants
+        own, cpus = grants.get(key, _NO_GRANT).exclusive, self.allocations.assignment(key).cpus
+        for other, updater in self.updaters.by_key.items():
             grant = grants.get(other, _NO_GRANT)
             wrong = cpus if grant.exclusive else own
-            if other != key and grant.pinned and wrong and writer.may_have(wrong) and self._may_run(writer.id):
+            if other != key and grant.pinned and wrong and updater.may_have(wrong) and self._may_run(updater.id):
                 yield other
 
     def _overlaps(self, key: Key) -> bool:
-        return next(self._in_the_way(key), None) is not None
+        return next(self._conflicting(key), None) is not None
 
     def _may_run(self, container_id: str) -> bool:
         container = self.store.containers.get(container_id)
-        waits = container is not None and container.state is ContainerState.CREATED
-        return not waits or self.starts.in_flight(container_id)
+        created = container is not None and container.state is ContainerState.CREATED
+        return not created or self.starts.in_flight(container_id)
 
-    # -- containers come and go
+    # -- containers come
 
     def key_of(self, container: Container) -> Key:
-        """How a container is known here, or would be."""
-        return self.ledger.by_id.get(container.id) or self.free_key(key_of(container))
+        """The key of a tracked container, or the one that it would get."""
+        return self.allocations.by_id.get(container.id) or self.free_key(container_key(container))
 
     def free_key(self, key: Key) -> Key:
-        """The key of a container that is new here: this one, unless a twin of it lives. Docker makes both."""
-        return self._free_keys.first(key)
+        """The key of a new container: this one, unless a live container has it. Docker allows such duplicates."""
+        return self._keys.first(key)
 
     def _has_owner(self, key: Key) -> bool:
-        held = self.ledger.held.get(key)
-        container = None if held is None else self.store.containers.get(held.id)
-        return container is not None and concerns_us(container, self.store.pods.get(container.pod_id))
+        allocation = self.allocations.by_key.get(key)
+        container = None if allocation is None else self.store.containers.get(allocation.id)
+        return container is not None and is_live(container, self.store.pods.get(container.pod_id))
 
     def confirm(self, key: Key, container_id: str, written: Assignment) -> None:
-        """The runtime made a container, with these values of ours."""
-        if key not in self.ledger.held:
-            return  # released meanwhile, with its pod; if it is there all the same, the store will tell
-        if self.ledger.held[key].id != container_id and self._has_owner(key):
-            return  # a twin that was made at the same time; the store will tell of this one
-        self.touch(key, written)
+        """The runtime created a container, with these values of ours."""
+        if key not in self.allocations.by_key:
+            return  # released meanwhile, with its pod; if it exists all the same, the store reports it
+        if self.allocations.by_key[key].id != container_id and self._has_owner(key):
+            return  # a duplicate that was created at the same time; the store reports this one
+        self.mark_managed(key, written)
         self._identify(key, container_id, written)
 
     def _identify(self, key: Key, container_id: str, has: Assignment) -> None:
-        self._doubtful.pop(key, None)
-        self.ledger.confirm(key, container_id)
-        self.writers.add(key, container_id, has)
-        self.writers.want((key,))
+        self.creates.drop(key)
+        self.allocations.confirm(key, container_id)
+        self.updaters.add(key, container_id, has)
+        self.updaters.schedule((key,))
 
-    def doubt(self, key: Key) -> None:
-        """Nobody knows whether the runtime made a container: what is booked stays until that is settled."""
-        if key in self.ledger.held:
-            self._doubtful.setdefault(key, 0)
+    def mark_create_pending(self, key: Key) -> None:
+        """The outcome of a create is unknown: what is reserved stays until it is known."""
+        if key in self.allocations.by_key:
+            self.creates.add(key)
 
-    def in_doubt(self, key: Key) -> bool:
-        """Whether nobody knows if a container exists."""
-        return key in self._doubtful
-
-    def tick(self) -> None:
-        """A second has passed."""
-        if self._retired:
-            return
-        self._settle_creates()
-        self._upkeep.tick()
-        if self.at_rest:
-            self.cgroups.tick()
-
-    def _settle_creates(self) -> None:
-        """Creates that the store has settled are settled here."""
-        if not self._doubtful:
-            return
-        waiting = {key_of(one.container) for one in self.store.pending if isinstance(one, PendingContainer)}
-        there = {self.key_of(one): one for one in self.alive()}
-        for key, ticks in tuple(self._doubtful.items()):
-            self._doubtful[key] = ticks + 1
-            # The store may be about to hear of it; what it says about a twin may be about the other one.
-            if key._replace(twin=0) in waiting or ticks <= (_TWIN_PATIENCE if key.twin else 0):
-                continue
-            if (container := there.get(key)) is not None:
-                self._seen_alive(container)
-            else:
-                self.carry_out_soon(self.release((key,)))
-
-    def touch(self, key: Key, written: Assignment) -> None:
-        """We wrote these values."""
-        self._touched.add(key, written)
-
-    def let_go(self, key: Key, given: Assignment) -> None:
-        """A container has values of others where the policy has nothing to say any more: these are theirs again."""
-        gone = self._gone(key, self.ledger.assignment(key)) if key in self.ledger.held else []
-        self._touched.let_go(key, [name for name in gone if getattr(given, name) is not None])
-
-    def _told(self, key: Key, written: Assignment) -> None:
-        """A container has these values: those that its caller asked for are put back."""
-        self.cgroups.soon(key)
-        container = self.store.containers.get(self.ledger.held[key].id) if key in self.ledger.held else None
-        if container is not None:
-            asked = actual(container.requested)
-            same = {name: getattr(asked, name) for name in FIELDS if getattr(asked, name) == getattr(written, name)}
-            self.let_go(key, Assignment(**same))
-
-    def release(self, keys: Iterable[Key]) -> list[Key]:
-        """Containers are gone; returns those that have something else to get now."""
+    def adopt(self, containers: Iterable[Container]) -> None:
+        """Track containers that were created outside the relay."""
+        pairs = [(container, self.store.pods[container.pod_id]) for container in containers]
         changed: dict[Key, None] = {}
-        for key in keys:
-            changed.update(dict.fromkeys(self.ledger.release(key).changed))
-            self._free_keys.freed(key)
-            self.writers.drop(key)
-            self.updates.drop(key)
-            self._touched.drop(key)
-            self.cgroups.drop(key)
-            self._doubtful.pop(key, None)
-            self.asleep.pop(key, None)
+        for found in find_candidates(pairs, self.saved, self.configuration.policy, self.capacity):
+            key = self.free_key(found.request.key)
+            candidate = replace(found, request=replace(found.request, key=key))
+            changed.update(dict.fromkeys(self.track(candidate, self.admit(candidate))))
+        self.enforce_soon(changed)
         self.on_change()
-        return [key for key in changed if key in self.ledger.held]
 
-    def carry_out_soon(self, keys: Iterable[Key]) -> None:
-        """Bring containers to what is wanted of them, without anybody waiting for it."""
-        if wanted := tuple(keys):
-            self.tasks.spawn(self._carry_out(wanted), name="carry out decisions")
-
-    async def _carry_out(self, keys: Sequence[Key]) -> None:
-        await self.writers.shrink(keys, _SHRINKING)
-        await self.writers.reach(keys, 0)
-
-    def seen(self, old: Container | None, new: Container | None) -> None:
-        """The store has learned something about a container."""
-        if not self.ready.is_set() or self._retired:
-            return  # everything is looked at when the books are first made, here or by a successor
+    def admit(self, candidate: AllocationCandidate) -> Decision:
+        """Allocate for a running container. It is tracked whatever happens, without a place if need be."""
         try:
-            if new is None or not concerns_us(new, self.store.pods.get(new.pod_id)):
-                self._seen_gone(new or old)
+            return self.allocations.admit(candidate)
+        except Exception as error:
+            _log.exception("Policy failed", extra={"kv": {"container": candidate.request.title}})
+            return self.allocations.admit_without_place(candidate, error)
+
+    def admit_in_place(self, candidate: AllocationCandidate) -> Decision | None:
+        """Allocate for a running container if it can keep the CPUs it has; None otherwise."""
+        try:
+            return self.allocations.keep(candidate)
+        except Exception:
+            return None  # `admit` logs what is wrong
+
+    def track(self, candidate: AllocationCandidate, decision: Decision) -> tuple[Key, ...]:
+        """Begin to update a running container that was admitted. Returns the containers to enforce now."""
+        key = candidate.request.key
+        container = self.store.containers.get(candidate.id)
+        if container is None:  # it may come, or has just gone
+            if not candidate.id:
+                self.creates.expect(key)
+            return decision.changed
+        if self.saved_policy != NONE:  # which has put everything back
+            container = self._restore_requested(container)
+        if container.state is not ContainerState.RUNNING:
+            self.starts.doubt(candidate.id)  # another relay, or a caller around us, may be starting it
+        self.updaters.add(key, candidate.id, to_assignment(container.resources))
+        self.cgroups.soon(key)  # what an earlier relay wrote may have had no effect
+        self._managed.drop(key)
+        self._managed.add_names(key, policy_written_fields(container, self.saved.get(key)))
+        if decision.refusal is not None:
+            kv = {"container": candidate.request.title, "why": decision.refusal.message}
+            _log.warning("Policy cannot place a running container", extra={"kv": kv})
+        return (key, *decision.changed)
+
+    def _restore_requested(self, container: Container) -> Container:
+        restored = restore_requested(container, self.saved.get(self.key_of(container)))
+        if restored is not container:
+            self.store.put_container(restored)
+        return restored
+
+    def live_containers(self) -> list[Container]:
+        """Containers in the store that run or are about to."""
+        pods = self.store.pods
+        return [
+            container for container in self.store.containers.values() if is_live(container, pods.get(container.pod_id))
+        ]
+
+    # -- containers change
+
+    def on_container(self, old: Container | None, new: Container | None) -> None:
+        """Called by the store when it learned something about a container."""
+        if not self.ready.is_set() or self._retired:
+            return  # all containers are looked at when they are restored, here or by a successor
+        try:
+            if new is None or not is_live(new, self.store.pods.get(new.pod_id)):
+                self._on_gone(new or old)
             else:
-                self._seen_alive(new)
+                self.observe(new)
                 if old is not None:
-                    self._upkeep.follow(old, new)
+                    self._follow_resize(old, new)
                 if (old is None or old.state is not new.state) and new.state is ContainerState.RUNNING:
                     self.cgroups.soon(self.key_of(new))
         except Exception:
             _log.exception("Failed to record a change")
 
-    def _seen_gone(self, container: Container | None) -> None:
-        if container is not None and (key := self.ledger.by_id.get(container.id)) is not None:
-            self.carry_out_soon(self.release((key,)))
+    def _on_gone(self, container: Container | None) -> None:
+        if container is not None and (key := self.allocations.by_id.get(container.id)) is not None:
+            self.enforce_soon(self.release((key,)))
 
-    def _seen_alive(self, container: Container) -> None:
+    def observe(self, container: Container) -> None:
+        """Take over what the store shows of a live container: adopt it, identify it, or correct what it has."""
         key = self.key_of(container)
-        held = self.ledger.held.get(key)
-        if held is None:
+        allocation = self.allocations.by_key.get(key)
+        if allocation is None:
             self.adopt([container])
-        elif held.id == container.id:
-            self._doubtful.pop(key, None)
-            if self.writers.found(key, actual(container.resources)):
-                self.writers.want((key,))
-            self._upkeep.settle(container)
-        elif key in self._doubtful or (held.id and held.id not in self.store.containers):
+        elif allocation.id == container.id:
+            self.creates.drop(key)
+            if self.updaters.observe(key, to_assignment(container.resources)):
+                self.updaters.schedule((key,))
+            self.settle_update(container)
+        elif key in self.creates or (allocation.id and allocation.id not in self.store.containers):
             # What is in it may be its caller's; ours is what was granted, by this policy or the one before.
-            self.touch(key, self.ledger.assignment(key))
-            self._touched.note(key, written_by_us(container, None))
-            self._identify(key, container.id, actual(container.resources))
-            self._upkeep.catch_up(container)
+            self.mark_managed(key, self.allocations.assignment(key))
+            self._managed.add_names(key, policy_written_fields(container, None))
+            self._identify(key, container.id, to_assignment(container.resources))
+            # It may have been resized before it was known here.
+            requested, allocation = container.requested, self.allocations.by_key[self.key_of(container)]
+            self._accept(allocation, resized(allocation.latest, requested, requested))
 
-    def adopt(self, containers: Iterable[Container]) -> None:
-        """Take containers into the books that came around us."""
-        pairs = [(one, self.store.pods[one.pod_id]) for one in containers]
-        changed: dict[Key, None] = {}
-        for found in coming(pairs, self.beginning.entries, self.configuration.policy, self.capacity):
-            key = self.free_key(found.request.key)
-            one = replace(found, request=replace(found.request, key=key))
-            changed.update(dict.fromkeys(self.enter(one, self.taken(one))))
-        self.carry_out_soon(changed)
+    def settle_update(self, container: Container) -> None:
+        """Decide again about a container if its record shows that a pending update did not do what is allocated."""
+        key = self.key_of(container)
+        if key not in self.updates:
+            return
+        allocation, updater = self.allocations.by_key.get(key), self.updaters.by_key.get(key)
+        if allocation is None or updater is None or updater.lock.locked() or updater.written is None:
+            return  # the runtime may be at work on it: what we send after the update has to arrive as well
+        amounts = self.updates.amounts(key, container.resources)
+        if amounts is not None:
+            self._accept(allocation, amounts)
+
+    def _follow_resize(self, old: Container, new: Container) -> None:
+        """Decide again about a container that was resized outside the relay, or while there was no policy."""
+        key = self.key_of(new)
+        allocation = self.allocations.by_key.get(key)
+        if allocation is None or allocation.id != new.id or key in self.updates or self.updates.is_under_way(key):
+            return
+        amounts = observed_resize(allocation.latest, old, new)
+        if amounts is not None:
+            self._accept(allocation, amounts)
+
+    def _accept(self, allocation: Allocation, amounts: Amounts) -> None:
+        """Decide about amounts that a container has at the runtime already."""
+        request = allocation.request
+        decision = self.allocations.accept(replace(request, amounts=amounts))
+        if decision is None:
+            return
+        kv = {"container": request.title, "cpu_milli": amounts.milli}
+        if decision.refusal is not None:
+            _log.warning("Container resized outside the relay and the policy cannot place it", extra={"kv": kv})
+            return
+        _log.info("Container resized outside the relay", extra={"kv": kv})
+        self.enforce_soon((request.key, *decision.changed))
         self.on_change()
 
-    def taken(self, one: Coming) -> Decision:
-        """It runs, so it is in the books whatever happens."""
-        try:
-            return self.ledger.take_over(one)
-        except Exception as error:
-            _log.exception("Policy failed", extra={"kv": {"container": one.request.title}})
-            return self.ledger.give_shelter(one, error)
+    # -- updates
 
-    def kept(self, one: Coming) -> Decision | None:
-        """The same, if it can keep what it has; None otherwise."""
-        try:
-            return self.ledger.keep(one)
-        except Exception:
-            return None  # `taken` tells what is wrong
+    def enforce_soon(self, keys: Iterable[Key]) -> None:
+        """Bring containers to what they should have, in the background."""
+        if chosen := tuple(keys):
+            self.tasks.spawn(self._enforce(chosen), name="enforce allocations")
 
-    def enter(self, one: Coming, decision: Decision) -> tuple[Key, ...]:
-        """It is in the books: know what it has. Returns whom to bring to what is wanted now."""
-        key = one.request.key
-        container = self.store.containers.get(one.id)
-        if container is None:  # it may come, or has just gone
-            if not one.id:
-                self._doubtful[key] = -_PATIENCE
-            return decision.changed
-        if self.beginning.last != NONE:  # which has put everything back
-            container = self._as_asked(container)
-        if container.state is not ContainerState.RUNNING:
-            self.starts.doubt(one.id)  # somebody else may be starting it: a relay before us, or a caller around us
-        self.writers.add(key, one.id, actual(container.resources))
-        self.cgroups.soon(key)  # what a relay before us wrote may have had no effect
-        self._touched.drop(key)
-        self._touched.note(key, written_by_us(container, self.beginning.entries.get(key)))
-        if decision.refusal is not None:
-            kv = {"container": one.request.title, "why": decision.refusal.message}
-            _log.warning("Policy cannot place a running container", extra={"kv": kv})
-        return (key, *decision.changed)
+    async def _enforce(self, keys: Sequence[Key]) -> None:
+        await self.updaters.shrink(keys, _SHRINKING)
+        await self.updaters.apply(keys, 0)
 
-    def _as_asked(self, container: Container) -> Container:
-        asked = as_asked(container, self.beginning.entries.get(self.key_of(container)))
-        if asked is not container:
-            self.store.put_container(asked)
-        return asked
+    def mark_managed(self, key: Key, written: Assignment) -> None:
+        """Values of ours were written, or are about to be."""
+        self._managed.add(key, written)
 
-    def alive(self) -> list[Container]:
-        """Containers that have CPUs to speak of, by the store."""
-        pods = self.store.pods
-        return [one for one in self.store.containers.values() if concerns_us(one, pods.get(one.pod_id))]
+    def release_fields(self, key: Key, given: Assignment) -> None:
+        """A container has values of its caller where the policy no longer decides: the caller owns these again."""
+        abandoned = self._abandoned(key, self.allocations.assignment(key)) if key in self.allocations.by_key else []
+        self._managed.release(key, [name for name in abandoned if getattr(given, name) is not None])
 
-    def lost(self, container_id: str) -> None:
+    def _on_sent(self, key: Key, written: Assignment) -> None:
+        """The runtime took these values: those that the caller asked for are put back by that."""
+        self.cgroups.soon(key)
+        allocation = self.allocations.by_key.get(key)
+        container = None if allocation is None else self.store.containers.get(allocation.id)
+        if container is not None:
+            requested = to_assignment(container.requested)
+            same = {
+                name: getattr(requested, name) for name in FIELDS if getattr(requested, name) == getattr(written, name)
+            }
+            self.release_fields(key, Assignment(**same))
+
+    def _on_missing(self, key: Key, container_id: str, error: RpcError) -> None:
+        """The runtime does not update a container: it may have ended."""
+        if error.code is Code.NOT_FOUND:
+            self.enforce_soon(self.release((key,)))
+        self.sync.refresh_soon(container_id)
+
+    def on_update_lost(self, container_id: str) -> None:
         """Updates of a container may have had no effect, although the runtime took them."""
-        if (key := self.ledger.by_id.get(container_id)) is not None:
-            self.writers.lost(key)
+        if (key := self.allocations.by_id.get(container_id)) is not None:
+            self.updaters.mark_lost(key)
 
-    # -- trouble
+    # -- containers go
 
-    def tell(self, notes: Iterable[str]) -> None:
-        """What a policy that is in force now has to say about its options."""
+    def release(self, keys: Iterable[Key]) -> list[Key]:
+        """Forget containers that are gone; returns those that should have something else now."""
+        changed: dict[Key, None] = {}
+        for key in keys:
+            changed.update(dict.fromkeys(self.allocations.release(key).changed))
+            self._keys.freed(key)
+            self.updaters.drop(key)
+            self.updates.drop(key)
+            self._managed.drop(key)
+            self.cgroups.drop(key)
+            self.creates.drop(key)
+            self.suspended.pop(key, None)
+        self.on_change()
+        return [key for key in changed if key in self.allocations.by_key]
+
+    # -- configuration
+
+    def switch(self, allocations: Allocations, configuration: Configuration, topology: Topology) -> None:
+        """Replace policy, configuration and machine at once."""
+        self.allocations, self.configuration, self.topology = allocations, configuration, topology
+        self.on_configured()
+
+    def log_notes(self, notes: Iterable[str]) -> None:
+        """Log what a policy that is in force now says about its options."""
         for note in notes:
             kv = {"policy": self.configuration.policy, "note": note}
             _log.warning("Policy adjusted its options", extra={"kv": kv})
 
-    def _denied(self, key: Key, container_id: str, error: RpcError) -> None:
-        """The runtime does not update a container: it may have ended."""
-        if error.code is Code.NOT_FOUND:
-            self.carry_out_soon(self.release((key,)))
-        self.sync.refresh_soon(container_id)
-
     @property
-    def idle(self) -> bool:
-        """Whether nothing is decided, only because what decides cannot be in force."""
-        return self.configuration.policy == NONE and bool(self.configuration.stands_in)
+    def decides_nothing(self) -> bool:
+        """Whether policy `none` is in force only because the configured one cannot be."""
+        return self.configuration.policy == NONE and bool(self.configuration.fallback_reasons)
 
     @property
     def at_rest(self) -> bool:
-        """Whether the books are made, and nobody is making others."""
-        return self.ready.is_set() and not self._retired and not self.changing.under_way
+        """Whether all containers are tracked, and no other allocations are being made."""
+        return self.ready.is_set() and not self._retired and not self.reconfiguring
 
     @property
     def retired(self) -> bool:
-        """Whether somebody else keeps the books."""
+        """Whether a successor has taken over."""
         return self._retired
 
     def retire(self) -> None:
-        """Somebody else keeps the books from now on. Calls that are on their way end here; nothing new is begun."""
+        """A successor has taken over. Calls that are on their way end here; nothing new is begun."""
         self._retired = True
-        self.writers.retire()
+        self.updaters.retire()
 
     async def close(self) -> None:
-        """Leave nothing behind."""
+        """Cancel background work and timers."""
         self.overlaps.close()
         await self.tasks.cancel()
-        await self.writers.close()
+        await self.cgroups.close()
+        await self.updaters.close()
 
 
-def _nothing() -> None:
-    """Nobody wants to know."""
+def _ignore() -> None:
+    """The default of callbacks."""

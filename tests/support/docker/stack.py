@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, cast
 from interpose.cli.relay.docker_front import DockerFront
 from interpose.cli.relay.interception import Interception
 from interpose.cli.relay.interceptors import Interceptors
-from interpose.cli.relay.policy import PolicyPart
+from interpose.cli.relay.policy import make_policy_service
 from interpose.cli.relay.sockets import Endpoints
 from interpose.config.relay.settings import PolicySettings, RelaySettings
 from interpose.core.topology.topology import Topology
@@ -54,13 +54,13 @@ class DockerCaller:
             head += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n"
         elif method == "POST":
             head += "Content-Length: 0\r\n"
-        reader, writer = await asyncio.open_unix_connection(str(self._path))
+        reader, updater = await asyncio.open_unix_connection(str(self._path))
         try:
-            writer.write(head.encode() + b"\r\n" + body)
+            updater.write(head.encode() + b"\r\n" + body)
             raw = await reader.read()
         finally:
-            writer.close()
-            await writer.wait_closed()
+            updater.close()
+            await updater.wait_closed()
         answer = raw.partition(b"\r\n\r\n")[2]
         if b"transfer-encoding: chunked" in raw.partition(b"\r\n\r\n")[0].lower():
             answer = _unchunked(answer)
@@ -228,7 +228,7 @@ async def docker_stack(
             write_sysfs(topology, folder / "host")
         chosen = PolicySettings(state_dir=str(folder / "state"), host_root=str(folder / "host"), **policy)
         settings = replace(settings, policy=chosen)
-        part = PolicyPart(settings, _Said({f"policy.{name}": "test" for name in policy}), hub)
+        part = make_policy_service(settings, _Said({f"policy.{name}": "test" for name in policy}), hub)
     front = DockerFront(settings, Endpoints(runtime=str(docker.path), image=str(docker.path)))
     bound = bind_unix(str(folder / "relay.sock"))
     parts = Interception(settings, front.relay, front.end_event_streams, hub, front.backends["runtime"], part)
@@ -237,7 +237,7 @@ async def docker_stack(
     parts.start()
     try:
         if part is not None:
-            await eventually(part.manager.books.ready.is_set, "running containers to be taken over")
+            await eventually(part.interceptor.tracker.ready.is_set, "running containers to be taken over")
         yield DockerStack(folder, docker, front, parts, DockerCaller(folder / "relay.sock"))
     finally:
         await parts.close()

@@ -11,7 +11,7 @@ from tests.support.policy.stack import PolicyStack
 
 def own_cpus(stack: PolicyStack) -> list[str]:
     """What containers have alone, by the books."""
-    return [str(grant.exclusive) for grant in stack.books.ledger.policy.book.grants.values() if grant.exclusive]
+    return [str(grant.exclusive) for grant in stack.tracker.allocations.policy.state.grants.values() if grant.exclusive]
 
 
 async def second(stack: PolicyStack) -> None:
@@ -23,22 +23,22 @@ async def second(stack: PolicyStack) -> None:
 
 def at_rest(stack: PolicyStack) -> bool:
     """Whether nothing is in doubt and nobody is being updated."""
-    books = stack.books
-    if any(books.in_doubt(key) for key in books.ledger.held):
+    tracker = stack.tracker
+    if any(key in tracker.creates for key in tracker.allocations.by_key):
         return False
-    return all(one.state == "idle" and not one.lock.locked() for one in books.writers.all.values())
+    return all(one.state == "idle" and not one.lock.locked() for one in tracker.updaters.by_key.values())
 
 
 def differences(stack: PolicyStack) -> list[str]:
     """What is not the same in the books and at the runtime, in words."""
-    books = stack.books
+    tracker = stack.tracker
     alive = {_key(one): one for one in stack.runtime.containers.values() if _lives(stack, one)}
-    held = books.ledger.held
+    held = tracker.allocations.by_key
     found = [f"{key} is not in the books" for key in alive.keys() - held.keys()]
     found += [f"{key} is in the books and not there" for key in held.keys() - alive.keys()]
     for key in alive.keys() & held.keys():
         found += [f"{held[key].request.title}: {one}" for one in _differing(stack, key, alive[key])]
-    grants = books.ledger.policy.book.grants
+    grants = tracker.allocations.policy.state.grants
     own = [grant.exclusive for grant in grants.values()]
     if sum(map(len, own)) != len(CpuSet.union(own)):
         found.append(f"a CPU has two owners: {own}")
@@ -48,7 +48,7 @@ def differences(stack: PolicyStack) -> list[str]:
 
 
 def _differing(stack: PolicyStack, key: Key, container: Container) -> list[str]:
-    held, wanted = stack.books.ledger.held[key], stack.books.wanted(key)
+    held, wanted = stack.tracker.allocations.by_key[key], stack.tracker.desired(key)
     has = to_resources(container.resources)
     found = []
     if held.id != container.id:

@@ -14,7 +14,7 @@ from interpose.testing.runtime.state import Container, Sandbox
 
 if TYPE_CHECKING:
     from interpose._pb import cri_pb2 as cri
-    from interpose.resmgr.tracker import Books
+    from interpose.resmgr.tracker import AllocationTracker
 
 _EXITED = 2  # as CRI numbers the states
 
@@ -27,11 +27,11 @@ class CpuWatch:
         self.excused: set[str] = set()
         self.looks = 0
         self._runtime: FakeRuntime | None = None
-        self._books: Callable[[], Books] | None = None
+        self._tracker: Callable[[], AllocationTracker] | None = None
 
-    def follow(self, runtime: FakeRuntime, books: "Callable[[], Books]") -> None:
+    def follow(self, runtime: FakeRuntime, tracker: "Callable[[], AllocationTracker]") -> None:
         """Begin to look. Called again, other books count from now on."""
-        self._runtime, self._books = runtime, books
+        self._runtime, self._tracker = runtime, tracker
 
     def changed(self, _kind: "cri.ContainerEventType", _object_id: str, _sandbox: Sandbox | None) -> None:
         """Something came or went."""
@@ -43,10 +43,10 @@ class CpuWatch:
 
     def look(self, soon: dict[str, str] | None = None) -> None:
         """Compare everybody with everybody who has CPUs alone; `soon`: CPU sets that are being written."""
-        if self._runtime is None or self._books is None:
+        if self._runtime is None or self._tracker is None:
             return
         self.looks += 1
-        grants = self._books().ledger.policy.book.grants
+        grants = self._tracker().allocations.policy.state.grants
         alive = [one for one in self._runtime.containers.values() if one.state != _EXITED]
         # Without a CPU set it may run anywhere.
         has = {one.id: (soon or {}).get(one.id) or one.resources.cpuset_cpus or "0-1023" for one in alive}

@@ -48,7 +48,7 @@ class ManagerCaller:
                 return Reply(code=error.code, message=error.message)
             return Reply(code=0, body=Body(answer, CriParser(f"{name}Response")))
 
-        return await self.node.manager.intercept(call, proceed)
+        return await self.node.interceptor.intercept(call, proceed)
 
     def pod(self, name: str) -> tuple[str, cri.PodSandboxConfig]:
         """A Guaranteed pod at the runtime."""

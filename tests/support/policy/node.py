@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import Any
 
 from interpose._pb import cri_pb2 as cri
-from interpose.cli.relay.policy import make_policy
 from interpose.core.model.cpuset import CpuSet
 from interpose.core.policy.api import Policy
 from interpose.core.policy.static.options import StaticOptions
@@ -19,8 +18,8 @@ from interpose.cri.store.starts import Starts
 from interpose.cri.store.store import Store
 from interpose.cri.store.sync import Synchronizer
 from interpose.resmgr.config.configuration import Configuration
-from interpose.resmgr.interceptor import Manager
-from interpose.resmgr.tracker import Books
+from interpose.resmgr.service import connect_tracker, make_policy
+from interpose.resmgr.tracker import AllocationTracker
 from interpose.testing.eventually import eventually
 from interpose.testing.fakeruntime import FakeRuntime
 from interpose.testing.pods import BUSYBOX, QosClass, container_config, linux_resources, pod_config
@@ -51,10 +50,11 @@ class PolicyNode:
         self.sync = Synchronizer(self.store, self.call)
         self.starts = Starts()
         self.clock = 0.0
-        self.books = Books(
-            configuration=configuration or static(),
-            topology=machine(name),
-            make=make,
+        chosen, topology = configuration or static(), machine(name)
+        self.tracker = AllocationTracker(
+            configuration=chosen,
+            topology=topology,
+            policy=make(chosen, topology),
             store=self.store,
             sync=self.sync,
             send=self.send,
@@ -63,11 +63,9 @@ class PolicyNode:
             clock=self.now,
             now=lambda: 1_700_000_000.0,
         )
-        self.store.on_container = self.books.seen
-        self.starts.on_lost = self.books.lost
+        parts = connect_tracker(self.tracker, make, clock=self.now, now=lambda: 1_700_000_000.0)
+        self.interceptor, self.restorer, self.reconfigurer, self.reconciler = parts
         self.sync.on_started = self.starts.seen_running
-        self.sync.on_listed = self.books.beginning.listed
-        self.manager = Manager(self.books, clock=self.now, now=lambda: 1_700_000_000.0)
 
     def now(self) -> float:
         """The clock."""
@@ -106,7 +104,7 @@ class PolicyNode:
     async def start(self) -> None:
         """Take over what runs."""
         await self.sync.resync()
-        await eventually(self.books.ready.is_set, "the books to be made")
+        await eventually(self.tracker.ready.is_set, "the books to be made")
 
     def cpus(self, container_id: str) -> str:
         """The CPU set of a container at the runtime."""
@@ -115,16 +113,18 @@ class PolicyNode:
     @property
     def own(self) -> list[str]:
         """What containers have alone by the books, in order of their coming."""
-        grants = self.books.ledger.policy.book.grants.values()
+        grants = self.tracker.allocations.policy.state.grants.values()
         return [str(grant.exclusive) for grant in grants if grant.exclusive]
 
     async def in_step(self) -> None:
         """Wait until every container has what it should have."""
-        await eventually(lambda: not self.books.writers.want(tuple(self.books.ledger.held)), "all to be in step")
+        await eventually(
+            lambda: not self.tracker.updaters.schedule(tuple(self.tracker.allocations.by_key)), "all to be in step"
+        )
 
     async def close(self) -> None:
         """Leave nothing behind."""
-        await self.books.close()
+        await self.tracker.close()
         await self.sync.close()
 
 

@@ -123,14 +123,14 @@ class RecalledNode:
                 return Reply(code=error.code, message=error.message)
             return Reply(code=0, body=Body(answer, CriParser(METHODS[name].response)))
 
-        async def books() -> Reply:
+        async def tracker() -> Reply:
             if name in self._bookkeeper.methods:
                 return await self._bookkeeper.intercept(call, runtime)
             return await runtime()
 
-        manager = self.node.manager
+        interceptor = self.node.interceptor
         mark = self.node.store.mark()
-        reply = await (manager.intercept(call, books) if name in manager.methods else books())
+        reply = await (interceptor.intercept(call, tracker) if name in interceptor.methods else tracker())
         if name == "ListContainers" and reply.body is not None:
             self.node.sync.see_containers(convert.listed_containers(reply.body.data()), mark)
         data = b"" if reply.body is None else reply.body.data()

@@ -24,7 +24,7 @@ from interpose.core.policy.request import Amounts, Key, Request
 from interpose.core.policy.static_pools.policy import EXCLUSIVE_CORES
 from interpose.core.topology.topology import Topology
 from interpose.errors import ConfigError
-from interpose.resmgr.allocations import Coming, Ledger
+from interpose.resmgr.allocations import AllocationCandidate, Allocations
 from tests.support.policy.machines import machine
 
 UNBOUND: Final = "unbound"  # in place of CPUs: none are written
@@ -52,11 +52,11 @@ def unplugged(topology: Topology, gone: CpuSet) -> Topology:
     )
 
 
-def take_over(ledger: Ledger, coming: Sequence[Coming]) -> None:
+def admit(allocations: Allocations, coming: Sequence[AllocationCandidate]) -> None:
     """All that run, in the order of a relay: who can keep CPUs of its own, who has to leave them, who has none."""
-    moving = [one for one in coming if one.held is not None and one.held.exclusive and ledger.keep(one) is None]
+    moving = [one for one in coming if one.held is not None and one.held.exclusive and allocations.keep(one) is None]
     for one in (*moving, *(one for one in coming if one.held is None or not one.held.exclusive)):
-        ledger.take_over(one)
+        allocations.admit(one)
 
 
 # -- the file
@@ -230,7 +230,7 @@ class _Stage:
     def __init__(self, scenario: Scenario) -> None:
         self._scenario = scenario
         self._topology = scenario.topology
-        self.ledger = Ledger(self._policy(), lambda: 0.0)
+        self.allocations = Allocations(self._policy(), lambda: 0.0)
         self.decision: Decision | None = None
 
     def take(self, step: Step) -> None:
@@ -244,23 +244,26 @@ class _Stage:
         return make(one.policy, setup, one.options)
 
     def _create(self, step: Step) -> None:
-        self.decision = self.ledger.allocate(_request(step))
+        self.decision = self.allocations.allocate(_request(step))
 
     def _resize(self, step: Step) -> None:
-        request = self.ledger.held[_key(step.subject)].request
+        request = self.allocations.by_key[_key(step.subject)].request
         amounts = replace(request.amounts, milli=step.about["cpu"])
-        self.decision = self.ledger.resize(replace(request, amounts=amounts))
+        self.decision = self.allocations.resize(replace(request, amounts=amounts))
 
     def _remove(self, step: Step) -> None:
-        self.decision = self.ledger.release(_key(step.subject))
+        self.decision = self.allocations.release(_key(step.subject))
 
     def _restart(self, _step: Step) -> None:
-        old = self.ledger
-        grants = old.policy.book.grants
-        self.ledger = Ledger(self._policy(), lambda: 0.0)
-        take_over(
-            self.ledger,
-            [Coming(request=held.request, id=key.name, held=grants.get(key)) for key, held in old.held.items()],
+        old = self.allocations
+        grants = old.policy.state.grants
+        self.allocations = Allocations(self._policy(), lambda: 0.0)
+        admit(
+            self.allocations,
+            [
+                AllocationCandidate(request=held.request, id=key.name, held=grants.get(key))
+                for key, held in old.by_key.items()
+            ],
         )
 
     def _offline(self, step: Step) -> None:
@@ -326,17 +329,17 @@ def _differences(stage: _Stage, step: Step) -> Iterator[str]:
 
 def _conflicts(stage: _Stage) -> Iterator[str]:
     """Who has CPUs that somebody else has alone."""
-    ledger = stage.ledger
-    grants = ledger.policy.book.grants
+    allocations = stage.allocations
+    grants = allocations.policy.state.grants
     for owner, grant in grants.items():
-        for key in ledger.held:
-            if key != owner and (both := (ledger.assignment(key).cpus or EMPTY) & grant.exclusive):
+        for key in allocations.by_key:
+            if key != owner and (both := (allocations.assignment(key).cpus or EMPTY) & grant.exclusive):
                 yield f"{key.name} has CPUs {both} that are {owner.name}'s own"
 
 
 def _assigned(name: str) -> Callable[[_Stage, Step, Any], Any]:
     def look(stage: _Stage, _step: Step, expected: Any) -> Any:
-        return {one: _plain(getattr(stage.ledger.assignment(_key(one)), name)) for one in expected}
+        return {one: _plain(getattr(stage.allocations.assignment(_key(one)), name)) for one in expected}
 
     return look
 
@@ -348,16 +351,16 @@ def _plain(value: Any) -> Any:
 
 
 def _pools(stage: _Stage, _step: Step, expected: Any) -> Any:
-    return {name: str(stage.ledger.policy.pools().get(name, "no such pool")) for name in expected}
+    return {name: str(stage.allocations.policy.pools().get(name, "no such pool")) for name in expected}
 
 
 def _told(stage: _Stage, step: Step, expected: Any) -> Any:
-    envs = stage.ledger.policy.book.grants[_key(step.subject)].envs
+    envs = stage.allocations.policy.state.grants[_key(step.subject)].envs
     return {name: envs.get(name) for name in expected}
 
 
 def _runs(stage: _Stage, step: Step, _expected: Any) -> Any:
-    return stage.ledger.policy.book.grants[_key(step.subject)].command
+    return stage.allocations.policy.state.grants[_key(step.subject)].command
 
 
 def _reason(stage: _Stage, _step: Step, expected: str) -> str:
@@ -370,7 +373,7 @@ def _changed(stage: _Stage, _step: Step, _expected: Any) -> Any:
 
 
 def _without_place(stage: _Stage, _step: Step, _expected: Any) -> Any:
-    return tuple(key.name for key in stage.ledger.without_place)
+    return tuple(key.name for key in stage.allocations.without_place)
 
 
 _LOOKS: Final[Mapping[str, Callable[[_Stage, Step, Any], Any]]] = {

@@ -12,13 +12,16 @@ from typing import Any
 
 from interpose._pb import cri_pb2 as cri
 from interpose.cli.relay.interception import Interception
-from interpose.cli.relay.policy import PolicyPart
+from interpose.cli.relay.policy import make_policy_service
 from interpose.config.relay.settings import PolicySettings, RelaySettings
 from interpose.core.model.resources import LinuxResources
 from interpose.core.topology.topology import Topology
 from interpose.cri.store.convert import to_resources
-from interpose.resmgr.interceptor import Manager
-from interpose.resmgr.tracker import Books
+from interpose.resmgr.interceptor import PolicyInterceptor
+from interpose.resmgr.reconcile import AllocationReconciler
+from interpose.resmgr.reconfigure import Reconfigurer
+from interpose.resmgr.service import PolicyService
+from interpose.resmgr.tracker import AllocationTracker
 from interpose.testing.eventually import eventually
 from interpose.testing.fakeruntime import FakeRuntime
 from interpose.testing.grpcpeer import grpc_channel
@@ -56,7 +59,7 @@ class PolicyStack:
         folder: Path,
         stack: Stack,
         parts: Interception,
-        policy: PolicyPart,
+        policy: PolicyService,
         runtime: FakeRuntime,
         server: RuntimeServer,
         call: CriCaller,
@@ -70,14 +73,24 @@ class PolicyStack:
         self.call = call
 
     @property
-    def manager(self) -> Manager:
+    def interceptor(self) -> PolicyInterceptor:
         """The interceptor."""
-        return self.policy.manager
+        return self.policy.interceptor
 
     @property
-    def books(self) -> Books:
-        """Its books."""
-        return self.manager.books
+    def tracker(self) -> AllocationTracker:
+        """The tracker of all containers."""
+        return self.policy.tracker
+
+    @property
+    def reconfigurer(self) -> Reconfigurer:
+        """Applies configurations to it."""
+        return self.policy.reconfigurer
+
+    @property
+    def reconciler(self) -> AllocationReconciler:
+        """Reconciles it with the store."""
+        return self.policy.reconciler
 
     def tick(self) -> None:
         """A second has passed."""
@@ -160,14 +173,14 @@ async def policy_stack(
         relay_stack(folder / "relay.sock", folder / "runtime.sock", limits=settings.limits) as stack,
         grpc_channel(stack.socket) as channel,
     ):
-        part = PolicyPart(settings, _Said(said), stack.hub)
+        part = make_policy_service(settings, _Said(said), stack.hub)
         parts = Interception(settings, stack.relay, stack.end_event_streams, stack.hub, stack.runtime, part)
         parts.load(memory)
         parts.start()
         try:
             made = PolicyStack(folder, stack, parts, part, runtime, server, CriCaller(channel))
             if ready:
-                await eventually(part.manager.books.ready.is_set, "running containers to be taken over")
+                await eventually(part.interceptor.tracker.ready.is_set, "running containers to be taken over")
             yield made
         finally:
             await parts.close()

@@ -26,7 +26,7 @@ from interpose.resmgr.admin_view import (
 )
 from interpose.resmgr.cgroup_check import CgroupCheck
 from interpose.resmgr.config.configuration import Configuration
-from interpose.resmgr.counters import Refused
+from interpose.resmgr.counters import RefusedRequest
 from interpose.resmgr.state.state import Entry
 from interpose.testing.kernel.cgroup import FakeKernel
 from tests.support.policy.node import PolicyNode, running, static
@@ -36,11 +36,11 @@ FILE = {"path": "/x", "saved": 1}
 
 def refuse(node: PolicyNode, pod: str, at: float) -> None:
     """A container of this pod was refused, for the second time."""
-    request = replace(find(node.books, "db/app")[0].request, pod=pod)
+    request = replace(find(node.tracker, "db/app")[0].request, pod=pod)
     refusal = Refusal(why=Why.EXHAUSTED, message="full")
     tried = Candidate(name="NUMA node 0", cpus=CpuSet.parse("1"), score="", chosen=False, why="")
     decision = Decision(action=Action.ALLOCATE, key=request.key, refusal=refusal, reason="full", candidates=(tried,))
-    node.manager.tally.refused.append(Refused(at, request, decision, refusal, 2))
+    node.interceptor.counters.refused.append(RefusedRequest(at, request, decision, refusal, 2))
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ async def node() -> AsyncIterator[PolicyNode]:
 
 async def test_the_policy_and_who_has_what(node: PolicyNode) -> None:
     """One row for each."""
-    report = policy_report(node.manager, problems=["file x: bad"], state_file=FILE)
+    report = policy_report(node.interceptor, problems=["file x: bad"], state_file=FILE)
     assert (report["policy"], report["origin"], report["ready"]) == ("static", "test", True)
     assert (report["available"], report["reserved"]) == ("", "0")
     assert (report["containers"], report["exclusive"], report["failing"]) == (2, 1, [])
@@ -66,27 +66,27 @@ async def test_the_policy_and_who_has_what(node: PolicyNode) -> None:
 
 async def test_who_says_that_a_container_is_in_step(node: PolicyNode) -> None:
     """The runtime, until the kernel was asked."""
-    rows = policy_report(node.manager, problems=[], state_file={})["assignments"]
+    rows = policy_report(node.interceptor, problems=[], state_file={})["assignments"]
     assert {one["confirmed_by"] for one in rows} == {"runtime"}
     kernel = FakeKernel(cpus="0-15")
     tree = CgroupTree(kernel, kernel.root, version=kernel.version)
-    node.books.cgroups = CgroupCheck(node.books, lambda: tree)
+    node.tracker.cgroups = CgroupCheck(lambda: tree, node.tracker.updaters, node.store, node.starts)
     for container in node.store.containers.values():
         kernel.make(directory := f"{container.cgroup_parent.strip('/')}/{container.id}")
         tree.write(directory, Parameter.CPUSET_CPUS, container.resources.cpuset_cpus)
-    await node.books.cgroups.look(tuple(node.books.ledger.held))
-    rows = policy_report(node.manager, problems=[], state_file={})["assignments"]
+    await node.tracker.cgroups.check(tuple(node.tracker.allocations.by_key))
+    rows = policy_report(node.interceptor, problems=[], state_file={})["assignments"]
     assert {one["confirmed_by"] for one in rows} == {"kernel"}
 
 
 async def test_what_is_told_of_cgroups(node: PolicyNode) -> None:
     """Values that somebody else replaces, and files that cannot be read."""
-    key = find(node.books, "web/app")[0].request.key
+    key = find(node.tracker, "web/app")[0].request.key
     for _ in range(3):
-        node.books.writers.differs(key, "cpuset.cpus 0-15")
-    node.books.cgroups.unreadable[key] = "gone"
+        node.tracker.updaters.mark_differing(key, "cpuset.cpus 0-15")
+    node.tracker.cgroups.unreadable[key] = "gone"
     turns = "policy static and somebody else set its values in turn; cpuset.cpus 0-15 was found 3 times"
-    assert policy_report(node.manager, problems=[], state_file={})["problems"] == [
+    assert policy_report(node.interceptor, problems=[], state_file={})["problems"] == [
         f"container default/web/app: {turns}",
         "note: cgroups cannot be read, so states are the runtime's word; default/web/app: gone",
     ]
@@ -95,15 +95,15 @@ async def test_what_is_told_of_cgroups(node: PolicyNode) -> None:
 async def test_reserved_as_an_amount(node: PolicyNode) -> None:
     """In thousandths; with nothing said it is empty."""
     for reserved, shown in ((1000, "1000m"), (None, "")):
-        node.books.configuration = replace(node.books.configuration, reserved=reserved)
-        assert policy_report(node.manager, problems=[], state_file={})["reserved"] == shown
+        node.tracker.configuration = replace(node.tracker.configuration, reserved=reserved)
+        assert policy_report(node.interceptor, problems=[], state_file={})["reserved"] == shown
 
 
 async def test_refusals_newest_first(node: PolicyNode) -> None:
     """With the time of day."""
     refuse(node, "a", 0.0)
     refuse(node, "c", 1.5)
-    report = policy_report(node.manager, problems=[], state_file={})
+    report = policy_report(node.interceptor, problems=[], state_file={})
     shown = {"times": 2, "why": "exhausted", "message": "full"}
     assert report["refused"] == [
         {"at": "1970-01-01T00:00:01.500+00:00", "container": "default/c/app", **shown},
@@ -115,10 +115,10 @@ async def test_refusals_are_found_and_told(node: PolicyNode) -> None:
     """By names from the right; with what was asked for and which choices there were."""
     refuse(node, "a", 0.0)
     refuse(node, "c", 1.5)
-    assert find_refused(node.manager, "") == []
-    assert len(find_refused(node.manager, "app")) == 2
-    (one,) = find_refused(node.manager, "c/app")
-    report = refusal_report(node.books, one)
+    assert find_refused(node.interceptor, "") == []
+    assert len(find_refused(node.interceptor, "app")) == 2
+    (one,) = find_refused(node.interceptor, "c/app")
+    report = refusal_report(node.tracker, one)
     assert (report["container"], report["state"]) == ("default/c/app", "refused")
     assert report["refused"] == {"at": "1970-01-01T00:00:01.500+00:00", "times": 2}
     assert report["decision"]["refusal"]["message"] == "full"
@@ -130,43 +130,43 @@ async def test_containers_of_a_pod(node: PolicyNode) -> None:
     """By name or by the start of the sandbox's id, those that were refused among them."""
     refuse(node, "db", 0.0)  # there by now, so it is not told twice
     refuse(node, "big", 0.0)
-    report = pod_report(node.manager, "db")
+    report = pod_report(node.interceptor, "db")
     assert report is not None
     assert [(one["container"], one["cpus"]) for one in report["containers"]] == [("default/db/app", "2-3")]
-    big = pod_report(node.manager, "default/big")
+    big = pod_report(node.interceptor, "default/big")
     assert big == {
         "pods": ["default/big"],
         "containers": [
             {"container": "default/big/app", "id": "", "qos": "Guaranteed", "cpu_milli": 2000, "state": "refused"}
         ],
     }
-    (held,) = find(node.books, "db/app")
-    sandbox = node.books.store.containers[held.id].pod_id
-    assert pod_report(node.manager, sandbox[:8]) == report
-    assert pod_report(node.manager, "nobody") is None
-    assert pod_report(node.manager, "default") is None
+    (held,) = find(node.tracker, "db/app")
+    sandbox = node.tracker.store.containers[held.id].pod_id
+    assert pod_report(node.interceptor, sandbox[:8]) == report
+    assert pod_report(node.interceptor, "nobody") is None
+    assert pod_report(node.interceptor, "default") is None
 
 
 async def test_what_stands_in_and_what_is_overridden_are_problems(node: PolicyNode) -> None:
     """The worst first."""
-    node.books.configuration = replace(node.books.configuration, stands_in=("agent: bad",), notes=("key x",))
-    report = policy_report(node.manager, problems=["one"], state_file={})
+    node.tracker.configuration = replace(node.tracker.configuration, fallback_reasons=("agent: bad",), notes=("key x",))
+    report = policy_report(node.interceptor, problems=["one"], state_file={})
     assert report["problems"] == ["another configuration should be in force: agent: bad", "one", "note: key x"]
 
 
 async def test_what_is_not_in_step_shows(node: PolicyNode) -> None:
     """Being created, in doubt, failing, without a place."""
-    ledger = node.books.ledger
-    db, web = (find(node.books, name)[0].request.key for name in ("db/app", "web/app"))
-    request = ledger.held[db].request
+    allocations = node.tracker.allocations
+    db, web = (find(node.tracker, name)[0].request.key for name in ("db/app", "web/app"))
+    request = allocations.by_key[db].request
     new, lost = Key("p", "new"), Key("p", "lost")
     for key in (new, lost):
-        ledger.allocate(replace(request, key=key))
-    node.books.doubt(lost)
-    ledger.held[db].place = False
+        allocations.allocate(replace(request, key=key))
+    node.tracker.mark_create_pending(lost)
+    allocations.by_key[db].place = False
     node.runtime.fail("UpdateContainerResources", Code.INTERNAL, "no")
-    await node.books.writers.reach((web,), 1)
-    report = policy_report(node.manager, problems=[], state_file={})
+    await node.tracker.updaters.apply((web,), 1)
+    report = policy_report(node.interceptor, problems=[], state_file={})
     states = {one["container"]: one["state"] for one in report["assignments"]}
     assert states == {
         "default/db/app": "without place",
@@ -181,19 +181,19 @@ async def test_what_is_not_in_step_shows(node: PolicyNode) -> None:
 
 async def test_containers_with_more_than_was_granted_are_problems(node: PolicyNode) -> None:
     """They were resized around us, or nobody saw the reply."""
-    (held,) = find(node.books, "db/app")
-    node.books.ledger.accept(replace(held.request, amounts=replace(held.request.amounts, milli=99000)))
-    report = policy_report(node.manager, problems=[], state_file={})
+    (held,) = find(node.tracker, "db/app")
+    node.tracker.allocations.accept(replace(held.request, amounts=replace(held.request.amounts, milli=99000)))
+    report = policy_report(node.interceptor, problems=[], state_file={})
     assert report["problems"] == [
         "container default/db/app has 99000m CPU at the runtime; the policy has room for 2000m"
     ]
-    assert container_report(node.books, held)["state"] == "without room"
+    assert container_report(node.tracker, held)["state"] == "without room"
 
 
 async def test_containers_without_a_place_are_problems(node: PolicyNode) -> None:
     """The machine changed under them."""
-    await node.books.changing.to(static("0-15"), forced=True)
-    report = policy_report(node.manager, problems=["one"], state_file={})
+    await node.reconfigurer.apply(static("0-15"), forced=True)
+    report = policy_report(node.interceptor, problems=["one"], state_file={})
     assert report["problems"] == ["one", "container default/db/app has no place under the policy"]
     (row,) = (one for one in report["assignments"] if one["container"] == "default/db/app")
     assert (row["exclusive"], row["pools"], row["cpus"]) == ("", [], "0-15")
@@ -201,19 +201,19 @@ async def test_containers_without_a_place_are_problems(node: PolicyNode) -> None
 
 async def test_finding_what_a_person_means(node: PolicyNode) -> None:
     """By the start of an id, or by names from the right."""
-    (first,) = (one for one in node.books.ledger.held.values() if one.request.pod == "db")
-    assert find(node.books, first.id[:10]) == [first]
-    assert find(node.books, "default/db/app") == [first]
-    assert find(node.books, "db/app") == [first]
-    assert len(find(node.books, "app")) == 2
-    assert find(node.books, "web") == []
-    assert find(node.books, "") == []
+    (first,) = (one for one in node.tracker.allocations.by_key.values() if one.request.pod == "db")
+    assert find(node.tracker, first.id[:10]) == [first]
+    assert find(node.tracker, "default/db/app") == [first]
+    assert find(node.tracker, "db/app") == [first]
+    assert len(find(node.tracker, "app")) == 2
+    assert find(node.tracker, "web") == []
+    assert find(node.tracker, "") == []
 
 
 async def test_everything_about_one_container(node: PolicyNode) -> None:
     """How it came, what it holds, what it was told."""
-    (held,) = find(node.books, "db/app")
-    report = container_report(node.books, held)
+    (held,) = find(node.tracker, "db/app")
+    report = container_report(node.tracker, held)
     assert (report["container"], report["state"]) == ("default/db/app", "in step")
     assert report["decision"] == report["history"][-1]
     assert report["decision"]["at"] == "2023-11-14T22:13:20.000+00:00"
@@ -224,21 +224,21 @@ async def test_everything_about_one_container(node: PolicyNode) -> None:
 
 async def test_one_that_is_being_made_has_no_writer(node: PolicyNode) -> None:
     """And one whose booking went meanwhile has nothing at all."""
-    ledger = node.books.ledger
-    request = replace(next(iter(ledger.held.values())).request, key=Key("p", "new"))
-    ledger.allocate(request)
-    held = ledger.held[request.key]
-    report = container_report(node.books, held)
+    allocations = node.tracker.allocations
+    request = replace(next(iter(allocations.by_key.values())).request, key=Key("p", "new"))
+    allocations.allocate(request)
+    held = allocations.by_key[request.key]
+    report = container_report(node.tracker, held)
     assert (report["state"], report["writer"], report["written"]) == ("being created", None, None)
-    ledger.release(request.key)
+    allocations.release(request.key)
     held.events.clear()
-    report = container_report(node.books, held)
+    report = container_report(node.tracker, held)
     assert (report["decision"], report["holds"], report["wanted"]) == (None, None, None)
 
 
 async def test_the_machine(node: PolicyNode) -> None:
     """As a document that can be read again."""
-    assert len(topology_report(node.manager)["cpus"]) == 16
+    assert len(topology_report(node.interceptor)["cpus"]) == 16
 
 
 def test_a_container_without_a_cgroup() -> None:
@@ -269,20 +269,20 @@ def _no_tree() -> CgroupTree:
 
 async def test_what_the_policy_owns(node: PolicyNode) -> None:
     """CPU sets under any policy; memory nodes if containers are given them; nothing without a policy."""
-    assert owned_report(node.manager) == {"version": 1, "policy": "static", "owns": ["cpuset_cpus"]}
-    await node.books.changing.to(static(pin_memory=True))
-    assert owned_report(node.manager)["owns"] == ["cpuset_cpus", "cpuset_mems"]
-    await node.books.changing.to(Configuration(policy="none", origin="test"))
-    assert owned_report(node.manager) == {"version": 1, "policy": "none", "owns": []}
+    assert owned_report(node.interceptor) == {"version": 1, "policy": "static", "owns": ["cpuset_cpus"]}
+    await node.reconfigurer.apply(static(pin_memory=True))
+    assert owned_report(node.interceptor)["owns"] == ["cpuset_cpus", "cpuset_mems"]
+    await node.reconfigurer.apply(Configuration(policy="none", origin="test"))
+    assert owned_report(node.interceptor) == {"version": 1, "policy": "none", "owns": []}
 
 
 async def test_what_something_stands_in_for_is_still_the_policys(node: PolicyNode) -> None:
     """Containers keep what they have until the right configuration is back."""
-    node.books.beginning.last = "static"
-    await node.books.changing.to(Configuration(policy="none", origin="test", stands_in=("agent: bad",)))
-    key = next(iter(node.books.ledger.held))
-    node.books.asleep = {key: Grant()}
-    assert owned_report(node.manager) == {"version": 1, "policy": "static", "owns": ["cpuset_cpus"]}
+    node.tracker.saved_policy = "static"
+    await node.reconfigurer.apply(Configuration(policy="none", origin="test", fallback_reasons=("agent: bad",)))
+    key = next(iter(node.tracker.allocations.by_key))
+    node.tracker.suspended = {key: Grant()}
+    assert owned_report(node.interceptor) == {"version": 1, "policy": "static", "owns": ["cpuset_cpus"]}
 
 
 async def test_what_is_remembered_is_owned_before_the_runtime_has_listed_its_containers() -> None:
@@ -292,12 +292,12 @@ async def test_what_is_remembered_is_owned_before_the_runtime_has_listed_its_con
         key = Key("pod", "app")
         grant = Grant(mems=CpuSet.parse("0"), shares=512)
         entry = Entry(key=key, container_id="c", grant=grant, amounts=Amounts())
-        assert owned_report(node.manager)["owns"] == ["cpuset_cpus"]
-        node.books.beginning.remember("static", [entry])
-        assert owned_report(node.manager)["owns"] == ["cpuset_cpus", "cpuset_mems", "cpu_shares"]
-        node.books.configuration = Configuration(policy="none", origin="test", stands_in=("agent: bad",))
-        assert owned_report(node.manager) == {"version": 1, "policy": "static", "owns": ["cpuset_cpus"]}
-        node.books.configuration = Configuration(policy="none", origin="test")
-        assert owned_report(node.manager)["owns"] == []
+        assert owned_report(node.interceptor)["owns"] == ["cpuset_cpus"]
+        node.restorer.load("static", [entry])
+        assert owned_report(node.interceptor)["owns"] == ["cpuset_cpus", "cpuset_mems", "cpu_shares"]
+        node.tracker.configuration = Configuration(policy="none", origin="test", fallback_reasons=("agent: bad",))
+        assert owned_report(node.interceptor) == {"version": 1, "policy": "static", "owns": ["cpuset_cpus"]}
+        node.tracker.configuration = Configuration(policy="none", origin="test")
+        assert owned_report(node.interceptor)["owns"] == []
     finally:
         await node.close()

@@ -13,8 +13,8 @@ from interpose.cri.methods import METHODS
 from interpose.cri.parser import CriParser
 from interpose.net.grpc.status import Code, RpcError
 from interpose.relay.api import Body, Call
-from interpose.resmgr.barriers import Waiting, asked_by_caller
-from interpose.resmgr.counters import Tally
+from interpose.resmgr.barriers import CallBarriers, asked_by_caller
+from interpose.resmgr.counters import PolicyCounters
 from tests.support.policy.node import PolicyNode
 
 UPDATE = "UpdateContainerResources"
@@ -38,20 +38,20 @@ async def node() -> AsyncIterator[PolicyNode]:
     await node.close()
 
 
-async def started(node: PolicyNode) -> tuple[Waiting, Tally, Key, Key]:
+async def started(node: PolicyNode) -> tuple[CallBarriers, PolicyCounters, Key, Key]:
     """Everything is in step: the one with CPUs of its own, and the other one."""
     await node.start()
     await node.in_step()
-    grants = node.books.ledger.policy.book.grants
-    own, shared = sorted(node.books.ledger.held, key=lambda key: not grants[key].exclusive)
-    tally = Tally(lambda: 0.0)
-    return Waiting(node.books, tally, node.now), tally, own, shared
+    grants = node.tracker.allocations.policy.state.grants
+    own, shared = sorted(node.tracker.allocations.by_key, key=lambda key: not grants[key].exclusive)
+    counters = PolicyCounters(lambda: 0.0)
+    return CallBarriers(node.tracker, counters, node.now), counters, own, shared
 
 
 def has_all(node: PolicyNode, key: Key) -> None:
     """A container has all CPUs, and the books know it."""
-    node.runtime.containers[node.books.ledger.held[key].id].resources.cpuset_cpus = "0-15"
-    assert node.books.writers.found(key, Assignment(cpus=CpuSet.parse("0-15")))
+    node.runtime.containers[node.tracker.allocations.by_key[key].id].resources.cpuset_cpus = "0-15"
+    assert node.tracker.updaters.observe(key, Assignment(cpus=CpuSet.parse("0-15")))
 
 
 def test_what_a_caller_asked_for_is_not_what_others_made_of_it() -> None:
@@ -64,84 +64,84 @@ def test_what_a_caller_asked_for_is_not_what_others_made_of_it() -> None:
 
 async def test_books_that_are_not_made_in_time(node: PolicyNode) -> None:
     """Nobody can decide."""
-    waiting = Waiting(node.books, Tally(lambda: 0.0), node.now)
+    barriers = CallBarriers(node.tracker, PolicyCounters(lambda: 0.0), node.now)
     with pytest.raises(RpcError) as caught:
-        await waiting.for_books(call(0.01))
+        await barriers.for_books(call(0.01))
     assert caught.value.code is Code.UNAVAILABLE
     await node.start()
-    await waiting.for_books(call(0.0))
+    await barriers.for_books(call(0.0))
 
 
 async def test_a_look_that_takes_too_long_is_none(node: PolicyNode) -> None:
     """The call goes on with what is known."""
-    waiting, *_ = await started(node)
+    barriers, *_ = await started(node)
     stall = node.runtime.stall("ContainerStatus")
-    await waiting.for_a_look(call(0.01), list(node.runtime.containers))
+    await barriers.for_a_look(call(0.01), list(node.runtime.containers))
     assert stall.entered.is_set()
     stall.release()
 
 
 async def test_an_update_that_failed_has_made_no_room(node: PolicyNode) -> None:
     """It is over, and the other one still has the CPUs."""
-    waiting, tally, own, shared = await started(node)
-    writer = node.books.writers.all[shared]
+    barriers, counters, own, shared = await started(node)
+    updater = node.tracker.updaters.by_key[shared]
     has_all(node, shared)
     node.runtime.fail(UPDATE, Code.INTERNAL, "no")
-    await waiting.for_room(call(), own)
-    assert (tally.late, writer.permanent) == (1, True)
+    await barriers.for_room(call(), own)
+    assert (counters.late, updater.permanent) == (1, True)
     node.runtime.clear(UPDATE)
-    await waiting.for_room(call(), own)
-    assert tally.late == 1
+    await barriers.for_room(call(), own)
+    assert counters.late == 1
 
 
 async def test_room_is_waited_for_as_long_as_others_become_fewer(
     node: PolicyNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One more each time; when nobody moves any more, or the caller has no time left, the call goes on."""
-    waiting, tally, own, shared = await started(node)
+    barriers, counters, own, shared = await started(node)
     left = [[shared] * 3, [shared] * 2, [shared], []]
-    monkeypatch.setattr(node.books, "in_the_way", lambda _: left.pop(0))
-    await waiting.for_room(call(), own)
-    assert (left, tally.late) == ([], 0)
+    monkeypatch.setattr(node.tracker, "conflicting", lambda _: left.pop(0))
+    await barriers.for_room(call(), own)
+    assert (left, counters.late) == ([], 0)
     left += [[shared] * 3, [shared] * 2, [shared] * 2]
-    await waiting.for_room(call(), own)
-    assert (left, tally.late) == ([], 1)
+    await barriers.for_room(call(), own)
+    assert (left, counters.late) == ([], 1)
     left += [[shared] * 3, [shared] * 2]
-    await waiting.for_room(call(0.0), own)
-    assert (left, tally.late) == ([], 2)
+    await barriers.for_room(call(0.0), own)
+    assert (left, counters.late) == ([], 2)
 
 
 async def test_nobody_makes_room_for_one_that_is_gone(node: PolicyNode) -> None:
     """Its pod was stopped meanwhile."""
-    waiting, tally, own, _ = await started(node)
-    node.books.release((own,))
-    await waiting.for_room(call(), own)
-    assert tally.late == 0
+    barriers, counters, own, _ = await started(node)
+    node.tracker.release((own,))
+    await barriers.for_room(call(), own)
+    assert counters.late == 0
 
 
 async def test_a_new_container_loses_what_others_got_before_it_runs(node: PolicyNode) -> None:
     """Others got it while it was being made; one that cannot be updated in time is counted."""
-    waiting, tally, _, shared = await started(node)
-    container_id = node.books.ledger.held[shared].id
-    await waiting.for_itself(call(), shared)
+    barriers, counters, _, shared = await started(node)
+    container_id = node.tracker.allocations.by_key[shared].id
+    await barriers.for_itself(call(), shared)
     has_all(node, shared)
-    await waiting.for_itself(call(), shared)
+    await barriers.for_itself(call(), shared)
     assert node.cpus(container_id) == "0-1,4-15"
-    assert tally.late == 0
+    assert counters.late == 0
     has_all(node, shared)
     stall = node.runtime.stall(UPDATE)
-    await waiting.for_itself(call(0.01), shared)
-    assert tally.late == 1
+    await barriers.for_itself(call(0.01), shared)
+    assert counters.late == 1
     stall.release()
 
 
 async def test_others_grow_in_their_own_time(node: PolicyNode) -> None:
     """A caller waits a little for it."""
-    waiting, _, own, shared = await started(node)
+    barriers, _, own, shared = await started(node)
     stall = node.runtime.stall(UPDATE)
-    await waiting.for_growth(call(0.01), node.books.release((own,)))
+    await barriers.for_growth(call(0.01), node.tracker.release((own,)))
     await asyncio.sleep(0)
     assert stall.waiting == 1
     stall.release()
     await node.in_step()
-    assert node.cpus(node.books.ledger.held[shared].id) == "0-15"
+    assert node.cpus(node.tracker.allocations.by_key[shared].id) == "0-15"

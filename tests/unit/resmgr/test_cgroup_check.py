@@ -28,9 +28,11 @@ class CgroupNode:
         self.node = node
         self.kernel = FakeKernel(cpus=ALL)
         self.tree = CgroupTree(self.kernel, self.kernel.root, version=self.kernel.version)
-        self.check = node.books.cgroups = CgroupCheck(node.books, lambda: self.tree)
-        grants = node.books.ledger.policy.book.grants
-        held = sorted(node.books.ledger.held.values(), key=lambda one: not grants[one.request.key].exclusive)
+        self.check = node.tracker.cgroups = CgroupCheck(
+            lambda: self.tree, node.tracker.updaters, node.store, node.starts
+        )
+        grants = node.tracker.allocations.policy.state.grants
+        held = sorted(node.tracker.allocations.by_key.values(), key=lambda one: not grants[one.request.key].exclusive)
         self.own, self.shared = (one.request.key for one in held)
         for one in held:
             self.kernel.make(self.directory(one.id))
@@ -42,14 +44,14 @@ class CgroupNode:
 
     def write(self, key: Key, cpus: str) -> None:
         """The kernel has these CPUs for a container."""
-        directory = self.directory(self.node.books.ledger.held[key].id)
+        directory = self.directory(self.node.tracker.allocations.by_key[key].id)
         self.tree.write(directory, Parameter.CPUSET_CPUS, cpus)
 
     async def tick(self, count: int = 1) -> None:
         """Seconds pass."""
         for _ in range(count):
             self.check.tick()
-            await eventually(lambda: not len(self.node.books.tasks), "the look to end")
+            await eventually(lambda: not self.check.busy, "the look to end")
 
 
 @pytest.fixture
@@ -61,7 +63,7 @@ async def it() -> AsyncIterator[CgroupNode]:
 
 async def test_everybody_is_looked_at_within_a_minute(it: CgroupNode) -> None:
     """Some at each tick."""
-    wanted = it.node.books.wanted
+    wanted = it.node.tracker.desired
     assert not it.check.confirms(it.own, wanted(it.own))
     await it.tick(2)
     assert it.check.confirmed == 2
@@ -79,8 +81,8 @@ async def test_what_differs_is_written_again(it: CgroupNode) -> None:
     await it.tick()
     await it.node.in_step()
     (sent,) = it.node.runtime.requests_of(UPDATE)[-1:]
-    assert (sent.container_id, sent.linux.cpuset_cpus) == (it.node.books.ledger.held[it.shared].id, REST)
-    assert it.node.books.writers.repairs == {"cgroup": 1}
+    assert (sent.container_id, sent.linux.cpuset_cpus) == (it.node.tracker.allocations.by_key[it.shared].id, REST)
+    assert it.node.tracker.updaters.repairs == {"cgroup": 1}
     assert it.check.confirmed == 1
     it.write(it.shared, REST)
     it.check.soon(it.shared)
@@ -91,43 +93,43 @@ async def test_what_differs_is_written_again(it: CgroupNode) -> None:
 async def test_who_does_not_run_or_is_being_written_is_not_compared(it: CgroupNode) -> None:
     """Nor one that is being started, or that has gone."""
     it.write(it.shared, ALL)
-    books, store = it.node.books, it.node.store
-    writer = books.writers.all[it.shared]
-    async with writer.lock:
-        await it.check.look([it.shared])
-    writer.lost = True
-    await it.check.look([it.shared])
-    writer.lost = False
-    with it.node.starts.starting(writer.id):
-        await it.check.look([it.shared])
-    record = store.containers[writer.id]
+    tracker, store = it.node.tracker, it.node.store
+    updater = tracker.updaters.by_key[it.shared]
+    async with updater.lock:
+        await it.check.check([it.shared])
+    updater.lost = True
+    await it.check.check([it.shared])
+    updater.lost = False
+    with it.node.starts.starting(updater.id):
+        await it.check.check([it.shared])
+    record = store.containers[updater.id]
     store.on_container = None
     store.put_container(replace(record, state=ContainerState.CREATED))
-    await it.check.look([it.shared])
-    store.remove_container(writer.id)
-    await it.check.look([it.shared, Key("pod", "nobody")])
-    assert books.writers.repairs == {}
+    await it.check.check([it.shared])
+    store.remove_container(updater.id)
+    await it.check.check([it.shared, Key("pod", "nobody")])
+    assert tracker.updaters.repairs == {}
     assert it.check.unreadable == {}
 
 
 async def test_what_changes_during_the_look_does_not_count(it: CgroupNode, monkeypatch: pytest.MonkeyPatch) -> None:
     """An update was sent meanwhile: the file may be of before it."""
-    writer = it.node.books.writers.all[it.shared]
+    updater = it.node.tracker.updaters.by_key[it.shared]
     it.write(it.shared, ALL)
     children = it.tree.children
 
     def meanwhile(directory: str) -> list[str]:
-        writer.sent += 1
+        updater.sent += 1
         return children(directory)
 
     monkeypatch.setattr(it.tree, "children", meanwhile)
-    await it.check.look([it.shared])
-    assert it.node.books.writers.repairs == {}
+    await it.check.check([it.shared])
+    assert it.node.tracker.updaters.repairs == {}
 
 
 async def test_what_cannot_be_read_is_remembered(it: CgroupNode) -> None:
     """Until it can, or the container is gone."""
-    container_id = it.node.books.ledger.held[it.shared].id
+    container_id = it.node.tracker.allocations.by_key[it.shared].id
     it.kernel.remove(it.directory(container_id))
     await it.tick(2)
     assert list(it.check.unreadable) == [it.shared]
@@ -142,9 +144,9 @@ async def test_what_cannot_be_read_is_remembered(it: CgroupNode) -> None:
 
 async def test_without_a_tree_nothing_is_read(it: CgroupNode) -> None:
     """And nothing is confirmed."""
-    check = CgroupCheck(it.node.books, None)
+    check = CgroupCheck(None, it.node.tracker.updaters, it.node.store, it.node.starts)
     check.tick()
-    await check.look([it.own])
+    await check.check([it.own])
     assert check.confirmed == 0
 
 
@@ -152,20 +154,20 @@ async def test_a_look_that_takes_long_is_not_repeated(it: CgroupNode, monkeypatc
     """The next one comes when it has ended."""
     it.check.tick()
     it.check.tick()
-    assert len(it.node.books.tasks) == 1
-    await eventually(lambda: not len(it.node.books.tasks), "the look to end")
+    assert it.check.busy
+    await eventually(lambda: not it.check.busy, "the look to end")
 
 
 async def test_without_containers_there_is_nothing_to_look_at(bare: PolicyNode) -> None:
     """No thread is asked."""
-    check = CgroupCheck(bare.books, lambda: pytest.fail("nothing is to be read"))
+    check = CgroupCheck(lambda: pytest.fail("nothing is to be read"), bare.tracker.updaters, bare.store, bare.starts)
     check.tick()
-    assert not len(bare.books.tasks)
+    assert not check.busy
 
 
 async def test_every_value_of_the_policy_is_compared(it: CgroupNode) -> None:
     """Memory nodes and shares too; a root without cgroups is an error for all."""
-    container = it.node.store.containers[it.node.books.ledger.held[it.own].id]
+    container = it.node.store.containers[it.node.tracker.allocations.by_key[it.own].id]
     wanted = Assignment(cpus=CpuSet.parse("2-3"), mems=CpuSet.parse("0"), shares=512)
     question = CgroupQuestion(it.own, container, wanted, 0)
     directory = it.directory(container.id)
@@ -187,7 +189,7 @@ async def test_shares_are_a_weight_by_either_conversion_of_runtimes(it: CgroupNo
     """runc has another one from 1.3.2 on: what it made of 1024 shares is no difference."""
     kernel = FakeKernel(cpus=ALL, version=2)
     tree = CgroupTree(kernel, kernel.root, version=2)
-    container = it.node.store.containers[it.node.books.ledger.held[it.shared].id]
+    container = it.node.store.containers[it.node.tracker.allocations.by_key[it.shared].id]
     directory = it.directory(container.id)
     kernel.make(directory)
     kernel.write(f"{kernel.root}/{directory}/cpu.weight", weight)

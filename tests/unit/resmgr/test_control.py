@@ -12,7 +12,7 @@ from interpose.core.policy.decision import Assignment
 from interpose.core.policy.request import Key
 from interpose.cri.store.starts import Starts
 from interpose.net.grpc.status import Code, RpcError
-from interpose.resmgr.control import Writer, Writers, described, displaced, patch_of, reduced
+from interpose.resmgr.control import ContainerUpdater, ContainerUpdaters, describe, displaced, patch_of, reduced
 from interpose.testing.eventually import eventually
 
 A, B = Key("pod", "a"), Key("pod", "b")
@@ -38,14 +38,14 @@ class Node:
         self.most = 0
         self.starts = Starts()
         self.now = 0.0
-        self.writers = Writers(
+        self.updaters = ContainerUpdaters(
             self.send,
             self.wanted.get,
             starts=self.starts,
             clock=lambda: self.now,
-            telling=lambda key, _: self.touched.append(key),
-            told=lambda key, written: self.arrived.append((key, written)),
-            missing=lambda key, one, error: self.denied.append((key, one, error.code)),
+            on_send=lambda key, _: self.touched.append(key),
+            on_sent=lambda key, written: self.arrived.append((key, written)),
+            on_missing=lambda key, one, error: self.denied.append((key, one, error.code)),
         )
 
     async def send(self, method: str, message: bytes) -> bytes:
@@ -79,9 +79,9 @@ async def node() -> AsyncIterator[Node]:
     node = Node()
     for key in (A, B):
         node.wanted[key] = has("0-7")
-        node.writers.add(key, key.name, has("0-7"))
+        node.updaters.add(key, key.name, has("0-7"))
     yield node
-    await node.writers.close()
+    await node.updaters.close()
 
 
 # -- what follows from wishes
@@ -127,17 +127,17 @@ def test_an_update_says_what_is_new() -> None:
 
 async def test_what_a_container_may_have() -> None:
     """What it was told, what it is being told, and anything if nobody knows."""
-    writer = Writer(A, "a", None)
+    updater = ContainerUpdater(A, "a", None)
     two = CpuSet.parse("2")
-    assert writer.may_have(two)
-    writer.written = Assignment()
-    assert writer.may_have(two)
-    writer.written = has("0-1")
-    assert not writer.may_have(two)
-    writer.sending = Assignment(shares=2)
-    assert not writer.may_have(two)
-    writer.sending = has("2")
-    assert writer.may_have(two)
+    assert updater.may_have(two)
+    updater.written = Assignment()
+    assert updater.may_have(two)
+    updater.written = has("0-1")
+    assert not updater.may_have(two)
+    updater.sending = Assignment(shares=2)
+    assert not updater.may_have(two)
+    updater.sending = has("2")
+    assert updater.may_have(two)
 
 
 # -- wishes
@@ -145,8 +145,8 @@ async def test_what_a_container_may_have() -> None:
 
 async def test_what_is_in_step_is_left_alone(node: Node) -> None:
     """And so is what nobody knows."""
-    assert node.writers.want((A, B, Key("pod", "who"))) == []
-    assert await node.writers.reach((A, B), 1)
+    assert node.updaters.schedule((A, B, Key("pod", "who"))) == []
+    assert await node.updaters.apply((A, B), 1)
     assert node.told == []
 
 
@@ -154,30 +154,30 @@ async def test_the_newest_wish_wins(node: Node) -> None:
     """Wishes that were overtaken while one was on its way are never sent."""
     gate = node.hold("a")
     node.wanted[A] = has("0")
-    (first,) = node.writers.want((A,))
+    (first,) = node.updaters.schedule((A,))
     await eventually(lambda: node.told, "the first update")
     for cpus in ("0-1", "0-2", "0-3"):
         node.wanted[A] = has(cpus)
-        assert node.writers.want((A,)) == [first]
-    assert node.writers.all[A].state == "writing"
+        assert node.updaters.schedule((A,)) == [first]
+    assert node.updaters.by_key[A].state == "writing"
     gate.set()
     await first
     assert node.told == [("a", "0"), ("a", "0-3")]
     assert node.touched == [A, A]
-    assert node.writers.all[A].state == "idle"
-    assert node.writers.results == {"ok": 2}
+    assert node.updaters.by_key[A].state == "idle"
+    assert node.updaters.results == {"ok": 2}
 
 
 async def test_updates_are_bounded(node: Node) -> None:
     """Eight at a time; who waits for a lock takes nobody's turn."""
     keys = [Key("pod", f"x{n}") for n in range(20)]
     for key in keys:
-        node.writers.add(key, key.name, has("0-7"))
+        node.updaters.add(key, key.name, has("0-7"))
         node.wanted[key] = has("0-3")
-    locked = [node.writers.all[key].lock for key in keys[:9]]
+    locked = [node.updaters.by_key[key].lock for key in keys[:9]]
     for lock in locked:
         await lock.acquire()
-    tasks = node.writers.want(keys)
+    tasks = node.updaters.schedule(keys)
     await eventually(lambda: len(node.told) == 11, "all that are not locked")
     for lock in locked:
         lock.release()
@@ -190,21 +190,21 @@ async def test_nobody_waits_longer_than_agreed(node: Node) -> None:
     """What takes longer goes on all the same."""
     gate = node.hold("a")
     node.wanted[A] = has("0")
-    assert not await node.writers.reach((A,), 0.01)
-    assert not await node.writers.shrink((A,), 0)
+    assert not await node.updaters.apply((A,), 0.01)
+    assert not await node.updaters.shrink((A,), 0)
     gate.set()
-    await eventually(lambda: node.writers.all[A].written == has("0"), "the update")
+    await eventually(lambda: node.updaters.by_key[A].written == has("0"), "the update")
 
 
 async def test_what_is_dropped_is_not_told_any_more(node: Node) -> None:
     """Not even what was wanted of it before."""
-    lock = node.writers.all[A].lock
+    lock = node.updaters.by_key[A].lock
     await lock.acquire()
     node.wanted[A] = has("0")
-    tasks = node.writers.want((A,))
-    cut = asyncio.create_task(node.writers.shrink((A,), 1))
+    tasks = node.updaters.schedule((A,))
+    cut = asyncio.create_task(node.updaters.shrink((A,), 1))
     await asyncio.sleep(0)
-    node.writers.drop(A)
+    node.updaters.drop(A)
     lock.release()
     await asyncio.wait(tasks)
     assert await cut
@@ -216,21 +216,21 @@ async def test_what_is_dropped_is_not_told_any_more(node: Node) -> None:
 
 async def test_shrinking_gives_nothing(node: Node) -> None:
     """One that loses CPUs and gets others has the rest at first."""
-    node.writers.all[A].written = has("0-3")
+    node.updaters.by_key[A].written = has("0-3")
     node.wanted[A] = has("2-5")
-    assert await node.writers.shrink((A, B), 1)
+    assert await node.updaters.shrink((A, B), 1)
     assert node.told == [("a", "2-3")]
-    assert await node.writers.reach((A, B), 1)
+    assert await node.updaters.apply((A, B), 1)
     assert node.told == [("a", "2-3"), ("a", "2-5")]
 
 
 async def test_who_keeps_nothing_moves_when_others_have_shrunk(node: Node) -> None:
     """It goes where they have been."""
-    node.writers.all[A].written = has("0-1")
-    node.writers.all[B].written = has("2-7")
+    node.updaters.by_key[A].written = has("0-1")
+    node.updaters.by_key[B].written = has("2-7")
     node.wanted[A], node.wanted[B] = has("2-3"), has("0-1,4-7")
     gate = node.hold("b")
-    task = asyncio.create_task(node.writers.shrink((A, B), 1))
+    task = asyncio.create_task(node.updaters.shrink((A, B), 1))
     await eventually(lambda: node.told, "the one that shrinks")
     gate.set()
     assert await task
@@ -239,12 +239,12 @@ async def test_who_keeps_nothing_moves_when_others_have_shrunk(node: Node) -> No
 
 async def test_an_update_on_its_way_is_waited_for(node: Node) -> None:
     """It gives CPUs that shall not be had any more."""
-    node.writers.all[A].written = has("0-3")
+    node.updaters.by_key[A].written = has("0-3")
     gate = node.hold("a")
-    node.writers.want((A,))
+    node.updaters.schedule((A,))
     await eventually(lambda: node.told, "the update that gives")
     node.wanted[A] = has("0-3")
-    task = asyncio.create_task(node.writers.shrink((A,), 1))
+    task = asyncio.create_task(node.updaters.shrink((A,), 1))
     await asyncio.sleep(0)
     assert not task.done()
     gate.set()
@@ -255,11 +255,11 @@ async def test_an_update_on_its_way_is_waited_for(node: Node) -> None:
 async def test_after_it_was_brought_in_step_there_is_nothing_to_cut(node: Node) -> None:
     """Somebody else held the lock and did it."""
     node.wanted[A] = has("0-3")
-    writer = node.writers.all[A]
-    async with writer.lock:
-        task = asyncio.create_task(node.writers.shrink((A,), 1))
+    updater = node.updaters.by_key[A]
+    async with updater.lock:
+        task = asyncio.create_task(node.updaters.shrink((A,), 1))
         await asyncio.sleep(0)
-        writer.written = has("0-3")
+        updater.written = has("0-3")
     assert await task
     assert node.told == []
 
@@ -271,81 +271,81 @@ async def test_what_the_runtime_refuses_is_tried_again(node: Node) -> None:
     """The container has what it had; somebody may look whether it still runs."""
     node.errors["a"] = RpcError(Code.INTERNAL, "no")
     node.wanted[A] = has("0")
-    await node.writers.reach((A,), 1)
-    writer = node.writers.all[A]
-    assert (writer.state, writer.error, writer.permanent, writer.attempts) == ("failing", "INTERNAL: no", True, 1)
-    assert writer.written == has("0-7")
+    await node.updaters.apply((A,), 1)
+    updater = node.updaters.by_key[A]
+    assert (updater.state, updater.error, updater.permanent, updater.attempts) == ("failing", "INTERNAL: no", True, 1)
+    assert updater.written == has("0-7")
     assert node.denied == [(A, "a", Code.INTERNAL)]
     node.errors.clear()
-    await eventually(lambda: writer.written == has("0"), "another attempt")
-    assert (writer.error, writer.permanent, writer.attempts) == ("", False, 0)
-    assert node.writers.results == {"failed": 1, "ok": 1}
+    await eventually(lambda: updater.written == has("0"), "another attempt")
+    assert (updater.error, updater.permanent, updater.attempts) == ("", False, 0)
+    assert node.updaters.results == {"failed": 1, "ok": 1}
 
 
 async def test_what_is_in_doubt_is_sent_again(node: Node) -> None:
     """Nobody knows what the container has."""
     node.errors["a"] = RpcError(Code.UNAVAILABLE, "gone")
     node.wanted[A] = has("0")
-    await node.writers.reach((A,), 1)
-    writer = node.writers.all[A]
-    assert (writer.written, writer.permanent) == (None, False)
+    await node.updaters.apply((A,), 1)
+    updater = node.updaters.by_key[A]
+    assert (updater.written, updater.permanent) == (None, False)
     assert node.denied == []
     node.errors.clear()
-    node.writers.retry_now()
-    await eventually(lambda: writer.written == has("0"), "another attempt")
-    assert node.writers.results == {"doubtful": 1, "ok": 1}
+    node.updaters.retry_now()
+    await eventually(lambda: updater.written == has("0"), "another attempt")
+    assert node.updaters.results == {"doubtful": 1, "ok": 1}
 
 
 async def test_one_the_runtime_does_not_know_is_not_tried_again(node: Node) -> None:
     """Whoever keeps the books is told."""
     node.errors["a"] = RpcError(Code.NOT_FOUND, "who?")
     node.wanted[A] = has("0")
-    await node.writers.reach((A,), 1)
+    await node.updaters.apply((A,), 1)
     assert node.denied == [(A, "a", Code.NOT_FOUND)]
-    assert node.writers.all[A].retry is None
-    assert node.writers.results == {"missing": 1}
+    assert node.updaters.by_key[A].retry is None
+    assert node.updaters.results == {"missing": 1}
 
 
 async def test_pauses_grow(node: Node) -> None:
     """Each failure in a row waits longer; at most a minute."""
     node.errors["a"] = RpcError(Code.INTERNAL, "no")
     node.wanted[A] = has("0")
-    writer = node.writers.all[A]
+    updater = node.updaters.by_key[A]
     loop = asyncio.get_running_loop()
     for attempts, pause in ((0, 0.25), (3, 2.0), (20, 60.0)):
-        writer.attempts = attempts
+        updater.attempts = attempts
         before = loop.time()
-        await node.writers.reach((A,), 1)
-        assert writer.retry is not None
-        assert before + pause <= writer.retry.when() <= loop.time() + pause
-    retry = writer.retry
-    node.writers.drop(A)
+        await node.updaters.apply((A,), 1)
+        assert updater.retry is not None
+        assert before + pause <= updater.retry.when() <= loop.time() + pause
+    retry = updater.retry
+    node.updaters.drop(A)
     assert retry is not None
     assert retry.cancelled()
 
 
 async def test_what_it_turns_out_to_have_counts_unless_somebody_tells_it_something(node: Node) -> None:
     """Who holds the lock knows better."""
-    assert node.writers.found(A, has("1"))
-    assert not node.writers.found(A, has("1"))
-    assert not node.writers.found(Key("pod", "who"), has("1"))
-    async with node.writers.all[A].lock:
-        assert not node.writers.found(A, has("2"))
+    assert node.updaters.observe(A, has("1"))
+    assert not node.updaters.observe(A, has("1"))
+    assert not node.updaters.observe(Key("pod", "who"), has("1"))
+    async with node.updaters.by_key[A].lock:
+        assert not node.updaters.observe(A, has("2"))
 
 
 async def test_retired_writers_begin_nothing(node: Node) -> None:
     """What is on its way ends; a retry that is due does not happen, nor does a wish that waited."""
     gate = node.hold("a")
     node.wanted[A] = has("0")
-    (task,) = node.writers.want((A,))
+    (task,) = node.updaters.schedule((A,))
     await eventually(lambda: node.told, "the last update")
     node.wanted[A] = has("0-1")
     node.wanted[B] = has("0-1")
-    cut = asyncio.create_task(node.writers.shrink((A,), 1))
+    cut = asyncio.create_task(node.updaters.shrink((A,), 1))
     await asyncio.sleep(0)
-    node.writers.retire()
-    assert node.writers.want((B,)) == []
-    assert await node.writers.shrink((B,), 1)
+    node.updaters.retire()
+    assert node.updaters.schedule((B,)) == []
+    assert await node.updaters.shrink((B,), 1)
     gate.set()
     await asyncio.wait([task, cut])
     assert node.told == [("a", "0")]
@@ -355,22 +355,22 @@ async def test_a_closed_writer_does_not_know_what_arrived(node: Node) -> None:
     """The update was cut off."""
     node.hold("a")
     node.wanted[A] = has("0")
-    (task,) = node.writers.want((A,))
+    (task,) = node.updaters.schedule((A,))
     await eventually(lambda: node.told, "the update")
-    writer = node.writers.all[A]
-    await node.writers.close()
+    updater = node.updaters.by_key[A]
+    await node.updaters.close()
     assert task.cancelled()
-    assert (writer.written, writer.sending) == (None, None)
-    assert not node.writers.all
+    assert (updater.written, updater.sending) == (None, None)
+    assert not node.updaters.by_key
 
 
 async def test_hundreds_of_containers_leave_turns_to_others(node: Node) -> None:
     """Wishes are looked at in slices."""
     keys = [Key("pod", f"x{n}") for n in range(200)]
     for key in keys:
-        node.writers.add(key, key.name, has("0-7"))
+        node.updaters.add(key, key.name, has("0-7"))
         node.wanted[key] = has("0-7")
-    for act in (node.writers.reach, node.writers.shrink):
+    for act in (node.updaters.apply, node.updaters.shrink):
         task = asyncio.create_task(act(keys, 1))
         turns = 0
         while not task.done():
@@ -383,47 +383,47 @@ async def test_a_failure_is_forgotten_when_nothing_is_to_be_done(node: Node) -> 
     """What could not be written is not wanted any more."""
     node.errors["a"] = RpcError(Code.INTERNAL, "no")
     node.wanted[A] = has("0")
-    await node.writers.reach((A,), 1)
-    assert node.writers.all[A].state == "failing"
+    await node.updaters.apply((A,), 1)
+    assert node.updaters.by_key[A].state == "failing"
     node.wanted[A] = has("0-7")
-    assert node.writers.want((A,)) == []
-    assert node.writers.all[A].state == "idle"
+    assert node.updaters.schedule((A,)) == []
+    assert node.updaters.by_key[A].state == "idle"
 
 
 async def test_a_wish_that_comes_while_an_older_one_is_on_its_way_is_not_lost(node: Node) -> None:
     """What was written last looks right, but what is on its way is not."""
     gate = node.hold("a")
     node.wanted[A] = has("0-3")
-    cut = asyncio.create_task(node.writers.shrink((A,), 5))
+    cut = asyncio.create_task(node.updaters.shrink((A,), 5))
     await eventually(lambda: node.told == [("a", "0-3")], "the shrink to be sent")
     node.wanted[A] = has("0-7")
-    assert len(node.writers.want((A,))) == 1
+    assert len(node.updaters.schedule((A,))) == 1
     gate.set()
     await cut
-    await eventually(lambda: node.writers.all[A].written == has("0-7"), "the container to have it all back")
+    await eventually(lambda: node.updaters.by_key[A].written == has("0-7"), "the container to have it all back")
     assert node.told == [("a", "0-3"), ("a", "0-7")]
 
 
 async def test_who_has_what_it_should_not_have(node: Node) -> None:
     """Some of it, none of what it should, by an update on its way, or nobody knows."""
-    assert not node.writers.exceeds(Key("pod", "nobody"))
-    assert not node.writers.exceeds(A)
+    assert not node.updaters.exceeds(Key("pod", "nobody"))
+    assert not node.updaters.exceeds(A)
     for wanted in ("0-3", "8-9"):
         node.wanted[A] = has(wanted)
-        assert node.writers.exceeds(A)
+        assert node.updaters.exceeds(A)
     node.wanted[A] = has("0-8")
-    assert not node.writers.exceeds(A)
-    node.writers.all[A].sending = has("0-9")
-    assert node.writers.exceeds(A)
+    assert not node.updaters.exceeds(A)
+    node.updaters.by_key[A].sending = has("0-9")
+    assert node.updaters.exceeds(A)
 
 
 async def test_what_the_runtime_took_is_told(node: Node) -> None:
     """And what it did not is not."""
     node.errors["b"] = RpcError(Code.INTERNAL, "no")
     node.wanted[A] = node.wanted[B] = has("0-3")
-    await node.writers.reach((A, B), 5)
+    await node.updaters.apply((A, B), 5)
     assert node.arrived == [(A, has("0-3"))]
-    assert node.writers.resting() == [A]
+    assert node.updaters.without_retry() == [A]
 
 
 # -- what was written and is not in force
@@ -433,7 +433,7 @@ async def test_an_update_waits_for_the_start_of_its_container(node: Node) -> Non
     """Others are not kept from working by that."""
     with node.starts.starting("a"):
         node.wanted[A] = node.wanted[B] = has("0-3")
-        tasks = node.writers.want((A, B))
+        tasks = node.updaters.schedule((A, B))
         await tasks[1]
         assert node.told == [("b", "0-3")]
     await tasks[0]
@@ -444,9 +444,9 @@ async def test_who_waits_for_a_start_keeps_nobody_from_writing_there(node: Node)
     """The kubelet's update of the same container has a limit of its own for such a wait."""
     with node.starts.starting("a"):
         node.wanted[A] = has("0-3")
-        (task,) = node.writers.want((A,))
+        (task,) = node.updaters.schedule((A,))
         await asyncio.sleep(0)
-        assert not node.writers.all[A].lock.locked()
+        assert not node.updaters.by_key[A].lock.locked()
     await task
     assert node.told == [("a", "0-3")]
 
@@ -457,12 +457,12 @@ async def test_a_start_that_begins_while_an_update_waits_for_its_turn(node: Node
     others = [Key("pod", f"c{number}") for number in range(8)]
     for key in others:
         gates.append(node.hold(key.name))
-        node.writers.add(key, key.name, has("0-7"))
+        node.updaters.add(key, key.name, has("0-7"))
         node.wanted[key] = has("0-3")
-    held = node.writers.want(others)
+    held = node.updaters.schedule(others)
     await eventually(lambda: len(node.told) == len(others), "all turns to be taken")
     node.wanted[A] = node.wanted[B] = has("0-3")
-    first, second = node.writers.want((A, B))
+    first, second = node.updaters.schedule((A, B))
     await asyncio.sleep(0)
     with node.starts.starting("a"):
         gates[0].set()
@@ -476,75 +476,75 @@ async def test_a_start_that_begins_while_an_update_waits_for_its_turn(node: Node
 
 async def test_what_was_lost_is_sent_again(node: Node) -> None:
     """As a whole, whatever the runtime says it has."""
-    writer = node.writers.all[A]
-    node.writers.lost(A)
-    node.writers.lost(Key("pod", "who"))
-    assert (writer.has, writer.may_have(CpuSet.parse("9"))) == (None, True)
-    await node.writers.reach((A,), 1)
+    updater = node.updaters.by_key[A]
+    node.updaters.mark_lost(A)
+    node.updaters.mark_lost(Key("pod", "who"))
+    assert (updater.has, updater.may_have(CpuSet.parse("9"))) == (None, True)
+    await node.updaters.apply((A,), 1)
     assert node.told == [("a", "0-7")]
-    assert (writer.has, node.writers.repairs) == (has("0-7"), {"start": 1})
+    assert (updater.has, node.updaters.repairs) == (has("0-7"), {"start": 1})
 
 
 async def test_an_update_that_turns_out_to_be_lost_on_its_way(node: Node) -> None:
     """The one that is on its way does not count."""
     gate = node.hold("a")
     node.wanted[A] = has("0-3")
-    node.writers.want((A,))
+    node.updaters.schedule((A,))
     await eventually(lambda: node.told, "the update")
-    node.writers.lost(A)
+    node.updaters.mark_lost(A)
     gate.set()
-    await eventually(lambda: node.writers.all[A].has is not None, "the next one")
+    await eventually(lambda: node.updaters.by_key[A].has is not None, "the next one")
     assert node.told == [("a", "0-3")] * 2
 
 
 async def test_what_was_lost_stays_so_when_the_runtime_refuses(node: Node) -> None:
     """It is tried again after a pause."""
     node.errors["a"] = RpcError(Code.INTERNAL, "no")
-    node.writers.lost(A)
-    await eventually(lambda: node.writers.all[A].error, "the refusal")
-    assert node.writers.all[A].lost
+    node.updaters.mark_lost(A)
+    await eventually(lambda: node.updaters.by_key[A].error, "the refusal")
+    assert node.updaters.by_key[A].lost
     del node.errors["a"]
-    await eventually(lambda: not node.writers.all[A].lost, "the next try")
+    await eventually(lambda: not node.updaters.by_key[A].lost, "the next try")
 
 
 async def test_a_value_that_somebody_replaces_is_held_back(node: Node, caplog: pytest.LogCaptureFixture) -> None:
     """Twice it is put right at once; then after pauses that grow, and it is told once."""
     for times in range(1, 6):
-        now = node.writers.found(A, has("1"))
+        now = node.updaters.observe(A, has("1"))
         assert now == (times <= 2)
-        assert node.writers.all[A].state == ("idle" if now else "failing")
-        node.writers.all[A].written = has("0-7")  # it was put right
-    assert [writer.id for writer in node.writers.contested()] == ["a"]
-    assert node.writers.all[A].error == "somebody else set CPUs 1 (5 times), found in the runtime"
-    assert node.writers.resting() == [B]
+        assert node.updaters.by_key[A].state == ("idle" if now else "failing")
+        node.updaters.by_key[A].written = has("0-7")  # it was put right
+    assert [updater.id for updater in node.updaters.contested()] == ["a"]
+    assert node.updaters.by_key[A].error == "somebody else set CPUs 1 (5 times), found in the runtime"
+    assert node.updaters.without_retry() == [B]
     assert caplog.messages == [
         "Container did not have what was written, it is written again",
         "Somebody else replaces values of the policy, they are held back",
     ]
     node.now = 151.0
-    assert node.writers.contested() == []
-    assert node.writers.found(A, has("1"))
+    assert node.updaters.contested() == []
+    assert node.updaters.observe(A, has("1"))
 
 
 async def test_a_cgroup_that_differs_is_written_again(node: Node) -> None:
     """Through the runtime, which believes to have done it."""
-    node.writers.differs(Key("pod", "who"), "")
+    node.updaters.mark_differing(Key("pod", "who"), "")
     for _ in range(2):
-        node.writers.differs(A, "cpuset.cpus 3")
-        await node.writers.reach((A,), 1)
+        node.updaters.mark_differing(A, "cpuset.cpus 3")
+        await node.updaters.apply((A,), 1)
     assert node.told == [("a", "0-7")] * 2
-    node.writers.differs(A, "cpuset.cpus 3")
-    assert node.writers.all[A].error == "somebody else set cpuset.cpus 3 (3 times), found in the cgroup"
-    assert node.writers.repairs == {"cgroup": 3}
+    node.updaters.mark_differing(A, "cpuset.cpus 3")
+    assert node.updaters.by_key[A].error == "somebody else set cpuset.cpus 3 (3 times), found in the cgroup"
+    assert node.updaters.repairs == {"cgroup": 3}
 
 
 async def test_what_was_never_told_is_nobodys_doing(node: Node) -> None:
     """The wish is newer than what was written, or nobody knows what was."""
     node.wanted[A] = has("0-3")
-    assert node.writers.found(A, has("1"))
-    node.writers.all[B].written = None
-    assert node.writers.found(B, has("1"))
-    assert node.writers.repairs == {}
+    assert node.updaters.observe(A, has("1"))
+    node.updaters.by_key[B].written = None
+    assert node.updaters.observe(B, has("1"))
+    assert node.updaters.repairs == {}
 
 
 @pytest.mark.parametrize(
@@ -553,4 +553,4 @@ async def test_what_was_never_told_is_nobodys_doing(node: Node) -> None:
 )
 def test_what_a_container_has_in_words(assignment: Assignment, text: str) -> None:
     """For messages."""
-    assert described(assignment) == text
+    assert describe(assignment) == text

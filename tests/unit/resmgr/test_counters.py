@@ -10,14 +10,14 @@ from interpose.cri.methods import METHODS
 from interpose.cri.parser import CriParser
 from interpose.net.grpc.status import Code, RpcError
 from interpose.relay.api import Body, Call
-from interpose.resmgr.counters import Tally
+from interpose.resmgr.counters import PolicyCounters
 from interpose.resmgr.request_edits import Override
 
 
 @pytest.fixture
-def tally() -> Tally:
+def counters() -> PolicyCounters:
     """At one moment."""
-    return Tally(lambda: 1.0)
+    return PolicyCounters(lambda: 1.0)
 
 
 def call() -> Call:
@@ -27,65 +27,69 @@ def call() -> Call:
     return made
 
 
-def refuse(tally: Tally, name: str, why: Why = Why.EXHAUSTED) -> int:
+def refuse(counters: PolicyCounters, name: str, why: Why = Why.EXHAUSTED) -> int:
     """A container is refused: the code of the reply."""
     refusal = Refusal(why=why, message="no CPUs left")
     request = Request(key=Key(name, "app"), namespace="default", pod=name)
     decision = Decision(action=Action.ALLOCATE, key=request.key, refusal=refusal)
-    reply = tally.refuse("static", request, decision, refusal)
+    reply = counters.refuse("static", request, decision, refusal)
     assert reply.message == "policy static: no CPUs left"
     return reply.code
 
 
-def test_refusals_are_remembered_once_each_and_not_all_of_them(tally: Tally) -> None:
+def test_refusals_are_remembered_once_each_and_not_all_of_them(counters: PolicyCounters) -> None:
     """The newest last."""
-    assert refuse(tally, "web") == Code.RESOURCE_EXHAUSTED
-    assert refuse(tally, "db", Why.INVALID) == Code.INVALID_ARGUMENT
-    refuse(tally, "web")
-    assert [(one.title, one.times) for one in tally.refused] == [("default/db/app", 1), ("default/web/app", 2)]
+    assert refuse(counters, "web") == Code.RESOURCE_EXHAUSTED
+    assert refuse(counters, "db", Why.INVALID) == Code.INVALID_ARGUMENT
+    refuse(counters, "web")
+    assert [(one.title, one.times) for one in counters.refused] == [("default/db/app", 1), ("default/web/app", 2)]
     for n in range(60):
-        refuse(tally, f"pod{n}")
-    assert len(tally.refused) == 50
+        refuse(counters, f"pod{n}")
+    assert len(counters.refused) == 50
 
 
-def test_who_did_not_wait_is_counted_each_time_and_told_once(tally: Tally, caplog: pytest.LogCaptureFixture) -> None:
+def test_who_did_not_wait_is_counted_each_time_and_told_once(
+    counters: PolicyCounters, caplog: pytest.LogCaptureFixture
+) -> None:
     """A container that cannot be updated is in the way of everybody."""
     for _ in range(3):
-        tally.too_early("default/db/app", 2)
-    assert tally.late == 3
+        counters.too_early("default/db/app", 2)
+    assert counters.late == 3
     (record,) = caplog.records
     assert getattr(record, "kv", None) == {"container": "default/db/app", "others": 2}
 
 
 def test_failures_are_told_with_their_cause_unless_it_is_the_runtime(
-    tally: Tally, caplog: pytest.LogCaptureFixture
+    counters: PolicyCounters, caplog: pytest.LogCaptureFixture
 ) -> None:
     """One that is away is no bug."""
-    tally.failed(call(), RpcError(Code.UNAVAILABLE, "away"))
-    tally.failed(call(), KeyError("oh"))
-    assert tally.failures == {"CreateContainer": 2}
+    counters.failed(call(), RpcError(Code.UNAVAILABLE, "away"))
+    counters.failed(call(), KeyError("oh"))
+    assert counters.failures == {"CreateContainer": 2}
     assert [(one.levelno, one.exc_info is not None) for one in caplog.records] == [
         (logging.WARNING, False),
         (logging.ERROR, True),
     ]
 
 
-def test_who_wanted_something_else_is_counted(tally: Tally) -> None:
+def test_who_wanted_something_else_is_counted(counters: PolicyCounters) -> None:
     """A hook server by its name."""
-    tally.overridden(call(), [Override("cpuset_cpus", "0", "1"), Override("cpuset_mems", "0", "1")])
-    assert tally.overrides == {("cpuset_cpus", "a hook"): 1, ("cpuset_mems", "the caller"): 1}
+    counters.overridden(call(), [Override("cpuset_cpus", "0", "1"), Override("cpuset_mems", "0", "1")])
+    assert counters.overrides == {("cpuset_cpus", "a hook"): 1, ("cpuset_mems", "the caller"): 1}
 
 
-def test_what_could_not_be_used_is_told(tally: Tally, caplog: pytest.LogCaptureFixture) -> None:
+def test_what_could_not_be_used_is_told(counters: PolicyCounters, caplog: pytest.LogCaptureFixture) -> None:
     """Once in a while per container."""
-    tally.estimated("default/db/app", ["cannot be read", "is not believed"])
+    counters.estimated("default/db/app", ["cannot be read", "is not believed"])
     assert len(caplog.records) == 1
 
 
-def test_what_cannot_be_read_is_refused_and_told_once(tally: Tally, caplog: pytest.LogCaptureFixture) -> None:
+def test_what_cannot_be_read_is_refused_and_told_once(
+    counters: PolicyCounters, caplog: pytest.LogCaptureFixture
+) -> None:
     """With the reason."""
     for _ in range(3):
-        reply = tally.unread("static", call(), ValueError("a key twice"))
+        reply = counters.unread("static", call(), ValueError("a key twice"))
     message = "policy static: the request cannot be read: a key twice"
     assert (reply.code, reply.message) == (Code.INVALID_ARGUMENT, message)
     assert len(caplog.records) == 1

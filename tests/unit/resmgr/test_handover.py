@@ -8,7 +8,7 @@ import pytest
 from interpose.core.model.cpuset import CpuSet
 from interpose.core.policy.decision import Grant
 from interpose.core.policy.request import Amounts, Key
-from interpose.resmgr.handover import read_estate, write_estate
+from interpose.resmgr.handover import decode_handover, encode_handover
 from interpose.resmgr.state.state import Entry, State
 from tests.support.policy.node import PolicyNode
 
@@ -24,19 +24,19 @@ async def node() -> AsyncIterator[PolicyNode]:
     node = PolicyNode()
     node.add("db", 2000)
     await node.start()
-    (held,) = node.books.ledger.held.values()
+    (held,) = node.tracker.allocations.by_key.values()
     request = held.request
-    node.books.ledger.allocate(type(request)(key=Key("p", "app", 1), namespace="n", pod="x", qos=request.qos))
+    node.tracker.allocations.allocate(type(request)(key=Key("p", "app", 1), namespace="n", pod="x", qos=request.qos))
     yield node
     await node.close()
 
 
 async def test_books_and_creates_in_flight_cross(node: PolicyNode) -> None:
     """Confirmed containers are not among what is pending."""
-    estate = read_estate(json.loads(json.dumps(write_estate(STATE, node.books))))
-    assert estate is not None
-    assert estate.state == STATE
-    (pending,) = estate.pending
+    handover = decode_handover(json.loads(json.dumps(encode_handover(STATE, node.tracker))))
+    assert handover is not None
+    assert handover.state == STATE
+    (pending,) = handover.pending
     assert (pending.key, pending.title, pending.qos.value) == (Key("p", "app", 1), "n/x/app", "Guaranteed")
 
 
@@ -53,12 +53,12 @@ async def test_books_and_creates_in_flight_cross(node: PolicyNode) -> None:
 )
 def test_what_cannot_be_understood_is_nothing(memory: object) -> None:
     """A predecessor of another version may leave anything."""
-    assert read_estate(memory) is None
+    assert decode_handover(memory) is None
 
 
 async def test_a_damaged_create_spoils_the_whole(node: PolicyNode) -> None:
     """The runtime is asked instead."""
     for key, value in (("qos", "best"), ("attempt", "one"), ("pod_id", None)):
-        plain = json.loads(json.dumps(write_estate(STATE, node.books)))
+        plain = json.loads(json.dumps(encode_handover(STATE, node.tracker)))
         plain["pending"][0][key] = value
-        assert read_estate(plain) is None
+        assert decode_handover(plain) is None

@@ -25,40 +25,40 @@ UPDATE = "UpdateContainerResources"
 
 async def test_without_a_policy_it_stands_in_nobodys_way(node: PolicyNode) -> None:
     """And with one, only where containers come, change and go."""
-    assert "CreateContainer" in node.manager.methods
-    assert "ContainerStatus" not in node.manager.methods
-    await node.books.changing.to(Configuration(policy="none"))
-    assert node.manager.methods == ()
+    assert "CreateContainer" in node.interceptor.methods
+    assert "ContainerStatus" not in node.interceptor.methods
+    await node.reconfigurer.apply(Configuration(policy="none"))
+    assert node.interceptor.methods == ()
 
 
 async def test_what_others_got_is_lost_before_a_start(node: PolicyNode, caller: Caller) -> None:
     """It has CPUs of its maker's time; one that nobody knows, or that cannot be read, is started as it is."""
-    (key,) = node.books.ledger.held
-    held = node.books.ledger.held[key]
+    (key,) = node.tracker.allocations.by_key
+    held = node.tracker.allocations.by_key[key]
     await caller.create(caller.pod("db"), 2000)
     node.runtime.containers[held.id].resources.cpuset_cpus = "0-15"
-    node.books.writers.all[key].written = Assignment(cpus=CpuSet.parse("0-15"))
+    node.tracker.updaters.by_key[key].written = Assignment(cpus=CpuSet.parse("0-15"))
     await caller(cri.StartContainerRequest(container_id=held.id))
     assert node.cpus(held.id) == "0-1,4-15"
     await caller(cri.StartContainerRequest(container_id="nobody"))
     await caller(cri.StartContainerRequest(container_id=held.id), unreadable="compressed")
     assert caller.passed[-3:] == ["StartContainer"] * 3
-    assert not node.manager.tally.failures
+    assert not node.interceptor.counters.failures
 
 
 async def test_a_start_goes_on_whatever_happens_here(
     node: PolicyNode, caller: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A bug of ours is counted."""
-    (held,) = node.books.ledger.held.values()
+    (held,) = node.tracker.allocations.by_key.values()
 
     def fail(_: object) -> bool:
         raise KeyError("oh")
 
-    monkeypatch.setattr(node.books.writers, "exceeds", fail)
+    monkeypatch.setattr(node.tracker.updaters, "exceeds", fail)
     await caller(cri.StartContainerRequest(container_id=held.id))
     assert caller.passed == ["StartContainer"]
-    assert node.manager.tally.failures == {"StartContainer": 1}
+    assert node.interceptor.counters.failures == {"StartContainer": 1}
 
 
 async def test_calls_of_our_own_pass(node: PolicyNode, caller: Caller) -> None:
@@ -76,7 +76,7 @@ async def test_a_create_is_decided_written_and_confirmed(node: PolicyNode, calle
     note = read_note(node.runtime.containers[made].config.annotations[ANNOTATION])
     assert note is not None
     assert str(note.grant.exclusive) == "2-3"
-    assert made in node.books.ledger.by_id
+    assert made in node.tracker.allocations.by_id
 
 
 async def test_a_refusal_says_why_and_nothing_passes(node: PolicyNode, caller: Caller) -> None:
@@ -85,7 +85,7 @@ async def test_a_refusal_says_why_and_nothing_passes(node: PolicyNode, caller: C
     assert reply.code == Code.RESOURCE_EXHAUSTED
     assert reply.message.startswith("policy static: ")
     assert caller.passed == []
-    assert [(one.title, one.times) for one in node.manager.tally.refused] == [("default/db/app", 1)]
+    assert [(one.title, one.times) for one in node.interceptor.counters.refused] == [("default/db/app", 1)]
 
 
 async def test_one_that_is_tried_again_and_again_is_remembered_once(node: PolicyNode, caller: Caller) -> None:
@@ -93,11 +93,11 @@ async def test_one_that_is_tried_again_and_again_is_remembered_once(node: Policy
     pods = [caller.pod("db"), caller.pod("api")]
     for pod in (*pods, pods[0], pods[0]):
         await caller.create(pod, 16000)
-    assert [(one.title, one.times) for one in node.manager.tally.refused] == [
+    assert [(one.title, one.times) for one in node.interceptor.counters.refused] == [
         ("default/api/app", 1),
         ("default/db/app", 3),
     ]
-    assert node.manager.tally.refused[-1].decision.refusal == node.manager.tally.refused[-1].refusal
+    assert node.interceptor.counters.refused[-1].decision.refusal == node.interceptor.counters.refused[-1].refusal
 
 
 @pytest.mark.parametrize("pod_id", ["nope", ""])
@@ -113,7 +113,7 @@ async def test_of_a_pod_nobody_knows_the_runtime_says_so_itself(node: PolicyNode
     assert reply.code != Code.OK
     assert caller.passed == ["CreateContainer"]
     assert ANNOTATION not in sent[0].config.annotations
-    assert sent[0].config.linux.resources.cpuset_cpus == str(node.books.shelter)
+    assert sent[0].config.linux.resources.cpuset_cpus == str(node.tracker.fallback_cpus)
 
 
 async def test_what_cannot_be_read_passes(node: PolicyNode, caller: Caller) -> None:
@@ -122,7 +122,7 @@ async def test_what_cannot_be_read_passes(node: PolicyNode, caller: Caller) -> N
         with pytest.raises(Exception, match="parsing"):
             await caller(request, raw=b"\xff\xff")
     assert len(caller.passed) == 3
-    assert not node.manager.tally.failures
+    assert not node.interceptor.counters.failures
 
 
 @pytest.mark.parametrize("request_", [cri.CreateContainerRequest(), cri.UpdateContainerResourcesRequest()])
@@ -139,7 +139,7 @@ async def test_nobody_waits_longer_than_half_of_what_is_left(node: PolicyNode, c
     stall = node.runtime.stall(UPDATE)
     reply = await caller.create(caller.pod("db"), 2000, deadline=0.1)
     assert reply.code == Code.OK
-    assert node.manager.tally.late == 1
+    assert node.interceptor.counters.late == 1
     stall.release()
     await node.in_step()
 
@@ -148,7 +148,7 @@ async def test_when_deciding_fails_shared_cpus_are_given(
     node: PolicyNode, caller: Caller, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Before the booking and after it; the booking is gone then."""
-    fallback = str(node.books.ledger.policy.fallback)
+    fallback = str(node.tracker.allocations.policy.fallback)
 
     def fail(*_: object) -> None:
         raise ZeroDivisionError("oh")
@@ -158,7 +158,7 @@ async def test_when_deciding_fails_shared_cpus_are_given(
             patched.setattr(f"interpose.resmgr.interceptor.{name}", fail)
             reply = await caller.create(caller.pod(name), 2000)
         assert node.cpus(reply.response.container_id) == fallback
-    assert node.manager.tally.failures["CreateContainer"] == 2
+    assert node.interceptor.counters.failures["CreateContainer"] == 2
     assert node.own == []
 
 
@@ -171,9 +171,9 @@ async def test_a_runtime_that_says_no_frees_the_booking(node: PolicyNode, caller
     node.runtime.fail("CreateContainer", Code.UNAVAILABLE, "gone", times=1)
     await caller.create(pod, 2000)
     assert node.own == ["2-3"]
-    (key,) = (key for key in node.books.ledger.held if node.books.in_doubt(key))
+    (key,) = (key for key in node.tracker.allocations.by_key if key in node.tracker.creates)
     assert (await caller.create(pod, 2000)).code == Code.OK
-    assert not node.books.in_doubt(key)
+    assert key not in node.tracker.creates
 
 
 async def test_a_late_no_does_not_free_what_another_attempt_got(node: PolicyNode, caller: Caller) -> None:
@@ -203,8 +203,8 @@ async def test_an_answer_that_cannot_be_read_leaves_doubt(node: PolicyNode) -> N
         return Reply(code=0, body=Body(b"\xff", CriParser("CreateContainerResponse")))
 
     call = Call(method=METHODS["CreateContainer"], path=b"/", body=body)
-    assert (await node.manager.intercept(call, proceed)).code == Code.OK
-    assert any(node.books.in_doubt(key) for key in node.books.ledger.held)
+    assert (await node.interceptor.intercept(call, proceed)).code == Code.OK
+    assert any(key in node.tracker.creates for key in node.tracker.allocations.by_key)
 
 
 async def test_a_pod_that_is_stopped_while_others_make_room(node: PolicyNode, caller: Caller) -> None:
@@ -216,7 +216,7 @@ async def test_a_pod_that_is_stopped_while_others_make_room(node: PolicyNode, ca
     await caller(cri.StopPodSandboxRequest(pod_sandbox_id=pod[0]))
     stall.release()
     assert (await task).code != Code.OK
-    assert not node.manager.tally.failures
+    assert not node.interceptor.counters.failures
     await node.in_step()
     assert [node.cpus(one) for one in node.runtime.containers] == ["0-15"]
 
@@ -226,15 +226,15 @@ async def test_other_books_that_have_no_place_for_it(node: PolicyNode, caller: C
     stall = node.runtime.stall(UPDATE)
     task = asyncio.create_task(caller.create(caller.pod("db"), 14000))
     await stall.entered.wait()
-    change = asyncio.create_task(node.books.changing.to(static("0-7"), forced=True))
-    await eventually(lambda: node.books.ledger.without_place, "the new books")
+    change = asyncio.create_task(node.reconfigurer.apply(static("0-7"), forced=True))
+    await eventually(lambda: node.tracker.allocations.without_place, "the new books")
     stall.release()
     made = (await task).response.container_id
     await change
-    key = node.books.ledger.by_id[made]
-    assert node.books.ledger.without_place == (key,)
+    key = node.tracker.allocations.by_id[made]
+    assert node.tracker.allocations.without_place == (key,)
     assert ANNOTATION not in node.runtime.containers[made].config.annotations
-    assert node.cpus(made) == str(node.books.ledger.policy.fallback)
+    assert node.cpus(made) == str(node.tracker.allocations.policy.fallback)
 
 
 async def test_a_booking_that_cannot_be_taken_back_is_in_doubt(
@@ -247,12 +247,12 @@ async def test_a_booking_that_cannot_be_taken_back_is_in_doubt(
 
     node.runtime.fail("CreateContainer", Code.INVALID_ARGUMENT, "no", times=1)
     with monkeypatch.context() as patched, caplog.at_level(logging.CRITICAL, "interpose"):
-        patched.setattr(node.books, "release", fail)
+        patched.setattr(node.tracker, "release", fail)
         assert (await caller.create(caller.pod("db"), 2000)).code == Code.INVALID_ARGUMENT
-    (key,) = (key for key in node.books.ledger.held if node.books.in_doubt(key))
+    (key,) = (key for key in node.tracker.allocations.by_key if key in node.tracker.creates)
     for _ in range(2):
-        node.books.tick()
-    assert key not in node.books.ledger.held
+        node.reconciler.tick()
+    assert key not in node.tracker.allocations.by_key
     await node.in_step()
 
 
@@ -267,14 +267,14 @@ async def test_who_leaves_while_others_make_room_leaves_nothing(node: PolicyNode
             await task
         stall.release()
         node.runtime.clear(method)
-        assert sum(node.books.in_doubt(key) for key in node.books.ledger.held) == doubts
+        assert sum(key in node.tracker.creates for key in node.tracker.allocations.by_key) == doubts
         assert len(node.own) == doubts
         await node.in_step()
 
 
 async def test_retired_it_decides_nothing(node: PolicyNode, caller: Caller) -> None:
     """A successor will: until then the container has reserved CPUs, which nobody is given alone."""
-    node.books.retire()
+    node.tracker.retire()
     reply = await caller.create(caller.pod("db"), 2000)
     assert node.cpus(reply.response.container_id) == "0"
     assert node.own == []
@@ -342,7 +342,9 @@ async def test_a_twin_of_one_that_lives_is_another_container(node: PolicyNode, c
     node.runtime.fail("CreateContainer", Code.UNAVAILABLE, "gone", times=1)
     await caller.create(pod, 2000)
     assert node.own == ["2-3", "4-5"]
-    assert [(key.twin, held.id) for key, held in node.books.ledger.held.items() if key.pod_id == pod[0]] == [
+    assert [
+        (key.duplicate, held.id) for key, held in node.tracker.allocations.by_key.items() if key.pod_id == pod[0]
+    ] == [
         (0, first),
         (1, ""),
     ]
@@ -355,6 +357,6 @@ async def test_one_that_the_runtime_has_lost_has_no_twin(node: PolicyNode, calle
     await node.sync.resync()
     node.runtime.state.remove_container(node.runtime.containers[first])
     second = (await caller.create(pod, 100)).response.container_id
-    assert [key.twin for key in node.books.ledger.held if key.pod_id == pod[0]] == [0]
+    assert [key.duplicate for key in node.tracker.allocations.by_key if key.pod_id == pod[0]] == [0]
     assert first not in node.store.containers
-    assert second in node.books.ledger.by_id
+    assert second in node.tracker.allocations.by_id

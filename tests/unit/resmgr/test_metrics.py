@@ -38,7 +38,7 @@ def values(families: Iterable[Family]) -> dict[str, float]:
 
 async def test_books_in_numbers(node: PolicyNode) -> None:
     """Read when somebody scrapes."""
-    collect = policy_collector(node.manager)
+    collect = policy_collector(node.interceptor)
     found = values(collect())
     assert found["info{policy=static}"] == 1
     assert found["decisions_total{action=allocate,outcome=granted}"] == 2
@@ -49,13 +49,15 @@ async def test_books_in_numbers(node: PolicyNode) -> None:
     repairs = [found[f"repairs_total{{shown_by={one}}}"] for one in ("start", "runtime", "cgroup")]
     assert (repairs, found["overlap_seconds_sum{}"]) == ([0, 0, 0], 0)
     assert (found["confirmed_containers{}"], found["contested_containers{}"]) == (0, 0)
-    assert {found[f"failures_total{{method={one}}}"] for one in node.manager.methods} == {0}
-    node.manager.tally.late += 1
-    node.manager.tally.failures["CreateContainer"] += 1
-    node.manager.tally.overrides["cpuset_cpus", "a hook"] += 2
+    assert {found[f"failures_total{{method={one}}}"] for one in node.interceptor.methods} == {0}
+    node.interceptor.counters.late += 1
+    node.interceptor.counters.failures["CreateContainer"] += 1
+    node.interceptor.counters.overrides["cpuset_cpus", "a hook"] += 2
     node.runtime.fail("UpdateContainerResources", Code.INTERNAL, "no")
-    node.books.release([key for key, grant in node.books.ledger.policy.book.grants.items() if grant.exclusive])
-    await node.books.writers.reach(tuple(node.books.ledger.held), 1)
+    node.tracker.release(
+        [key for key, grant in node.tracker.allocations.policy.state.grants.items() if grant.exclusive]
+    )
+    await node.tracker.updaters.apply(tuple(node.tracker.allocations.by_key), 1)
     found = values(collect())
     assert found["late_total{}"] == 1
     assert found["failures_total{method=CreateContainer}"] == 1

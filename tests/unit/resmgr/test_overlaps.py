@@ -3,7 +3,7 @@
 import asyncio
 
 from interpose.core.policy.request import Key
-from interpose.resmgr.overlaps import Overlaps
+from interpose.resmgr.overlaps import CpuOverlaps
 from interpose.testing.eventually import eventually
 
 A, B = Key("pod", "a"), Key("pod", "b")
@@ -21,7 +21,7 @@ class Clock:
 async def test_lengths_are_known_when_they_have_ended() -> None:
     """Two at the same time; one of them is said twice."""
     clock, lasting = Clock(), {A, B}
-    overlaps = Overlaps(lasting.__contains__, clock)
+    overlaps = CpuOverlaps(lasting.__contains__, clock)
     overlaps.begin(A)
     clock.now = 1.0
     overlaps.begin(B)
@@ -45,7 +45,7 @@ async def test_lengths_are_known_when_they_have_ended() -> None:
 
 async def test_one_that_is_over_already_has_no_length() -> None:
     """Nobody looks at it again."""
-    overlaps = Overlaps(lambda _: False, Clock())
+    overlaps = CpuOverlaps(lambda _: False, Clock())
     overlaps.begin(A)
     assert (overlaps.seconds.counts[0], overlaps.seconds.sum) == (1, 0.0)
     overlaps.close()
@@ -59,7 +59,7 @@ async def test_nothing_is_left_behind() -> None:
         asked.append(key)
         return True
 
-    overlaps = Overlaps(lasts, Clock())
+    overlaps = CpuOverlaps(lasts, Clock())
     overlaps.begin(A)
     overlaps.close()
     await asyncio.sleep(0.1)

@@ -9,7 +9,7 @@ from interpose.core.model.cgroup import KubeQos
 from interpose.core.model.resources import NO_RESOURCES, LinuxResources
 from interpose.core.policy.request import Amounts, Key, Request
 from interpose.resmgr.container_request import resized
-from interpose.resmgr.pending_updates import Unsettled, Updates, telling
+from interpose.resmgr.pending_updates import PendingUpdate, PendingUpdates, evidence_fields
 
 KEY = Key("pod", "app")
 TWO = LinuxResources(cpu_shares=2048, cpu_quota=200_000, cpu_period=100_000, memory_limit_in_bytes=1 << 30)
@@ -18,10 +18,10 @@ SIX = replace(TWO, cpu_shares=6144, cpu_quota=600_000)
 BEFORE = Request(key=KEY, qos=KubeQos.GUARANTEED, amounts=Amounts(milli=2000, limit_milli=2000, memory_limit=1 << 30))
 
 
-def unsettled(asked: LinuxResources = FOUR, sent: LinuxResources | None = None, **more: Any) -> Unsettled:
+def unsettled(asked: LinuxResources = FOUR, sent: LinuxResources | None = None, **more: Any) -> PendingUpdate:
     """An update of a container with two CPUs."""
-    fields = telling(asked, sent or asked, TWO, more.pop("ours", ()))
-    return Unsettled(before=BEFORE, requested=TWO, had=TWO, asked=asked, telling=fields)
+    fields = evidence_fields(asked, sent or asked, TWO, more.pop("ours", ()))
+    return PendingUpdate(before=BEFORE, requested=TWO, had=TWO, asked=asked, evidence=fields)
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ def unsettled(asked: LinuxResources = FOUR, sent: LinuxResources | None = None, 
 )
 def test_what_tells_whether_an_update_arrived(sent: LinuxResources, ours: tuple[str, ...], fields: set[str]) -> None:
     """What was to change, and what nobody else writes."""
-    assert telling(FOUR, sent, TWO, ours) == fields
+    assert evidence_fields(FOUR, sent, TWO, ours) == fields
 
 
 def test_an_update_that_did_not_arrive_changes_nothing() -> None:
@@ -72,12 +72,12 @@ def test_of_several_updates_the_record_tells_which_was_the_last() -> None:
 
 def test_nothing_is_told_before_the_runtime_was_asked() -> None:
     """The record may be older than the update; nor while another update is being carried out."""
-    updates = Updates()
+    updates = PendingUpdates()
     assert updates.amounts(KEY, TWO) is None
-    updates.looked(KEY)
+    updates.mark_refreshed(KEY)
     updates.add(unsettled())
     assert updates.amounts(KEY, TWO) is None
-    updates.looked(KEY)
+    updates.mark_refreshed(KEY)
     assert updates.amounts(KEY, TWO) is BEFORE.amounts
     with updates.under_way(KEY), updates.under_way(KEY):
         assert updates.amounts(KEY, TWO) is None
@@ -88,14 +88,14 @@ def test_nothing_is_told_before_the_runtime_was_asked() -> None:
 
 def test_an_update_that_leaves_no_trace_is_believed() -> None:
     """There is nothing to find out."""
-    updates = Updates()
+    updates = PendingUpdates()
     updates.add(unsettled(NO_RESOURCES))
     assert KEY not in updates
 
 
 def test_the_runtime_is_asked_now_and_then_and_not_for_ever() -> None:
     """An update may arrive late; one that is known is not asked about."""
-    updates = Updates()
+    updates = PendingUpdates()
     updates.add(unsettled())
     asked = [tick for tick in range(1, 130) if updates.due()]
     assert asked == [1, 3, 12, 30, 60, 120]

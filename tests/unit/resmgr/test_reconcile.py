@@ -11,7 +11,7 @@ from interpose.core.model.resources import LinuxResources
 from interpose.core.policy.request import Amounts, Key
 from interpose.net.grpc.status import Code
 from interpose.resmgr.config.configuration import Configuration
-from interpose.resmgr.pending_updates import Unsettled
+from interpose.resmgr.pending_updates import PendingUpdate
 from interpose.testing.eventually import eventually
 from tests.support.policy.node import PolicyNode, running, static
 
@@ -28,15 +28,17 @@ async def node() -> AsyncIterator[PolicyNode]:
 
 def ids(node: PolicyNode) -> tuple[str, str]:
     """The containers: with CPUs of its own, and sharing."""
-    grants = node.books.ledger.policy.book.grants
-    own, shared = sorted(node.books.ledger.held.values(), key=lambda held: not grants[held.request.key].exclusive)
+    grants = node.tracker.allocations.policy.state.grants
+    own, shared = sorted(
+        node.tracker.allocations.by_key.values(), key=lambda held: not grants[held.request.key].exclusive
+    )
     return own.id, shared.id
 
 
 def ticks(node: PolicyNode, count: int) -> None:
     """Seconds pass."""
     for _ in range(count):
-        node.books.tick()
+        node.reconciler.tick()
 
 
 async def test_one_that_ended_unnoticed_is_released(node: PolicyNode) -> None:
@@ -86,9 +88,9 @@ async def test_one_that_came_unnoticed_is_adopted(node: PolicyNode) -> None:
     node.store.on_container = None
     new = node.add("new", 2000)
     await node.sync.container(new)
-    assert new not in node.books.ledger.by_id
+    assert new not in node.tracker.allocations.by_id
     ticks(node, 10)
-    assert new in node.books.ledger.by_id
+    assert new in node.tracker.allocations.by_id
     await node.in_step()
     assert node.own == ["2-3", node.cpus(new)]
 
@@ -98,11 +100,11 @@ async def test_a_wish_that_got_lost_is_carried_out(node: PolicyNode) -> None:
     own, shared = ids(node)
     node.store.on_container = None
     node.store.put_container(replace(node.store.containers[own], state=ContainerState.EXITED))
-    node.books.release((node.books.ledger.by_id[own],))  # and nobody carries it out
-    assert node.books.writers.resting() == [node.books.ledger.by_id[shared]]
+    node.tracker.release((node.tracker.allocations.by_id[own],))  # and nobody carries it out
+    assert node.tracker.updaters.without_retry() == [node.tracker.allocations.by_id[shared]]
     node.runtime.fail(UPDATE, Code.INTERNAL, "no", times=1)
     ticks(node, 10)
-    await eventually(lambda: node.books.writers.resting() == [], "the update to fail")
+    await eventually(lambda: node.tracker.updaters.without_retry() == [], "the update to fail")
     await eventually(lambda: node.cpus(shared) == ALL, "the container to grow")
 
 
@@ -111,7 +113,7 @@ async def test_while_other_books_are_made_nothing_is_compared(node: PolicyNode) 
     own, _ = ids(node)
     node.store.on_container = None
     node.store.put_container(replace(node.store.containers[own], state=ContainerState.EXITED))
-    node.books.retire()
+    node.tracker.retire()
     ticks(node, 10)
     assert node.own == ["2-3"]
 
@@ -121,15 +123,15 @@ async def test_while_other_books_are_made_nothing_is_compared(node: PolicyNode) 
 
 def doubt(node: PolicyNode, milli: int) -> Key:
     """The books believe that a container has other amounts than the runtime shows."""
-    key = node.books.ledger.by_id[ids(node)[0]]
-    held = node.books.ledger.held[key]
+    key = node.tracker.allocations.by_id[ids(node)[0]]
+    held = node.tracker.allocations.by_key[key]
     before = held.request
     had = node.store.containers[held.id].resources
     asked = replace(had, cpu_quota=milli * 100, cpuset_cpus="")
     amounts = replace(before.amounts, milli=milli, limit_milli=milli)
-    node.books.carry_out_soon(node.books.ledger.resize(replace(before, amounts=amounts)).changed)
-    update = Unsettled(before=before, requested=had, had=had, asked=asked, telling=frozenset({"cpu_quota"}))
-    node.books.updates.add(update)
+    node.tracker.enforce_soon(node.tracker.allocations.resize(replace(before, amounts=amounts)).changed)
+    update = PendingUpdate(before=before, requested=had, had=had, asked=asked, evidence=frozenset({"cpu_quota"}))
+    node.tracker.updates.add(update)
     return key
 
 
@@ -137,26 +139,28 @@ async def test_an_update_that_did_not_happen_is_taken_back(node: PolicyNode) -> 
     """Not before the runtime was asked; after that whenever there is a record."""
     key = doubt(node, 4000)
     await node.in_step()
-    node.store.put_container(node.store.containers[node.books.ledger.held[key].id])
+    node.store.put_container(node.store.containers[node.tracker.allocations.by_key[key].id])
     assert node.own == ["1-4"]
     ticks(node, 1)
     await eventually(lambda: node.own == ["2-3"], "the update to be taken back")
     await node.in_step()
     node.runtime.containers[ids(node)[0]].resources.cpu_quota = 400_000  # it arrives after all
     await node.sync.refresh(ids(node)[0])
-    assert node.books.ledger.held[key].request.amounts.limit_milli == 4000
+    assert node.tracker.allocations.by_key[key].request.amounts.limit_milli == 4000
 
 
 async def test_what_is_still_being_told_is_not_settled(node: PolicyNode) -> None:
     """The runtime may be at work on the update as well."""
     key = doubt(node, 4000)
     await node.in_step()
-    writer = node.books.writers.all[key]
-    async with writer.lock:
+    updater = node.tracker.updaters.by_key[key]
+    async with updater.lock:
         ticks(node, 1)
-        await eventually(lambda: node.books.updates.amounts(key, node.store.containers[writer.id].resources), "a look")
+        await eventually(
+            lambda: node.tracker.updates.amounts(key, node.store.containers[updater.id].resources), "a look"
+        )
         assert node.own == ["1-4"]
-    node.store.put_container(node.store.containers[writer.id])
+    node.store.put_container(node.store.containers[updater.id])
     assert node.own == ["2-3"]
 
 
@@ -166,8 +170,8 @@ async def test_one_that_is_gone_is_not_looked_at(node: PolicyNode) -> None:
     await node.in_step()
     looks = node.runtime.calls["ContainerStatus"]
     ticks(node, 1)
-    node.books.release((key,))
-    await eventually(lambda: not node.books.tasks, "nothing to be left to do")
+    node.tracker.release((key,))
+    await eventually(lambda: not node.tracker.tasks, "nothing to be left to do")
     assert node.runtime.calls["ContainerStatus"] == looks
 
 
@@ -175,17 +179,17 @@ async def test_amounts_that_find_no_place_are_told_of(node: PolicyNode, caplog: 
     """The container was not made smaller, and the CPUs are somebody else's by now."""
     key = doubt(node, 1000)
     await node.in_step()
-    other = replace(node.books.ledger.held[key].request, key=Key("other", "app"), amounts=Amounts(milli=14000))
-    assert node.books.ledger.allocate(other).refusal is None
+    other = replace(node.tracker.allocations.by_key[key].request, key=Key("other", "app"), amounts=Amounts(milli=14000))
+    assert node.tracker.allocations.allocate(other).refusal is None
     ticks(node, 1)
     text = "Container resized outside the relay and the policy cannot place it"
     await eventually(lambda: text in caplog.messages, "the refusal")
-    held = node.books.ledger.held[key]
+    held = node.tracker.allocations.by_key[key]
     assert (held.request.milli, held.latest.milli) == (1000, 2000)
     ticks(node, 20)
-    await eventually(lambda: not node.books.tasks, "later looks")
+    await eventually(lambda: not node.tracker.tasks, "later looks")
     assert caplog.messages.count(text) == 1
-    node.books.carry_out_soon(node.books.release((other.key,)))
+    node.tracker.enforce_soon(node.tracker.release((other.key,)))
     await eventually(lambda: node.own == [node.cpus(held.id)], "what it has")
     assert held.request.milli == 2000
 
@@ -212,11 +216,11 @@ async def test_a_resize_around_us_is_followed(node: PolicyNode) -> None:
 async def test_without_a_policy_resizes_are_remembered_for_the_next_one(node: PolicyNode) -> None:
     """Nobody decides about them meanwhile."""
     own, _ = ids(node)
-    await node.books.changing.to(Configuration(policy="none"))
+    await node.reconfigurer.apply(Configuration(policy="none"))
     has = node.runtime.containers[own].resources
     has.cpu_shares, has.cpu_quota = 4096, 400_000
     await node.sync.refresh(own)
-    await node.books.changing.to(static())
+    await node.reconfigurer.apply(static())
     await node.in_step()
     assert [len(CpuSet.parse(one)) for one in node.own] == [4]
 
@@ -224,10 +228,10 @@ async def test_without_a_policy_resizes_are_remembered_for_the_next_one(node: Po
 async def test_an_update_that_passes_us_is_not_taken_for_one_around_us(node: PolicyNode) -> None:
     """It is decided already, and its record is about to come."""
     own, _ = ids(node)
-    key = node.books.ledger.by_id[own]
+    key = node.tracker.allocations.by_id[own]
     record = node.store.containers[own]
     four = LinuxResources(cpu_shares=4096, cpu_quota=400_000)
     now = replace(record, requested=record.requested.overlay(four), resources=record.resources.overlay(four))
-    with node.books.updates.under_way(key):
+    with node.tracker.updates.under_way(key):
         node.store.put_container(now)
     assert node.own == ["2-3"]

@@ -23,7 +23,7 @@ async def test_back_to_none_everybody_has_what_it_would_have_without_us(bare: Po
     await bare.start()
     await bare.in_step()
     assert bare.cpus(asked) == "0-1,4-15"
-    await bare.books.changing.to(Configuration(policy="none"))
+    await bare.reconfigurer.apply(Configuration(policy="none"))
     assert (bare.cpus(own), bare.cpus(asked)) == (ALL, "0-7")
 
 
@@ -31,11 +31,11 @@ async def test_pinned_memory_is_let_go(bare: PolicyNode) -> None:
     """All nodes that have memory, if nobody asked for some."""
     await bare.start()
     own = bare.add("db", 2000)
-    await bare.books.changing.to(static(pin_memory=True))
+    await bare.reconfigurer.apply(static(pin_memory=True))
     await bare.sync.resync()
     await bare.in_step()
     assert bare.runtime.containers[own].resources.cpuset_mems == "0"
-    await bare.books.changing.to(Configuration(policy="none"))
+    await bare.reconfigurer.apply(Configuration(policy="none"))
     assert bare.runtime.containers[own].resources.cpuset_mems == "0-3"
 
 
@@ -45,13 +45,13 @@ async def test_a_change_that_finds_no_place_is_no_change(bare: PolicyNode) -> No
     await bare.start()
     await bare.in_step()
     with pytest.raises(ConfigError) as caught:
-        await bare.books.changing.to(static("0-12"))
+        await bare.reconfigurer.apply(static("0-12"))
     assert len(caught.value.problems) == 1
     assert bare.own == ["4-7"]
-    await bare.books.changing.to(static("0-12"), forced=True)
-    assert len(bare.books.ledger.without_place) == 1
-    await bare.books.changing.to(static("0-13"))  # it had no place before, so that is no reason
-    assert bare.books.configuration == static("0-13")
+    await bare.reconfigurer.apply(static("0-12"), forced=True)
+    assert len(bare.tracker.allocations.without_place) == 1
+    await bare.reconfigurer.apply(static("0-13"))  # it had no place before, so that is no reason
+    assert bare.tracker.configuration == static("0-13")
 
 
 async def test_a_change_the_runtime_refuses_is_taken_back(bare: PolicyNode, caplog: pytest.LogCaptureFixture) -> None:
@@ -61,19 +61,19 @@ async def test_a_change_the_runtime_refuses_is_taken_back(bare: PolicyNode, capl
     await bare.in_step()
     bare.runtime.fail(UPDATE, Code.INTERNAL, "no")
     with caplog.at_level(logging.CRITICAL, "interpose"), pytest.raises(ConfigError, match="could not be updated"):
-        await bare.books.changing.to(static("0-3"))
-    assert bare.books.configuration == static()
+        await bare.reconfigurer.apply(static("0-3"))
+    assert bare.tracker.configuration == static()
     assert (bare.own, bare.cpus(own)) == (["2-3"], "2-3")
-    assert not any(writer.error for writer in bare.books.writers.all.values())  # it has what it should have
+    assert not any(updater.error for updater in bare.tracker.updaters.by_key.values())  # it has what it should have
 
 
 async def test_another_machine(bare: PolicyNode) -> None:
     """The topology is part of the books."""
     bare.add("db", 2000)
     await bare.start()
-    await bare.books.changing.to(bare.books.configuration, machine("laptop"), forced=True)
-    assert bare.books.topology.name == "laptop"
-    assert len(bare.books.ledger.without_place) == 1
+    await bare.reconfigurer.apply(bare.tracker.configuration, machine("laptop"), forced=True)
+    assert bare.tracker.topology.name == "laptop"
+    assert len(bare.tracker.allocations.without_place) == 1
 
 
 def pools_configuration(*lists: tuple[str, int]) -> Configuration:
@@ -97,11 +97,11 @@ async def test_notes_of_a_policy_are_told_once(caplog: pytest.LogCaptureFixture)
     bare = PolicyNode(configuration=pools_configuration(("0-3", 1)))
     assert told() == [first]
     await bare.start()
-    await bare.books.changing.to(pools_configuration(("0-3", 1), ("8-9", 0)))
+    await bare.reconfigurer.apply(pools_configuration(("0-3", 1), ("8-9", 0)))
     assert told() == [second]
-    report = policy_report(bare.manager, problems=[], state_file={})
+    report = policy_report(bare.interceptor, problems=[], state_file={})
     assert report["problems"] == [f"note: {first}", f"note: {second}"]
-    await bare.books.changing.to(static())
+    await bare.reconfigurer.apply(static())
     assert told() == []
-    assert policy_report(bare.manager, problems=[], state_file={})["problems"] == []
+    assert policy_report(bare.interceptor, problems=[], state_file={})["problems"] == []
     await bare.close()

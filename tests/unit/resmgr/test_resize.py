@@ -79,7 +79,7 @@ async def test_what_others_wanted_is_counted(node: PolicyNode, caller: Caller) -
     request = cri.UpdateContainerResourcesRequest(container_id=made)
     request.linux.cpuset_cpus = "0-15"
     await caller(request)
-    assert node.manager.tally.overrides == {("cpuset_cpus", "the caller"): 1}
+    assert node.interceptor.counters.overrides == {("cpuset_cpus", "the caller"): 1}
     assert node.cpus(made) == "2-3"
 
 
@@ -104,7 +104,7 @@ async def test_others_that_cannot_be_made_smaller_are_told_of(node: PolicyNode, 
     await node.in_step()
     node.runtime.fail(UPDATE, Code.INTERNAL, "the kernel says no", times=1)
     assert (await caller(resize(made, 4))).code == Code.OK
-    assert node.manager.tally.late == 1
+    assert node.interceptor.counters.late == 1
     assert node.own == ["1-4"]
 
 
@@ -113,8 +113,8 @@ async def test_who_leaves_before_the_update_is_sent_has_changed_nothing(node: Po
     made = (await caller.create(caller.pod("db"), 2000)).response.container_id
     await node.in_step()
     (shared,) = (one for one in node.runtime.containers if one != made)
-    writer = node.books.writers.all[node.books.ledger.by_id[made]]
-    async with writer.lock:
+    updater = node.tracker.updaters.by_key[node.tracker.allocations.by_id[made]]
+    async with updater.lock:
         task = asyncio.create_task(caller(resize(made, 4)))
         await eventually(lambda: node.cpus(shared) == "0,5-15", "others to make room")
         for _ in range(5):
@@ -124,7 +124,7 @@ async def test_who_leaves_before_the_update_is_sent_has_changed_nothing(node: Po
             await task
         assert node.own == ["2-3"]
     assert caller.passed.count(UPDATE) == 0
-    assert writer.key not in node.books.updates
+    assert updater.key not in node.tracker.updates
     await node.in_step()
 
 
@@ -135,13 +135,13 @@ async def test_an_update_in_doubt_is_settled_by_what_the_runtime_shows(
     """The books believe it until then."""
     made = (await caller.create(caller.pod("db"), 4000)).response.container_id
     await node.sync.resync()
-    held = node.books.ledger.held[node.books.ledger.by_id[made]]
+    held = node.tracker.allocations.by_key[node.tracker.allocations.by_id[made]]
     node.runtime.fail(UPDATE, Code.DEADLINE_EXCEEDED, "slow", times=1, when="after" if arrives else "before")
     await caller(resize(made, 2))
     assert held.request.milli == 2000
     await node.in_step()
     looks = node.runtime.calls["ContainerStatus"]
-    node.books.tick()
+    node.reconciler.tick()
     await eventually(lambda: node.runtime.calls["ContainerStatus"] > looks, "a look")
     await eventually(lambda: held.request.milli == (2000 if arrives else 4000), "the update to be settled")
     await node.in_step()
@@ -152,26 +152,26 @@ async def test_a_second_update_settles_the_first(node: PolicyNode, caller: Calle
     """The runtime took it, so what became of the one before does not matter."""
     made = (await caller.create(caller.pod("db"), 2000)).response.container_id
     await node.sync.resync()
-    key = node.books.ledger.by_id[made]
+    key = node.tracker.allocations.by_id[made]
     stall = node.runtime.stall(UPDATE)
     task = asyncio.create_task(caller(resize(made, 1)))  # nobody has to shrink for that
     await stall.entered.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert key in node.books.updates
+    assert key in node.tracker.updates
     stall.release()
     node.runtime.clear(UPDATE)
     assert (await caller(resize(made, 3))).code == Code.OK
-    assert key not in node.books.updates
-    assert node.books.ledger.held[key].request.milli == 3000
+    assert key not in node.tracker.updates
+    assert node.tracker.allocations.by_key[key].request.milli == 3000
 
 
 async def test_of_two_updates_at_once_the_one_the_runtime_took_last_counts(node: PolicyNode, caller: Caller) -> None:
     """They were decided in another order: one had to wait for room."""
     made = (await caller.create(caller.pod("db"), 2000)).response.container_id
     await node.in_step()
-    (neighbour,) = (one for one in node.books.writers.all.values() if one.id != made)
+    (neighbour,) = (one for one in node.tracker.updaters.by_key.values() if one.id != made)
     async with neighbour.lock:
         first = asyncio.create_task(caller(resize(made, 4)))
         await eventually(lambda: node.own == ["1-4"], "the decision")
@@ -186,7 +186,7 @@ async def test_who_leaves_does_not_take_back_what_another_update_got(node: Polic
     """Only what it had booked itself."""
     made = (await caller.create(caller.pod("db"), 2000)).response.container_id
     await node.in_step()
-    (neighbour,) = (one for one in node.books.writers.all.values() if one.id != made)
+    (neighbour,) = (one for one in node.tracker.updaters.by_key.values() if one.id != made)
     async with neighbour.lock:
         first = asyncio.create_task(caller(resize(made, 4)))
         await eventually(lambda: node.own == ["1-4"], "the decision")
@@ -202,14 +202,14 @@ async def test_what_the_policy_has_no_room_for_is_known(node: PolicyNode, caller
     """Two updates at once, and the runtime takes the larger one when its CPUs are somebody else's already."""
     made = (await caller.create(caller.pod("db"), 2000)).response.container_id
     await node.in_step()
-    held = node.books.ledger.held[node.books.ledger.by_id[made]]
-    (neighbour,) = (one for one in node.books.writers.all.values() if one.id != made)
+    held = node.tracker.allocations.by_key[node.tracker.allocations.by_id[made]]
+    (neighbour,) = (one for one in node.tracker.updaters.by_key.values() if one.id != made)
     async with neighbour.lock:
         first = asyncio.create_task(caller(resize(made, 4)))
         await eventually(lambda: node.own == ["1-4"], "the decision")
         assert (await caller(resize(made, 1), deadline=0.1)).code == Code.OK
         other = replace(held.request, key=Key("other", "app"), amounts=Amounts(milli=13000))
-        assert node.books.ledger.allocate(other).refusal is None
+        assert node.tracker.allocations.allocate(other).refusal is None
     assert (await first).code == Code.OK
     assert node.runtime.containers[made].resources.cpu_quota == 400_000
     assert (held.request.milli, held.latest.milli) == (1000, 4000)
@@ -219,7 +219,7 @@ async def test_what_the_policy_has_no_room_for_is_known(node: PolicyNode, caller
     assert (await caller(resize(made, 2))).code == Code.INTERNAL
     node.runtime.clear(UPDATE)
     assert (held.request.milli, held.latest.milli) == (1000, 4000)
-    node.books.carry_out_soon(node.books.release((other.key,)))
+    node.tracker.enforce_soon(node.tracker.release((other.key,)))
     await eventually(lambda: held.request.milli == 4000, "room for it")
     await node.in_step()
     assert [len(CpuSet.parse(one)) for one in node.own] == [4]

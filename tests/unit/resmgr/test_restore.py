@@ -1,252 +1,129 @@
-"""What containers that run already hold, and what was asked of them: what counts when sources disagree."""
+"""The beginning of the books: taking over what runs, over a fake runtime."""
 
-import json
-from dataclasses import replace
-from typing import Any
+import asyncio
+import logging
 
 import pytest
 
+from interpose.core.model.cgroup import KubeQos
 from interpose.core.model.cpuset import CpuSet
-from interpose.core.model.pod import DOCKER, Container, ContainerState, Pod
-from interpose.core.model.resources import LinuxResources
-from interpose.core.policy.decision import Assignment, Grant
-from interpose.core.policy.request import Amounts, Key, Request, Source
-from interpose.cri.store.requested import ANNOTATION as REQUESTED
-from interpose.resmgr.restore import actual, as_asked, coming, concerns_us, held_by, key_of, written_by_us
-from interpose.resmgr.state.grant_annotation import ANNOTATION, grant_note
+from interpose.core.policy.decision import Grant
+from interpose.core.policy.request import Amounts, Key, Request
+from interpose.resmgr.rebuild import LoopYielder
 from interpose.resmgr.state.state import Entry
+from tests.support.policy.node import PolicyNode
 
-KEY = Key("pod", "main", 0)
-AMOUNTS = Amounts(milli=1000, limit_milli=1000, memory=None, memory_limit=None, source=Source.ESTIMATE)
-POD = Pod(id="pod", name="db", uid="u", namespace="n", cgroup_parent="/kubepods/podu")
-OWN = Grant(exclusive=CpuSet.of((1,)))
-SHARED = Grant(pools=("shared",))
+ALL = "0-15"
+UPDATE = "UpdateContainerResources"
 
 
-def container(has: str = "", asked: str | None = None, **more: Any) -> Container:
-    """One that has a CPU set; by default its caller asked for it."""
-    resources = LinuxResources(cpuset_cpus=has, cpu_shares=1024)
-    requested = LinuxResources(cpuset_cpus=has if asked is None else asked, cpu_shares=1024)
-    state = more.pop("state", ContainerState.RUNNING)
-    return Container(id="c", pod_id="pod", name="main", resources=resources, requested=requested, state=state, **more)
-
-
-def entry(grant: Grant, container_id: str = "c", policy: str = "static") -> tuple[str, Entry]:
-    """What a state file says."""
-    return policy, Entry(key=KEY, container_id=container_id, grant=grant, amounts=AMOUNTS)
-
-
-def noted(grant: Grant, policy: str = "static") -> dict[str, str]:
-    """The annotation of a container that was created with a grant."""
-    request = Request(key=KEY, namespace="n", pod="db", amounts=AMOUNTS)
-    return {ANNOTATION: grant_note(policy, request, grant)}
-
-
-@pytest.mark.parametrize(
-    ("state", "ready", "concerns"),
-    [
-        (ContainerState.RUNNING, True, True),
-        (ContainerState.RUNNING, False, True),
-        (ContainerState.CREATED, True, True),
-        (ContainerState.CREATED, False, False),
-        (ContainerState.EXITED, True, False),
-    ],
-)
-def test_who_has_cpus_to_speak_of(state: ContainerState, ready: bool, concerns: bool) -> None:
-    """Who runs, and who may still be started: in Docker also without a sandbox."""
-    pod = Pod(id="pod", name="db", uid="u", namespace="n", ready=ready)
-    assert concerns_us(container(state=state), pod) is concerns
-    docker = replace(pod, runtime_handler=DOCKER)
-    assert concerns_us(container(state=state), docker) is (state is not ContainerState.EXITED)
-    assert not concerns_us(container(state=state), None)
-
-
-def test_what_it_has_is_read_as_far_as_it_can_be() -> None:
-    """No set and one that makes no sense are none."""
-    assert actual(LinuxResources(cpuset_cpus="0-1", cpu_shares=2)) == Assignment(cpus=CpuSet.of((0, 1)), shares=2)
-    assert actual(LinuxResources(cpuset_cpus="x")) == Assignment()
-
-
-def test_the_state_file_comes_before_the_annotation() -> None:
-    """It knows what happened since; of another container it says nothing."""
-    one = container("1", annotations=noted(OWN))
-    assert held_by(one, entry(SHARED), "static") == (SHARED, AMOUNTS)
-    assert held_by(one, entry(SHARED, "other"), "static") == (OWN, AMOUNTS)
-
-
-def test_the_runtime_comes_before_both() -> None:
-    """Who does not have the CPUs it is said to hold keeps those it has, for the amounts that are known."""
-    assert held_by(container("0"), entry(OWN), "static") == (Grant(exclusive=CpuSet.of((0,))), AMOUNTS)
-    assert held_by(container("0"), None, "static") == (Grant(exclusive=CpuSet.of((0,))), None)
-    assert held_by(container(), None, "static") == (None, None)
-    assert held_by(container(), entry(OWN), "static") == (OWN, AMOUNTS)
-
-
-def test_of_another_policy_only_cpus_count() -> None:
-    """Its pools mean nothing here."""
-    assert held_by(container("0"), entry(SHARED), "static-plus") == (Grant(), AMOUNTS)
-
-
-def test_owners_are_taken_over_first() -> None:
-    """Then the others, as they were remembered."""
-    other = Container(id="d", pod_id="pod", name="side", state=ContainerState.RUNNING)
-    found = coming([(other, POD), (container("1"), POD)], {KEY: entry(OWN)}, "static", 0)
-    assert [one.id for one in found] == ["c", "d"]
-    assert found[0].held == OWN
-    assert found[0].request.amounts == AMOUNTS
-    assert key_of(other) == Key("pod", "side", 0)
-
-
-def test_twins_are_told_apart() -> None:
-    """Each by what was remembered of it, and nobody by what was of another one."""
-    twins = [(replace(container("1"), id=one), POD) for one in ("e", "d", "c")]
-    second = ("static", replace(entry(SHARED, "d")[1], key=KEY.next))
-    found = coming(twins, {KEY: entry(OWN), KEY.next: second}, "static", 0)
-    assert {one.id: one.request.key.twin for one in found} == {"c": 0, "d": 1, "e": 2}
-    assert {one.id: one.held for one in found} == {"c": OWN, "d": SHARED, "e": OWN}
-    assert {one.id: one.request.key.twin for one in coming(twins[:2], {}, "static", 0)} == {"e": 0, "d": 1}
-
-
-# -- resized since somebody noted what it holds
-
-G2 = Amounts(milli=2000, limit_milli=2000)
-PAIR = Grant(exclusive=CpuSet.parse("2-3"))
-
-
-def changed(
-    has: str,
-    shares: int,
-    quota: int = 0,
-    *,
-    grant: Grant = PAIR,
-    amounts: Amounts = G2,
-    policy: str = "static",
-    asked: LinuxResources | None = None,
-    annotations: dict[str, str] | None = None,
-) -> Container:
-    """A container with an annotation of its creation, and what the runtime says now."""
-    now = LinuxResources(cpuset_cpus=has, cpu_shares=shares, cpu_quota=quota, cpu_period=100_000)
-    note = grant_note(policy, Request(key=KEY, amounts=amounts), grant)
-    return Container(
-        id="c",
-        pod_id="pod",
-        name="main",
-        state=ContainerState.RUNNING,
-        resources=now,
-        requested=now if asked is None else asked,
-        annotations={ANNOTATION: note, **(annotations or {})},
+def entry(bare: PolicyNode, container_id: str, cpus: str, milli: int) -> Entry:
+    """What an earlier run knew of a container."""
+    container = bare.runtime.containers[container_id]
+    return Entry(
+        key=Key(container.sandbox_id, container.config.metadata.name),
+        container_id=container_id,
+        grant=Grant(exclusive=CpuSet.parse(cpus)),
+        amounts=Amounts(milli=milli),
     )
 
 
-def taken(container: Container, entry: tuple[str, Entry] | None = None, policy: str = "static") -> tuple[str, int]:
-    """The CPUs and the amount with which a container is taken over."""
-    (found,) = coming([(container, POD)], {} if entry is None else {KEY: entry}, policy, 0)
-    assert found.held is not None
-    return str(found.held.exclusive), found.request.milli
+async def test_what_runs_is_brought_to_what_it_is_due(bare: PolicyNode) -> None:
+    """Nothing is decided before the store shows everything."""
+    own, shared = bare.add("db", 2000), bare.add("web", 100, "burstable")
+    assert not bare.tracker.ready.is_set()
+    await bare.start()
+    await bare.in_step()
+    assert (bare.cpus(own), bare.cpus(shared)) == ("2-3", "0-1,4-15")
 
 
-def test_what_a_note_says_counts_as_long_as_it_is_in_force() -> None:
-    """Shares and quota are those of then; where there are none, nobody contradicts."""
-    assert taken(changed("2-3", 2048, 200_000)) == ("2-3", 2000)
-    assert taken(changed("2-3", 2048, -1)) == ("2-3", 2000)
-    assert taken(changed("2-3", 0)) == ("2-3", 2000)
-    assert taken(changed("", 2048)) == ("2-3", 2000)
+async def test_who_can_keep_cpus_keeps_them_whoever_comes_first(bare: PolicyNode) -> None:
+    """One that has to leave its CPUs takes none of those that another one has."""
+    moves, stays = bare.add("a", 2000, cpus="0-1"), bare.add("b", 2000, cpus="2-3")
+    bare.restorer.load("static", [entry(bare, moves, "0-1", 2000), entry(bare, stays, "2-3", 2000)])
+    await bare.start()
+    await bare.in_step()
+    assert bare.cpus(stays) == "2-3"
+    assert not CpuSet.parse(bare.cpus(moves)) & CpuSet.parse("0,2-3")
 
 
-def test_one_resized_since_its_note_keeps_what_it_has_now() -> None:
-    """More CPUs, or the pool that others share; not what it had at its creation."""
-    assert taken(changed("1-4", 4096, 400_000)) == ("1-4", 4000)
-    assert taken(changed("0-15", 1536, 150_000)) == ("0-15", 1500)
-    assert taken(changed("", 1536, 150_000)) == ("2-3", 1500)  # nobody knows better, and the policy decides
-    assert held_by(changed("1-4", 4096), None, "static-plus") == (Grant(exclusive=CpuSet.parse("1-4")), None)
+async def test_creates_of_somebody_else_keep_their_cpus(bare: PolicyNode) -> None:
+    """What was remembered of them is booked; of one nobody remembers nothing can be."""
+    known, unknown = Key("pod", "known"), Key("pod", "unknown")
+    grant = Grant(exclusive=CpuSet.parse("4-5"))
+    amounts = Amounts(milli=2000)
+    bare.restorer.load("static", [Entry(key=known, container_id="", grant=grant, amounts=amounts)])
+    running = bare.add("db", 2000)
+    bare.restorer.expect([Request(key=key, qos=KubeQos.GUARANTEED) for key in (known, unknown)])
+    await bare.start()
+    assert known in bare.tracker.creates
+    assert unknown not in bare.tracker.allocations.by_key
+    await bare.in_step()
+    assert bare.own == ["4-5", bare.cpus(running)]
+    for _ in range(122):
+        bare.reconciler.tick()
+    assert bare.own == [bare.cpus(running)]
 
 
-def test_a_state_file_that_is_in_force_comes_before_a_note() -> None:
-    """It knows of the resize; one that does not is as old as the note."""
-    new = Entry(key=KEY, container_id="c", grant=Grant(exclusive=CpuSet.parse("1-4")), amounts=Amounts(milli=4000))
-    assert taken(changed("1-4", 4096, 400_000), ("static", new)) == ("1-4", 4000)
-    assert taken(changed("0-15", 1536, 150_000), ("static", new)) == ("0-15", 1500)
+async def test_what_happens_while_the_books_are_made(bare: PolicyNode, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who comes is adopted, who goes is gone, and what somebody has meanwhile is known."""
+    going, other = bare.add("going", 2000), bare.add("other", 100, "burstable")
+    coming = ""
+
+    async def take(_breath: LoopYielder) -> None:
+        nonlocal coming
+        if not coming:
+            coming = bare.add("coming", 2000)
+            bare.store.remove_container(going)
+            found = await bare.sync.container(coming)
+            assert found is not None
+
+    monkeypatch.setattr(LoopYielder, "take", take)
+    await bare.start()
+    await bare.in_step()
+    assert going not in bare.tracker.allocations.by_id
+    assert bare.own == [bare.cpus(coming)]
+    assert not CpuSet.parse(bare.cpus(other)) & CpuSet.parse(bare.cpus(coming))
 
 
-def test_shares_a_policy_wrote_are_compared_with_what_it_wrote() -> None:
-    """They say nothing of what was asked for; the limit of a Guaranteed container does."""
-    plus = replace(PAIR, pools=("shared",), shares=512, milli=500)
-    half = Amounts(milli=2500, limit_milli=2500)
-    assert taken(changed("1-15", 512, 250_000, grant=plus, amounts=half), policy="static-plus") == ("2-3", 2500)
-    assert taken(changed("1-15", 512, 350_000, grant=plus, amounts=half, policy="static-plus")) == ("1-15", 3500)
-    assert taken(changed("2-4", 3072, grant=plus, amounts=half)) == ("2-4", 3000)
+async def test_a_long_take_over_lets_others_run(bare: PolicyNode) -> None:
+    """It holds the loop for a slice at a time."""
+    for n in range(6):
+        bare.add(f"db{n}", 1000)
+    turns = 0
+    done = asyncio.Event()
+
+    async def other() -> None:
+        nonlocal turns
+        while not done.is_set():
+            turns += 1
+            bare.clock += 1  # every slice is used up
+            await asyncio.sleep(0)
+
+    task = asyncio.create_task(other())
+    await bare.start()
+    done.set()
+    await task
+    assert turns > 6
 
 
-def test_shares_somebody_else_wrote_contradict_nobody() -> None:
-    """A hook server changes them, so that they are not the kubelet's; as long as the note of it counts, that does."""
-    hooked = {REQUESTED: json.dumps({"cpu_shares": 2048})}
-    assert taken(changed("2-3", 512, annotations=hooked)) == ("2-3", 2000)
-    asked = LinuxResources(cpu_shares=4096)
-    assert taken(changed("2-5", 512, asked=asked, annotations=hooked)) == ("2-5", 4000)
+async def test_a_policy_that_fails_about_one_container_fails_about_no_other(
+    bare: PolicyNode, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The one is without a place, and the books are made."""
+    bad, good = bare.add("bad", 2000, cpus="8-9"), bare.add("good", 2000)
+    policy = bare.tracker.allocations.policy
+    allocate = policy.allocate
 
+    def failing(request: Request, held: Grant | None = None) -> object:
+        if request.pod == "bad":
+            raise ZeroDivisionError("oh")
+        return allocate(request, held)
 
-def test_one_that_is_not_bound_has_what_was_noted() -> None:
-    """Its CPU set is not what it holds, resized or not."""
-    loose = replace(PAIR, pinned=False, details={"asked": "x"})
-    for shares in (2048, 4096):
-        one = changed("0-15", shares, grant=loose, policy="static-pools")
-        assert held_by(one, None, "static-pools")[0] == loose
-
-
-def test_what_policies_wrote_down_is_recalled() -> None:
-    """Of all grants, the newest first; extended resources stay those of the note, as nobody can resize them."""
-    amounts = replace(G2, extended={"x/cores": 2})
-    one = changed("2-3", 1024, grant=replace(PAIR, details={"asked": "a", "came": "1"}), amounts=amounts)
-    new = Entry(key=KEY, container_id="c", grant=Grant(details={"came": "2"}), amounts=AMOUNTS)
-    (found,) = coming([(one, POD)], {KEY: ("static-plus", new)}, "static", 0)
-    assert found.request.recalled == {"asked": "a", "came": "2"}
-    (found,) = coming([(one, POD)], {}, "static", 0)
-    assert (found.request.milli, found.request.amounts.extended) == (1000, {"x/cores": 2})
-    said = json.dumps({"containers": {"main": {"requests": {"x/cores": "3"}}}})
-    (found,) = coming([(one, replace(POD, annotations={"intel.com/resources": said}))], {}, "static", 0)
-    assert found.request.amounts.extended == {"x/cores": 3}
-
-
-# -- who wrote what is there
-
-
-def test_what_differs_and_a_grant_speaks_of_is_ours() -> None:
-    """Nothing else: shares that no policy wrote are somebody else's business."""
-    one = container("1", "", annotations=noted(OWN))
-    assert written_by_us(one, None) == {"cpus"}
-    assert written_by_us(container("1", ""), None) == frozenset()
-    assert written_by_us(container("1", annotations=noted(OWN)), None) == frozenset()
-
-
-def test_what_a_policy_wrote_since_is_no_wish_of_the_caller() -> None:
-    """The runtime does not tell them apart, the note of the creation does; without one nothing was asked for."""
-    for annotations, asked in (
-        ({}, ""),
-        ({REQUESTED: json.dumps({"cpuset_cpus": ""})}, ""),
-        ({REQUESTED: json.dumps({"cpuset_cpus": "0-1"})}, "0-1"),
-    ):
-        found = as_asked(container("0", annotations=annotations), entry(SHARED))
-        assert found.requested == LinuxResources(cpuset_cpus=asked, cpu_shares=1024)
-        assert found.resources.cpuset_cpus == "0"
-        assert written_by_us(found, entry(SHARED)) == {"cpus"}
-
-
-def test_what_is_known_to_differ_stays() -> None:
-    """As does a set of which no policy speaks, and shares, for which everybody asks."""
-    for one, known in (
-        (container("0", "0-1"), entry(SHARED)),
-        (container("0"), None),
-        (container("0"), entry(Grant(pinned=False))),
-        (container(), entry(Grant(shares=1024))),
-    ):
-        assert as_asked(one, known) is one
-
-
-def test_shares_of_a_policy_stand_for_those_that_were_asked_for_last() -> None:
-    """A resize is in no note of the creation, but in the state file; other shares than the policy's are no news."""
-    resized = container(annotations={REQUESTED: json.dumps({"cpu_shares": 512})})
-    resized = replace(resized, requested=LinuxResources(cpu_shares=512))
-    found = as_asked(replace(resized, resources=LinuxResources(cpu_shares=64)), entry(Grant(shares=64)))
-    assert found.requested.cpu_shares == 1024
-    for known in (entry(Grant(shares=65)), entry(Grant(shares=64), "other")):
-        assert as_asked(replace(resized, resources=LinuxResources(cpu_shares=64)), known).requested.cpu_shares == 512
+    monkeypatch.setattr(policy, "allocate", failing)
+    with caplog.at_level(logging.CRITICAL, "interpose"):
+        await bare.start()
+    await bare.in_step()
+    assert [bare.tracker.allocations.by_key[key].id for key in bare.tracker.allocations.without_place] == [bad]
+    assert bare.cpus(bad) == str(policy.fallback)
+    assert bare.own == [bare.cpus(good)]

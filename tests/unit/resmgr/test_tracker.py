@@ -53,7 +53,7 @@ async def test_books_that_fail_do_not_hurt_the_store(
     """Told, and that is all."""
     own = bare.add("db", 2000)
     await bare.start()
-    monkeypatch.setattr(bare.books.writers, "found", None)
+    monkeypatch.setattr(bare.tracker.updaters, "observe", None)
     with caplog.at_level(logging.ERROR, "interpose"):
         bare.store.put_container(replace(bare.store.containers[own], attempt=0, annotations={"x": "y"}))
     assert "Failed to record a change" in caplog.text
@@ -65,9 +65,9 @@ async def test_one_the_runtime_does_not_know_is_released(bare: PolicyNode) -> No
     await bare.start()
     await bare.in_step()
     bare.runtime.state.remove_container(bare.runtime.containers[gone])
-    bare.books.release([bare.books.ledger.by_id[own]])
-    bare.books.writers.want(tuple(bare.books.ledger.held))
-    await eventually(lambda: not bare.books.ledger.held, "the books to be empty")
+    bare.tracker.release([bare.tracker.allocations.by_id[own]])
+    bare.tracker.updaters.schedule(tuple(bare.tracker.allocations.by_key))
+    await eventually(lambda: not bare.tracker.allocations.by_key, "the books to be empty")
 
 
 # -- creates
@@ -77,7 +77,7 @@ def _booked(bare: PolicyNode, container_id: str) -> Key:
     """A create that is booked, of a container that the store does not know yet."""
     container = bare.runtime.containers[container_id]
     key = Key(container.sandbox_id, container.config.metadata.name)
-    bare.books.ledger.allocate(Request(key=key, qos=KubeQos.GUARANTEED, amounts=Amounts(milli=2000)))
+    bare.tracker.allocations.allocate(Request(key=key, qos=KubeQos.GUARANTEED, amounts=Amounts(milli=2000)))
     return key
 
 
@@ -86,11 +86,11 @@ async def test_a_create_in_doubt_is_settled_by_the_store(bare: PolicyNode) -> No
     await bare.start()
     made = bare.add("db", 2000)
     key = _booked(bare, made)
-    bare.books.doubt(key)
-    assert bare.books.in_doubt(key)
+    bare.tracker.mark_create_pending(key)
+    assert key in bare.tracker.creates
     await bare.sync.resync()
-    assert not bare.books.in_doubt(key)
-    assert bare.books.ledger.by_id == {made: key}
+    assert key not in bare.tracker.creates
+    assert bare.tracker.allocations.by_id == {made: key}
     await bare.in_step()
     assert bare.cpus(made) == "2-3"
 
@@ -99,14 +99,14 @@ async def test_a_create_in_doubt_that_is_nowhere_is_released(bare: PolicyNode) -
     """Not at the first look: the store may be about to hear of it."""
     await bare.start()
     key = Key("pod", "lost")
-    bare.books.ledger.allocate(Request(key=key, qos=KubeQos.GUARANTEED, amounts=Amounts(milli=2000)))
-    bare.books.doubt(key)
-    bare.books.doubt(Key("pod", "who"))
-    bare.books.tick()
+    bare.tracker.allocations.allocate(Request(key=key, qos=KubeQos.GUARANTEED, amounts=Amounts(milli=2000)))
+    bare.tracker.mark_create_pending(key)
+    bare.tracker.mark_create_pending(Key("pod", "who"))
+    bare.reconciler.tick()
     assert bare.own == ["2-3"]
-    bare.books.tick()
+    bare.reconciler.tick()
     assert bare.own == []
-    assert not bare.books.in_doubt(key)
+    assert key not in bare.tracker.creates
 
 
 async def test_one_that_was_made_and_has_ended_is_released_too(bare: PolicyNode) -> None:
@@ -115,10 +115,10 @@ async def test_one_that_was_made_and_has_ended_is_released_too(bare: PolicyNode)
     made = bare.add("db", 2000)
     bare.runtime.exit_container(made, 1)
     key = _booked(bare, made)
-    bare.books.doubt(key)
+    bare.tracker.mark_create_pending(key)
     await bare.sync.resync()
-    bare.books.tick()
-    bare.books.tick()
+    bare.reconciler.tick()
+    bare.reconciler.tick()
     assert bare.own == []
 
 
@@ -130,20 +130,20 @@ async def test_as_long_as_the_store_waits_for_it_nothing_is_settled(bare: Policy
     container = bare.store.containers[made]
     bare.store.remove_container(made)
     key = _booked(bare, made)
-    bare.books.doubt(key)
-    waiting = bare.store.pending.add(replace(container, id=""), pod_uid="u")
-    assert waiting is None
+    bare.tracker.mark_create_pending(key)
+    barriers = bare.store.pending.add(replace(container, id=""), pod_uid="u")
+    assert barriers is None
     for _ in range(5):
-        bare.books.tick()
-    assert bare.books.in_doubt(key)
+        bare.reconciler.tick()
+    assert key in bare.tracker.creates
 
 
 async def test_what_is_confirmed_after_it_was_released_is_not_ours(bare: PolicyNode) -> None:
     """Its pod went meanwhile."""
     await bare.start()
-    bare.books.confirm(Key("pod", "late"), "id", Assignment(cpus=CpuSet.parse("2")))
-    assert not bare.books.writers.all
-    assert not bare.books.ledger.by_id
+    bare.tracker.confirm(Key("pod", "late"), "id", Assignment(cpus=CpuSet.parse("2")))
+    assert not bare.tracker.updaters.by_key
+    assert not bare.tracker.allocations.by_id
 
 
 async def test_who_is_in_the_way_of_a_new_container(bare: PolicyNode) -> None:
@@ -151,15 +151,15 @@ async def test_who_is_in_the_way_of_a_new_container(bare: PolicyNode) -> None:
     own, shared = bare.add("db", 4000), bare.add("web", 100, "burstable")
     await bare.start()
     await bare.in_step()
-    keys = {name: bare.books.ledger.by_id[one] for name, one in (("own", own), ("shared", shared))}
+    keys = {name: bare.tracker.allocations.by_id[one] for name, one in (("own", own), ("shared", shared))}
     request = Request(key=Key("pod", "new"), qos=KubeQos.GUARANTEED, amounts=Amounts(milli=2000))
-    bare.books.ledger.allocate(request)
-    assert bare.books.in_the_way(request.key) == [keys["shared"]]
+    bare.tracker.allocations.allocate(request)
+    assert bare.tracker.conflicting(request.key) == [keys["shared"]]
     sharing = Request(key=Key("pod", "sharing"))
-    bare.books.ledger.allocate(sharing)
-    assert bare.books.in_the_way(sharing.key) == []
-    bare.books.writers.all[keys["own"]].written = None
-    assert bare.books.in_the_way(sharing.key) == [keys["own"]]
+    bare.tracker.allocations.allocate(sharing)
+    assert bare.tracker.conflicting(sharing.key) == []
+    bare.tracker.updaters.by_key[keys["own"]].written = None
+    assert bare.tracker.conflicting(sharing.key) == [keys["own"]]
 
 
 async def test_one_that_was_not_started_is_in_nobodys_way(bare: PolicyNode) -> None:
@@ -168,12 +168,12 @@ async def test_one_that_was_not_started_is_in_nobodys_way(bare: PolicyNode) -> N
     await bare.start()
     await bare.in_step()
     request = Request(key=Key("pod", "new"), qos=KubeQos.GUARANTEED, amounts=Amounts(milli=2000))
-    bare.books.ledger.allocate(request)
+    bare.tracker.allocations.allocate(request)
     bare.store.on_container = None
     bare.store.put_container(replace(bare.store.containers[shared], state=ContainerState.CREATED))
-    assert bare.books.in_the_way(request.key) == []
+    assert bare.tracker.conflicting(request.key) == []
     with bare.starts.starting(shared):
-        assert bare.books.in_the_way(request.key) == [bare.books.ledger.by_id[shared]]
+        assert bare.tracker.conflicting(request.key) == [bare.tracker.allocations.by_id[shared]]
 
 
 async def test_a_start_of_one_that_is_found_waiting_may_be_in_flight(bare: PolicyNode) -> None:
@@ -185,9 +185,9 @@ async def test_a_start_of_one_that_is_found_waiting_may_be_in_flight(bare: Polic
     await bare.start()
     assert doubted == [shared]
     bare.starts.settle(shared, runs=True)
-    bare.books.lost("nobody")
+    bare.tracker.on_update_lost("nobody")
     await bare.in_step()
-    assert bare.books.writers.repairs == {"start": 1}
+    assert bare.tracker.updaters.repairs == {"start": 1}
     assert bare.runtime.calls["UpdateContainerResources"] == 1
 
 
@@ -196,10 +196,10 @@ async def test_retired_books_follow_nothing(bare: PolicyNode) -> None:
     own = bare.add("db", 2000)
     await bare.start()
     await bare.in_step()
-    bare.books.retire()
-    assert bare.books.retired
+    bare.tracker.retire()
+    assert bare.tracker.retired
     bare.store.remove_container(own)
-    bare.books.tick()
+    bare.reconciler.tick()
     assert bare.own == ["2-3"]
 
 
@@ -240,11 +240,11 @@ async def test_twins_that_come_around_us_share_nothing(bare: PolicyNode) -> None
     await bare.in_step()
     found = [bare.cpus(one) for one in (first, *others)]
     assert sorted(bare.own) == sorted(found) == ["2-3", "4-5", "6-7"]
-    bare.books.release([bare.books.ledger.by_id[one] for one in others])
+    bare.tracker.release([bare.tracker.allocations.by_id[one] for one in others])
     for _ in range(10):
-        bare.books.tick()  # the books are compared with the store
+        bare.reconciler.tick()  # the books are compared with the store
     assert len(bare.own) == 3
-    assert set(bare.books.ledger.by_id) == {first, *others}
+    assert set(bare.tracker.allocations.by_id) == {first, *others}
 
 
 async def test_key_of_a_twin_that_ended_is_free(bare: PolicyNode) -> None:
@@ -253,14 +253,14 @@ async def test_key_of_a_twin_that_ended_is_free(bare: PolicyNode) -> None:
     second = _twin(bare, first)
     await bare.start()
     for one in (first, second):
-        key = bare.books.ledger.by_id[one]
-        assert bare.books.free_key(key._replace(twin=0)).twin == 2
+        key = bare.tracker.allocations.by_id[one]
+        assert bare.tracker.free_key(key._replace(duplicate=0)).duplicate == 2
         bare.runtime.exit_container(one, 0)
         await bare.sync.resync()
-        assert bare.books.free_key(key._replace(twin=0)) == key
+        assert bare.tracker.free_key(key._replace(duplicate=0)) == key
         later = _twin(bare, first)
         await bare.sync.resync()
-        assert bare.books.ledger.by_id[later] == key
+        assert bare.tracker.allocations.by_id[later] == key
 
 
 async def test_a_twin_that_was_made_at_the_same_time_is_booked_when_it_is_known(bare: PolicyNode) -> None:
@@ -269,14 +269,14 @@ async def test_a_twin_that_was_made_at_the_same_time_is_booked_when_it_is_known(
     first = bare.add("db", 2000)
     key = _booked(bare, first)
     second = _twin(bare, first)
-    given = bare.books.ledger.assignment(key)
-    bare.books.confirm(key, first, given)
+    given = bare.tracker.allocations.assignment(key)
+    bare.tracker.confirm(key, first, given)
     await bare.sync.container(first)
-    bare.books.confirm(key, second, given)
-    assert bare.books.ledger.by_id == {first: key}
-    bare.books.confirm(key, first, given)  # told twice
+    bare.tracker.confirm(key, second, given)
+    assert bare.tracker.allocations.by_id == {first: key}
+    bare.tracker.confirm(key, first, given)  # told twice
     await bare.sync.container(second)
-    assert bare.books.ledger.by_id == {first: key, second: key.next}
+    assert bare.tracker.allocations.by_id == {first: key, second: key.next}
     await bare.in_step()
     assert (bare.cpus(first), bare.cpus(second)) == ("2-3", "4-5")
 
@@ -285,14 +285,14 @@ async def test_a_twin_in_doubt_is_waited_for(bare: PolicyNode) -> None:
     """What the store settles by name may be about the other one."""
     first = bare.add("db", 2000)
     await bare.start()
-    key = bare.books.free_key(bare.books.ledger.by_id[first])
-    bare.books.ledger.allocate(Request(key=key, qos=KubeQos.GUARANTEED, amounts=Amounts(milli=2000)))
-    bare.books.doubt(key)
+    key = bare.tracker.free_key(bare.tracker.allocations.by_id[first])
+    bare.tracker.allocations.allocate(Request(key=key, qos=KubeQos.GUARANTEED, amounts=Amounts(milli=2000)))
+    bare.tracker.mark_create_pending(key)
     for _ in range(11):
-        assert bare.books.in_doubt(key)
-        bare.books.tick()
-    bare.books.tick()
-    assert not bare.books.in_doubt(key)
+        assert key in bare.tracker.creates
+        bare.reconciler.tick()
+    bare.reconciler.tick()
+    assert key not in bare.tracker.creates
     assert bare.own == ["2-3"]
 
 
@@ -300,11 +300,11 @@ async def test_a_twin_in_doubt_turns_up(bare: PolicyNode) -> None:
     """It has what was booked for it."""
     first = bare.add("db", 2000)
     await bare.start()
-    key = bare.books.free_key(bare.books.ledger.by_id[first])
-    bare.books.ledger.allocate(Request(key=key, qos=KubeQos.GUARANTEED, amounts=Amounts(milli=2000)))
-    bare.books.doubt(key)
+    key = bare.tracker.free_key(bare.tracker.allocations.by_id[first])
+    bare.tracker.allocations.allocate(Request(key=key, qos=KubeQos.GUARANTEED, amounts=Amounts(milli=2000)))
+    bare.tracker.mark_create_pending(key)
     second = _twin(bare, first)
     await bare.sync.resync()
-    assert bare.books.ledger.by_id[second] == key
+    assert bare.tracker.allocations.by_id[second] == key
     await bare.in_step()
     assert (bare.cpus(first), bare.cpus(second)) == ("2-3", "4-5")

@@ -25,7 +25,7 @@ from interpose.relay.takeover import READY, HeldLock, bequeath
 
 if TYPE_CHECKING:
     from interpose.cli.relay.dump import DumpPart
-    from interpose.cli.relay.policy import PolicyPart
+    from interpose.resmgr.service import PolicyService
 
 DUMP: Final = "/v1/dump"
 
@@ -60,8 +60,15 @@ class AdminViews:
         return self._interception if self._interception is not None and self._interception.hooks else None
 
     @property
-    def _policy(self) -> "PolicyPart | None":
+    def _policy(self) -> "PolicyService | None":
         return None if self._interception is None else self._interception.policy
+
+    def _policy_routes(self) -> RouteTable:
+        if self._policy is None:
+            return {}
+        from interpose.cli.relay.policy import policy_routes  # a relay without a policy loads none of it
+
+        return policy_routes(self._policy)
 
     def routes(self, collectors: list[Collector], take_over: Handler) -> RouteTable:
         """Everything the admin socket answers."""
@@ -74,7 +81,7 @@ class AdminViews:
             ("GET", "/v1/connections"): self._connections,
             ("GET", "/v1/hooks"): self._show_hooks,
             ("GET", "/v1/config"): self._config,
-            **({} if self._policy is None else self._policy.routes()),
+            **self._policy_routes(),
             **log_level_routes(self._log),
             ("GET", DUMP): self._attach,
             ("POST", TAKE_OVER): take_over,

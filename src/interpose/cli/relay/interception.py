@@ -22,7 +22,7 @@ from interpose.tasks import TaskBag
 
 if TYPE_CHECKING:
     from interpose.cli.relay.interceptors import Interceptors
-    from interpose.cli.relay.policy import PolicyPart
+    from interpose.resmgr.service import PolicyService
 
 _log = logging.getLogger(__name__)
 
@@ -37,7 +37,7 @@ class Interception:
         end_event_streams: Callable[[], int],
         hub: Hub,
         runtime: Backend,
-        policy: "PolicyPart | None" = None,
+        policy: "PolicyService | None" = None,
     ) -> None:
         self._settings = settings
         self._relay = relay

@@ -9,7 +9,6 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from interpose.cli.relay.policy import PolicyPart
 from interpose.config.relay.settings import RelaySettings
 from interpose.core.model.pod import Container
 from interpose.cri.store.metrics import store_collector
@@ -34,6 +33,7 @@ from interpose.relay.start_order import StartOrder
 from interpose.relay.status_rewriter import Reporting, ReportingEvents
 from interpose.relay.store_updates import Bookkeeper
 from interpose.relay.subscriptions import Switchboard
+from interpose.resmgr.service import PolicyService
 from interpose.tasks import TaskBag
 
 _AS_IT_IS = "{}"  # a note that nothing differs from what was asked for
@@ -48,7 +48,7 @@ class Interceptors:
         relay: Switchboard,
         hub: Hub,
         runtime: Backend,
-        policy: PolicyPart | None = None,
+        policy: PolicyService | None = None,
         *,
         taps: Sequence[Tap] = (),
     ) -> None:
@@ -73,7 +73,7 @@ class Interceptors:
         self._collect_hooks = hook_collector(self.dispatcher)
         self._collect_store = store_collector(self.sync)
         self._policy = policy
-        managers = [] if policy is None else [policy.manage(relay, self.store, self.sync, self.starts)]
+        managers = [] if policy is None else [policy.connect(relay, self.store, self.sync, self.starts)]
         reports = not settings.report_real_resources
         relay.subscribe(
             [

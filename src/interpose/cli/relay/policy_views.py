@@ -19,7 +19,7 @@ from interpose.resmgr.admin_view import (
     topology_report,
 )
 from interpose.resmgr.cgroup_check import Tree
-from interpose.resmgr.interceptor import Manager
+from interpose.resmgr.interceptor import PolicyInterceptor
 from interpose.resmgr.state.checkpoint import Checkpoint
 
 _MOST_MATCHES: Final = 20
@@ -29,9 +29,9 @@ class PolicyViews:
     """Handlers over the parts of a policy. `problems` are those that its books do not show."""
 
     def __init__(
-        self, manager: Manager, checkpoint: Checkpoint, cgroups: Tree, problems: Callable[[], list[str]]
+        self, interceptor: PolicyInterceptor, checkpoint: Checkpoint, cgroups: Tree, problems: Callable[[], list[str]]
     ) -> None:
-        self._manager = manager
+        self._interceptor = interceptor
         self._checkpoint = checkpoint
         self._cgroups = cgroups
         self._problems = problems
@@ -46,34 +46,34 @@ class PolicyViews:
         }
 
     async def _show(self, _request: Request) -> Response:
-        report = policy_report(self._manager, problems=self._problems(), state_file=self._state_file())
+        report = policy_report(self._interceptor, problems=self._problems(), state_file=self._state_file())
         return await asyncio.to_thread(json, report)  # plain values by now, and many of them
 
     async def _owned(self, _request: Request) -> Response:
-        return json(owned_report(self._manager))
+        return json(owned_report(self._interceptor))
 
     def _state_file(self) -> dict[str, object]:
         one = self._checkpoint
         return {"path": one.path, "saved": one.saved, "failed": one.failed, "error": one.error, "dirty": one.dirty}
 
     async def _show_topology(self, _request: Request) -> Response:
-        return json(topology_report(self._manager))
+        return json(topology_report(self._interceptor))
 
     async def _explain(self, request: Request) -> Response:
-        books = self._manager.books
-        found = find(books, request.rest)
-        refused = [] if found else find_refused(self._manager, request.rest)
+        tracker = self._interceptor.tracker
+        found = find(tracker, request.rest)
+        refused = [] if found else find_refused(self._interceptor, request.rest)
         if len(found) == 1:
-            await books.cgroups.look((found[0].request.key,))
-            report = container_report(books, found[0])
-            container = books.store.containers.get(found[0].id)
+            await tracker.cgroups.check((found[0].request.key,))
+            report = container_report(tracker, found[0])
+            container = tracker.store.containers.get(found[0].id)
             return json({**report, "cgroup": await asyncio.to_thread(cgroup_report, container, self._cgroups)})
         if len(refused) == 1:
-            return json(refusal_report(books, refused[0]))
+            return json(refusal_report(tracker, refused[0]))
         if not found and not refused:
-            if (pod := pod_report(self._manager, request.rest)) is not None:
+            if (pod := pod_report(self._interceptor, request.rest)) is not None:
                 return json(pod)
-            if not books.ready.is_set():
+            if not tracker.ready.is_set():
                 return error_response(503, NOT_LISTED)
         matches = [f"{one.request.title} ({one.id[:12]})" for one in found]
         matches += [f"{one.title} (refused)" for one in refused]

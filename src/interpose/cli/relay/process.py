@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     from interpose.cli.relay.embedded import EmbeddedRuntime
     from interpose.cli.relay.interception import Interception
     from interpose.cli.relay.leftovers import Leftovers
-    from interpose.cli.relay.policy import PolicyPart
     from interpose.cli.relay.state_lock import StateLock
     from interpose.metrics import Family
     from interpose.net.httpd.routes import Hijack, Request, Response
     from interpose.net.httpd.server import AdminServer
+    from interpose.resmgr.service import PolicyService
 
 _log = logging.getLogger(__name__)
 
@@ -116,7 +116,7 @@ class Daemon:
         front: Front,
         sockets: Sockets,
         stop: "asyncio.Future[str]",
-        policy: "PolicyPart | None",
+        policy: "PolicyService | None",
         embedded: "EmbeddedRuntime | None" = None,
         state_lock: "StateLock | None" = None,
     ) -> None:
@@ -370,11 +370,11 @@ def _has_state(lock: "StateLock | None", settings: RelaySettings, sockets: Socke
         raise
 
 
-def _policy(settings: RelaySettings, origins: Mapping[str, str], hub: Hub, lock: "StateLock") -> "PolicyPart":
+def _policy(settings: RelaySettings, origins: Mapping[str, str], hub: Hub, lock: "StateLock") -> "PolicyService":
     """A policy, or what it takes to get one later. Read before the sockets are ours: a mistake in it ends the start."""
-    from interpose.cli.relay.policy import PolicyPart
+    from interpose.cli.relay.policy import make_policy_service
 
-    return PolicyPart(settings, origins, hub, write=lock.write)
+    return make_policy_service(settings, origins, hub, write=lock.write)
 
 
 def _leftovers(settings: RelaySettings, hub: Hub) -> "Leftovers | None":
@@ -387,7 +387,7 @@ def _leftovers(settings: RelaySettings, hub: Hub) -> "Leftovers | None":
 
 
 def _interception(
-    settings: RelaySettings, front: Front, hub: Hub, policy: "PolicyPart | None"
+    settings: RelaySettings, front: Front, hub: Hub, policy: "PolicyService | None"
 ) -> "Interception | None":
     if not settings.hooks.enabled and policy is None:
         return None

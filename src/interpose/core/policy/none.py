@@ -7,7 +7,7 @@ from interpose.core.model.cpuset import CpuSet
 from interpose.core.policy.api import Setup
 from interpose.core.policy.decision import Action, Decision, Grant
 from interpose.core.policy.request import Key, Request
-from interpose.core.policy.state import Book
+from interpose.core.policy.state import PolicyState
 
 _GRANT: Final = Grant(pinned=False)
 _REASON: Final = "policy none: it has what it was created with"
@@ -21,12 +21,12 @@ class NonePolicy:
 
     def __init__(self, setup: Setup, options: None = None) -> None:
         self._online = setup.topology.online
-        self._book = Book()
+        self._state = PolicyState()
 
     @property
-    def book(self) -> Book:
+    def state(self) -> PolicyState:
         """For reading."""
-        return self._book
+        return self._state
 
     @property
     def fallback(self) -> CpuSet:
@@ -43,17 +43,17 @@ class NonePolicy:
 
     def release(self, key: Key) -> Decision:
         """Forget it."""
-        self._book.drop(key)
+        self._state.drop(key)
         return Decision(action=Action.RELEASE, key=key, reason="policy none: nothing to give back")
 
     def pools(self) -> Mapping[str, CpuSet]:
         """None."""
-        return self._book.pools
+        return self._state.pools
 
     def _decide(self, action: Action, key: Key) -> Decision:
-        if key in self._book.grants:
+        if key in self._state.grants:
             action = Action.KEEP
         else:
-            self._book.put(key, _GRANT)
-            self._book.changes()  # nobody waits for them; they shall not pile up
+            self._state.put(key, _GRANT)
+            self._state.changes()  # nobody waits for them; they shall not pile up
         return Decision(action=action, key=key, grant=_GRANT, reason=_REASON)

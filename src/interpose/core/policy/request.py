@@ -12,22 +12,22 @@ from interpose.core.model.resources import nothing
 class Key(NamedTuple):
     """Which container: known before the runtime gives it an id, and unique as long as its pod exists.
 
-    CRI keeps name and attempt unique in a pod. Docker does not: `twin` counts those that came later.
+    CRI keeps name and attempt unique in a pod. Docker does not: `duplicate` counts those that came later.
     """
 
     pod_id: str
     name: str
     attempt: int = 0
-    twin: int = 0
+    duplicate: int = 0
 
     @property
     def next(self) -> "Key":
-        """Of a twin that comes later."""
-        return self._replace(twin=self.twin + 1)
+        """Of a duplicate that comes later."""
+        return self._replace(duplicate=self.duplicate + 1)
 
     def __str__(self) -> str:
-        twin = f"+{self.twin}" if self.twin else ""
-        return f"{self.pod_id}/{self.name}/{self.attempt}{twin}"
+        duplicate = f"+{self.duplicate}" if self.duplicate else ""
+        return f"{self.pod_id}/{self.name}/{self.attempt}{duplicate}"
 
 
 class Source(StrEnum):

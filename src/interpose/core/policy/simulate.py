@@ -72,11 +72,11 @@ def simulate(policy: Policy, steps: Iterable[Step]) -> list[dict[str, Any]]:
     records = []
     for step in steps:
         key = step.request.key
-        if step.action is Action.RELEASE and key not in policy.book.grants:
+        if step.action is Action.RELEASE and key not in policy.state.grants:
             continue
         titles[key] = step.request.title
         decision = _decide(policy, step)
-        records.append(decision_record(decision, step.request, policy.book.assignment(key), titles))
+        records.append(decision_record(decision, step.request, policy.state.assignment(key), titles))
     return records
 
 
@@ -90,9 +90,9 @@ def holdings(policy: Policy, requests: Sequence[Request]) -> list[dict[str, Any]
             "cpu_milli": by_key[key].milli,
             "exclusive": str(grant.exclusive),
             "pools": list(grant.pools),
-            **assignment_record(policy.book.assignment(key)),
+            **assignment_record(policy.state.assignment(key)),
         }
-        for key, grant in policy.book.grants.items()
+        for key, grant in policy.state.grants.items()
         if key in by_key
     ]
 

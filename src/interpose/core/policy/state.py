@@ -1,7 +1,8 @@
-"""The account book of a policy: named pools of CPUs, and who holds what.
+"""The state of a policy: named pools of CPUs, and the grants of containers.
 
-A policy moves CPUs between pools and grants; the book derives what each container has, and tells which of them have
-something else than before. Grants are in order of their coming. Cost: what a change touches, not what there is.
+A policy moves CPUs between pools and grants; the state derives what each container has, and reports which of them have
+something else than before. Grants are in the order in which they were made. Cost: what a change touches, not what there
+is.
 """
 
 from collections.abc import Mapping
@@ -14,14 +15,14 @@ from interpose.core.policy.request import Key
 _NOTHING = Assignment()
 
 
-class Book:
-    """Pools and grants."""
+class PolicyState:
+    """Pools and grants of one policy, which is the only one to write in it."""
 
     def __init__(self, pools: Mapping[str, CpuSet] = MappingProxyType({})) -> None:
         self._pools = dict(pools)
         self._grants: dict[Key, Grant] = {}
-        self._members: dict[str, dict[Key, None]] = {}  # pool -> who shares it, in order
-        self._told: dict[Key, Assignment] = {}  # what `changes` last said
+        self._members: dict[str, dict[Key, None]] = {}  # pool -> containers that share it, in order
+        self._reported: dict[Key, Assignment] = {}  # what `changes` last reported
         self._dirty: set[Key] = set()
         self._order: dict[Key, int] = {}
         self._count = 0
@@ -41,11 +42,11 @@ class Book:
         return self._pools.get(name, EMPTY)
 
     def members(self, pool: str) -> tuple[Key, ...]:
-        """Who shares a pool, in order of their coming to it."""
+        """Containers that share a pool, in the order in which they joined it."""
         return tuple(self._members.get(pool, ()))
 
     def assignment(self, key: Key) -> Assignment:
-        """What a container has according to the book; nothing if it holds no grant."""
+        """What a container has by its grant; nothing without one."""
         grant = self._grants.get(key)
         return _NOTHING if grant is None else self._derived(grant)
 
@@ -74,7 +75,7 @@ class Book:
         if grant is not None:
             self._leave(key, grant)
             del self._order[key]
-            self._told.pop(key, None)
+            self._reported.pop(key, None)
             self._dirty.discard(key)
         return grant
 
@@ -91,8 +92,8 @@ class Book:
                 shape = grant.pools, grant.pinned, grant.mems, grant.shares
                 found = alike.get(shape)
                 now = alike[shape] = self._derived(grant) if found is None else found
-            if self._told.get(key) != now:
-                self._told[key] = now
+            if self._reported.get(key) != now:
+                self._reported[key] = now
                 changed.append(key)
         self._dirty.clear()
         return tuple(changed)

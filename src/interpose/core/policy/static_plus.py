@@ -19,7 +19,7 @@ from interpose.core.policy.annotations import prefers_isolated
 from interpose.core.policy.api import Setup
 from interpose.core.policy.decision import Action, Decision, Grant, Refusal, Why
 from interpose.core.policy.request import Key, Request
-from interpose.core.policy.state import Book
+from interpose.core.policy.state import PolicyState
 from interpose.core.policy.static.options import StaticPlusOptions
 from interpose.core.policy.static.partition import all_memory, divide
 from interpose.core.topology.topology import Topology
@@ -56,7 +56,7 @@ class StaticPlusPolicy:
         self._pin_memory = options.pin_memory
         parts = divide(setup, partial(_first_or_near, setup.topology), strict=False)
         self._kinds: Mapping[str, CpuSet] = {ISOLATED: parts.isolated, SHARED: parts.ordinary - parts.reserved}
-        self._book = Book({RESERVED: parts.reserved, **self._kinds})
+        self._state = PolicyState({RESERVED: parts.reserved, **self._kinds})
         # The book's order is that in which containers were told, which after a restart is not that of their coming.
         self._came: dict[Key, int] = {}
         self._last = 0
@@ -67,18 +67,18 @@ class StaticPlusPolicy:
         return "static-plus"
 
     @property
-    def book(self) -> Book:
+    def state(self) -> PolicyState:
         """Pools and grants."""
-        return self._book
+        return self._state
 
     @property
     def fallback(self) -> CpuSet:
         """The shared pool; the reserved one while that is empty."""
-        return self._book.pool(SHARED) or self._book.pool(RESERVED)
+        return self._state.pool(SHARED) or self._state.pool(RESERVED)
 
     def pools(self) -> Mapping[str, CpuSet]:
         """Those of the book."""
-        return self._book.pools
+        return self._state.pools
 
     def allocate(self, request: Request, held: Grant | None = None) -> Decision:
         """Whole CPUs as far as it asks for some, a share of the pool for what is left over."""
@@ -90,18 +90,18 @@ class StaticPlusPolicy:
 
     def release(self, key: Key) -> Decision:
         """Its CPUs go back to where they came from."""
-        grant = self._book.drop(key)
+        grant = self._state.drop(key)
         if grant is None:
             return Decision(action=Action.RELEASE, key=key, reason="it held nothing")
         del self._came[key]
         self._settle(self._free(grant.exclusive))
         reason = f"CPUs {grant.exclusive} are free again" if grant.exclusive else "it had no CPUs of its own"
-        return Decision(action=Action.RELEASE, key=key, reason=reason, changed=self._book.changes())
+        return Decision(action=Action.RELEASE, key=key, reason=reason, changed=self._state.changes())
 
     # -- deciding; nothing is written before it is clear that nothing is refused
 
     def _decide(self, action: Action, request: Request, held: Grant | None) -> Decision:
-        current = self._book.grants.get(request.key)
+        current = self._state.grants.get(request.key)
         before = current or held or _NOTHING
         # What the book says is its own, what somebody else says only as far as nobody has it by now.
         free = self._free(current.exclusive if current else EMPTY)
@@ -130,10 +130,10 @@ class StaticPlusPolicy:
         came = self._place(before)
         self._came[request.key] = came
         self._last = max(self._last, came)
-        self._book.put(request.key, replace(grant, details={_CAME: str(came)}))
+        self._state.put(request.key, replace(grant, details={_CAME: str(came)}))
         self._settle({name: cpus - choice.cpus for name, cpus in free.items()})
-        changed = tuple(key for key in self._book.changes() if key != request.key)
-        written = self._book.grants[request.key]
+        changed = tuple(key for key in self._state.changes() if key != request.key)
+        written = self._state.grants[request.key]
         spilled = SHARED in written.pools and RESERVED in written.pools
         return Decision(
             action=Action.KEEP if action is Action.ALLOCATE and written == (current or held) else action,
@@ -191,7 +191,7 @@ class StaticPlusPolicy:
         if not taken & shared or shared - taken:
             return ""
         milli = part + sum(grant.milli for other, grant in self._sharers() if other != key)
-        room = 1000 * len(self._book.pool(RESERVED))
+        room = 1000 * len(self._state.pool(RESERVED))
         if milli <= room:
             return ""
         return f"the last of them are needed by those that share: {milli}m do not fit in the reserved {room}m"
@@ -217,11 +217,11 @@ class StaticPlusPolicy:
 
     def _free(self, own: CpuSet) -> Mapping[str, CpuSet]:
         """Free CPUs by kind, as if these were too."""
-        return {name: self._book.pool(name) | (own & cpus) for name, cpus in self._kinds.items()}
+        return {name: self._state.pool(name) | (own & cpus) for name, cpus in self._kinds.items()}
 
     def _sharers(self) -> Iterator[tuple[Key, Grant]]:
         """Who has pool shared."""
-        return ((key, grant) for key, grant in self._book.grants.items() if SHARED in grant.pools)
+        return ((key, grant) for key, grant in self._state.grants.items() if SHARED in grant.pools)
 
     def _place(self, before: Grant) -> int:
         """A container's place in the order of coming: the one it has, else the last."""
@@ -231,14 +231,14 @@ class StaticPlusPolicy:
     def _settle(self, free: Mapping[str, CpuSet]) -> None:
         """Write down what is free, and who must use the reserved CPUs because of it."""
         for name, cpus in free.items():
-            self._book.set_pool(name, cpus)
-        shared = self._book.pool(SHARED)
+            self._state.set_pool(name, cpus)
+        shared = self._state.pool(SHARED)
         room = 1000 * len(shared) if shared else -1
         for key, grant in sorted(self._sharers(), key=lambda sharer: self._came[sharer[0]]):
             room -= grant.milli
             pools = _FITTING if room >= 0 else _SPILLED
             if grant.pools != pools:
-                self._book.put(key, replace(grant, pools=pools))
+                self._state.put(key, replace(grant, pools=pools))
 
 
 def _first_or_near(topology: Topology, cpus: CpuSet, count: int) -> CpuSet:

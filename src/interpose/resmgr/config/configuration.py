@@ -27,7 +27,7 @@ class Configuration:
     options: Any = None  # of this policy, typed and complete
     origin: str = ""  # where it comes from, for people
     notes: tuple[str, ...] = ()  # parts of its document that something else overrides
-    stands_in: tuple[
+    fallback_reasons: tuple[
         str, ...
     ] = ()  # why another one should be in force and cannot; containers keep what that gave them
 

@@ -90,7 +90,7 @@ class ConfigServer:
         self._wait = wait
         self._now = now
         self._lock = asyncio.Lock()
-        self._waiting = 0
+        self._barriers = 0
         self._tasks = TaskBag()
         self._limited = RateLimited(_log)
 
@@ -124,16 +124,16 @@ class ConfigServer:
 
     async def _turn(self) -> None:
         """Wait for the lock, not too long and not with too many others."""
-        if self._waiting >= MAX_WAITING:
+        if self._barriers >= MAX_WAITING:
             raise self._busy()
-        self._waiting += 1
+        self._barriers += 1
         try:
             async with asyncio.timeout(self._wait):
                 await self._lock.acquire()
         except TimeoutError:
             raise self._busy() from None
         finally:
-            self._waiting -= 1
+            self._barriers -= 1
 
     def _busy(self) -> RpcError:
         self._note(Outcome.BUSY, "another configuration is being applied")

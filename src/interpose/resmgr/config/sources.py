@@ -86,7 +86,7 @@ class Sources:
         self._outside = Outside() if outside is None else outside
         self._reported: set[str] = set()  # warnings that were logged
         self._unfit: tuple[str, ...] = ()  # why what the agent sent is not in force
-        self._waiting = False  # for pools that only the agent has
+        self._barriers = False  # for pools that only the agent has
 
     @property
     def forced(self) -> str:
@@ -99,19 +99,19 @@ class Sources:
         `fits` raises ConfigError if a configuration cannot be on this machine. A file that cannot be used is for the
         operator to see, at once.
         """
-        self._waiting = self._settings.config_socket != "none" and not self.forced
+        self._barriers = self._settings.config_socket != "none" and not self.forced
         if self.sent is not None and not self.forced:
             try:
                 configuration = self.current()
                 fits(configuration)
-                self._waiting = _WAITS in configuration.stands_in
+                self._barriers = _WAITS in configuration.fallback_reasons
                 return configuration
             except ConfigError as error:
                 self._unfit = tuple(error.problems)
             kv = {"node": self.sent.node_name, "problems": "; ".join(self._unfit)}
             _log.error("Agent configuration does not fit this node yet, kept for later", extra={"kv": kv})
         configuration = self.current()
-        self._waiting = _WAITS in configuration.stands_in
+        self._barriers = _WAITS in configuration.fallback_reasons
         fits(configuration)
         return configuration
 
@@ -119,15 +119,15 @@ class Sources:
         """What the agent sent is in force: from now on it counts."""
         self.sent = sent if sent.data else None
         self._unfit = ()
-        self._waiting = False
+        self._barriers = False
 
     def current(self) -> Configuration:
         """What shall be in force now."""
         if self.sent is not None and not self.forced and not self._unfit:
             return self._of_agent(self.sent, remember=True)
         found = self._of_files(remember=True)
-        self._waiting = self._waiting and _WAITS in found.stands_in
-        return replace(found, stands_in=(*self._unfit, *found.stands_in))
+        self._barriers = self._barriers and _WAITS in found.fallback_reasons
+        return replace(found, fallback_reasons=(*self._unfit, *found.fallback_reasons))
 
     def again(self) -> AgentConfig | None:
         """What the agent sent and something else stands in for: it may fit now."""
@@ -193,7 +193,7 @@ class Sources:
             raise ConfigError(problems)
         self._warn((*document.warnings, *draft.notes))
         if waits:
-            return Configuration(policy=NONE, origin=origin, notes=draft.notes, stands_in=(_WAITS,))
+            return Configuration(policy=NONE, origin=origin, notes=draft.notes, fallback_reasons=(_WAITS,))
         return Configuration(
             policy=draft.policy,
             available=available,
@@ -206,7 +206,7 @@ class Sources:
     def _waits_for_pools(self, options: PoolsOptions) -> bool:
         """Whether an agent may bring pools, and nobody else has any."""
         said = is_said("pools_dir", self._settings, self._origins)
-        return self._waiting and not said and self._outside.pools_are_missing(options)
+        return self._barriers and not said and self._outside.pools_are_missing(options)
 
     def _cpus(self, amount: CpuAmount | None, where: str) -> CpuSet | int | None:
         return None if amount is None else self._outside.resolve(amount, where)

@@ -68,7 +68,7 @@ class Plan:
 
 def marks_of(configuration: Configuration, online: CpuSet) -> NodeMarks | None:
     """What a configuration wants on a machine with these CPUs; None if nobody knows: then the node is left alone."""
-    if configuration.policy == NONE and configuration.stands_in:
+    if configuration.policy == NONE and configuration.fallback_reasons:
         return None
     options = configuration.options
     if not isinstance(options, PoolsOptions):

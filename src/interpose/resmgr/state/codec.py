@@ -32,13 +32,13 @@ T = TypeVar("T")
 def key_to_plain(key: Key) -> dict[str, Any]:
     """Which container."""
     plain: dict[str, Any] = {"pod_id": key.pod_id, "name": key.name, "attempt": key.attempt}
-    return plain | ({"twin": key.twin} if key.twin else {})
+    return plain | ({"twin": key.duplicate} if key.duplicate else {})
 
 
 def key_from_plain(fields: "Fields") -> Key:
     """The key again."""
-    twin = fields.get("twin", number) if "twin" in fields else 0
-    return Key(fields.get("pod_id", text), fields.get("name", text), fields.get("attempt", number), twin)
+    duplicate = fields.get("twin", number) if "twin" in fields else 0
+    return Key(fields.get("pod_id", text), fields.get("name", text), fields.get("attempt", number), duplicate)
 
 
 def grant_to_plain(grant: Grant) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from interpose.core.model.pod import Container
 from interpose.core.policy.decision import Assignment
-from interpose.resmgr.restore import actual
+from interpose.resmgr.existing_containers import to_assignment
 
 
 class Verdict(StrEnum):
@@ -33,12 +33,12 @@ class Compared:
 
 def given(container: Container) -> Assignment:
     """The sets that a container has by its record."""
-    return replace(actual(container.resources), shares=None)
+    return replace(to_assignment(container.resources), shares=None)
 
 
 def effective(decided: Assignment, container: Container) -> Assignment:
     """The sets that a container has by a decision: where that says nothing, what its caller asked for."""
-    asked = actual(container.requested)
+    asked = to_assignment(container.requested)
     return Assignment(cpus=decided.cpus or asked.cpus, mems=decided.mems or asked.mems)
 
 

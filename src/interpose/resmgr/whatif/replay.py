@@ -21,9 +21,9 @@ from interpose.cri.parser import CriParser
 from interpose.cri.store import convert
 from interpose.net.grpc.status import DOUBTFUL, Code
 from interpose.relay.api import CLIENT
-from interpose.resmgr.allocations import Ledger
+from interpose.resmgr.allocations import Allocations
 from interpose.resmgr.container_request import make_request, resized
-from interpose.resmgr.restore import coming, concerns_us, key_of
+from interpose.resmgr.existing_containers import container_key, find_candidates, is_live
 from interpose.resmgr.whatif.compare import Verdict, compared, effective, given
 from interpose.resmgr.whatif.events import Answered, Asked, Happening, Told
 from interpose.resmgr.whatif.node_history import METHODS_OF_NODES, Bygone
@@ -73,7 +73,7 @@ class Hindsight:
         self._node = Bygone()
         self._store = self._node.store
         self._store.on_container = self._seen
-        self._ledger = Ledger(policy, lambda: self._now / 1e9)
+        self._allocations = Allocations(policy, lambda: self._now / 1e9)
         self._retrospect = Retrospect(policy)
         self._counts = self._retrospect.counts
         self._calls: dict[int, _Open] = {}
@@ -104,7 +104,7 @@ class Hindsight:
         return self._retrospect.outcome(
             strangers=len(self._node.strangers),
             guessed=len(self._node.guessed),
-            without_place=len(self._ledger.without_place),
+            without_place=len(self._allocations.without_place),
         )
 
     # -- calls
@@ -143,19 +143,19 @@ class Hindsight:
         container = convert.container_of_request(message, message, pod)
         command, args = tuple(message.config.command), tuple(message.config.args)
         request = make_request(container, pod, command=command, args=args, capacity=self._capacity).request
-        held = self._ledger.held.get(request.key)
+        held = self._allocations.by_key.get(request.key)
         call.before = None if held is None else held.request
         decision = self._decided(What.CREATE, request)
         call.booked = request if decision.refusal is None else None
-        call.assigned = self._ledger.assignment(request.key)
+        call.assigned = self._allocations.assignment(request.key)
 
     def _decided(self, what: What, request: Request) -> Decision:
         """A decision about a container that comes or wants something else; written down."""
-        ledger, key = self._ledger, request.key
-        again = key in ledger.held and what is What.CREATE
-        before = ledger.assignment(key)
+        allocations, key = self._allocations, request.key
+        again = key in allocations.by_key and what is What.CREATE
+        before = allocations.assignment(key)
         try:
-            decision = ledger.resize(request) if what is What.RESIZE else ledger.allocate(request)
+            decision = allocations.resize(request) if what is What.RESIZE else allocations.allocate(request)
         except Exception as error:  # a policy's own mistake is an outcome, too
             self._counts.failures += 1
             refusal = Refusal(why=Why.INVALID, message=f"the policy failed: {type(error).__name__}: {error}")
@@ -163,7 +163,7 @@ class Hindsight:
         told = self._refused if what is What.CREATE else self._denied
         if decision.refusal is None:
             told.pop(key, None)
-            if again and not decision.changed and before == ledger.assignment(key):
+            if again and not decision.changed and before == allocations.assignment(key):
                 return decision  # tried again, and nothing is new
         else:
             if told.get(key) == decision.refusal.message:
@@ -179,7 +179,7 @@ class Hindsight:
         if answer.forwarded is not None:
             sent = CriParser("CreateContainerRequest").parse(answer.forwarded)
         container = convert.container_of_request(sent, message, pod)
-        key, end, container_id = key_of(container), _end(answer), ""
+        key, end, container_id = container_key(container), _end(answer), ""
         if end is _End.DONE:
             try:
                 container_id = CriParser("CreateContainerResponse").parse(answer.reply or b"").container_id
@@ -189,7 +189,7 @@ class Hindsight:
         if end is _End.DONE:
             container = replace(container, id=container_id)
             if call.booked is not None:
-                self._ledger.confirm(key, container_id)
+                self._allocations.confirm(key, container_id)
             self._compare_created(call, container)
             self._store.put_container(container)
         elif end is _End.REFUSED:
@@ -210,7 +210,7 @@ class Hindsight:
             if (found := listed.get(key)) is not None:
                 del self._doubtful[key]
                 self._node.strangers.pop(found.id, None)
-                self._ledger.confirm(key, found.id)
+                self._allocations.confirm(key, found.id)
                 self._store.put_container(replace(container, id=found.id, state=found.state))
             elif call.place > since:
                 self._release(key, What.UNDO)
@@ -219,7 +219,7 @@ class Hindsight:
 
     def _resize(self, call: _Open) -> None:
         container = self._store.container(call.message.container_id)
-        held = None if container is None else self._ledger.find(container.id)
+        held = None if container is None else self._allocations.find(container.id)
         if container is None or held is None or call.asked.amends:
             return
         amounts = resized(held.request, convert.to_resources(call.message.linux), container.requested)
@@ -234,7 +234,7 @@ class Hindsight:
         if end is _End.DONE:
             self._write_update(call, answer)
         elif end is _End.FAILED and call.before is not None and call.booked is not None:
-            held = self._ledger.held.get(call.booked.key)
+            held = self._allocations.by_key.get(call.booked.key)
             if held is not None and held.request is call.booked:
                 self._decided(What.RESIZE, call.before)
 
@@ -261,49 +261,49 @@ class Hindsight:
         ref = CriParser(request).parse(call.asked.request).pod_sandbox_id
         pod = self._store.pod(ref)
         pod_id = ref if pod is None else pod.id
-        for key in [key for key in self._ledger.held if key.pod_id == pod_id]:
+        for key in [key for key in self._allocations.by_key if key.pod_id == pod_id]:
             self._release(key, What.RELEASE)
 
     def _seen(self, old: Container | None, new: Container | None) -> None:
         """The record of a container is another one."""
-        if new is None or not concerns_us(new, self._store.pods.get(new.pod_id)):
+        if new is None or not is_live(new, self._store.pods.get(new.pod_id)):
             gone = new or old
-            key = None if gone is None else self._ledger.by_id.get(gone.id)
+            key = None if gone is None else self._allocations.by_id.get(gone.id)
             if key is not None:
                 self._release(key, What.RELEASE)
             if new is None and gone is not None:
-                self._refused.pop(key_of(gone), None)
+                self._refused.pop(container_key(gone), None)
             return
-        key = key_of(new)
-        held = self._ledger.held.get(key)
+        key = container_key(new)
+        held = self._allocations.by_key.get(key)
         if held is None:
             if key not in self._refused:
                 self._adopt(new)
             return
         if held.id != new.id and (not held.id or held.id not in self._store.containers):
-            self._ledger.confirm(key, new.id)
+            self._allocations.confirm(key, new.id)
         self._compare(key)
 
     def _adopt(self, container: Container) -> None:
         """It ran before anybody told of it: as if the policy were new on the node."""
         pod = self._store.pods[container.pod_id]
-        (one,) = coming([(container, pod)], {}, self.policy.name, self._capacity)
+        (one,) = find_candidates([(container, pod)], {}, self.policy.name, self._capacity)
         try:
-            decision = self._ledger.take_over(one)
+            decision = self._allocations.admit(one)
         except Exception as error:  # a policy's own mistake is an outcome, too
             self._counts.failures += 1
-            decision = self._ledger.give_shelter(one, error)
+            decision = self._allocations.admit_without_place(one, error)
         self._note(What.TAKE_OVER, decision, one.request, _NOTHING)
 
     def _release(self, key: Key, what: What) -> None:
-        held = self._ledger.held.get(key)
+        held = self._allocations.by_key.get(key)
         if held is None:
             return
         self._doubtful.pop(key, None)
         self._denied.pop(key, None)
-        before = self._ledger.assignment(key)
+        before = self._allocations.assignment(key)
         try:
-            decision = self._ledger.release(key)
+            decision = self._allocations.release(key)
         except Exception:  # as everywhere; it stays in the books
             self._counts.failures += 1
             return
@@ -312,13 +312,16 @@ class Hindsight:
     # -- what is written down
 
     def _note(self, what: What, decision: Decision, request: Request, before: Assignment) -> None:
-        ledger = self._ledger
+        allocations = self._allocations
         others = {
             key: (held.request.title, self._runs(held.id))
             for key in (request.key, *decision.changed)
-            if (held := ledger.held.get(key)) is not None
+            if (held := allocations.by_key.get(key)) is not None
         }
-        for key in (request.key, *self._retrospect.add(what, decision, request, before, ledger.assignment, others)):
+        for key in (
+            request.key,
+            *self._retrospect.add(what, decision, request, before, allocations.assignment, others),
+        ):
             self._compare(key)
 
     def _runs(self, container_id: str) -> bool:
@@ -327,19 +330,19 @@ class Hindsight:
 
     def _compare_created(self, call: _Open, container: Container) -> None:
         """As it was decided, or as it is by the time it is there: others came while it was being made."""
-        key, then = key_of(container), given(container)
+        key, then = container_key(container), given(container)
         if call.booked is None:
             self._retrospect.created(key, self._title(container), compared(then, None))
             return
-        ways = [compared(then, effective(one, container)) for one in (call.assigned, self._ledger.assignment(key))]
+        ways = [compared(then, effective(one, container)) for one in (call.assigned, self._allocations.assignment(key))]
         self._retrospect.created(key, call.booked.title, min(ways, key=lambda one: one.verdict is not Verdict.SAME))
 
     def _compare(self, key: Key) -> None:
         """A container has something else, then or now."""
-        held = self._ledger.held.get(key)
+        held = self._allocations.by_key.get(key)
         container = None if held is None else self._store.containers.get(held.id)
         if container is not None:
-            now = effective(self._ledger.assignment(key), container)
+            now = effective(self._allocations.assignment(key), container)
             self._retrospect.has(key, compared(given(container), now).verdict)
         elif held is None:
             self._retrospect.gone(key)

@@ -196,7 +196,7 @@ class Retrospect:
         else:
             self._has.pop(key, None)
         self._hold((key, *decision.changed), others)
-        exclusive = CpuSet.union(grant.exclusive for grant in self._policy.book.grants.values())
+        exclusive = CpuSet.union(grant.exclusive for grant in self._policy.state.grants.values())
         self._exclusive.count = len(exclusive)
         self._exclusive.peak = max(self._exclusive.peak, len(exclusive))
         self._steps.append(
@@ -218,7 +218,7 @@ class Retrospect:
     def _hold(self, keys: tuple[Key, ...], others: Mapping[Key, tuple[str, bool]]) -> None:
         """Who has which CPUs alone, from when on."""
         for key in keys:
-            grant = self._policy.book.grants.get(key)
+            grant = self._policy.state.grants.get(key)
             own = EMPTY if grant is None else grant.exclusive
             held = self._holdings.get(key)
             if held is not None and held.cpus != own:

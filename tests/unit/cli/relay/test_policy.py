@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from interpose.cli.relay.policy import PolicyPart, make_policy
+from interpose.cli.relay.policy import make_policy_service
 from interpose.cli.relay.policy_wanted import state_path
 from interpose.config.relay.settings import PolicySettings, RelaySettings
 from interpose.core.model.cpuset import CpuSet
@@ -16,6 +16,7 @@ from interpose.core.policy.request import Amounts, Key
 from interpose.errors import ConfigError
 from interpose.net.grpc.transport import Hub
 from interpose.resmgr.config.configuration import Configuration
+from interpose.resmgr.service import PolicyService, make_policy
 from interpose.resmgr.state.state import Entry, State, encode
 from tests.support.policy.machines import machine
 from tests.support.policy.sysfs_tree import write_sysfs
@@ -29,11 +30,11 @@ def settings_of(folder: Path, **said: Any) -> PolicySettings:
     return PolicySettings(state_dir=str(folder / "state"), host_root=str(folder / "host"), **said)
 
 
-def part(folder: Path, **said: Any) -> PolicyPart:
+def part(folder: Path, **said: Any) -> PolicyService:
     """The policy of a relay with these settings, as said on its command line."""
     settings = replace(RelaySettings(), policy=settings_of(folder, **said))
     origins = {f"policy.{name}": f"--{name}" for name in said}
-    return PolicyPart(settings, _Said(origins), Hub())
+    return make_policy_service(settings, _Said(origins), Hub())
 
 
 class _Said(dict[str, str]):
@@ -126,7 +127,7 @@ def test_a_file_that_does_not_fit_stops_the_start(folder: Path) -> None:
 def test_the_interceptor_is_there_once_it_has_a_place(folder: Path) -> None:
     """Not before."""
     with pytest.raises(RuntimeError, match="no place in the chain"):
-        _ = part(folder, **STATIC).manager
+        _ = part(folder, **STATIC).interceptor
 
 
 def test_of_what_a_predecessor_left_counts_what_is_of_this_machine(folder: Path) -> None:

@@ -16,7 +16,7 @@ from interpose.host.cgroup.files import KernelFiles
 from interpose.host.cgroup.tree import CgroupTree, detect_version
 from interpose.net.httpd.routes import Request, Response
 from interpose.resmgr.admin_view import find
-from interpose.resmgr.counters import Refused
+from interpose.resmgr.counters import RefusedRequest
 from interpose.resmgr.state.checkpoint import Checkpoint
 from tests.support.policy.node import PolicyNode, running
 
@@ -36,7 +36,7 @@ async def ask(node: PolicyNode, folder: Path, path: str, rest: str = "") -> tupl
         root = str(folder / "sys/fs/cgroup")
         return CgroupTree(KernelFiles(), root, version=detect_version(KernelFiles(), root))
 
-    views = PolicyViews(node.manager, checkpoint, cgroups, lambda: ["something is wrong"])
+    views = PolicyViews(node.interceptor, checkpoint, cgroups, lambda: ["something is wrong"])
     request = Request(method="GET", path=path, rest=rest)
     response = await views.routes()["GET", path](request)
     assert isinstance(response, Response)
@@ -50,10 +50,10 @@ async def explain(node: PolicyNode, folder: Path, ref: str) -> tuple[int, Any]:
 
 def refuse(node: PolicyNode, pod: str, name: str = "app") -> None:
     """A container of this name was refused."""
-    request = replace(find(node.books, "db/app")[0].request, key=Key(pod, name), pod=pod)
+    request = replace(find(node.tracker, "db/app")[0].request, key=Key(pod, name), pod=pod)
     refusal = Refusal(why=Why.EXHAUSTED, message="full")
     decision = Decision(action=Action.ALLOCATE, key=request.key, refusal=refusal, reason="full")
-    node.manager.tally.refused.append(Refused(0.0, request, decision, refusal))
+    node.interceptor.counters.refused.append(RefusedRequest(0.0, request, decision, refusal))
 
 
 async def test_the_policy_with_its_problems(node: PolicyNode, tmp_path: Path) -> None:
@@ -117,7 +117,7 @@ async def test_a_pod_is_answered_with_its_containers(node: PolicyNode, tmp_path:
 
 async def test_nothing_is_missing_before_the_runtime_was_listed(node: PolicyNode, tmp_path: Path) -> None:
     """That a container is not found then says nothing; one that is known is told."""
-    node.books.ready.clear()
+    node.tracker.ready.clear()
     status, answer = await explain(node, tmp_path, "nobody")
     assert (status, answer["error"].partition(":")[0]) == (503, "it is not known yet which containers run")
     assert (await explain(node, tmp_path, "db/app"))[0] == 200

@@ -22,8 +22,8 @@ def test_a_container_is_known_and_nothing_is_written() -> None:
     decision = one.allocate(REQUEST, Grant(exclusive=CpuSet.parse("1")))
     assert (decision.action, decision.grant) == (Action.ALLOCATE, Grant(pinned=False))
     assert decision.reason
-    assert one.book.assignment(KEY) == Assignment()
-    assert list(one.book.grants) == [KEY]
+    assert one.state.assignment(KEY) == Assignment()
+    assert list(one.state.grants) == [KEY]
 
 
 def test_who_comes_again_or_wants_more_keeps_what_it_has() -> None:
@@ -40,7 +40,7 @@ def test_who_goes_is_forgotten() -> None:
     one.allocate(REQUEST)
     assert one.release(KEY).action is Action.RELEASE
     assert one.release(KEY).grant is None
-    assert not one.book.grants
+    assert not one.state.grants
 
 
 def test_there_are_no_pools_and_all_cpus_are_for_everybody() -> None:

@@ -86,7 +86,7 @@ def test_containers_can_be_resized() -> None:
     steps = [Step(action=Action.ALLOCATE, request=small), Step(action=Action.RESIZE, request=large)]
     simulate(policy, steps)
     [held] = holdings(policy, [large])
-    assert len(policy.book.grants[large.key].exclusive) == 4
+    assert len(policy.state.grants[large.key].exclusive) == 4
     assert (held["container"], held["cpu_milli"], held["exclusive"]) == ("ns/a/c", 4000, held["cpus"])
 
 

@@ -61,7 +61,7 @@ def refused(decision: Decision) -> tuple[Why, str]:
 
 def has(policy: StaticPlusPolicy, name: str) -> Assignment:
     """What a container has according to the book."""
-    return policy.book.assignment(Key("pod", name))
+    return policy.state.assignment(Key("pod", name))
 
 
 def cpus_of(policy: StaticPlusPolicy, name: str) -> str:
@@ -213,7 +213,7 @@ def test_an_annotation_that_cannot_be_read_is_refused() -> None:
     assert why is Why.INVALID
     assert "prefer-isolated-cpus" in message
     assert "'perhaps'" in message
-    assert not policy.book.grants
+    assert not policy.state.grants
 
 
 def test_more_than_there_is_is_refused() -> None:
@@ -224,7 +224,7 @@ def test_more_than_there_is_is_refused() -> None:
         Why.EXHAUSTED,
         "4 CPUs of its own cannot be had: isolated CPUs: 3 free, 4 CPUs needed; pool shared: 1 free, 4 CPUs needed",
     )
-    assert (granted(before[0]), before[1]) == (policy.book.grants[Key("pod", "a")], policy.pools())
+    assert (granted(before[0]), before[1]) == (policy.state.grants[Key("pod", "a")], policy.pools())
 
 
 # -- a full pool
@@ -419,7 +419,7 @@ def test_a_refused_resize_changes_nothing() -> None:
     grant = granted(policy.allocate(ask("a", 2000)))
     pools = dict(policy.pools())
     assert refused(policy.resize(ask("a", 16000)))[0] is Why.EXHAUSTED
-    assert policy.book.grants == {Key("pod", "a"): grant}
+    assert policy.state.grants == {Key("pod", "a"): grant}
     assert policy.pools() == pools
 
 
@@ -500,7 +500,7 @@ def test_a_restart_does_not_change_who_came_first() -> None:
         policy.allocate(request)
     again = policy_of("1 socket x 4 cores")
     for request in reversed(wanted):
-        again.allocate(request, policy.book.grants[request.key])
+        again.allocate(request, policy.state.grants[request.key])
     for one in (policy, again):
         assert [cpus_of(one, name) for name in ("first", "alone", "last")] == ["3", "1", "0,2-3"]
 
@@ -512,7 +512,7 @@ def test_who_comes_after_a_restart_comes_last() -> None:
     policy.allocate(ask("old", 600))
     policy.release(Key("pod", "gone"))
     again = policy_of("1 socket x 2 cores")
-    again.allocate(ask("old", 600), policy.book.grants[Key("pod", "old")])
+    again.allocate(ask("old", 600), policy.state.grants[Key("pod", "old")])
     again.allocate(ask("new", 600))
     assert (cpus_of(again, "old"), cpus_of(again, "new")) == ("1", "0-1")
 

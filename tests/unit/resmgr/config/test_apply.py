@@ -260,7 +260,7 @@ async def test_what_the_agent_sent_is_tried_again_on_another_machine(
     group = tmp_path / "group"
     data = {"policy": f"Active: static\nReservedResources: {{CPU: 'cgroup:{group}'}}"}
     changing = node.reconfiguring(AgentConfig(node_name="n", data=data))
-    assert changing.in_force.stands_in != ()
+    assert changing.in_force.fallback_reasons != ()
     with caplog.at_level(logging.WARNING, "interpose"):
         await changing.by_machine(node.apply)
         await changing.by_machine(node.apply)
@@ -270,7 +270,7 @@ async def test_what_the_agent_sent_is_tried_again_on_another_machine(
     (group / "cpuset.cpus").write_text("0")
     await changing.by_machine(node.apply)
     assert changing.in_force.origin == "agent of node n"
-    assert changing.in_force.stands_in == ()
+    assert changing.in_force.fallback_reasons == ()
     assert node.applied[2:] == [changing.in_force]
     await changing.by_files()
     assert len(node.applied) == 3

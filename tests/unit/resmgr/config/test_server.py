@@ -75,23 +75,23 @@ class Client:
 
 
 @pytest.fixture
-def manager() -> Manager:
+def interceptor() -> Manager:
     """Puts in force at once."""
     return Manager()
 
 
 @pytest.fixture
-async def client(manager: Manager) -> AsyncIterator[Client]:
+async def client(interceptor: Manager) -> AsyncIterator[Client]:
     """Of a server whose clock stands at 7."""
-    server = ConfigServer(manager.apply, now=lambda: 7.0)
+    server = ConfigServer(interceptor.apply, now=lambda: 7.0)
     yield Client(server)
     await server.close()
 
 
-async def test_a_configuration_is_put_in_force(client: Client, manager: Manager) -> None:
+async def test_a_configuration_is_put_in_force(client: Client, interceptor: Manager) -> None:
     """The reply is empty, and the counters know."""
     assert await client.set_config("a") == ""
-    assert manager.applied == [({"policy.static": "a"}, "n")]
+    assert interceptor.applied == [({"policy.static": "a"}, "n")]
     server = client.server
     assert server.outcomes == {Outcome.ACCEPTED: 1}
     assert server.accepted == AgentConfig(node_name="n", data={"policy.static": "a"})
@@ -99,7 +99,7 @@ async def test_a_configuration_is_put_in_force(client: Client, manager: Manager)
 
 
 async def test_a_rejected_one_is_answered_with_every_reason(
-    client: Client, manager: Manager, caplog: pytest.LogCaptureFixture
+    client: Client, interceptor: Manager, caplog: pytest.LogCaptureFixture
 ) -> None:
     """One per line; the log has them once, however often the agent tries."""
     await client.set_config("a")
@@ -148,52 +148,52 @@ async def test_a_rejection_without_reasons_is_no_success() -> None:
     assert await Client(ConfigServer(apply)).set_config("a") == "it was rejected"
 
 
-async def test_the_same_again_is_not_applied_again(client: Client, manager: Manager) -> None:
+async def test_the_same_again_is_not_applied_again(client: Client, interceptor: Manager) -> None:
     """Also after another one was rejected, since that changed nothing."""
     await client.set_config("a")
     await client.set_config("bad")
     assert await client.set_config("a") == ""
-    assert len(manager.applied) == 1
+    assert len(interceptor.applied) == 1
     assert client.server.outcomes[Outcome.UNCHANGED] == 1
     assert client.server.last_error == ""
 
 
-async def test_the_same_for_another_node_is_another(client: Client, manager: Manager) -> None:
+async def test_the_same_for_another_node_is_another(client: Client, interceptor: Manager) -> None:
     """Keys may be about one node alone."""
     await client.set_config("a", node="n")
     await client.set_config("a", node="m")
-    assert [node for _, node in manager.applied] == ["n", "m"]
+    assert [node for _, node in interceptor.applied] == ["n", "m"]
 
 
-async def test_what_an_earlier_run_accepted_is_known(manager: Manager) -> None:
+async def test_what_an_earlier_run_accepted_is_known(interceptor: Manager) -> None:
     """An agent sends it anew after every restart of the relay."""
-    server = ConfigServer(manager.apply, accepted=AgentConfig(node_name="n", data={"policy.static": "a"}))
+    server = ConfigServer(interceptor.apply, accepted=AgentConfig(node_name="n", data={"policy.static": "a"}))
     assert await Client(server).set_config("a") == ""
-    assert manager.begun == 0
+    assert interceptor.begun == 0
 
 
-async def test_a_forced_file_counts_alone(manager: Manager, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_forced_file_counts_alone(interceptor: Manager, caplog: pytest.LogCaptureFixture) -> None:
     """The agent is told which file it is; the log says it once."""
-    server = ConfigServer(manager.apply, forced="/etc/x.yaml")
+    server = ConfigServer(interceptor.apply, forced="/etc/x.yaml")
     for _ in range(2):
         assert await Client(server).set_config("a") == "configuration is forced by /etc/x.yaml"
-    assert manager.begun == 0
+    assert interceptor.begun == 0
     assert server.outcomes == {Outcome.FORCED: 2}
     assert len(caplog.records) == 1
 
 
-async def test_garbage_is_an_invalid_argument(client: Client, manager: Manager) -> None:
+async def test_garbage_is_an_invalid_argument(client: Client, interceptor: Manager) -> None:
     """And changes nothing."""
     with pytest.raises(RpcError) as caught:
         await client.raw(SET_CONFIG, b"\xff")
     assert caught.value.code is Code.INVALID_ARGUMENT
     assert client.server.outcomes == {Outcome.UNREADABLE: 1}
     assert client.server.last_error.startswith("not a SetConfigRequest")
-    assert manager.begun == 0
+    assert interceptor.begun == 0
 
 
 async def test_a_mistake_of_ours_fails_the_call(
-    client: Client, manager: Manager, caplog: pytest.LogCaptureFixture
+    client: Client, interceptor: Manager, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It is logged once, and the next configuration is served."""
     with pytest.raises(RpcError) as caught:
@@ -204,90 +204,90 @@ async def test_a_mistake_of_ours_fails_the_call(
     assert await client.set_config("a") == ""
 
 
-async def test_one_is_applied_at_a_time(client: Client, manager: Manager) -> None:
+async def test_one_is_applied_at_a_time(client: Client, interceptor: Manager) -> None:
     """In the order in which they came."""
-    manager.go.clear()
+    interceptor.go.clear()
     async with asyncio.TaskGroup() as group:
         first = group.create_task(client.set_config("a"))
-        await eventually(lambda: manager.begun, "the first to begin")
+        await eventually(lambda: interceptor.begun, "the first to begin")
         second = group.create_task(client.set_config("bad"))
         third = group.create_task(client.set_config("c"))
         await asyncio.sleep(0)
-        manager.go.set()
+        interceptor.go.set()
     assert (first.result(), second.result(), third.result()) == ("", "one is wrong\ntwo is wrong", "")
-    assert [data["policy.static"] for data, _ in manager.applied] == ["a", "c"]
-    assert manager.at_once == 1
+    assert [data["policy.static"] for data, _ in interceptor.applied] == ["a", "c"]
+    assert interceptor.at_once == 1
 
 
-async def test_not_too_many_wait(client: Client, manager: Manager) -> None:
+async def test_not_too_many_wait(client: Client, interceptor: Manager) -> None:
     """The next is told to come again, those that wait are served."""
-    manager.go.clear()
+    interceptor.go.clear()
     async with asyncio.TaskGroup() as group:
         group.create_task(client.set_config("0"))
-        await eventually(lambda: manager.begun, "the first to begin")
+        await eventually(lambda: interceptor.begun, "the first to begin")
         for number in range(MAX_WAITING):
             group.create_task(client.set_config(str(number + 1)))
         await asyncio.sleep(0)
         with pytest.raises(RpcError) as caught:
             await client.set_config("x")
         assert caught.value.code is Code.UNAVAILABLE
-        manager.go.set()
+        interceptor.go.set()
     assert client.server.outcomes == {Outcome.BUSY: 1, Outcome.ACCEPTED: MAX_WAITING + 1}
 
 
-async def test_nobody_waits_for_ever(manager: Manager) -> None:
+async def test_nobody_waits_for_ever(interceptor: Manager) -> None:
     """Whoever waited in vain is told to come again, and the one that is stuck is not disturbed."""
-    manager.go.clear()
-    server = ConfigServer(manager.apply, wait=0.01)
+    interceptor.go.clear()
+    server = ConfigServer(interceptor.apply, wait=0.01)
     client = Client(server)
     async with asyncio.TaskGroup() as group:
         stuck = group.create_task(client.set_config("a"))
-        await eventually(lambda: manager.begun, "the first to begin")
+        await eventually(lambda: interceptor.begun, "the first to begin")
         with pytest.raises(RpcError) as caught:
             await client.set_config("b")
         assert caught.value.code is Code.UNAVAILABLE
-        manager.go.set()
+        interceptor.go.set()
     assert stuck.result() == ""
 
 
-async def test_what_was_begun_is_carried_through(client: Client, manager: Manager) -> None:
+async def test_what_was_begun_is_carried_through(client: Client, interceptor: Manager) -> None:
     """Also if the agent does not wait for it; what it sends again is in force then."""
-    manager.go.clear()
+    interceptor.go.clear()
     call = asyncio.get_running_loop().create_task(client.set_config("a"))
-    await eventually(lambda: manager.begun, "it to begin")
+    await eventually(lambda: interceptor.begun, "it to begin")
     call.cancel()
     with pytest.raises(asyncio.CancelledError):
         await call
     again = asyncio.get_running_loop().create_task(client.set_config("a"))
-    manager.go.set()
+    interceptor.go.set()
     assert await again == ""
-    assert len(manager.applied) == 1
+    assert len(interceptor.applied) == 1
     assert client.server.outcomes == {Outcome.ACCEPTED: 1, Outcome.UNCHANGED: 1}
 
 
-async def test_who_left_while_waiting_is_forgotten(client: Client, manager: Manager) -> None:
+async def test_who_left_while_waiting_is_forgotten(client: Client, interceptor: Manager) -> None:
     """Its configuration is not applied."""
-    manager.go.clear()
+    interceptor.go.clear()
     async with asyncio.TaskGroup() as group:
         group.create_task(client.set_config("a"))
-        await eventually(lambda: manager.begun, "the first to begin")
+        await eventually(lambda: interceptor.begun, "the first to begin")
         gone = asyncio.get_running_loop().create_task(client.set_config("b"))
         await asyncio.sleep(0)
         gone.cancel()
-        manager.go.set()
+        interceptor.go.set()
     assert await client.set_config("c") == ""
-    assert [data["policy.static"] for data, _ in manager.applied] == ["a", "c"]
+    assert [data["policy.static"] for data, _ in interceptor.applied] == ["a", "c"]
 
 
-async def test_closing_ends_what_is_being_applied(client: Client, manager: Manager) -> None:
+async def test_closing_ends_what_is_being_applied(client: Client, interceptor: Manager) -> None:
     """Nothing is applied after it."""
-    manager.go.clear()
+    interceptor.go.clear()
     call = asyncio.get_running_loop().create_task(client.set_config("a"))
-    await eventually(lambda: manager.begun, "it to begin")
+    await eventually(lambda: interceptor.begun, "it to begin")
     await client.server.close()
     with pytest.raises(asyncio.CancelledError):
         await call
-    assert manager.applied == []
+    assert interceptor.applied == []
 
 
 async def test_adjustments_are_refused_by_name(client: Client, caplog: pytest.LogCaptureFixture) -> None:

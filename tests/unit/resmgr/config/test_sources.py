@@ -175,7 +175,7 @@ def test_the_next_one_stands_in_for_what_the_agent_sent_and_is_broken(
     found = sources(sent=sent, fallback=file)
     for configuration in (found.at_start(), found.current()):
         assert configuration.origin == f"file {file}"
-        assert len(configuration.stands_in) == 2
+        assert len(configuration.fallback_reasons) == 2
     assert found.sent == found.again() == sent
     assert found.watched == (str(file),)
     (record,) = caplog.records
@@ -192,10 +192,13 @@ def test_the_next_one_stands_in_for_what_does_not_fit(file: Path) -> None:
 
     found = sources(sent=RELAXED, fallback=file)
     configuration = found.at_start(fits)
-    assert (configuration.origin, configuration.stands_in) == (f"file {file}", ("this machine has no CPU to reserve",))
+    assert (configuration.origin, configuration.fallback_reasons) == (
+        f"file {file}",
+        ("this machine has no CPU to reserve",),
+    )
     found.accept(RELAXED)
     assert found.again() is None
-    assert found.current().stands_in == ()
+    assert found.current().fallback_reasons == ()
 
 
 def test_a_stand_in_has_to_fit_as_well(file: Path) -> None:
@@ -330,7 +333,7 @@ def test_a_relay_starts_without_pools_if_an_agent_may_bring_them() -> None:
     found = sources(**WAITING)
     configuration = found.at_start()
     assert configuration.policy == "none"
-    assert "waits for pools from the agent" in configuration.stands_in[0]
+    assert "waits for pools from the agent" in configuration.fallback_reasons[0]
     assert found.current() == configuration
     assert found.watched == ("",)
     sent = AgentConfig(

@@ -78,8 +78,8 @@ def test_other_policies_want_nothing() -> None:
 
 def test_nobody_knows_while_nothing_decides() -> None:
     """A configuration that waits for its pools, or does not fit for the moment, is no reason to take anything back."""
-    assert marks_of(Configuration(policy="none", stands_in=("pools may come",)), ONLINE) is None
-    fallback = Configuration(policy="static", options=StaticOptions(), stands_in=("the agent's does not fit",))
+    assert marks_of(Configuration(policy="none", fallback_reasons=("pools may come",)), ONLINE) is None
+    fallback = Configuration(policy="static", options=StaticOptions(), fallback_reasons=("the agent's does not fit",))
     assert marks_of(fallback, ONLINE) == NodeMarks()
 
 

@@ -162,19 +162,19 @@ def test_a_damaged_file_is_set_aside_by_a_reset(path: Path) -> None:
 async def test_a_change_reaches_the_disk(path: Path) -> None:
     """In a directory that was not there; the time of it is known."""
     clock = ManualClock()
-    writer = Checkpoint(str(path), now=clock)
-    writer.save_soon(lambda: STATE)
-    assert writer.dirty
-    assert await writer.flush()
+    updater = Checkpoint(str(path), now=clock)
+    updater.save_soon(lambda: STATE)
+    assert updater.dirty
+    assert await updater.flush()
     assert load(str(path)) == Loaded(STATE, "")
-    assert (writer.saved, writer.failed, writer.saved_at, writer.dirty) == (1, 0, clock(), False)
+    assert (updater.saved, updater.failed, updater.saved_at, updater.dirty) == (1, 0, clock(), False)
 
 
 async def test_one_write_at_a_time_and_the_newest_wins() -> None:
     """A slow disk is not asked for what is old already, and the loop goes on."""
     disk = Disk()
     disk.free.clear()
-    writer = checkpoint(disk)
+    updater = checkpoint(disk)
     made = []
     for number in range(100):
 
@@ -182,11 +182,11 @@ async def test_one_write_at_a_time_and_the_newest_wins() -> None:
             made.append(number)
             return state(number)
 
-        writer.save_soon(make)
+        updater.save_soon(make)
         if number == 0:
             await eventually(lambda: disk.started, "the first write")
     disk.free.set()
-    assert await writer.flush()
+    assert await updater.flush()
     assert [one.policy for one in disk.written] == ["0", "99"]
     assert (made, disk.most_at_once) == ([0, 99], 1)
 
@@ -194,10 +194,10 @@ async def test_one_write_at_a_time_and_the_newest_wins() -> None:
 async def test_the_state_is_made_when_it_is_written() -> None:
     """So a change that came after the call is in it."""
     disk, now = Disk(), [1]
-    writer = checkpoint(disk)
-    writer.save_soon(lambda: state(now[0]))
+    updater = checkpoint(disk)
+    updater.save_soon(lambda: state(now[0]))
     now[0] = 2
-    await writer.flush()
+    await updater.flush()
     assert disk.written == [state(2)]
 
 
@@ -206,17 +206,17 @@ async def test_a_failure_is_counted_and_told_once(caplog: pytest.LogCaptureFixtu
     caplog.set_level(logging.INFO, "interpose.resmgr.state.checkpoint")
     disk = Disk()
     disk.full = True
-    writer = checkpoint(disk)
+    updater = checkpoint(disk)
     for _ in range(3):
-        writer.save_soon(lambda: state(1))
-        assert not await writer.flush()
-    assert writer.failed == disk.started >= 3
-    assert (writer.saved, writer.saved_at, writer.dirty) == (0, None, True)
-    assert "No space left" in writer.error
+        updater.save_soon(lambda: state(1))
+        assert not await updater.flush()
+    assert updater.failed == disk.started >= 3
+    assert (updater.saved, updater.saved_at, updater.dirty) == (0, None, True)
+    assert "No space left" in updater.error
     disk.full = False
-    writer.save_soon(lambda: state(9))
-    assert await writer.flush()
-    assert (disk.written, writer.error) == ([state(9)], "")
+    updater.save_soon(lambda: state(9))
+    assert await updater.flush()
+    assert (disk.written, updater.error) == ([state(9)], "")
     assert [record.levelname for record in caplog.records] == ["ERROR", "INFO"]
 
 
@@ -224,14 +224,14 @@ async def test_what_failed_is_tried_again_by_the_clock() -> None:
     """With the newest there is; and nothing is tried without need."""
     disk = Disk()
     disk.full = True
-    writer = checkpoint(disk)
-    writer.save_soon(lambda: state(1))
-    await eventually(lambda: writer.failed, "the failure")
+    updater = checkpoint(disk)
+    updater.save_soon(lambda: state(1))
+    await eventually(lambda: updater.failed, "the failure")
     disk.full = False
-    writer.tick()
-    await eventually(lambda: not writer.dirty, "the write")
-    writer.tick()
-    assert not writer.dirty
+    updater.tick()
+    await eventually(lambda: not updater.dirty, "the write")
+    updater.tick()
+    assert not updater.dirty
     assert disk.written == [state(1)]
 
 
@@ -240,14 +240,14 @@ async def test_what_came_while_a_write_failed_is_what_is_tried_again() -> None:
     disk = Disk()
     disk.full = True
     disk.free.clear()
-    writer = checkpoint(disk)
-    writer.save_soon(lambda: state(1))
+    updater = checkpoint(disk)
+    updater.save_soon(lambda: state(1))
     await eventually(lambda: disk.started, "the first write")
-    writer.save_soon(lambda: state(2))
+    updater.save_soon(lambda: state(2))
     disk.free.set()
-    await eventually(lambda: writer.failed, "the failure")
+    await eventually(lambda: updater.failed, "the failure")
     disk.full = False
-    assert await writer.flush()
+    assert await updater.flush()
     assert disk.written == [state(2)]
 
 
@@ -260,14 +260,14 @@ async def test_flush_without_anything_to_do_is_done() -> None:
 async def test_a_mistake_while_making_the_state_does_not_end_saving(caplog: pytest.LogCaptureFixture) -> None:
     """It is logged, and the next change is written."""
     disk = Disk()
-    writer = checkpoint(disk)
+    updater = checkpoint(disk)
 
     def broken() -> State:
         raise KeyError("mistake")
 
-    writer.save_soon(broken)
-    await eventually(lambda: not writer.dirty, "the end of the task")
-    writer.save_soon(lambda: state(1))
-    assert await writer.flush()
+    updater.save_soon(broken)
+    await eventually(lambda: not updater.dirty, "the end of the task")
+    updater.save_soon(lambda: state(1))
+    assert await updater.flush()
     assert disk.written == [state(1)]
     assert "Task failed" in caplog.text

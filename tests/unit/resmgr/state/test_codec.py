@@ -94,4 +94,4 @@ def test_a_key_comes_back(key: Key) -> None:
     """Through JSON; of a twin only, there is more to say."""
     plain = json.loads(json.dumps(key_to_plain(key)))
     assert key_from_plain(Fields(plain, "key")) == key
-    assert ("twin" in plain) is bool(key.twin)
+    assert ("twin" in plain) is bool(key.duplicate)

@@ -37,11 +37,11 @@ class Account:
 
     def decide(self, what: What, one: Request) -> Decision:
         """A decision."""
-        before = self.policy.book.assignment(one.key)
+        before = self.policy.state.assignment(one.key)
         acts = {What.CREATE: self.policy.allocate, What.RESIZE: self.policy.resize}
         decision = acts[what](one) if what in acts else self.policy.release(one.key)
-        others = {key: (f"ns/{key.pod_id}/c", True) for key in self.policy.book.grants}
-        self.retrospect.add(what, decision, one, before, self.policy.book.assignment, others)
+        others = {key: (f"ns/{key.pod_id}/c", True) for key in self.policy.state.grants}
+        self.retrospect.add(what, decision, one, before, self.policy.state.assignment, others)
         return decision
 
     def outcome(self) -> Outcome:
@@ -110,7 +110,7 @@ def test_others_move_only_if_their_sets_are_others() -> None:
     one = request("b", 2)
     decision = replace(account.policy.allocate(one), changed=(Key("a", "c"), Key("gone", "c")))
     others = {Key(name, "c"): (name, True) for name in ("a", "b")}
-    assignment = account.policy.book.assignment
+    assignment = account.policy.state.assignment
     assert account.retrospect.add(What.CREATE, decision, one, assignment(one.key), assignment, others) == ()
     assert account.outcome().steps[-1].moved == ()
 
@@ -136,7 +136,7 @@ def test_agreement_is_a_part_of_the_time() -> None:
 def test_the_first_comparison_counts() -> None:
     """A create that is tried again is the same container."""
     account = Account()
-    for then in (None, account.policy.book.assignment(Key("a", "c"))):
+    for then in (None, account.policy.state.assignment(Key("a", "c"))):
         account.retrospect.created(Key("a", "c"), "ns/a/c", compared(then, None))
     outcome = account.outcome()
     assert outcome.summary.verdicts == {Verdict.REFUSED_BOTH: 1}

@@ -18,7 +18,7 @@ async def node() -> AsyncIterator[PolicyNode]:
 
 def of(node: PolicyNode, name: str) -> str:
     """The container of a pod."""
-    return next(held.id for held in node.books.ledger.held.values() if held.request.pod == name)
+    return next(held.id for held in node.tracker.allocations.by_key.values() if held.request.pod == name)
 
 
 async def test_nothing_is_wrong_as_long_as_nothing_is(node: PolicyNode) -> None:
@@ -26,7 +26,7 @@ async def test_nothing_is_wrong_as_long_as_nothing_is(node: PolicyNode) -> None:
     watch = CpuWatch()
     watch.look()
     assert watch.looks == 0
-    watch.follow(node.runtime, lambda: node.books)
+    watch.follow(node.runtime, lambda: node.tracker)
     watch.changed(cri.CONTAINER_CREATED_EVENT, "x", None)
     assert (watch.looks, watch.overlaps) == (1, [])
 
@@ -34,7 +34,7 @@ async def test_nothing_is_wrong_as_long_as_nothing_is(node: PolicyNode) -> None:
 async def test_an_update_that_overlaps_is_seen_before_it_is_done(node: PolicyNode) -> None:
     """Of either of the two; one that is excused may."""
     watch = CpuWatch()
-    watch.follow(node.runtime, lambda: node.books)
+    watch.follow(node.runtime, lambda: node.tracker)
     web = node.runtime.containers[of(node, "web")]
     watch.updating(web, cri.LinuxContainerResources(cpu_shares=2))
     assert watch.overlaps == []
@@ -49,7 +49,7 @@ async def test_an_update_that_overlaps_is_seen_before_it_is_done(node: PolicyNod
 async def test_one_without_a_cpu_set_may_run_anywhere(node: PolicyNode) -> None:
     """Until it has ended."""
     watch = CpuWatch()
-    watch.follow(node.runtime, lambda: node.books)
+    watch.follow(node.runtime, lambda: node.tracker)
     stray = node.add("stray", 100, "burstable")
     watch.look()
     assert watch.overlaps == ["CPUs 2-3 of db are those of stray too"]

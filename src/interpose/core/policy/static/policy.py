@@ -14,7 +14,7 @@ from interpose.core.model.cpuset import EMPTY, CpuSet
 from interpose.core.policy.api import Setup
 from interpose.core.policy.decision import Action, Decision, Grant
 from interpose.core.policy.request import Key, Request
-from interpose.core.policy.state import Book
+from interpose.core.policy.state import PolicyState
 from interpose.core.policy.static.options import StaticOptions
 from interpose.core.policy.static.partition import all_memory, check_options, divide
 from interpose.core.policy.static.reasons import shared_reason
@@ -47,7 +47,7 @@ class StaticPolicy:
         self._search = CpuSearch(setup.topology, options, self._chooser)
         parts = divide(setup, self._chooser.pick, strict=options.strict_cpu_reservation)
         self._isolated, self._reserved = parts.isolated, parts.reserved
-        self._book = Book(
+        self._state = PolicyState(
             {
                 SHARED: parts.ordinary - parts.reserved if options.strict_cpu_reservation else parts.ordinary,
                 RESERVED: parts.reserved,
@@ -56,31 +56,31 @@ class StaticPolicy:
         )
 
     @property
-    def book(self) -> Book:
+    def state(self) -> PolicyState:
         """For reading."""
-        return self._book
+        return self._state
 
     @property
     def fallback(self) -> CpuSet:
         """The shared pool, which is never empty."""
-        return self._book.pool(SHARED)
+        return self._state.pool(SHARED)
 
     def pools(self) -> Mapping[str, CpuSet]:
         """Those of the book, and what can still be given to somebody alone, isolated CPUs not counted."""
-        return {**self._book.pools, ASSIGNABLE: self._assignable}
+        return {**self._state.pools, ASSIGNABLE: self._assignable}
 
     def allocate(self, request: Request, held: Grant | None = None) -> Decision:
         """CPUs of its own or the shared pool. One that is known already is treated as by `resize`."""
-        if request.key in self._book.grants:
+        if request.key in self._state.grants:
             return self.resize(request)
         own = EMPTY
         if held is not None:
-            own = self._chooser.usable(held.exclusive & (self._assignable | self._book.pool(ISOLATED)))
+            own = self._chooser.usable(held.exclusive & (self._assignable | self._state.pool(ISOLATED)))
         return self._decide(Action.ALLOCATE, request, held, own)
 
     def resize(self, request: Request) -> Decision:
         """It keeps its own CPUs as far as it may, gives back what is too much, and takes more next to them."""
-        grant = self._book.grants.get(request.key)
+        grant = self._state.grants.get(request.key)
         if grant is None:
             return self.allocate(request)
         if len(grant.exclusive) == exclusive_count(request):
@@ -89,12 +89,12 @@ class StaticPolicy:
 
     def release(self, key: Key) -> Decision:
         """Its own CPUs go back to where they came from."""
-        grant = self._book.drop(key)
+        grant = self._state.drop(key)
         if grant is None:
             return Decision(action=Action.RELEASE, key=key, reason="it held nothing")
         self._move(grant.exclusive, EMPTY)
         reason = f"gives back CPUs {grant.exclusive}" if grant.exclusive else "it held no CPUs of its own"
-        return Decision(action=Action.RELEASE, key=key, reason=reason, changed=self._book.changes())
+        return Decision(action=Action.RELEASE, key=key, reason=reason, changed=self._state.changes())
 
     # -- deciding
 
@@ -125,7 +125,7 @@ class StaticPolicy:
         )
 
     def _stock(self, own: CpuSet) -> CpuStock:
-        isolated = self._book.pool(ISOLATED) | (own & self._isolated)
+        isolated = self._state.pool(ISOLATED) | (own & self._isolated)
         return CpuStock(ordinary=self._assignable | (own - self._isolated), isolated=isolated, own=own)
 
     def _mems(self, exclusive: CpuSet, before: Grant | None) -> CpuSet | None:
@@ -136,15 +136,15 @@ class StaticPolicy:
 
     def _commit(self, key: Key, grant: Grant, own: CpuSet) -> tuple[Key, ...]:
         self._move(own - grant.exclusive, grant.exclusive)
-        self._book.put(key, grant)
-        return tuple(other for other in self._book.changes() if other != key)
+        self._state.put(key, grant)
+        return tuple(other for other in self._state.changes() if other != key)
 
     def _move(self, back: CpuSet, out: CpuSet) -> None:
         """CPUs that come back to their pools, and CPUs that leave them."""
-        book, isolated = self._book, self._isolated
-        book.set_pool(SHARED, (book.pool(SHARED) | (back - isolated)) - out)
-        book.set_pool(ISOLATED, (book.pool(ISOLATED) | (back & isolated)) - out)
+        state, isolated = self._state, self._isolated
+        state.set_pool(SHARED, (state.pool(SHARED) | (back - isolated)) - out)
+        state.set_pool(ISOLATED, (state.pool(ISOLATED) | (back & isolated)) - out)
 
     @property
     def _assignable(self) -> CpuSet:
-        return self._book.pool(SHARED) - self._reserved
+        return self._state.pool(SHARED) - self._reserved

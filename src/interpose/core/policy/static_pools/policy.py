@@ -15,7 +15,7 @@ from interpose.core.model.text import quoted
 from interpose.core.policy.api import Setup
 from interpose.core.policy.decision import Action, Decision, Grant, Refusal, Why
 from interpose.core.policy.request import Key, Request
-from interpose.core.policy.state import Book
+from interpose.core.policy.state import PolicyState
 from interpose.core.policy.static_pools.cmk import ANY_SOCKET, PoolSelection, parse_socket, read_wish
 from interpose.core.policy.static_pools.config import check_pools, online_pools
 from interpose.core.policy.static_pools.options import CpuList, PoolsOptions
@@ -61,13 +61,13 @@ class StaticPoolsPolicy:
         self._topology = topology
         self._pools, self._notes = online_pools(options.pools, topology)
         self._common = {name: pool for name, pool in self._pools.items() if pool.lists and not pool.exclusive}
-        book = {_title(name, one): one.cpus for name, pool in self._common.items() for one in pool.lists}
-        if not book:
+        state = {_title(name, one): one.cpus for name, pool in self._common.items() for one in pool.lists}
+        if not state:
             alone = CpuSet.union(one.cpus for pool in self._pools.values() for one in pool.lists)
-            book[REST] = available - alone
-            if not book[REST]:
+            state[REST] = available - alone
+            if not state[REST]:
                 raise ConfigError("static-pools: all CPUs are in exclusive pools, none is left for other containers")
-        self._book = Book(book)
+        self._state = PolicyState(state)
 
     @property
     def name(self) -> str:
@@ -75,9 +75,9 @@ class StaticPoolsPolicy:
         return "static-pools"
 
     @property
-    def book(self) -> Book:
+    def state(self) -> PolicyState:
         """Lists that are shared, and grants."""
-        return self._book
+        return self._state
 
     @property
     def fallback(self) -> CpuSet:
@@ -100,7 +100,7 @@ class StaticPoolsPolicy:
             name: CpuSet.union(one.cpus for one in pool.lists) - (taken if pool.exclusive else EMPTY)
             for name, pool in self._pools.items()
         }
-        return {**found, REST: self._book.pool(REST)} if REST in self._book.pools else found
+        return {**found, REST: self._state.pool(REST)} if REST in self._state.pools else found
 
     def allocate(self, request: Request, held: Grant | None = None) -> Decision:
         """Lists of the pool it names; those it has, if they are still there."""
@@ -112,7 +112,7 @@ class StaticPoolsPolicy:
 
     def release(self, key: Key) -> Decision:
         """Its lists are free again."""
-        grant = self._book.drop(key)
+        grant = self._state.drop(key)
         if grant is None:
             reason = "it held nothing"
         elif grant.exclusive:
@@ -124,7 +124,7 @@ class StaticPoolsPolicy:
     # -- deciding
 
     def _decide(self, action: Action, request: Request, held: Grant | None) -> Decision:
-        before = self._book.grants.get(request.key) or held
+        before = self._state.grants.get(request.key) or held
         try:
             wish = read_wish(request, _remembered(request, before))
         except ValueError as error:
@@ -133,8 +133,8 @@ class StaticPoolsPolicy:
         if place.refused is not None:
             return _decision(action, request.key, place)
         grant = self._grant(request, wish, place)
-        self._book.put(request.key, grant)
-        self._book.changes()  # of others there are none: lists do not overlap, and pools stay as they are
+        self._state.put(request.key, grant)
+        self._state.changes()  # of others there are none: lists do not overlap, and pools stay as they are
         same = before is not None and all(getattr(before, name) == getattr(grant, name) for name in _HELD)
         return _decision(Action.KEEP if same and action is Action.ALLOCATE else action, request.key, place, grant)
 
@@ -163,7 +163,7 @@ class StaticPoolsPolicy:
         common = {SHARED: self._common[SHARED]} if SHARED in self._common else self._common
         lists = tuple(one for pool in common.values() for one in pool.lists)
         if not lists:
-            rest = self._book.pool(REST)
+            rest = self._state.pool(REST)
             one = CpuList(cpus=rest, text=str(rest), socket=ANY_SOCKET)
             return _Place(pool=REST, lists=(one,), names=(REST,), reason="names no pool: the CPUs of no exclusive one")
         return _Place(
@@ -247,12 +247,12 @@ class StaticPoolsPolicy:
 
     def _taken(self, but: Key | None = None) -> CpuSet:
         """CPUs that somebody else has alone."""
-        return CpuSet.union(grant.exclusive for key, grant in self._book.grants.items() if key != but)
+        return CpuSet.union(grant.exclusive for key, grant in self._state.grants.items() if key != but)
 
     def _load(self, title: str, but: Key) -> Load:
         """What the others use of a list."""
-        grants = self._book.grants
-        others = [grants[key].milli for key in self._book.members(title) if key != but]
+        grants = self._state.grants
+        others = [grants[key].milli for key in self._state.members(title) if key != but]
         return Load(sum(others), len(others))
 
 

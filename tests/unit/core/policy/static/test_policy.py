@@ -54,7 +54,7 @@ def static(text: str = N4C16, reserved: CpuSet | int | None = 1000, **options: b
 
 def cpus_of(policy: Policy, request: Request) -> str:
     """What the book says that a container runs on."""
-    return str(policy.book.assignment(request.key).cpus)
+    return str(policy.state.assignment(request.key).cpus)
 
 
 def granted(decision: Decision) -> str:
@@ -75,17 +75,17 @@ def test_the_kubelets_own_cases(case: dict[str, Any]) -> None:
     request = Request(
         key=Key(pod["uid"], pod["container"]), qos=qos, amounts=Amounts(milli=milli(pod["req"])), pod_annotations=hint
     )
-    before = policy.book.pool("shared")
+    before = policy.state.pool("shared")
     decision = policy.allocate(request)
     if case["err"]:
         assert decision.refusal is not None
         assert decision.refusal.why is (Why.INVALID if "SMTAlignmentError" in case["err"] else Why.EXHAUSTED)
-        assert policy.book.pool("shared") == before
+        assert policy.state.pool("shared") == before
         return
     assert decision.grant is not None
     assert list(decision.grant.exclusive) == sorted(case["exp"])
     assert bool(decision.grant.exclusive) is case["exp_alloc"]
-    assert not policy.book.pool("shared") & decision.grant.exclusive
+    assert not policy.state.pool("shared") & decision.grant.exclusive
 
 
 def kubelet_state(case: dict[str, Any]) -> StaticPolicy:
@@ -98,10 +98,10 @@ def kubelet_state(case: dict[str, Any]) -> StaticPolicy:
         reserved = CpuSet.of(case["reserved"])
     options = StaticOptions(**{OPTIONS[name]: value == "true" for name, value in case["options"].items()})
     policy = StaticPolicy(Setup(topology=topology, reserved=reserved), options)
-    policy.book.set_pool("shared", default)
+    policy.state.set_pool("shared", default)
     for name, assigned in case["assigned"].items():
-        policy.book.put(Key(case["pod"]["uid"], name), Grant(exclusive=CpuSet.of(assigned)))
-    policy.book.changes()
+        policy.state.put(Key(case["pod"]["uid"], name), Grant(exclusive=CpuSet.of(assigned)))
+    policy.state.changes()
     return policy
 
 
@@ -176,11 +176,11 @@ def test_a_refusal_changes_nothing() -> None:
     """No pool, no grant, and nobody is told."""
     policy = static()
     policy.allocate(wants("a", 0))
-    before = (dict(policy.book.pools), dict(policy.book.grants))
+    before = (dict(policy.state.pools), dict(policy.state.grants))
     decision = policy.allocate(wants("b", 16000))
     assert (decision.grant, decision.changed) == (None, ())
     assert decision.reason == "CPUs of its own: 16 wanted, 15 free"
-    assert (dict(policy.book.pools), dict(policy.book.grants)) == before
+    assert (dict(policy.state.pools), dict(policy.state.grants)) == before
 
 
 def test_who_is_known_keeps_what_it_has() -> None:
@@ -208,9 +208,9 @@ def test_a_policy_needs_reserved_cpus() -> None:
 
 def test_reserved_cpus_are_chosen_as_the_kubelet_does() -> None:
     """A whole core for two; with distribution over NUMA nodes one of each."""
-    assert static(reserved=2000).book.pool("reserved") == cpus("0-1")
-    assert static(reserved=4000, distribute_cpus_across_numa=True).book.pool("reserved") == cpus("0-3")
-    assert static(reserved=5000, distribute_cpus_across_numa=True).book.pool("reserved") != cpus("0-4")
+    assert static(reserved=2000).state.pool("reserved") == cpus("0-1")
+    assert static(reserved=4000, distribute_cpus_across_numa=True).state.pool("reserved") == cpus("0-3")
+    assert static(reserved=5000, distribute_cpus_across_numa=True).state.pool("reserved") != cpus("0-4")
 
 
 # -- containers that run already
@@ -221,7 +221,7 @@ def test_a_running_container_keeps_its_cpus() -> None:
     policy = static()
     decision = policy.allocate(wants("a", 3000), Grant(exclusive=cpus("5,9,14")))
     assert (decision.action, granted(decision)) == (Action.KEEP, "5,9,14")
-    assert policy.book.pool("shared") == cpus("0-4,6-8,10-13,15")
+    assert policy.state.pool("shared") == cpus("0-4,6-8,10-13,15")
 
 
 def test_a_running_container_keeps_as_many_as_it_may() -> None:
@@ -248,7 +248,7 @@ def test_a_running_container_that_shares_is_kept_too() -> None:
     assert policy.allocate(wants("a", 0), Grant(pools=("shared",))).action is Action.KEEP
     decision = policy.allocate(wants("b", 500), Grant(exclusive=cpus("3"), pools=("shared",)))
     assert (decision.action, decision.grant) == (Action.ALLOCATE, Grant(pools=("shared",)))
-    assert policy.book.pool("shared") == cpus("0-15")
+    assert policy.state.pool("shared") == cpus("0-15")
 
 
 # -- resizing
@@ -272,7 +272,7 @@ def test_fewer_cpus_are_a_part_of_those_one_has() -> None:
     policy.allocate(wants("a", 4000), Grant(exclusive=cpus("4-7")))
     decision = policy.resize(wants("a", 2000))
     assert granted(decision) == "4-5"
-    assert policy.book.pool("shared") == cpus("0-3,6-15")
+    assert policy.state.pool("shared") == cpus("0-3,6-15")
     assert decision.reason == "2 CPUs of its own: a whole core of package 0, NUMA node 1, of those it had"
 
 
@@ -283,18 +283,18 @@ def test_a_container_can_go_to_the_shared_pool_and_back() -> None:
     assert policy.resize(wants("a", 2500)).grant == Grant(pools=("shared",))
     assert cpus_of(policy, wants("a", 0)) == "0-15"
     assert granted(policy.resize(wants("a", 1000))) == "1"
-    assert policy.book.members("shared") == ()
+    assert policy.state.members("shared") == ()
 
 
 def test_a_resize_that_cannot_be_is_refused_and_changes_nothing() -> None:
     """The container goes on with what it has."""
     policy = static()
     policy.allocate(wants("a", 2000))
-    before = dict(policy.book.pools)
+    before = dict(policy.state.pools)
     decision = policy.resize(wants("a", 16000))
     assert (decision.action, decision.grant) == (Action.RESIZE, None)
     assert decision.refusal is not None
-    assert dict(policy.book.pools) == before
+    assert dict(policy.state.pools) == before
     assert cpus_of(policy, wants("a", 0)) == "2-3"
 
 
@@ -322,9 +322,9 @@ def test_isolated_cpus_leave_their_pool_and_come_back() -> None:
     assert cpus_of(policy, wants("a", 0)) == "0-11"
     decision = policy.allocate(wants("b", 2000))
     assert (granted(decision), decision.changed) == ("12-13", ())
-    assert policy.book.pool("isolated") == cpus("14-15")
+    assert policy.state.pool("isolated") == cpus("14-15")
     assert policy.release(wants("b", 0).key).changed == ()
-    assert policy.book.pool("isolated") == cpus("12-15")
+    assert policy.state.pool("isolated") == cpus("12-15")
 
 
 def test_a_container_that_outgrows_its_isolated_cpus_leaves_them() -> None:
@@ -333,7 +333,7 @@ def test_a_container_that_outgrows_its_isolated_cpus_leaves_them() -> None:
     assert granted(policy.allocate(wants("a", 1000))) == "12"
     assert granted(policy.resize(wants("a", 2000))) == "12-13"
     assert not cpus(granted(policy.resize(wants("a", 3000)))) & cpus("12-15")
-    assert policy.book.pool("isolated") == cpus("12-15")
+    assert policy.state.pool("isolated") == cpus("12-15")
     preferred = {"cri-resource-manager.intel.com/prefer-isolated-cpus": "true"}
     policy.allocate(wants("b", 1000, annotations=preferred))
     assert granted(policy.resize(wants("b", 3000, annotations=preferred))) == "12-14"
@@ -343,7 +343,7 @@ def test_a_running_container_keeps_isolated_cpus() -> None:
     """Also beside ordinary ones."""
     policy = static(f"{N4C16}; isolated 12-15")
     assert policy.allocate(wants("a", 3000), Grant(exclusive=cpus("3,13-14"))).action is Action.KEEP
-    assert policy.book.pool("isolated") == cpus("12,15")
+    assert policy.state.pool("isolated") == cpus("12,15")
 
 
 # -- options
@@ -354,8 +354,8 @@ def test_memory_can_be_pinned_next_to_cpus_of_ones_own() -> None:
     policy = static(pin_memory=True)
     policy.allocate(wants("a", 2000, annotations={"interpose/numa-nodes": "3"}))
     policy.allocate(wants("b", 500))
-    assert policy.book.assignment(wants("a", 0).key) == Assignment(cpus=cpus("12-13"), mems=cpus("3"))
-    assert policy.book.assignment(wants("b", 0).key).mems is None
+    assert policy.state.assignment(wants("a", 0).key) == Assignment(cpus=cpus("12-13"), mems=cpus("3"))
+    assert policy.state.assignment(wants("b", 0).key).mems is None
 
 
 def test_who_no_longer_has_cpus_of_its_own_is_freed_from_its_memory_nodes() -> None:
@@ -458,7 +458,7 @@ def test_an_offline_cpu_is_given_to_nobody() -> None:
     assert decision.grant is not None
     assert 14 in decision.grant.exclusive
     assert 15 not in decision.grant.exclusive
-    assert policy.book.pool("reserved") == cpus("0")
+    assert policy.state.pool("reserved") == cpus("0")
 
 
 def test_the_example_of_the_manual() -> None:

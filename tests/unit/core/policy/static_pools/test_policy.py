@@ -70,7 +70,7 @@ def granted(decision: Decision) -> Grant:
 
 def cpus_of(policy: StaticPoolsPolicy, name: str) -> str:
     """The CPUs of a container according to the book."""
-    return str(policy.book.assignment(Key("pod", name)).cpus)
+    return str(policy.state.assignment(Key("pod", name)).cpus)
 
 
 def refused(decision: Decision) -> tuple[Why, str]:
@@ -105,7 +105,7 @@ def test_one_exclusive_core_of_a_socket(policy: StaticPoolsPolicy) -> None:
     assert grant.exclusive == CpuSet.parse("8-9")
     assert grant.command == ("sleep", "inf")
     assert grant.details == {"asked": "exclusive", "socket": "1", "pool": "exclusive", "lists": "8,9"}
-    assert policy.book.assignment(request.key) == Assignment(cpus=CpuSet.parse("8-9"))
+    assert policy.state.assignment(request.key) == Assignment(cpus=CpuSet.parse("8-9"))
 
 
 def test_two_exclusive_cores_of_a_socket(policy: StaticPoolsPolicy) -> None:
@@ -167,7 +167,7 @@ def test_shared_lists_are_shared_by_load(policy: StaticPoolsPolicy) -> None:
         grant = granted(policy.allocate(ask(name, "shared", milli=milli)))
         assert grant.milli == milli
         assert cpus_of(policy, name) == expected
-    assert policy.book.members("shared/12,13,14,15") == (Key("pod", "b"), Key("pod", "c"), Key("pod", "d"))
+    assert policy.state.members("shared/12,13,14,15") == (Key("pod", "b"), Key("pod", "c"), Key("pod", "d"))
 
 
 def test_a_socket_limits_shared_lists(policy: StaticPoolsPolicy) -> None:
@@ -198,7 +198,7 @@ def test_an_amount_of_exclusive_cores_does_nothing_in_a_shared_pool(policy: Stat
 def test_no_affinity_is_not_pinned(policy: StaticPoolsPolicy) -> None:
     """It holds its lists and is told them, but no CPU set is written."""
     decision = policy.allocate(ask("a", "exclusive", cores=1, STP_NO_AFFINITY=""))
-    assert policy.book.assignment(Key("pod", "a")) == Assignment()
+    assert policy.state.assignment(Key("pod", "a")) == Assignment()
     assert granted(decision).envs["CMK_CPUS_ASSIGNED"] == "2,3"
     assert decision.reason.endswith("; not bound to them, as it asked for")
     assert "2" not in str(policy.pools()["exclusive"]).split(",")
@@ -245,7 +245,7 @@ def test_a_wish_that_makes_no_sense_is_refused(policy: StaticPoolsPolicy) -> Non
     why, message = refused(policy.allocate(ask("a", "shared", STP_SOCKET_ID="one")))
     assert why is Why.INVALID
     assert "STP_SOCKET_ID" in message
-    assert not policy.book.grants
+    assert not policy.state.grants
 
 
 # -- later
@@ -340,7 +340,7 @@ def test_a_refused_resize_changes_nothing(policy: StaticPoolsPolicy) -> None:
     """More lists than there are."""
     grant = granted(policy.allocate(ask("a", "exclusive", cores=1)))
     refused(policy.resize(ask("a", "exclusive", cores=5)))
-    assert policy.book.grants == {Key("pod", "a"): grant}
+    assert policy.state.grants == {Key("pod", "a"): grant}
 
 
 def test_a_release_says_what_is_free(policy: StaticPoolsPolicy) -> None:
@@ -348,7 +348,7 @@ def test_a_release_says_what_is_free(policy: StaticPoolsPolicy) -> None:
     policy.allocate(ask("a"))
     assert policy.release(Key("pod", "a")).reason == "it had no lists of its own"
     assert policy.release(Key("pod", "a")).reason == "it held nothing"
-    assert not policy.book.grants
+    assert not policy.state.grants
 
 
 # -- what it cannot work with

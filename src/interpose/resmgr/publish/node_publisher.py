@@ -17,7 +17,7 @@ from interpose.resmgr.metrics import publishing_collector
 from interpose.resmgr.publish.agent_client import AgentClient
 from interpose.resmgr.publish.node_state import NodeMarks, marks_of
 from interpose.resmgr.publish.publisher import Publisher
-from interpose.resmgr.tracker import Books
+from interpose.resmgr.tracker import AllocationTracker
 from interpose.tasks import TaskBag
 
 _log = logging.getLogger(__name__)
@@ -27,7 +27,7 @@ _log = logging.getLogger(__name__)
 _PATIENCE: Final = 60
 
 
-class Publishing:
+class NodePublisher:
     """Without a socket of an agent it only says what nobody publishes."""
 
     def __init__(self, settings: PolicySettings, hub: Hub) -> None:
@@ -44,34 +44,34 @@ class Publishing:
         self._patience = _PATIENCE if settings.config_socket != "none" else 0
         self._told = ""
 
-    def start(self, books: Books) -> None:
+    def start(self, tracker: AllocationTracker) -> None:
         """Begin to publish."""
         self._started = True
-        self._follow(books)
+        self._follow(tracker)
         if self._client is not None and self._publisher is not None:
             self._client.start(self._publisher.poke)
             self._tasks.spawn(self._publisher.run(), name="publish what the policy wants of the node")
 
-    def tick(self, books: Books) -> None:
+    def tick(self, tracker: AllocationTracker) -> None:
         """A second has passed."""
         if not self._started:
             return
         self._patience = max(self._patience - 1, 0)
         # While everything changes it is not known yet whether it will stay so.
-        if not books.changing.under_way:
-            self._follow(books)
+        if not tracker.reconfiguring:
+            self._follow(tracker)
         if self._client is not None:
             self._client.tick()
 
-    def _follow(self, books: Books) -> None:
-        now = (books.configuration, books.topology)
+    def _follow(self, tracker: AllocationTracker) -> None:
+        now = (tracker.configuration, tracker.topology)
         if self._first is None:
             self._first = now[0]
         elif now[0] is not self._first:
             self._patience = 0  # it has come
         if self._seen is not None and now[0] is self._seen[0] and now[1] is self._seen[1]:
             return
-        wanted = marks_of(books.configuration, books.topology.online)
+        wanted = marks_of(tracker.configuration, tracker.topology.online)
         if not wanted and self._patience:
             return
         self._seen, self._wanted = now, wanted

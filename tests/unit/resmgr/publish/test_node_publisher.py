@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from interpose.cli.relay.publishing import Publishing
 from interpose.config.relay.settings import PolicySettings
 from interpose.core.model.cpuset import CpuSet
 from interpose.core.policy.static_pools.options import CpuList, Pool, PoolsOptions
 from interpose.net.grpc.transport import Hub
 from interpose.resmgr.config.configuration import Configuration
+from interpose.resmgr.publish.node_publisher import NodePublisher
 from interpose.resmgr.publish.node_state import NodeMarks
 from interpose.testing.eventually import eventually
 from tests.support.policy.node import PolicyNode, static
@@ -39,9 +39,9 @@ async def test_without_an_agent_it_is_said_what_nobody_publishes(
     node: PolicyNode, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Once in the log, and for as long as it is so among the problems."""
-    publishing = Publishing(PolicySettings(), Hub())
-    publishing.start(node.books)
-    publishing.tick(node.books)
+    publishing = NodePublisher(PolicySettings(), Hub())
+    publishing.start(node.tracker)
+    publishing.tick(node.tracker)
     note = f"{CORES}: 2 is not published: policy.agent_socket is none"
     assert publishing.problems() == [f"note: {note}"]
     assert [getattr(one, "kv", None) for one in caplog.records] == [{"what": note}]
@@ -53,11 +53,11 @@ async def test_a_policy_that_publishes_nothing_needs_no_agent(
     node: PolicyNode, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Nothing is said then, or any more."""
-    publishing = Publishing(PolicySettings(), Hub())
-    publishing.start(node.books)
-    node.books.configuration = static()
+    publishing = NodePublisher(PolicySettings(), Hub())
+    publishing.start(node.tracker)
+    node.tracker.configuration = static()
     caplog.clear()
-    publishing.tick(node.books)
+    publishing.tick(node.tracker)
     assert publishing.problems() == []
     assert caplog.text == ""
     await publishing.close()
@@ -68,8 +68,8 @@ async def test_an_agent_that_is_away_is_a_problem_only_while_something_is_wanted
 ) -> None:
     """The text names the socket, and what the cluster does not know."""
     caplog.set_level(logging.WARNING)
-    publishing = Publishing(PolicySettings(agent_socket=str(tmp_path / "a.sock")), Hub())
-    publishing.start(node.books)
+    publishing = NodePublisher(PolicySettings(agent_socket=str(tmp_path / "a.sock")), Hub())
+    publishing.start(node.tracker)
     (problem,) = await eventually(publishing.problems, "trouble")
     assert problem.startswith(f"{CORES}: 2 could not be published: the agent at {tmp_path}/a.sock is not reachable: ")
     assert "Failed to publish to the Node" in caplog.text
@@ -77,20 +77,20 @@ async def test_an_agent_that_is_away_is_a_problem_only_while_something_is_wanted
         "interpose_policy_published",
         "interpose_policy_publishing_total",
     }
-    node.books.configuration = static()
-    publishing.tick(node.books)
+    node.tracker.configuration = static()
+    publishing.tick(node.tracker)
     assert publishing.problems() == []
     await publishing.close()
 
 
 async def test_nothing_follows_after_the_end(node: PolicyNode) -> None:
     """A successor decides then."""
-    publishing = Publishing(PolicySettings(agent_socket="/nowhere/a.sock"), Hub())
-    publishing.tick(node.books)  # not begun yet
-    publishing.start(node.books)
+    publishing = NodePublisher(PolicySettings(agent_socket="/nowhere/a.sock"), Hub())
+    publishing.tick(node.tracker)  # not begun yet
+    publishing.start(node.tracker)
     await publishing.close()
-    node.books.configuration = pools("2")
-    publishing.tick(node.books)
+    node.tracker.configuration = pools("2")
+    publishing.tick(node.tracker)
     assert publishing._wanted is not None
     assert publishing._wanted.capacities == {CORES: 2}
     await publishing.close()
@@ -98,13 +98,14 @@ async def test_nothing_follows_after_the_end(node: PolicyNode) -> None:
 
 async def test_while_everything_changes_nothing_is_said(node: PolicyNode) -> None:
     """It may be undone."""
-    publishing = Publishing(PolicySettings(), Hub())
-    publishing.start(node.books)
-    async with node.books.changing._lock:
-        node.books.configuration = pools("2")
-        publishing.tick(node.books)
-        assert f"{CORES}: 2 " in publishing.problems()[0]
-    publishing.tick(node.books)
+    publishing = NodePublisher(PolicySettings(), Hub())
+    publishing.start(node.tracker)
+    node.tracker.reconfiguring = True
+    node.tracker.configuration = pools("2")
+    publishing.tick(node.tracker)
+    assert f"{CORES}: 2 " in publishing.problems()[0]
+    node.tracker.reconfiguring = False
+    publishing.tick(node.tracker)
     assert f"{CORES}: 1 " in publishing.problems()[0]
     await publishing.close()
 
@@ -112,32 +113,32 @@ async def test_while_everything_changes_nothing_is_said(node: PolicyNode) -> Non
 async def test_nothing_is_taken_back_before_the_cluster_could_speak(node: PolicyNode) -> None:
     """A node that has lost its state starts without a policy; the agent brings it a moment later."""
     settings = PolicySettings(agent_socket="/nowhere/a.sock", config_socket="/nowhere/c.sock")
-    node.books.configuration = static()
-    publishing = Publishing(settings, Hub())
-    publishing.start(node.books)
+    node.tracker.configuration = static()
+    publishing = NodePublisher(settings, Hub())
+    publishing.start(node.tracker)
     for _ in range(59):
-        publishing.tick(node.books)
+        publishing.tick(node.tracker)
     before = publishing._wanted
-    publishing.tick(node.books)
+    publishing.tick(node.tracker)
     assert (before, publishing._wanted) == (None, NodeMarks())
     await publishing.close()
 
 
 async def test_what_the_cluster_takes_back_goes_at_once(node: PolicyNode) -> None:
     """It has spoken: there is nothing to wait for, however young the relay is."""
-    publishing = Publishing(PolicySettings(agent_socket="/nowhere/a.sock", config_socket="/nowhere/c.sock"), Hub())
-    publishing.start(node.books)
-    publishing.tick(node.books)
+    publishing = NodePublisher(PolicySettings(agent_socket="/nowhere/a.sock", config_socket="/nowhere/c.sock"), Hub())
+    publishing.start(node.tracker)
+    publishing.tick(node.tracker)
     assert publishing._wanted == NodeMarks(capacities={CORES: 2})
-    node.books.configuration = static()
-    publishing.tick(node.books)
+    node.tracker.configuration = static()
+    publishing.tick(node.tracker)
     assert publishing._wanted == NodeMarks()
     await publishing.close()
 
 
 async def test_what_is_wanted_is_published_at_once(node: PolicyNode) -> None:
     """There is nothing to wait for."""
-    publishing = Publishing(PolicySettings(agent_socket="/nowhere/a.sock", config_socket="/nowhere/c.sock"), Hub())
-    publishing.start(node.books)
+    publishing = NodePublisher(PolicySettings(agent_socket="/nowhere/a.sock", config_socket="/nowhere/c.sock"), Hub())
+    publishing.start(node.tracker)
     assert publishing._wanted == NodeMarks(capacities={CORES: 2})
     await publishing.close()

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from interpose.core.policy.request import Key
 
 
-class FreeKeys:
+class KeyAllocator:
     """The first free key of each name, by what `taken` says of a key."""
 
     def __init__(self, taken: Callable[[Key], bool]) -> None:
@@ -17,21 +17,21 @@ class FreeKeys:
 
     def first(self, key: Key) -> Key:
         """The first one that is not taken, from this one on."""
-        eldest = key._replace(twin=0)
+        eldest = key._replace(duplicate=0)
         known = self._first.get(eldest, 0)
-        key = key._replace(twin=max(key.twin, known))
-        below_is_taken = key.twin == known
+        key = key._replace(duplicate=max(key.duplicate, known))
+        below_is_taken = key.duplicate == known
         while self._taken(key):
             key = key.next
-        if below_is_taken and key.twin:
-            self._first[eldest] = key.twin
+        if below_is_taken and key.duplicate:
+            self._first[eldest] = key.duplicate
         return key
 
     def freed(self, key: Key) -> None:
         """Nobody has this one any more."""
-        eldest = key._replace(twin=0)
-        if key.twin < self._first.get(eldest, 0):
-            if key.twin:
-                self._first[eldest] = key.twin
+        eldest = key._replace(duplicate=0)
+        if key.duplicate < self._first.get(eldest, 0):
+            if key.duplicate:
+                self._first[eldest] = key.duplicate
             else:
                 del self._first[eldest]

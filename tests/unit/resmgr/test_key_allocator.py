@@ -1,7 +1,7 @@
 """Keys of containers with the same name."""
 
 from interpose.core.policy.request import Key
-from interpose.resmgr.twins import FreeKeys
+from interpose.resmgr.key_allocator import KeyAllocator
 
 KEY = Key("pod", "db")
 
@@ -12,7 +12,7 @@ class _Owners:
     def __init__(self) -> None:
         self.keys: set[Key] = set()
         self.asked = 0
-        self.free_keys = FreeKeys(self._taken)
+        self.free_keys = KeyAllocator(self._taken)
 
     def _taken(self, key: Key) -> bool:
         self.asked += 1
@@ -24,16 +24,16 @@ class _Owners:
         self.keys.add(found)
         return found
 
-    def give_up(self, twin: int) -> None:
+    def give_up(self, duplicate: int) -> None:
         """One is free again."""
-        self.keys.remove(KEY._replace(twin=twin))
-        self.free_keys.freed(KEY._replace(twin=twin))
+        self.keys.remove(KEY._replace(duplicate=duplicate))
+        self.free_keys.freed(KEY._replace(duplicate=duplicate))
 
 
 def test_each_of_many_asks_about_few() -> None:
     """The work does not grow with those that are there."""
     owners = _Owners()
-    assert [owners.take().twin for _ in range(500)] == list(range(500))
+    assert [owners.take().duplicate for _ in range(500)] == list(range(500))
     assert owners.asked < 3 * 500
 
 
@@ -42,23 +42,36 @@ def test_freed_keys_come_first() -> None:
     owners = _Owners()
     for _ in range(5):
         owners.take()
-    for twin in (1, 3):
-        owners.give_up(twin)
-    assert [owners.take().twin for _ in range(3)] == [1, 3, 5]
+    for duplicate in (1, 3):
+        owners.give_up(duplicate)
+    assert [owners.take().duplicate for _ in range(3)] == [1, 3, 5]
     owners.give_up(0)
-    assert [owners.take().twin for _ in range(2)] == [0, 6]
+    assert [owners.take().duplicate for _ in range(2)] == [0, 6]
 
 
 def test_names_do_not_count_for_each_other() -> None:
     """Nor do attempts."""
     owners = _Owners()
-    assert [owners.take(one).twin for one in (KEY, KEY, KEY._replace(attempt=1), Key("pod", "web"))] == [0, 1, 0, 0]
+    assert [owners.take(one).duplicate for one in (KEY, KEY, KEY._replace(attempt=1), Key("pod", "web"))] == [
+        0,
+        1,
+        0,
+        0,
+    ]
 
 
 def test_later_twin_says_nothing_about_earlier_ones() -> None:
     """It is remembered from another life."""
     owners = _Owners()
-    assert [owners.take(KEY._replace(twin=one)).twin for one in (3, 3, 0, 0, 1, 0, 0)] == [3, 4, 0, 1, 2, 5, 6]
+    assert [owners.take(KEY._replace(duplicate=one)).duplicate for one in (3, 3, 0, 0, 1, 0, 0)] == [
+        3,
+        4,
+        0,
+        1,
+        2,
+        5,
+        6,
+    ]
 
 
 def test_all_are_free_again() -> None:
@@ -66,6 +79,6 @@ def test_all_are_free_again() -> None:
     owners = _Owners()
     for _ in range(3):
         owners.take()
-    for twin in (2, 0, 1):
-        owners.give_up(twin)
-    assert [owners.take().twin for _ in range(3)] == [0, 1, 2]
+    for duplicate in (2, 0, 1):
+        owners.give_up(duplicate)
+    assert [owners.take().duplicate for _ in range(3)] == [0, 1, 2]
