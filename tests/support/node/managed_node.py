@@ -59,7 +59,7 @@ class Heard:
     def __init__(self) -> None:
         self.news: list[ProgressEvent] = []
 
-    def tell(self, news: ProgressEvent) -> None:
+    def on_progress(self, news: ProgressEvent) -> None:
         self.news.append(news)
 
     @property

@@ -1,6 +1,6 @@
 """What a person sees while pods are brought up: a picture that changes in place on a terminal, else lines.
 
-Hears of steps while they are done (`tell`) and of pods as they are then (`observe`); the latest word counts.
+Hears of steps while they are done (`on_progress`) and of pods as they are then (`observe`); the latest word counts.
 """
 
 import shutil
@@ -55,7 +55,7 @@ class Board:
 
     # -- hearing -----------------------------------------------------------------------------------------------------
 
-    def tell(self, news: ProgressEvent) -> None:
+    def on_progress(self, news: ProgressEvent) -> None:
         """A step is being done."""
         if news.moment in _UNTOLD:
             return

@@ -1,4 +1,4 @@
-"""What a manager knows of time, so that tests can say what time it is."""
+"""The clocks of the pod manager, replaceable in tests."""
 
 import asyncio
 import time

@@ -1,4 +1,4 @@
-"""Who may act: one process at a time on a pod, one manager that watches on a root and runtime.
+"""Locks: one process at a time acts on a pod, one manager at a time watches a root and runtime.
 
 A pod's lock is a byte of ROOT/pods.lock, chosen by its uid: nothing has to be made or removed for a pod. All locks go
 with the process that has them, however it ends.
@@ -45,7 +45,7 @@ class PodLocks:
         return fd
 
     def give_back(self, handle: int) -> None:
-        """Let others have it."""
+        """Release the lock of a handle that `take` returned."""
         os.close(handle)
 
     @asynccontextmanager

@@ -25,7 +25,7 @@ class PodMetricsSource(Protocol):
 
 
 def pods_collector(kept: PodMetricsSource) -> Collector:
-    """All families."""
+    """A collector of the metric families of the pod manager."""
     return lambda: _families(kept)
 
 

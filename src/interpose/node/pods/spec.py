@@ -31,7 +31,7 @@ _UID_DIGITS: Final = 32  # as the uid of a static pod
 
 
 class PullPolicy(StrEnum):
-    """When an image is fetched."""
+    """When the image of a container is pulled."""
 
     ALWAYS = "Always"
     IF_NOT_PRESENT = "IfNotPresent"
@@ -116,7 +116,7 @@ class ProjectedFiles:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Volume:
-    """A named volume."""
+    """A volume of the pod: a name and its source."""
 
     name: str
     source: HostPath | EmptyDir | ProjectedFiles
@@ -124,7 +124,7 @@ class Volume:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GrpcAction:
-    """Ask the health service of gRPC."""
+    """A probe by the health service of gRPC."""
 
     port: int
     service: str = ""
@@ -135,7 +135,7 @@ ProbeAction = ExecAction | HttpAction | TcpAction | GrpcAction
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Probe:
-    """How a container is asked whether it is well. Seconds."""
+    """A probe of a container. All times are in seconds."""
 
     action: ProbeAction
     initial_delay: int = 0
@@ -148,7 +148,7 @@ class Probe:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LifecycleHandlers:
-    """What is done after a container starts and before it is stopped."""
+    """The lifecycle hooks of a container, and the signal that stops it."""
 
     post_start: ExecAction | HttpAction | TcpAction | SleepAction | None = None
     pre_stop: ExecAction | HttpAction | TcpAction | SleepAction | None = None
@@ -157,7 +157,7 @@ class LifecycleHandlers:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeLinux:
-    """SELinux options."""
+    """SELinux options; an empty part is the runtime's default."""
 
     user: str = ""
     role: str = ""
@@ -175,7 +175,7 @@ class Profile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SecurityContext:
-    """Of a container; None is "not said", and then the pod's counts where it has the same field."""
+    """The security context of a container. None: not set, and the pod's field of the same name applies."""
 
     privileged: bool = False
     run_as_user: int | None = None
@@ -193,7 +193,7 @@ class SecurityContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodSecurityContext:
-    """Of a pod."""
+    """The security context of a pod: defaults of its containers, and settings of the pod itself."""
 
     run_as_user: int | None = None
     run_as_group: int | None = None
@@ -218,7 +218,7 @@ class RestartRule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerSpec:
-    """A container of any of the three kinds."""
+    """A container of a pod: a main, init or ephemeral one."""
 
     name: str
     image: str
@@ -265,7 +265,7 @@ class HostAlias:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PullAuth:
-    """What to show to a registry (a host, with a path if it is for a part of it only)."""
+    """Credentials for a registry (a host, with a path if they are for a part of it only)."""
 
     registry: str
     username: str = ""
@@ -316,7 +316,7 @@ class PodSpec:
 
     @property
     def title(self) -> str:
-        """`namespace/name`."""
+        """The pod's name for people: `namespace/name`."""
         return f"{self.namespace}/{self.name}"
 
 

@@ -51,7 +51,9 @@ def test_without_a_terminal_there_are_lines() -> None:
         (ProgressPhase.STARTED, "third id"),
     ]:
         reason = StepReason.CRASH_LOOP if moment is ProgressPhase.WAITING else StepReason.NONE
-        board.tell(ProgressEvent(pod="default/web", moment=moment, container="main", detail=detail, reason=reason))
+        board.on_progress(
+            ProgressEvent(pod="default/web", moment=moment, container="main", detail=detail, reason=reason)
+        )
     board.observe(state(view(ready=True)), READY)
     board.draw()
     assert stream.getvalue().splitlines() == [
@@ -77,7 +79,7 @@ def test_ends_are_told_when_they_are_seen() -> None:
 def test_on_a_terminal_a_picture_changes_in_place() -> None:
     """The cursor goes up by as many lines as there were."""
     board, stream = made(in_place=True)
-    board.tell(ProgressEvent(pod="default/web", moment=ProgressPhase.CREATING, container="main"))
+    board.on_progress(ProgressEvent(pod="default/web", moment=ProgressPhase.CREATING, container="main"))
     board.draw()
     first = stream.getvalue()
     assert first.count("\n") == 2
@@ -91,7 +93,7 @@ def test_on_a_terminal_a_picture_changes_in_place() -> None:
 def test_quiet_is_quiet() -> None:
     """Errors are told by others."""
     board, stream = made(quiet=True, in_place=True)
-    board.tell(ProgressEvent(pod="default/web", moment=ProgressPhase.STARTED, container="main"))
+    board.on_progress(ProgressEvent(pod="default/web", moment=ProgressPhase.STARTED, container="main"))
     board.observe(state(view()), READY)
     board.draw()
     board.say("x")
@@ -104,7 +106,7 @@ def test_why_a_container_is_stopped_is_said() -> None:
     board, stream = made()
     board.expect(["default/web"])
     why = "because it failed its liveness probe"
-    board.tell(ProgressEvent(pod="default/web", moment=ProgressPhase.STOPPING, container="main", detail=why))
+    board.on_progress(ProgressEvent(pod="default/web", moment=ProgressPhase.STOPPING, container="main", detail=why))
     assert stream.getvalue() == "default/web/main: stopping because it failed its liveness probe\n"
 
 
@@ -112,7 +114,7 @@ def test_of_pods_that_left_nothing_is_shown() -> None:
     """Whoever still talks of them."""
     board, stream = made(in_place=True)
     board.expect([])
-    board.tell(ProgressEvent(pod="default/web", moment=ProgressPhase.STOPPING, container="main"))
+    board.on_progress(ProgressEvent(pod="default/web", moment=ProgressPhase.STOPPING, container="main"))
     board.observe(state(view()), WAITING)
     board.draw()
     assert "web" not in stream.getvalue()

@@ -106,7 +106,7 @@ class PodLimits:
                 continue
             try:
                 found = tree.read(directory, parameter)
-                if not tree.same(parameter, found, value) and not (grow_only and less(value, found)):
+                if not tree.same(parameter, found, value) and not (grow_only and is_less(value, found)):
                     tree.write(directory, parameter, value)
             except OSError as error:
                 self._refused(pod.title, f"{directory} {parameter}", error)
@@ -139,7 +139,7 @@ def pod_values(wanted: LinuxResources) -> dict[Parameter, Value]:
     }
 
 
-def less(value: Value, than: Value) -> bool:
+def is_less(value: Value, than: Value) -> bool:
     """Whether one value takes something away where there was another."""
     if than is UNLIMITED:
         return value is not UNLIMITED

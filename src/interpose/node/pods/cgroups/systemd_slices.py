@@ -21,7 +21,7 @@ from interpose.host.cgroup.parameters import weight_of
 from interpose.host.cgroup.paths import Layout
 from interpose.host.cgroup.tree import CgroupTree
 from interpose.log import RateLimited
-from interpose.node.pods.cgroups.limits import less, pod_values, tree_at
+from interpose.node.pods.cgroups.limits import is_less, pod_values, tree_at
 from interpose.node.pods.cri_config.qos import pod_qos
 from interpose.node.pods.cri_config.resources import ResourceRules, pod_cgroup_resources
 from interpose.node.pods.spec import PodSpec
@@ -202,7 +202,7 @@ def _shares(tree: CgroupTree, directory: str) -> Value:
 
 def _becomes_less(tree: CgroupTree, directory: str, parameter: Parameter, value: Value) -> bool:
     try:
-        return less(value, tree.read(directory, parameter))
+        return is_less(value, tree.read(directory, parameter))
     except (OSError, ValueError):
         return False  # there is none yet
 

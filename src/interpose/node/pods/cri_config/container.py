@@ -5,7 +5,7 @@ from typing import Final
 
 from interpose.core.model.text import quoted
 from interpose.cri.messages import cri
-from interpose.node.pods.cri_config.env import environment, expanded
+from interpose.node.pods.cri_config.env import environment, expand_all
 from interpose.node.pods.cri_config.resources import container_linux_resources
 from interpose.node.pods.cri_config.resources_message import to_message
 from interpose.node.pods.cri_config.security_context import ImageUser, check_non_root, container_security
@@ -47,8 +47,8 @@ def container_config(
     return cri.ContainerConfig(
         metadata=cri.ContainerMetadata(name=container.name, attempt=restart_count),
         image=cri.ImageSpec(image=image, user_specified_image=container.image),
-        command=expanded(container.command, env),
-        args=expanded(container.args, env),
+        command=expand_all(container.command, env),
+        args=expand_all(container.args, env),
         working_dir=container.working_dir,
         envs=[cri.KeyValue(key=key, value=value.encode()) for key, value in env.items()],
         mounts=mounts,

@@ -48,7 +48,7 @@ def environment(pod: PodSpec, container: ContainerSpec, around: DownwardApiConte
     return found
 
 
-def expanded(texts: Sequence[str], env: Mapping[str, str]) -> list[str]:
+def expand_all(texts: Sequence[str], env: Mapping[str, str]) -> list[str]:
     """A command or its arguments with the variables put in."""
     return [expand(text, env) for text in texts]
 

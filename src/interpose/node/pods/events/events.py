@@ -96,7 +96,7 @@ def event_of(news: ProgressEvent, now: int) -> PodEvent | None:
     return None
 
 
-def scheduled(node: str, source: str, now: int) -> PodEvent:
+def make_scheduled_event(node: str, source: str, now: int) -> PodEvent:
     """The first event of a pod: it is wanted here."""
     return _event(EventType.NORMAL, "Scheduled", f"Assigned to {node} by manifest {source}", "", now)
 
@@ -107,7 +107,7 @@ def _event(kind: EventType, reason: str, message: str, container: str, now: int)
     return PodEvent(type=kind, reason=reason, message=short, container=container, first=now, last=now)
 
 
-def counted(events: Iterable[PodEvent], most: int = MOST_EVENTS) -> list[PodEvent]:
+def merge_repeated(events: Iterable[PodEvent], most: int = MOST_EVENTS) -> list[PodEvent]:
     """Equal events as one, in the order in which they were last seen; the newest, if they are too many."""
     found: dict[tuple[str, ...], PodEvent] = {}
     for one in events:

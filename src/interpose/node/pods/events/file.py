@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from interpose.host.atomic_file import replace_file
-from interpose.node.pods.events.events import PodEvent, counted, from_lines, to_line
+from interpose.node.pods.events.events import PodEvent, from_lines, merge_repeated, to_line
 
 _NAME: Final = "events"
 _LONG: Final = 128 << 10  # bytes, from which on equal events are written as one
@@ -53,6 +53,6 @@ def read_events(folder: str) -> list[PodEvent]:
     """What happened with a pod, equal events as one, by when they were last seen; nothing if that cannot be read."""
     try:
         with event_file(folder).open("rb") as file:
-            return counted(from_lines(file.read(2 * _LONGEST)))
+            return merge_repeated(from_lines(file.read(2 * _LONGEST)))
     except OSError:
         return []

@@ -11,7 +11,7 @@ from typing import Final
 
 from interpose.log import RateLimited
 from interpose.node.pods.clock import Clocks
-from interpose.node.pods.events.events import PodEvent, event_of, scheduled
+from interpose.node.pods.events.events import PodEvent, event_of, make_scheduled_event
 from interpose.node.pods.events.file import append_events, begin_events
 from interpose.node.pods.spec import PodSpec
 from interpose.node.pods.sync.result import ProgressEvent, ProgressListener
@@ -48,7 +48,7 @@ class EventRecorder:
 
     async def begin(self, pod: PodSpec, node: str) -> None:
         """A pod is wanted; the caller has its lock."""
-        first = scheduled(node, pod.source, self._clocks.now())
+        first = make_scheduled_event(node, pod.source, self._clocks.now())
         await self._guarded(pod.uid, begin_events, first)
 
     async def flush(self) -> None:
@@ -74,7 +74,7 @@ class _Recorded:
         self._uid = uid
         self._progress = progress
 
-    def tell(self, news: ProgressEvent) -> None:
+    def on_progress(self, news: ProgressEvent) -> None:
         """Told on, and recorded."""
-        self._progress.tell(news)
+        self._progress.on_progress(news)
         self._recorder.record(self._uid, news)

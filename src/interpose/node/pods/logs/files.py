@@ -18,7 +18,7 @@ _STAMP: Final = re.compile(r"[0-9]{8}-[0-9]{6}", re.ASCII)
 LogFile: TypeAlias = "BinaryIO | gzip.GzipFile"
 
 
-def rotated(path: Path) -> list[Path]:
+def list_rotated(path: Path) -> list[Path]:
     """The logs that were moved aside, oldest first; of one that is there in both forms the plain one."""
     found: dict[str, Path] = {}
     with suppress(OSError):
@@ -45,11 +45,11 @@ def open_aside(file: Path) -> LogFile:
     return gzip.open(file, "rb")
 
 
-def earlier(path: Path, current: BinaryIO) -> list[Path]:
+def list_earlier(path: Path, current: BinaryIO) -> list[Path]:
     """The files before one that was opened as the current one, oldest first. It may have been moved among them
     meanwhile; then those behind it are later ones."""
     own = os.fstat(current.fileno())
-    found = rotated(path)
+    found = list_rotated(path)
     return found[: next((number for number, file in enumerate(found) if _is_same(file, own)), len(found))]
 
 
@@ -81,16 +81,16 @@ class LogPosition:
 
     def _later(self, path: Path, own: os.stat_result) -> list[Path]:
         stamp = self._own_stamp(path, own)
-        return [file for file in rotated(path) if stamp_of(file) > stamp]
+        return [file for file in list_rotated(path) if stamp_of(file) > stamp]
 
     def _own_stamp(self, path: Path, own: os.stat_result) -> str:
         """The time in its name, if it has been moved aside, compressed or not; else that of the last one before it."""
-        return next((stamp_of(file) for file in rotated(path) if _is_same(file, own)), self.after)
+        return next((stamp_of(file) for file in list_rotated(path) if _is_same(file, own)), self.after)
 
 
 def first(path: Path, current: BinaryIO) -> LogPosition:
     """Where to go on after a file that was opened as the current one."""
-    before = earlier(path, current)
+    before = list_earlier(path, current)
     return LogPosition(file=current, after=stamp_of(before[-1]) if before else "")
 
 

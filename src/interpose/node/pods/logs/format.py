@@ -110,7 +110,7 @@ class LogLineJoiner:
         return moment is None or moment >= self.since
 
 
-def counts(raw: bytes) -> bool:
+def is_line_end(raw: bytes) -> bool:
     """Whether this is the end of a line for people: parts of long lines are not."""
     line = parse_line(raw)
     return line is None or line.full

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from interpose.node.pods.logs.files import PACKED, LogPosition, earlier, first, open_aside
-from interpose.node.pods.logs.format import LogLine, LogLineJoiner, counts
+from interpose.node.pods.logs.files import PACKED, LogPosition, first, list_earlier, open_aside
+from interpose.node.pods.logs.format import LogLine, LogLineJoiner, is_line_end
 
 _BLOCK: Final = 256 << 10
 _PAUSE: Final = 0.2  # seconds between looks at a log that is followed
@@ -34,7 +34,7 @@ def read_log(path: str, wish: LogOptions) -> Iterator[LogLine]:
     joiner = LogLineJoiner(since=wish.since)
     with Path(path).open("rb") as current:
         if wish.tail is None:
-            for file in earlier(Path(path), current):
+            for file in list_earlier(Path(path), current):
                 yield from joiner.feed(_lines_of(file))
             yield from joiner.feed(raw.removesuffix(b"\n") for raw in current)
         else:
@@ -55,8 +55,8 @@ def _tail(path: str, current: BinaryIO, wanted: int) -> tuple[list[bytes], bytes
     """At least the raw lines of which the last `wanted` lines are made, from as many files as that takes, and what
     stands behind the last line feed."""
     lines, rest = _last_lines(current, wanted)
-    for file in reversed(earlier(Path(path), current)):
-        if (missing := wanted - sum(map(counts, lines))) < 0:
+    for file in reversed(list_earlier(Path(path), current)):
+        if (missing := wanted - sum(map(is_line_end, lines))) < 0:
             break
         lines = [*_end_of(file, missing), *lines]
     return lines, rest
@@ -81,7 +81,7 @@ def _last_lines(source: BinaryIO, wanted: int) -> tuple[list[bytes], bytes]:
         *lines, rest = source.read(size - start).split(b"\n")
         if start and lines:
             del lines[0]  # begins before the block
-        if not start or sum(map(counts, lines)) > wanted:
+        if not start or sum(map(is_line_end, lines)) > wanted:
             return lines, rest
         length *= 2
 
@@ -102,7 +102,7 @@ async def follow_log(
     rest = b""
     try:
         if wish.tail is None:
-            for file in await asyncio.to_thread(earlier, place, current):
+            for file in await asyncio.to_thread(list_earlier, place, current):
                 for line in joiner.feed(_lines_of(file)):
                     yield line
         else:

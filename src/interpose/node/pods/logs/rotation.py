@@ -24,7 +24,7 @@ from interpose.cri.services import ContainerManager
 from interpose.log import RateLimited
 from interpose.net.grpc.status import RpcError
 from interpose.node.pods.clock import Clocks
-from interpose.node.pods.logs.files import PACKED, rotated, stamp_of
+from interpose.node.pods.logs.files import PACKED, list_rotated, stamp_of
 from interpose.node.pods.status.types import ContainerStatus, PodStatus
 
 _log = logging.getLogger(__name__)
@@ -51,7 +51,7 @@ class LogRotation:
         self._remarks = RateLimited(_log, burst=3)
 
     async def rotate(self, pods: Iterable[PodStatus]) -> None:
-        """Look at the logs of all running containers; what fails is told to the log and tried again next time."""
+        """Look at the logs of all running containers; failures are logged and tried again next time."""
         for pod in pods:
             for one in pod.containers:
                 if one.state is ContainerState.RUNNING and one.log_path:
@@ -83,7 +83,7 @@ class LogRotation:
     async def _rotate(self, container: ContainerStatus, path: Path) -> None:
         if (await asyncio.to_thread(_size, path) or 0) < self._limits.size:
             return  # another one was at it
-        await asyncio.to_thread(tidy, path, self._limits.files - 2)
+        await asyncio.to_thread(remove_old_logs, path, self._limits.files - 2)
         aside = await asyncio.to_thread(_move_aside, path, self._clocks.seconds)
         try:
             await self._runtime.reopen_container_log(container.id)
@@ -113,7 +113,7 @@ def _locked(folder: Path) -> int | None:
 
 def _move_aside(path: Path, now: float) -> Path:
     """Give it a name with the time: a later one than all others have, though the clock may have been set back."""
-    moment = max([now, *(_moment(stamp_of(one)) + 1 for one in rotated(path))])
+    moment = max([now, *(_moment(stamp_of(one)) + 1 for one in list_rotated(path))])
     aside = path.with_name(f"{path.name}.{time.strftime(_FORM, time.gmtime(moment))}")
     path.rename(aside)
     return aside
@@ -132,12 +132,12 @@ def _undo(aside: Path, path: Path) -> None:
         aside.rename(path)
 
 
-def tidy(path: Path, keep: int) -> None:
+def remove_old_logs(path: Path, keep: int) -> None:
     """Keep so many of the logs that were moved aside, all of them compressed. Blocking."""
     for entry in path.parent.glob("*" + _UNFINISHED):
         if entry.name.startswith(f"{path.name}."):
             entry.unlink(missing_ok=True)
-    aside = rotated(path)
+    aside = list_rotated(path)
     for old in aside[: max(len(aside) - max(keep, 0), 0)]:
         old.unlink(missing_ok=True)
         old.with_name(old.name + PACKED).unlink(missing_ok=True)

@@ -21,7 +21,7 @@ from typing import Final
 
 from interpose.host.atomic_file import remove_leftovers, replace_file
 from interpose.log import RateLimited
-from interpose.node.pods.manifest.reader import FolderPods, combined
+from interpose.node.pods.manifest.reader import FolderPods, combine_manifests
 from interpose.node.pods.spec import PodSpec
 
 
@@ -46,7 +46,7 @@ def accept_manifests(texts: Mapping[str, str], before: AcceptedManifests = NOTHI
     chosen = dict(texts)
     problems: dict[str, tuple[str, ...]] = {}
     while True:
-        found = combined(_oldest_first(chosen, before.texts))
+        found = combine_manifests(_oldest_first(chosen, before.texts))
         wrong = {**found.problems, **_emptied(found, before.texts)}
         newcomers = [file for file in wrong if chosen[file] != before.texts.get(file)]
         if not newcomers:
@@ -73,7 +73,7 @@ def _oldest_first(chosen: Mapping[str, str], before: Mapping[str, str]) -> dict[
 def _emptied(found: FolderPods, before: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
     """A file that held something and holds nothing is being written, or its disk is full: nobody says so that he wants
     its pods no more."""
-    known = combined({file: before[file] for file in found.empty if file in before})
+    known = combine_manifests({file: before[file] for file in found.empty if file in before})
     return {
         file: (f"file {file}: holds nothing any more; remove the file to end its pods",)
         for file in sorted(found.empty)

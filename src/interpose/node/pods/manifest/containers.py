@@ -201,7 +201,7 @@ def _keys(around: ContainerReferences) -> dict[str, Any]:
 
 
 def main_table(around: ContainerReferences) -> Items:
-    """`containers`."""
+    """The table of the entries of `containers`."""
     return Items(Group(_keys(around), _container, required=("name", "image")), make=tuple)
 
 

@@ -176,7 +176,7 @@ class ManifestWatcher:
         self._watches = [DirWatch(folder, self._again.set) for folder in self._sources.folders()]
 
     async def close(self) -> None:
-        """End."""
+        """Stop the watch; `want` is not called after it."""
         for watch in self._watches:
             watch.close()
         await self._tasks.cancel()

@@ -71,7 +71,7 @@ class PatternText:
         return len(text) <= self.longest and self.form.fullmatch(text) is not None
 
     def read(self, node: Node, key: str, report: Report) -> str | None:
-        """The text."""
+        """The text; None and a problem in the report if it does not fit."""
         if node.tag == "str" and self.fits(node.text):
             return node.text
         report.expected(self.what, "str", node, key)
@@ -106,7 +106,7 @@ class KnownName:
     what: str
 
     def read(self, node: Node, key: str, report: Report) -> str | None:
-        """The name."""
+        """The name; None and a problem in the report if it is not known."""
         if node.tag == "str" and node.text in self.names:
             return node.text
         report.expected(self.what, "str", node, key)
@@ -115,7 +115,7 @@ class KnownName:
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """An IP address."""
+    """An IPv4 or IPv6 address as text."""
 
     def read(self, node: Node, key: str, report: Report) -> str | None:
         """The address as it is written."""
@@ -133,7 +133,7 @@ class FileMode:
     """Bits of a file's mode: octal as YAML writes it (0644), or the number that JSON makes of it (420)."""
 
     def read(self, node: Node, key: str, report: Report) -> int | None:
-        """The bits."""
+        """The mode bits; None and a problem in the report if they are none."""
         if node.tag == "int" and (value := number(node.text)) is not None and 0 <= value <= 0o777:
             return value
         report.expected("a mode from 0 to 0777", "int", node, key)
@@ -145,7 +145,7 @@ class PortNumber:
     """A port, or the name of one."""
 
     def read(self, node: Node, key: str, report: Report) -> int | str | None:
-        """Which of them."""
+        """The number or the name of the port; None and a problem in the report if it is neither."""
         if node.tag == "str" and PORT_NAME.form.fullmatch(node.text) and len(node.text) <= PORT_NAME.longest:
             return node.text
         if node.tag == "int" and _DECIMAL.fullmatch(node.text) and 1 <= int(node.text) <= MAX_PORT:
@@ -156,10 +156,10 @@ class PortNumber:
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """One amount."""
+    """A quantity of Kubernetes: `500m`, `1Gi`."""
 
     def read(self, node: Node, key: str, report: Report) -> Fraction | None:
-        """The amount, exact."""
+        """The exact amount in base units; None and a problem in the report if it is none."""
         if node.tag not in ("str", "int", "float"):
             report.expected("a quantity", "str", node, key)
             return None
@@ -175,7 +175,7 @@ class ByteAmount:
     """An amount of bytes."""
 
     def read(self, node: Node, key: str, report: Report) -> int | None:
-        """Rounded up."""
+        """The amount in whole bytes, rounded up; None if it is none."""
         found = Quantity().read(node, key, report)
         return None if found is None else whole(found)
 
@@ -204,7 +204,7 @@ class ResourceAmounts:
     """Amounts of resources that Kubernetes knows, or that have a domain in their name."""
 
     def read(self, node: Node, key: str, report: Report) -> Mapping[str, Fraction] | None:
-        """The amounts, exact."""
+        """The exact amounts by name of the resource; None if there is a problem."""
         found = Quantities().read(node, key, report)
         lines = dict(node.entries)
         for name in found or ():

@@ -44,7 +44,7 @@ class _HiddenTexts:
 
 @dataclass(frozen=True, slots=True)
 class _Base64:
-    """Bytes by keys."""
+    """Base64 values by key, decoded to bytes."""
 
     def read(self, node: Node, key: str, report: Report) -> Mapping[str, bytes]:
         found: dict[str, bytes] = {}

@@ -62,11 +62,11 @@ def read_pod_folder(path: str) -> FolderPods:
             texts[str(file)] = read_text(str(file), MAX_FILE_BYTES)
         except ConfigError as error:
             problems[str(file)] = tuple(error.problems)
-    found = combined(texts)
+    found = combine_manifests(texts)
     return FolderPods(pods=found.pods, problems={**problems, **found.problems})
 
 
-def combined(texts: Mapping[str, str]) -> FolderPods:
+def combine_manifests(texts: Mapping[str, str]) -> FolderPods:
     """The pods of several files whose texts are known, by the names of the files. What two give is the first one's.
     Pure."""
     return _combined({name: _Source(f"file {name}", text) for name, text in texts.items()})

@@ -205,7 +205,7 @@ async def _check(host: str, port: int, message: bytes, timeout: float) -> bytes:
 
 
 def request_message(service: str) -> bytes:
-    """A HealthCheckRequest."""
+    """An encoded HealthCheckRequest for this service."""
     name = service.encode()
     return _SERVICE_FIELD + _varint(len(name)) + name if name else b""
 

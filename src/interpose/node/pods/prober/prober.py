@@ -40,7 +40,7 @@ class ProbeUnavailableError(Exception):
 
 
 class Prober:
-    """Asks once."""
+    """Runs one attempt of a probe against a container."""
 
     def __init__(self, runtime: ContainerManager) -> None:
         self._runtime = runtime
@@ -108,7 +108,7 @@ class _PodTracks:
 
 class ProbeManager:
     """All probes of all pods of a node. `asked` is called when somebody has been asked: the next time is known then;
-    `tell` with the pod's uid whenever a container answers that it is not well."""
+    `on_progress` with the pod's uid whenever a container answers that it is not well."""
 
     def __init__(
         self,
@@ -117,14 +117,14 @@ class ProbeManager:
         clocks: Clocks,
         changed: Callable[[str], None],
         asked: Callable[[], None] = _nothing,
-        tell: Callable[[str, ProgressEvent], None] = _unheard,
+        on_progress: Callable[[str, ProgressEvent], None] = _unheard,
     ) -> None:
         self._prober = prober
         self._node = node
         self._clocks = clocks
         self._changed = changed
         self._asked = asked
-        self._tell = tell
+        self._tell = on_progress
         self._pods: dict[str, _PodTracks] = {}
         self._asking: set[tuple[str, str, ProbeKind]] = set()
         self._tasks = TaskBag()

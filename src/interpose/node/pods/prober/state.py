@@ -13,7 +13,7 @@ from interpose.node.pods.spec import ContainerSpec, Probe
 
 
 class ProbeKind(StrEnum):
-    """What is asked."""
+    """The three probes that a container can have."""
 
     STARTUP = "startup"
     READINESS = "readiness"

@@ -1,1 +1,1 @@
-"""What became of pods, and how that is told."""
+"""The status of pods: as the runtime has it, as it is stored, and as it is shown."""

@@ -24,7 +24,7 @@ class RestartPolicy(StrEnum):
 
 
 class TerminationMessagePolicy(StrEnum):
-    """Where the last words of a container come from."""
+    """Where the termination message of a container comes from."""
 
     FILE = "File"
     FALLBACK_TO_LOGS = "FallbackToLogsOnError"
@@ -41,7 +41,7 @@ class ResourceRequirements:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Port:
-    """A declared port."""
+    """A port that the manifest declares for a container."""
 
     container_port: int
     host_port: int = 0
@@ -52,7 +52,7 @@ class Port:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecAction:
-    """Run this in the container."""
+    """A command that runs in the container."""
 
     command: tuple[str, ...]
 
@@ -70,7 +70,7 @@ class HttpAction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TcpAction:
-    """Open a connection."""
+    """A TCP connection to this port succeeds."""
 
     port: int | str
     host: str = ""

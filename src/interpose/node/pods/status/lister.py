@@ -11,7 +11,7 @@ from interpose.net.grpc.status import Code, RpcError
 from interpose.node.pods.labels import CONTAINER_NAME, POD_UID
 from interpose.node.pods.status.annotations import ContainerAnnotations, parse_annotations
 from interpose.node.pods.status.container_values import ResourceRequirements
-from interpose.node.pods.status.runtime_pod import RuntimeContainer, RuntimePod, container_state, grouped
+from interpose.node.pods.status.runtime_pod import RuntimeContainer, RuntimePod, container_state, group_pods
 from interpose.node.pods.status.termination_message import read_termination_message
 from interpose.node.pods.status.types import ContainerStatus, PodStatus, SandboxStatus
 
@@ -28,7 +28,7 @@ def _never_resized(_uid: str, _container_id: str) -> None:
 
 
 class RuntimePodLister:
-    """Reads; changes nothing."""
+    """Lists the pods of a runtime and reads their status. Changes nothing."""
 
     def __init__(
         self, sandboxes: PodSandboxManager, containers: ContainerManager, actuated: Actuated = _never_resized
@@ -42,14 +42,14 @@ class RuntimePodLister:
         # Sandboxes first: a pod that comes meanwhile is then seen with its containers or not at all.
         sandboxes = await self._sandboxes.list_pod_sandbox(None if everything else _READY)
         containers = await self._containers.list_containers(None if everything else _RUNNING)
-        return grouped(sandboxes, containers, complete=everything)
+        return group_pods(sandboxes, containers, complete=everything)
 
     async def pod(self, uid: str) -> RuntimePod:
         """All that is left of one pod; an empty one if nothing is."""
         labels = {POD_UID: uid}
         sandboxes = await self._sandboxes.list_pod_sandbox(cri.PodSandboxFilter(label_selector=labels))
         containers = await self._containers.list_containers(cri.ContainerFilter(label_selector=labels))
-        found = {one.uid: one for one in grouped(sandboxes, containers, complete=True)}
+        found = {one.uid: one for one in group_pods(sandboxes, containers, complete=True)}
         return found.get(uid, RuntimePod(uid=uid, complete=True))
 
     async def status(self, pod: RuntimePod | str) -> PodStatus:

@@ -22,7 +22,7 @@ _KILLED: Final = 137
 
 
 class PodPhase(StrEnum):
-    """Where a pod is in its life."""
+    """The phase of a pod, as Kubernetes defines it."""
 
     PENDING = "Pending"
     RUNNING = "Running"
@@ -37,7 +37,7 @@ class PodPhase(StrEnum):
 
 
 class ContainerRole(StrEnum):
-    """What kind of container it is."""
+    """The role of a container in its pod."""
 
     INIT = "init"
     SIDECAR = "sidecar"
@@ -46,7 +46,7 @@ class ContainerRole(StrEnum):
 
 
 class ContainerViewState(StrEnum):
-    """How a container is, in one word."""
+    """The state of a container in a `ContainerView`."""
 
     WAITING = "Waiting"
     RUNNING = "Running"

@@ -161,7 +161,7 @@ class StartFailures:
 NO_TROUBLES: Final = StartFailures()
 
 
-def troubles_after(before: StartFailures, result: SyncResult) -> StartFailures:
+def update_failures(before: StartFailures, result: SyncResult) -> StartFailures:
     """The troubles after one more sync. Waiting for a time to come is no further failure."""
     waiting: dict[str, WaitingReason] = {}
     failures: dict[str, int] = {}

@@ -69,7 +69,7 @@ class RuntimePod:
 
     @property
     def title(self) -> str:
-        """`namespace/name`."""
+        """The pod's name for people: `namespace/name`."""
         return f"{self.namespace}/{self.name}"
 
     @property
@@ -78,7 +78,7 @@ class RuntimePod:
         return tuple(one for one in self.containers if one.state in (ContainerState.RUNNING, ContainerState.UNKNOWN))
 
 
-def grouped(sandboxes: Iterable[Any], containers: Iterable[Any], *, complete: bool) -> list[RuntimePod]:
+def group_pods(sandboxes: Iterable[Any], containers: Iterable[Any], *, complete: bool) -> list[RuntimePod]:
     """Pods in the order their first sandbox is listed.
 
     A kubelet, and we, label sandboxes with the uid of their pod: those of one uid are one pod. Any other sandbox, such

@@ -97,7 +97,7 @@ class PodActions:
 
 @dataclass(slots=True, kw_only=True)
 class PodActionsDraft:
-    """Actions while they are decided."""
+    """Actions of a pod while they are computed."""
 
     kill_pod: bool = False
     start: list[int] = field(default_factory=list)
@@ -108,20 +108,20 @@ class PodActionsDraft:
 
 
 class ProbeResults(Protocol):
-    """What probes found out about a container, by its id; None: not known yet, or not probed."""
+    """Results of the probes of a container, by its id. None: no result yet, or no such probe."""
 
     def liveness(self, container_id: str) -> bool | None:
-        """Whether it is alive."""
+        """The result of the liveness probe."""
 
     def startup(self, container_id: str) -> bool | None:
-        """Whether it has started."""
+        """The result of the startup probe."""
 
     def readiness(self, container_id: str) -> bool | None:
-        """Whether it is ready."""
+        """The result of the readiness probe."""
 
 
 class _Unprobed:
-    """Nothing is known."""
+    """Probe results of a container that has no probes."""
 
     __slots__ = ()
 

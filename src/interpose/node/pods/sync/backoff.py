@@ -74,7 +74,7 @@ class KeyedBackoff:
         return entry.wait
 
     def forget(self, key: str) -> None:
-        """Begin anew."""
+        """Drop the key's back-off: its next failure begins with the shortest wait."""
         self._entries.pop(key, None)
 
     def collect(self, now: float) -> None:

@@ -31,7 +31,7 @@ _BURST: Final = 5
 
 
 class ObjectRemover:
-    """Removes. What fails is told to the log and in the step, and is tried again by whoever comes next."""
+    """Removes containers, sandboxes and logs. Failures are logged and in the step; the next collection tries again."""
 
     def __init__(self, sandboxes: PodSandboxManager, containers: ContainerManager, *, log_root: str) -> None:
         self._sandboxes = sandboxes

@@ -65,7 +65,7 @@ class ImagePuller:
         spec = cri.ImageSpec(image=name, user_specified_image=container.image, runtime_handler=pod.runtime_handler)
         present = await self._look(spec)
         if present is not None and container.pull_policy is not PullPolicy.ALWAYS:
-            progress.tell(self._news(pod, container, ProgressPhase.IMAGE_PRESENT))
+            progress.on_progress(self._news(pod, container, ProgressPhase.IMAGE_PRESENT))
             return present
         if container.pull_policy is PullPolicy.NEVER:
             message = f"Container image {container.image!r} is not present with pull policy of Never"
@@ -88,7 +88,7 @@ class ImagePuller:
             why = self._backoff.why(key)
             message = f"Back-off pulling image {container.image!r}: {why}: next try in {left:.0f} s"
             raise ContainerStartError(StepReason.IMAGE_BACKOFF, message, left)
-        progress.tell(self._news(pod, container, ProgressPhase.PULLING))
+        progress.on_progress(self._news(pod, container, ProgressPhase.PULLING))
         failures: list[RpcError] = []
         for auth in self._credentials(pod, spec.image):
             try:
@@ -97,7 +97,7 @@ class ImagePuller:
                 failures.append(error)
                 continue
             self._backoff.forget(key)
-            progress.tell(self._news(pod, container, ProgressPhase.PULLED))
+            progress.on_progress(self._news(pod, container, ProgressPhase.PULLED))
             return reference
         said = "; ".join(dict.fromkeys(map(_words, failures)))
         wait = self._backoff.next(key, self._clocks.seconds, why=said)

@@ -1,5 +1,5 @@
-"""Work on a pod that goes on when nobody waits for it any more: a sandbox that is being made appears, whoever has hung
-up, and a thread that writes files writes them. Who removes the pod waits until that is over, or it comes back.
+"""Work on a pod that continues after its caller was cancelled: a runtime finishes a sandbox that it began to create,
+and a thread finishes its files. The removal of a pod waits for such work, or parts of the pod would come back.
 """
 
 import asyncio
@@ -12,14 +12,14 @@ _T = TypeVar("_T")
 
 
 class InflightWork:
-    """What is under way, by the uid of its pod."""
+    """Work in flight, by the uid of its pod."""
 
     def __init__(self) -> None:
         self._bag = TaskBag()
         self._tasks: dict[str, set[asyncio.Task[Any]]] = {}
 
     async def run(self, uid: str, work: Coroutine[Any, Any, _T]) -> _T:
-        """Do it; who is cancelled while he waits leaves it to its end."""
+        """Await the work. If the caller is cancelled, the work runs to its end all the same."""
         task = self._bag.spawn(_outcome(work), name=f"work on pod {uid}")
         mine = self._tasks.setdefault(uid, set())
         mine.add(task)
@@ -42,7 +42,7 @@ class InflightWork:
 
 
 async def _outcome(work: Coroutine[Any, Any, _T]) -> tuple[tuple[_T, ...], Exception | None]:
-    """An error that nobody waits for any more is no news."""
+    """The result or the error as a value: an error without a waiter is not logged."""
     try:
         return (await work,), None
     except Exception as error:

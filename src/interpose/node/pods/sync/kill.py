@@ -140,7 +140,7 @@ class ContainerKiller:
         return steps + await self.sandboxes(sandbox_ids)
 
     async def container(self, one: ContainerToKill, how: KillOptions) -> SyncStep:
-        """End one."""
+        """Stop one container, and return what came of it; it does not raise."""
         return (await self.containers([one], how, ordered=False))[0]
 
     async def _end(self, one: ContainerToKill, how: KillOptions, turns: _Turns) -> SyncStep:
@@ -149,12 +149,12 @@ class ContainerKiller:
         finally:
             turns.ended(one.name)
         if error is None:
-            how.progress.tell(ProgressEvent(pod=how.title, moment=ProgressPhase.STOPPED, container=one.name))
+            how.progress.on_progress(ProgressEvent(pod=how.title, moment=ProgressPhase.STOPPED, container=one.name))
             return SyncStep(act=StepKind.KILL_CONTAINER, target=one.name)
         news = ProgressEvent(
             pod=how.title, moment=ProgressPhase.FAILED, container=one.name, detail=error, reason=StepReason.FAILED_KILL
         )
-        how.progress.tell(news)
+        how.progress.on_progress(news)
         return SyncStep(act=StepKind.KILL_CONTAINER, target=one.name, error=error, reason=StepReason.FAILED_KILL)
 
     async def _killed(self, one: ContainerToKill, how: KillOptions, turns: _Turns) -> str | None:
@@ -164,7 +164,9 @@ class ContainerKiller:
         reason = how.reasons.get(one.id)
         grace = grace_of(pod, container, notes, reason=reason, override=how.grace)
         why = "" if reason is None else f"because it {reason.words}"
-        how.progress.tell(ProgressEvent(pod=how.title, moment=ProgressPhase.STOPPING, container=one.name, detail=why))
+        how.progress.on_progress(
+            ProgressEvent(pod=how.title, moment=ProgressPhase.STOPPING, container=one.name, detail=why)
+        )
         began = self._clocks.elapsed()
         hook = container.lifecycle.pre_stop if container is not None else notes.pre_stop
         if hook is not None and grace > 0:
@@ -197,7 +199,7 @@ class ContainerKiller:
         else:
             return
         _log.warning("preStop hook failed", extra={"kv": {"container": one.name, "pod": how.title, "err": why}})
-        how.progress.tell(
+        how.progress.on_progress(
             ProgressEvent(pod=how.title, moment=ProgressPhase.PRE_STOP_FAILED, container=one.name, detail=why)
         )
 

@@ -23,7 +23,7 @@ class HookError(Exception):
 
 
 class LifecycleHookRunner:
-    """Runs hooks."""
+    """Runs postStart and preStop hooks of containers."""
 
     def __init__(self, runtime: ContainerManager, clocks: Clocks) -> None:
         self._runtime = runtime

@@ -158,7 +158,7 @@ class PodSyncLoop:
     # -- running -----------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Run the sync loop until the task is cancelled."""
         self._tasks.spawn(self._follow_events(), name="events of the runtime")
         while True:
             await self.beat()
@@ -279,10 +279,10 @@ class PodSyncLoop:
             worker.poke()
             self._wake.set()
 
-    async def _retire_others(self, others: Collection[str], tell: Callable[[str], None]) -> None:
+    async def _retire_others(self, others: Collection[str], on_progress: Callable[[str], None]) -> None:
         workers = [self._leaving(uid, _EDITED) for uid in others]
         for worker in workers:
-            with worker.inherited(tell):
+            with worker.inherited(on_progress):
                 await worker.gone.wait()
 
     def _leaving(self, uid: str, why: str) -> PodWorker:

@@ -1,10 +1,10 @@
-"""One pod that is kept as it is wanted: a task that syncs it when there is a reason to, and removes it when it left.
+"""The worker of one pod: a task that syncs the pod when there is a reason to, and removes it when it is not wanted.
 
-Reasons come from outside as `poke`: a probe has a verdict, a wait is over (`due`, watched by the keeper), the manifest
-was edited. However many come while a sync is under way, one more follows. That the runtime shows something else than
-before is a reason, too (`notice`), but not at once after a sync that failed: it may be what that one left behind.
-A sync that takes long (an image, a hook) is given up when the pod is to go or was stopped by hand: the next look shows
-what became of it. Whatever is done to a pod is done with its lock: other processes may have their own ideas.
+Reasons come from outside as `poke`: a probe has a result, a wait is over (`due`, watched by the sync loop), the
+manifest was edited. However many come during a sync, one more sync follows. A changed status of the runtime is a
+reason, too (`notice`), but not right after a sync that failed: the change may be its own. A long sync (an image, a
+hook) is cancelled when the pod is to be removed or was stopped by hand: the next status shows how far it came. All
+changes of a pod are made with its lock: other processes may act on the same pod.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ from interpose.node.pods.status.pod_state import (
     STOPPED,
     PodState,
     StartFailures,
-    troubles_after,
+    update_failures,
 )
 from interpose.node.pods.status.summary import last_status
 from interpose.node.pods.status.types import PodStatus
@@ -102,13 +102,13 @@ class PodWorker:
     # -- from outside ------------------------------------------------------------------------------------------------
 
     def poke(self) -> None:
-        """There is a reason to look."""
+        """Ask for a sync as soon as possible."""
         self.due = _NEVER
         self.settled = False
         self._poked.set()
 
     def notice(self) -> None:
-        """The runtime shows something else than before."""
+        """The runtime's status of the pod has changed: sync, but not right after a failed sync."""
         if self._round is not None and not self._round.done():
             self._noticed = True
         elif self._parts.clocks.elapsed() < self._calm:
@@ -202,9 +202,7 @@ class PodWorker:
             self._sleep(_AFTER_BUSY, _AFTER_BUSY)
         except RpcError as error:
             transient = error.code in _TRANSIENT
-            level = (
-                logging.DEBUG if transient else logging.WARNING
-            )  # a runtime that is away is told once, by the keeper
+            level = logging.DEBUG if transient else logging.WARNING  # the sync loop logs once that the runtime is away
             _log.log(level, "Pod could not be looked at", extra={"kv": {"pod": self.title, "err": str(error)}})
             self._sleep_off(_AFTER_TRANSIENT if transient else _AFTER_ERROR)
         except Exception:
@@ -234,7 +232,7 @@ class PodWorker:
         await self._refresh(pod, status)
         with self._given_up_if_need_be():
             result = await manager.sync_pod(pod, status, parts.probes, progress=parts.progress)
-        self._troubles = troubles_after(self._troubles, result)
+        self._troubles = update_failures(self._troubles, result)
         if result.steps:
             status = await manager.get_pod_status(pod.uid)
             parts.probes.update(pod, status)

@@ -1,4 +1,4 @@
-"""What a sync did and what came of it, as values, and who is told while it happens. Pure."""
+"""The result of a sync as values, and the progress events that are reported while it runs. Pure."""
 
 import re
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ _COUNTDOWN: Final = re.compile(r"(?:: )?next (?:try|start) in [0-9]+ s$", re.ASC
 
 
 class StepKind(StrEnum):
-    """Kinds of steps."""
+    """The kind of a sync step."""
 
     PREPARE = "PreparePod"
     KILL_POD = "KillPod"
@@ -82,7 +82,7 @@ class SyncResult:
 
 
 class ProgressPhase(StrEnum):
-    """What a person who waits is told."""
+    """What a progress event reports."""
 
     CREATING_SANDBOX = "creating sandbox"
     SANDBOX_READY = "sandbox ready"
@@ -121,15 +121,15 @@ def without_countdown(message: str) -> str:
 
 
 class ProgressListener(Protocol):
-    """Is told what happens."""
+    """Receives the progress events of a sync."""
 
-    def tell(self, news: ProgressEvent) -> None:
-        """Must not fail and not wait."""
+    def on_progress(self, news: ProgressEvent) -> None:
+        """Called for each event, in order. Must not raise and must not block."""
 
 
 class _Silent:
-    def tell(self, news: ProgressEvent) -> None:
-        """Nobody wants to know."""
+    def on_progress(self, news: ProgressEvent) -> None:
+        """Drop the event: there is no listener."""
 
 
 SILENT: Final[ProgressListener] = _Silent()

@@ -168,7 +168,9 @@ class ContainerStarter:
             raise ContainerStartError(StepReason.POST_START, f"postStart hook: {error}") from None
 
     def _tell(self, place: SandboxContext, container: ContainerSpec, moment: ProgressPhase, detail: str = "") -> None:
-        place.progress.tell(ProgressEvent(pod=place.pod.title, moment=moment, container=container.name, detail=detail))
+        place.progress.on_progress(
+            ProgressEvent(pod=place.pod.title, moment=moment, container=container.name, detail=detail)
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -46,11 +46,11 @@ _ALIVE = (ContainerState.RUNNING, ContainerState.UNKNOWN)
 
 
 class AbortError(Exception):
-    """The round is over; the steps say why."""
+    """This sync ends here; its steps have the reason."""
 
 
 class PodSyncer:
-    """Makes rounds. One at a time for a pod; any number of pods."""
+    """Syncs pods. One sync at a time for each pod; any number of pods."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class PodSyncer:
     async def sync(
         self, pod: PodSpec, status: PodStatus, health: ProbeResults, progress: ProgressListener
     ) -> SyncResult:
-        """One round."""
+        """Sync the pod once: compute its actions from the status and perform them."""
         actions = compute_pod_actions(pod, status, health)
         if actions.nothing:
             return SyncResult()
@@ -107,7 +107,7 @@ class _Round:
         self._waits: list[float] = []
 
     def result(self) -> SyncResult:
-        """What was done."""
+        """The steps that were done so far."""
         return SyncResult(steps=tuple(self._steps), retry_after=min(self._waits, default=None))
 
     async def run(self) -> None:
@@ -180,7 +180,7 @@ class _Round:
             self._steps.append(SyncStep(act=StepKind.REMOVE_CONTAINER, target=names.get(container_id, "")))
 
     async def _remove(self, containers: Iterable[ContainerStatus]) -> None:
-        """Leftovers. One that stays is collected later, so failures are only told to the log."""
+        """Remove leftovers. One that stays is collected later, so failures are only logged."""
         for one in containers:
             await self._parts.remover.container(one.id, log_path=one.log_path)
 
@@ -308,4 +308,6 @@ class _Round:
         self, moment: ProgressPhase, container: str = "", detail: str = "", reason: StepReason = StepReason.NONE
     ) -> None:
         title = self._pod.title
-        self._progress.tell(ProgressEvent(pod=title, moment=moment, container=container, detail=detail, reason=reason))
+        self._progress.on_progress(
+            ProgressEvent(pod=title, moment=moment, container=container, detail=detail, reason=reason)
+        )

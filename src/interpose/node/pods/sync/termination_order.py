@@ -1,4 +1,4 @@
-"""How long a container may take to end, and who ends before whom. Pure; whole seconds."""
+"""The grace period of a container, and the order in which the containers of a pod end. Pure; whole seconds."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -60,7 +60,7 @@ UNORDERED: Final = TerminationOrder()
 
 
 def order_of(pod: PodSpec) -> TerminationOrder:
-    """As the manifest has it."""
+    """The termination order of a pod, from its manifest."""
     return TerminationOrder(
         containers=tuple(one.name for one in pod.containers),
         sidecars=tuple(one.name for one in pod.init_containers if is_sidecar(one)),

@@ -21,17 +21,17 @@ _POINT: Final = 4  # the field of mountinfo that says where
 
 
 class Mounter(Protocol):
-    """What is needed of the kernel. Failures are OSErrors that name the target."""
+    """Mounts and unmounts. Failures are OSErrors that name the target."""
 
     @property
     def possible(self) -> bool:
         """Whether we may mount at all."""
 
     def tmpfs(self, target: str, options: str) -> None:
-        """Mount memory there."""
+        """Mount a tmpfs with these options on the target."""
 
     def hugetlbfs(self, target: str, options: str) -> None:
-        """Mount huge pages there."""
+        """Mount a hugetlbfs with these options on the target."""
 
     def bind(self, source: int, target: str) -> None:
         """Show what an open descriptor stands for there, whatever becomes of its path."""
@@ -44,7 +44,7 @@ class Mounter(Protocol):
 
 
 class SystemMounter:
-    """The kernel itself. Needs CAP_SYS_ADMIN."""
+    """Mounts by system calls. Needs CAP_SYS_ADMIN."""
 
     def __init__(self, mountinfo: str = "/proc/self/mountinfo") -> None:
         self._mountinfo = Path(mountinfo)
@@ -52,15 +52,15 @@ class SystemMounter:
 
     @property
     def possible(self) -> bool:
-        """Whether we are root; a root without the right is told so by the kernel."""
+        """Whether we are root; root without CAP_SYS_ADMIN gets an error of the kernel."""
         return os.geteuid() == 0
 
     def tmpfs(self, target: str, options: str) -> None:
-        """Mount memory there."""
+        """Mount a tmpfs with these options on the target."""
         self._mount("tmpfs", target, "tmpfs", _MS_NOSUID | _MS_NODEV, options)
 
     def hugetlbfs(self, target: str, options: str) -> None:
-        """Mount huge pages there."""
+        """Mount a hugetlbfs with these options on the target."""
         self._mount("hugetlbfs", target, "hugetlbfs", _MS_NOSUID | _MS_NODEV, options)
 
     def bind(self, source: int, target: str) -> None:

@@ -45,9 +45,9 @@ class PodFolders:
         replace_file(f"{self.folder(uid)}/{_STOPPED}", b"", mode=0o644)
 
     def is_stopped(self, uid: str) -> bool:
-        """Whether somebody has."""
+        """Whether the pod was stopped by hand."""
         return Path(self.folder(uid), _STOPPED).exists()
 
     def clear_stopped(self, uid: str) -> None:
-        """Forget it."""
+        """Remove the mark that the pod was stopped by hand."""
         Path(self.folder(uid), _STOPPED).unlink(missing_ok=True)

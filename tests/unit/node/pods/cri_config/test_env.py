@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import pytest
 
-from interpose.node.pods.cri_config.env import DownwardApiContext, environment, expanded, field_value, source_value
+from interpose.node.pods.cri_config.env import DownwardApiContext, environment, expand_all, field_value, source_value
 from interpose.node.pods.spec import ContainerSpec, EnvVar, FieldRef, PodSpec, ResourceFieldRef, ResourceRequirements
 
 AROUND = DownwardApiContext(
@@ -151,4 +151,4 @@ def test_a_variable_that_cannot_be_had_is_named() -> None:
 
 def test_commands_are_expanded_word_by_word() -> None:
     """A value with blanks stays one word."""
-    assert expanded(("echo", "$(A)", "$$(A)"), {"A": "a b"}) == ["echo", "a b", "$(A)"]
+    assert expand_all(("echo", "$(A)", "$$(A)"), {"A": "a b"}) == ["echo", "a b", "$(A)"]

@@ -5,7 +5,15 @@ from dataclasses import replace
 
 import pytest
 
-from interpose.node.pods.events.events import EventType, PodEvent, counted, event_of, from_lines, scheduled, to_line
+from interpose.node.pods.events.events import (
+    EventType,
+    PodEvent,
+    event_of,
+    from_lines,
+    make_scheduled_event,
+    merge_repeated,
+    to_line,
+)
 from interpose.node.pods.sync.result import ProgressEvent, ProgressPhase, StepReason
 
 STARTED = PodEvent(type=EventType.NORMAL, reason="Started", message="m", container="main", first=1, last=1)
@@ -98,7 +106,7 @@ def test_messages_are_one_line_of_bounded_length() -> None:
 
 def test_a_pod_begins_with_who_wants_it() -> None:
     """The node, and the manifest."""
-    event = scheduled("node-1", "/etc/pods/web.yaml", 5)
+    event = make_scheduled_event("node-1", "/etc/pods/web.yaml", 5)
     assert (event.reason, event.message) == ("Scheduled", "Assigned to node-1 by manifest /etc/pods/web.yaml")
 
 
@@ -106,14 +114,14 @@ def test_equal_events_are_counted() -> None:
     """With the first and the last time, in the order of the latter; another container is another event."""
     other = replace(STARTED, container="side", first=2, last=2)
     again = replace(STARTED, first=3, last=3, count=2)
-    assert counted([STARTED, other, again]) == [other, replace(STARTED, first=1, last=3, count=3)]
+    assert merge_repeated([STARTED, other, again]) == [other, replace(STARTED, first=1, last=3, count=3)]
 
 
 def test_only_the_newest_are_kept() -> None:
     """A pod may live for years."""
     events = [replace(STARTED, message=str(number), last=number) for number in range(5)]
-    assert [one.message for one in counted(reversed(events), most=2)] == ["3", "4"]
-    assert len(counted(events)) == 5
+    assert [one.message for one in merge_repeated(reversed(events), most=2)] == ["3", "4"]
+    assert len(merge_repeated(events)) == 5
 
 
 def test_lines_are_read_as_they_were_written() -> None:

@@ -19,7 +19,7 @@ class Heard:
     def __init__(self) -> None:
         self.news: list[ProgressEvent] = []
 
-    def tell(self, news: ProgressEvent) -> None:
+    def on_progress(self, news: ProgressEvent) -> None:
         self.news.append(news)
 
 
@@ -34,7 +34,7 @@ async def test_who_is_told_is_told_and_it_is_recorded(tmp_path: Path) -> None:
     recorded = events.recorded(web.uid, heard)
     passing = ProgressEvent(pod="default/web", moment=ProgressPhase.CREATING)
     for news in (PULLING, passing, PULLING):
-        recorded.tell(news)
+        recorded.on_progress(news)
     await events.flush()
     assert heard.news == [PULLING, passing, PULLING]
     found = read_events(str(tmp_path / web.uid))
@@ -58,7 +58,7 @@ async def test_what_cannot_be_written_is_told_to_the_log(tmp_path: Path, caplog:
     (tmp_path / "1").mkdir()
     event_file(str(tmp_path / "1")).mkdir()
     for _ in range(3):
-        events.recorded("1", SILENT).tell(PULLING)
+        events.recorded("1", SILENT).on_progress(PULLING)
         await events.flush()
     assert [one.message for one in caplog.records] == ["Cannot write pod events"]
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from interpose.node.pods.logs.files import LogPosition, earlier, first, open_aside, rotated, stamp_of
-from interpose.node.pods.logs.rotation import tidy
+from interpose.node.pods.logs.files import LogPosition, first, list_earlier, list_rotated, open_aside, stamp_of
+from interpose.node.pods.logs.rotation import remove_old_logs
 
 
 @pytest.fixture
@@ -36,8 +36,8 @@ def test_other_files_are_no_rotated_logs(tmp_path: Path) -> None:
     """Neither is what is not there."""
     (tmp_path / "0.log.old").write_text("x")
     (tmp_path / "10.log.20260101-000000").write_text("x")
-    assert rotated(tmp_path / "0.log") == []
-    assert rotated(tmp_path / "none" / "0.log") == []
+    assert list_rotated(tmp_path / "0.log") == []
+    assert list_rotated(tmp_path / "none" / "0.log") == []
 
 
 def test_the_time_of_a_file_is_in_its_name() -> None:
@@ -61,7 +61,7 @@ def test_files_that_came_after_the_open_one_are_no_earlier_ones(log: Path) -> No
         aside(log, 2)
         log.write_text("c")
         aside(log, 3)
-        assert [stamp_of(one) for one in earlier(log, current)] == ["20260101-000000"]
+        assert [stamp_of(one) for one in list_earlier(log, current)] == ["20260101-000000"]
 
 
 def test_there_is_nothing_after_the_current_file(log: Path) -> None:
@@ -92,7 +92,7 @@ def test_no_file_between_is_left_out(log: Path, packed: bool, there: bool) -> No
             aside(log, day)
             log.write_text(text)
         if packed:
-            tidy(log, 5)
+            remove_old_logs(log, 5)
         if not there:
             aside(log, 5)
         seen = []

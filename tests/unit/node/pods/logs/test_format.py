@@ -2,7 +2,7 @@
 
 import pytest
 
-from interpose.node.pods.logs.format import LogLineJoiner, counts, nanoseconds
+from interpose.node.pods.logs.format import LogLineJoiner, is_line_end, nanoseconds
 
 T = "2026-01-02T03:04:05.000000001Z"
 EPOCH = 1767323045
@@ -67,6 +67,6 @@ def test_a_line_without_end_is_cut() -> None:
 
 def test_only_the_end_of_a_line_counts() -> None:
     """For who wants the last lines."""
-    assert counts(line("a"))
-    assert counts(b"panic")
-    assert not counts(line("a", "P"))
+    assert is_line_end(line("a"))
+    assert is_line_end(b"panic")
+    assert not is_line_end(line("a", "P"))

@@ -12,8 +12,8 @@ import pytest
 from interpose.core.model.pod import ContainerState
 from interpose.net.grpc.status import Code
 from interpose.node.pods.clock import Clocks
-from interpose.node.pods.logs.files import rotated
-from interpose.node.pods.logs.rotation import LogLimits, LogRotation, tidy
+from interpose.node.pods.logs.files import list_rotated
+from interpose.node.pods.logs.rotation import LogLimits, LogRotation, remove_old_logs
 from interpose.node.pods.status.types import PodStatus
 from tests.support.node.managed_node import ManagedNode, pod
 
@@ -50,7 +50,7 @@ async def test_a_large_log_is_moved_aside_and_the_runtime_told(node: ManagedNode
     log.write_text("long enough now")
     await rotation(node).rotate([await status(node, log)])
     assert not log.exists()
-    (aside,) = rotated(log)
+    (aside,) = list_rotated(log)
     assert aside.name == "0.log.20231114-221320"
     assert node.runtime.calls["ReopenContainerLog"] == 1
 
@@ -64,7 +64,7 @@ async def test_a_log_the_runtime_does_not_reopen_keeps_its_name(
     node.runtime.fail("ReopenContainerLog", Code.UNKNOWN, "no")
     await rotation(node).rotate([await status(node, log)])
     assert log.read_text() == "long enough now"
-    assert rotated(log) == []
+    assert list_rotated(log) == []
     assert [one.message for one in caplog.records] == ["Log was not rotated"]
 
 
@@ -85,7 +85,7 @@ async def test_a_new_log_that_is_there_after_all_is_kept(
     monkeypatch.setattr(Path, "rename", rename)
     await rotation(node).rotate([await status(node, log)])
     assert log.read_text() == "new"
-    assert len(rotated(log)) == 1
+    assert len(list_rotated(log)) == 1
 
 
 async def test_a_rotation_that_was_killed_half_way_is_completed(node: ManagedNode, tmp_path: Path) -> None:
@@ -94,7 +94,7 @@ async def test_a_rotation_that_was_killed_half_way_is_completed(node: ManagedNod
     log.with_name("0.log.20260102-150405").write_text("still written to")
     await rotation(node).rotate([await status(node, log)])
     assert node.runtime.calls["ReopenContainerLog"] == 1
-    assert [one.read_text() for one in rotated(log)] == ["still written to"]
+    assert [one.read_text() for one in list_rotated(log)] == ["still written to"]
 
 
 @pytest.mark.parametrize("back", [0, 3600])
@@ -107,7 +107,7 @@ async def test_what_was_moved_aside_is_never_overwritten(node: ManagedNode, tmp_
     for number in range(2):
         log.write_text(f"log number {number}")
         await twice.rotate([await status(node, log)])
-    first, second = rotated(log)
+    first, second = list_rotated(log)
     assert gzip.decompress(first.read_bytes()) == b"log number 0"
     assert second.read_text() == "log number 1"
 
@@ -118,7 +118,7 @@ async def test_names_that_are_no_times_are_no_obstacle(node: ManagedNode, tmp_pa
     log.with_name("0.log.00000000-999999").write_text("whatever")
     log.write_text("long enough now")
     await rotation(node, files=5).rotate([await status(node, log)])
-    assert rotated(log)[-1].read_text() == "long enough now"
+    assert list_rotated(log)[-1].read_text() == "long enough now"
 
 
 async def test_of_two_managers_one_rotates(node: ManagedNode, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -136,7 +136,7 @@ async def test_of_two_managers_one_rotates(node: ManagedNode, tmp_path: Path, mo
     monkeypatch.setattr(node.manager.services, "reopen_container_log", reopened)
     await rotation(node).rotate([found])
     assert log.read_text() == "the new and long one"
-    assert [one.read_text() for one in rotated(log)] == ["long enough now"]
+    assert [one.read_text() for one in list_rotated(log)] == ["long enough now"]
     assert node.runtime.calls["ReopenContainerLog"] == 1
 
 
@@ -155,7 +155,7 @@ async def test_what_another_manager_has_just_rotated_is_left_alone(
     monkeypatch.setattr(fcntl, "flock", flock)
     await rotation(node).rotate([await status(node, log)])
     assert log.read_text() == "short"
-    assert rotated(log) == []
+    assert list_rotated(log) == []
 
 
 async def test_of_old_logs_a_few_are_kept_compressed(node: ManagedNode, tmp_path: Path) -> None:
@@ -165,7 +165,7 @@ async def test_of_old_logs_a_few_are_kept_compressed(node: ManagedNode, tmp_path
         log.write_text(f"log number {number}")
         await rotation(node).rotate([await status(node, log)])
         node.clock.advance(60)
-    names = [one.name for one in rotated(log)]
+    names = [one.name for one in list_rotated(log)]
     assert len(names) == 2
     assert names[0].endswith(".gz")
     assert gzip.decompress((tmp_path / names[0]).read_bytes()) == b"log number 3"
@@ -177,7 +177,7 @@ def test_what_is_compressed_keeps_its_time(tmp_path: Path) -> None:
     aside = tmp_path / "0.log.20260101-000000"
     aside.write_text("one")
     os.utime(aside, ns=(1, 12345))
-    tidy(tmp_path / "0.log", 5)
+    remove_old_logs(tmp_path / "0.log", 5)
     assert (tmp_path / "0.log.20260101-000000.gz").stat().st_mtime_ns == 12345
 
 
@@ -198,6 +198,6 @@ def test_what_was_left_half_done_is_completed(tmp_path: Path) -> None:
     (tmp_path / "0.log.20260101-000000.gz").write_bytes(gzip.compress(b"one"))
     (tmp_path / "0.log.20260102-000000.gz.tmp").write_text("half")
     (tmp_path / "other.log.tmp").write_text("not ours")
-    tidy(log, 5)
-    assert [one.name for one in rotated(log)] == ["0.log.20260101-000000.gz"]
+    remove_old_logs(log, 5)
+    assert [one.name for one in list_rotated(log)] == ["0.log.20260101-000000.gz"]
     assert sorted(one.name for one in tmp_path.iterdir()) == ["0.log.20260101-000000.gz", "other.log.tmp"]

@@ -8,7 +8,7 @@ import pytest
 
 from interpose.errors import ConfigError
 from interpose.node.pods.manifest.kinds import SUBDOMAIN
-from interpose.node.pods.manifest.reader import combined, read_pod_file, read_pod_folder, read_pods
+from interpose.node.pods.manifest.reader import combine_manifests, read_pod_file, read_pod_folder, read_pods
 from interpose.node.pods.spec import ProjectedFiles
 
 POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: %s}\nspec: {containers: [{name: c, image: 'x:1'}]}\n"
@@ -134,21 +134,21 @@ def test_an_empty_folder_has_no_pods_and_no_problems(tmp_path: Path) -> None:
 
 def test_config_maps_of_one_file_are_for_the_pods_of_all() -> None:
     """Files may come in any order."""
-    found = combined({"a.yaml": USER, "b.yaml": MAP})
+    found = combine_manifests({"a.yaml": USER, "b.yaml": MAP})
     assert [one.name for one in found.pods] == ["u"]
     assert found.problems == {}
 
 
 def test_what_two_files_have_counts_in_the_first() -> None:
     """The second has a problem, and gives no pods until it is mended."""
-    found = combined({"a.yaml": POD % "a", "b.yaml": f"{POD % 'a'}---\n{POD % 'b'}"})
+    found = combine_manifests({"a.yaml": POD % "a", "b.yaml": f"{POD % 'a'}---\n{POD % 'b'}"})
     assert [(one.name, one.source) for one in found.pods] == [("a", "a.yaml")]
     assert found.problems["b.yaml"][0] == "file b.yaml: pod default/a is given twice, first in a.yaml"
 
 
 def test_a_config_map_in_two_files_counts_in_the_first() -> None:
     """Also for the pods of others."""
-    found = combined({"a.yaml": MAP, "b.yaml": MAP.replace("1", "2"), "c.yaml": USER})
+    found = combine_manifests({"a.yaml": MAP, "b.yaml": MAP.replace("1", "2"), "c.yaml": USER})
     assert [one.value for one in found.pods[0].containers[0].env] == ["1"]
     assert found.problems == {"b.yaml": ("file b.yaml: ConfigMap default/m is given twice, first in file a.yaml",)}
 

@@ -13,7 +13,7 @@ from interpose.node.pods.status.pod_state import (
     PodState,
     StartOutcome,
     evaluate_start,
-    troubles_after,
+    update_failures,
 )
 from interpose.node.pods.status.types import PodStatus
 from interpose.node.pods.sync.result import StepKind, StepReason, SyncResult, SyncStep
@@ -143,12 +143,12 @@ def test_failures_in_a_row_are_counted_and_waits_are_not() -> None:
     waits = SyncResult(
         steps=(SyncStep(act=StepKind.START, target="main", error="later", reason=StepReason.IMAGE_BACKOFF),)
     )
-    once = troubles_after(NO_TROUBLES, failed)
-    still = troubles_after(once, waits)
-    twice = troubles_after(still, failed)
+    once = update_failures(NO_TROUBLES, failed)
+    still = update_failures(once, waits)
+    twice = update_failures(still, failed)
     assert [one.failures["main"] for one in (once, still, twice)] == [1, 1, 2]
     assert still.waiting["main"].reason == "ImagePullBackOff"
-    assert troubles_after(twice, SyncResult()).failures == {}
+    assert update_failures(twice, SyncResult()).failures == {}
 
 
 def test_troubles_of_the_pod_are_its_own() -> None:
@@ -156,6 +156,6 @@ def test_troubles_of_the_pod_are_its_own() -> None:
     failed = SyncResult(
         steps=(SyncStep(act=StepKind.CREATE_SANDBOX, target="web", error="no", reason=StepReason.FAILED_SANDBOX),)
     )
-    found = troubles_after(NO_TROUBLES, failed)
+    found = update_failures(NO_TROUBLES, failed)
     assert (found.reason, found.message, dict(found.failures)) == ("FailedCreatePodSandBox", "no", {"": 1})
     assert found.waiting == {}

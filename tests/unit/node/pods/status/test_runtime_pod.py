@@ -5,7 +5,7 @@ import pytest
 from interpose.core.model.pod import ContainerState
 from interpose.cri.messages import cri
 from interpose.node.pods.labels import CONTAINER_NAME, POD_NAME, POD_NAMESPACE, POD_UID
-from interpose.node.pods.status.runtime_pod import RuntimePod, container_state, grouped
+from interpose.node.pods.status.runtime_pod import RuntimePod, container_state, group_pods
 
 
 def sandbox(
@@ -37,7 +37,7 @@ def test_what_belongs_together_is_one_pod() -> None:
     """Newest first: by attempt, then by age, then by id."""
     sandboxes = [sandbox("old"), sandbox("b", attempt=1, created_at=1), sandbox("a", attempt=1, created_at=1)]
     sandboxes.append(sandbox("newer", attempt=1, created_at=2, ready=False))
-    [one] = grouped(sandboxes, [listed("c0"), listed("c1", attempt=1)], complete=True)
+    [one] = group_pods(sandboxes, [listed("c0"), listed("c1", attempt=1)], complete=True)
     assert (one.uid, one.title, one.complete) == ("u", "ns/web", True)
     assert [box.id for box in one.sandboxes] == ["newer", "a", "b", "old"]
     assert [box.ready for box in one.sandboxes] == [False, True, True, True]
@@ -49,13 +49,13 @@ def test_what_belongs_together_is_one_pod() -> None:
 
 def test_what_is_listed_twice_is_there_once() -> None:
     """Two sandboxes that are ready would be one too many."""
-    [one] = grouped([sandbox("a"), sandbox("a")], [listed("c"), listed("c")], complete=True)
+    [one] = group_pods([sandbox("a"), sandbox("a")], [listed("c"), listed("c")], complete=True)
     assert ([box.id for box in one.sandboxes], [c.id for c in one.containers]) == (["a"], ["c"])
 
 
 def test_a_container_without_its_sandbox_is_a_pod_too() -> None:
     """Its labels say whose it is."""
-    [one] = grouped([], [listed("c")], complete=False)
+    [one] = group_pods([], [listed("c")], complete=False)
     assert (one.uid, one.name, one.namespace, one.sandboxes) == ("u", "web", "ns", ())
 
 
@@ -67,7 +67,7 @@ def test_sandboxes_without_the_label_of_a_pod_are_pods_of_their_own() -> None:
     """As crictl makes them: by their ids, whether their metadata is equal or missing, each with its containers."""
     bare = cri.PodSandbox(id="c", state=cri.SANDBOX_READY)
     containers = [crictl_container("in-a", "a"), crictl_container("in-c", "c")]
-    pods = grouped([sandbox("a", uid=""), sandbox("b", uid=""), bare], containers, complete=True)
+    pods = group_pods([sandbox("a", uid=""), sandbox("b", uid=""), bare], containers, complete=True)
     assert [(one.uid, one.title, [box.id for box in one.sandboxes]) for one in pods] == [
         ("a", "ns/web", ["a"]),
         ("b", "ns/web", ["b"]),
@@ -78,9 +78,9 @@ def test_sandboxes_without_the_label_of_a_pod_are_pods_of_their_own() -> None:
 
 def test_a_container_belongs_to_the_pod_of_its_sandbox() -> None:
     """Whatever labels somebody gave it; without its sandbox the sandbox's id is all there is."""
-    [pod] = grouped([sandbox("s")], [crictl_container("c", "s"), listed("d", uid="other")], complete=True)
+    [pod] = group_pods([sandbox("s")], [crictl_container("c", "s"), listed("d", uid="other")], complete=True)
     assert (pod.uid, [one.id for one in pod.containers]) == ("u", ["c", "d"])
-    [pod] = grouped([], [crictl_container("c", "s")], complete=True)
+    [pod] = group_pods([], [crictl_container("c", "s")], complete=True)
     assert (pod.uid, pod.name, [one.id for one in pod.containers]) == ("s", "", ["c"])
 
 
@@ -88,20 +88,20 @@ def test_what_has_no_owner_is_left_out() -> None:
     """A container that names no sandbox, and one without a name."""
     bare = cri.Container(id="x", metadata=cri.ContainerMetadata(name="x"))
     nameless = cri.Container(id="y", pod_sandbox_id="s")
-    assert grouped([], [bare, nameless], complete=True) == []
+    assert group_pods([], [bare, nameless], complete=True) == []
 
 
 def test_a_container_without_our_label_has_the_name_it_was_made_with() -> None:
     """Other managers may label in another way."""
     one = listed("c")
     del one.labels[CONTAINER_NAME]
-    [pod] = grouped([], [one], complete=True)
+    [pod] = group_pods([], [one], complete=True)
     assert [container.name for container in pod.containers] == ["main"]
 
 
 def test_what_may_run_has_to_be_stopped() -> None:
     """Also what the runtime knows nothing about."""
-    [pod] = grouped([], [listed(str(state), state=state) for state in range(4)], complete=True)
+    [pod] = group_pods([], [listed(str(state), state=state) for state in range(4)], complete=True)
     assert sorted(one.id for one in pod.running) == ["1", "3"]
     assert RuntimePod(uid="u").running == ()
 
