@@ -9,7 +9,7 @@ import secrets
 from typing import TYPE_CHECKING, Any
 
 from bench.pods_contestants import LOAD_MARK, now, resident_now
-from interpose.cri.client import Services
+from interpose.cri.client import RuntimeClient
 from interpose.cri.messages import cri
 from interpose.cri.remote import RemoteCaller
 from interpose.net.grpc.status import RpcError
@@ -169,7 +169,7 @@ class Managed:
         node = await asyncio.to_thread(read_node, cgroup_root=self._group)
         dirs = PodDirs(str(self._folder / "pods"), log_root=str(self._folder / "logs"))
         try:
-            yield RuntimeManager(Services(caller), node=node, dirs=dirs, log_root=str(self._folder / "logs"))
+            yield RuntimeManager(RuntimeClient(caller), node=node, dirs=dirs, log_root=str(self._folder / "logs"))
         finally:
             await caller.close()
 

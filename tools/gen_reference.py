@@ -57,7 +57,7 @@ from interpose.net.h2.limits import Limits
 from interpose.process_metrics import process_collector
 from interpose.relay.api import Interest
 from interpose.relay.metrics import backend_collector, call_collector, connection_collector
-from interpose.relay.passthrough import Ledger
+from interpose.relay.passthrough import CallRecorder
 from interpose.relay.proxy import Relay
 from interpose.relay.routes import Routes
 
@@ -212,7 +212,7 @@ async def families() -> list[Family]:
     """Every family the relay can show. One of everything that is counted is put in, so that label names appear."""
     hub = Hub()
     upstream = Upstream("/run/backend.sock", hub=hub, limits=Limits(), wait=1.0)
-    relay = Relay(Routes(upstream, upstream), Ledger(lambda: 0.0), header_list=1)
+    relay = Relay(Routes(upstream, upstream), CallRecorder(lambda: 0.0), header_list=1)
     parts = Interceptors(RelaySettings(), relay, hub, upstream)
     registrations = Registrations("/etc/runtime/hookserver.d")
     _use_hooks(parts)

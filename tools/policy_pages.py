@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from interpose.core.policy.static.options import StaticOptions
 from interpose.core.topology.text import parse_text
-from interpose.cri.store.starts import Starts
+from interpose.cri.store.starts import StartTracker
 from interpose.cri.store.store import Store
 from interpose.cri.store.sync import Synchronizer
 from interpose.metrics import Family
@@ -40,7 +40,7 @@ def policy_families(store: Store, sync: Synchronizer) -> Iterable[Family]:
         store=store,
         sync=sync,
         send=_send,
-        starts=Starts(),
+        starts=StartTracker(),
         capacity=0,
         clock=_zero,
         now=_zero,

@@ -29,7 +29,7 @@ from examples.demo.recording import CHANGED, PAGE, RECORDING, write_page
 from examples.demo.story import CREATED, POLICY, Story
 from interpose import __version__
 from interpose.cli.common.admin_client import ask
-from interpose.cri.client import Services
+from interpose.cri.client import RuntimeClient
 from interpose.cri.remote import RemoteCaller
 from interpose.errors import ConfigError
 from interpose.net.grpc.status import RpcError
@@ -92,7 +92,7 @@ async def tell(folder: Path, width: int) -> list[str]:
         caller = RemoteCaller(str(places.cri))
         stack.push_async_callback(caller.close)
         await caller.start()
-        story = Story(places, Node(places, Services(caller)), shell, width)
+        story = Story(places, Node(places, RuntimeClient(caller)), shell, width)
         print("1. Two pods start from manifests:")
         await shell.run(f"interpose image import {IMAGE_FILE}")
         keeping = ("pod", "run", "-f", MANIFESTS, "--watch", "--stop-on-exit")
@@ -115,7 +115,7 @@ async def clear(places: Places) -> None:
     caller = RemoteCaller(str(places.runtime))
     try:
         await caller.start()
-        services = Services(caller)
+        services = RuntimeClient(caller)
         for one in await services.list_pod_sandbox():
             await services.stop_pod_sandbox(one.id)
             await services.remove_pod_sandbox(one.id)

@@ -13,7 +13,7 @@ from examples.demo.parts import CPUS, PODS, DemoPod
 from examples.demo.places import Places
 from examples.demo.report import ASKED, PARAMETERS, Spot
 from interpose.core.model.cgroup import CLEAR, UNLIMITED, Level, Parameter, Value
-from interpose.cri.client import Services
+from interpose.cri.client import RuntimeClient
 from interpose.cri.messages import cri
 from interpose.host.cgroup.files import KernelFiles
 from interpose.host.cgroup.paths import Driver, Layout
@@ -53,7 +53,7 @@ class Seen(NamedTuple):
 class Node:
     """Asks the runtime through the relay, as the manager does, and reads files."""
 
-    def __init__(self, places: Places, services: Services) -> None:
+    def __init__(self, places: Places, services: RuntimeClient) -> None:
         self._places = places
         self._services = services
         self._tree = CgroupTree(KernelFiles(), str(places.cgroups), version=1)

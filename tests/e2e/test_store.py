@@ -11,8 +11,8 @@ from interpose._pb import cri_pb2
 from interpose.core.model.pod import Container, ContainerState, Pod
 from interpose.cri.store.store import Store
 from interpose.cri.store.sync import Synchronizer
-from interpose.relay.internal_calls import OwnCalls
-from interpose.relay.store_updates import Bookkeeper
+from interpose.relay.internal_calls import InternalCalls
+from interpose.relay.store_updates import StoreUpdater
 from interpose.testing.stack import relay_stack
 from tests.support.lab.cri import CriClient
 from tests.support.lab.pods import LabPod
@@ -59,10 +59,10 @@ async def test_rebuilt_records_equal_live_ones(containerd: Containerd, scratch: 
         return await calls(method, message)
 
     sync = Synchronizer(store, ask)
-    bookkeeper = Bookkeeper(store, sync)
+    bookkeeper = StoreUpdater(store, sync)
     pinning = Stub(_pin)
     async with relay_stack(scratch / "r.sock", containerd.socket, interceptors=[pinning, bookkeeper]) as stack:
-        calls = OwnCalls(stack.relay, "store", bookkeeper)
+        calls = InternalCalls(stack.relay, "store", bookkeeper)
         other = Synchronizer(rebuilt, calls)
         with CriClient(stack.socket) as client, CriClient(containerd.socket) as direct:
             pod = LabPod(client, "kept")

@@ -11,7 +11,7 @@ import sys
 
 from interpose.net import websocket
 from interpose.net.spdy import connection as spdy
-from interpose.net.spdy.frames import GoAway, Headers, Ping, RstStream, Settings, WindowUpdate, encode
+from interpose.net.spdy.frames import GoAway, Ping, RstStream, Settings, SpdyHeaders, WindowUpdate, encode
 from interpose.net.spdy.headers import HeaderPacker
 from interpose.net.streaming import exit_status as statusdoc
 from interpose.net.streaming.channels import end_message, message
@@ -40,7 +40,7 @@ def _spdy() -> list[bytes]:
     server.go_away()
     down += server.take()
     frames = (Ping(1), RstStream(1, 5), Settings(((7, 100),)), GoAway(1), WindowUpdate(1, 5), WindowUpdate(0, 5))
-    alone = [encode(frame) for frame in (*frames, Headers(1, HeaderPacker().pack({"a": "b"}), True))]
+    alone = [encode(frame) for frame in (*frames, SpdyHeaders(1, HeaderPacker().pack({"a": "b"}), True))]
     return [b"\x00" + up, b"\x01" + down, *(b"\x00" + one for one in alone), *(b"\x01" + one for one in alone)]
 
 

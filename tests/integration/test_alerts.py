@@ -6,7 +6,7 @@ from pathlib import Path
 from interpose.cri.wrappers import InstrumentedCaller
 from interpose.kube.webhook.metrics import Stats, request_collector
 from interpose.metrics import gather
-from interpose.relay.docker.metrics import Link, endpoint_collector
+from interpose.relay.docker.metrics import TunnelLink, endpoint_collector
 from interpose.relay.docker.stats import EndpointStats
 from interpose.testing.fakeruntime import FakeRuntime
 from interpose.testing.hookserver import register
@@ -23,7 +23,7 @@ class Idle:
 
     def __init__(self) -> None:
         self.endpoints: dict[str, EndpointStats] = {}
-        self.links: list[Link] = []
+        self.links: list[TunnelLink] = []
 
 
 def test_what_alerts_count_is_exported_by_a_process_that_did_nothing_yet(

@@ -13,7 +13,7 @@ from interpose.dump.model.call import NOBODY, Assembler, Subject
 from interpose.dump.model.frames import Begin, End, Message, Side
 from interpose.dump.output.list import CallList
 from interpose.net.grpc.status import Code
-from interpose.relay.docker.routes import METHODS_OF, Act, classify
+from interpose.relay.docker.routes import METHODS_OF, DockerOperation, classify
 from interpose.relay.docker.translate import hostconfig
 from interpose.relay.docker.translate.errors import code_of_status, status_of_code
 
@@ -45,7 +45,7 @@ def test_the_table_of_calls_is_that_of_the_relay() -> None:
         route = classify(method, path.replace("{id}", "x"), "")
         assert route.endpoint.name == codes(endpoint)[0]
         assert route.endpoint.act is not None
-        act = Act.RESET if endpoint.endswith("with a body") else route.endpoint.act
+        act = DockerOperation.RESET if endpoint.endswith("with a body") else route.endpoint.act
         found[act] = tuple(codes(sandbox) + codes(container))
     assert found == dict(METHODS_OF)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from interpose.relay.docker.http_call import HttpCall
+from interpose.relay.docker.http_call import DockerHttpCall
 from interpose.relay.docker.translate.errors import error_answer
 from interpose.testing.eventually import eventually
 from tests.support.docker.wire import DockerWire, docker_wire
@@ -33,7 +33,7 @@ async def wire(scratch: Path) -> AsyncIterator[DockerWire]:
 
 
 def changing(wire: DockerWire, body: bytes) -> None:
-    async def handler(call: HttpCall) -> bytes:
+    async def handler(call: DockerHttpCall) -> bytes:
         return (await call.forward(body)).raw
 
     wire.relay.handler = handler
@@ -53,7 +53,7 @@ async def test_the_whole_body_is_seen_without_its_framing(wire: DockerWire, requ
     """However it was sent."""
     seen = []
 
-    async def handler(call: HttpCall) -> bytes:
+    async def handler(call: DockerHttpCall) -> bytes:
         seen.append(call.body)
         return error_answer(403, "no")
 
@@ -111,7 +111,7 @@ async def test_interim_answers_of_dockerd_are_not_the_answer(wire: DockerWire) -
 async def test_a_refusal_keeps_the_connection_if_it_says_so(wire: DockerWire) -> None:
     """dockerd was never asked."""
 
-    async def handler(_call: HttpCall) -> bytes:
+    async def handler(_call: DockerHttpCall) -> bytes:
         return error_answer(403, "plugin says no")
 
     wire.relay.handler = handler
@@ -127,7 +127,7 @@ async def test_a_refusal_keeps_the_connection_if_it_says_so(wire: DockerWire) ->
 async def test_a_refusal_may_end_the_connection(wire: DockerWire) -> None:
     """The answer's own head decides."""
 
-    async def handler(_call: HttpCall) -> bytes:
+    async def handler(_call: DockerHttpCall) -> bytes:
         return error_answer(403, "plugin says no", close=True)
 
     wire.relay.handler = handler
@@ -140,7 +140,7 @@ async def test_a_refusal_may_end_the_connection(wire: DockerWire) -> None:
 async def test_a_bug_costs_one_call(wire: DockerWire, caplog: pytest.LogCaptureFixture) -> None:
     """The client is told, the log knows more."""
 
-    async def handler(_call: HttpCall) -> bytes:
+    async def handler(_call: DockerHttpCall) -> bytes:
         raise ZeroDivisionError("secret")
 
     wire.relay.handler = handler
@@ -156,7 +156,7 @@ async def test_a_bug_costs_one_call(wire: DockerWire, caplog: pytest.LogCaptureF
 async def test_an_answer_that_is_none_is_a_bug(wire: DockerWire) -> None:
     """The client never sees it."""
 
-    async def handler(_call: HttpCall) -> bytes:
+    async def handler(_call: DockerHttpCall) -> bytes:
         return b"whatever"
 
     wire.relay.handler = handler
@@ -169,7 +169,7 @@ async def test_what_follows_a_call_runs_after_the_answer_was_written(wire: Docke
     """And a failure of one part of it leaves the others alone."""
     done = []
 
-    async def handler(call: HttpCall) -> bytes:
+    async def handler(call: DockerHttpCall) -> bytes:
         call.afterwards += [lambda: done.append(1 / 0), lambda: done.append(1)]
         return (await call.forward()).raw
 
@@ -185,7 +185,7 @@ async def test_a_call_is_sent_on_once(wire: DockerWire) -> None:
     """Twice would be two containers."""
     errors = []
 
-    async def handler(call: HttpCall) -> bytes:
+    async def handler(call: DockerHttpCall) -> bytes:
         reply = await call.forward()
         with pytest.raises(RuntimeError) as error:
             await call.forward()
@@ -254,7 +254,7 @@ async def test_a_broken_chunk_never_reaches_dockerd(wire: DockerWire) -> None:
 async def test_dockerd_lost_before_the_answer_is_a_failure_of_the_call(wire: DockerWire) -> None:
     """Who handles it decides what the client is told."""
 
-    async def handler(call: HttpCall) -> bytes:
+    async def handler(call: DockerHttpCall) -> bytes:
         return error_answer(503, (await call.forward()).failure, close=True)
 
     wire.relay.handler = handler
@@ -279,7 +279,7 @@ async def test_garbage_of_dockerd_is_a_failure_of_the_call(wire: DockerWire, gar
     """And the end of that connection."""
     failures = []
 
-    async def handler(call: HttpCall) -> bytes:
+    async def handler(call: DockerHttpCall) -> bytes:
         failures.append((await call.forward()).failure)
         return error_answer(502, "x")
 
@@ -294,7 +294,7 @@ async def test_garbage_of_dockerd_is_a_failure_of_the_call(wire: DockerWire, gar
 async def test_an_answer_over_the_limit_is_a_failure_of_the_call(wire: DockerWire) -> None:
     """It is not collected to its end."""
 
-    async def handler(call: HttpCall) -> bytes:
+    async def handler(call: DockerHttpCall) -> bytes:
         return error_answer(502, (await call.forward()).failure, close=True)
 
     wire.relay.handler = handler
@@ -336,7 +336,7 @@ async def test_a_client_that_leaves_cancels_the_call(wire: DockerWire) -> None:
     """dockerd sees it leave; whoever handles it is told."""
     cancelled = []
 
-    async def handler(call: HttpCall) -> bytes:
+    async def handler(call: DockerHttpCall) -> bytes:
         try:
             return (await call.forward()).raw
         except asyncio.CancelledError:
@@ -356,7 +356,7 @@ async def test_whoever_goes_on_after_the_client_left_is_not_counted_twice(wire: 
     """Nobody is there to take the answer."""
     done = []
 
-    async def handler(call: HttpCall) -> bytes:
+    async def handler(call: DockerHttpCall) -> bytes:
         try:
             await call.forward()
         except asyncio.CancelledError:
@@ -389,7 +389,7 @@ async def test_who_does_not_read_its_answers_may_not_ask_for_more(wire: DockerWi
     """What waits for it is bounded; when it reads, all that it asked for is answered."""
     refusal = error_answer(403, "x" * 10_000)
 
-    async def handler(_call: HttpCall) -> bytes:
+    async def handler(_call: DockerHttpCall) -> bytes:
         return refusal
 
     wire.relay.handler = handler
@@ -419,7 +419,7 @@ async def test_what_reading_them_costs_bounds_how_many_are_held(wire: DockerWire
     """Two of the largest; one more is told to come later, and finds room when they are gone."""
     go_on = asyncio.Event()
 
-    async def handler(_call: HttpCall) -> bytes:
+    async def handler(_call: DockerHttpCall) -> bytes:
         await go_on.wait()
         return CREATED
 

@@ -10,7 +10,7 @@ import pytest
 
 from interpose.net.h1.heads import Heads
 from interpose.relay.docker.connection import HttpReply
-from interpose.relay.docker.upstream import BackendAway, DockerUpstream
+from interpose.relay.docker.upstream import BackendAwayError, DockerUpstream
 from interpose.testing.eventually import eventually
 from tests.support.docker.wire import RawDockerd, RawEnd
 
@@ -184,7 +184,7 @@ async def test_starting_twice_follows_once(node: Node) -> None:
 async def test_connecting_waits_for_a_while(scratch: Path) -> None:
     """Then the socket and the reason are named."""
     async with running(scratch, dockerd=False) as node:
-        with pytest.raises(BackendAway, match=r"dockerd\.sock is not reachable: No such file or directory"):
+        with pytest.raises(BackendAwayError, match=r"dockerd\.sock is not reachable: No such file or directory"):
             await node.upstream.connect()
         assert node.upstream.failures > 1
 

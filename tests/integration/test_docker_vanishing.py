@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from interpose.relay.docker.http_call import HttpCall
+from interpose.relay.docker.http_call import DockerHttpCall
 from interpose.testing.eventually import WAIT_LIMIT, eventually
 from tests.support.docker.wire import DockerWire, RawEnd, docker_wire, open_files
 
@@ -256,7 +256,7 @@ async def test_an_intercepted_call_of_a_client_that_was_gone_before_is_done(wire
     """Nobody waits for it, and nobody cancels it."""
     done = []
 
-    async def handler(call: HttpCall) -> bytes:
+    async def handler(call: DockerHttpCall) -> bytes:
         await asyncio.sleep(0)
         reply = await call.forward()
         done.append(reply.failure)
@@ -277,7 +277,7 @@ async def test_an_intercepted_call_is_cancelled_if_the_client_leaves_meanwhile(w
     """As a call of CRI is whose caller gives up."""
     begun, ended = asyncio.Event(), []
 
-    async def handler(_call: HttpCall) -> bytes:
+    async def handler(_call: DockerHttpCall) -> bytes:
         begun.set()
         try:
             await asyncio.Event().wait()

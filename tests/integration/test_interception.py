@@ -9,7 +9,7 @@ import grpc
 import pytest
 
 from interpose._pb import cri_pb2 as cri
-from interpose.cri.errors import Unreadable
+from interpose.cri.errors import UnreadableMessageError
 from interpose.cri.parser import CriParser
 from interpose.net.grpc.framing import frame, parse_timeout, status_trailers
 from interpose.net.grpc.status import Code
@@ -212,7 +212,7 @@ async def test_errors_of_the_runtime_are_seen_and_pass_untouched(scratch: Path) 
     async def note(call: Call, proceed: Proceed) -> Reply:
         reply = await proceed()
         seen.append((reply.code, reply.message))
-        with pytest.raises(Unreadable):
+        with pytest.raises(UnreadableMessageError):
             reply.response  # noqa: B018
         return reply
 

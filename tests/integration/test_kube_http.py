@@ -7,18 +7,18 @@ from collections.abc import Callable
 import pytest
 
 from interpose.net.http.address import parse_server
-from interpose.net.http.client import HttpClient, HttpLimits, Request, Streams
+from interpose.net.http.client import HttpClient, HttpClientLimits, HttpRequest, Streams
 from interpose.net.http.connect import dial
 from interpose.net.http.errors import UnreachableError
 from interpose.testing.eventually import WAIT_LIMIT, eventually
 from tests.support.net.scripted_server import Peer, ScriptedServer
 
-GET = Request(method="GET", target="/x", headers=(("Host", "h"),), again=True)
-POST = Request(method="POST", target="/x", headers=(("Host", "h"),), body=b"{}")
+GET = HttpRequest(method="GET", target="/x", headers=(("Host", "h"),), again=True)
+POST = HttpRequest(method="POST", target="/x", headers=(("Host", "h"),), body=b"{}")
 
 
 def client_of(
-    server: ScriptedServer, *, limits: HttpLimits | None = None, clock: Callable[[], float] | None = None
+    server: ScriptedServer, *, limits: HttpClientLimits | None = None, clock: Callable[[], float] | None = None
 ) -> HttpClient:
     """A client without TLS."""
 
@@ -30,13 +30,13 @@ def client_of(
     return HttpClient(server.url, connect, limits=limits)
 
 
-async def ask(client: HttpClient, request: Request = GET) -> tuple[int, bytes]:
+async def ask(client: HttpClient, request: HttpRequest = GET) -> tuple[int, bytes]:
     """Status and body."""
     async with client.ask(request, None) as answer:
         return answer.status, await answer.read_all()
 
 
-async def refused(client: HttpClient, request: Request = GET) -> str:
+async def refused(client: HttpClient, request: HttpRequest = GET) -> str:
     """The text of the error."""
     with pytest.raises(UnreachableError) as caught:
         await ask(client, request)
@@ -75,7 +75,7 @@ async def test_requests_at_the_same_time_have_connections_of_their_own() -> None
             await peer.answer("done")
 
     async with ScriptedServer(script) as server:
-        client = client_of(server, limits=HttpLimits(idle=1))
+        client = client_of(server, limits=HttpClientLimits(idle=1))
         calls = asyncio.gather(*(ask(client) for _ in range(3)))
         await eventually(lambda: len(server.asked) == 3, "three requests")
         held.set()
@@ -245,7 +245,7 @@ async def test_body_above_the_limit() -> None:
             await peer.chunk(b"x" * 1000)
 
     async with ScriptedServer(script) as server:
-        client = client_of(server, limits=HttpLimits(body=10_000))
+        client = client_of(server, limits=HttpClientLimits(body=10_000))
         assert "larger than 10000 bytes" in await refused(client)
         await client.close()
 
@@ -266,7 +266,7 @@ async def test_connections_that_idle_too_long_are_closed() -> None:
     """By the next request, or by a timer if there is none."""
     now = 0.0
     async with ScriptedServer(echo) as server:
-        client = client_of(server, limits=HttpLimits(idle_time=60.0), clock=lambda: now)
+        client = client_of(server, limits=HttpClientLimits(idle_time=60.0), clock=lambda: now)
         await ask(client)
         now = 61.0
         assert await ask(client) == (200, b"GET 2")
@@ -280,7 +280,7 @@ async def test_sweeping_keeps_what_was_used_lately() -> None:
     """The timer goes on while there is something to close later."""
     now = 0.0
     async with ScriptedServer(echo) as server:
-        client = client_of(server, limits=HttpLimits(idle_time=60.0), clock=lambda: now)
+        client = client_of(server, limits=HttpClientLimits(idle_time=60.0), clock=lambda: now)
         await ask(client)
         now = 20.0
         client._sweep()

@@ -9,7 +9,7 @@ import pytest
 
 from interpose.kube.client.api import CONFIG_MAPS, NODES, ApiError, Change, WatchEvent
 from interpose.kube.client.client import KubeClient
-from interpose.net.http.client import HttpLimits
+from interpose.net.http.client import HttpClientLimits
 from interpose.net.http.errors import UnreachableError
 from interpose.testing.eventually import WAIT_LIMIT
 from tests.support.kube.scripted_api import NODE, answering, query_of, serving, streaming
@@ -79,7 +79,7 @@ async def test_watch_lines_are_cut_anywhere() -> None:
 async def test_watches_that_break(chunks: list[bytes], clean: bool, said: str) -> None:
     """Events before the trouble count; then it is told with the address."""
     script = streaming(event("ADDED", "cm", "6"), *chunks, clean=clean)
-    async with serving(script, limits=HttpLimits(body=2000)) as (server, client):
+    async with serving(script, limits=HttpClientLimits(body=2000)) as (server, client):
         events = client.watch(NODES, version="5")
         assert (await anext(events)).change is Change.ADDED
         with pytest.raises(UnreachableError) as caught:

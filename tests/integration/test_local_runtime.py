@@ -16,7 +16,7 @@ from interpose.cri.messages import cri
 from interpose.cri.store.verbose_info import read_info
 from interpose.net.grpc.status import Code, RpcError
 from interpose.net.streaming.client import run_command
-from interpose.net.streaming.handler import AttendantError
+from interpose.net.streaming.handler import StreamHandlerError
 from interpose.node.runtime.service.wiring import open_runtime
 from interpose.node.runtime.shimclient import client as shimclient
 from interpose.node.runtime.shimclient.paths import ShimPaths, living_shim
@@ -267,7 +267,7 @@ async def test_a_network_of_its_own(node: LocalNode) -> None:
     async def said() -> bytes:
         try:
             reader, writer = await node.runtime.execution.port_forward(sandbox, 8080)
-        except AttendantError:
+        except StreamHandlerError:
             return b""
         data = await reader.read(100)
         writer.close()

@@ -20,7 +20,7 @@ from interpose.core.model.cpuset import CpuSet
 from interpose.core.topology.topology import Topology
 from interpose.errors import ConfigError
 from interpose.net.grpc.status import Code, RpcError
-from interpose.net.httpd.routes import Request, Response
+from interpose.net.httpd.routes import ServerRequest, ServerResponse
 from interpose.testing.eventually import eventually
 from interpose.testing.fakeruntime import FakeRuntime
 from interpose.testing.runtime.state import Container
@@ -201,8 +201,8 @@ async def shown(stack: PolicyStack, path: str) -> Any:
     """What the admin socket tells."""
     routes = policy_routes(stack.policy)
     name = ("GET", path) if ("GET", path) in routes else ("GET", f"{path.rpartition('/')[0]}/*")
-    response = await routes[name](Request(method="GET", path=path, rest=path.rpartition("/")[2]))
-    assert isinstance(response, Response)
+    response = await routes[name](ServerRequest(method="GET", path=path, rest=path.rpartition("/")[2]))
+    assert isinstance(response, ServerResponse)
     return json.loads(response.body)
 
 

@@ -15,7 +15,7 @@ from interpose.core.model.cpuset import CpuSet
 from interpose.core.policy.names import NONE
 from interpose.core.topology.text import parse_text
 from interpose.errors import ConfigError
-from interpose.net.httpd.routes import Request, Response
+from interpose.net.httpd.routes import ServerRequest, ServerResponse
 from interpose.resmgr.state.checkpoint import load, reset_policy
 from interpose.testing.eventually import eventually
 from interpose.testing.fakeruntime import FakeRuntime
@@ -52,8 +52,8 @@ async def send(stack: PolicyStack, data: dict[str, str]) -> None:
 
 async def problems(stack: PolicyStack) -> list[str]:
     """What a status shows, but for that this machine has no cgroups."""
-    response = await policy_routes(stack.policy)["GET", "/v1/policy"](Request(method="GET", path="/v1/policy"))
-    assert isinstance(response, Response)
+    response = await policy_routes(stack.policy)["GET", "/v1/policy"](ServerRequest(method="GET", path="/v1/policy"))
+    assert isinstance(response, ServerResponse)
     found: list[str] = json.loads(response.body)["problems"]
     return [one for one in found if not one.startswith("note: cgroups cannot be read")]
 

@@ -19,7 +19,7 @@ from interpose.cli.relay.policy import policy_routes
 from interpose.core.policy.request import Key
 from interpose.hooks.api.hookpoint import HookPoint
 from interpose.net.grpc.status import Code
-from interpose.net.httpd.routes import Request, Response
+from interpose.net.httpd.routes import ServerRequest, ServerResponse
 from interpose.resmgr.admin_view import policy_report
 from interpose.testing.eventually import WAIT_LIMIT, eventually, pass_deadline
 from interpose.testing.fakenode import FakeNode, PlainCgroups
@@ -210,9 +210,9 @@ async def on_cgroups(tmp_path: Path) -> AsyncIterator[tuple[PolicyStack, FakeNod
 async def shown(stack: PolicyStack, ref: str) -> dict[str, Any]:
     """What explain shows."""
     routes = policy_routes(stack.policy)
-    request = Request(method="GET", path="/v1/policy/containers/*", rest=ref)
+    request = ServerRequest(method="GET", path="/v1/policy/containers/*", rest=ref)
     response = await routes["GET", "/v1/policy/containers/*"](request)
-    assert isinstance(response, Response)
+    assert isinstance(response, ServerResponse)
     about: dict[str, Any] = json.loads(response.body)
     return about
 

@@ -16,7 +16,7 @@ from interpose.core.model.pod import Container
 from interpose.core.model.resources import LinuxResources
 from interpose.cri.methods import Method
 from interpose.net.grpc.status import Code, RpcError
-from interpose.relay.status_rewriter import Reporting, ReportingEvents
+from interpose.relay.status_rewriter import EventRewriter, StatusRewriter
 from interpose.relay.taps import UNREADABLE
 from interpose.testing.eventually import WAIT_LIMIT, eventually
 from interpose.testing.fakeruntime import FakeRuntime
@@ -95,8 +95,8 @@ async def node(relay_path: Path, runtime_path: Path) -> AsyncIterator[Node]:
             relay_stack(
                 relay_path,
                 runtime_path,
-                interceptors=[Reporting(lambda: containers)],
-                editors=[ReportingEvents(lambda: containers)],
+                interceptors=[StatusRewriter(lambda: containers)],
+                editors=[EventRewriter(lambda: containers)],
                 taps=[notes],
             )
         )

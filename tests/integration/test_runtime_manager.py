@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from interpose.cri.client import Services
+from interpose.cri.client import RuntimeClient
 from interpose.cri.messages import cri
 from interpose.cri.remote import RemoteCaller
 from interpose.cri.wrappers import InstrumentedCaller, LocalCaller
@@ -54,7 +54,7 @@ async def test_the_newest_version_both_know_is_spoken(scratch: Path, versions: l
     async with runtime_at(path, FakeRuntime(), versions), caller_of(path) as caller:
         assert caller.version == spoken
         assert caller.up
-        services = Services(caller)
+        services = RuntimeClient(caller)
         assert (await services.version()).runtime_name == "containerd"
         assert await services.list_images()
 
@@ -98,7 +98,7 @@ async def test_images_may_live_elsewhere(scratch: Path) -> None:
         runtime_at(second, two, ("v1alpha2",)),
         caller_of(first, second) as caller,
     ):
-        services = Services(caller)
+        services = RuntimeClient(caller)
         await services.pull_image(cri.ImageSpec(image="nginx"), None, None)
         await services.run_pod_sandbox(pod_config("web"))
     assert (one.calls["PullImage"], two.calls["PullImage"]) == (0, 1)
@@ -115,7 +115,7 @@ async def test_a_runtime_that_was_replaced_is_asked_anew(scratch: Path) -> None:
         assert caller.version == "v1alpha2"
     await eventually(lambda: not caller.up, "the connection to end")
     async with runtime_at(path, new, ("v1",)):
-        assert (await Services(caller).version()).runtime_name == "new"
+        assert (await RuntimeClient(caller).version()).runtime_name == "new"
         assert caller.version == "v1"
         await caller.close()
 
@@ -126,7 +126,7 @@ async def test_a_lost_connection_is_unavailable(scratch: Path) -> None:
     runtime = FakeRuntime()
     stall = runtime.stall("RunPodSandbox")
     async with caller_pair(path, runtime) as (server, caller):
-        call = asyncio.gather(Services(caller).run_pod_sandbox(pod_config("web")), return_exceptions=True)
+        call = asyncio.gather(RuntimeClient(caller).run_pod_sandbox(pod_config("web")), return_exceptions=True)
         await stall.entered.wait()
         await server.close()
         [error] = await call
@@ -177,7 +177,7 @@ async def test_finding_out_the_version_is_part_of_the_calls_time(scratch: Path) 
             await caller.call("Status", cri.StatusRequest(), timeout=0.05)
         assert caught.value.code is Code.DEADLINE_EXCEEDED
         stall.release()
-        assert (await Services(caller).status()).status.conditions
+        assert (await RuntimeClient(caller).status()).status.conditions
         await caller.close()
 
 
@@ -194,7 +194,7 @@ async def test_streams_come_over_the_socket(scratch: Path) -> None:
             await eventually(lambda: runtime.events.subscribers, "a subscriber")
             runtime.populate(1)
 
-        async with aclosing(Services(caller).container_events()) as events:
+        async with aclosing(RuntimeClient(caller).container_events()) as events:
             event, _ = await asyncio.gather(anext(events), happen())
         assert event.container_id
         await eventually(lambda: not runtime.events.subscribers, "the subscriber to leave")

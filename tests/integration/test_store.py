@@ -18,9 +18,9 @@ from interpose.cri.store.sync import Synchronizer
 from interpose.net.grpc.server import serve
 from interpose.net.grpc.status import Code
 from interpose.relay.api import Call, Proceed, Reply
-from interpose.relay.exit_watcher import Exits
-from interpose.relay.internal_calls import OwnCalls
-from interpose.relay.store_updates import Bookkeeper
+from interpose.relay.exit_watcher import ExitWatcher
+from interpose.relay.internal_calls import InternalCalls
+from interpose.relay.store_updates import StoreUpdater
 from interpose.testing.eventually import eventually, pass_deadline
 from interpose.testing.fakeruntime import FakeRuntime
 from interpose.testing.pods import container_config, create_request, linux_resources, pod_config, run_request
@@ -40,7 +40,7 @@ class Node:
     stack: Stack
     store: Store
     sync: Synchronizer
-    exits: Exits
+    exits: ExitWatcher
     clock: list[float]
     caller: Caller
 
@@ -80,7 +80,7 @@ class Node:
     async def rebuilt(self) -> Store:
         """What a relay that starts now would know."""
         store = Store()
-        sync = Synchronizer(store, OwnCalls(self.stack.relay, "test", None))
+        sync = Synchronizer(store, InternalCalls(self.stack.relay, "test", None))
         assert await sync.resync()
         await sync.close()
         return store
@@ -94,21 +94,21 @@ def _path(method: str) -> bytes:
 async def node(scratch: Path, runtime: FakeRuntime, *above: Any) -> AsyncIterator[Node]:
     """Everything but the runtime's own socket."""
     store = Store()
-    parts: dict[str, OwnCalls] = {}
+    parts: dict[str, InternalCalls] = {}
 
     async def ask(method: str, message: bytes) -> bytes:
         return await parts["calls"](method, message)
 
     sync = Synchronizer(store, ask, settle_pause=SETTLE_PAUSE)
-    bookkeeper = Bookkeeper(store, sync)
+    bookkeeper = StoreUpdater(store, sync)
     clock = [0.0]
     stacks: list[Stack] = []
-    exits = Exits(sync, lambda: clock[0], lambda: stacks[0].relay.refresh())
+    exits = ExitWatcher(sync, lambda: clock[0], lambda: stacks[0].relay.refresh())
     async with relay_stack(
         scratch / "relay.sock", scratch / "runtime.sock", interceptors=[*above, bookkeeper], taps=[exits]
     ) as stack:
         stacks.append(stack)
-        parts["calls"] = OwnCalls(stack.relay, "store", bookkeeper)
+        parts["calls"] = InternalCalls(stack.relay, "store", bookkeeper)
         stack.runtime.on_up = lambda: sync.resync_soon(completely=True)
         caller = Caller(stack.socket)
         try:

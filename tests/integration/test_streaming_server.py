@@ -7,12 +7,12 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from interpose.net.streaming.byte_transport import TcpWire
+from interpose.net.streaming.byte_transport import TcpTransport
 from interpose.net.streaming.channels import PORT_FORWARD, TUNNEL, V1, V2, V3, V4, V5, message
 from interpose.net.streaming.handler import TooManyRequestsError
 from interpose.net.streaming.limits import StreamLimits
-from interpose.net.streaming.mux import Channel, End, LinkLostError
-from interpose.net.streaming.mux_transports import SpdyLink
+from interpose.net.streaming.mux import Channel, ChannelOutcome, MultiplexerLostError
+from interpose.net.streaming.mux_transports import SpdyMultiplexer
 from interpose.net.streaming.server import StreamServer
 from interpose.net.streaming.upgrade import spdy_request, websocket_request
 from interpose.net.websocket import Closed, Event, WebSocket
@@ -66,11 +66,11 @@ async def upgraded(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, r
 
 
 @asynccontextmanager
-async def spdy(server: StreamServer, url: str, *versions: str) -> AsyncIterator[SpdyLink]:
+async def spdy(server: StreamServer, url: str, *versions: str) -> AsyncIterator[SpdyMultiplexer]:
     """A client that opens streams by itself."""
     async with connected(server) as (reader, writer):
         await upgraded(reader, writer, spdy_request(target(url), "x", versions))
-        link = SpdyLink(TcpWire(reader, writer), client=True)
+        link = SpdyMultiplexer(TcpTransport(reader, writer), client=True)
         link.start()
         try:
             yield link
@@ -152,7 +152,7 @@ async def test_old_clients_get_words_instead_of_a_document(server: StreamServer,
         async with spdy(server, exec_url(server, "exit", code), version) as link:
             error = await link.open({"streamType": "error"})
             await link.open({"streamType": "stdout"})
-            assert (await all_of(error), error.end) == (words, End.FINISHED)
+            assert (await all_of(error), error.end) == (words, ChannelOutcome.FINISHED)
 
 
 async def test_streams_that_nobody_asked_for_are_refused(server: StreamServer) -> None:
@@ -160,7 +160,7 @@ async def test_streams_that_nobody_asked_for_are_refused(server: StreamServer) -
     async with spdy(server, exec_url(server, "echo", "hi"), V4) as link:
         error = await link.open({"streamType": "error"})
         for kind in ("error", "stdin", "nonsense"):
-            with pytest.raises(LinkLostError):
+            with pytest.raises(MultiplexerLostError):
                 await link.open({"streamType": kind})
         out = await link.open({"streamType": "stdout"})
         assert await all_of(out) == b"hi\n"
@@ -182,10 +182,10 @@ async def test_streams_that_come_later_are_refused(server: StreamServer, attenda
     assert False not in answers
 
 
-async def _refused(link: SpdyLink) -> bool:
+async def _refused(link: SpdyMultiplexer) -> bool:
     try:
         await link.open({"streamType": "more"})
-    except LinkLostError:
+    except MultiplexerLostError:
         return True
     return False
 
@@ -248,13 +248,13 @@ async def test_a_client_that_vanishes_is_noticed_while_nobody_reads_it(
     """A command that does not take its input does not keep a dead client's session alive."""
     monkeypatch.setattr("interpose.net.streaming.mux._LOOK", 0.05)
     looked = asyncio.Event()  # which is done only when reading stands still
-    gone = TcpWire.gone
+    gone = TcpTransport.gone
 
-    def watched(wire: TcpWire) -> bool:
+    def watched(wire: TcpTransport) -> bool:
         looked.set()
         return gone(wire)
 
-    monkeypatch.setattr(TcpWire, "gone", watched)
+    monkeypatch.setattr(TcpTransport, "gone", watched)
     url = target(exec_url(server, "hang", stdin=True))
     socket = WebSocket(client=True, random=os.urandom)
     async with connected(server) as (reader, writer):
@@ -296,7 +296,7 @@ async def test_a_close_of_the_client_is_answered(server: StreamServer, attendant
 async def test_streams_without_a_right_port_are_refused(server: StreamServer, headers: dict[str, str]) -> None:
     """The session goes on."""
     async with spdy(server, server.port_forward_url("s1", ()), PORT_FORWARD) as link:
-        with pytest.raises(LinkLostError, match="refused"):
+        with pytest.raises(MultiplexerLostError, match="refused"):
             await link.open(headers)
         await link.open({"streamType": "error", "port": "80", "requestID": "1"})
 
@@ -305,9 +305,9 @@ async def test_a_stream_without_a_partner_is_refused_in_the_end(server: StreamSe
     """And a second one of the same kind at once."""
     async with spdy(server, server.port_forward_url("s1", ()), PORT_FORWARD) as link:
         lonely = await link.open({"streamType": "error", "port": "80", "requestID": "1"})
-        with pytest.raises(LinkLostError, match="refused"):
+        with pytest.raises(MultiplexerLostError, match="refused"):
             await link.open({"streamType": "error", "port": "80", "requestID": "1"})
-        assert (await lonely.read(), lonely.end) == (b"", End.RESET)
+        assert (await lonely.read(), lonely.end) == (b"", ChannelOutcome.RESET)
 
 
 @pytest.mark.parametrize("port", ["000001" + "1" * 5000, "00000180000", "70000", "0", "x"])
@@ -317,7 +317,7 @@ async def test_a_stream_for_no_port_is_refused_and_the_session_goes_on(
     """The next streams are served."""
     async with spdy(server, server.port_forward_url("s1", ()), PORT_FORWARD) as link:
         for kind in ("error", "data"):
-            with pytest.raises(LinkLostError, match="refused"):
+            with pytest.raises(MultiplexerLostError, match="refused"):
                 await link.open({"streamType": kind, "port": port, "requestID": "1"})
         good = f"000{unused_tcp_port}"
         error = await link.open({"streamType": "error", "port": good, "requestID": "1"})

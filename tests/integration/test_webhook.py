@@ -15,7 +15,7 @@ import pytest
 from interpose.kube.webhook.certificates import Certificates, TlsFiles
 from interpose.kube.webhook.review import Rules
 from interpose.kube.webhook.server import PATHS, ServerLimits, WebhookServer
-from interpose.net.httpd.limits import HttpLimits
+from interpose.net.httpd.limits import HttpServerLimits
 from interpose.testing.eventually import eventually
 from tests.support.net.certificates import CERTIFICATE, KEY, Authority, Pair, publish_secret
 
@@ -33,7 +33,7 @@ REVIEW = {
     },
 }
 BODY = json.dumps(REVIEW).encode()
-HTTP = HttpLimits(body=100_000, request_timeout=5.0, idle_timeout=30.0)
+HTTP = HttpServerLimits(body=100_000, request_timeout=5.0, idle_timeout=30.0)
 
 T = TypeVar("T")
 
@@ -257,7 +257,7 @@ async def test_a_client_sees_the_new_certificate(webhook: Running) -> None:
 
 async def test_slow_clients_are_cut_and_others_served(webhook: Running) -> None:
     """No handshake, no request, half a head, half a body: each has its time and no more."""
-    http = HttpLimits(request_timeout=1.0, first_timeout=1.0)
+    http = HttpServerLimits(request_timeout=1.0, first_timeout=1.0)
     webhook.start(limits=ServerLimits(http=http, handshake_timeout=1.0))
     silent = await webhook.connect(plain=webhook.port)
     others = [await _in_the_end(webhook.connect) for _ in range(3)]

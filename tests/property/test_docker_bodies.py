@@ -14,10 +14,10 @@ from interpose.cri.store.requested import ANNOTATION, resources_note
 from interpose.relay.docker.routes import NAMES, classify
 from interpose.relay.docker.translate import create
 from interpose.relay.docker.translate import inspect as inspecting
-from interpose.relay.docker.translate.body import Body
+from interpose.relay.docker.translate.body import JsonBody
 from interpose.relay.docker.translate.errors import error_body, message_of
 from interpose.relay.docker.translate.json_edit import (
-    UnreadableBody,
+    UnreadableBodyError,
     change_items,
     decode,
     read_container,
@@ -91,7 +91,7 @@ def bodies(draw: st.DrawFn, sandbox: bool | None = None) -> bytes:
     return text.encode("utf-8", "replace")
 
 
-def message_of_creation(found: create.Creation) -> Any:
+def message_of_creation(found: create.CreateBody) -> Any:
     """The message it becomes."""
     message = cri.RunPodSandboxRequest() if found.sandbox else cri.CreateContainerRequest()
     found.fill(message)
@@ -107,7 +107,7 @@ def plain(message: Any) -> Any:
     return message
 
 
-def read(raw: bytes) -> create.Creation:
+def read(raw: bytes) -> create.CreateBody:
     """A creation that is Kubernetes'."""
     found = create.read_create(raw, {"name": "k8s_c_p_n_u1_4"})
     assert found is not None
@@ -198,7 +198,7 @@ def test_no_bytes_raise_anything_else(raw: bytes) -> None:
         lambda: inspecting.identity_of(raw),
     )
     for reader in readers:
-        with suppress(UnreadableBody):
+        with suppress(UnreadableBodyError):
             reader()
 
 
@@ -234,7 +234,7 @@ def test_untouched_members_keep_their_bytes(raw: bytes, data: st.DataObject) -> 
     before = message_of_creation(found)
     edited = found.edited(before, data.draw(changes(before))).body
     ours = {"Labels", "HostConfig", "Env", "Cmd", "Entrypoint"}
-    old, new = Body(raw), Body(edited)
+    old, new = JsonBody(raw), JsonBody(edited)
     for one in old.root.items:
         if one.key not in ours:
             there = new.root.member(one.key)
@@ -243,7 +243,7 @@ def test_untouched_members_keep_their_bytes(raw: bytes, data: st.DataObject) -> 
     assert member_text(old, "HostConfig", "Ulimits") == member_text(new, "HostConfig", "Ulimits")
 
 
-def member_text(body: Body, key: str, name: str) -> str:
+def member_text(body: JsonBody, key: str, name: str) -> str:
     """A member of an object in a body, as it is written."""
     within = body.root.member(key)
     assert within is not None

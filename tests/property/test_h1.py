@@ -7,8 +7,8 @@ import h11
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interpose.net.h1.heads import Heads, Malformed
-from interpose.net.h1.messages import Part, RequestReader, ResponseReader
+from interpose.net.h1.heads import Heads, MalformedError
+from interpose.net.h1.messages import BodyPart, RequestReader, ResponseReader
 from tests.support.fuzz.h1 import LIMIT, asked, check_answers, check_requests, decoding, read_by_h11, run
 
 NAMES = st.text("ABCxyz-_09", min_size=1, max_size=8).map(lambda name: f"X-{name}".encode())
@@ -139,7 +139,7 @@ def test_remembered_verdicts_are_those_of_a_fresh_look(stream: bytes) -> None:
     for reader in (heads, heads, Heads()):
         try:
             told.append(repr(reader.response(head, "GET").headers))
-        except Malformed as fault:
+        except MalformedError as fault:
             told.append(str(fault))
     assert told[0] == told[1] == told[2]
 
@@ -150,7 +150,7 @@ def given_out(reader: RequestReader | ResponseReader) -> list[object]:
     try:
         while (item := reader.next()) is not None:
             found.append(item)
-    except Malformed as fault:
+    except MalformedError as fault:
         found.append((fault.status, str(fault)))
     return [*found, reader.buffered, reader.between]
 
@@ -191,7 +191,7 @@ def test_the_short_way_reads_answers_as_the_long_one(data: st.DataObject, messag
         return
     head, *parts, buffered, between = given_out(long)
     assert head is taken
-    assert taken.raw + b"".join(part.raw for part in parts if isinstance(part, Part)) == piece
+    assert taken.raw + b"".join(part.raw for part in parts if isinstance(part, BodyPart)) == piece
     assert given_out(short) == [buffered, between]
     short.expect(method)  # it is over
     long.expect(method)

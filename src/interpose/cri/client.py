@@ -113,7 +113,7 @@ def check_answer(method: str, answer: Any) -> None:
 _USUAL = Timeouts()
 
 
-class Services:
+class RuntimeClient:
     """A `RuntimeService` and an `ImageService`. Every failure is an RpcError."""
 
     def __init__(self, caller: Caller, *, timeouts: Timeouts = _USUAL) -> None:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from interpose.cri.errors import Unreadable
+from interpose.cri.errors import UnreadableMessageError
 
 
 class CriParser:
@@ -23,7 +23,7 @@ class CriParser:
         try:
             return self._type.FromString(data)
         except Exception as error:  # DecodeError, whose class would need the import here
-            raise Unreadable(f"not a {self._name}: {error}") from error
+            raise UnreadableMessageError(f"not a {self._name}: {error}") from error
 
     def serialize(self, message: Any) -> bytes:
         """Deterministic, so that equal content gives equal bytes."""

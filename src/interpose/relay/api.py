@@ -13,7 +13,7 @@ from enum import IntEnum, StrEnum
 from types import MappingProxyType
 from typing import Any, Protocol, TypeAlias
 
-from interpose.cri.errors import Opaque, Unreadable
+from interpose.cri.errors import OpaqueMessageError, UnreadableMessageError
 from interpose.cri.methods import Method
 
 CLIENT = "client"
@@ -87,7 +87,7 @@ class Body:
 
     def _check(self) -> None:
         if self._unreadable:
-            raise (Opaque if self._understood else Unreadable)(self._unreadable)
+            raise (OpaqueMessageError if self._understood else UnreadableMessageError)(self._unreadable)
 
 
 class Call:
@@ -171,7 +171,7 @@ class Reply:
     def response(self) -> Any:
         """The parsed response, to be edited in place."""
         if self.body is None:
-            raise Unreadable("the call failed: there is no response message")
+            raise UnreadableMessageError("the call failed: there is no response message")
         return self.body.message
 
 

@@ -13,7 +13,7 @@ from interpose.net.grpc.listener import Listener
 from interpose.net.grpc.status import Code
 from interpose.net.grpc.transport import Hub
 from interpose.net.h2.stream import NOWHERE, Stream
-from interpose.relay.passthrough import Shuttable
+from interpose.relay.passthrough import ClosableSink
 
 _log = logging.getLogger(__name__)
 _LOOK_AGAIN: Final = 0.02
@@ -79,7 +79,7 @@ def _streams(listener: Listener) -> list[Stream]:
 
 def _end(stream: Stream, why: str) -> None:
     answered = stream.call is None
-    if isinstance(stream.sink, Shuttable):
+    if isinstance(stream.sink, ClosableSink):
         stream.sink.shut(stream, Code.UNAVAILABLE)
     stream.sink = NOWHERE
     if answered:

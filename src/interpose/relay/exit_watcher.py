@@ -22,7 +22,7 @@ _LISTS: Final = (_PODS, _CONTAINERS)
 _POLL: Final = 5.0
 
 
-class Exits:
+class ExitWatcher:
     """A tap on lists. `tick` is due once a second; `changed` is told when its interest is another."""
 
     name = "exits"

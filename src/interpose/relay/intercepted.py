@@ -33,23 +33,23 @@ from interpose.net.h2.headers import Headers
 from interpose.net.h2.stream import NOWHERE, Stream
 from interpose.relay.api import Body, Call, Direction, Reply
 from interpose.relay.chain import Chain
-from interpose.relay.internal_calls import Originator, message_of, method_of, show_message
+from interpose.relay.internal_calls import CallRunner, message_of, method_of, show_message
 from interpose.relay.large_messages import LargeMessages
-from interpose.relay.passthrough import Ledger
+from interpose.relay.passthrough import CallRecorder
 from interpose.relay.routes import Route
-from interpose.relay.taps import Viewing, Watchers
+from interpose.relay.taps import CallView, TapRegistry
 
 
-class Collector(Originator):
+class CriCallRunner(CallRunner):
     """Runs intercepted calls. One per relay."""
 
     def __init__(
         self,
         *,
         chain: Chain,
-        watchers: Watchers,
+        watchers: TapRegistry,
         hub: Hub,
-        ledger: Ledger,
+        ledger: CallRecorder,
         limit: int,
         now: Callable[[], float],
     ) -> None:
@@ -62,7 +62,7 @@ class Collector(Originator):
         self, stream: Stream, headers: Headers, route: Route, peer: object, end: bool, upstream: Upstream
     ) -> None:
         """Take over a client's stream; its call goes on over this upstream."""
-        collected = Collected(self, stream, headers, route, peer, upstream)
+        collected = InterceptedCall(self, stream, headers, route, peer, upstream)
         if end:
             collected.complete()
 
@@ -71,7 +71,7 @@ class Collector(Originator):
         raw = await Client(route.upstream, self.hub, limit=self.limit).exchange(wire, frame(message))
         return self.reply(raw, method_of(route))
 
-    def show_reply(self, view: Viewing, reply: Reply) -> None:
+    def show_reply(self, view: CallView, reply: Reply) -> None:
         message = message_of(reply)
         if message is None and not reply.code and reply.body is None and reply.raw is not None:
             message = _raw_message(reply.raw, self.limit)
@@ -91,11 +91,11 @@ class Collector(Originator):
         return Reply(code=0, body=Body(message, CriParser(method.response)), raw=raw)
 
 
-class Collected:
+class InterceptedCall:
     """The sink of one intercepted client stream."""
 
     def __init__(
-        self, owner: Collector, stream: Stream, headers: Headers, route: Route, peer: object, upstream: Upstream
+        self, owner: CriCallRunner, stream: Stream, headers: Headers, route: Route, peer: object, upstream: Upstream
     ) -> None:
         self._owner = owner
         self._upstream = upstream

@@ -1,6 +1,7 @@
 """The protocols of `interpose.relay.api` under the name they had before; goes with the next release."""
 
-from interpose.cri.errors import Opaque, Unreadable
+from interpose.cri.errors import OpaqueMessageError as Opaque
+from interpose.cri.errors import UnreadableMessageError as Unreadable
 from interpose.relay.api import (
     CLIENT,
     Body,

@@ -10,20 +10,20 @@ from typing import Any
 
 from interpose.cri.methods import METHODS, Method
 from interpose.cri.parser import CriParser
-from interpose.cri.store.api_version import TIMEOUT, EitherVersion
+from interpose.cri.store.api_version import TIMEOUT, VersionFallback
 from interpose.net.grpc.status import Code, RpcError
 from interpose.relay.api import CLIENT, Body, Call, Direction, Interceptor, Reply, Sighting
 from interpose.relay.chain import Chain
 from interpose.relay.routes import Route
-from interpose.relay.subscriptions import Switchboard
-from interpose.relay.taps import Viewing, Watchers
+from interpose.relay.subscriptions import Subscriptions
+from interpose.relay.taps import CallView, TapRegistry
 from interpose.tasks import TaskBag
 
 
-class Originator:
+class CallRunner:
     """The chain, the taps, and what our own parts ask for. One per relay."""
 
-    def __init__(self, *, chain: Chain, watchers: Watchers, limit: int, now: Callable[[], float]) -> None:
+    def __init__(self, *, chain: Chain, watchers: TapRegistry, limit: int, now: Callable[[], float]) -> None:
         self.chain = chain
         self.watchers = watchers
         self.limit = limit
@@ -34,7 +34,7 @@ class Originator:
         """The runtime's own answer."""
         raise NotImplementedError
 
-    def show_reply(self, view: Viewing, reply: Reply) -> None:
+    def show_reply(self, view: CallView, reply: Reply) -> None:
         """What taps see of a reply: as it came, if somebody changed it, and as the caller gets it."""
         show_message(view, message_of(reply))
 
@@ -78,11 +78,11 @@ class Originator:
 
     def view(
         self, route: Route, path: bytes, *, origin: str = CLIENT, peer: object = None, headers: Any = None
-    ) -> Viewing:
+    ) -> CallView:
         """How taps see a call. Nobody may."""
         number = self.watchers.number() if route.taps else 0
         call = Sighting(number, path, route.method, origin=origin, peer=peer, headers=headers, intercepted=True)
-        return Viewing(self.watchers, route.taps, route.readers, call)
+        return CallView(self.watchers, route.taps, route.readers, call)
 
 
 def method_of(route: Route) -> Method:
@@ -99,7 +99,7 @@ def message_of(reply: Reply) -> bytes | None:
     return reply.body.data()
 
 
-def show_message(view: Viewing, message: bytes | None) -> None:
+def show_message(view: CallView, message: bytes | None) -> None:
     """The reply as the caller gets it and, if that differs, as the runtime sent it, if it was asked at all."""
     if view.received is not None and view.received != message:
         view.show(Direction.RECEIVED, view.received)
@@ -107,14 +107,14 @@ def show_message(view: Viewing, message: bytes | None) -> None:
         view.show(Direction.REPLY, message)
 
 
-class OwnCalls:
+class InternalCalls:
     """Calls named `origin` that enter the chain of `relay` below an interceptor, or at its top."""
 
-    def __init__(self, relay: Switchboard, origin: str, below: Interceptor | None = None) -> None:
+    def __init__(self, relay: Subscriptions, origin: str, below: Interceptor | None = None) -> None:
         self._relay = relay
         self._origin = origin
         self.below = below
-        self._versions = EitherVersion(self._call)
+        self._versions = VersionFallback(self._call)
 
     async def __call__(self, method: str, message: bytes, timeout: float = TIMEOUT) -> bytes:
         """The reply message. Raises RpcError for every other outcome."""

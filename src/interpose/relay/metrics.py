@@ -7,10 +7,10 @@ from interpose.metrics import Buckets, Family, Sample
 from interpose.net.grpc.status import Code
 from interpose.relay.api import Backend
 from interpose.relay.stats import BOUNDS, MethodStats
-from interpose.relay.subscriptions import Switchboard
+from interpose.relay.subscriptions import Subscriptions
 
 
-def call_collector(relay: Switchboard) -> Callable[[], Iterable[Family]]:
+def call_collector(relay: Subscriptions) -> Callable[[], Iterable[Family]]:
     """Calls by method: counts, durations, bytes."""
 
     def collect() -> Iterable[Family]:
@@ -67,7 +67,7 @@ def _durations(stats: MethodStats) -> list[Buckets]:
     ]
 
 
-def _seams(relay: Switchboard) -> Iterable[Family]:
+def _seams(relay: Subscriptions) -> Iterable[Family]:
     if relay.watchers is not None:
         yield Family(
             "interpose_tap_errors_total",
@@ -97,7 +97,7 @@ def _seams(relay: Switchboard) -> Iterable[Family]:
     )
 
 
-class Door(Protocol):
+class ListenerCounters(Protocol):
     """A listener, as far as its numbers go."""
 
     @property
@@ -116,7 +116,7 @@ class Door(Protocol):
     def faults(self) -> Mapping[str, int]: ...
 
 
-def connection_collector(listener: Door) -> Callable[[], Iterable[Family]]:
+def connection_collector(listener: ListenerCounters) -> Callable[[], Iterable[Family]]:
     """Client connections."""
 
     def collect() -> Iterable[Family]:

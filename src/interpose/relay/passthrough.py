@@ -1,6 +1,6 @@
 """Calls nobody asked to see: frames of one stream go to the other as they arrive.
 
-Two sinks are shared by all such calls: `Requests` on the client's streams, `Replies` on the backend's. A stream's
+Two sinks are shared by all such calls: `RequestSink` on the client's streams, `ReplySink` on the backend's. A stream's
 `peer` is the stream on the other side, and a client stream's `call` its method's counters, or None once counted.
 
 Flow control is per hop: a stream gets credit when its bytes were written to the other side, never before. So a slow
@@ -25,7 +25,7 @@ from interpose.relay.stats import BOUNDS, MethodStats
 LOST = "connection to the runtime was lost"
 
 
-class Ledger:
+class CallRecorder:
     """Counts calls, each exactly once. A client stream's `call` holds its method's counters until the call is over."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
@@ -70,17 +70,17 @@ def code_of(headers: Headers) -> int:
 
 
 @runtime_checkable
-class Shuttable(Protocol):
+class ClosableSink(Protocol):
     """A sink of a client's stream whose call we can end ourselves."""
 
     def shut(self, stream: Stream, code: int) -> None:
         """Count the call with this status and tell everyone who waits; the caller answers the client."""
 
 
-class Requests:
+class RequestSink:
     """From the client to the backend."""
 
-    def __init__(self, ledger: Ledger) -> None:
+    def __init__(self, ledger: CallRecorder) -> None:
         self._ledger = ledger
 
     def on_headers(self, stream: Stream, headers: Headers, end: bool) -> None:
@@ -124,10 +124,10 @@ class Requests:
             peer.reset(code)
 
 
-class Replies:
+class ReplySink:
     """From the backend to the client."""
 
-    def __init__(self, ledger: Ledger) -> None:
+    def __init__(self, ledger: CallRecorder) -> None:
         self._ledger = ledger
         self._clock = ledger.clock
 
@@ -201,10 +201,12 @@ def unlink(client: Stream, backend: Stream) -> None:
 class Passthrough:
     """Opens the backend's side of a call and ties the two streams together."""
 
-    def __init__(self, ledger: Ledger, requests: Requests | None = None, replies: Replies | None = None) -> None:
+    def __init__(
+        self, ledger: CallRecorder, requests: RequestSink | None = None, replies: ReplySink | None = None
+    ) -> None:
         self._ledger = ledger
-        self.requests = requests if requests is not None else Requests(ledger)
-        self.replies = replies if replies is not None else Replies(ledger)
+        self.requests = requests if requests is not None else RequestSink(ledger)
+        self.replies = replies if replies is not None else ReplySink(ledger)
         self._spliced = requests is None and replies is None  # nobody looks at what passes
 
     def join(self, stream: Stream, conn: ClientConnection, wire: bytes, end: bool) -> None:
@@ -222,14 +224,14 @@ class Passthrough:
 
     def wait(self, stream: Stream, upstream: Upstream, wire: bytes, end: bool) -> None:
         """No backend now: hold what comes, within the stream's window, until there is one or time is up."""
-        Held(self, self._ledger, stream, upstream, wire, end)
+        WaitingRequestSink(self, self._ledger, stream, upstream, wire, end)
 
 
-class Held:
+class WaitingRequestSink:
     """The sink of a client stream that waits for a backend. What it holds counts as bytes that wait in memory."""
 
     def __init__(
-        self, owner: Passthrough, ledger: Ledger, stream: Stream, upstream: Upstream, wire: bytes, end: bool
+        self, owner: Passthrough, ledger: CallRecorder, stream: Stream, upstream: Upstream, wire: bytes, end: bool
     ) -> None:
         self._owner = owner
         self._ledger = ledger

@@ -12,9 +12,9 @@ from interpose.net.h2.client import ClientConnection
 from interpose.net.h2.headers import DEAR, Headers
 from interpose.net.h2.stream import Stream
 from interpose.relay.api import Direction, Sighting
-from interpose.relay.passthrough import Ledger, Passthrough
+from interpose.relay.passthrough import CallRecorder, Passthrough
 from interpose.relay.routes import Route, Routes
-from interpose.relay.subscriptions import Switchboard
+from interpose.relay.subscriptions import Subscriptions
 
 # So many calls of one process may be on the connection that everybody has when it is crowded.
 _FEW: Final = 32
@@ -33,22 +33,22 @@ def greedy(link: ClientLink, upstream: Upstream) -> bool:
     return free < limit // 4 and link.calls > free
 
 
-class Relay(Switchboard):
+class Relay(Subscriptions):
     """Routes calls. Holds no connection and no socket: those are the listener's and the upstreams'.
 
     A method nobody subscribes to never leaves the frame loop.
     """
 
-    def __init__(self, routes: Routes, ledger: Ledger, *, header_list: int) -> None:
+    def __init__(self, routes: Routes, ledger: CallRecorder, *, header_list: int) -> None:
         super().__init__(routes)
         self.ledger = ledger
         self.passthrough = Passthrough(ledger)
         self._header_list = header_list
 
     def _collect(self, chain: Any, *, hub: Hub, limit: int, now: Callable[[], float]) -> Any:
-        from interpose.relay.intercepted import Collector
+        from interpose.relay.intercepted import CriCallRunner
 
-        return Collector(chain=chain, watchers=self.watchers, hub=hub, ledger=self.ledger, limit=limit, now=now)
+        return CriCallRunner(chain=chain, watchers=self.watchers, hub=hub, ledger=self.ledger, limit=limit, now=now)
 
     def accept(self, link: ClientLink) -> Callable[[Stream, Headers, bool], None]:
         """What to do with the streams of this client. Closed over its parts: this runs for every call."""
@@ -147,16 +147,16 @@ class Relay(Switchboard):
         if route.intercepted:
             self.collector.collect(stream, headers, route, link.peer, end, upstream)
             return
-        from interpose.relay.taps import Viewing, tapped
+        from interpose.relay.taps import CallView, tapped
 
         watchers = self.watchers
         call = Sighting(watchers.number(), headers.path, route.method, peer=link.peer, headers=headers)
-        view = Viewing(watchers, route.taps, route.readers, call)
+        view = CallView(watchers, route.taps, route.readers, call)
         view.headers(Direction.REQUEST, headers)
         if route.editors and route.method is not None:
-            from interpose.relay.stream_editor import Editing, edited
+            from interpose.relay.stream_editor import StreamEdit, edited
 
-            way = edited(self.ledger, view, Editing(self.editors, route.editors, route.method, self._message_limit))
+            way = edited(self.ledger, view, StreamEdit(self.editors, route.editors, route.method, self._message_limit))
         else:
             way = tapped(self.ledger, view)
         self._forward(way, stream, headers, upstream, end)

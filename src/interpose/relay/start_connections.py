@@ -26,7 +26,7 @@ _SHELL: Final = "/bin/sh"
 _SCRIPT: Final = "read -r _; exec sleep 60"
 
 
-class _Kept:
+class _KeptConnection:
     """A connection, and the shell that holds a copy of it; None before it runs, and if it cannot."""
 
     __slots__ = ("shell", "sock")
@@ -47,11 +47,11 @@ class _Kept:
                 self.shell.kill()
 
 
-class StartKeeper:
+class StartConnectionKeeper:
     """One shell for each connection. What `Upstream` calls `vet` and `reports`; nothing here fails a connection."""
 
     def __init__(self) -> None:
-        self._all: list[_Kept] = []
+        self._all: list[_KeptConnection] = []
         self._tasks = TaskBag()
         self._told = False
 
@@ -67,9 +67,9 @@ class StartKeeper:
         except OSError as error:
             self._tell(error)
             return
-        self._tasks.spawn(self._hold(_Kept(sock), descriptor), name="keep the connection for starts")
+        self._tasks.spawn(self._hold(_KeptConnection(sock), descriptor), name="keep the connection for starts")
 
-    async def _hold(self, one: _Kept, descriptor: int) -> None:
+    async def _hold(self, one: _KeptConnection, descriptor: int) -> None:
         try:
             one.shell = await asyncio.create_subprocess_exec(
                 _SHELL,

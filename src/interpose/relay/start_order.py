@@ -11,8 +11,8 @@ from contextlib import suppress
 from typing import Final
 
 from interpose.core.model.pod import ContainerState
-from interpose.cri.errors import Unreadable
-from interpose.cri.store.starts import Starts
+from interpose.cri.errors import UnreadableMessageError
+from interpose.cri.store.starts import StartTracker
 from interpose.cri.store.store import Store
 from interpose.cri.store.sync import Synchronizer
 from interpose.net.grpc.status import Code, RpcError
@@ -40,7 +40,7 @@ class StartOrder:
 
     def __init__(
         self,
-        starts: Starts,
+        starts: StartTracker,
         store: Store,
         sync: Synchronizer,
         clock: Callable[[], float],
@@ -60,7 +60,7 @@ class StartOrder:
         """Wait for the other kind, let the call pass."""
         try:
             ref: str = call.request.container_id
-        except Unreadable:
+        except UnreadableMessageError:
             return await proceed()
         known = self._store.container(ref)
         container_id = ref if known is None else known.id

@@ -141,7 +141,7 @@ _CALLS: Final[Mapping[str, tuple[Callable[[Any, Mapping[str, Container]], bool],
 }
 
 
-class Reporting:
+class StatusRewriter:
     """The interceptor for statuses. First in the chain: whoever comes after it sees what the runtime says.
 
     Subscribed only while something diverges, or as long as `unknown` says that there may be containers nobody has
@@ -178,7 +178,7 @@ class Reporting:
         return reply
 
 
-class ReportingEvents:
+class EventRewriter:
     """The editor for events, each of which shows all containers of a pod.
 
     Always subscribed, since a subscription to events lives as long as the kubelet does; while nothing diverges it costs

@@ -18,7 +18,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from interpose.core.model.pod import Container, ContainerState, Pod
-from interpose.cri.errors import Unreadable
+from interpose.cri.errors import UnreadableMessageError
 from interpose.cri.store import convert
 from interpose.cri.store.requested import ANNOTATION, NOT_REQUESTED, parent_note, resources_note
 from interpose.cri.store.store import Store
@@ -37,7 +37,7 @@ _log = logging.getLogger(__name__)
 _ALIVE: Final = frozenset((ContainerState.RUNNING, ContainerState.UNKNOWN))
 
 
-class Step:
+class StoreUpdate:
     """What one call does to the store. A subclass says what success means, and what the other outcomes do."""
 
     def __init__(self, store: Store, sync: Synchronizer, call: Call) -> None:
@@ -68,7 +68,7 @@ class Step:
         return self.call.request if unchanged else self.call.body.original()
 
 
-class RunPod(Step):
+class RunPod(StoreUpdate):
     """A pod comes."""
 
     def prepare(self, request: Any) -> None:
@@ -84,7 +84,7 @@ class RunPod(Step):
         _pend(self, convert.pod_of_request(self._sent, self._asked))
 
 
-class CreateContainer(Step):
+class CreateContainer(StoreUpdate):
     """A container comes."""
 
     def prepare(self, request: Any) -> None:
@@ -117,7 +117,7 @@ class CreateContainer(Step):
             _pend(self, self._container, self._uid)
 
 
-class OfContainer(Step):
+class ContainerStoreUpdate(StoreUpdate):
     """Something happens to a container."""
 
     def prepare(self, request: Any) -> None:
@@ -136,7 +136,7 @@ class OfContainer(Step):
             self.sync.learn(containers=(self.ref,))
 
 
-class StartContainer(OfContainer):
+class StartContainer(ContainerStoreUpdate):
     """A container runs."""
 
     def change(self, container: Container) -> Container:
@@ -147,7 +147,7 @@ class StartContainer(OfContainer):
             self.store.put_container(replace(container, state=ContainerState.UNKNOWN))
 
 
-class StopContainer(OfContainer):
+class StopContainer(ContainerStoreUpdate):
     """A container ends. One that was never started stays so."""
 
     def change(self, container: Container) -> Container:
@@ -157,7 +157,7 @@ class StopContainer(OfContainer):
         self.store.remove_container(self.ref)
 
 
-class RemoveContainer(OfContainer):
+class RemoveContainer(ContainerStoreUpdate):
     """A container goes."""
 
     def done(self, response: Any) -> None:
@@ -167,7 +167,7 @@ class RemoveContainer(OfContainer):
         self.store.remove_container(self.ref)
 
 
-class UpdateContainer(OfContainer):
+class UpdateContainer(ContainerStoreUpdate):
     """A container gets other resources. What our own parts send is not what was requested."""
 
     def prepare(self, request: Any) -> None:
@@ -187,14 +187,14 @@ class UpdateContainer(OfContainer):
         self.sync.refresh_soon(self.ref)
 
 
-class OfPod(Step):
+class PodStoreUpdate(StoreUpdate):
     """Something happens to a pod."""
 
     def prepare(self, request: Any) -> None:
         self.ref: str = request.pod_sandbox_id
 
 
-class PodEnds(OfPod):
+class PodTeardown(PodStoreUpdate):
     """It does so with all its containers, unless it does so alone."""
 
     def gone(self) -> None:
@@ -206,7 +206,7 @@ class PodEnds(OfPod):
             self.store.remove_pod(self.ref)
 
 
-class StopPod(PodEnds):
+class StopPod(PodTeardown):
     """A pod does not run any more."""
 
     def done(self, response: Any) -> None:
@@ -220,14 +220,14 @@ class StopPod(PodEnds):
                 self.store.put_container(_ended(container))
 
 
-class RemovePod(PodEnds):
+class RemovePod(PodTeardown):
     """A pod goes."""
 
     def done(self, response: Any) -> None:
         self.gone()
 
 
-class UpdatePod(OfPod):
+class UpdatePod(PodStoreUpdate):
     """A pod gets other resources."""
 
     def prepare(self, request: Any) -> None:
@@ -245,7 +245,7 @@ class UpdatePod(OfPod):
         self.store.put_pod(replace(pod, resources=resources, overhead=overhead))
 
 
-class RestorePod(Step):
+class RestorePod(StoreUpdate):
     """A pod comes with everything in it: only the runtime knows what that is."""
 
     def done(self, response: Any) -> None:
@@ -255,7 +255,7 @@ class RestorePod(Step):
         self.sync.resync_soon()
 
 
-STEPS: Final[Mapping[str, type[Step]]] = {
+STORE_UPDATES: Final[Mapping[str, type[StoreUpdate]]] = {
     "RunPodSandbox": RunPod,
     "StopPodSandbox": StopPod,
     "RemovePodSandbox": RemovePod,
@@ -280,7 +280,7 @@ def _annotate(annotations: Any, note: str) -> bool:
     return False
 
 
-def _pend(step: Step, record: Pod | Container, pod_uid: str = "") -> None:
+def _pend(step: StoreUpdate, record: Pod | Container, pod_uid: str = "") -> None:
     dropped = step.store.pending.add(record, pod_uid=pod_uid)
     if dropped is not None:
         _log.warning(
@@ -293,11 +293,11 @@ def _ended(container: Container) -> Container:
     return replace(container, state=ContainerState.EXITED) if container.state in _ALIVE else container
 
 
-class Bookkeeper:
+class StoreUpdater:
     """The interceptor. Last in the chain, or its records are not what the runtime has."""
 
     name = "bookkeeper"
-    methods = tuple(STEPS)
+    methods = tuple(STORE_UPDATES)
     tidy = True  # all it writes is one annotation, in one go
 
     def __init__(self, store: Store, sync: Synchronizer) -> None:
@@ -307,8 +307,8 @@ class Bookkeeper:
     async def intercept(self, call: Call, proceed: Proceed) -> Reply:
         """Let the call pass and note what became of it."""
         try:
-            step = STEPS[call.method.name](self._store, self._sync, call)
-        except Unreadable:
+            step = STORE_UPDATES[call.method.name](self._store, self._sync, call)
+        except UnreadableMessageError:
             return await proceed()
         try:
             reply = await proceed()
@@ -330,7 +330,7 @@ class _Settlement:
 
     __slots__ = ("_reply", "_step", "settled")
 
-    def __init__(self, step: Step, reply: Reply) -> None:
+    def __init__(self, step: StoreUpdate, reply: Reply) -> None:
         self._step = step
         self._reply = reply
         self.settled = False
@@ -342,11 +342,11 @@ class _Settlement:
             _safely(self._step.close)
 
 
-def _conclude(step: Step, reply: Reply) -> None:
+def _conclude(step: StoreUpdate, reply: Reply) -> None:
     if reply.code == Code.OK:
         try:
             response = reply.response
-        except Unreadable:
+        except UnreadableMessageError:
             step.doubtful()
         else:
             step.done(response)

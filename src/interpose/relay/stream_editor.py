@@ -23,13 +23,13 @@ from interpose.net.grpc.status import Code, RpcError
 from interpose.net.h2.headers import Headers
 from interpose.net.h2.stream import Stream
 from interpose.relay.api import Direction, StreamEditor
-from interpose.relay.passthrough import Ledger, Passthrough
-from interpose.relay.taps import UNREADABLE, TappedReplies, TappedRequests, Viewing
+from interpose.relay.passthrough import CallRecorder, Passthrough
+from interpose.relay.taps import UNREADABLE, CallView, TappedReplySink, TappedRequestSink
 
 _log = logging.getLogger(__name__)
 
 
-class Editors:
+class StreamEditors:
     """The editors, with the guard around them."""
 
     def __init__(self, editors: Sequence[StreamEditor]) -> None:
@@ -74,7 +74,7 @@ class Editors:
             )
 
 
-class Cutter:
+class MessageSplitter:
     """Cuts a body into framed messages as they were on the wire; joined again, the pieces are the body.
 
     Holds at most one unfinished message of at most `limit` bytes. A larger one comes out in pieces, as it goes in.
@@ -120,15 +120,15 @@ class Cutter:
         return rest
 
 
-class Editing:
+class StreamEdit:
     """The replies of one call on their way through its editors."""
 
-    def __init__(self, owner: Editors, editors: Sequence[StreamEditor], method: Method, limit: int) -> None:
+    def __init__(self, owner: StreamEditors, editors: Sequence[StreamEditor], method: Method, limit: int) -> None:
         self._owner = owner
         self._editors = editors
         self._method = method
         self._limit = limit
-        self._cutter = Cutter(limit, self._oversized)
+        self._cutter = MessageSplitter(limit, self._oversized)
         self.on_changed: Callable[[bytes], None] = _nobody  # told each message that is sent on as another, as it came
         self._headers: Headers | None = None
 
@@ -171,10 +171,10 @@ def _nobody(_message: bytes) -> None:
     """Nobody wants to know."""
 
 
-class EditedReplies(TappedReplies):
+class EditedReplySink(TappedReplySink):
     """Replies, edited. One per call."""
 
-    def __init__(self, ledger: Ledger, view: Viewing, editing: Editing) -> None:
+    def __init__(self, ledger: CallRecorder, view: CallView, editing: StreamEdit) -> None:
         super().__init__(ledger, view)
         self._editing = editing
         editing.on_changed = self._changed
@@ -221,10 +221,10 @@ class EditedReplies(TappedReplies):
             backend.credit(owed)
 
 
-class EditedRequests(TappedRequests):
+class EditedRequestSink(TappedRequestSink):
     """Requests of a call whose replies are edited. They pass; but bytes sent to the client are not those that came."""
 
-    def __init__(self, ledger: Ledger, view: Viewing, replies: EditedReplies) -> None:
+    def __init__(self, ledger: CallRecorder, view: CallView, replies: EditedReplySink) -> None:
         super().__init__(ledger, view)
         self._replies = replies
 
@@ -235,15 +235,15 @@ class EditedRequests(TappedRequests):
 class EditedPassthrough(Passthrough):
     """A pass-through of one call's own, whose replies are edited."""
 
-    def __init__(self, ledger: Ledger, view: Viewing, editing: Editing) -> None:
-        replies = EditedReplies(ledger, view, editing)
-        super().__init__(ledger, EditedRequests(ledger, view, replies), replies)
+    def __init__(self, ledger: CallRecorder, view: CallView, editing: StreamEdit) -> None:
+        replies = EditedReplySink(ledger, view, editing)
+        super().__init__(ledger, EditedRequestSink(ledger, view, replies), replies)
         self._view = view
 
     def over(self, code: int, why: str) -> None:
         self._view.end(code, why)
 
 
-def edited(ledger: Ledger, view: Viewing, editing: Editing) -> Passthrough:
+def edited(ledger: CallRecorder, view: CallView, editing: StreamEdit) -> Passthrough:
     """The way of a call whose replies are edited."""
     return EditedPassthrough(ledger, view, editing)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from interpose.cri.store.sync import Synchronizer
 
 
-class Switchboard:
+class Subscriptions:
     """The subscriptions of a relay, and the calls of our own parts."""
 
     def __init__(self, routes: Routes) -> None:
@@ -39,12 +39,12 @@ class Switchboard:
     ) -> None:
         """Say once who intercepts, who edits streams, and who looks on from now on. They run in the order given."""
         from interpose.relay.chain import Chain
-        from interpose.relay.stream_editor import Editors
+        from interpose.relay.stream_editor import StreamEditors
 
         self._message_limit = message_limit
         watchers = self._watched()
         watchers.taps = (*taps, *watchers.taps)
-        self.editors = Editors(editors)
+        self.editors = StreamEditors(editors)
         self.collector = self._collect(Chain(interceptors), hub=hub, limit=message_limit, now=now)
         self.refresh()
 
@@ -72,9 +72,9 @@ class Switchboard:
 
     def _watched(self) -> Any:
         if self.watchers is None:
-            from interpose.relay.taps import Watchers
+            from interpose.relay.taps import TapRegistry
 
-            self.watchers = Watchers()
+            self.watchers = TapRegistry()
         return self.watchers
 
     def refresh(self) -> None:

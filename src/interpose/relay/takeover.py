@@ -35,7 +35,7 @@ class HeldLock(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Estate:
+class TakeoverState:
     """What a predecessor leaves: its sockets, what systemd told it, and what only it knew."""
 
     listen: BoundSocket
@@ -47,10 +47,10 @@ class Estate:
     lock: HeldLock | None = None  # on what a policy remembers
 
 
-class Predecessor:
+class PreviousRelay:
     """The connection to the relay that runs; it drains when told `ready`, and only then."""
 
-    def __init__(self, sock: socket.socket, pid: int, estate: Estate) -> None:
+    def __init__(self, sock: socket.socket, pid: int, estate: TakeoverState) -> None:
         self._sock = sock
         self.pid = pid
         self.estate = estate
@@ -65,7 +65,7 @@ class Predecessor:
             self._sock.close()
 
 
-def bequeath(
+def hand_over(
     sock: socket.socket,
     listen: BoundSocket,
     admin: BoundSocket,
@@ -98,7 +98,7 @@ def bequeath(
     send_descriptors(sock, head + body, [*listen.descriptors, *admin.descriptors, *last])
 
 
-def ask_predecessor(admin_path: str) -> Predecessor | None:
+def request_takeover(admin_path: str) -> PreviousRelay | None:
     """Ask the relay behind this admin socket for its estate; None if nobody is there."""
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     sock.settimeout(_TIMEOUT)
@@ -110,7 +110,7 @@ def ask_predecessor(admin_path: str) -> Predecessor | None:
     try:
         sock.sendall(f"POST {PATH} HTTP/1.1\r\nhost: localhost\r\ncontent-length: 0\r\n\r\n".encode())
         answer, fds = receive_descriptors(sock, timeout=_TIMEOUT)
-        return Predecessor(sock, *_read_estate(admin_path, _read_on(sock, answer), fds))
+        return PreviousRelay(sock, *_read_estate(admin_path, _read_on(sock, answer), fds))
     except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
         sock.close()
         raise ConfigError(f"--take-over: the relay behind {admin_path} cannot hand over: {error}") from error
@@ -134,7 +134,7 @@ def _read_on(sock: socket.socket, answer: bytes) -> bytes:
     return answer
 
 
-def _read_estate(admin_path: str, answer: bytes, fds: list[int]) -> tuple[int, Estate]:
+def _read_estate(admin_path: str, answer: bytes, fds: list[int]) -> tuple[int, TakeoverState]:
     head, _, body = answer.partition(b"\r\n\r\n")
     status = head.split(b"\r\n", 1)[0]
     if b" 200" not in status:
@@ -153,7 +153,7 @@ def _read_estate(admin_path: str, answer: bytes, fds: list[int]) -> tuple[int, E
         raise ValueError(f"its admin socket is {sockets[1].path}")
     memory = state.get("memory")
     metrics, lock = state.get("metrics"), state.get("lock")  # one of an older version has none
-    return state["pid"], Estate(
+    return state["pid"], TakeoverState(
         sockets[0],
         sockets[1],
         state["watchdog_interval"],

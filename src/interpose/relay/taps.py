@@ -17,7 +17,7 @@ from interpose.net.grpc.status import Code, RpcError, code_of_reset, unquote_mes
 from interpose.net.h2.headers import Headers
 from interpose.net.h2.stream import Stream
 from interpose.relay.api import Direction, Interest, Reply, Sighting, Tap
-from interpose.relay.passthrough import LOST, Ledger, Passthrough, Replies, Requests, code_of
+from interpose.relay.passthrough import LOST, CallRecorder, Passthrough, ReplySink, RequestSink, code_of
 
 _log = logging.getLogger(__name__)
 
@@ -31,7 +31,7 @@ COPY_BUDGET: Final = 64 << 20
 UNREADABLE: Final = "unreadable message"
 
 
-class Watchers:
+class TapRegistry:
     """The taps, with the guard around them."""
 
     def __init__(self, taps: Iterable[Tap] = (), *, limit: int = COPY_LIMIT, budget: int = COPY_BUDGET) -> None:
@@ -101,7 +101,7 @@ class Watchers:
             _log.error("Tap failed; further failures are only counted", extra={"kv": {"tap": tap.name}}, exc_info=error)
 
 
-class Copied(NamedTuple):
+class MessageCopy(NamedTuple):
     """A message of a body, or why there is none."""
 
     compressed: bool
@@ -110,12 +110,12 @@ class Copied(NamedTuple):
     why: str = ""
 
 
-class Copies:
+class MessageCopier:
     """Cuts one direction of a call into messages. Memory for a message is promised before it is collected."""
 
     __slots__ = ("_pending", "_promised", "_skip", "_watchers")
 
-    def __init__(self, watchers: Watchers) -> None:
+    def __init__(self, watchers: TapRegistry) -> None:
         self._watchers = watchers
         self._pending = bytearray()
         self._skip = 0  # bytes to come of a message that is not copied
@@ -126,9 +126,9 @@ class Copies:
         """Whether what comes next is the beginning of a message."""
         return not self._pending and not self._skip
 
-    def feed(self, data: bytes) -> list[Copied]:
+    def feed(self, data: bytes) -> list[MessageCopy]:
         """What these bytes complete."""
-        found: list[Copied] = []
+        found: list[MessageCopy] = []
         pending = self._pending
         pending += data
         while pending:
@@ -142,11 +142,11 @@ class Copies:
             size = int.from_bytes(pending[1:PREFIX], "big")
             if len(pending) >= PREFIX + size and size <= self._watchers.limit:
                 with memoryview(pending) as view:  # a slice of it is no copy of its own
-                    found.append(Copied(bool(pending[0] & 1), bytes(view[PREFIX : PREFIX + size]), size))
+                    found.append(MessageCopy(bool(pending[0] & 1), bytes(view[PREFIX : PREFIX + size]), size))
                 del pending[: PREFIX + size]
                 self.release()
             elif why := self._refusal(size):
-                found.append(Copied(False, b"", size, why))
+                found.append(MessageCopy(False, b"", size, why))
                 self._skip = PREFIX + size
             else:
                 break
@@ -170,12 +170,12 @@ class Copies:
         self._promised = 0
 
 
-class Viewing:
+class CallView:
     """One call as its taps see it. Those in `readers` see its messages, too."""
 
     __slots__ = ("_copies", "_headers", "_readers", "_taps", "_watchers", "call", "changed_by", "received")
 
-    def __init__(self, watchers: Watchers, taps: Sequence[Tap], readers: Sequence[Tap], call: Sighting) -> None:
+    def __init__(self, watchers: TapRegistry, taps: Sequence[Tap], readers: Sequence[Tap], call: Sighting) -> None:
         self._watchers = watchers
         self._taps = taps
         self._readers = readers
@@ -183,7 +183,7 @@ class Viewing:
         self.changed_by: Sequence[str] = ()
         self.received: bytes | None = None  # what the runtime answered, if that is known before the caller gets it
         self._headers: dict[Direction, Headers] = {}
-        self._copies: dict[Direction, Copies] = {}
+        self._copies: dict[Direction, MessageCopier] = {}
         watchers.begin(taps, call)
 
     @property
@@ -207,7 +207,7 @@ class Viewing:
                 self._watchers.show(self._readers, self.call, direction, bytes(data[PREFIX:]))
                 return
         if copies is None:
-            copies = self._copies[direction] = Copies(self._watchers)
+            copies = self._copies[direction] = MessageCopier(self._watchers)
         for compressed, message, size, why in copies.feed(data):
             if why:
                 self._watchers.unseen(self._readers, self.call, direction, size, why)
@@ -252,10 +252,10 @@ class Viewing:
                 copies.release()
 
 
-class TappedRequests(Requests):
+class TappedRequestSink(RequestSink):
     """Requests, seen by taps."""
 
-    def __init__(self, ledger: Ledger, view: Viewing) -> None:
+    def __init__(self, ledger: CallRecorder, view: CallView) -> None:
         super().__init__(ledger)
         self._view = view
 
@@ -276,10 +276,10 @@ class TappedRequests(Requests):
         self._view.end(code)
 
 
-class TappedReplies(Replies):
+class TappedReplySink(ReplySink):
     """Replies, seen by taps."""
 
-    def __init__(self, ledger: Ledger, view: Viewing) -> None:
+    def __init__(self, ledger: CallRecorder, view: CallView) -> None:
         super().__init__(ledger)
         self._view = view
 
@@ -309,8 +309,8 @@ class TappedReplies(Replies):
 class TappedPassthrough(Passthrough):
     """A pass-through of one call's own, whose sinks show what passes."""
 
-    def __init__(self, ledger: Ledger, view: Viewing) -> None:
-        super().__init__(ledger, TappedRequests(ledger, view), TappedReplies(ledger, view))
+    def __init__(self, ledger: CallRecorder, view: CallView) -> None:
+        super().__init__(ledger, TappedRequestSink(ledger, view), TappedReplySink(ledger, view))
         self._spliced = not view.reads  # then its body may take the short way past the sinks
         self._view = view
 
@@ -318,6 +318,6 @@ class TappedPassthrough(Passthrough):
         self._view.end(code, why)
 
 
-def tapped(ledger: Ledger, view: Viewing) -> Passthrough:
+def tapped(ledger: CallRecorder, view: CallView) -> Passthrough:
     """The way of a call that taps look at."""
     return TappedPassthrough(ledger, view)

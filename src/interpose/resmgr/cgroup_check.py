@@ -13,7 +13,7 @@ from interpose.core.model.cgroup import Parameter, Value
 from interpose.core.model.pod import Container, ContainerState
 from interpose.core.policy.decision import Assignment
 from interpose.core.policy.request import Key
-from interpose.cri.store.starts import Starts
+from interpose.cri.store.starts import StartTracker
 from interpose.cri.store.store import Store
 from interpose.errors import ConfigError
 from interpose.host.cgroup.paths import find_child, pod_directory
@@ -90,7 +90,7 @@ def _values(desired: Assignment) -> dict[Parameter, Value]:
 class CgroupCheck:
     """Checks the cgroups of containers that have an updater. Without a tree nothing is read."""
 
-    def __init__(self, tree: Tree | None, updaters: ContainerUpdaters, store: Store, starts: Starts) -> None:
+    def __init__(self, tree: Tree | None, updaters: ContainerUpdaters, store: Store, starts: StartTracker) -> None:
         self._tree = tree
         self._updaters = updaters
         self._store = store

@@ -22,7 +22,7 @@ from interpose.core.model.resources import LinuxResources
 from interpose.core.policy.decision import Assignment
 from interpose.core.policy.request import Key
 from interpose.cri.store import convert
-from interpose.cri.store.starts import Starts
+from interpose.cri.store.starts import StartTracker
 from interpose.log import RateLimited
 from interpose.net.grpc.status import DOUBTFUL, Code, RpcError
 from interpose.tasks import TaskBag
@@ -118,7 +118,7 @@ class ContainerUpdaters:
         send: Send,
         desired: Callable[[Key], Assignment | None],
         *,
-        starts: Starts,
+        starts: StartTracker,
         clock: Callable[[], float],
         on_send: Callable[[Key, Assignment], None],
         on_sent: Callable[[Key, Assignment], None],

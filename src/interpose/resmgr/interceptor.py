@@ -15,7 +15,7 @@ from interpose.core.model.pod import ContainerState, Pod
 from interpose.core.policy.decision import Assignment, Decision, Why
 from interpose.core.policy.names import NONE
 from interpose.core.policy.request import Key, Request
-from interpose.cri.errors import Opaque, Unreadable
+from interpose.cri.errors import OpaqueMessageError, UnreadableMessageError
 from interpose.cri.store import convert
 from interpose.net.grpc.status import Code, RpcError
 from interpose.relay.api import CLIENT, Call, Proceed, Reply
@@ -76,9 +76,9 @@ class PolicyInterceptor:
         booked: _Booked | Reply | None = None
         try:
             booked = await self._book(call)
-        except Opaque as error:
+        except OpaqueMessageError as error:
             return self.counters.unread(self.tracker.configuration.policy, call, error)
-        except Unreadable:
+        except UnreadableMessageError:
             return await proceed()
         except Exception as error:
             return await self._create_undecided(call, proceed, error)
@@ -193,7 +193,7 @@ class PolicyInterceptor:
         if reply.code == Code.OK:
             try:
                 container_id = reply.response.container_id
-            except Unreadable:
+            except UnreadableMessageError:
                 tracker.mark_create_pending(key)
             else:
                 tracker.confirm(key, container_id, written)
@@ -231,7 +231,7 @@ class PolicyInterceptor:
             key = None if container is None else self.tracker.allocations.by_id.get(container.id)
             if key is not None:
                 await self._barriers.for_itself(call, key)
-        except Unreadable:
+        except UnreadableMessageError:
             pass
         except Exception as error:
             self.counters.failed(call, error)
@@ -248,7 +248,7 @@ class PolicyInterceptor:
             if keys:
                 changed = self.tracker.release(keys)
                 await self._barriers.for_growth(call, changed)
-        except Unreadable:
+        except UnreadableMessageError:
             pass
         except Exception as error:
             self.counters.failed(call, error)

@@ -10,7 +10,7 @@ from dataclasses import replace
 from interpose.core.model.pod import Container
 from interpose.core.policy.decision import Decision
 from interpose.core.policy.request import Key, Request
-from interpose.cri.errors import Opaque, Unreadable
+from interpose.cri.errors import OpaqueMessageError, UnreadableMessageError
 from interpose.cri.store import convert
 from interpose.cri.store.requested import NOT_REQUESTED
 from interpose.net.grpc.status import DOUBTFUL, Code, RpcError
@@ -37,9 +37,9 @@ class ResizeHandler:
         """Decide, carry out, let the update pass."""
         try:
             known = await self._known(call)
-        except Opaque as error:
+        except OpaqueMessageError as error:
             return self._counters.unread(self._tracker.configuration.policy, call, error)
-        except (RpcError, Unreadable):
+        except (RpcError, UnreadableMessageError):
             known = None
         if known is None:
             return await proceed()

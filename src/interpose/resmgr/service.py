@@ -22,7 +22,7 @@ from interpose.core.policy.names import NONE
 from interpose.core.policy.registry import make
 from interpose.core.policy.request import Request
 from interpose.core.topology.topology import Topology
-from interpose.cri.store.starts import Starts
+from interpose.cri.store.starts import StartTracker
 from interpose.cri.store.store import Store
 from interpose.cri.store.sync import Synchronizer
 from interpose.errors import ConfigError, NotReadyError, SocketInUseError
@@ -35,8 +35,8 @@ from interpose.host.unix_sockets import BoundSocket
 from interpose.log import RateLimited
 from interpose.metrics import Family
 from interpose.net.grpc.transport import Hub
-from interpose.relay.internal_calls import OwnCalls
-from interpose.relay.subscriptions import Switchboard
+from interpose.relay.internal_calls import InternalCalls
+from interpose.relay.subscriptions import Subscriptions
 from interpose.resmgr.config.apply import Reconfiguring
 from interpose.resmgr.config.configuration import (
     AgentConfig,
@@ -153,7 +153,7 @@ class PolicyService:
         self._blank = not Path(path).exists()  # nothing is saved
         self.checkpoint = Checkpoint(path, now=time.time, write=write)
         self._parts: PolicyParts | None = None
-        self._calls: OwnCalls | None = None
+        self._calls: InternalCalls | None = None
         self._reconfiguring: Reconfiguring | None = None
         self._files: ConfigFiles | None = None
         self._server: ConfigServer | None = None
@@ -202,10 +202,12 @@ class PolicyService:
 
     # -- parts
 
-    def connect(self, relay: Switchboard, store: Store, sync: Synchronizer, starts: Starts) -> PolicyInterceptor:
+    def connect(
+        self, relay: Subscriptions, store: Store, sync: Synchronizer, starts: StartTracker
+    ) -> PolicyInterceptor:
         """The interceptor, in its place above the store. To be called once, in the loop."""
         clock = asyncio.get_running_loop().time
-        calls = OwnCalls(relay, "policy")
+        calls = InternalCalls(relay, "policy")
         tracker = AllocationTracker(
             configuration=self._configuration,
             topology=self._topology,

@@ -20,7 +20,7 @@ from interpose.core.policy.decision import Assignment, Decision, Grant
 from interpose.core.policy.names import NONE
 from interpose.core.policy.request import Amounts, Key
 from interpose.core.topology.topology import Topology
-from interpose.cri.store.starts import Starts
+from interpose.cri.store.starts import StartTracker
 from interpose.cri.store.store import Store
 from interpose.cri.store.sync import Synchronizer
 from interpose.net.grpc.status import Code, RpcError
@@ -106,7 +106,7 @@ class AllocationTracker:
         store: Store,
         sync: Synchronizer,
         send: Send,
-        starts: Starts,
+        starts: StartTracker,
         cgroups: Tree | None = None,
         capacity: int,
         clock: Callable[[], float],

@@ -20,7 +20,7 @@ from interpose.net.grpc.transport import Hub
 from interpose.net.grpc.upstream import Upstream
 from interpose.relay.api import Interceptor, StreamEditor, Tap
 from interpose.relay.drain import end_event_streams
-from interpose.relay.passthrough import Ledger
+from interpose.relay.passthrough import CallRecorder
 from interpose.relay.proxy import Relay
 from interpose.relay.routes import Routes
 from interpose.relay.stats import MethodStats
@@ -34,7 +34,7 @@ class Stack:
     hub: Hub
     runtime: Upstream
     image: Upstream
-    ledger: Ledger
+    ledger: CallRecorder
     relay: Relay
     listener: Listener
 
@@ -76,7 +76,7 @@ async def relay_stack(
         return Upstream(str(path), hub=hub, limits=backend_limits(limits), wait=limits.backend_wait)
 
     upstreams = [upstream(runtime)] + ([upstream(image)] if image is not None else [])
-    ledger = Ledger(time.monotonic)
+    ledger = CallRecorder(time.monotonic)
     relay = Relay(Routes(upstreams[0], upstreams[-1]), ledger, header_list=limits.header_list)
     if interceptors or taps or editors:
         relay.subscribe(

@@ -10,7 +10,7 @@ from typing import Any
 
 from interpose.net.h1.heads import Heads
 from interpose.relay.docker.connection import HttpReply
-from interpose.relay.docker.http_call import HttpCall
+from interpose.relay.docker.http_call import DockerHttpCall
 from interpose.relay.docker.routes import classify
 
 HEADS = Heads(classify=classify)
@@ -28,7 +28,7 @@ def http_reply(status: int, document: Any = None) -> HttpReply:
     return HttpReply(head=HEADS.response(head, "POST"), body=body, raw=head + body)
 
 
-def http_call(line: str, document: Any, send: Send, *, kind: str = "application/json") -> HttpCall:
+def http_call(line: str, document: Any, send: Send, *, kind: str = "application/json") -> DockerHttpCall:
     """A call: `POST /v1.41/containers/create?name=x` with a JSON document, bytes as they are, or None for no body."""
     body = document if isinstance(document, bytes) else b"" if document is None else json.dumps(document).encode()
     fields = {"Host": "docker"}
@@ -36,7 +36,7 @@ def http_call(line: str, document: Any, send: Send, *, kind: str = "application/
         fields |= {"Content-Type": kind, "Content-Length": str(len(body))}
     lines = [f"{line} HTTP/1.1", *(f"{name}: {value}" for name, value in fields.items())]
     head = HEADS.request(("\r\n".join(lines) + "\r\n\r\n").encode())
-    return HttpCall(head=head, body=body, send=send)
+    return DockerHttpCall(head=head, body=body, send=send)
 
 
 def body_of(answer: bytes) -> Any:

@@ -13,7 +13,7 @@ from typing import Any
 
 from interpose.net.grpc.listener import Admission
 from interpose.net.h1.heads import Heads, RequestHead
-from interpose.relay.docker.http_call import HttpCall
+from interpose.relay.docker.http_call import DockerHttpCall
 from interpose.relay.docker.listener import DockerListener
 from interpose.relay.docker.routes import classify
 from interpose.relay.docker.stats import EndpointStats
@@ -143,14 +143,14 @@ class StandInRelay:
 
     def __init__(self) -> None:
         self.wanted: Callable[[RequestHead], bool] = lambda _: False
-        self.handler: Callable[[HttpCall], Awaitable[bytes]] = _forward
+        self.handler: Callable[[DockerHttpCall], Awaitable[bytes]] = _forward
         self.seen: list[SeenCall] = []
         self.endpoints: dict[str, EndpointStats] = {}
 
     def wants(self, head: RequestHead) -> bool:
         return self.wanted(head)
 
-    async def handle(self, call: HttpCall) -> bytes:
+    async def handle(self, call: DockerHttpCall) -> bytes:
         return await self.handler(call)
 
     def begin(self, head: RequestHead, _peer: object) -> SeenCall:
@@ -161,7 +161,7 @@ class StandInRelay:
         return self.endpoints.setdefault(endpoint.name, EndpointStats(endpoint.name))
 
 
-async def _forward(call: HttpCall) -> bytes:
+async def _forward(call: DockerHttpCall) -> bytes:
     reply = await call.forward()
     assert not reply.failure, reply.failure
     return reply.raw

@@ -13,8 +13,8 @@ from typing import Final, TypeVar
 
 import h11
 
-from interpose.net.h1.heads import Framing, Heads, Malformed, ResponseHead
-from interpose.net.h1.messages import Part, RequestReader, ResponseReader
+from interpose.net.h1.heads import Framing, Heads, MalformedError, ResponseHead
+from interpose.net.h1.messages import BodyPart, RequestReader, ResponseReader
 
 LIMIT: Final = 2000  # small, so that a short input meets it
 _LINE: Final = 1024  # what a line of chunk framing may hold at most
@@ -60,7 +60,7 @@ def run(
             over = isinstance(reader, ResponseReader) and outcome.whole
             _must(bool(over) or reader.buffered <= max(_LINE, limit), "too much is held")
         outcome.rest = reader.take_rest()
-    except Malformed as fault:
+    except MalformedError as fault:
         outcome.status, outcome.why = fault.status, str(fault)
         _stays_broken(reader, fault)
     return outcome
@@ -197,7 +197,7 @@ def _as_the_reference(outcome: Outcome, expected: list[tuple[bytes, bytes]]) -> 
 
 def _drain(reader: RequestReader | ResponseReader, outcome: Outcome) -> None:
     while (item := reader.next()) is not None:
-        if isinstance(item, Part):
+        if isinstance(item, BodyPart):
             outcome.messages[-1][1] += item.raw
             outcome.messages[-1][2] += item.data
             over = item.end
@@ -210,12 +210,12 @@ def _drain(reader: RequestReader | ResponseReader, outcome: Outcome) -> None:
                 reader.start_next()
 
 
-def _stays_broken(reader: RequestReader | ResponseReader, fault: Malformed) -> None:
+def _stays_broken(reader: RequestReader | ResponseReader, fault: MalformedError) -> None:
     _must(not reader.buffered, "bytes are held after Malformed")
     reader.receive(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
     try:
         reader.next()
-    except Malformed as again:
+    except MalformedError as again:
         _must(str(again) == str(fault) and again.status == fault.status and not reader.buffered, "the fault changed")
         return
     raise BrokenPromise("something came out after Malformed")

@@ -22,7 +22,7 @@ from interpose.net.h2.hpack_tables import HuffmanDecoder
 from interpose.net.h2.limits import Limits
 from interpose.net.h2.server import ServerConnection
 from interpose.net.h2.stream import Flushable, Stream
-from interpose.relay.passthrough import Ledger, Passthrough
+from interpose.relay.passthrough import CallRecorder, Passthrough
 from interpose.relay.stats import MethodStats
 from tests.support.hostile.attacks import ATTACKS, Attack
 from tests.support.hostile.backend import BackendConnection
@@ -115,9 +115,9 @@ class InMemoryRelay:
         self._upstream = ClientConnection(
             limits=Limits(streams=4000, idle_frames=10**9, resets=10**9), huffman=huffman, dirty=self._dirty
         )
-        self._passthrough = Passthrough(Ledger(lambda: 0.0))
+        self._passthrough = Passthrough(CallRecorder(lambda: 0.0))
         self._stats = MethodStats("service", "method")
-        self._ledger = Ledger(lambda: 0.0)
+        self._ledger = CallRecorder(lambda: 0.0)
         self._pipe = _Pipe()
         self._backend = _PatientBackend()
         self.client.write = self.answers.extend

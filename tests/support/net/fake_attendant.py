@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from interpose.net.streaming.handler import STDERR, STDOUT, AttendantError, ByteReader, ByteWriter, Streams
+from interpose.net.streaming.handler import STDERR, STDOUT, ByteReader, ByteWriter, SessionIo, StreamHandlerError
 
 _PIECE: Final = 1 << 16
 
@@ -21,7 +21,7 @@ class FakeAttendant:
         self.hanging = asyncio.Event()
         self.cancelled = asyncio.Event()
         self.written = 0  # bytes of a flood
-        self._commands: dict[str, Callable[[tuple[str, ...], Streams], Awaitable[int]]] = {
+        self._commands: dict[str, Callable[[tuple[str, ...], SessionIo], Awaitable[int]]] = {
             "echo": self._echo,
             "both": self._both,
             "exit": self._exit,
@@ -33,12 +33,12 @@ class FakeAttendant:
             "hang": self._hang,
         }
 
-    async def exec(self, container_id: str, command: tuple[str, ...], tty: bool, streams: Streams) -> int:
+    async def exec(self, container_id: str, command: tuple[str, ...], tty: bool, streams: SessionIo) -> int:
         """Run one of the commands."""
         self.calls.append(("exec", container_id, command, tty))
         return await self._commands[command[0]](command[1:], streams)
 
-    async def attach(self, container_id: str, tty: bool, streams: Streams) -> int | None:
+    async def attach(self, container_id: str, tty: bool, streams: SessionIo) -> int | None:
         """Say who it is, then give back what comes."""
         self.calls.append(("attach", container_id, tty))
         await streams.write(STDOUT, f"this is {container_id}\n".encode())
@@ -51,26 +51,26 @@ class FakeAttendant:
         try:
             return await asyncio.open_connection("127.0.0.1", port)
         except OSError:
-            raise AttendantError(f"nobody listens on port {port}") from None
+            raise StreamHandlerError(f"nobody listens on port {port}") from None
 
-    async def _echo(self, words: tuple[str, ...], streams: Streams) -> int:
+    async def _echo(self, words: tuple[str, ...], streams: SessionIo) -> int:
         await streams.write(STDOUT, " ".join(words).encode() + b"\n")
         return 0
 
-    async def _both(self, _words: tuple[str, ...], streams: Streams) -> int:
+    async def _both(self, _words: tuple[str, ...], streams: SessionIo) -> int:
         await streams.write(STDOUT, b"to stdout\n")
         await streams.write(STDERR, b"to stderr\n")
         return 0
 
-    async def _exit(self, words: tuple[str, ...], _streams: Streams) -> int:
+    async def _exit(self, words: tuple[str, ...], _streams: SessionIo) -> int:
         return int(words[0])
 
-    async def _cat(self, _words: tuple[str, ...], streams: Streams) -> int:
+    async def _cat(self, _words: tuple[str, ...], streams: SessionIo) -> int:
         while streams.stdin is not None and (data := await streams.stdin.read()):
             await streams.write(STDOUT, data)
         return 0
 
-    async def _flood(self, words: tuple[str, ...], streams: Streams) -> int:
+    async def _flood(self, words: tuple[str, ...], streams: SessionIo) -> int:
         left = int(words[0])
         while left:
             piece = bytes(min(left, _PIECE))
@@ -79,7 +79,7 @@ class FakeAttendant:
             left -= len(piece)
         return 0
 
-    async def _sizes(self, words: tuple[str, ...], streams: Streams) -> int:
+    async def _sizes(self, words: tuple[str, ...], streams: SessionIo) -> int:
         left = int(words[0])
         async for width, height in streams.resizes:
             await streams.write(STDOUT, f"{width}x{height}\n".encode())
@@ -88,13 +88,13 @@ class FakeAttendant:
                 return 0
         return 1
 
-    async def _fail(self, words: tuple[str, ...], _streams: Streams) -> int:
-        raise AttendantError(" ".join(words))
+    async def _fail(self, words: tuple[str, ...], _streams: SessionIo) -> int:
+        raise StreamHandlerError(" ".join(words))
 
-    async def _crash(self, _words: tuple[str, ...], _streams: Streams) -> int:
+    async def _crash(self, _words: tuple[str, ...], _streams: SessionIo) -> int:
         raise ValueError("a mistake in the attendant")
 
-    async def _hang(self, _words: tuple[str, ...], streams: Streams) -> int:
+    async def _hang(self, _words: tuple[str, ...], streams: SessionIo) -> int:
         await streams.write(STDOUT, b"hanging\n")
         self.hanging.set()
         try:

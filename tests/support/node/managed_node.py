@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from interpose.cri.caller import Caller
-from interpose.cri.client import Services
+from interpose.cri.client import RuntimeClient
 from interpose.node.pods.clock import Clocks
 from interpose.node.pods.node_info import NodeFacts
 from interpose.node.pods.spec import ContainerSpec, PodSpec, ResourceRequirements
@@ -84,7 +84,7 @@ class ManagedNode:
     def restart(self) -> RuntimeManager:
         """Another manager that knows nothing of the one before."""
         self.manager = RuntimeManager(
-            Services(self.caller),
+            RuntimeClient(self.caller),
             node=NodeFacts(name="node", memory=8 << 30, addresses=("192.0.2.1",)),
             dirs=self.dirs,
             log_root=str(self.log_root),

@@ -14,7 +14,7 @@ from interpose.core.policy.api import Policy
 from interpose.core.policy.static.options import StaticOptions
 from interpose.core.topology.topology import Topology
 from interpose.cri.store.convert import to_resources
-from interpose.cri.store.starts import Starts
+from interpose.cri.store.starts import StartTracker
 from interpose.cri.store.store import Store
 from interpose.cri.store.sync import Synchronizer
 from interpose.resmgr.config.configuration import Configuration
@@ -48,7 +48,7 @@ class PolicyNode:
         self.runtime = FakeRuntime()
         self.store = Store()
         self.sync = Synchronizer(self.store, self.call)
-        self.starts = Starts()
+        self.starts = StartTracker()
         self.clock = 0.0
         chosen, topology = configuration or static(), machine(name)
         self.tracker = AllocationTracker(

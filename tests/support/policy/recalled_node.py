@@ -12,7 +12,7 @@ from interpose.cri.parser import CriParser
 from interpose.cri.store import convert
 from interpose.net.grpc.status import RpcError
 from interpose.relay.api import CLIENT, Body, Call, Reply
-from interpose.relay.store_updates import Bookkeeper
+from interpose.relay.store_updates import StoreUpdater
 from interpose.resmgr.config.configuration import Configuration
 from interpose.resmgr.whatif.events import Answered, Asked, Happening, Told
 from interpose.testing.pods import QosClass, container_config, create_request, linux_resources, pod_config, run_request
@@ -107,7 +107,7 @@ class RecalledNode:
     def __init__(self, name: str = "n4c16", configuration: Configuration | None = None) -> None:
         self.story = Story()
         self.node = _NotingNode(self.story, name, configuration)
-        self._bookkeeper = Bookkeeper(self.node.store, self.node.sync)
+        self._bookkeeper = StoreUpdater(self.node.store, self.node.sync)
 
     async def call(self, request: Any) -> Reply:
         """A call of the kubelet."""

@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 from interpose.cli.hooks_text import list_text
 from interpose.cli.main import cli
 from interpose.config.relay.settings import HookSettings
-from interpose.net.httpd.routes import Request, Response, RouteTable, json_response
+from interpose.net.httpd.routes import RouteTable, ServerRequest, ServerResponse, json_response
 
 SAMPLES = Path(__file__).parents[3] / "samples/hookserver.d"
 GOOD = '{"remote-endpoint": "/run/a.sock", "runtime-hooks": ["PreRunPodSandbox"]}'
@@ -139,7 +139,7 @@ def test_the_list_comes_from_the_daemon(serve: Callable[[RouteTable], str]) -> N
     """As a table, or as it came."""
     answer = {"directory": "/d", "plugins": [{"name": "a", "state": "idle"}], "problems": [], "store": {"pods": 1}}
 
-    async def hooks(request: Request) -> Response:
+    async def hooks(request: ServerRequest) -> ServerResponse:
         return json_response(answer)
 
     address = serve({("GET", "/v1/hooks"): hooks})

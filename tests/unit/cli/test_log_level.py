@@ -5,14 +5,14 @@ from collections.abc import Callable
 from click.testing import CliRunner
 
 from interpose.cli.main import cli
-from interpose.net.httpd.routes import Request, Response, RouteTable, json_response
+from interpose.net.httpd.routes import RouteTable, ServerRequest, ServerResponse, json_response
 
 
 def test_the_level_is_put_to_the_daemon(serve: Callable[[RouteTable], str]) -> None:
     """The chosen level arrives as JSON, and the person is told."""
     bodies: list[object] = []
 
-    async def put(request: Request) -> Response:
+    async def put(request: ServerRequest) -> ServerResponse:
         bodies.append(request.json())
         return json_response({})
 

@@ -7,7 +7,7 @@ from click.testing import CliRunner
 
 from interpose.cli.main import cli
 from interpose.cli.status import status_text
-from interpose.net.httpd.routes import Request, Response, RouteTable, json_response
+from interpose.net.httpd.routes import RouteTable, ServerRequest, ServerResponse, json_response
 
 ANSWER = {
     "version": "0.1.0",
@@ -19,7 +19,7 @@ ANSWER = {
 }
 
 
-async def _status(request: Request) -> Response:
+async def _status(request: ServerRequest) -> ServerResponse:
     return json_response(ANSWER)
 
 
@@ -73,10 +73,10 @@ def test_without_a_daemon_the_code_is_1() -> None:
 def test_the_policy_has_a_block_of_its_own(serve: Callable[[RouteTable], str]) -> None:
     """In place of the short one; as JSON it is the answer and nothing else."""
 
-    async def status(request: Request) -> Response:
+    async def status(request: ServerRequest) -> ServerResponse:
         return json_response({"version": "1", "policy": {"name": "static"}})
 
-    async def policy(request: Request) -> Response:
+    async def policy(request: ServerRequest) -> ServerResponse:
         return json_response({"policy": "static", "containers": 2, "exclusive": 1})
 
     address = serve({("GET", "/v1/status"): status, ("GET", "/v1/policy"): policy})

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from google.protobuf.message import Message
 
-from interpose.cri.client import Services
+from interpose.cri.client import RuntimeClient
 from interpose.cri.messages import cri
 from interpose.cri.methods import METHODS
 from interpose.cri.services import ImageService, RuntimeService
@@ -45,18 +45,18 @@ def caller(runtime: FakeRuntime) -> Recording:
 
 
 @pytest.fixture
-def services(caller: Recording) -> Services:
-    return Services(caller)
+def services(caller: Recording) -> RuntimeClient:
+    return RuntimeClient(caller)
 
 
-def test_it_is_both_interfaces(services: Services) -> None:
+def test_it_is_both_interfaces(services: RuntimeClient) -> None:
     """What the manager wants of a runtime."""
     runtime: RuntimeService = services
     images: ImageService = services
-    assert {type(runtime), type(images)} == {Services}
+    assert {type(runtime), type(images)} == {RuntimeClient}
 
 
-async def test_the_life_of_a_pod(services: Services, caller: Recording) -> None:
+async def test_the_life_of_a_pod(services: RuntimeClient, caller: Recording) -> None:
     """From its sandbox to nothing, each call with its deadline."""
     config = pod_config("web")
     sandbox = await services.run_pod_sandbox(config)
@@ -85,7 +85,7 @@ async def test_the_life_of_a_pod(services: Services, caller: Recording) -> None:
     assert unusual == [("RunPodSandbox", 240), ("ExecSync", 125), ("ExecSync", None), ("StopContainer", 130)]
 
 
-async def test_the_runtime_itself(services: Services) -> None:
+async def test_the_runtime_itself(services: RuntimeClient) -> None:
     """Version, readiness, configuration."""
     assert (await services.version()).version == "0.1.0"
     assert len((await services.status(verbose=True)).status.conditions) == 2
@@ -94,7 +94,7 @@ async def test_the_runtime_itself(services: Services) -> None:
     await services.update_runtime_config(cri.RuntimeConfig(network_config=network))
 
 
-async def test_images(services: Services, caller: Recording) -> None:
+async def test_images(services: RuntimeClient, caller: Recording) -> None:
     """A pull takes as long as it takes."""
     spec = cri.ImageSpec(image="docker.io/library/nginx:1")
     reference = await services.pull_image(spec, None, None)
@@ -106,7 +106,7 @@ async def test_images(services: Services, caller: Recording) -> None:
     assert (await services.image_fs_info()).image_filesystems
 
 
-async def test_statistics(services: Services, runtime: FakeRuntime) -> None:
+async def test_statistics(services: RuntimeClient, runtime: FakeRuntime) -> None:
     """Of one, of many, and as metrics."""
     [sandbox] = runtime.populate(1)
     [one] = sandbox.containers
@@ -118,7 +118,7 @@ async def test_statistics(services: Services, runtime: FakeRuntime) -> None:
     assert len(await services.list_pod_sandbox_metrics()) == 1
 
 
-async def test_events_come_as_they_happen(services: Services, runtime: FakeRuntime, caller: Recording) -> None:
+async def test_events_come_as_they_happen(services: RuntimeClient, runtime: FakeRuntime, caller: Recording) -> None:
     """Without an end, and without a deadline."""
 
     async def happen() -> None:
@@ -142,10 +142,10 @@ async def test_an_answer_that_lacks_something_is_a_failure() -> None:
             raise NotImplementedError
 
     with pytest.raises(RpcError, match="lacks pod_sandbox_id"):
-        await Services(Empty()).run_pod_sandbox(pod_config("web"))
+        await RuntimeClient(Empty()).run_pod_sandbox(pod_config("web"))
 
 
-async def test_failures_come_as_they_are(services: Services, runtime: FakeRuntime) -> None:
+async def test_failures_come_as_they_are(services: RuntimeClient, runtime: FakeRuntime) -> None:
     """Code and text."""
     runtime.fail("PullImage", Code.UNKNOWN, "RegistryUnavailable: no")
     with pytest.raises(RpcError) as caught:

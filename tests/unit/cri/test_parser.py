@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from interpose._pb import cri_pb2 as cri
-from interpose.cri.errors import Unreadable
+from interpose.cri.errors import UnreadableMessageError
 from interpose.cri.parser import CriParser
 
 
@@ -28,7 +28,7 @@ def test_same_content_gives_same_bytes() -> None:
 
 def test_garbage_is_unreadable() -> None:
     """The message says of what kind it should have been."""
-    with pytest.raises(Unreadable, match="not a VersionRequest"):
+    with pytest.raises(UnreadableMessageError, match="not a VersionRequest"):
         CriParser("VersionRequest").parse(b"\xff\xff")
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from interpose.cri.errors import Opaque, Unreadable
+from interpose.cri.errors import OpaqueMessageError, UnreadableMessageError
 from interpose.cri.methods import METHODS
 from interpose.relay.api import Body, Call, Reply, refusal
 
@@ -20,7 +20,7 @@ class Words:
         """Split."""
         self.parsed += 1
         if data == b"?":
-            raise Unreadable("not words")
+            raise UnreadableMessageError("not words")
         return data.split()
 
     def serialize(self, message: Any) -> bytes:
@@ -65,14 +65,14 @@ def test_unreadable_body() -> None:
     """Behind an encoding nobody knows: bytes pass, asking for the message says why not."""
     body = Body(b"a  b", Words(), unreadable="encoding 'x'")
     assert (body.readable, body.data()) == (False, b"a  b")
-    with pytest.raises(Unreadable, match="encoding 'x'"):
+    with pytest.raises(UnreadableMessageError, match="encoding 'x'"):
         body.message  # noqa: B018
 
 
 def test_garbage_passes() -> None:
     """Bytes that do not parse are still bytes."""
     body = Body(b"?", Words())
-    with pytest.raises(Unreadable):
+    with pytest.raises(UnreadableMessageError):
         body.message  # noqa: B018
     assert (body.readable, body.data()) == (True, b"?")
 
@@ -81,7 +81,7 @@ def test_failed_reply_has_no_message() -> None:
     """Asking is an error of the interceptor; a refusal is a reply like others."""
     reply = refusal(9, "no")
     assert (reply.code, reply.message, reply.body, reply.raw) == (9, "no", None, None)
-    with pytest.raises(Unreadable):
+    with pytest.raises(UnreadableMessageError):
         reply.response  # noqa: B018
     assert Reply(code=0, body=Body(b"x y", Words())).response == [b"x", b"y"]
 
@@ -112,7 +112,7 @@ def test_body_that_only_the_runtime_understands() -> None:
     for understood in (False, True):
         body = Body(b"a", Words(), unreadable="a key twice", understood=understood)
         for read in (lambda body=body: body.message, body.original):
-            with pytest.raises(Unreadable, match="a key twice") as caught:
+            with pytest.raises(UnreadableMessageError, match="a key twice") as caught:
                 read()
-            assert isinstance(caught.value, Opaque) is understood
+            assert isinstance(caught.value, OpaqueMessageError) is understood
         assert not body.readable

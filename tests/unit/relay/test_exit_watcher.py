@@ -8,7 +8,7 @@ from interpose.cri.methods import METHODS, Method
 from interpose.cri.store.store import Store
 from interpose.cri.store.sync import Synchronizer
 from interpose.relay.api import CLIENT, Direction, Interest, Sighting
-from interpose.relay.exit_watcher import Exits
+from interpose.relay.exit_watcher import ExitWatcher
 
 PODS, CONTAINERS = METHODS["ListPodSandbox"], METHODS["ListContainers"]
 
@@ -18,7 +18,7 @@ def sighting(number: int, method: Method, origin: str = CLIENT) -> Sighting:
     return Sighting(number, method.paths[0].encode(), method, origin=origin)
 
 
-def wanted(exits: Exits) -> set[str]:
+def wanted(exits: ExitWatcher) -> set[str]:
     """What it wants to see."""
     return {name for name in METHODS if exits.interest(name) is Interest.MESSAGES}
 
@@ -56,7 +56,7 @@ class Tapped:
         self.sync = Seen()
         self.now = 0.0
         self.told = 0
-        self.exits = Exits(cast(Synchronizer, self.sync), lambda: self.now, self._tell)
+        self.exits = ExitWatcher(cast(Synchronizer, self.sync), lambda: self.now, self._tell)
 
     def _tell(self) -> None:
         self.told += 1

@@ -11,9 +11,9 @@ from interpose.cri.parser import CriParser
 from interpose.net.grpc.status import Code
 from interpose.relay.api import Body, Call, Proceed, Reply
 from interpose.relay.chain import Chain
-from interpose.relay.internal_calls import Originator, message_of
+from interpose.relay.internal_calls import CallRunner, message_of
 from interpose.relay.routes import Route, Routes
-from interpose.relay.taps import Watchers
+from interpose.relay.taps import TapRegistry
 from tests.support.net.byte_seams import Behaviour, Notes, Stub
 
 NAME = "UpdateContainerResources"
@@ -28,13 +28,13 @@ def reply_of(message: bytes = b"", *, unreadable: str = "") -> Reply:
     return Reply(code=0, body=Body(message, CriParser(METHOD.response), unreadable=unreadable))
 
 
-class Asking(Originator):
+class Asking(CallRunner):
     """With a runtime that gives one answer and notes what it was asked."""
 
     def __init__(self, *interceptors: Stub, answer: Reply | None = None) -> None:
         self.notes = Notes([NAME])
         now = asyncio.get_running_loop().time
-        super().__init__(chain=Chain(interceptors), watchers=Watchers([self.notes]), limit=1 << 20, now=now)
+        super().__init__(chain=Chain(interceptors), watchers=TapRegistry([self.notes]), limit=1 << 20, now=now)
         self.answer = reply_of() if answer is None else answer
         self.asked: list[bytes] = []
         self.left = 0.0
@@ -170,7 +170,7 @@ async def test_how_to_ask_is_somebody_elses_business() -> None:
     """Of whoever inherits it."""
     asking = Asking()
     with pytest.raises(NotImplementedError):
-        await Originator.ask(asking, asking.routes.known[PATH], PATH, REQUEST, 1.0)
+        await CallRunner.ask(asking, asking.routes.known[PATH], PATH, REQUEST, 1.0)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 from interpose.cri.parser import CriParser
 from interpose.net.grpc.status import Code, RpcError
 from interpose.relay.api import Body, Interceptor, Reply
-from interpose.relay.internal_calls import OwnCalls
+from interpose.relay.internal_calls import InternalCalls
 from interpose.relay.proxy import Relay
 
 V1, ALPHA = b"/runtime.v1.RuntimeService/Version", b"/runtime.v1alpha2.RuntimeService/Version"
@@ -29,9 +29,9 @@ class FakeRelay:
         return self.reply if path in self.known else Reply(code=Code.UNIMPLEMENTED, message="unknown service")
 
 
-def calls_of(relay: FakeRelay, below: Interceptor | None = None) -> OwnCalls:
+def calls_of(relay: FakeRelay, below: Interceptor | None = None) -> InternalCalls:
     """Calls through it."""
-    return OwnCalls(cast(Relay, relay), "store", below)
+    return InternalCalls(cast(Relay, relay), "store", below)
 
 
 async def test_call_enters_below_its_originator() -> None:

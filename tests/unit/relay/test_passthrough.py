@@ -7,7 +7,7 @@ import pytest
 from interpose.net.h2.client import ClientConnection
 from interpose.net.h2.headers import Headers, encode, make_field
 from interpose.net.h2.server import ServerConnection
-from interpose.relay.passthrough import Ledger, Passthrough, code_of
+from interpose.relay.passthrough import CallRecorder, Passthrough, code_of
 from interpose.relay.stats import MethodStats
 from tests.support.net import h2_bench as h2bench
 from tests.support.net import h2_peer as h2peer
@@ -21,7 +21,7 @@ class Pair:
         self.client: Bench[ServerConnection] = h2bench.server(None, (4, window))
         self.backend: Bench[ClientConnection] = h2bench.client()
         self.stats = MethodStats("s", "m")
-        ledger = Ledger(lambda: 1.0)
+        ledger = CallRecorder(lambda: 1.0)
         self.client.feed(self.client.request(1, end=end))
         self.stream = self.client.stream(1)
         ledger.begin(self.stream, self.stats)
@@ -164,7 +164,7 @@ def test_interim_headers_pass() -> None:
 def test_call_that_is_cancelled_in_the_same_read_never_reaches_the_backend() -> None:
     """Rapid resets are between the client and us; what follows them is served."""
     pair = Pair()
-    passthrough = Passthrough(Ledger(lambda: 1.0))
+    passthrough = Passthrough(CallRecorder(lambda: 1.0))
     pair.client.conn.accept = lambda stream, headers, end: passthrough.join(
         stream, pair.backend.conn, headers.wire, end
     )

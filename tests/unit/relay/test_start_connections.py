@@ -14,7 +14,7 @@ from interpose.net.grpc.transport import Hub
 from interpose.net.grpc.upstream import Upstream
 from interpose.net.h2.limits import Limits
 from interpose.relay import start_connections as startkeeper
-from interpose.relay.start_connections import StartKeeper
+from interpose.relay.start_connections import StartConnectionKeeper
 from interpose.testing.eventually import WAIT_LIMIT, eventually
 
 
@@ -28,9 +28,9 @@ def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
 
 
 @pytest.fixture
-async def keeper() -> AsyncIterator[StartKeeper]:
+async def keeper() -> AsyncIterator[StartConnectionKeeper]:
     """It leaves no process behind."""
-    made = StartKeeper()
+    made = StartConnectionKeeper()
     yield made
     await made.close(busy=False)
     assert made.pids == []
@@ -44,7 +44,7 @@ def is_open(end: socket.socket) -> bool:
         return True
 
 
-async def kept(keeper: StartKeeper, sock: socket.socket) -> int:
+async def kept(keeper: StartConnectionKeeper, sock: socket.socket) -> int:
     """The process that holds it."""
     keeper.keep(sock)
     (pid,) = await eventually(lambda: keeper.pids, "the shell")
@@ -54,7 +54,7 @@ async def kept(keeper: StartKeeper, sock: socket.socket) -> int:
 
 
 async def test_a_connection_is_open_until_both_have_closed_it(
-    keeper: StartKeeper, pair: tuple[socket.socket, socket.socket]
+    keeper: StartConnectionKeeper, pair: tuple[socket.socket, socket.socket]
 ) -> None:
     """Ours is closed, the copy is not; it goes when the connection is said to be over."""
     ours, theirs = pair
@@ -76,7 +76,7 @@ async def test_a_connection_is_open_until_both_have_closed_it(
 
 
 async def test_a_connection_that_ends_before_its_shell_runs_leaves_none(
-    keeper: StartKeeper, pair: tuple[socket.socket, socket.socket]
+    keeper: StartConnectionKeeper, pair: tuple[socket.socket, socket.socket]
 ) -> None:
     """Nor is a descriptor left open."""
     ours, theirs = pair
@@ -87,7 +87,7 @@ async def test_a_connection_that_ends_before_its_shell_runs_leaves_none(
     assert not is_open(theirs)
 
 
-async def test_a_runtime_that_hangs_up_before_its_first_settings(keeper: StartKeeper, tmp_path: Path) -> None:
+async def test_a_runtime_that_hangs_up_before_its_first_settings(keeper: StartConnectionKeeper, tmp_path: Path) -> None:
     """It is dialled again and again; shells do not become more."""
     dials, most = 0, 0
 
@@ -115,7 +115,7 @@ async def test_a_runtime_that_hangs_up_before_its_first_settings(keeper: StartKe
 
 
 async def test_no_descriptor_for_a_copy(
-    keeper: StartKeeper,
+    keeper: StartConnectionKeeper,
     pair: tuple[socket.socket, socket.socket],
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
@@ -136,7 +136,7 @@ async def test_whoever_ends_with_calls_in_flight_leaves_it_open(
 ) -> None:
     """For as long as these may take, which the shell knows: it reads the end of its input, as after a kill."""
     monkeypatch.setattr(startkeeper, "_SCRIPT", "read -r _; exit 0")
-    keeper, (ours, theirs) = StartKeeper(), pair
+    keeper, (ours, theirs) = StartConnectionKeeper(), pair
     pid = await kept(keeper, ours)
     shell = keeper._all[0].shell
     assert shell is not None
@@ -153,7 +153,7 @@ async def test_whoever_ends_with_calls_in_flight_leaves_it_open(
 
 
 async def test_without_a_shell_the_connection_is_used_all_the_same(
-    keeper: StartKeeper,
+    keeper: StartConnectionKeeper,
     pair: tuple[socket.socket, socket.socket],
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,

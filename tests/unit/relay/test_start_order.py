@@ -8,7 +8,7 @@ import pytest
 from interpose._pb import cri_pb2 as cri
 from interpose.cri.methods import METHODS
 from interpose.cri.parser import CriParser
-from interpose.cri.store.starts import Starts
+from interpose.cri.store.starts import StartTracker
 from interpose.cri.store.store import Store
 from interpose.cri.store.sync import Synchronizer
 from interpose.net.grpc.status import Code, RpcError
@@ -28,7 +28,7 @@ class Node:
         self.runtime = FakeRuntime()
         self.store = Store()
         self.sync = Synchronizer(self.store, self.ask)
-        self.starts = Starts()
+        self.starts = StartTracker()
         self.lost: list[str] = []
         self.starts.on_lost = self.lost.append
         self.pauses: list[float] = []

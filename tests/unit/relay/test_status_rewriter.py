@@ -7,12 +7,12 @@ import pytest
 from interpose._pb import cri_pb2 as cri
 from interpose.core.model.pod import Container
 from interpose.core.model.resources import FIELDS, LinuxResources
-from interpose.cri.errors import Unreadable
+from interpose.cri.errors import UnreadableMessageError
 from interpose.cri.methods import METHODS
 from interpose.cri.parser import CriParser
 from interpose.net.grpc.status import Code
 from interpose.relay.api import CLIENT, Body, Call, Reply
-from interpose.relay.status_rewriter import Reporting, ReportingEvents, corrected
+from interpose.relay.status_rewriter import EventRewriter, StatusRewriter, corrected
 
 LATER = b"\xba\x3e\x05later"  # a field nobody knows
 EVENTS = METHODS["GetContainerEvents"]
@@ -187,7 +187,7 @@ async def report(
     runtime = Runtime(method, answer, code)
     body = Body(request.SerializeToString(), CriParser(METHODS[method].request))
     call = Call(method=METHODS[method], path=b"/x", body=body, origin=origin)
-    reply = await Reporting(lambda: {one.id: one for one in containers}).intercept(call, runtime.proceed)
+    reply = await StatusRewriter(lambda: {one.id: one for one in containers}).intercept(call, runtime.proceed)
     assert reply is runtime.reply
     assert runtime.calls == 1
     return None if reply.body is None else reply.body.data()
@@ -226,7 +226,7 @@ async def test_pod_status_shows_the_request_for_each_container_of_ours() -> None
 async def test_other_containers_are_not_even_parsed() -> None:
     """An answer that is no message at all comes back as it is, for containers and pods."""
     garbage = b"\xff\xff\xff"
-    with pytest.raises(Unreadable):
+    with pytest.raises(UnreadableMessageError):
         CriParser("ContainerStatusResponse").parse(garbage)
     request = cri.ContainerStatusRequest(container_id=OTHER)
     assert await report("ContainerStatus", request, garbage, C1) == garbage
@@ -273,7 +273,7 @@ async def test_unreadable_messages_pass() -> None:
             return reply
 
         call = Call(method=METHODS["ContainerStatus"], path=b"/x", body=request)
-        assert await Reporting(lambda: containers).intercept(call, proceed) is reply
+        assert await StatusRewriter(lambda: containers).intercept(call, proceed) is reply
 
 
 async def test_update_that_passed_meanwhile_counts() -> None:
@@ -288,7 +288,7 @@ async def test_update_that_passed_meanwhile_counts() -> None:
         cri.ContainerStatusRequest(container_id=C1.id).SerializeToString(), CriParser("ContainerStatusRequest")
     )
     call = Call(method=METHODS["ContainerStatus"], path=b"/x", body=request)
-    reply = await Reporting(lambda: containers).intercept(call, proceed)
+    reply = await StatusRewriter(lambda: containers).intercept(call, proceed)
     assert reply.response.status == shown(C1.requested)
 
 
@@ -305,7 +305,7 @@ async def test_container_nobody_has_looked_up_is_corrected_by_its_annotation() -
     async def proceed() -> Reply:
         return Reply(code=0, body=Body(response.SerializeToString(), CriParser("PodSandboxStatusResponse")))
 
-    reporting = Reporting(dict, lambda: {OTHER})
+    reporting = StatusRewriter(dict, lambda: {OTHER})
     reply = await reporting.intercept(call, proceed)
     shares = [one.resources.linux.cpu_shares for one in reply.response.containers_statuses]
     assert shares == [512, 3, 0]
@@ -316,7 +316,7 @@ async def test_container_nobody_has_looked_up_is_corrected_by_its_annotation() -
 def test_methods_while_something_diverges() -> None:
     """Status calls are the most frequent of all: they stay in the frame loop while there is nothing to correct."""
     containers: dict[str, Container] = {}
-    reporting = Reporting(lambda: containers)
+    reporting = StatusRewriter(lambda: containers)
     assert tuple(reporting.methods) == ()
     containers[C1.id] = C1
     assert set(reporting.methods) == {"ContainerStatus", "PodSandboxStatus"}
@@ -333,7 +333,7 @@ def event(*statuses: cri.ContainerStatus) -> bytes:
 
 def test_event_shows_the_request() -> None:
     """For the container of ours; the other one and unknown fields stay."""
-    out = ReportingEvents(lambda: {C1.id: C1}).edit(EVENTS, event(shown(C1.resources), shown(C1.resources, OTHER)))
+    out = EventRewriter(lambda: {C1.id: C1}).edit(EVENTS, event(shown(C1.resources), shown(C1.resources, OTHER)))
     assert LATER in out
     message = cri.ContainerEventResponse.FromString(out)
     assert message.container_id == C1.id
@@ -342,16 +342,16 @@ def test_event_shows_the_request() -> None:
 
 def test_event_of_others_is_the_bytes_that_came() -> None:
     """Also for one of ours that needs no correction."""
-    editor = ReportingEvents(lambda: {C1.id: C1})
+    editor = EventRewriter(lambda: {C1.id: C1})
     for message in (event(shown(C1.resources, OTHER)), event(shown(C1.requested)), event()):
         assert editor.edit(EVENTS, message) is message
 
 
 def test_event_is_not_parsed_while_nothing_diverges() -> None:
     """Whatever it is."""
-    assert ReportingEvents(dict).edit(EVENTS, b"\xff\xff") == b"\xff\xff"
+    assert EventRewriter(dict).edit(EVENTS, b"\xff\xff") == b"\xff\xff"
 
 
 def test_events_are_always_subscribed() -> None:
     """A subscription to events outlives every change of ours."""
-    assert set(ReportingEvents(dict).methods) == {"GetContainerEvents"}
+    assert set(EventRewriter(dict).methods) == {"GetContainerEvents"}

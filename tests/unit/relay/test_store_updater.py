@@ -14,7 +14,7 @@ from interpose.cri.store.sync import Synchronizer
 from interpose.net.grpc.exchange import RawReply
 from interpose.net.grpc.status import Code, RpcError
 from interpose.relay.api import Body, Call, Reply
-from interpose.relay.store_updates import STEPS, Bookkeeper
+from interpose.relay.store_updates import STORE_UPDATES, StoreUpdater
 from interpose.testing.pods import pod_config, run_request
 
 RUN = METHODS["RunPodSandbox"]
@@ -36,7 +36,7 @@ class Keeper:
     def __init__(self) -> None:
         self.store = Store()
         self.sync = Synchronizer(self.store, self.away)
-        self.bookkeeper = Bookkeeper(self.store, self.sync)
+        self.bookkeeper = StoreUpdater(self.store, self.sync)
 
     async def away(self, method: str, message: bytes) -> bytes:
         """No answer."""
@@ -65,7 +65,7 @@ def test_every_method_that_changes_something_is_kept() -> None:
     changing = {Concern.RESTORE_POD} | {
         one for one in Concern if one.value.endswith(("-create", "-start", "-stop", "-remove", "-update"))
     }
-    assert set(STEPS) == {name for name, method in METHODS.items() if method.concern in changing}
+    assert set(STORE_UPDATES) == {name for name, method in METHODS.items() if method.concern in changing}
 
 
 async def test_success_is_recorded() -> None:

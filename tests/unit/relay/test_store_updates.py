@@ -9,11 +9,11 @@ from interpose.core.model.pod import Container, ContainerState, Pod
 from interpose.core.model.resources import LinuxResources
 from interpose.cri.methods import METHODS
 from interpose.cri.parser import CriParser
-from interpose.cri.store.pending import Pending
+from interpose.cri.store.pending import PendingCreates
 from interpose.cri.store.requested import ANNOTATION
 from interpose.cri.store.store import Store
 from interpose.relay.api import CLIENT, Body, Call
-from interpose.relay.store_updates import STEPS, Step
+from interpose.relay.store_updates import STORE_UPDATES, StoreUpdate
 
 
 class Asked:
@@ -39,19 +39,19 @@ class Asked:
 
 def step_of(
     store: Store, request: Any, *, asked: Any = None, origin: str = CLIENT, alone: bool = False
-) -> tuple[Step, Asked]:
+) -> tuple[StoreUpdate, Asked]:
     """The step of a request that came as `asked` and is sent as `request`."""
     name = type(request).__name__.removesuffix("Request")
     body = Body((asked or request).SerializeToString(), CriParser(f"{name}Request"))
     body.message.CopyFrom(request)
     call = Call(method=METHODS[name], path=b"", body=body, origin=origin, alone=alone)
     sync: Any = Asked()
-    return STEPS[name](store, sync, call), sync
+    return STORE_UPDATES[name](store, sync, call), sync
 
 
 def store_with(state: ContainerState = ContainerState.CREATED) -> Store:
     """A pod and a container."""
-    store = Store(pending=Pending(most=1))
+    store = Store(pending=PendingCreates(most=1))
     store.put_pod(Pod(id="p1", uid="u1"))
     store.put_container(Container(id="c1", pod_id="p1", name="app", state=state))
     return store

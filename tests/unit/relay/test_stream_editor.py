@@ -14,10 +14,10 @@ from interpose.net.h2.headers import Headers, encode, make_field
 from interpose.net.h2.limits import Limits
 from interpose.net.h2.server import ServerConnection
 from interpose.relay.api import Direction, Interest, Sighting
-from interpose.relay.passthrough import Ledger
+from interpose.relay.passthrough import CallRecorder
 from interpose.relay.stats import MethodStats
-from interpose.relay.stream_editor import Cutter, Editing, Editors, edited
-from interpose.relay.taps import UNREADABLE, Viewing, Watchers
+from interpose.relay.stream_editor import MessageSplitter, StreamEdit, StreamEditors, edited
+from interpose.relay.taps import UNREADABLE, CallView, TapRegistry
 from tests.support.net import h2_bench as h2bench
 from tests.support.net import h2_peer as h2peer
 from tests.support.net.h2_bench import REQUEST, RESPONSE, TRAILERS, Bench
@@ -77,7 +77,7 @@ class Cut:
 
     def __init__(self, limit: int) -> None:
         self.oversized: list[int] = []
-        self.cutter = Cutter(limit, self.oversized.append)
+        self.cutter = MessageSplitter(limit, self.oversized.append)
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -122,7 +122,7 @@ def test_rest_is_given_once() -> None:
 def test_subscription_by_method() -> None:
     """An editor edits what it named."""
     one, other = Editor(same), Editor(same, methods=("GetContainerEvents", "StreamContainers"))
-    editors = Editors([one, other])
+    editors = StreamEditors([one, other])
     assert editors.of("GetContainerEvents") == (one, other)
     assert editors.of("StreamContainers") == (other,)
     assert editors.of("StreamImages") == ()
@@ -132,14 +132,14 @@ def test_subscription_by_method() -> None:
 def test_editors_run_in_order() -> None:
     """Each sees what the one before made of it."""
     one, other = Editor(lambda text: text + b"1"), Editor(lambda text: text + b"2")
-    editors = Editors([one, other])
+    editors = StreamEditors([one, other])
     assert editors.edit((one, other), EVENTS, b"x") == b"x12"
 
 
 def test_failing_editor_is_logged_once_and_counted(caplog: pytest.LogCaptureFixture) -> None:
     """The message passes it as it came, the next one is asked."""
     bad, good = Editor(broken, "bad"), Editor(doubled, "good")
-    editors = Editors([bad, good])
+    editors = StreamEditors([bad, good])
     with caplog.at_level(logging.ERROR):
         assert [editors.edit((bad, good), EVENTS, b"x") for _ in range(3)] == [b"xx"] * 3
     assert (editors.errors, len(caplog.records)) == ({("bad", "GetContainerEvents"): 3}, 1)
@@ -147,16 +147,16 @@ def test_failing_editor_is_logged_once_and_counted(caplog: pytest.LogCaptureFixt
 
 def test_failures_that_never_were_count_zero() -> None:
     """So that the first of its kind is seen as an increase."""
-    editors = Editors([Editor(doubled, "good")])
+    editors = StreamEditors([Editor(doubled, "good")])
     editors.note("good", EVENTS, ZeroDivisionError())
     assert editors.failures() == {("good", EVENTS.name): 1, (UNREADABLE, EVENTS.name): 0}
-    assert Editors([]).failures() == {}
+    assert StreamEditors([]).failures() == {}
 
 
 def test_what_is_no_message_is_not_sent() -> None:
     """An editor that forgets to return."""
     forgetful = Editor(lambda _message: None)  # type: ignore[arg-type,return-value]
-    editors = Editors([forgetful])
+    editors = StreamEditors([forgetful])
     assert editors.edit((forgetful,), EVENTS, b"x") == b"x"
     assert editors.errors == {("editor", "GetContainerEvents"): 1}
 
@@ -164,10 +164,10 @@ def test_what_is_no_message_is_not_sent() -> None:
 # -- one call
 
 
-def editing(*several: Editor, limit: int = LIMIT) -> tuple[Editing, Editors]:
+def editing(*several: Editor, limit: int = LIMIT) -> tuple[StreamEdit, StreamEditors]:
     """The replies of a call."""
-    owner = Editors(several)
-    return Editing(owner, several, EVENTS, limit), owner
+    owner = StreamEditors(several)
+    return StreamEdit(owner, several, EVENTS, limit), owner
 
 
 def test_unchanged_message_is_the_bytes_that_came() -> None:
@@ -270,13 +270,13 @@ class Pair:
         self.backend: Bench[ClientConnection] = h2bench.client(Limits(stream_window=65536))
         self.client.feed(h2peer.window_update(0, 1 << 24))
         self.stats = MethodStats("s", "m")
-        ledger = Ledger(lambda: 1.0)
+        ledger = CallRecorder(lambda: 1.0)
         self.client.feed(self.client.request(1, end=True))
         self.stream = self.client.stream(1)
         ledger.begin(self.stream, self.stats)
         one, self.owner = editing(editor, limit=limit)
         taps = [tap] if tap is not None else []
-        view = Viewing(Watchers(taps, limit=limit), taps, taps, Sighting(1, EVENTS.paths[0].encode(), EVENTS))
+        view = CallView(TapRegistry(taps, limit=limit), taps, taps, Sighting(1, EVENTS.paths[0].encode(), EVENTS))
         self.way = edited(ledger, view, one)
         self.way.join(self.stream, self.backend.conn, encode(REQUEST), True)
         self.backend.bytes_out()

@@ -8,11 +8,13 @@ import pytest
 
 from interpose.errors import ConfigError
 from interpose.host.unix_sockets import bind_unix
-from interpose.relay.takeover import Estate, ask_predecessor, bequeath
+from interpose.relay.takeover import TakeoverState, hand_over, request_takeover
 from interpose.testing.eventually import WAIT_LIMIT
 
 
-def answered(folder: Path, memory: dict[str, object], metrics: tuple[str, socket.socket] | None = None) -> Estate:
+def answered(
+    folder: Path, memory: dict[str, object], metrics: tuple[str, socket.socket] | None = None
+) -> TakeoverState:
     """Ask a predecessor that remembers this; what arrived, with its sockets closed but for that of metrics."""
     listen, admin = bind_unix(str(folder / "l.sock")), bind_unix(str(folder / "a.sock"))
     admin.sock.setblocking(True)
@@ -21,13 +23,13 @@ def answered(folder: Path, memory: dict[str, object], metrics: tuple[str, socket
         sock, _ = admin.sock.accept()
         with sock:
             sock.recv(4096)
-            bequeath(sock, listen, admin, 3.0, memory, metrics)
+            hand_over(sock, listen, admin, 3.0, memory, metrics)
             sock.recv(64)
 
     thread = threading.Thread(target=serve, name="predecessor")
     thread.start()
     try:
-        found = ask_predecessor(str(folder / "a.sock"))
+        found = request_takeover(str(folder / "a.sock"))
         assert found is not None
         assert found.estate.watchdog_interval == 3.0
         found.ready()
@@ -73,7 +75,7 @@ def test_answer_that_ends_early_is_refused(tmp_path: Path) -> None:
     thread.start()
     try:
         with pytest.raises(ConfigError, match="cut short"):
-            ask_predecessor(str(tmp_path / "a.sock"))
+            request_takeover(str(tmp_path / "a.sock"))
     finally:
         thread.join(WAIT_LIMIT)
         admin.close()
@@ -81,4 +83,4 @@ def test_answer_that_ends_early_is_refused(tmp_path: Path) -> None:
 
 def test_nobody_there(tmp_path: Path) -> None:
     """The first start has no predecessor."""
-    assert ask_predecessor(str(tmp_path / "a.sock")) is None
+    assert request_takeover(str(tmp_path / "a.sock")) is None

@@ -9,7 +9,7 @@ from interpose.cri.methods import METHODS
 from interpose.net.grpc.framing import frame
 from interpose.net.h2.headers import Headers, make_field
 from interpose.relay.api import Direction, Interest, Sighting
-from interpose.relay.taps import Viewing, Watchers
+from interpose.relay.taps import CallView, TapRegistry
 
 VERSION = METHODS["Version"]
 
@@ -61,15 +61,15 @@ class Notes:
         self.ends.append(code)
 
 
-def view_of(watchers: Watchers, *taps: Notes) -> Viewing:
+def view_of(watchers: TapRegistry, *taps: Notes) -> CallView:
     """A call that these read."""
-    return Viewing(watchers, taps, taps, sighting())
+    return CallView(watchers, taps, taps, sighting())
 
 
 def test_subscription_by_method() -> None:
     """A tap sees what it named."""
     one, other = Notes(), Notes(methods=("Status", "Version"))
-    watchers = Watchers([one, other])
+    watchers = TapRegistry([one, other])
     assert watchers.of("Version") == (one, other)
     assert watchers.of("Status") == (other,)
     assert watchers.of("Exec") == ()
@@ -79,14 +79,14 @@ def test_subscription_by_method() -> None:
 def test_tap_that_cannot_say_what_it_wants_sees_nothing() -> None:
     """The others do."""
     bad, good = Notes("bad", fail=True), Notes()
-    watchers = Watchers([bad, good])
+    watchers = TapRegistry([bad, good])
     assert (watchers.of("Version"), watchers.errors) == ((good,), {"bad": 1})
 
 
 def test_failing_tap_is_logged_once_and_counted(caplog: pytest.LogCaptureFixture) -> None:
     """The one after it is served."""
     bad, good = Notes("bad", fail=True), Notes()
-    watchers = Watchers([bad, good], limit=10)
+    watchers = TapRegistry([bad, good], limit=10)
     with caplog.at_level(logging.ERROR):
         view = view_of(watchers, bad, good)
         view.data(Direction.REPLY, frame(b"x") + frame(bytes(11)))
@@ -97,7 +97,7 @@ def test_failing_tap_is_logged_once_and_counted(caplog: pytest.LogCaptureFixture
 
 def test_failures_that_never_were_count_zero() -> None:
     """So that the first of its kind is seen as an increase."""
-    watchers = Watchers([Notes("bad", fail=True), Notes("good")])
+    watchers = TapRegistry([Notes("bad", fail=True), Notes("good")])
     watchers.of("Version")
     assert watchers.failures() == {"bad": 1, "good": 0, "unreadable message": 0}
 
@@ -105,7 +105,7 @@ def test_failures_that_never_were_count_zero() -> None:
 def test_messages_are_whole_in_both_directions() -> None:
     """However the bytes were cut; directions do not mix."""
     notes = Notes()
-    watchers = Watchers([notes], limit=100)
+    watchers = TapRegistry([notes], limit=100)
     room = watchers.room
     view = view_of(watchers, notes)
     for byte in frame(b"hello"):
@@ -122,7 +122,7 @@ def test_messages_are_whole_in_both_directions() -> None:
 def test_whole_message_behind_one_in_pieces() -> None:
     """Each is shown once, in order; one whose beginning is still to be had is not mistaken for the end of another."""
     notes = Notes()
-    view = view_of(Watchers([notes], limit=100), notes)
+    view = view_of(TapRegistry([notes], limit=100), notes)
     inner = frame(b"inner")  # looks like a message of its own, and is a part of one
     outer = frame(inner)
     for data in (frame(b"first"), outer[:5], outer[5:], frame(b"last")):
@@ -133,7 +133,7 @@ def test_whole_message_behind_one_in_pieces() -> None:
 def test_who_wants_calls_only_sees_no_message() -> None:
     """Nothing is copied for it."""
     notes = Notes()
-    view = Viewing(Watchers([notes]), [notes], [], sighting())
+    view = CallView(TapRegistry([notes]), [notes], [], sighting())
     view.data(Direction.REQUEST, frame(b"a"))
     view.show(Direction.REPLY, b"b")
     view.unseen(Direction.REPLY, 1, "large")
@@ -144,7 +144,7 @@ def test_who_wants_calls_only_sees_no_message() -> None:
 def test_end_is_told_once() -> None:
     """Whoever notices first; nothing is shown afterwards."""
     notes = Notes()
-    view = view_of(Watchers([notes]), notes)
+    view = view_of(TapRegistry([notes]), notes)
     view.end(5)
     view.end(0)
     view.data(Direction.REQUEST, frame(b"late"))
@@ -165,7 +165,7 @@ def test_end_is_told_once() -> None:
 def test_what_cannot_be_read_is_told_and_passed_over(data: bytes, size: int, why: str, cut: int) -> None:
     """The next message is shown again, however the bytes come."""
     notes = Notes()
-    watchers = Watchers([notes], limit=100)
+    watchers = TapRegistry([notes], limit=100)
     view = view_of(watchers, notes)
     view.headers(Direction.REQUEST, Headers([make_field(b"grpc-encoding", b"odd")], 0))
     data += frame(b"later")
@@ -178,7 +178,7 @@ def test_what_cannot_be_read_is_told_and_passed_over(data: bytes, size: int, why
 def test_memory_for_messages_on_their_way_is_bounded() -> None:
     """What does not fit is told; room comes back when a message is whole or its call is over."""
     notes = Notes()
-    watchers = Watchers([notes], limit=100, budget=150)
+    watchers = TapRegistry([notes], limit=100, budget=150)
     first, second, third = (view_of(watchers, notes) for _ in range(3))
     big = frame(bytes(100))
     first.data(Direction.REQUEST, big[:10])

@@ -10,7 +10,7 @@ from interpose.core.model.cpuset import CpuSet
 from interpose.core.model.resources import LinuxResources
 from interpose.core.policy.decision import Assignment
 from interpose.core.policy.request import Key
-from interpose.cri.store.starts import Starts
+from interpose.cri.store.starts import StartTracker
 from interpose.net.grpc.status import Code, RpcError
 from interpose.resmgr.control import ContainerUpdater, ContainerUpdaters, describe, displaced, patch_of, reduced
 from interpose.testing.eventually import eventually
@@ -36,7 +36,7 @@ class Node:
         self.held: dict[str, asyncio.Event] = {}
         self.at_once: dict[str, int] = {}
         self.most = 0
-        self.starts = Starts()
+        self.starts = StartTracker()
         self.now = 0.0
         self.updaters = ContainerUpdaters(
             self.send,

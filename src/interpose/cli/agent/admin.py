@@ -21,7 +21,7 @@ from interpose.kube.client.objects import version_of
 from interpose.log import LogControl
 from interpose.metrics import Collector, build_info, log_collector
 from interpose.net.httpd.health import Check, health_routes, log_level_routes, metrics_route
-from interpose.net.httpd.routes import Request, Response, RouteTable
+from interpose.net.httpd.routes import RouteTable, ServerRequest, ServerResponse
 from interpose.net.httpd.routes import json_response as json
 from interpose.process_metrics import process_collector
 
@@ -69,7 +69,7 @@ class AgentViews(DaemonViews):
             checks.append(Check("nodeslo", lambda: feed.problem or "; ".join(feed.slo.problems) or None))
         return checks
 
-    async def _status(self, _request: Request) -> Response:
+    async def _status(self, _request: ServerRequest) -> ServerResponse:
         parts = self._parts
         access = parts.api.access
         return json(
@@ -151,7 +151,7 @@ class AgentViews(DaemonViews):
             "followed": self._object(self._parts.following.slo),
         }
 
-    async def _config(self, _request: Request) -> Response:
+    async def _config(self, _request: ServerRequest) -> ServerResponse:
         return json(config_answer(AGENT, self._settings, self._origins))
 
 

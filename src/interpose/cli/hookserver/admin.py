@@ -14,7 +14,7 @@ from interpose.hooks.server.reconcile.report import Trouble, as_json
 from interpose.log import LogControl
 from interpose.metrics import Collector, build_info, log_collector
 from interpose.net.httpd.health import Check, health_routes, log_level_routes, metrics_route
-from interpose.net.httpd.routes import Request, Response, RouteTable
+from interpose.net.httpd.routes import RouteTable, ServerRequest, ServerResponse
 from interpose.net.httpd.routes import json_response as json
 from interpose.process_metrics import process_collector
 
@@ -79,7 +79,7 @@ class HookServerViews(DaemonViews):
         missing = (one for one in self._daemon.parts.plugins if isinstance(one, UnusablePlugin))
         return "; ".join(f"{one.name}: {one.problem}" for one in missing) or None
 
-    async def _status(self, _request: Request) -> Response:
+    async def _status(self, _request: ServerRequest) -> ServerResponse:
         daemon, parts = self._daemon, self._daemon.parts
         last = parts.reconciler.last
         return json(
@@ -162,7 +162,7 @@ class HookServerViews(DaemonViews):
             "left_out": name in parts.runner.left_out,
         }
 
-    async def _rules(self, _request: Request) -> Response:
+    async def _rules(self, _request: ServerRequest) -> ServerResponse:
         reconciler = self._daemon.parts.reconciler
         inputs = reconciler.surroundings.inputs
         return json(
@@ -175,7 +175,7 @@ class HookServerViews(DaemonViews):
             }
         )
 
-    async def _values(self, _request: Request) -> Response:
+    async def _values(self, _request: ServerRequest) -> ServerResponse:
         """Everything that is wanted, what is there and why: a round that changes nothing."""
         done = await self._daemon.parts.reconciler.round("view", detail=True, act=False, record=False)
         qos = {one.pod.uid: found for one in done.subjects if (found := qos_of(one.pod.labels)) is not None}
@@ -183,5 +183,5 @@ class HookServerViews(DaemonViews):
         problems = self._daemon.parts.reconciler.rules.problems
         return json(as_json(done.items, failures=troubles, problems=problems, qos=qos))
 
-    async def _config(self, _request: Request) -> Response:
+    async def _config(self, _request: ServerRequest) -> ServerResponse:
         return json(config_answer(HOOKSERVER, self._settings, self._origins))

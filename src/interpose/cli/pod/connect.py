@@ -14,7 +14,7 @@ import uvloop
 from interpose.cli.pod.options import Reach
 from interpose.config.endpoint import WELL_KNOWN_RUNTIMES
 from interpose.cri.caller import Caller
-from interpose.cri.client import Services
+from interpose.cri.client import RuntimeClient
 from interpose.cri.remote import RemoteCaller
 from interpose.errors import ConfigError
 from interpose.log import LogControl, setup
@@ -37,7 +37,7 @@ class PodRuntime:
     """A runtime that answers. `where` names it for people. `not_isolated` is what the built-in runtime does not keep
     apart, if it was started here."""
 
-    services: Services
+    services: RuntimeClient
     pods: PodReader
     where: str
     cgroup_mount: str
@@ -70,7 +70,7 @@ async def pod_runtime(
 
 
 def _pod_runtime(caller: Caller, where: str, reach: Reach, cgroup_mount: str) -> PodRuntime:
-    services = Services(caller)
+    services = RuntimeClient(caller)
     pods = PodReader(services, dirs=PodFolders(reach.root), where=where)
     return PodRuntime(services=services, pods=pods, where=where, cgroup_mount=cgroup_mount)
 
@@ -89,7 +89,7 @@ async def _connect(remote: RemoteCaller, waits: Callable[[str], None] | None) ->
     while True:
         await asyncio.sleep(_PAUSE)
         with suppress(RpcError):
-            await Services(remote).version()
+            await RuntimeClient(remote).version()
             return
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from interpose.cli.pod.connect import PodRuntime
 from interpose.cli.pod.options import Reach
-from interpose.cri.client import Services
+from interpose.cri.client import RuntimeClient
 from interpose.host.cgroup.paths import Driver
 from interpose.net.grpc.status import RpcError
 from interpose.node.pods.cri_config.cgroup_driver import detect_cgroup_driver
@@ -34,7 +34,7 @@ async def managed(runtime: PodRuntime, reach: Reach, **node: Any) -> RuntimeMana
     )
 
 
-async def _recursive_read_only(services: Services) -> bool:
+async def _recursive_read_only(services: RuntimeClient) -> bool:
     """Whether mounts can be made read-only to their leaves; older runtimes do not say so, and cannot."""
     try:
         handlers = (await services.status()).runtime_handlers

@@ -19,7 +19,7 @@ from interpose.host.systemd import Notifier
 from interpose.log import LogControl
 from interpose.metrics import Collector, Family, build_info, log_collector
 from interpose.net.httpd.health import Check, health_routes, log_level_routes, metrics_route
-from interpose.net.httpd.routes import Request, Response, RouteTable
+from interpose.net.httpd.routes import RouteTable, ServerRequest, ServerResponse
 from interpose.net.httpd.routes import json_response as json
 from interpose.node.pods.metrics import pods_collector
 from interpose.node.pods.status.pod_state import PodState
@@ -132,7 +132,7 @@ class PodService(DaemonViews):
     def _count_calls(self) -> Iterable[Family]:
         return () if self._calls is None else self._calls.collect()
 
-    async def _status(self, _request: Request) -> Response:
+    async def _status(self, _request: ServerRequest) -> ServerResponse:
         return json(
             {
                 **self.process(),

@@ -17,11 +17,11 @@ from interpose.host.unix_sockets import BoundSocket
 from interpose.log import LogControl
 from interpose.metrics import Collector
 from interpose.net.httpd.health import Check, health_routes, log_level_routes, metrics_route
-from interpose.net.httpd.routes import Handler, Hijack, Request, Response, RouteTable, error_response
+from interpose.net.httpd.routes import Handler, Hijack, RouteTable, ServerRequest, ServerResponse, error_response
 from interpose.net.httpd.routes import json_response as json
 from interpose.relay.api import Backend
 from interpose.relay.takeover import PATH as TAKE_OVER
-from interpose.relay.takeover import READY, HeldLock, bequeath
+from interpose.relay.takeover import READY, HeldLock, hand_over
 
 if TYPE_CHECKING:
     from interpose.cli.relay.dump import DumpPart
@@ -87,7 +87,7 @@ class AdminViews:
             ("POST", TAKE_OVER): take_over,
         }
 
-    async def _status(self, _request: Request) -> Response:
+    async def _status(self, _request: ServerRequest) -> ServerResponse:
         calls, failed = self._front.relay.totals()
         return json(
             {
@@ -115,18 +115,18 @@ class AdminViews:
             }
         )
 
-    async def _methods(self, _request: Request) -> Response:
+    async def _methods(self, _request: ServerRequest) -> ServerResponse:
         return json(list(self._front.methods()))
 
-    async def _connections(self, _request: Request) -> Response:
+    async def _connections(self, _request: ServerRequest) -> ServerResponse:
         return json(list(self._front.connections()))
 
-    async def _show_hooks(self, _request: Request) -> Response:
+    async def _show_hooks(self, _request: ServerRequest) -> ServerResponse:
         if self._hooks is None:
             return error_response(404, "hooks are turned off (hooks.enabled)")
         return json(self._hooks.view())
 
-    async def _config(self, _request: Request) -> Response:
+    async def _config(self, _request: ServerRequest) -> ServerResponse:
         return json(config_answer(RELAY, self._settings, self._origins))
 
 
@@ -147,7 +147,7 @@ def take_over_handler(
     """Hands the sockets to a successor. `handed_over` is called when it says that it accepts."""
     busy = asyncio.Lock()
 
-    async def handler(request: Request) -> Response | Hijack:
+    async def handler(request: ServerRequest) -> ServerResponse | Hijack:
         if request.peer is None or not isinstance(admin, BoundSocket):
             return error_response(403, "take-over needs a unix admin socket")
         if busy.locked():
@@ -159,7 +159,7 @@ def take_over_handler(
             if not isinstance(admin, BoundSocket):
                 return
             # In a thread: what there is to remember may be more than the socket takes at once.
-            await asyncio.to_thread(bequeath, sock, listen, admin, watchdog(), memory(), metrics, lock())
+            await asyncio.to_thread(hand_over, sock, listen, admin, watchdog(), memory(), metrics, lock())
             answer = await asyncio.get_running_loop().sock_recv(sock, 64)
             if answer == READY:
                 handed_over()

@@ -18,11 +18,11 @@ from interpose.net.grpc.upstream import Upstream
 from interpose.net.h2.limits import Limits
 from interpose.relay.api import Backend
 from interpose.relay.drain import Drain, end_event_streams
-from interpose.relay.passthrough import Ledger
+from interpose.relay.passthrough import CallRecorder
 from interpose.relay.proxy import Relay
 from interpose.relay.routes import Routes
-from interpose.relay.start_connections import StartKeeper
-from interpose.relay.subscriptions import Switchboard
+from interpose.relay.start_connections import StartConnectionKeeper
+from interpose.relay.subscriptions import Subscriptions
 
 if TYPE_CHECKING:
     from interpose.metrics import Collector
@@ -74,11 +74,11 @@ class CriFront:
         self._upstreams = _upstreams(endpoints, hub, settings.limits)
         runtime = self._upstreams["runtime"]
         refusal = _NO_IMAGES if endpoints.image == NONE else ""
-        self._keeper = StartKeeper()
+        self._keeper = StartConnectionKeeper()
         # A runtime in this process ends with it, whatever anybody holds.
         self._starts = None if settings.embedded else self._kept_upstream(endpoints, hub, settings.limits)
         routes = Routes(runtime, self._upstreams.get("image", runtime), refusal, starts=self._starts)
-        self._relay = Relay(routes, Ledger(time.monotonic), header_list=settings.limits.header_list)
+        self._relay = Relay(routes, CallRecorder(time.monotonic), header_list=settings.limits.header_list)
         self._listener = Listener(
             hub=hub,
             limits=client_limits(settings.limits),
@@ -100,7 +100,7 @@ class CriFront:
         )
 
     @property
-    def relay(self) -> Switchboard:
+    def relay(self) -> Subscriptions:
         return self._relay
 
     @property

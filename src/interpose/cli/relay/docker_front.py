@@ -14,8 +14,8 @@ from interpose.relay.api import Backend
 from interpose.relay.docker.listener import DockerListener
 from interpose.relay.docker.proxy import DockerRelay
 from interpose.relay.docker.routes import classify
-from interpose.relay.docker.upstream import BackendAway, DockerUpstream
-from interpose.relay.subscriptions import Switchboard
+from interpose.relay.docker.upstream import BackendAwayError, DockerUpstream
+from interpose.relay.subscriptions import Subscriptions
 
 if TYPE_CHECKING:
     from interpose.metrics import Collector
@@ -41,7 +41,7 @@ class DockerFront:
         )
 
     @property
-    def relay(self) -> Switchboard:
+    def relay(self) -> Subscriptions:
         return self._relay
 
     @property
@@ -52,7 +52,7 @@ class DockerFront:
         self._upstream.start()
         try:
             (await self._upstream.connect()).abort()
-        except BackendAway as error:
+        except BackendAwayError as error:
             _log.warning("Backend is unavailable during take-over", extra={"kv": {"err": str(error)}})
 
     async def listen(self, sock: socket) -> None:

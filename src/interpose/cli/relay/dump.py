@@ -30,9 +30,9 @@ from interpose.dump.model.call import SESSION
 from interpose.dump.model.frames import VERSION, Header, encode
 from interpose.errors import ConfigError
 from interpose.metrics import Family
-from interpose.net.httpd.routes import BadRequestError, Hijack, Request, Response, error_response
+from interpose.net.httpd.routes import BadRequestError, Hijack, ServerRequest, ServerResponse, error_response
 from interpose.relay.api import Interest
-from interpose.relay.subscriptions import Switchboard
+from interpose.relay.subscriptions import Subscriptions
 
 _log = logging.getLogger(__name__)
 
@@ -117,7 +117,7 @@ def asked_for(query: Iterable[tuple[str, str]]) -> dict[str, Interest]:
 class DumpPart:
     """The tap, the scribe, and whoever is attached."""
 
-    def __init__(self, settings: RelaySettings, relay: Switchboard, endpoints: Mapping[str, str]) -> None:
+    def __init__(self, settings: RelaySettings, relay: Subscriptions, endpoints: Mapping[str, str]) -> None:
         self._settings = settings.dump
         self._succeeds = settings.process.take_over
         self._log_format = settings.logging.format
@@ -186,7 +186,7 @@ class DumpPart:
 
     # -- for those who attach
 
-    async def attach(self, request: Request) -> Response | Hijack:
+    async def attach(self, request: ServerRequest) -> ServerResponse | Hijack:
         """`GET /v1/dump?full=NAMES&calls=NAMES&others=`: frames of what passes from now on, until the client leaves."""
         if request.peer is None:
             return error_response(403, "messages are shown on a unix admin socket only: they may hold secrets")

@@ -17,7 +17,7 @@ from interpose.net.grpc.listener import Admission
 from interpose.net.grpc.transport import Hub
 from interpose.relay.api import Backend
 from interpose.relay.stats import MethodStats
-from interpose.relay.subscriptions import Switchboard
+from interpose.relay.subscriptions import Subscriptions
 
 if TYPE_CHECKING:
     from interpose.metrics import Collector
@@ -29,7 +29,7 @@ class Front(Protocol):
     """Serves a listening socket with what is behind it."""
 
     @property
-    def relay(self) -> Switchboard: ...
+    def relay(self) -> Subscriptions: ...
 
     @property
     def backends(self) -> Mapping[str, Backend]:
@@ -87,7 +87,7 @@ def admission_of(settings: RelaySettings) -> Admission:
     )
 
 
-def method_rows(relay: Switchboard) -> list[Mapping[str, object]]:
+def method_rows(relay: Subscriptions) -> list[Mapping[str, object]]:
     """CRI methods that were called."""
     return [_row(stats) for stats in relay.routes.stats() if stats.started]
 

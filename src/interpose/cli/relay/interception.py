@@ -17,7 +17,7 @@ from interpose.hooks.dispatch.registrations import Registrations, registration_c
 from interpose.metrics import Collector, Family
 from interpose.net.grpc.transport import Hub
 from interpose.relay.api import Backend
-from interpose.relay.subscriptions import Switchboard
+from interpose.relay.subscriptions import Subscriptions
 from interpose.tasks import TaskBag
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class Interception:
     def __init__(
         self,
         settings: RelaySettings,
-        relay: Switchboard,
+        relay: Subscriptions,
         end_event_streams: Callable[[], int],
         hub: Hub,
         runtime: Backend,

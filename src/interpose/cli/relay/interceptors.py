@@ -13,7 +13,7 @@ from interpose.config.relay.settings import RelaySettings
 from interpose.core.model.pod import Container
 from interpose.cri.store.metrics import store_collector
 from interpose.cri.store.requested import ANNOTATION, resources_note
-from interpose.cri.store.starts import Starts
+from interpose.cri.store.starts import StartTracker
 from interpose.cri.store.store import Store
 from interpose.cri.store.sync import Synchronizer
 from interpose.hooks.api.registration import HookServer
@@ -26,13 +26,13 @@ from interpose.host.malloc import give_back_blocks
 from interpose.metrics import Family
 from interpose.net.grpc.transport import Hub
 from interpose.relay.api import Backend, Tap
-from interpose.relay.exit_watcher import Exits
-from interpose.relay.internal_calls import OwnCalls
+from interpose.relay.exit_watcher import ExitWatcher
+from interpose.relay.internal_calls import InternalCalls
 from interpose.relay.large_messages import LARGE
 from interpose.relay.start_order import StartOrder
-from interpose.relay.status_rewriter import Reporting, ReportingEvents
-from interpose.relay.store_updates import Bookkeeper
-from interpose.relay.subscriptions import Switchboard
+from interpose.relay.status_rewriter import EventRewriter, StatusRewriter
+from interpose.relay.store_updates import StoreUpdater
+from interpose.relay.subscriptions import Subscriptions
 from interpose.resmgr.service import PolicyService
 from interpose.tasks import TaskBag
 
@@ -45,7 +45,7 @@ class Interceptors:
     def __init__(
         self,
         settings: RelaySettings,
-        relay: Switchboard,
+        relay: Subscriptions,
         hub: Hub,
         runtime: Backend,
         policy: PolicyService | None = None,
@@ -60,14 +60,14 @@ class Interceptors:
         self.settled = False  # whether the store was in step once
         give_back_blocks(LARGE)  # a message that is intercepted is there several times
         self.store = Store()
-        self._calls = OwnCalls(relay, "store")
+        self._calls = InternalCalls(relay, "store")
         self.sync = Synchronizer(self.store, self._calls)
-        self.starts = Starts()
+        self.starts = StartTracker()
         self.sync.on_started = self.starts.seen_running
         self._order = StartOrder(self.starts, self.store, self.sync, asyncio.get_running_loop().time)
-        self._bookkeeper = Bookkeeper(self.store, self.sync)
+        self._bookkeeper = StoreUpdater(self.store, self.sync)
         self._calls.below = self._bookkeeper
-        self._exits = Exits(self.sync, time.monotonic, relay.refresh)
+        self._exits = ExitWatcher(self.sync, time.monotonic, relay.refresh)
         self.plugins = Plugins(self._connect)
         self.dispatcher = Dispatcher(self.plugins, self.sync, settings.hooks, now=time.monotonic, allowed=allowed_sets)
         self._collect_hooks = hook_collector(self.dispatcher)
@@ -78,7 +78,7 @@ class Interceptors:
         relay.subscribe(
             [
                 *(
-                    [Reporting(self._diverging, self._looked_up)] if reports else []
+                    [StatusRewriter(self._diverging, self._looked_up)] if reports else []
                 ),  # first: the others see what the runtime says
                 self.dispatcher,
                 *managers,  # sees what hook servers asked for
@@ -86,7 +86,7 @@ class Interceptors:
                 self._bookkeeper,  # last: it sees what the runtime gets
             ],
             taps=[self._exits, *taps],
-            editors=[ReportingEvents(self._diverging)] if reports else [],
+            editors=[EventRewriter(self._diverging)] if reports else [],
             hub=hub,
             message_limit=settings.limits.message,
             now=asyncio.get_running_loop().time,

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from interpose.cli.render.assignments import NOT_LISTED
-from interpose.net.httpd.routes import Handler, Request, Response, error_response
+from interpose.net.httpd.routes import Handler, ServerRequest, ServerResponse, error_response
 from interpose.net.httpd.routes import json_response as json
 from interpose.resmgr.admin_view import (
     cgroup_report,
@@ -45,21 +45,21 @@ class PolicyViews:
             ("GET", "/v1/topology"): self._show_topology,
         }
 
-    async def _show(self, _request: Request) -> Response:
+    async def _show(self, _request: ServerRequest) -> ServerResponse:
         report = policy_report(self._interceptor, problems=self._problems(), state_file=self._state_file())
         return await asyncio.to_thread(json, report)  # plain values by now, and many of them
 
-    async def _owned(self, _request: Request) -> Response:
+    async def _owned(self, _request: ServerRequest) -> ServerResponse:
         return json(owned_report(self._interceptor))
 
     def _state_file(self) -> dict[str, object]:
         one = self._checkpoint
         return {"path": one.path, "saved": one.saved, "failed": one.failed, "error": one.error, "dirty": one.dirty}
 
-    async def _show_topology(self, _request: Request) -> Response:
+    async def _show_topology(self, _request: ServerRequest) -> ServerResponse:
         return json(topology_report(self._interceptor))
 
-    async def _explain(self, request: Request) -> Response:
+    async def _explain(self, request: ServerRequest) -> ServerResponse:
         tracker = self._interceptor.tracker
         found = find(tracker, request.rest)
         refused = [] if found else find_refused(self._interceptor, request.rest)

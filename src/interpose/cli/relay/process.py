@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from interpose.cli.relay.leftovers import Leftovers
     from interpose.cli.relay.state_lock import StateLock
     from interpose.metrics import Family
-    from interpose.net.httpd.routes import Hijack, Request, Response
+    from interpose.net.httpd.routes import Hijack, ServerRequest, ServerResponse
     from interpose.net.httpd.server import AdminServer
     from interpose.resmgr.service import PolicyService
 
@@ -288,7 +288,7 @@ class Daemon:
     def _collect_dump(self) -> "Iterable[Family]":
         return () if self._dump is None else self._dump.collect()
 
-    async def _attach(self, request: "Request") -> "Response | Hijack":
+    async def _attach(self, request: "ServerRequest") -> "ServerResponse | Hijack":
         # In a thread: the code is read from disk when somebody looks for the first time.
         await asyncio.to_thread(importlib.import_module, "interpose.cli.relay.dump")
         return await self._dump_part().attach(request)

@@ -16,7 +16,7 @@ from interpose.errors import ConfigError
 from interpose.host.systemd import named_listen_fds
 from interpose.host.unix_sockets import BoundSocket, adopt, bind_unix, owner_like
 from interpose.host.users import parse_owner
-from interpose.relay.takeover import Predecessor, ask_predecessor
+from interpose.relay.takeover import PreviousRelay, request_takeover
 
 _log = logging.getLogger(__name__)
 
@@ -60,7 +60,7 @@ class Sockets:
 
     listen: BoundSocket
     admin: BoundSocket | socket.socket | None
-    predecessor: Predecessor | None = None
+    predecessor: PreviousRelay | None = None
     matched: bool = True  # False: the backend's mode and owner are still to be copied
     metrics: socket.socket | None = None
 
@@ -93,7 +93,7 @@ def acquire(settings: RelaySettings, endpoints: Endpoints, environ: MutableMappi
     return sockets
 
 
-def _metrics(where: str, predecessor: Predecessor | None) -> socket.socket | None:
+def _metrics(where: str, predecessor: PreviousRelay | None) -> socket.socket | None:
     """The predecessor's socket if it is at the same address, so that it is open all the time; else one of our own."""
     given = None if predecessor is None else predecessor.estate.metrics
     if given is not None:
@@ -109,7 +109,7 @@ def _acquire(settings: RelaySettings, endpoints: Endpoints, environ: MutableMapp
         where = settings.admin.listen
         if where == "none" or isinstance(parse_listen(where, "--admin-listen"), TcpListen):
             raise ConfigError(f"--take-over needs a unix admin socket, --admin-listen is {where}")
-        predecessor = ask_predecessor(where)
+        predecessor = request_takeover(where)
         if predecessor is not None:
             estate = predecessor.estate
             return Sockets(estate.listen, estate.admin, predecessor)

@@ -11,7 +11,7 @@ from interpose.cri.wrappers import InstrumentedCaller
 from interpose.log import LogControl
 from interpose.metrics import Collector, build_info, log_collector
 from interpose.net.httpd.health import Check, health_routes, log_level_routes, metrics_route
-from interpose.net.httpd.routes import Request, Response, RouteTable
+from interpose.net.httpd.routes import RouteTable, ServerRequest, ServerResponse
 from interpose.net.httpd.routes import json_response as json
 from interpose.node.runtime.service.runtime import LocalRuntime
 from interpose.process_metrics import process_collector
@@ -60,7 +60,7 @@ class RuntimeViews(DaemonViews):
             process_collector(),
         ]
 
-    async def _status(self, _request: Request) -> Response:
+    async def _status(self, _request: ServerRequest) -> ServerResponse:
         return json(
             {
                 **self.process(),
@@ -72,5 +72,5 @@ class RuntimeViews(DaemonViews):
             }
         )
 
-    async def _config(self, _request: Request) -> Response:
+    async def _config(self, _request: ServerRequest) -> ServerResponse:
         return json(config_answer(RUNTIME, self._settings, self._origins))

@@ -24,7 +24,7 @@ from interpose.kube.webhook.review import Rules
 from interpose.kube.webhook.server import ServerLimits, WebhookServer
 from interpose.log import LogControl, setup
 from interpose.metrics import build_info, log_collector
-from interpose.net.httpd.limits import HttpLimits
+from interpose.net.httpd.limits import HttpServerLimits
 from interpose.process_metrics import process_collector
 from interpose.tasks import TaskBag
 
@@ -121,7 +121,7 @@ class Webhook:
 
 def server_limits(limits: WebhookLimitSettings) -> ServerLimits:
     """As the server takes them."""
-    http = HttpLimits(
+    http = HttpServerLimits(
         body=limits.body,
         request_timeout=limits.request_timeout,
         first_timeout=limits.request_timeout,

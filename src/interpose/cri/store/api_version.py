@@ -16,7 +16,7 @@ _SERVICES: Final = ("runtime.v1.RuntimeService", "runtime.v1alpha2.RuntimeServic
 Send = Callable[[str, bytes, float], Awaitable[bytes]]  # path, message, timeout -> reply message or RpcError
 
 
-class EitherVersion:
+class VersionFallback:
     """Sends each call by the path that worked last."""
 
     def __init__(self, send: Send) -> None:
@@ -48,7 +48,7 @@ class RuntimeCalls:
         self._client = client
         self._metadata = metadata
         self._timeout = timeout
-        self._versions = EitherVersion(self._unary)
+        self._versions = VersionFallback(self._unary)
 
     async def __call__(self, method: str, message: bytes, timeout: float | None = None) -> bytes:
         """The reply message. Raises RpcError for every other outcome."""

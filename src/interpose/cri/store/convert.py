@@ -15,7 +15,7 @@ from interpose.core.model.pod import Container, ContainerState, Pod
 from interpose.core.model.resources import NO_RESOURCES, SCALARS, LinuxResources, nothing
 from interpose.cri.store.pending import UID_LABEL
 from interpose.cri.store.requested import ANNOTATION, requested_parent, requested_resources
-from interpose.cri.store.verbose_info import Info, read_info, without_defaults
+from interpose.cri.store.verbose_info import VerboseInfo, read_info, without_defaults
 
 _STATES: Final[Mapping[int, ContainerState]] = {
     cri.CONTAINER_CREATED: ContainerState.CREATED,
@@ -230,7 +230,7 @@ def asks_for_all(method: str, data: bytes) -> bool:
         return False
 
 
-def _current(status: cri.ContainerStatus, info: Info) -> LinuxResources:
+def _current(status: cri.ContainerStatus, info: VerboseInfo) -> LinuxResources:
     if (in_force := info.current) is not None:
         return in_force
     if status.resources.HasField("linux"):

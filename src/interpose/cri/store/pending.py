@@ -52,7 +52,7 @@ Entry = PendingPod | PendingContainer
 Key = PodKey | ContainerKey
 
 
-class Pending:
+class PendingCreates:
     """Ordered by age."""
 
     def __init__(self, most: int = _MOST) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 
-class Starts:
+class StartTracker:
     """All of them, by the full id of the container."""
 
     def __init__(self) -> None:

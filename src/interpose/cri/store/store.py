@@ -12,12 +12,12 @@ from types import MappingProxyType
 from typing import TypeVar
 
 from interpose.core.model.pod import Container, Pod
-from interpose.cri.store.pending import Pending
+from interpose.cri.store.pending import PendingCreates
 
 _Record = TypeVar("_Record", Pod, Container)
 
 
-class Question:
+class StoreQuery:
     """Something asked of the runtime about one object. `stale` once that object changed or went meanwhile."""
 
     __slots__ = ("ref", "stale")
@@ -30,15 +30,15 @@ class Question:
 class Store:
     """Pods and containers by id. Wherever an id is taken from outside, the unique start of one is as good."""
 
-    def __init__(self, *, pending: Pending | None = None) -> None:
+    def __init__(self, *, pending: PendingCreates | None = None) -> None:
         self._pods: dict[str, Pod] = {}
         self._containers: dict[str, Container] = {}
         self._members: dict[str, dict[str, None]] = {}  # pod id -> ids of its containers, in order
         self._revision = 0
         self._changed: dict[str, int] = {}  # id -> revision of its last change
-        self._questions: set[Question] = set()
+        self._questions: set[StoreQuery] = set()
         self._diverging: dict[str, Container] = {}
-        self.pending = pending if pending is not None else Pending()
+        self.pending = pending if pending is not None else PendingCreates()
         # Told when the first container diverges from what was requested, and when the last one no longer does.
         self.on_diverging: Callable[[bool], None] | None = None
         # Told of every change of a container: the record before and after, None where there is none.
@@ -147,18 +147,18 @@ class Store:
                 self.remove_container(one)
         return before - len(self._pods) - len(self._containers)
 
-    def ask(self, ref: str) -> Question:
+    def ask(self, ref: str) -> StoreQuery:
         """The runtime is asked about this pod or container: the question says whether its answer still holds."""
-        question = Question(ref)
+        question = StoreQuery(ref)
         self._questions.add(question)
         return question
 
-    def answered(self, question: Question) -> None:
+    def answered(self, question: StoreQuery) -> None:
         """The runtime has answered; the question is forgotten."""
         self._questions.discard(question)
 
     @contextmanager
-    def asking(self, ref: str) -> Iterator[Question]:
+    def asking(self, ref: str) -> Iterator[StoreQuery]:
         """`ask` and `answered` around a block."""
         question = self.ask(ref)
         try:

@@ -40,7 +40,7 @@ _MOST_TROUBLES: Final = 10
 _SILENT: Final = frozenset((Code.UNAVAILABLE, Code.DEADLINE_EXCEEDED))
 
 
-class Kind(StrEnum):
+class ObjectKind(StrEnum):
     """What is looked up."""
 
     POD = "pod"
@@ -56,12 +56,12 @@ class Synchronizer:
         self._call = call
         self._tasks = TaskBag()
         self._settler = Settler(store, call, self._tasks, pause=settle_pause)
-        self._lookups: dict[tuple[Kind, str], asyncio.Task[Any]] = {}
+        self._lookups: dict[tuple[ObjectKind, str], asyncio.Task[Any]] = {}
         self._run: asyncio.Task[None] | None = None
         self._due = False
         self._completely = False
         self._learning: asyncio.Task[None] | None = None
-        self._wanted: dict[tuple[Kind, str], None] = {}
+        self._wanted: dict[tuple[ObjectKind, str], None] = {}
         self._trouble = ""
         self._failed = 0
         self._inherited: dict[str, str] = {}  # by container: what was requested, as a predecessor noted it
@@ -134,9 +134,9 @@ class Synchronizer:
         known = [one.id for one in containers if one.id in store.containers] if completely else []
         troubles: dict[str, str] = {}
         self.troubles = troubles
-        failed = await self._each([(Kind.POD, one) for one in new_pods], troubles=troubles)
-        failed += await self._each([(Kind.CONTAINER, one) for one in new_containers], troubles=troubles)
-        stale = await self._each([(Kind.AGAIN, one) for one in known], troubles=troubles)
+        failed = await self._each([(ObjectKind.POD, one) for one in new_pods], troubles=troubles)
+        failed += await self._each([(ObjectKind.CONTAINER, one) for one in new_containers], troubles=troubles)
+        stale = await self._each([(ObjectKind.AGAIN, one) for one in known], troubles=troubles)
         failed += stale
         self._completely |= stale > 0  # unlike what is new, the next list would not show that they are due
         added = sum(one in store.pods for one in new_pods) + sum(one in store.containers for one in new_containers)
@@ -158,16 +158,16 @@ class Synchronizer:
             self.on_listed(failed)
 
     async def _each(
-        self, wanted: Sequence[tuple[Kind, str]], *, patient: bool = True, troubles: dict[str, str] | None = None
+        self, wanted: Sequence[tuple[ObjectKind, str]], *, patient: bool = True, troubles: dict[str, str] | None = None
     ) -> int:
         """Carry out look-ups, some at a time. Returns how many failed; the next list starts those again.
 
         Who is not patient gives up on all of them when the runtime does not answer one.
         """
-        looks: Mapping[Kind, Callable[[str], Awaitable[object]]] = {
-            Kind.POD: self.pod,
-            Kind.CONTAINER: self.container,
-            Kind.AGAIN: self._refresh,
+        looks: Mapping[ObjectKind, Callable[[str], Awaitable[object]]] = {
+            ObjectKind.POD: self.pod,
+            ObjectKind.CONTAINER: self.container,
+            ObjectKind.AGAIN: self._refresh,
         }
         waiting, failed = iter(wanted), 0
 
@@ -217,25 +217,25 @@ class Synchronizer:
 
     def learn(self, *, pods: Iterable[str] = (), containers: Iterable[str] = ()) -> None:
         """Look up in the background what is not known."""
-        self._look_soon(Kind.POD, (one for one in pods if one not in self.store.pods))
-        self._look_soon(Kind.CONTAINER, (one for one in containers if one not in self.store.containers))
+        self._look_soon(ObjectKind.POD, (one for one in pods if one not in self.store.pods))
+        self._look_soon(ObjectKind.CONTAINER, (one for one in containers if one not in self.store.containers))
 
     def refresh_soon(self, ref: str) -> None:
         """Look again at a container in the background: its resources may be others than recorded, or become so."""
-        self._look_soon(Kind.AGAIN, (ref,))
+        self._look_soon(ObjectKind.AGAIN, (ref,))
         self._tasks.spawn(self._refresh_again(ref), name=f"look again at {ref}")
 
     async def refresh(self, *refs: str) -> None:
         """Look again at containers now. A runtime that does not tell leaves the records as they are."""
-        await self._each([(Kind.AGAIN, ref) for ref in refs], patient=False)
+        await self._each([(ObjectKind.AGAIN, ref) for ref in refs], patient=False)
 
     async def _refresh_again(self, ref: str) -> None:
         """The runtime may still be at work on what was asked of it."""
         for pause in _AGAIN:
             await asyncio.sleep(pause)
-            self._look_soon(Kind.AGAIN, (ref,))
+            self._look_soon(ObjectKind.AGAIN, (ref,))
 
-    def _look_soon(self, kind: Kind, refs: Iterable[str]) -> None:
+    def _look_soon(self, kind: ObjectKind, refs: Iterable[str]) -> None:
         self._wanted.update(((kind, ref), None) for ref in refs)
         if self._wanted and (self._learning is None or self._learning.done()):
             self._learning = self._tasks.spawn(self._learn(), name="look up what is new")
@@ -249,14 +249,14 @@ class Synchronizer:
 
     async def pod(self, ref: str) -> Pod | None:
         """The pod, asked of the runtime if it is not known; None if there is none, RpcError if nobody can tell."""
-        return self.store.pod(ref) or await self._shared((Kind.POD, ref), partial(self._find_pod, ref))
+        return self.store.pod(ref) or await self._shared((ObjectKind.POD, ref), partial(self._find_pod, ref))
 
     async def container(self, ref: str) -> tuple[Container, Pod] | None:
         """The container and its pod, asked of the runtime if they are not known; None and RpcError as for pods."""
         container = self.store.container(ref)
         if container is not None and (pod := self.store.pods.get(container.pod_id)) is not None:
             return container, pod
-        return await self._shared((Kind.CONTAINER, ref), partial(self._find_container, ref))
+        return await self._shared((ObjectKind.CONTAINER, ref), partial(self._find_container, ref))
 
     async def _find_pod(self, ref: str) -> Pod | None:
         for _ in range(_TRIES):
@@ -331,7 +331,7 @@ class Synchronizer:
         answer = await self._call("ListContainers", convert.list_containers(container_id=container_id))
         return next((one.pod_id for one in _readable(convert.listed_containers, answer)), "")
 
-    async def _shared(self, key: tuple[Kind, str], find: Callable[[], Coroutine[Any, Any, _T]]) -> _T:
+    async def _shared(self, key: tuple[ObjectKind, str], find: Callable[[], Coroutine[Any, Any, _T]]) -> _T:
         """Whoever looks for the same thing at the same time waits for one look-up, which outlives each of them."""
         task: asyncio.Task[_T | RpcError] | None = self._lookups.get(key)
         if task is None:

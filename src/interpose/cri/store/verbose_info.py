@@ -29,7 +29,7 @@ _SANDBOX_ANNOTATIONS: Final = ("io.kubernetes.cri.sandbox-id", "io.kubernetes.cr
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Info:
+class VerboseInfo:
     """The parts of the document; empty where there is none."""
 
     document: Mapping[str, Any] = field(default_factory=dict)
@@ -99,13 +99,13 @@ class Info:
         return tuple((key, in_force.get(key, value).encode()) for key, value in pairs)
 
 
-def read_info(info: Mapping[str, str]) -> Info:
+def read_info(info: Mapping[str, str]) -> VerboseInfo:
     """Parse the map of a verbose answer."""
     try:
         document = json.loads(info.get("info", ""))
     except (ValueError, RecursionError):
         document = None
-    return Info(document=document) if isinstance(document, dict) else Info()
+    return VerboseInfo(document=document) if isinstance(document, dict) else VerboseInfo()
 
 
 def _configured(value: object) -> LinuxResources:

@@ -17,7 +17,7 @@ from typing import Any, Final
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.unknown_fields import UnknownFieldSet
 
-from interpose.cri.errors import Unreadable
+from interpose.cri.errors import UnreadableMessageError
 from interpose.cri.parser import CriParser
 from interpose.dump.decode.api import Decoded as Decoded
 from interpose.dump.decode.raw_protobuf import TYPES, printable, wire_summary
@@ -97,7 +97,7 @@ class Decoder:
         name = method.response if message.side.is_reply else method.request
         try:
             return self.decoded(self._parser(name).parse(data))
-        except Unreadable as error:
+        except UnreadableMessageError as error:
             return Decoded(tree=None, note=f"{error}: {wire_summary(data, contents=True)}")
 
     def decoded(self, message: Any) -> Decoded:

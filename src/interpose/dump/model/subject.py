@@ -11,7 +11,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Final
 
-from interpose.cri.errors import Unreadable
+from interpose.cri.errors import UnreadableMessageError
 from interpose.cri.parser import CriParser
 from interpose.dump.model.call import Flow, Subject
 from interpose.dump.model.frames import DamagedFrame, Message, Side
@@ -178,7 +178,7 @@ class Subjects:
         try:
             # One that was not kept would read as one that is empty.
             return None if message.absent else parser.parse(message.data)
-        except (Unreadable, DamagedFrame):
+        except (UnreadableMessageError, DamagedFrame):
             return None
 
 

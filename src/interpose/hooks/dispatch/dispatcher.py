@@ -14,7 +14,7 @@ from typing import Any, Final, Protocol
 
 from interpose.config.relay.settings import HookSettings
 from interpose.core.model.pod import Container, Pod
-from interpose.cri.errors import Unreadable
+from interpose.cri.errors import UnreadableMessageError
 from interpose.hooks.api.hookpoint import HOOKED_METHODS, HookedMethod, HookPoint
 from interpose.hooks.dispatch.apply import apply
 from interpose.hooks.dispatch.calls import Asking, HookFailure
@@ -290,7 +290,7 @@ class Dispatcher:
         if missed := [plugin.name for plugin in post if plugin.must_see]:
             kv = {"method": call.method.name, "plugins": ", ".join(missed)}
             _log.error("Hook servers with policy Fail will miss an event", extra={"kv": kv})
-        if isinstance(error, RpcError | Unreadable):
+        if isinstance(error, RpcError | UnreadableMessageError):
             kv = {"method": call.method.name, "err": str(error)}
             _log.warning("Hooks not called", extra={"kv": kv})
         else:

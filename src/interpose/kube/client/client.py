@@ -32,7 +32,7 @@ from interpose.kube.client.decode import (
     read_plurals,
     read_versions,
 )
-from interpose.net.http.client import Answer, HttpClient, HttpLimits, Request, Streams
+from interpose.net.http.client import HttpClient, HttpClientLimits, HttpRequest, HttpResponse, Streams
 from interpose.net.http.connect import dial
 from interpose.net.http.errors import UnreachableError
 
@@ -58,7 +58,7 @@ class KubeClient:
         *,
         timeout: float = 10.0,
         user_agent: str = "interpose",
-        limits: HttpLimits | None = None,
+        limits: HttpClientLimits | None = None,
         chance: Callable[[], float] = random.random,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -70,7 +70,7 @@ class KubeClient:
         self._agent = user_agent
         self._chance = chance
         self._clock = clock
-        self._limits = limits or HttpLimits()
+        self._limits = limits or HttpClientLimits()
         self._credentials = Credentials(access)
         self._http = HttpClient(str(access.server), self._dial, limits=self._limits, clock=clock)
 
@@ -153,7 +153,7 @@ class KubeClient:
         request = self._write("PATCH", path, patch, kind.value)
         return await self._read("patch", request, read_object)
 
-    def _request(self, method: str, path: str, query: Mapping[str, str] | None = None) -> Request:
+    def _request(self, method: str, path: str, query: Mapping[str, str] | None = None) -> HttpRequest:
         server = self.access.server
         target = server.prefix + path + ("?" + urlencode(query, quote_via=quote) if query else "")
         headers = (
@@ -162,9 +162,9 @@ class KubeClient:
             ("Accept", "application/json"),
             ("Accept-Encoding", "identity"),
         )
-        return Request(method=method, target=target, headers=headers, again=method == "GET")
+        return HttpRequest(method=method, target=target, headers=headers, again=method == "GET")
 
-    def _write(self, method: str, path: str, body: Any, content_type: str = "application/json") -> Request:
+    def _write(self, method: str, path: str, body: Any, content_type: str = "application/json") -> HttpRequest:
         request = self._request(method, path, {"fieldManager": _MANAGER})
         data = json.dumps(body, separators=(",", ":"), default=_plain).encode()
         return replace(request, headers=(*request.headers, ("Content-Type", content_type)), body=data)
@@ -186,7 +186,7 @@ class KubeClient:
         path = f"/apis/{quote(resource.group)}/{quote(resource.version)}"
         return resource.plural in await self._read("get", self._request("GET", path), read_plurals)
 
-    async def _read(self, verb: str, request: Request, read: Callable[[bytes], _T]) -> _T:
+    async def _read(self, verb: str, request: HttpRequest, read: Callable[[bytes], _T]) -> _T:
         """A whole answer and what it means."""
         begun = asyncio.get_running_loop().time()
         async with AsyncExitStack() as stack:
@@ -196,7 +196,9 @@ class KubeClient:
             self._took(verb, answer)
             return meaning
 
-    async def _answer(self, verb: str, request: Request, stack: AsyncExitStack, begun: float, timeout: float) -> Answer:
+    async def _answer(
+        self, verb: str, request: HttpRequest, stack: AsyncExitStack, begun: float, timeout: float
+    ) -> HttpResponse:
         """An answer that is no error, in the care of `stack`."""
         grant = await self._granted(begun, timeout, self._credentials.grant())
         answer = await self._sent(request, grant, stack, begun, timeout)
@@ -213,8 +215,8 @@ class KubeClient:
         return answer
 
     async def _sent(
-        self, request: Request, grant: Grant, stack: AsyncExitStack, begun: float, timeout: float
-    ) -> Answer:
+        self, request: HttpRequest, grant: Grant, stack: AsyncExitStack, begun: float, timeout: float
+    ) -> HttpResponse:
         if grant.authorization:
             request = replace(request, headers=(*request.headers, ("Authorization", grant.authorization)))
         asked = stack.enter_async_context(self._http.ask(request, grant.context))
@@ -233,7 +235,7 @@ class KubeClient:
         except ConfigError as error:
             raise UnreachableError(f"{self.access.server}: {error}") from None
 
-    def _took(self, verb: str, answer: Answer) -> None:
+    def _took(self, verb: str, answer: HttpResponse) -> None:
         """An answer counts when it is whole; that of a watch, when it begins."""
         self.requests[verb, str(answer.status)] += 1
         if answer.status == 401:  # it is there, but not for us: we can neither learn nor tell anything

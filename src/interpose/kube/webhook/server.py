@@ -20,8 +20,8 @@ from interpose.kube.webhook.review import OTHER, BadReviewError, Result, Rules, 
 from interpose.log import RateLimited, kv
 from interpose.metrics import Collector
 from interpose.net.httpd.health import Check, health_routes, metrics_route
-from interpose.net.httpd.limits import BodyBudget, HttpLimits
-from interpose.net.httpd.routes import JSON, Handler, Request, Response, RouteTable, error_response
+from interpose.net.httpd.limits import BodyBudget, HttpServerLimits
+from interpose.net.httpd.routes import JSON, Handler, RouteTable, ServerRequest, ServerResponse, error_response
 from interpose.net.httpd.server import AdminServer
 from interpose.net.httpd.transports import StreamPipe, accept_tls
 
@@ -35,7 +35,7 @@ PATHS = ("/", "/mutate", "/annotate")
 class ServerLimits:
     """What clients may cost. Times in seconds."""
 
-    http: HttpLimits = field(default_factory=HttpLimits)
+    http: HttpServerLimits = field(default_factory=HttpServerLimits)
     buffered: int = 16 << 20  # bytes of bodies, all connections together
     max_connections: int = 128
     handshake_timeout: float = 5.0
@@ -123,7 +123,7 @@ class WebhookServer:
             self._limited.log(logging.INFO, "TLS handshake failed", key=str(why), err=why)
             return None
 
-    async def _review(self, request: Request) -> Response:
+    async def _review(self, request: ServerRequest) -> ServerResponse:
         began = time.perf_counter()
         try:
             return self._answer(request, began)
@@ -133,7 +133,7 @@ class WebhookServer:
             self._count(OTHER, ERROR, began)
             raise
 
-    def _answer(self, request: Request, began: float) -> Response:
+    def _answer(self, request: ServerRequest, began: float) -> ServerResponse:
         if self._needs_certificate and not request.certified:
             return self._refused(403, "a client certificate is needed", began)
         kind = request.headers.get("content-type", "")
@@ -147,9 +147,9 @@ class WebhookServer:
                 logging.WARNING, "Pod was not annotated", key=answer.result, **fields["kv"], why=answer.remark
             )
         _log.debug("Review was answered", extra=fields)
-        return Response(body=answer.body, content_type=JSON)
+        return ServerResponse(body=answer.body, content_type=JSON)
 
-    def _refused(self, status: int, why: str, began: float) -> Response:
+    def _refused(self, status: int, why: str, began: float) -> ServerResponse:
         self._count(OTHER, ERROR, began)
         self._limited.log(logging.WARNING, "Request was refused", key=str(status), status=status, why=why)
         return error_response(status, why)

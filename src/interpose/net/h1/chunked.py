@@ -19,7 +19,7 @@ from enum import Enum, auto
 from typing import Final
 
 from interpose.net.h1.h11_check import BodyOpinion
-from interpose.net.h1.rules import FIELDS, Grammar, Malformed, shown
+from interpose.net.h1.rules import FIELDS, Grammar, MalformedError, shown
 
 _SIZE: Final = re.compile(rb"([0-9A-Fa-f]{1,15})(;[\t\x20-\x7e]*)?\r\n")
 _LONGEST_LINE: Final = 1024
@@ -53,7 +53,7 @@ class Chunks:
         self._fields = 0  # of the trailers
         self._room = _LONGEST_LINE  # for the line at hand
         self._held = bytearray()  # that line, if it is not complete
-        self.fault: Malformed | None = None
+        self.fault: MalformedError | None = None
 
     @property
     def ended(self) -> bool:
@@ -84,7 +84,7 @@ class Chunks:
                     self._held += piece[good:]
                     break
                 good = after
-        except Malformed as fault:
+        except MalformedError as fault:
             self.fault = fault.with_traceback(None)
         stop = good if self._at is _At.END else size
         return (piece if good - start == size else piece[start:good]), stop
@@ -98,7 +98,7 @@ class Chunks:
         line = bytes(self._held)
         try:
             self._step(line, 0, payload)
-        except Malformed as fault:
+        except MalformedError as fault:
             self.fault = fault.with_traceback(None)
             return b"", len(piece)
         self._held.clear()
@@ -136,7 +136,7 @@ class Chunks:
     def _end_of_data(self, piece: bytes, at: int, wanted: bytes, then: _At) -> int:
         found = piece[at : at + 1]
         if found != wanted:
-            raise Malformed(self._grammar.status, f"a chunk is followed by {shown(found)}, not by CR LF")
+            raise MalformedError(self._grammar.status, f"a chunk is followed by {shown(found)}, not by CR LF")
         self._at = then
         return at + 1
 
@@ -146,7 +146,7 @@ class Chunks:
             line = self._line(piece, at)
             if not line:
                 return at
-            raise Malformed(self._grammar.status, f"the line before a chunk is {shown(line)}")
+            raise MalformedError(self._grammar.status, f"the line before a chunk is {shown(line)}")
         if found[2]:
             self._extension(found[2])
         self._left = int(found[1], 16)
@@ -161,7 +161,7 @@ class Chunks:
         """A chunk line that is more than a size. The size is plain; h11 reads the rest before a chunk of one byte."""
         self._extensions += 1
         if self._extensions > _EXTENSIONS:
-            raise Malformed(self._grammar.status, f"more than {_EXTENSIONS} chunks have extensions")
+            raise MalformedError(self._grammar.status, f"more than {_EXTENSIONS} chunks have extensions")
         self._asked().agree(b"1%s\r\nx\r\n" % extension, end=False)
 
     def _trailer(self, piece: bytes, at: int) -> int:
@@ -169,7 +169,7 @@ class Chunks:
         if not line:
             return at
         if not line.endswith(b"\r\n"):
-            raise Malformed(self._grammar.status, "the trailers have a LF without CR")
+            raise MalformedError(self._grammar.status, "the trailers have a LF without CR")
         if line == b"\r\n":
             if self._fields:
                 self._asked().agree(line, end=True)
@@ -182,10 +182,10 @@ class Chunks:
     def _field(self, line: bytes) -> None:
         self._fields += 1
         if self._fields > FIELDS:
-            raise Malformed(self._grammar.large, f"the trailers have more than {FIELDS} fields")
+            raise MalformedError(self._grammar.large, f"the trailers have more than {FIELDS} fields")
         name, _ = self._grammar.field(line[:-2])
         if name in _NOT_IN_TRAILERS:
-            raise Malformed(self._grammar.status, f"{name.decode('ascii')} stands in the trailers")
+            raise MalformedError(self._grammar.status, f"{name.decode('ascii')} stands in the trailers")
         self._asked().agree(line if self._fields > 1 else LAST[:3] + line, end=False)
 
     def _line(self, piece: bytes, at: int) -> bytes:
@@ -196,8 +196,8 @@ class Chunks:
             return piece[at:stop]
         if len(piece) - at >= room:
             if self._at is _At.SIZE:
-                raise Malformed(self._grammar.status, f"the line before a chunk is longer than {room} bytes")
-            raise Malformed(self._grammar.large, f"the trailers are longer than {self._limit} bytes")
+                raise MalformedError(self._grammar.status, f"the line before a chunk is longer than {room} bytes")
+            raise MalformedError(self._grammar.large, f"the trailers are longer than {self._limit} bytes")
         return b""
 
     def _asked(self) -> BodyOpinion:

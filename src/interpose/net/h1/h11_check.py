@@ -5,7 +5,7 @@ from typing import Final
 
 import h11
 
-from interpose.net.h1.rules import Malformed
+from interpose.net.h1.rules import MalformedError
 
 _HEAD: Final = b"POST / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n"
 _END: Final = h11.EndOfMessage()
@@ -32,9 +32,9 @@ def of_request(raw: bytes, limit: int) -> None:
         connection.receive_data(raw)
         event = connection.next_event()
     except h11.RemoteProtocolError as error:
-        raise Malformed(error.error_status_hint, _text(error)) from None
+        raise MalformedError(error.error_status_hint, _text(error)) from None
     if type(event) is not h11.Request:
-        raise Malformed(400, "the head is not a whole request")
+        raise MalformedError(400, "the head is not a whole request")
 
 
 def of_response(raw: bytes, method: str, status: int, limit: int) -> None:
@@ -46,9 +46,9 @@ def of_response(raw: bytes, method: str, status: int, limit: int) -> None:
         connection.receive_data(raw)
         event = connection.next_event()
     except h11.RemoteProtocolError as error:
-        raise Malformed(502, _text(error)) from None
+        raise MalformedError(502, _text(error)) from None
     if type(event) not in (h11.Response, h11.InformationalResponse):
-        raise Malformed(502, "the head is not a whole answer")
+        raise MalformedError(502, "the head is not a whole answer")
 
 
 def _text(error: h11.RemoteProtocolError) -> str:
@@ -73,7 +73,7 @@ class BodyOpinion:
             while type(event := self._connection.next_event()) is h11.Data:
                 pass
         except h11.RemoteProtocolError as error:
-            raise Malformed(self._status, _text(error)) from None
+            raise MalformedError(self._status, _text(error)) from None
         ended = type(event) is h11.EndOfMessage
         if ended is not end or (ended and self._connection.trailing_data[0]):
-            raise Malformed(self._status, "the end of the chunked body is in doubt")
+            raise MalformedError(self._status, "the end of the chunked body is in doubt")

@@ -22,11 +22,11 @@ from interpose.net.h1.rules import (
     LIMIT,
     REQUESTS,
     RESPONSES,
-    Declared,
+    DeclaredBody,
     Fields,
     Framing,
     Grammar,
-    Malformed,
+    MalformedError,
     shown,
 )
 
@@ -34,7 +34,7 @@ K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 
-class Memo(Generic[K, V]):
+class HeadCache(Generic[K, V]):
     """A cache of parsed heads with at most `entries` entries and no search or sort for eviction.
 
     Two halves: an entry that is used again moves from the old half to the young one. A full young half becomes the old
@@ -67,7 +67,7 @@ class Memo(Generic[K, V]):
         self._young[key] = value
 
 
-__all__ = ["Framing", "Heads", "Malformed", "RequestHead", "ResponseHead"]
+__all__ = ["Framing", "Heads", "MalformedError", "RequestHead", "ResponseHead"]
 
 _LONGEST_REMEMBERED: Final = 4096
 _SECRETS: Final = frozenset(
@@ -135,9 +135,9 @@ class Heads:
     def __init__(self, *, limit: int = LIMIT, entries: int = 512, classify: Classify = _no_route) -> None:
         self.limit = limit
         self._classify = classify
-        self._requests: Memo[bytes, RequestHead] = Memo(entries)
-        self._responses: Memo[tuple[str, bytes], ResponseHead] = Memo(entries)
-        self._undated: Memo[tuple[str, bytes, bytes], ResponseHead] = Memo(entries)  # by all but the date
+        self._requests: HeadCache[bytes, RequestHead] = HeadCache(entries)
+        self._responses: HeadCache[tuple[str, bytes], ResponseHead] = HeadCache(entries)
+        self._undated: HeadCache[tuple[str, bytes, bytes], ResponseHead] = HeadCache(entries)  # by all but the date
 
     @property
     def remembered(self) -> int:
@@ -239,7 +239,7 @@ class Heads:
         return raw[: -len(BLANK)].split(b"\r\n")
 
 
-def _framing(declared: Declared, otherwise: Framing) -> tuple[Framing, int]:
+def _framing(declared: DeclaredBody, otherwise: Framing) -> tuple[Framing, int]:
     if declared.chunked:
         return Framing.CHUNKED, 0
     if declared.length is None:
@@ -247,13 +247,13 @@ def _framing(declared: Declared, otherwise: Framing) -> tuple[Framing, int]:
     return (Framing.LENGTH, declared.length) if declared.length else (Framing.NONE, 0)
 
 
-def _answer_framing(declared: Declared, status: int, method: str) -> tuple[Framing, int]:
+def _answer_framing(declared: DeclaredBody, status: int, method: str) -> tuple[Framing, int]:
     """RFC 9112, 6.3. An answer that has no body by its kind may not claim one, but for those that say what GET has."""
     if method == "HEAD" or status == 304:
         return Framing.NONE, 0
     if status < 200 or status == 204 or (method == "CONNECT" and status < 300):
         if declared.chunked or declared.length:
-            raise Malformed(502, f"an answer with status {status} has no body, but this one claims one")
+            raise MalformedError(502, f"an answer with status {status} has no body, but this one claims one")
         return Framing.NONE, 0
     return _framing(declared, Framing.UNTIL_CLOSE)
 
@@ -284,29 +284,29 @@ _BAD_ESCAPE: Final = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _ESCAPE: Final = re.compile(r"%([0-9A-Fa-f]{2})")
 
 
-class Target(NamedTuple):
+class RequestTarget(NamedTuple):
     """`path` has no query, scheme or host; a byte of it is a letter of the same number, so that nothing is lost."""
 
     path: str
     query: str
 
 
-def read_target(method: str, target: str) -> Target:
+def read_target(method: str, target: str) -> RequestTarget:
     """Take a target apart. It has no white space and no control characters. Raises Malformed."""
     if method == "CONNECT" and not target.startswith("/"):
-        return Target("", "")
+        return RequestTarget("", "")
     if target == "*":
-        return Target("*", "")
+        return RequestTarget("*", "")
     rest, _, query = target.partition("?")
     if not rest.startswith("/"):
         match = _ABSOLUTE.fullmatch(rest)
         if match is None:
-            raise Malformed(400, f"the target of the request is {shown(target.encode('latin-1'))}")
+            raise MalformedError(400, f"the target of the request is {shown(target.encode('latin-1'))}")
         rest = match[1]
     if "%" in rest:
         if _BAD_ESCAPE.search(rest) is not None:
-            raise Malformed(
+            raise MalformedError(
                 400, f"the target of the request has a % that escapes nothing: {shown(target.encode('latin-1'))}"
             )
         rest = _ESCAPE.sub(lambda found: chr(int(found[1], 16)), rest)
-    return Target(rest, query)
+    return RequestTarget(rest, query)

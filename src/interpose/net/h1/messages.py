@@ -10,7 +10,7 @@ from enum import Enum, auto
 from typing import Final, Generic, NamedTuple, TypeVar
 
 from interpose.net.h1.chunked import LAST, Chunks, skip_plain_chunks
-from interpose.net.h1.heads import Framing, Heads, Malformed, RequestHead, ResponseHead
+from interpose.net.h1.heads import Framing, Heads, MalformedError, RequestHead, ResponseHead
 from interpose.net.h1.rules import BLANK, REQUESTS, RESPONSES, Grammar
 
 _SMALL: Final = 512  # bytes
@@ -74,7 +74,7 @@ class Inbox:
 Head = TypeVar("Head", RequestHead, ResponseHead)
 
 
-class Part(NamedTuple):
+class BodyPart(NamedTuple):
     """A piece of a body: as it came, and without chunk framing if the reader decodes. `end`: the message is over."""
 
     raw: bytes
@@ -134,10 +134,10 @@ class _Reader(Generic[Head]):
         if self._fault is None:
             self._inbox.add(data)
 
-    def next(self) -> Head | Part | None:
+    def next(self) -> Head | BodyPart | None:
         """The next head or part; None: more bytes are needed, or the message is over. Raises Malformed."""
         if self._fault is not None:
-            raise Malformed(*self._fault)
+            raise MalformedError(*self._fault)
         try:
             if self._chunks is not None:
                 return self._chunked(self._chunks)
@@ -150,7 +150,7 @@ class _Reader(Generic[Head]):
                     return self._endless()
                 case _:
                     return None
-        except Malformed as fault:
+        except MalformedError as fault:
             self._break(fault)
             raise
 
@@ -163,20 +163,20 @@ class _Reader(Generic[Head]):
         self._at = _At.FINISHED
         return rest
 
-    def eof(self) -> Part | None:
+    def eof(self) -> BodyPart | None:
         """No more bytes come: the end of a body that ends so, None between messages, else Malformed.
 
         Before, `next` must have given everything out.
         """
         if self._fault is not None:
-            raise Malformed(*self._fault)
+            raise MalformedError(*self._fault)
         if self._at is _At.UNTIL_CLOSE:
             rest = self._inbox.take_all()
             self._at = _At.OVER
-            return Part(rest, rest if self.decode else b"", True)
+            return BodyPart(rest, rest if self.decode else b"", True)
         if self.between or self._at in (_At.OVER, _At.FINISHED):
             return None
-        raise self._break(Malformed(self._grammar.status, "the connection ended in the middle of a message"))
+        raise self._break(MalformedError(self._grammar.status, "the connection ended in the middle of a message"))
 
     def _parse(self, raw: bytes) -> Head:
         raise NotImplementedError
@@ -221,22 +221,22 @@ class _Reader(Generic[Head]):
                 raise self._grammar.too_long(limit)
         return None
 
-    def _counted(self) -> Part | None:
+    def _counted(self) -> BodyPart | None:
         if not self._inbox.size:
             return None
         raw = self._inbox.take(self._left)
         self._left -= len(raw)
         if not self._left:
             self._at = _At.OVER
-        return Part(raw, raw if self.decode else b"", not self._left)
+        return BodyPart(raw, raw if self.decode else b"", not self._left)
 
-    def _endless(self) -> Part | None:
+    def _endless(self) -> BodyPart | None:
         if not self._inbox.size:
             return None
         raw = self._inbox.take(self._inbox.size)
-        return Part(raw, raw if self.decode else b"", False)
+        return BodyPart(raw, raw if self.decode else b"", False)
 
-    def _chunked(self, chunks: Chunks) -> Part | None:
+    def _chunked(self, chunks: Chunks) -> BodyPart | None:
         while chunks.fault is None and self._inbox.size:
             piece, at = self._inbox.first()
             payload: list[bytes] | None = [] if self.decode else None
@@ -246,12 +246,12 @@ class _Reader(Generic[Head]):
                 if chunks.ended:
                     self._at = _At.OVER
                     self._chunks = None
-                return Part(raw, b"".join(payload or ()), chunks.ended)
+                return BodyPart(raw, b"".join(payload or ()), chunks.ended)
         if chunks.fault is not None:
             raise chunks.fault
         return None
 
-    def _break(self, fault: Malformed) -> Malformed:
+    def _break(self, fault: MalformedError) -> MalformedError:
         self._fault = (fault.status, str(fault))
         self._at = _At.OVER
         self._inbox = Inbox()
@@ -307,7 +307,7 @@ class ResponseReader(_Reader[ResponseHead]):
         self._method = method
         self._at = _At.HEAD
         if self._inbox.size:
-            self._break(Malformed(RESPONSES.status, "bytes came that answer nothing"))
+            self._break(MalformedError(RESPONSES.status, "bytes came that answer nothing"))
 
     def whole(self, data: bytes) -> ResponseHead | None:
         """The head, if these bytes are exactly one answer, whose head is remembered, and nothing waits.

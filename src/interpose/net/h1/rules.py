@@ -43,7 +43,7 @@ class Framing(Enum):
     UNTIL_CLOSE = "until close"
 
 
-class Malformed(Exception):  # noqa: N818 - it says what the bytes are
+class MalformedError(Exception):
     """These bytes are not passed on. `status` is what a client is told: 400, 431 or 505; 502 for answers."""
 
     def __init__(self, status: int, reason: str) -> None:
@@ -70,7 +70,7 @@ class StatusLine(NamedTuple):
     reason: bytes
 
 
-class Declared(NamedTuple):
+class DeclaredBody(NamedTuple):
     """What a head says about its body. Never both."""
 
     chunked: bool
@@ -109,48 +109,50 @@ class Grammar:
         self._stray(data, start, limit)
         return True
 
-    def too_long(self, limit: int) -> Malformed:
+    def too_long(self, limit: int) -> MalformedError:
         """For a head whose blank line does not come."""
-        return Malformed(self.large, f"the head is longer than {limit} bytes")
+        return MalformedError(self.large, f"the head is longer than {limit} bytes")
 
-    def not_one(self) -> Malformed:
+    def not_one(self) -> MalformedError:
         """For bytes that do not end with their first blank line. Readers cut there, so this is for other callers."""
-        return Malformed(self.status, "the head is not one head")
+        return MalformedError(self.status, "the head is not one head")
 
     def fields(self, lines: list[bytes]) -> Fields:
         """The fields of a head; names in lower case, values without white space around them."""
         if len(lines) > FIELDS:
-            raise Malformed(self.large, f"the head has more than {FIELDS} fields")
+            raise MalformedError(self.large, f"the head has more than {FIELDS} fields")
         return tuple([self.field(line) for line in lines])
 
     def field(self, line: bytes) -> tuple[bytes, bytes]:
         """One line of a head or of trailers, without its end."""
         match = self._field.fullmatch(line)
         if match is None:
-            raise Malformed(self.status, _why(line))
+            raise MalformedError(self.status, _why(line))
         return match[1].lower(), match[2].strip(b" \t")
 
-    def declared(self, fields: Fields, version: bytes) -> Declared:
+    def declared(self, fields: Fields, version: bytes) -> DeclaredBody:
         """What the fields say about the body, if it can be said in one way only."""
         lengths = [value for name, value in fields if name == b"content-length"]
         codings = [value for name, value in fields if name == b"transfer-encoding"]
         if lengths and codings:
-            raise Malformed(self.status, "both Content-Length and Transfer-Encoding are given")
+            raise MalformedError(self.status, "both Content-Length and Transfer-Encoding are given")
         if len(lengths) > 1:
-            raise Malformed(self.status, "Content-Length is given more than once")
+            raise MalformedError(self.status, "Content-Length is given more than once")
         if len(codings) > 1:
-            raise Malformed(self.status, "Transfer-Encoding is given more than once")
+            raise MalformedError(self.status, "Transfer-Encoding is given more than once")
         if codings:
             if codings[0].lower() != b"chunked":
-                raise Malformed(self.status, f"Transfer-Encoding is {shown(codings[0])}: only chunked is understood")
+                raise MalformedError(
+                    self.status, f"Transfer-Encoding is {shown(codings[0])}: only chunked is understood"
+                )
             if version == b"1.0":
-                raise Malformed(self.status, "HTTP/1.0 knows no Transfer-Encoding")
-            return Declared(True, None)
+                raise MalformedError(self.status, "HTTP/1.0 knows no Transfer-Encoding")
+            return DeclaredBody(True, None)
         if lengths:
             if _LENGTH.fullmatch(lengths[0]) is None:
-                raise Malformed(self.status, f"Content-Length is {shown(lengths[0])}: not a number of bytes")
-            return Declared(False, int(lengths[0]))
-        return Declared(False, None)
+                raise MalformedError(self.status, f"Content-Length is {shown(lengths[0])}: not a number of bytes")
+            return DeclaredBody(False, int(lengths[0]))
+        return DeclaredBody(False, None)
 
     def check_line(self, line: bytes) -> None:
         """Look at the first line alone."""
@@ -163,7 +165,7 @@ class Grammar:
         found = _STRAY.search(data, start, end)
         if found is not None:
             what = "CR without LF" if found[0] == b"\r" else "LF without CR"
-            raise Malformed(self.status, f"the head has a {what}")
+            raise MalformedError(self.status, f"the head has a {what}")
 
 
 class RequestGrammar(Grammar):
@@ -177,11 +179,11 @@ class RequestGrammar(Grammar):
         """Read the first line."""
         match = _REQUEST_LINE.fullmatch(line)
         if match is None:
-            raise Malformed(400, f"the request line is {shown(line)}: not METHOD TARGET HTTP/1.1")
+            raise MalformedError(400, f"the request line is {shown(line)}: not METHOD TARGET HTTP/1.1")
         if line == _PREFACE:
-            raise Malformed(400, "HTTP/2 is not spoken on this socket")
+            raise MalformedError(400, "HTTP/2 is not spoken on this socket")
         if match[3] not in _VERSIONS:
-            raise Malformed(505, f"HTTP/{match[3].decode('ascii')} is not understood")
+            raise MalformedError(505, f"HTTP/{match[3].decode('ascii')} is not understood")
         return RequestLine(match[1], match[2], match[3])
 
     def check_line(self, line: bytes) -> None:
@@ -192,13 +194,13 @@ class RequestGrammar(Grammar):
         """Exactly one Host in HTTP/1.1, at most one before. Its value may be anything: it may be empty on a socket."""
         hosts = sum(name == b"host" for name, _ in fields)
         if hosts > 1:
-            raise Malformed(400, "Host is given more than once")
+            raise MalformedError(400, "Host is given more than once")
         if not hosts and version == b"1.1":
-            raise Malformed(400, "Host is missing")
+            raise MalformedError(400, "Host is missing")
 
     def _first(self, data: bytes | bytearray) -> None:
         if data[0] not in _TCHARS:
-            raise Malformed(400, f"the request begins with {shown(bytes(data[:1]))}, as no method does")
+            raise MalformedError(400, f"the request begins with {shown(bytes(data[:1]))}, as no method does")
 
 
 class ResponseGrammar(Grammar):
@@ -212,7 +214,7 @@ class ResponseGrammar(Grammar):
         """Read the first line."""
         match = _STATUS_LINE.fullmatch(line)
         if match is None or match[1] not in _VERSIONS:
-            raise Malformed(502, f"the status line is {shown(line)}: not HTTP/1.1 STATUS REASON")
+            raise MalformedError(502, f"the status line is {shown(line)}: not HTTP/1.1 STATUS REASON")
         return StatusLine(match[1], int(match[2]), match[3] or b"")
 
     def check_line(self, line: bytes) -> None:
@@ -221,7 +223,7 @@ class ResponseGrammar(Grammar):
 
     def _first(self, data: bytes | bytearray) -> None:
         if data[0] != ord("H"):
-            raise Malformed(502, f"the answer begins with {shown(bytes(data[:1]))}, not with HTTP/")
+            raise MalformedError(502, f"the answer begins with {shown(bytes(data[:1]))}, not with HTTP/")
 
 
 def _why(line: bytes) -> str:

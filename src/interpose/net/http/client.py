@@ -24,7 +24,7 @@ Dial: TypeAlias = Callable[[ssl.SSLContext | None], Awaitable[Streams]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HttpLimits:
+class HttpClientLimits:
     """What a server may cost us. Sizes in bytes, times in seconds."""
 
     head: int = 65536  # status line and headers
@@ -34,7 +34,7 @@ class HttpLimits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class HttpRequest:
     """What is asked. `again`: may be sent twice without harm."""
 
     method: str
@@ -48,7 +48,7 @@ class _StaleError(Exception):
     """The connection ended before any byte of an answer."""
 
 
-class Answer:
+class HttpResponse:
     """Status and headers (names in lower case) of an answer, and its body as it comes."""
 
     def __init__(self, status: int, headers: Mapping[str, str], connection: "_Connection", limit: int) -> None:
@@ -82,21 +82,21 @@ class HttpClient:
         where: str,
         dial: Dial,
         *,
-        limits: HttpLimits | None = None,
+        limits: HttpClientLimits | None = None,
         clock: Callable[[], float] = time.monotonic,
         redirects: bool = False,
     ) -> None:
         self._where = where
         self._dial = dial
         self._redirects = redirects
-        self._limits = limits or HttpLimits()
+        self._limits = limits or HttpClientLimits()
         self._clock = clock
         self._idle: list[tuple[_Connection, float]] = []  # with the moment since when
         self._sweeper: asyncio.TimerHandle | None = None
         self.dialled = 0
 
     @asynccontextmanager
-    async def ask(self, request: Request, context: ssl.SSLContext | None) -> AsyncIterator[Answer]:
+    async def ask(self, request: HttpRequest, context: ssl.SSLContext | None) -> AsyncIterator[HttpResponse]:
         """Send a request; the answer's body can be read inside. UnreachableError for all that goes wrong."""
         connection, answer = await self._begin(request, context)
         whole = False
@@ -117,7 +117,7 @@ class HttpClient:
         for connection, _since in idle:
             await connection.close()
 
-    async def _begin(self, request: Request, context: ssl.SSLContext | None) -> "tuple[_Connection, Answer]":
+    async def _begin(self, request: HttpRequest, context: ssl.SSLContext | None) -> "tuple[_Connection, HttpResponse]":
         while True:
             kept = await self._kept(context)
             connection = kept or await self._fresh(context)
@@ -137,7 +137,7 @@ class HttpClient:
         reader, writer = await self._dial(context)
         return _Connection(reader, writer, context, self._where, self._limits.head)
 
-    def _answer(self, head: h11.Response, connection: "_Connection") -> Answer:
+    def _answer(self, head: h11.Response, connection: "_Connection") -> HttpResponse:
         headers: dict[str, str] = {}
         for raw_name, raw_value in head.headers:
             name, value = raw_name.decode("latin-1"), raw_value.decode("latin-1")
@@ -146,7 +146,7 @@ class HttpClient:
             # Whoever it leads to would get our token.
             place = headers.get("location", "nowhere")[:200]
             raise UnreachableError(f"{self._where}: redirects are not followed, this one leads to {place!r}")
-        return Answer(head.status_code, headers, connection, self._limits.body)
+        return HttpResponse(head.status_code, headers, connection, self._limits.body)
 
     async def _kept(self, context: ssl.SSLContext | None) -> "_Connection | None":
         """An idle connection that is alive as far as we know; those of another identity are dropped."""
@@ -214,7 +214,7 @@ class _Connection:
         self._http.start_next_cycle()
         return self.alive
 
-    async def send(self, request: Request) -> h11.Response:
+    async def send(self, request: HttpRequest) -> h11.Response:
         """Send a request and wait for the head of its answer."""
         headers = list(request.headers)
         if request.body:

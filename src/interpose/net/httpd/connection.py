@@ -17,8 +17,16 @@ import h11
 
 from interpose import __version__
 from interpose.log import kv
-from interpose.net.httpd.limits import BodyBudget, HttpLimits, Visit
-from interpose.net.httpd.routes import BadRequestError, Hijack, Match, Request, Response, Router, error_response
+from interpose.net.httpd.limits import BodyBudget, HttpServerLimits, Visit
+from interpose.net.httpd.routes import (
+    BadRequestError,
+    Hijack,
+    RouteMatch,
+    Router,
+    ServerRequest,
+    ServerResponse,
+    error_response,
+)
 from interpose.net.httpd.transports import Pipe
 
 _log = logging.getLogger(__name__)
@@ -45,7 +53,7 @@ class NoRoomError(Exception):
 async def serve(
     pipe: Pipe,
     router: Router,
-    limits: HttpLimits,
+    limits: HttpServerLimits,
     *,
     any_host: bool = False,
     visit: Visit | None = None,
@@ -79,7 +87,7 @@ class _Conversation:
         self,
         pipe: Pipe,
         router: Router,
-        limits: HttpLimits,
+        limits: HttpServerLimits,
         *,
         any_host: bool,
         visit: Visit,
@@ -136,7 +144,7 @@ class _Conversation:
         self._budget.give_back(self._held)
         self._held = 0
 
-    async def _read_request(self) -> Request | None:
+    async def _read_request(self) -> ServerRequest | None:
         """The next request, or None when the client closed between two."""
         if self._http.trailing_data[0] != b"":
             await asyncio.sleep(0)  # many small requests in one piece are not answered at one go
@@ -178,12 +186,12 @@ class _Conversation:
             self._http.receive_data(await self._pipe.recv(_CHUNK))
         return event
 
-    async def _answer(self, request: Request) -> Response | Hijack:
+    async def _answer(self, request: ServerRequest) -> ServerResponse | Hijack:
         if not self._any_host and not _is_loopback_host(request.headers.get("host", "")):
             # A page in a browser on this machine could reach a loopback address under a name of its own.
             return error_response(403, "the Host header must name a loopback address")
         chosen = self._router.find(request.method, request.path)
-        if not isinstance(chosen, Match):
+        if not isinstance(chosen, RouteMatch):
             return chosen
         try:
             return await chosen.handler(_with_rest(request, chosen.rest))
@@ -193,7 +201,7 @@ class _Conversation:
             _log.exception("Handler failed", extra=kv(method=request.method, path=request.path))
             return error_response(500, "internal error, see the log")
 
-    async def _turn_away(self, response: Response) -> None:
+    async def _turn_away(self, response: ServerResponse) -> None:
         """Answer and close. What the client still sends is read away for a moment: closing with unread bytes would
         reset the connection and the client might never see the answer."""
         self.release()
@@ -204,7 +212,7 @@ class _Conversation:
                 while await self._pipe.recv(_CHUNK):
                     pass
 
-    async def _send(self, response: Response, *, close: bool = False, head_only: bool = False) -> None:
+    async def _send(self, response: ServerResponse, *, close: bool = False, head_only: bool = False) -> None:
         if self._http.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
             return  # the answer is under way already; only closing is left
         status = response.status
@@ -227,12 +235,12 @@ class _Conversation:
             await self._pipe.send_all(data)
 
 
-def _to_request(head: h11.Request, body: bytes, pipe: Pipe) -> Request:
+def _to_request(head: h11.Request, body: bytes, pipe: Pipe) -> ServerRequest:
     # By hand: a URL parser would read //x as a host, and http://x/y must give /y.
     path, _, query = head.target.decode("latin-1").partition("?")
     if "://" in path and not path.startswith("/"):
         path = "/" + path.partition("://")[2].partition("/")[2]
-    return Request(
+    return ServerRequest(
         method=head.method.decode("latin-1"),
         path=unquote(path),
         query=tuple(parse_qsl(query, keep_blank_values=True)),
@@ -243,7 +251,7 @@ def _to_request(head: h11.Request, body: bytes, pipe: Pipe) -> Request:
     )
 
 
-def _with_rest(request: Request, rest: str) -> Request:
+def _with_rest(request: ServerRequest, rest: str) -> ServerRequest:
     return replace(request, rest=rest) if rest else request
 
 

@@ -14,9 +14,9 @@ from interpose.metrics import Collector, expose, gather
 from interpose.net.httpd.routes import (
     BadRequestError,
     Handler,
-    Request,
-    Response,
     RouteTable,
+    ServerRequest,
+    ServerResponse,
     error_response,
     json_response,
     text_response,
@@ -45,7 +45,7 @@ def health_routes(live: Sequence[Check], ready: Sequence[Check]) -> RouteTable:
 
 
 def _all_checks(name: str, checks: Sequence[Check]) -> Handler:
-    async def handler(request: Request) -> Response:
+    async def handler(request: ServerRequest) -> ServerResponse:
         names = [key for key, _ in request.query]
         excluded = {value for key, value in request.query if key == "exclude"}
         return report(name, checks, excluded, verbose="verbose" in names)
@@ -54,7 +54,7 @@ def _all_checks(name: str, checks: Sequence[Check]) -> Handler:
 
 
 def _one_check(name: str, checks: Sequence[Check]) -> Handler:
-    async def handler(request: Request) -> Response:
+    async def handler(request: ServerRequest) -> ServerResponse:
         chosen = [check for check in checks if check.name == request.rest]
         if not chosen:
             return error_response(404, f"{name} has no check {request.rest!r}")
@@ -63,7 +63,7 @@ def _one_check(name: str, checks: Sequence[Check]) -> Handler:
     return handler
 
 
-def report(name: str, checks: Sequence[Check], excluded: set[str], *, verbose: bool) -> Response:
+def report(name: str, checks: Sequence[Check], excluded: set[str], *, verbose: bool) -> ServerResponse:
     """Ask the checks: 200 when all that count are well, else 503 with the list of what is not."""
     lines = []
     healthy = True
@@ -104,10 +104,10 @@ LOG_LEVEL = "/v1/log-level"
 def log_level_routes(log: LogControl) -> RouteTable:
     """GET tells the level, PUT sets it: `{"level": "debug"}`."""
 
-    async def get(_request: Request) -> Response:
+    async def get(_request: ServerRequest) -> ServerResponse:
         return json_response({"level": log.level})
 
-    async def put(request: Request) -> Response:
+    async def put(request: ServerRequest) -> ServerResponse:
         wanted = request.json()
         if not isinstance(wanted, dict) or not isinstance(wanted.get("level"), str):
             raise BadRequestError('expected {"level": "debug|info|warning|error"}')
@@ -127,10 +127,10 @@ def metrics_route(collectors: Sequence[Collector]) -> RouteTable:
     takes milliseconds and happens in a thread.
     """
 
-    async def handler(request: Request) -> Response:
+    async def handler(request: ServerRequest) -> ServerResponse:
         families = gather(collectors)
         content_type, body = await asyncio.to_thread(expose, families, request.headers.get("accept", ""))
-        return Response(content_type=content_type, body=body)
+        return ServerResponse(content_type=content_type, body=body)
 
     routes: dict[tuple[str, str], Handler] = {("GET", "/metrics"): handler}
     return routes

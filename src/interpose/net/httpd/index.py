@@ -4,7 +4,15 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from interpose.net.httpd.routes import JSON, Handler, Request, Response, RouteTable, json_response, text_response
+from interpose.net.httpd.routes import (
+    JSON,
+    Handler,
+    RouteTable,
+    ServerRequest,
+    ServerResponse,
+    json_response,
+    text_response,
+)
 
 # What GET has at each path, in all daemons, and what other methods do there; a test holds that none is missing.
 ENDPOINTS: Final[Mapping[str, str]] = MappingProxyType(
@@ -43,7 +51,7 @@ def with_index(routes: RouteTable) -> RouteTable:
     width = max(len(entry["path"]) for entry in entries)
     lines = [f"{one['method']:<4} {one['path']:<{width}}  {one['about']}".rstrip() for one in entries]
 
-    async def index(request: Request) -> Response:
+    async def index(request: ServerRequest) -> ServerResponse:
         if JSON in request.headers.get("accept", ""):
             return json_response({"endpoints": entries})
         return text_response("\n".join(lines) + "\n")

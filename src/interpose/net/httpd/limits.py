@@ -7,7 +7,7 @@ from enum import IntEnum
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HttpLimits:
+class HttpServerLimits:
     """What one client may cost. Sizes in bytes, times in seconds."""
 
     head: int = 16384  # request line and headers; curl and Prometheus send a few hundred

@@ -17,7 +17,7 @@ class BadRequestError(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class ServerRequest:
     """One request. `query` keeps order and repeats; `rest` is what `*` matched in the route's path.
 
     `peer` is None on an address, where anyone who reaches it may ask; `certified` says that a client there has shown a
@@ -42,7 +42,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Response:
+class ServerResponse:
     """One answer, complete in memory."""
 
     status: int = 200
@@ -63,28 +63,28 @@ class Hijack:
     callback: Callable[[socket], Awaitable[None]]
 
 
-Handler: TypeAlias = Callable[[Request], Awaitable[Response | Hijack]]
+Handler: TypeAlias = Callable[[ServerRequest], Awaitable[ServerResponse | Hijack]]
 # (method, path) to handler. A path that ends in "/*" matches one or more further segments.
 RouteTable: TypeAlias = Mapping[tuple[str, str], Handler]
 
 
-def text_response(text: str, status: int = 200) -> Response:
+def text_response(text: str, status: int = 200) -> ServerResponse:
     """An answer for people and probes."""
-    return Response(status=status, body=text.encode(), headers={"x-content-type-options": "nosniff"})
+    return ServerResponse(status=status, body=text.encode(), headers={"x-content-type-options": "nosniff"})
 
 
-def json_response(value: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+def json_response(value: object, status: int = 200, headers: Mapping[str, str] | None = None) -> ServerResponse:
     """An answer for programs; what JSON does not know is written as text."""
     body = json.dumps(value, default=str).encode() + b"\n"
-    return Response(status=status, body=body, content_type=JSON, headers=headers or {})
+    return ServerResponse(status=status, body=body, content_type=JSON, headers=headers or {})
 
 
-def error_response(status: int, message: str, headers: Mapping[str, str] | None = None) -> Response:
+def error_response(status: int, message: str, headers: Mapping[str, str] | None = None) -> ServerResponse:
     """A failure as JSON: {"error": text}."""
     return json_response({"error": message}, status, headers)
 
 
-class Match(NamedTuple):
+class RouteMatch(NamedTuple):
     """The handler for a request and what its `*` stood for."""
 
     handler: Handler
@@ -104,13 +104,13 @@ class Router:
                 self._exact.setdefault(path, {})[verb] = handler
         self._patterns = sorted(patterns.items(), key=lambda item: -len(item[0]))
 
-    def find(self, method: str, path: str) -> Match | Response:
+    def find(self, method: str, path: str) -> RouteMatch | ServerResponse:
         """Choose the handler, or the 404 or 405 answer. HEAD is served by the GET handler."""
         wanted = "GET" if method == "HEAD" else method
         allowed: set[str] = set()
         for handlers, rest in self._fitting(path):
             if wanted in handlers:
-                return Match(handlers[wanted], rest)
+                return RouteMatch(handlers[wanted], rest)
             allowed.update(handlers)
         if allowed:
             allow = ", ".join(sorted(allowed | ({"HEAD"} if "GET" in allowed else set())))

@@ -15,7 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from interpose.log import RateLimited
-from interpose.net.httpd.limits import BodyBudget, HttpLimits, Stage, Visit, first_to_go
+from interpose.net.httpd.limits import BodyBudget, HttpServerLimits, Stage, Visit, first_to_go
 from interpose.net.httpd.routes import Router, RouteTable
 from interpose.tasks import TaskBag
 
@@ -53,7 +53,7 @@ class AdminServer:
         *,
         max_connections: int = MAX_CONNECTIONS,
         any_host: bool = False,
-        limits: HttpLimits | None = None,
+        limits: HttpServerLimits | None = None,
         budget: BodyBudget | None = None,
         greet: "Callable[[socket.socket], Awaitable[Pipe | None]] | None" = None,
         title: str = "Admin",
@@ -62,7 +62,7 @@ class AdminServer:
         self._router = Router(routes)
         self._max_connections = max_connections
         self._any_host = any_host
-        self._limits = limits or HttpLimits()
+        self._limits = limits or HttpServerLimits()
         self._budget = budget
         self._greet = greet
         self._title = title  # for the log

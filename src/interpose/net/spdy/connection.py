@@ -18,11 +18,11 @@ from interpose.net.spdy.frames import (
     Frame,
     FrameReader,
     GoAway,
-    Headers,
     Ping,
     RstStream,
     Settings,
     SpdyError,
+    SpdyHeaders,
     Status,
     SynReply,
     SynStream,
@@ -274,7 +274,7 @@ class SpdyConnection:
             case SynReply(stream, block, fin):
                 self._unpacker.unpack(block)
                 yield from self._on_reply(stream, fin)
-            case Headers(stream, block, fin):
+            case SpdyHeaders(stream, block, fin):
                 self._unpacker.unpack(block)
                 if stream in self._streams:
                     yield from self._on_end(stream, fin)

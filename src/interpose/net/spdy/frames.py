@@ -75,7 +75,7 @@ class GoAway(NamedTuple):
     status: int = 0
 
 
-class Headers(NamedTuple):
+class SpdyHeaders(NamedTuple):
     """More headers for a stream."""
 
     stream: int
@@ -98,7 +98,7 @@ class Data(NamedTuple):
     fin: bool = False
 
 
-Frame = SynStream | SynReply | RstStream | Settings | Ping | GoAway | Headers | WindowUpdate | Data
+Frame = SynStream | SynReply | RstStream | Settings | Ping | GoAway | SpdyHeaders | WindowUpdate | Data
 
 
 def data_frame(stream: int, data: bytes, *, fin: bool = False) -> bytes:
@@ -123,7 +123,7 @@ def encode(frame: Frame) -> bytes:
             return _control(6, struct.pack(">I", number))
         case GoAway(last, status):
             return _control(7, struct.pack(">II", last, status))
-        case Headers(stream, block, fin):
+        case SpdyHeaders(stream, block, fin):
             return _control(8, struct.pack(">I", stream) + block, fin=fin)
         case _:
             return _control(9, struct.pack(">II", frame.stream, frame.delta))
@@ -165,7 +165,7 @@ _KINDS: Final[Mapping[int, _Kind]] = {
     4: _Kind("SETTINGS", 4, False, _settings),
     6: _Kind("PING", 4, True, lambda payload, _fin: Ping(_number(payload))),
     7: _Kind("GOAWAY", 8, True, lambda payload, _fin: GoAway(_stream(payload), _number(payload, 4))),
-    8: _Kind("HEADERS", 4, False, lambda payload, fin: Headers(_stream(payload), payload[4:], fin)),
+    8: _Kind("HEADERS", 4, False, lambda payload, fin: SpdyHeaders(_stream(payload), payload[4:], fin)),
     9: _Kind(
         "WINDOW_UPDATE", 8, True, lambda payload, _fin: WindowUpdate(_stream(payload), _number(payload, 4) & _STREAM)
     ),

@@ -2,10 +2,10 @@
 
 Invariant: what is sent goes out in the order of the calls; `send` never waits, `drain` does while the peer is slow.
 
-`SocketWire` has a bare socket whose two directions are independent. A server reports the exit of a command and closes
-while we may still be sending; our bytes then come back as a reset. Transports of asyncio give up on both directions at
-the first error, and what had arrived is lost. Here what the kernel has received is read to the last byte. At most one
-task sends; bytes that could not be sent are dropped, and `drain` raises.
+`SocketTransport` has a bare socket whose two directions are independent. A server reports the exit of a command and
+closes while we may still be sending; our bytes then come back as a reset. Transports of asyncio give up on both
+directions at the first error, and what had arrived is lost. Here what the kernel has received is read to the last byte.
+At most one task sends; bytes that could not be sent are dropped, and `drain` raises.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ def is_over(connection: _Socket) -> bool:
         return True
 
 
-class Wire(Protocol):
+class ByteTransport(Protocol):
     """Bytes both ways."""
 
     async def read(self) -> bytes:
@@ -71,7 +71,7 @@ class Wire(Protocol):
         ...
 
 
-class TcpWire:
+class TcpTransport:
     """A TCP connection, with TLS or without."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -130,10 +130,10 @@ class TcpWire:
         self.abort()
 
 
-class TunnelWire:
+class WebSocketTransport:
     """The messages of a WebSocket, joined."""
 
-    def __init__(self, below: Wire, *, client: bool, random: Callable[[int], bytes]) -> None:
+    def __init__(self, below: ByteTransport, *, client: bool, random: Callable[[int], bytes]) -> None:
         self._below = below
         self._websocket = WebSocket(client=client, random=random)
 
@@ -187,7 +187,7 @@ class TunnelWire:
 _HIGH: Final = 1 << 16  # bytes that may wait before writers do
 
 
-class SocketWire:
+class SocketTransport:
     """A connected stream socket, not blocking."""
 
     def __init__(self, connection: socket.socket) -> None:
@@ -278,7 +278,7 @@ class SocketWire:
         moved.set()
 
 
-async def connect(host: str, port: int) -> SocketWire:
+async def connect(host: str, port: int) -> SocketTransport:
     """A connection to the first address of the host that answers. OSError of the last one if none does."""
     loop = asyncio.get_running_loop()
     problem: OSError = OSError(f"{host} has no address")
@@ -288,7 +288,7 @@ async def connect(host: str, port: int) -> SocketWire:
         try:
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             await loop.sock_connect(connection, address)
-            return SocketWire(connection)
+            return SocketTransport(connection)
         except OSError as error:
             problem = error
             connection.close()

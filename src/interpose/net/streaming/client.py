@@ -14,12 +14,12 @@ from typing import Final
 from interpose.net.streaming import channels
 from interpose.net.streaming import exit_status as statusdoc
 from interpose.net.streaming.connect import StreamError, Upgraded, UrlSource, dial
-from interpose.net.streaming.exec_session import ERROR, NUMBERS, RESIZE, STDIN, Wanted
-from interpose.net.streaming.handler import Input
-from interpose.net.streaming.mux import Channel, End, LinkLostError
-from interpose.net.streaming.mux_transports import SpdyLink, WebSocketLink
+from interpose.net.streaming.exec_session import ERROR, NUMBERS, RESIZE, STDIN, RequestedStreams
+from interpose.net.streaming.handler import StdinReader
+from interpose.net.streaming.mux import Channel, ChannelOutcome, MultiplexerLostError
+from interpose.net.streaming.mux_transports import SpdyMultiplexer, WebSocketMultiplexer
 from interpose.net.streaming.terminal_size import document
-from interpose.net.streaming.upgrade import Kind, Transport
+from interpose.net.streaming.upgrade import SessionKind, StreamTransport
 from interpose.tasks import TaskBag
 
 __all__ = ["Output", "StreamError", "UrlSource", "run_command"]
@@ -33,7 +33,7 @@ _DOCUMENTS: Final = (channels.V4, channels.V5)
 async def run_command(
     url: UrlSource,
     *,
-    stdin: Input | None = None,
+    stdin: StdinReader | None = None,
     stdout: Output | None = None,
     stderr: Output | None = None,
     tty: bool = False,
@@ -47,20 +47,22 @@ async def run_command(
     What is given here (stdin, stdout, stderr, tty) must be what the URL was asked for with. `url` had better be a
     function that asks for a new one: a server may use one up by refusing the first protocol.
     """
-    upgraded = await dial(url, Kind.COMMAND, protocols, timeout=timeout, context=context)
-    wanted = Wanted(tty=tty, stdin=stdin is not None, stdout=stdout is not None, stderr=stderr is not None and not tty)
+    upgraded = await dial(url, SessionKind.COMMAND, protocols, timeout=timeout, context=context)
+    wanted = RequestedStreams(
+        tty=tty, stdin=stdin is not None, stdout=stdout is not None, stderr=stderr is not None and not tty
+    )
     command = _Command(upgraded, wanted)
     try:
         await command.open(timeout)
         return await command.run(stdin, {"stdout": stdout, "stderr": stderr}, resizes)
-    except LinkLostError as error:
+    except MultiplexerLostError as error:
         raise StreamError(f"{upgraded.where}: {error}") from None
     finally:
         await command.close()
 
 
 class _Command:
-    def __init__(self, upgraded: Upgraded, wanted: Wanted) -> None:
+    def __init__(self, upgraded: Upgraded, wanted: RequestedStreams) -> None:
         self._where = upgraded.where
         self._protocol = upgraded.protocol
         self._names = wanted.names(upgraded.protocol)
@@ -70,19 +72,19 @@ class _Command:
         self._failed = asyncio.Event()
         self._told = asyncio.Event()
         self._handing = 0  # outputs that our caller is busy with
-        self._link: SpdyLink | WebSocketLink
-        if upgraded.transport is Transport.SPDY:
-            self._link = SpdyLink(upgraded.wire, client=True)
+        self._link: SpdyMultiplexer | WebSocketMultiplexer
+        if upgraded.transport is StreamTransport.SPDY:
+            self._link = SpdyMultiplexer(upgraded.wire, client=True)
         else:
             numbers = [NUMBERS[name] for name in self._names]
             closes = upgraded.protocol == channels.V5
-            self._link = WebSocketLink(upgraded.wire, numbers, client=True, closes=closes, random=os.urandom)
+            self._link = WebSocketMultiplexer(upgraded.wire, numbers, client=True, closes=closes, random=os.urandom)
         self._link.start()
 
     async def open(self, timeout: float) -> None:
         """Have all streams."""
         link = self._link
-        if isinstance(link, WebSocketLink):
+        if isinstance(link, WebSocketMultiplexer):
             self._found = {name: link.channel(NUMBERS[name]) for name in self._names}
             return
         try:
@@ -95,7 +97,7 @@ class _Command:
 
     async def run(
         self,
-        stdin: Input | None,
+        stdin: StdinReader | None,
         outputs: dict[str, Output | None],
         resizes: AsyncIterator[tuple[int, int]] | None,
     ) -> int:
@@ -147,15 +149,15 @@ class _Command:
             self._error = self._error or error
             self._failed.set()
 
-    async def _feed(self, channel: Channel, stdin: Input) -> None:
+    async def _feed(self, channel: Channel, stdin: StdinReader) -> None:
         # A command that has ended, or closed its stdin, needs no more of it.
-        with suppress(LinkLostError):
+        with suppress(MultiplexerLostError):
             while data := await stdin.read():
                 await channel.write(data)
             channel.finish()
 
     async def _resize(self, channel: Channel, resizes: AsyncIterator[tuple[int, int]]) -> None:
-        with suppress(LinkLostError):
+        with suppress(MultiplexerLostError):
             async for width, height in resizes:
                 await channel.write(document(width, height))
 
@@ -175,10 +177,10 @@ class _Command:
                 raise StreamError(f"{self._where}: the server's words about the end do not end")
         self._told.set()
 
-    def _code(self, status: bytes, end: End | None) -> int:
+    def _code(self, status: bytes, end: ChannelOutcome | None) -> int:
         """What the server said about the end."""
         documents = self._protocol in _DOCUMENTS
-        if not status and (end is End.LOST or end is None or (documents and end is End.RESET)):
+        if not status and (end is ChannelOutcome.LOST or end is None or (documents and end is ChannelOutcome.RESET)):
             reason = self._link.reason or "the connection was closed"
             raise StreamError(f"{self._where}: {reason} before the end of the command was told")
         outcome = statusdoc.read(status) if documents else statusdoc.read_words(status)

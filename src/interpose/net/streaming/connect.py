@@ -12,13 +12,19 @@ from contextlib import suppress
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
-from interpose.net.h1.heads import Heads, Malformed, ResponseHead
-from interpose.net.h1.messages import Part, ResponseReader
-from interpose.net.streaming.byte_transport import SocketWire, TcpWire, TunnelWire, Wire, connect
+from interpose.net.h1.heads import Heads, MalformedError, ResponseHead
+from interpose.net.h1.messages import BodyPart, ResponseReader
+from interpose.net.streaming.byte_transport import (
+    ByteTransport,
+    SocketTransport,
+    TcpTransport,
+    WebSocketTransport,
+    connect,
+)
 from interpose.net.streaming.channels import PORT_FORWARD, TUNNEL, V1, V2, V3, V4, V5
 from interpose.net.streaming.upgrade import (
-    Kind,
-    Transport,
+    SessionKind,
+    StreamTransport,
     UpgradeRefusedError,
     agreed_protocol,
     spdy_request,
@@ -30,13 +36,13 @@ _WORDS: Final = 500  # characters of a refusal that are shown
 _PATIENCE: Final = 2.0  # seconds for its text
 
 # What is asked for under each name, best first.
-OFFERS: Final[Mapping[tuple[str, Kind], tuple[Transport, tuple[str, ...]]]] = {
-    ("websocket", Kind.COMMAND): (Transport.WEBSOCKET, (V5,)),
-    ("websocket-v4", Kind.COMMAND): (Transport.WEBSOCKET, (V4,)),
-    ("spdy", Kind.COMMAND): (Transport.SPDY, (V4, V3, V2, V1)),
-    ("websocket", Kind.PORTS): (Transport.WEBSOCKET, (TUNNEL,)),
-    ("websocket-v4", Kind.PORTS): (Transport.WEBSOCKET, (V4,)),
-    ("spdy", Kind.PORTS): (Transport.SPDY, (PORT_FORWARD,)),
+OFFERS: Final[Mapping[tuple[str, SessionKind], tuple[StreamTransport, tuple[str, ...]]]] = {
+    ("websocket", SessionKind.COMMAND): (StreamTransport.WEBSOCKET, (V5,)),
+    ("websocket-v4", SessionKind.COMMAND): (StreamTransport.WEBSOCKET, (V4,)),
+    ("spdy", SessionKind.COMMAND): (StreamTransport.SPDY, (V4, V3, V2, V1)),
+    ("websocket", SessionKind.PORTS): (StreamTransport.WEBSOCKET, (TUNNEL,)),
+    ("websocket-v4", SessionKind.PORTS): (StreamTransport.WEBSOCKET, (V4,)),
+    ("spdy", SessionKind.PORTS): (StreamTransport.SPDY, (PORT_FORWARD,)),
 }
 
 
@@ -47,8 +53,8 @@ class StreamError(Exception):
 class Upgraded(NamedTuple):
     """A connection that speaks what was agreed. `where` is the host, for errors."""
 
-    wire: Wire
-    transport: Transport
+    wire: ByteTransport
+    transport: StreamTransport
     protocol: str
     where: str
 
@@ -67,7 +73,7 @@ class _Place(NamedTuple):
 
 async def dial(
     source: UrlSource,
-    kind: Kind,
+    kind: SessionKind,
     names: tuple[str, ...],
     *,
     timeout: float,
@@ -90,7 +96,7 @@ async def dial(
             refusals.append(f"{name}: {refusal}")
         except TimeoutError:
             raise StreamError(f"{where}: no answer within {timeout:g} s") from None
-        except (OSError, Malformed) as error:
+        except (OSError, MalformedError) as error:
             raise StreamError(f"{where}: {str(error) or type(error).__name__}") from None
     raise StreamError(f"{where}: the server refused the stream ({'; '.join(refusals)})")
 
@@ -113,12 +119,12 @@ def _read(url: str) -> _Place:
 
 
 async def _ask(
-    place: _Place, transport: Transport, protocols: tuple[str, ...], context: ssl.SSLContext | None
+    place: _Place, transport: StreamTransport, protocols: tuple[str, ...], context: ssl.SSLContext | None
 ) -> Upgraded:
     below = await _connected(place, context)
     try:
         key = base64.b64encode(os.urandom(16))
-        if transport is Transport.WEBSOCKET:
+        if transport is StreamTransport.WEBSOCKET:
             request = websocket_request(place.target, place.where, protocols, key)
         else:
             request = spdy_request(place.target, place.where, protocols)
@@ -131,9 +137,9 @@ async def _ask(
             words = await _words(below, answers) if head.status != 101 else ""
             raise UpgradeRefusedError(refusal.status, f"{refusal}: {words}" if words else str(refusal)) from None
         below.unread(answers.take_rest())
-        wire: Wire = below
+        wire: ByteTransport = below
         if protocol == TUNNEL:
-            wire = TunnelWire(below, client=True, random=os.urandom)
+            wire = WebSocketTransport(below, client=True, random=os.urandom)
         return Upgraded(wire, transport, protocol, place.where)
     except BaseException:
         below.abort()
@@ -141,14 +147,14 @@ async def _ask(
         raise
 
 
-async def _connected(place: _Place, context: ssl.SSLContext | None) -> TcpWire | SocketWire:
+async def _connected(place: _Place, context: ssl.SSLContext | None) -> TcpTransport | SocketTransport:
     if not place.tls:
         return await connect(place.host, place.port)
     tls = context or ssl.create_default_context()
-    return TcpWire(*await asyncio.open_connection(place.host, place.port, ssl=tls))
+    return TcpTransport(*await asyncio.open_connection(place.host, place.port, ssl=tls))
 
 
-async def _head(wire: Wire, answers: ResponseReader) -> ResponseHead:
+async def _head(wire: ByteTransport, answers: ResponseReader) -> ResponseHead:
     answers.expect("GET")
     while True:
         head = answers.next()
@@ -161,15 +167,15 @@ async def _head(wire: Wire, answers: ResponseReader) -> ResponseHead:
             answers.receive(data)
 
 
-async def _words(wire: Wire, answers: ResponseReader) -> str:
+async def _words(wire: ByteTransport, answers: ResponseReader) -> str:
     """What the server says about it, as far as it comes at once."""
     answers.decode = True
     body = b""
-    with suppress(TimeoutError, OSError, Malformed):
+    with suppress(TimeoutError, OSError, MalformedError):
         async with asyncio.timeout(_PATIENCE):
             while len(body) < _WORDS:
                 part = answers.next()
-                if isinstance(part, Part):
+                if isinstance(part, BodyPart):
                     body += part.data
                     if part.end:
                         break

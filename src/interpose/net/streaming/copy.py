@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from interpose.net.streaming.byte_transport import CHUNK
 from interpose.net.streaming.handler import ByteReader, ByteWriter
-from interpose.net.streaming.mux import Channel, End
+from interpose.net.streaming.mux import Channel, ChannelOutcome
 from interpose.tasks import TaskBag
 
 _CLOSING: Final = 2.0  # seconds for the last bytes to leave
@@ -29,11 +29,11 @@ class _Copy:
                 self.moved += len(data)
                 self._writer.write(data)
                 await self._writer.drain()
-            if self._channel.end is End.FINISHED and self._writer.can_write_eof():
+            if self._channel.end is ChannelOutcome.FINISHED and self._writer.can_write_eof():
                 self._writer.write_eof()
         except OSError:
             return False
-        return self._channel.end is End.FINISHED
+        return self._channel.end is ChannelOutcome.FINISHED
 
     async def outwards(self) -> bool:
         """To the channel; whether it came to an orderly end."""

@@ -14,13 +14,13 @@ from typing import Final
 from interpose.log import kv
 from interpose.net.streaming import channels
 from interpose.net.streaming import exit_status as statusdoc
-from interpose.net.streaming.byte_transport import Wire
-from interpose.net.streaming.handler import STDERR, STDOUT, AttendantError, Streams
+from interpose.net.streaming.byte_transport import ByteTransport
+from interpose.net.streaming.handler import STDERR, STDOUT, SessionIo, StreamHandlerError
 from interpose.net.streaming.limits import StreamLimits
-from interpose.net.streaming.mux import Channel, End, Link, LinkLostError, until_idle
-from interpose.net.streaming.mux_transports import SpdyLink, WebSocketLink
+from interpose.net.streaming.mux import Channel, ChannelOutcome, Multiplexer, MultiplexerLostError, until_idle
+from interpose.net.streaming.mux_transports import SpdyMultiplexer, WebSocketMultiplexer
 from interpose.net.streaming.terminal_size import SizeReader
-from interpose.net.streaming.upgrade import Transport
+from interpose.net.streaming.upgrade import StreamTransport
 from interpose.tasks import TaskBag
 
 _log = logging.getLogger(__name__)
@@ -41,11 +41,11 @@ _RESIZING: Final = (channels.V3, channels.V4, channels.V5)
 _DOCUMENTS: Final = (channels.V4, channels.V5)
 _SPARE: Final = 5  # streams
 
-Work = Callable[[Streams], Awaitable[int | None]]
+Work = Callable[[SessionIo], Awaitable[int | None]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class RequestedStreams:
     """Which streams the request asked for."""
 
     tty: bool
@@ -69,8 +69,8 @@ class _Stdin:
     async def read(self) -> bytes:
         """The next bytes; empty at the end. LinkLostError if the client is gone."""
         data = await self._channel.read()
-        if not data and self._channel.end is End.LOST:
-            raise LinkLostError("the client is gone")
+        if not data and self._channel.end is ChannelOutcome.LOST:
+            raise MultiplexerLostError("the client is gone")
         return data
 
 
@@ -98,24 +98,24 @@ async def _sizes(channel: Channel | None) -> AsyncIterator[tuple[int, int]]:
 class CommandSession:
     """One session; `closing` is set when the server ends."""
 
-    def __init__(self, wanted: Wanted, work: Work, limits: StreamLimits, closing: asyncio.Event) -> None:
+    def __init__(self, wanted: RequestedStreams, work: Work, limits: StreamLimits, closing: asyncio.Event) -> None:
         self._wanted = wanted
         self._work = work
         self._limits = limits
         self._closing = closing
         self._tasks = TaskBag()
 
-    async def run(self, wire: Wire, transport: Transport, protocol: str) -> None:
+    async def run(self, wire: ByteTransport, transport: StreamTransport, protocol: str) -> None:
         """Serve the client to the end."""
         names = self._wanted.names(protocol)
-        link: SpdyLink | WebSocketLink
-        if transport is Transport.SPDY:
+        link: SpdyMultiplexer | WebSocketMultiplexer
+        if transport is StreamTransport.SPDY:
             # A few more than needed: those are refused by name. Many would wait for ever, with what comes on them.
             limits = replace(self._limits.spdy, streams=min(self._limits.spdy.streams, len(names) + _SPARE))
-            link = SpdyLink(wire, client=False, limits=limits)
+            link = SpdyMultiplexer(wire, client=False, limits=limits)
         else:
             numbers = [NUMBERS[name] for name in names]
-            link = WebSocketLink(wire, numbers, client=False, closes=protocol == channels.V5, random=os.urandom)
+            link = WebSocketMultiplexer(wire, numbers, client=False, closes=protocol == channels.V5, random=os.urandom)
         link.start()
         try:
             found = await self._streams(link, names)
@@ -129,8 +129,10 @@ class CommandSession:
             await self._tasks.cancel()
             await link.close(0.0 if link.lost.is_set() else self._limits.linger)
 
-    async def _streams(self, link: "SpdyLink | WebSocketLink", names: frozenset[str]) -> dict[str, Channel] | None:
-        if isinstance(link, WebSocketLink):
+    async def _streams(
+        self, link: "SpdyMultiplexer | WebSocketMultiplexer", names: frozenset[str]
+    ) -> dict[str, Channel] | None:
+        if isinstance(link, WebSocketMultiplexer):
             found = {name: link.channel(NUMBERS[name]) for name in names}
             # Go's clients wait for this: an empty message on the first channel that we write to.
             link.announce(min(NUMBERS[name] for name in names - {STDIN}))
@@ -138,14 +140,14 @@ class CommandSession:
             try:
                 async with asyncio.timeout(self._limits.creation):
                     found = await accept_all(link, names)
-            except (TimeoutError, LinkLostError) as error:
+            except (TimeoutError, MultiplexerLostError) as error:
                 _log.debug("Streams did not come", extra=kv(error=str(error) or "timeout"))
                 return None
         for name in names - {STDIN, RESIZE}:
             found[name].discard()  # these we write only
         return found
 
-    async def _worked(self, link: Link, found: dict[str, Channel]) -> bytes | None:
+    async def _worked(self, link: Multiplexer, found: dict[str, Channel]) -> bytes | None:
         """The document that tells the end; None if nobody is there to be told."""
         work = self._tasks.spawn(self._outcome(SessionStreams(found)), name="streaming work")
         gone = self._tasks.spawn(until_idle(link, self._limits.idle), name="streaming client")
@@ -159,10 +161,10 @@ class CommandSession:
             return None
         return statusdoc.failure("the streaming server stops" if self._closing.is_set() else "the session was idle")
 
-    async def _outcome(self, streams: Streams) -> bytes:
+    async def _outcome(self, streams: SessionIo) -> bytes:
         try:
             return statusdoc.exited(await self._work(streams) or 0)
-        except AttendantError as error:
+        except StreamHandlerError as error:
             return statusdoc.failure(str(error))
         except ConnectionError:
             return statusdoc.failure("the client is gone")
@@ -170,12 +172,12 @@ class CommandSession:
             _log.exception("Streaming session failed")
             return statusdoc.failure("internal error, see the log of the runtime")
 
-    async def _tell(self, link: Link, found: dict[str, Channel], words: bytes) -> None:
+    async def _tell(self, link: Multiplexer, found: dict[str, Channel], words: bytes) -> None:
         try:
             async with asyncio.timeout(self._limits.creation):
                 if words:
                     await found[ERROR].write(words)
-        except (TimeoutError, LinkLostError):
+        except (TimeoutError, MultiplexerLostError):
             link.abort()
             return
         # The error stream last: a client that has its end has all that was written before.
@@ -183,7 +185,7 @@ class CommandSession:
             found[name].finish()
 
 
-async def accept_all(link: SpdyLink, names: frozenset[str]) -> dict[str, Channel]:
+async def accept_all(link: SpdyMultiplexer, names: frozenset[str]) -> dict[str, Channel]:
     """All streams that the client has to open; others, and second ones, are refused."""
     found: dict[str, Channel] = {}
     while len(found) < len(names):

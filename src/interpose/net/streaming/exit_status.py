@@ -13,7 +13,7 @@ _NUMBER: Final = re.compile(r"-?[0-9]{1,10}")
 _SHOWN: Final = 4096
 
 
-class Outcome(NamedTuple):
+class ExitStatus(NamedTuple):
     """The exit code, or, if that is None, why there is none."""
 
     code: int | None
@@ -60,29 +60,29 @@ def as_words(document: bytes) -> bytes:
     return b"" if parsed["status"] == "Success" else parsed["message"].encode()
 
 
-def read(raw: bytes) -> Outcome:
+def read(raw: bytes) -> ExitStatus:
     """What a server said, in v4 and later. Nothing at all is how some say that all is well."""
     if not raw.strip():
-        return Outcome(0)
+        return ExitStatus(0)
     try:
         document = json.loads(raw)
     except (ValueError, RecursionError):
-        return Outcome(None, _shown(raw))
+        return ExitStatus(None, _shown(raw))
     if not isinstance(document, dict):
-        return Outcome(None, _shown(raw))
+        return ExitStatus(None, _shown(raw))
     if document.get("status") == "Success":
-        return Outcome(0)
+        return ExitStatus(0)
     if document.get("reason") == _NON_ZERO:
         code = _code(document)
         if code is not None:
-            return Outcome(code)
+            return ExitStatus(code)
     message = document.get("message")
-    return Outcome(None, message[:_SHOWN] if isinstance(message, str) and message else _shown(raw))
+    return ExitStatus(None, message[:_SHOWN] if isinstance(message, str) and message else _shown(raw))
 
 
-def read_words(raw: bytes) -> Outcome:
+def read_words(raw: bytes) -> ExitStatus:
     """What a server said, in v3 and before."""
-    return Outcome(None, _shown(raw)) if raw.strip() else Outcome(0)
+    return ExitStatus(None, _shown(raw)) if raw.strip() else ExitStatus(0)
 
 
 def _code(document: dict[str, Any]) -> int | None:

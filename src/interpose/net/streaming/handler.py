@@ -1,7 +1,7 @@
 """The seam between the streaming server and whoever runs containers: what is asked for, and what it is carried over.
 
-Protocols and errors only; nothing here does anything. The server calls an `Attendant` and gives it the client's
-`Streams`; the attendant knows nothing of HTTP, SPDY or WebSocket.
+Protocols and errors only; nothing here does anything. The server calls an `StreamHandler` and gives it the client's
+`SessionIo`; the attendant knows nothing of HTTP, SPDY or WebSocket.
 
 Invariant: an attendant's coroutine is cancelled when its client is gone. Whatever it started for that client alone (an
 exec'd process) it ends then.
@@ -14,7 +14,7 @@ STDOUT: Final = 1
 STDERR: Final = 2
 
 
-class AttendantError(Exception):
+class StreamHandlerError(Exception):
     """What was asked for cannot be done; the words are sent to the client."""
 
 
@@ -22,7 +22,7 @@ class TooManyRequestsError(Exception):
     """There are as many URLs outstanding as there may be; somebody asks and does not come."""
 
 
-class Input(Protocol):
+class StdinReader(Protocol):
     """Where bytes come from."""
 
     async def read(self) -> bytes:
@@ -30,11 +30,11 @@ class Input(Protocol):
         ...
 
 
-class Streams(Protocol):
+class SessionIo(Protocol):
     """The client's side of one exec or attach."""
 
     @property
-    def stdin(self) -> Input | None:
+    def stdin(self) -> StdinReader | None:
         """What the client types; None if it did not ask to."""
         ...
 
@@ -87,14 +87,14 @@ class ByteWriter(Protocol):
         ...
 
 
-class Attendant(Protocol):
+class StreamHandler(Protocol):
     """Does what clients of the streaming server ask for."""
 
-    async def exec(self, container_id: str, command: tuple[str, ...], tty: bool, streams: Streams) -> int:
+    async def exec(self, container_id: str, command: tuple[str, ...], tty: bool, streams: SessionIo) -> int:
         """Run a command to its end; its exit code. AttendantError if it cannot be run."""
         ...
 
-    async def attach(self, container_id: str, tty: bool, streams: Streams) -> int | None:
+    async def attach(self, container_id: str, tty: bool, streams: SessionIo) -> int | None:
         """Take part in a container's own streams until it ends; its exit code, or None if nobody needs to know."""
         ...
 

@@ -1,7 +1,7 @@
 """Several channels over one wire: what SPDY and WebSocket have in common once the bytes are events.
 
 One task reads the wire and fills the inboxes of the channels. One that is full, or all together, make it wait: then
-nothing more is read, and the peer feels it. `Link` is the base of both kinds.
+nothing more is read, and the peer feels it. `Multiplexer` is the base of both kinds.
 
 Invariant: what is held per channel is one window, and of all channels `MOST_HELD`, with what one read of the wire
 brings on top; a link that has ended has ended all its channels, and says so by `lost`.
@@ -15,7 +15,7 @@ from enum import Enum
 from typing import Final
 
 from interpose.net.spdy.connection import WINDOW
-from interpose.net.streaming.byte_transport import Wire
+from interpose.net.streaming.byte_transport import ByteTransport
 from interpose.tasks import TaskBag
 
 _log = logging.getLogger(__name__)
@@ -25,11 +25,11 @@ _UNREAD: Final = 4 << 20  # bytes that wait for a peer; what writers send waits 
 _LOOK: Final = 5.0  # seconds between looks for a peer that may have left while we do not read
 
 
-class LinkLostError(ConnectionError):
+class MultiplexerLostError(ConnectionError):
     """The peer is gone, or takes no more on this channel."""
 
 
-class End(Enum):
+class ChannelOutcome(Enum):
     """How the peer's side of a channel ended."""
 
     FINISHED = "finished"
@@ -40,10 +40,10 @@ class End(Enum):
 class Channel:
     """Bytes both ways, one of several on a link. One reader and one writer at a time."""
 
-    def __init__(self, link: "Link", number: int, headers: Mapping[str, str] | None = None) -> None:
+    def __init__(self, link: "Multiplexer", number: int, headers: Mapping[str, str] | None = None) -> None:
         self.number = number
         self.headers = headers or {}
-        self.end: End | None = None
+        self.end: ChannelOutcome | None = None
         self.held = 0
         self._link = link
         self._inbox: deque[bytes] = deque()
@@ -74,7 +74,7 @@ class Channel:
         """End both ways; what comes after is dropped."""
         self.discard()
         self._link.reset(self.number)
-        self.ended(End.RESET)
+        self.ended(ChannelOutcome.RESET)
 
     def discard(self) -> None:
         """Whatever comes here is dropped from now on."""
@@ -92,7 +92,7 @@ class Channel:
         self._link.held += len(data)
         self._arrived.set()
 
-    def ended(self, end: End) -> None:
+    def ended(self, end: ChannelOutcome) -> None:
         """No more comes. What was there before can still be read."""
         if self.end is None:
             self.end = end
@@ -105,10 +105,10 @@ class Channel:
         self._link.consumed(self.number, count)
 
 
-class Link:
+class Multiplexer:
     """What both kinds share: the reading task, and the end."""
 
-    def __init__(self, wire: Wire) -> None:
+    def __init__(self, wire: ByteTransport) -> None:
         self.lost = asyncio.Event()
         self.reason = ""  # why it was lost, if anybody knows
         self.touched = asyncio.get_running_loop().time()  # when bytes last went either way
@@ -174,7 +174,7 @@ class Link:
         try:
             await self._wire.drain()
         except OSError as error:
-            raise LinkLostError(str(error)) from None
+            raise MultiplexerLostError(str(error)) from None
 
     async def _read(self) -> None:
         try:
@@ -199,7 +199,7 @@ class Link:
     def _end(self) -> None:
         self.lost.set()
         for channel in self._channels.values():
-            channel.ended(End.LOST)
+            channel.ended(ChannelOutcome.LOST)
 
 
 async def _within(event: asyncio.Event, seconds: float) -> bool:
@@ -211,7 +211,7 @@ async def _within(event: asyncio.Event, seconds: float) -> bool:
     return True
 
 
-async def until_idle(link: Link, idle: float) -> None:
+async def until_idle(link: Multiplexer, idle: float) -> None:
     """Return when the link is lost, or when nothing went over it for so many seconds."""
     loop = asyncio.get_running_loop()
     while (left := link.touched + idle - loop.time()) > 0:

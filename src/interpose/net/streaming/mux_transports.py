@@ -22,16 +22,16 @@ from interpose.net.spdy.connection import (
     StreamReset,
     WindowWidened,
 )
-from interpose.net.streaming.byte_transport import Wire
+from interpose.net.streaming.byte_transport import ByteTransport
 from interpose.net.streaming.channels import ChannelData, Splitter, end_message, message
-from interpose.net.streaming.mux import Channel, End, Link, LinkLostError
+from interpose.net.streaming.mux import Channel, ChannelOutcome, Multiplexer, MultiplexerLostError
 from interpose.net.websocket import Closed, Failed, Piece, WebSocket
 
 
-class SpdyLink(Link):
+class SpdyMultiplexer(Multiplexer):
     """One SPDY connection. Streams of the peer wait in `accept`."""
 
-    def __init__(self, wire: Wire, *, client: bool, limits: SpdyLimits | None = None) -> None:
+    def __init__(self, wire: ByteTransport, *, client: bool, limits: SpdyLimits | None = None) -> None:
         super().__init__(wire)
         self._spdy = SpdyConnection(client=client, limits=limits)
         self._opened: deque[Channel] = deque()
@@ -45,7 +45,7 @@ class SpdyLink(Link):
         """The next stream that the peer opened; say `reply` or `reset`. LinkLostError when none can come."""
         while not self._opened:
             if self.lost.is_set():
-                raise LinkLostError(self.reason or "the connection was closed")
+                raise MultiplexerLostError(self.reason or "the connection was closed")
             await self._news.wait()
         return self._opened.popleft()
 
@@ -57,14 +57,14 @@ class SpdyLink(Link):
     async def open(self, headers: Mapping[str, str]) -> Channel:
         """A stream of ours that the peer has accepted. LinkLostError if it does not."""
         if self.lost.is_set():
-            raise LinkLostError(self.reason or "the connection was closed")
+            raise MultiplexerLostError(self.reason or "the connection was closed")
         channel = Channel(self, self._spdy.open(headers), headers)
         self._channels[channel.number] = channel
         self._flush()
         try:
             while channel.number not in self._replied:
                 if channel.end is not None:
-                    raise LinkLostError(self.reason or "the server refused the stream")
+                    raise MultiplexerLostError(self.reason or "the server refused the stream")
                 await self._news.wait()
         except BaseException:
             channel.reset()  # nobody will read or end it
@@ -77,7 +77,7 @@ class SpdyLink(Link):
         """Send bytes on a stream, as many at a time as the peer's window lets us."""
         while data:
             if self.lost.is_set() or not self._spdy.can_send(number):
-                raise LinkLostError(self.reason or "the stream was closed")
+                raise MultiplexerLostError(self.reason or "the stream was closed")
             room = self._spdy.room(number)
             if not room:
                 await self._news.wait()
@@ -119,9 +119,9 @@ class SpdyLink(Link):
                 case StreamAccepted(number):
                     self._replied.add(number)  # whoever has opened it waits
                 case StreamEnded(number):
-                    self._ended(number, End.FINISHED)
+                    self._ended(number, ChannelOutcome.FINISHED)
                 case StreamReset(number):
-                    self._ended(number, End.RESET)
+                    self._ended(number, ChannelOutcome.RESET)
                 case SpdyFailed(reason):
                     self.reason = reason
                     self._failed = True
@@ -137,7 +137,7 @@ class SpdyLink(Link):
         news, self._news = self._news, asyncio.Event()
         news.set()
 
-    def _ended(self, number: int, end: End) -> None:
+    def _ended(self, number: int, end: ChannelOutcome) -> None:
         """The peer's side is over. A reset that came together with an end finds the channel forgotten."""
         if (channel := self._channels.get(number)) is not None:
             channel.ended(end)
@@ -164,11 +164,11 @@ class SpdyLink(Link):
         self._send(self._spdy.take())
 
 
-class WebSocketLink(Link):
+class WebSocketMultiplexer(Multiplexer):
     """One WebSocket. `closes`: channels can be ended one by one (v5)."""
 
     def __init__(
-        self, wire: Wire, numbers: Iterable[int], *, client: bool, closes: bool, random: Callable[[int], bytes]
+        self, wire: ByteTransport, numbers: Iterable[int], *, client: bool, closes: bool, random: Callable[[int], bytes]
     ) -> None:
         super().__init__(wire)
         self._websocket = WebSocket(client=client, random=random)
@@ -185,7 +185,7 @@ class WebSocketLink(Link):
     async def write(self, number: int, data: bytes) -> None:
         """Send bytes as a message."""
         if self.lost.is_set() or self._over:
-            raise LinkLostError(self.reason or "the connection was closed")
+            raise MultiplexerLostError(self.reason or "the connection was closed")
         self._websocket.message(message(number, data))
         self._flush()
         await self._drain()
@@ -230,7 +230,7 @@ class WebSocketLink(Link):
                 channel.arrived(one.data)
                 yield channel
             else:
-                channel.ended(End.FINISHED)
+                channel.ended(ChannelOutcome.FINISHED)
 
     def _goodbye(self) -> None:
         self._websocket.close()

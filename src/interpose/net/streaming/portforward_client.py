@@ -20,10 +20,10 @@ from interpose.net.grpc.status import RpcError
 from interpose.net.streaming.channels import port_bytes
 from interpose.net.streaming.connect import StreamError, UrlSource, dial
 from interpose.net.streaming.copy import close_writer, copy_both
-from interpose.net.streaming.mux import Channel, LinkLostError
-from interpose.net.streaming.mux_transports import SpdyLink, WebSocketLink
+from interpose.net.streaming.mux import Channel, MultiplexerLostError
+from interpose.net.streaming.mux_transports import SpdyMultiplexer, WebSocketMultiplexer
 from interpose.net.streaming.portforward_session import DATA, ERROR
-from interpose.net.streaming.upgrade import Kind
+from interpose.net.streaming.upgrade import SessionKind
 from interpose.tasks import TaskBag
 
 _log = logging.getLogger(__name__)
@@ -41,7 +41,7 @@ def _logged(message: str) -> None:
 class _Way:
     """A link to the server, and how many connections are on it."""
 
-    link: SpdyLink | WebSocketLink
+    link: SpdyMultiplexer | WebSocketMultiplexer
     where: str
     users: int = 0
 
@@ -98,7 +98,7 @@ class PortForwarder:
             way = await self._entered()
             if text := await self._carry(way, reader, writer):
                 self._failed(way, text)
-        except LinkLostError as problem:
+        except MultiplexerLostError as problem:
             self._failed(way, f"{way.where}: {problem}" if way is not None else str(problem))
         except (StreamError, RpcError, OSError) as problem:
             self._failed(way, str(problem) or type(problem).__name__)
@@ -112,7 +112,7 @@ class PortForwarder:
 
     async def _carry(self, way: _Way, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> str:
         """One connection to its end; what the server says went wrong."""
-        if isinstance(way.link, SpdyLink):
+        if isinstance(way.link, SpdyMultiplexer):
             patience = None
             data, error = await self._by_streams(way.link, way.where)
         else:
@@ -142,12 +142,14 @@ class PortForwarder:
             return way
 
     async def _dialled(self) -> _Way:
-        upgraded = await dial(self._source, Kind.PORTS, self._protocols, timeout=self._timeout, context=self._context)
+        upgraded = await dial(
+            self._source, SessionKind.PORTS, self._protocols, timeout=self._timeout, context=self._context
+        )
         if upgraded.protocol.startswith("v4."):
-            link = WebSocketLink(upgraded.wire, (0, 1), client=True, closes=False, random=os.urandom)
+            link = WebSocketMultiplexer(upgraded.wire, (0, 1), client=True, closes=False, random=os.urandom)
             way = _Way(link, upgraded.where)
         else:
-            way = self._way = _Way(SpdyLink(upgraded.wire, client=True), upgraded.where)
+            way = self._way = _Way(SpdyMultiplexer(upgraded.wire, client=True), upgraded.where)
         self._ways.add(way)
         way.link.start()
         return way
@@ -167,7 +169,7 @@ class PortForwarder:
         await way.link.close()
         self._ways.discard(way)
 
-    async def _by_streams(self, link: SpdyLink, where: str) -> tuple[Channel, Channel]:
+    async def _by_streams(self, link: SpdyMultiplexer, where: str) -> tuple[Channel, Channel]:
         self._requests += 1
         headers = {"port": str(self._remote), "requestID": str(self._requests)}
         try:
@@ -178,7 +180,7 @@ class PortForwarder:
         except TimeoutError:
             raise StreamError(f"{where}: no stream within {self._timeout:g} s") from None
 
-    async def _by_channels(self, link: WebSocketLink, where: str) -> tuple[Channel, Channel]:
+    async def _by_channels(self, link: WebSocketMultiplexer, where: str) -> tuple[Channel, Channel]:
         """Both channels begin with the port."""
         data, error = link.channel(0), link.channel(1)
         try:

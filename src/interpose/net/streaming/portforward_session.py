@@ -13,13 +13,13 @@ from typing import Any, Final
 
 from interpose.log import kv
 from interpose.net.streaming import channels
-from interpose.net.streaming.byte_transport import TunnelWire, Wire
+from interpose.net.streaming.byte_transport import ByteTransport, WebSocketTransport
 from interpose.net.streaming.copy import close_writer, copy_both
-from interpose.net.streaming.handler import AttendantError, ByteReader, ByteWriter
+from interpose.net.streaming.handler import ByteReader, ByteWriter, StreamHandlerError
 from interpose.net.streaming.limits import StreamLimits
-from interpose.net.streaming.mux import Channel, Link, LinkLostError, until_idle
-from interpose.net.streaming.mux_transports import SpdyLink, WebSocketLink
-from interpose.net.streaming.upgrade import Transport
+from interpose.net.streaming.mux import Channel, Multiplexer, MultiplexerLostError, until_idle
+from interpose.net.streaming.mux_transports import SpdyMultiplexer, WebSocketMultiplexer
+from interpose.net.streaming.upgrade import StreamTransport
 from interpose.tasks import TaskBag
 
 _log = logging.getLogger(__name__)
@@ -47,14 +47,14 @@ class PortSession:
         self._tasks = TaskBag()
         self._pairs: dict[str, _Pair] = {}
 
-    async def run(self, wire: Wire, transport: Transport, protocol: str) -> None:
+    async def run(self, wire: ByteTransport, transport: StreamTransport, protocol: str) -> None:
         """Serve the client to the end."""
-        link: Link
-        if transport is Transport.WEBSOCKET and protocol != channels.TUNNEL:
+        link: Multiplexer
+        if transport is StreamTransport.WEBSOCKET and protocol != channels.TUNNEL:
             link, served = self._by_channels(wire)
         else:
             if protocol == channels.TUNNEL:
-                wire = TunnelWire(wire, client=False, random=os.urandom)
+                wire = WebSocketTransport(wire, client=False, random=os.urandom)
             link, served = self._by_streams(wire)
         link.start()
         waits = [
@@ -68,32 +68,32 @@ class PortSession:
             await self._tasks.cancel()
             await link.close(0.0 if link.lost.is_set() else self._limits.linger)
 
-    def _by_channels(self, wire: Wire) -> tuple[Link, Coroutine[Any, Any, None]]:
+    def _by_channels(self, wire: ByteTransport) -> tuple[Multiplexer, Coroutine[Any, Any, None]]:
         numbers = range(2 * len(self._ports))
-        link = WebSocketLink(wire, numbers, client=False, closes=False, random=os.urandom)
+        link = WebSocketMultiplexer(wire, numbers, client=False, closes=False, random=os.urandom)
         return link, self._all_ports(link)
 
-    async def _all_ports(self, link: WebSocketLink) -> None:
+    async def _all_ports(self, link: WebSocketMultiplexer) -> None:
         work = []
         for index, port in enumerate(self._ports):
             data, error = link.channel(2 * index), link.channel(2 * index + 1)
             error.discard()
-            with suppress(LinkLostError):
+            with suppress(MultiplexerLostError):
                 await data.write(channels.port_bytes(port))
                 await error.write(channels.port_bytes(port))
             work.append(self._tasks.spawn(self._forward(port, data, error, 0.0), name="streaming port"))
         await asyncio.wait(work)
 
-    def _by_streams(self, wire: Wire) -> tuple[Link, Coroutine[Any, Any, None]]:
-        link = SpdyLink(wire, client=False, limits=self._limits.spdy)
+    def _by_streams(self, wire: ByteTransport) -> tuple[Multiplexer, Coroutine[Any, Any, None]]:
+        link = SpdyMultiplexer(wire, client=False, limits=self._limits.spdy)
         return link, self._all_streams(link)
 
-    async def _all_streams(self, link: SpdyLink) -> None:
-        with suppress(LinkLostError):
+    async def _all_streams(self, link: SpdyMultiplexer) -> None:
+        with suppress(MultiplexerLostError):
             while True:
                 self._pair(link, await link.accept())
 
-    def _pair(self, link: SpdyLink, channel: Channel) -> None:
+    def _pair(self, link: SpdyMultiplexer, channel: Channel) -> None:
         """Put a stream to its partner, and begin when both are there."""
         kind = channel.headers.get("streamtype", "").lower()
         asked = channel.headers.get("port", "")
@@ -130,7 +130,7 @@ class PortSession:
         """One connection. `patience` is for the client to end when the other side has: without half-closes none."""
         try:
             reader, writer = await self._connect(port)
-        except (AttendantError, OSError) as problem:
+        except (StreamHandlerError, OSError) as problem:
             await _tell(error, f"error forwarding port {port}: {problem}")
             data.reset()
             return
@@ -164,7 +164,7 @@ def _request_id(channel: Channel, kind: str) -> str:
 
 
 async def _tell(error: Channel, words: str) -> None:
-    with suppress(LinkLostError):
+    with suppress(MultiplexerLostError):
         await error.write(words.encode())
     error.finish()
 

@@ -16,26 +16,26 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from interpose.log import kv
-from interpose.net.h1.heads import Heads, Malformed, RequestHead
+from interpose.net.h1.heads import Heads, MalformedError, RequestHead
 from interpose.net.h1.messages import RequestReader
-from interpose.net.streaming.byte_transport import TcpWire, Wire
+from interpose.net.streaming.byte_transport import ByteTransport, TcpTransport
 from interpose.net.streaming.channels import MOST_PORTS, TUNNEL
-from interpose.net.streaming.exec_session import CommandSession, Wanted, Work
-from interpose.net.streaming.handler import Attendant, ByteReader, ByteWriter, Streams
+from interpose.net.streaming.exec_session import CommandSession, RequestedStreams, Work
+from interpose.net.streaming.handler import ByteReader, ByteWriter, SessionIo, StreamHandler
 from interpose.net.streaming.limits import StreamLimits
 from interpose.net.streaming.portforward_session import PortSession
-from interpose.net.streaming.upgrade import Agreed, Kind, Refused, Transport, negotiate
+from interpose.net.streaming.upgrade import SessionKind, StreamTransport, UpgradeAgreement, UpgradeRefusal, negotiate
 from interpose.net.streaming.url_tokens import Tokens
 from interpose.tasks import TaskBag
 
 _log = logging.getLogger(__name__)
-_KINDS: Final = {"exec": Kind.COMMAND, "attach": Kind.COMMAND, "portforward": Kind.PORTS}
-_GONE: Final = Refused(404, "404 page not found")
+_KINDS: Final = {"exec": SessionKind.COMMAND, "attach": SessionKind.COMMAND, "portforward": SessionKind.PORTS}
+_GONE: Final = UpgradeRefusal(404, "404 page not found")
 _GOODBYE: Final = 5.0  # seconds that sessions have to tell their clients that the server ends
 
 
 class _Session(Protocol):
-    async def run(self, wire: Wire, transport: Transport, protocol: str) -> None: ...
+    async def run(self, wire: ByteTransport, transport: StreamTransport, protocol: str) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +52,7 @@ class StreamServer:
 
     def __init__(
         self,
-        attendant: Attendant,
+        attendant: StreamHandler,
         *,
         host: str = "127.0.0.1",
         port: int = 0,
@@ -100,18 +100,18 @@ class StreamServer:
     ) -> str:
         """Where a command can be run, once. TooManyRequestsError if too many URLs are outstanding."""
 
-        async def work(streams: Streams) -> int | None:
+        async def work(streams: SessionIo) -> int | None:
             return await self._attendant.exec(container_id, tuple(command), tty, streams)
 
-        return self._command("exec", work, Wanted(tty=tty, stdin=stdin, stdout=stdout, stderr=stderr))
+        return self._command("exec", work, RequestedStreams(tty=tty, stdin=stdin, stdout=stdout, stderr=stderr))
 
     def attach_url(self, container_id: str, tty: bool, stdin: bool, stdout: bool, stderr: bool) -> str:
         """Where a container's own streams are, once. TooManyRequestsError as for exec."""
 
-        async def work(streams: Streams) -> int | None:
+        async def work(streams: SessionIo) -> int | None:
             return await self._attendant.attach(container_id, tty, streams)
 
-        return self._command("attach", work, Wanted(tty=tty, stdin=stdin, stdout=stdout, stderr=stderr))
+        return self._command("attach", work, RequestedStreams(tty=tty, stdin=stdin, stdout=stdout, stderr=stderr))
 
     def port_forward_url(self, sandbox_id: str, ports: tuple[int, ...]) -> str:
         """Where ports of a sandbox are, for one client. TooManyRequestsError as for exec."""
@@ -122,7 +122,7 @@ class StreamServer:
         ports = tuple(ports)
         return self._url("portforward", lambda: PortSession(ports, connect, self._limits, self._closing), len(ports))
 
-    def _command(self, place: str, work: Work, wanted: Wanted) -> str:
+    def _command(self, place: str, work: Work, wanted: RequestedStreams) -> str:
         return self._url(place, lambda: CommandSession(wanted, work, self._limits, self._closing))
 
     def _url(self, place: str, session: Callable[[], _Session], ports: int = 0) -> str:
@@ -138,10 +138,10 @@ class StreamServer:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One connection: one request, one session."""
-        wire = TcpWire(reader, writer)
+        wire = TcpTransport(reader, writer)
         try:
             chosen = await self._asked(reader)
-            if isinstance(chosen, Refused):
+            if isinstance(chosen, UpgradeRefusal):
                 await self._refuse(wire, chosen)
                 return
             request, agreed, rest = chosen
@@ -155,7 +155,7 @@ class StreamServer:
         finally:
             wire.abort()
 
-    async def _asked(self, reader: asyncio.StreamReader) -> "Refused | tuple[_Request, Agreed, bytes]":
+    async def _asked(self, reader: asyncio.StreamReader) -> "UpgradeRefusal | tuple[_Request, UpgradeAgreement, bytes]":
         """What is asked for, what was agreed, and the bytes that came after the request."""
         requests = RequestReader(self._heads)
         try:
@@ -165,31 +165,37 @@ class StreamServer:
                     if not data:
                         raise ConnectionResetError("closed before a request")
                     requests.receive(data)
-        except Malformed as error:
-            return Refused(error.status, str(error))
+        except MalformedError as error:
+            return UpgradeRefusal(error.status, str(error))
         except TimeoutError:
-            return Refused(408, f"no request came within {self._limits.head:g} s")
+            return UpgradeRefusal(408, f"no request came within {self._limits.head:g} s")
         assert isinstance(head, RequestHead)  # noqa: S101 - the first thing out of a reader is a head
         return self._chosen(head, requests)
 
-    def _chosen(self, head: RequestHead, requests: RequestReader) -> "Refused | tuple[_Request, Agreed, bytes]":
+    def _chosen(
+        self, head: RequestHead, requests: RequestReader
+    ) -> "UpgradeRefusal | tuple[_Request, UpgradeAgreement, bytes]":
         place, _, token = head.path.removeprefix("/").partition("/")
         request = self._tokens.look(token, self._clock())
         if request is None or request.place != place:
             return _GONE
         agreed = negotiate(_KINDS[place], head)
-        if isinstance(agreed, Refused):
+        if isinstance(agreed, UpgradeRefusal):
             return agreed
-        by_channels = agreed.transport is Transport.WEBSOCKET and agreed.protocol != TUNNEL
-        if _KINDS[place] is Kind.PORTS and by_channels:
+        by_channels = agreed.transport is StreamTransport.WEBSOCKET and agreed.protocol != TUNNEL
+        if _KINDS[place] is SessionKind.PORTS and by_channels:
             if not request.ports:
-                return Refused(400, f"over {agreed.protocol} the ports must be known before: the request named none")
+                return UpgradeRefusal(
+                    400, f"over {agreed.protocol} the ports must be known before: the request named none"
+                )
             if request.ports > MOST_PORTS:
-                return Refused(400, f"over {agreed.protocol} go {MOST_PORTS} ports, the request named {request.ports}")
+                return UpgradeRefusal(
+                    400, f"over {agreed.protocol} go {MOST_PORTS} ports, the request named {request.ports}"
+                )
         self._tokens.take(token, self._clock())
         return request, agreed, requests.take_rest()
 
-    async def _refuse(self, wire: TcpWire, refused: Refused) -> None:
+    async def _refuse(self, wire: TcpTransport, refused: UpgradeRefusal) -> None:
         """Answer and close. What the client still sends is read away: unread bytes would reset the connection."""
         wire.send(refused.answer)
         try:

@@ -28,14 +28,14 @@ _PHRASES: Final = {
 }
 
 
-class Kind(Enum):
+class SessionKind(Enum):
     """What is asked for: a command's streams (exec, attach), or ports."""
 
     COMMAND = "command"
     PORTS = "ports"
 
 
-class Transport(Enum):
+class StreamTransport(Enum):
     """What carries it."""
 
     SPDY = "SPDY/3.1"
@@ -43,23 +43,23 @@ class Transport(Enum):
 
 
 # What we speak, best first. The last of each is what a client gets that names none.
-SPOKEN: Final[Mapping[tuple[Kind, Transport], tuple[str, ...]]] = {
-    (Kind.COMMAND, Transport.SPDY): (V4, V3, V2, V1),
-    (Kind.COMMAND, Transport.WEBSOCKET): (V5, V4, V1),
-    (Kind.PORTS, Transport.SPDY): (PORT_FORWARD,),
-    (Kind.PORTS, Transport.WEBSOCKET): (TUNNEL, V4, V1),
+SPOKEN: Final[Mapping[tuple[SessionKind, StreamTransport], tuple[str, ...]]] = {
+    (SessionKind.COMMAND, StreamTransport.SPDY): (V4, V3, V2, V1),
+    (SessionKind.COMMAND, StreamTransport.WEBSOCKET): (V5, V4, V1),
+    (SessionKind.PORTS, StreamTransport.SPDY): (PORT_FORWARD,),
+    (SessionKind.PORTS, StreamTransport.WEBSOCKET): (TUNNEL, V4, V1),
 }
 
 
-class Agreed(NamedTuple):
+class UpgradeAgreement(NamedTuple):
     """Send `answer`, then speak."""
 
-    transport: Transport
+    transport: StreamTransport
     protocol: str
     answer: bytes
 
 
-class Refused(NamedTuple):
+class UpgradeRefusal(NamedTuple):
     """Send `answer`, then close."""
 
     status: int
@@ -88,15 +88,17 @@ class UpgradeRefusedError(Exception):
         self.status = status
 
 
-def negotiate(kind: Kind, head: RequestHead) -> Agreed | Refused:
+def negotiate(kind: SessionKind, head: RequestHead) -> UpgradeAgreement | UpgradeRefusal:
     """What to answer to a request for a stream."""
     if head.method not in ("GET", "POST"):
-        return Refused(405, f"method {head.method} is not for streams, use GET or POST", (("Allow", "GET, POST"),))
+        return UpgradeRefusal(
+            405, f"method {head.method} is not for streams, use GET or POST", (("Allow", "GET, POST"),)
+        )
     if head.framing is not Framing.NONE:
-        return Refused(400, "unable to upgrade: the request has a body")
+        return UpgradeRefusal(400, "unable to upgrade: the request has a body")
     wanted = (head.get(b"upgrade") or b"").decode("latin-1").strip().lower()
     if not head.upgrade or wanted not in ("websocket", SPDY.lower()):
-        return Refused(
+        return UpgradeRefusal(
             400,
             f"unable to upgrade: the request must have Connection: Upgrade and Upgrade: {SPDY} or websocket",
             (("Upgrade", f"{SPDY}, websocket"),),
@@ -104,34 +106,36 @@ def negotiate(kind: Kind, head: RequestHead) -> Agreed | Refused:
     return _websocket(kind, head) if wanted == "websocket" else _spdy(kind, head)
 
 
-def _spdy(kind: Kind, head: RequestHead) -> Agreed | Refused:
-    spoken = SPOKEN[kind, Transport.SPDY]
+def _spdy(kind: SessionKind, head: RequestHead) -> UpgradeAgreement | UpgradeRefusal:
+    spoken = SPOKEN[kind, StreamTransport.SPDY]
     asked = listed(head.headers, b"x-stream-protocol-version")
     chosen = _chosen(asked, spoken)
     if chosen is None:
         message = f"unable to upgrade: unable to negotiate protocol: client supports {asked}, server accepts {spoken}"
-        return Refused(403, message, tuple(("X-Accepted-Stream-Protocol-Versions", one) for one in spoken))
+        return UpgradeRefusal(403, message, tuple(("X-Accepted-Stream-Protocol-Versions", one) for one in spoken))
     fields = [("Upgrade", SPDY), *((("X-Stream-Protocol-Version", chosen),) if asked else ())]
-    return Agreed(Transport.SPDY, chosen, _switching(fields))
+    return UpgradeAgreement(StreamTransport.SPDY, chosen, _switching(fields))
 
 
-def _websocket(kind: Kind, head: RequestHead) -> Agreed | Refused:
+def _websocket(kind: SessionKind, head: RequestHead) -> UpgradeAgreement | UpgradeRefusal:
     key = head.get(b"sec-websocket-key")
     if head.method != "GET" or not key:
-        return Refused(400, "unable to upgrade: WebSocket needs GET and Sec-WebSocket-Key")
+        return UpgradeRefusal(400, "unable to upgrade: WebSocket needs GET and Sec-WebSocket-Key")
     if head.get(b"sec-websocket-version") != b"13":
-        return Refused(426, "unable to upgrade: WebSocket is spoken in version 13", (("Sec-WebSocket-Version", "13"),))
-    spoken = SPOKEN[kind, Transport.WEBSOCKET]
+        return UpgradeRefusal(
+            426, "unable to upgrade: WebSocket is spoken in version 13", (("Sec-WebSocket-Version", "13"),)
+        )
+    spoken = SPOKEN[kind, StreamTransport.WEBSOCKET]
     asked = listed(head.headers, b"sec-websocket-protocol")
     chosen = _chosen(asked, spoken)
     if chosen is None:
         hint = "; base64 is not spoken" if any("base64" in one for one in asked) else ""
         message = f"unable to upgrade: WebSocket protocols asked for are {asked}, spoken are {spoken}{hint}"
-        return Refused(403, message)
+        return UpgradeRefusal(403, message)
     fields = [("Upgrade", "websocket"), ("Sec-WebSocket-Accept", accept_key(key))]
     if asked:
         fields.append(("Sec-WebSocket-Protocol", chosen))
-    return Agreed(Transport.WEBSOCKET, chosen, _switching(fields))
+    return UpgradeAgreement(StreamTransport.WEBSOCKET, chosen, _switching(fields))
 
 
 def _chosen(asked: Sequence[str], spoken: Sequence[str]) -> str | None:
@@ -181,14 +185,14 @@ def _asking(method: str, target: str, host: str, fields: Sequence[tuple[str, str
     return "\r\n".join((*lines, "", "")).encode("latin-1")
 
 
-def agreed_protocol(head: ResponseHead, transport: Transport, asked: Sequence[str], key: bytes = b"") -> str:
+def agreed_protocol(head: ResponseHead, transport: StreamTransport, asked: Sequence[str], key: bytes = b"") -> str:
     """What the server chose. UpgradeRefusedError if it did not agree, or to something else."""
     if head.status != 101:
         raise UpgradeRefusedError(head.status, f"answered {head.status} {head.reason}".rstrip())
     upgrade = (head.get(b"upgrade") or b"").decode("latin-1").strip()
     if upgrade.lower() != transport.value.lower():
         raise UpgradeRefusedError(101, f"switched to {upgrade!r} when asked for {transport.value}")
-    if transport is Transport.WEBSOCKET:
+    if transport is StreamTransport.WEBSOCKET:
         if head.get(b"sec-websocket-accept") != accept_key(key).encode("ascii"):
             raise UpgradeRefusedError(101, "did not prove that it speaks WebSocket")
         chosen = listed(head.headers, b"sec-websocket-protocol")

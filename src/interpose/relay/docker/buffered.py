@@ -7,16 +7,16 @@ call goes to dockerd on the client's own connection.
 import logging
 from typing import TYPE_CHECKING, Final
 
-from interpose.net.h1.heads import Framing, Malformed, RequestHead
-from interpose.relay.docker.connection import Backend, HttpReply
-from interpose.relay.docker.http_call import CONTINUE, HttpCall
+from interpose.net.h1.heads import Framing, MalformedError, RequestHead
+from interpose.relay.docker.connection import DockerConnection, HttpReply
+from interpose.relay.docker.http_call import CONTINUE, DockerHttpCall
 from interpose.relay.docker.stats import EndpointStats
 from interpose.relay.docker.translate.body import MOST
 from interpose.relay.docker.translate.errors import error_answer
-from interpose.relay.docker.upstream import BackendAway
+from interpose.relay.docker.upstream import BackendAwayError
 
 if TYPE_CHECKING:
-    from interpose.relay.docker.client import ClientLink
+    from interpose.relay.docker.client import DockerClientConnection
 
 _log = logging.getLogger(__name__)
 _HEAD_END: Final = b"\r\n\r\n"
@@ -31,12 +31,12 @@ def room(limit: int) -> int:
     return max(8 * limit, 2 * (_READING + 2) * min(limit, MOST))
 
 
-class Intercepting:
+class BufferedRequest:
     """One such request."""
 
     __slots__ = ("_attended", "_body", "_continued", "_head", "_held", "_link", "_raw", "_since", "_stats", "uploaded")
 
-    def __init__(self, link: "ClientLink", head: RequestHead, stats: EndpointStats) -> None:
+    def __init__(self, link: "DockerClientConnection", head: RequestHead, stats: EndpointStats) -> None:
         self._link = link
         self._head = head
         self._stats = stats
@@ -92,7 +92,7 @@ class Intercepting:
                     return
                 self._held = size
                 self.uploaded = part.end
-        except Malformed as error:
+        except MalformedError as error:
             link.host.fault(link, error.status, str(error))
             self._give_up(error.status, str(error))
             return
@@ -113,7 +113,7 @@ class Intercepting:
         body = bytes(self._body)
         raw = bytes(self._raw) if head.framing is Framing.CHUNKED else None
         self._stats.bytes_received += len(body if raw is None else raw)
-        call = HttpCall(head=head, body=body, raw=raw, peer=link.peer, send=self._send, continued=self._continued)
+        call = DockerHttpCall(head=head, body=body, raw=raw, peer=link.peer, send=self._send, continued=self._continued)
         self._body, self._raw = bytearray(), bytearray()
         link.run(lambda: self._run(call), f"docker call {head.route.endpoint.name}")
 
@@ -123,12 +123,12 @@ class Intercepting:
         upstream = link.host.upstream
         return await backend.fetch(self._head.method, request, upstream.limit, last=link.spoken_out)
 
-    async def _run(self, call: HttpCall) -> None:
+    async def _run(self, call: DockerHttpCall) -> None:
         self._attended = not self._link.hung_up
         try:
             answer = await self._link.host.relay.handle(call)
             status, keep = self._read(answer)
-        except BackendAway as error:
+        except BackendAwayError as error:
             status, keep, answer = 503, False, error_answer(503, str(error), close=True)
         except Exception:
             _log.exception("Handling of a call failed", extra={"kv": {"endpoint": self._head.route.endpoint.name}})
@@ -164,7 +164,7 @@ class Intercepting:
         self._end(status)
         self._link.turn_away(status, why, self._head.method)
 
-    def connected(self, backend: Backend) -> None:
+    def connected(self, backend: DockerConnection) -> None:
         """Nobody has dialled for us."""
 
     def away(self, why: str) -> None:

@@ -12,17 +12,17 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Final, Protocol
 
 from interpose.net.grpc.listener import Peer
-from interpose.net.h1.heads import Heads, Malformed, RequestHead
+from interpose.net.h1.heads import Heads, MalformedError, RequestHead
 from interpose.net.h1.messages import RequestReader
-from interpose.relay.docker.buffered import Intercepting
-from interpose.relay.docker.connection import Backend
-from interpose.relay.docker.http_call import HttpCall
-from interpose.relay.docker.passthrough import Passing
-from interpose.relay.docker.socket import Wire
+from interpose.relay.docker.buffered import BufferedRequest
+from interpose.relay.docker.connection import DockerConnection
+from interpose.relay.docker.http_call import DockerHttpCall
+from interpose.relay.docker.passthrough import PassthroughRequest
+from interpose.relay.docker.socket import DockerSocket
 from interpose.relay.docker.stats import EndpointStats
 from interpose.relay.docker.translate.errors import error_answer
 from interpose.relay.docker.tunnel import Tunnel
-from interpose.relay.docker.upstream import BackendAway, DockerUpstream
+from interpose.relay.docker.upstream import BackendAwayError, DockerUpstream
 from interpose.tasks import TaskBag
 
 _log = logging.getLogger(__name__)
@@ -33,43 +33,43 @@ _LINGER: Final = 2.0
 _HEAD_END: Final = b"\r\n\r\n"
 
 
-class Sighted(Protocol):
+class ObservedRequest(Protocol):
     """A call that somebody looks at."""
 
     def end(self, status: int, why: str = "") -> None: ...
 
 
-class Switch(Protocol):
+class CallHandler(Protocol):
     """Who says what is done with each request."""
 
     def wants(self, head: RequestHead) -> bool: ...
 
-    async def handle(self, call: HttpCall) -> bytes: ...
+    async def handle(self, call: DockerHttpCall) -> bytes: ...
 
-    def begin(self, head: RequestHead, peer: Any) -> Sighted | None: ...
+    def begin(self, head: RequestHead, peer: Any) -> ObservedRequest | None: ...
 
     def stats(self, endpoint: Any) -> EndpointStats: ...
 
 
-class Host(Protocol):
+class ConnectionHost(Protocol):
     """What the links of a listener share."""
 
-    relay: Switch
+    relay: CallHandler
     upstream: DockerUpstream
     heads: Heads
     tasks: TaskBag
     clock: Callable[[], float]
 
-    def arrived(self, link: "ClientLink") -> None: ...
+    def arrived(self, link: "DockerClientConnection") -> None: ...
 
-    def ended(self, link: "ClientLink") -> None: ...
+    def ended(self, link: "DockerClientConnection") -> None: ...
 
-    def fault(self, link: "ClientLink", status: int, why: str) -> None: ...
+    def fault(self, link: "DockerClientConnection", status: int, why: str) -> None: ...
 
     def hold(self, size: int) -> bool: ...
 
 
-class ClientLink(Wire):
+class DockerClientConnection(DockerSocket):
     """One client."""
 
     __slots__ = (
@@ -93,18 +93,18 @@ class ClientLink(Wire):
         "work",
     )
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: ConnectionHost) -> None:
         super().__init__()
         self.host = host
         self.peer: Peer | None = None
         self.reader = RequestReader(host.heads)
-        self.backend: Backend | None = None
-        self.work: Passing | Intercepting | None = None  # the request at hand
+        self.backend: DockerConnection | None = None
+        self.work: PassthroughRequest | BufferedRequest | None = None  # the request at hand
         self.tunnel: Tunnel | None = None
         self.requests = 0
         self.endless = False  # the answer at hand ends only when one side leaves
         self.draining = False
-        self._passing = Passing(self)
+        self._passing = PassthroughRequest(self)
         self._task: asyncio.Task[None] | None = None
         self._away = False  # turned away: what still comes is not looked at
         self._refusal = ""  # why it is told to go as soon as it says something
@@ -249,7 +249,7 @@ class ClientLink(Wire):
         """The next request, if its head is there."""
         try:
             head = self.reader.next()
-        except Malformed as error:
+        except MalformedError as error:
             self.host.fault(self, error.status, str(error))
             self.turn_away(error.status, str(error))
             return
@@ -266,7 +266,7 @@ class ClientLink(Wire):
         stats = relay.stats(endpoint)
         stats.started += 1
         if relay.wants(head):
-            self.work = intercepting = Intercepting(self, head, stats)
+            self.work = intercepting = BufferedRequest(self, head, stats)
             intercepting.start()
         else:
             self.work = passing = self._passing
@@ -304,14 +304,14 @@ class ClientLink(Wire):
 
     # Connections to dockerd, and tasks
 
-    def ready_backend(self) -> Backend | None:
+    def ready_backend(self) -> DockerConnection | None:
         """The connection to dockerd, if there is one that takes a request."""
         backend = self.backend
         if backend is None or backend.closing or backend.eof or backend.shut:
             return None
         return backend
 
-    async def new_backend(self) -> Backend:
+    async def new_backend(self) -> DockerConnection:
         """Another one. BackendAway if dockerd is."""
         if self.backend is not None:
             self.backend.close()
@@ -326,7 +326,7 @@ class ClientLink(Wire):
     async def _dial(self) -> None:
         try:
             backend = await self.new_backend()
-        except BackendAway as error:
+        except BackendAwayError as error:
             if self.work is not None:
                 self.work.away(str(error))
         else:

@@ -11,9 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from interpose.net.h1.heads import Framing, Heads, Malformed, ResponseHead
+from interpose.net.h1.heads import Framing, Heads, MalformedError, ResponseHead
 from interpose.net.h1.messages import ResponseReader
-from interpose.relay.docker.socket import Wire, discard
+from interpose.relay.docker.socket import DockerSocket, discard
 
 _log = logging.getLogger(__name__)
 CLOSED: Final = "dockerd closed the connection"
@@ -33,7 +33,7 @@ class HttpReply:
     failure: str = ""
 
 
-class User(Protocol):
+class ConnectionUser(Protocol):
     """Who waits for the answer."""
 
     def on_data(self, data: bytes) -> None:
@@ -52,22 +52,22 @@ class User(Protocol):
         """dockerd reads again."""
 
 
-class Backend(Wire):
+class DockerConnection(DockerSocket):
     """A connection to dockerd."""
 
     __slots__ = ("_ended", "_unasked", "closing_for", "fault", "reader", "served", "user")
 
-    def __init__(self, heads: Heads, ended: "Callable[[Backend], None]", unasked: Callable[[], None]) -> None:
+    def __init__(self, heads: Heads, ended: "Callable[[DockerConnection], None]", unasked: Callable[[], None]) -> None:
         super().__init__()
         self.reader = ResponseReader(heads)
-        self.user: User | None = None
+        self.user: ConnectionUser | None = None
         self.served = 0  # requests sent
         self.fault = ""  # what dockerd did wrong, if that ended the connection
         self.closing_for = 0  # seconds in which the last bytes could not be delivered
         self._ended = ended
         self._unasked = unasked
 
-    def ask(self, method: str, user: User, *, decode: bool = False) -> None:
+    def ask(self, method: str, user: ConnectionUser, *, decode: bool = False) -> None:
         """A request with this method is about to be written; the answer is for `user`."""
         self.served += 1
         self.reader.decode = decode
@@ -151,7 +151,7 @@ class Backend(Wire):
 
         `last` says to dockerd that no further request will come, as its client has said to us.
         """
-        collecting = Collecting(self, method, limit)
+        collecting = ReplyCollector(self, method, limit)
         self.write(request)
         if last:
             self.write_eof()
@@ -163,10 +163,10 @@ class Backend(Wire):
                 self.abort()
 
 
-class Collecting:
+class ReplyCollector:
     """Waits for a whole answer. Interim ones (100 Continue) are for the connection, not for who asked."""
 
-    def __init__(self, backend: Backend, method: str, limit: int) -> None:
+    def __init__(self, backend: DockerConnection, method: str, limit: int) -> None:
         self.reply: asyncio.Future[HttpReply] = asyncio.get_running_loop().create_future()
         self._backend = backend
         self._limit = limit
@@ -199,7 +199,7 @@ class Collecting:
                 if ended:
                     self._done()
                     return
-        except Malformed as error:
+        except MalformedError as error:
             self._fail(f"dockerd answered what is not HTTP: {error}")
 
     def _done(self) -> None:
@@ -223,7 +223,7 @@ class Collecting:
     def on_eof(self) -> bool:
         try:
             part = self._backend.reader.eof()
-        except Malformed as error:
+        except MalformedError as error:
             self._fail(f"{CLOSED} in the middle of its answer: {error}")
         else:
             if part is not None:

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Final
 from urllib.parse import quote
 
-from interpose.cri.errors import Unreadable
+from interpose.cri.errors import UnreadableMessageError
 from interpose.cri.methods import METHODS
 from interpose.cri.parser import CriParser
 from interpose.net.grpc.status import Code, RpcError
@@ -20,10 +20,10 @@ from interpose.relay.docker.translate import create
 from interpose.relay.docker.translate import inspect as inspecting
 from interpose.relay.docker.translate import orphaned_pods as bereft
 from interpose.relay.docker.translate.errors import code_of_status, message_of
-from interpose.relay.docker.translate.identity_cache import Mark, Remembered
+from interpose.relay.docker.translate.identity_cache import CacheMark, IdentityCache
 from interpose.relay.docker.translate.inspect import NO_IMAGE, Image
-from interpose.relay.docker.translate.json_edit import UnreadableBody
-from interpose.relay.docker.translate.labels import Identity
+from interpose.relay.docker.translate.json_edit import UnreadableBodyError
+from interpose.relay.docker.translate.labels import DockerIdentity
 from interpose.relay.docker.upstream import DockerUpstream
 
 # Seconds for finding out whose container a call is about. It holds the call.
@@ -38,7 +38,7 @@ _VERSION: Final = "0.1.0"  # of the CRI's own numbering; all runtimes say so
 _Answer = Callable[[Any, Any, float], Awaitable[None]]  # request, response to be filled, timeout
 
 
-class Answered:
+class DockerAnswer:
     """dockerd's answer behind a reply. `failure` is what bookkeeping looks at: None if the answer is whole."""
 
     __slots__ = ("failure", "http")
@@ -66,7 +66,7 @@ class DockerRuntime:
 
     def __init__(self, upstream: DockerUpstream) -> None:
         self._upstream = upstream
-        self.known = Remembered(lambda: upstream.hearing)
+        self.known = IdentityCache(lambda: upstream.hearing)
         self._images: dict[str, Image] = {}
         self._answers: Mapping[str, _Answer] = {
             "Version": self._version,
@@ -86,17 +86,17 @@ class DockerRuntime:
         try:
             request, response = CriParser(row.request).parse(message), parser.parse(b"")
             await answer(request, response, timeout)
-        except Unreadable as error:
+        except UnreadableMessageError as error:
             return Reply(code=Code.INVALID_ARGUMENT, message=str(error))
         except RpcError as error:
             return Reply(code=error.code, message=error.message)
-        except UnreadableBody as error:
+        except UnreadableBodyError as error:
             return Reply(code=Code.INTERNAL, message=f"dockerd's answer cannot be read: {error}")
         return Reply(code=Code.OK, body=Body(parser.serialize(response), parser))
 
     # -- whose container it is
 
-    async def whose(self, ref: str) -> Identity | None:
+    async def whose(self, ref: str) -> DockerIdentity | None:
         """The sandbox or container of Kubernetes that an id, a part of one or a name means.
 
         None: it is nobody's, or dockerd knows no such container. RpcError: dockerd could not tell.
@@ -112,7 +112,7 @@ class DockerRuntime:
             raise
         try:
             found = inspecting.identity_of(body)
-        except UnreadableBody as error:
+        except UnreadableBodyError as error:
             raise RpcError(Code.INTERNAL, f"dockerd's answer cannot be read: {error}") from error
         if found is not None:
             self.known.add(found, mark)
@@ -130,13 +130,13 @@ class DockerRuntime:
             if error.code in _NO_SUCH_IMAGE:
                 return {}
             raise
-        except UnreadableBody as error:
+        except UnreadableBodyError as error:
             raise RpcError(Code.INTERNAL, f"dockerd's answer cannot be read: {error}") from error
 
-    def _know_all(self, ids: Iterable[str], mark: Mark, *, sandbox: bool) -> None:
+    def _know_all(self, ids: Iterable[str], mark: CacheMark, *, sandbox: bool) -> None:
         for one in ids:
             if self.known.get(one) is None:
-                self.known.add(Identity(id=one, sandbox=sandbox), mark)
+                self.known.add(DockerIdentity(id=one, sandbox=sandbox), mark)
 
     # -- the methods
 
@@ -235,7 +235,7 @@ class DockerRuntime:
                 http = await self._upstream.request(method, target, body, timeout=timeout + _SLACK)
         except TimeoutError:
             raise RpcError(Code.DEADLINE_EXCEEDED, f"dockerd did not answer within {timeout:g} s") from None
-        answered = Answered(http)
+        answered = DockerAnswer(http)
         if code := answered.code():
             raise RpcError(code, answered.message)
         return http.body

@@ -12,7 +12,7 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING, Final, Protocol
 
 if TYPE_CHECKING:
-    from interpose.relay.docker.client import ClientLink
+    from interpose.relay.docker.client import DockerClientConnection
 
 _log = logging.getLogger(__name__)
 _LOOK_AGAIN: Final = 0.02
@@ -24,7 +24,7 @@ class Drainable(Protocol):
     """A listener."""
 
     @property
-    def links(self) -> "Collection[ClientLink]": ...
+    def links(self) -> "Collection[DockerClientConnection]": ...
 
     def stop_accepting(self) -> None: ...
 
@@ -33,7 +33,7 @@ class Drainable(Protocol):
     def abort(self) -> None: ...
 
 
-class Drain:
+class DockerDrain:
     """Empties a listener. Nothing of it may be used afterwards."""
 
     def __init__(self, listener: Drainable) -> None:

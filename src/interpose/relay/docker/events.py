@@ -34,20 +34,20 @@ _PAUSE: Final = 0.1
 _MOST: Final = 1024
 
 
-class Event(NamedTuple):
+class DockerEvent(NamedTuple):
     """Something that happened to a container."""
 
     action: str
     id: str
 
 
-class Timer(Protocol):
+class TimerHandle(Protocol):
     """What can still be called off."""
 
     def cancel(self) -> None: ...
 
 
-def read_event(line: bytes) -> Event | None:
+def read_event(line: bytes) -> DockerEvent | None:
     """What a line says, if it is about a container of Kubernetes and matters; a line that cannot be read does not."""
     try:
         document = json.loads(line)
@@ -62,14 +62,14 @@ def read_event(line: bytes) -> Event | None:
     if kind != "container" or action not in _STATES:
         return None
     if not isinstance(actor, dict):
-        return Event(action, _text(document, "id"))
+        return DockerEvent(action, _text(document, "id"))
     labels = actor.get("Attributes")  # and some more
     if isinstance(labels, dict) and identity(labels, "") is None:
         return None
-    return Event(action, _text(actor, "ID"))
+    return DockerEvent(action, _text(actor, "ID"))
 
 
-def is_news(event: Event, store: "Store") -> bool:
+def is_new_to_store(event: DockerEvent, store: "Store") -> bool:
     """Whether the store does not know it yet."""
     state = _STATES[event.action]
     if not event.id:
@@ -84,22 +84,22 @@ def is_news(event: Event, store: "Store") -> bool:
     return pod is not None and state is ContainerState.EXITED and pod.ready
 
 
-class Nudge:
+class StoreRefresher:
     """Brings the store in step when dockerd tells something new. `later` is the loop's `call_later`."""
 
     def __init__(
-        self, *, store: "Store", resync: Callable[[], None], later: Callable[[float, Callable[[], None]], Timer]
+        self, *, store: "Store", resync: Callable[[], None], later: Callable[[float, Callable[[], None]], TimerHandle]
     ) -> None:
         self.news = 0  # times that something was new
         self._store = store
         self._resync = resync
         self._later = later
-        self._waiting: dict[str, Event] = {}  # by container, the newest one
-        self._timer: Timer | None = None
+        self._waiting: dict[str, DockerEvent] = {}  # by container, the newest one
+        self._timer: TimerHandle | None = None
 
-    def __call__(self, event: Event) -> None:
+    def __call__(self, event: DockerEvent) -> None:
         """Something happened."""
-        if not is_news(event, self._store):
+        if not is_new_to_store(event, self._store):
             return
         self._waiting[event.id if len(self._waiting) < _MOST else ""] = event
         if self._timer is None:
@@ -113,7 +113,7 @@ class Nudge:
 
     def _look(self) -> None:
         waiting, self._waiting, self._timer = self._waiting, {}, None
-        if any(is_news(event, self._store) for event in waiting.values()):
+        if any(is_new_to_store(event, self._store) for event in waiting.values()):
             self.news += 1
             self._resync()
 

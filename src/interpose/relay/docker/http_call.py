@@ -18,7 +18,7 @@ _EXPECT: Final = b"expect"
 CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
-class HttpCall:
+class DockerHttpCall:
     """A request whose body is complete. `afterwards` is run when the answer has been written."""
 
     __slots__ = ("_continued", "_raw", "_send", "afterwards", "body", "forwarded", "head", "peer", "target")

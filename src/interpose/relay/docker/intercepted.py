@@ -20,17 +20,17 @@ from interpose.net.grpc.status import Code, RpcError
 from interpose.net.h1.heads import RequestHead
 from interpose.relay.api import Body, Call, Direction, Reply
 from interpose.relay.chain import Chain
-from interpose.relay.docker.cri_adapter import Answered, DockerRuntime, read_object
-from interpose.relay.docker.http_call import HttpCall
-from interpose.relay.docker.routes import Act
+from interpose.relay.docker.cri_adapter import DockerAnswer, DockerRuntime, read_object
+from interpose.relay.docker.http_call import DockerHttpCall
+from interpose.relay.docker.routes import DockerOperation
 from interpose.relay.docker.translate import errors as statuses
-from interpose.relay.docker.translate.identity_cache import Mark
-from interpose.relay.docker.translate.json_edit import BodyTooLarge
-from interpose.relay.docker.translate.to_cri import Becoming, aside, become
-from interpose.relay.docker.upstream import BackendAway
-from interpose.relay.internal_calls import Originator, method_of
+from interpose.relay.docker.translate.identity_cache import CacheMark
+from interpose.relay.docker.translate.json_edit import BodyTooLargeToReadError
+from interpose.relay.docker.translate.to_cri import CriCall, aside, to_cri_call
+from interpose.relay.docker.upstream import BackendAwayError
+from interpose.relay.internal_calls import CallRunner, method_of
 from interpose.relay.routes import Route, Routes
-from interpose.relay.taps import Watchers
+from interpose.relay.taps import TapRegistry
 
 _log = logging.getLogger(__name__)
 
@@ -40,25 +40,25 @@ _BAD_GATEWAY: Final = 502
 _STOPPED: Final = "StopPodSandbox"
 
 
-class Sighted(Protocol):
+class ObservedCall(Protocol):
     """A passing call that taps look at."""
 
     def end(self, status: int, why: str = "") -> None:
         """It is over; 0 stands for no answer."""
 
 
-def _unseen(_head: RequestHead, _peer: Any) -> Sighted | None:
+def _unseen(_head: RequestHead, _peer: Any) -> ObservedCall | None:
     return None
 
 
-class DockerCollector(Originator):
+class DockerCallRunner(CallRunner):
     """Runs wanted calls. One per relay."""
 
     def __init__(
         self,
         *,
         chain: Chain,
-        watchers: Watchers,
+        watchers: TapRegistry,
         runtime: DockerRuntime,
         routes: Routes,
         limit: int,
@@ -68,21 +68,21 @@ class DockerCollector(Originator):
         self.runtime = runtime
         self.routes = routes
         # How taps see a call that turns out to be nobody's business.
-        self.sight: Callable[[RequestHead, Any], Sighted | None] = _unseen
+        self.sight: Callable[[RequestHead, Any], ObservedCall | None] = _unseen
         # Told when only the container of a sandbox was stopped: its neighbours live on, unlike after a StopPodSandbox.
         self.on_sandbox_stopped: Callable[[], None] = lambda: None
         self.remarks = RateLimited(_log)
 
-    async def handle(self, call: HttpCall) -> bytes:
+    async def handle(self, call: DockerHttpCall) -> bytes:
         """Run a call of a client; the whole answer."""
         try:
             try:
-                becoming = await become(call, self.runtime)
-            except BodyTooLarge as error:
+                becoming = await to_cri_call(call, self.runtime)
+            except BodyTooLargeToReadError as error:
                 return self._too_large(call, str(error))
             if becoming is None:
                 return await self._pass(call)
-            return await Intercepted(self, call, becoming).run()
+            return await InterceptedHttpCall(self, call, becoming).run()
         except BaseException:
             # There will be no answer after which the rest could be done.
             afterwards, call.afterwards[:] = tuple(call.afterwards), ()
@@ -90,25 +90,25 @@ class DockerCollector(Originator):
                 act()
             raise
 
-    def _too_large(self, call: HttpCall, why: str) -> bytes:
+    def _too_large(self, call: DockerHttpCall, why: str) -> bytes:
         """Nobody looks at it, so nobody may act on it."""
         sighted = self.sight(call.head, call.peer)
         if sighted is not None:
             sighted.end(_TOO_LARGE, why)
         return statuses.error_answer(_TOO_LARGE, why)
 
-    async def _pass(self, call: HttpCall) -> bytes:
+    async def _pass(self, call: DockerHttpCall) -> bytes:
         """Nobody's business."""
         sighted = self.sight(call.head, call.peer)
         status, why = _LEFT, ""
         try:
-            answered = Answered(await call.forward())
+            answered = DockerAnswer(await call.forward())
             if answered.failure is not None or answered.http.head is None:
                 status, why = 0, answered.message
                 return statuses.error_answer(_BAD_GATEWAY, why, close=True)
             status = answered.http.head.status
             return answered.http.raw
-        except BackendAway as error:
+        except BackendAwayError as error:
             status, why = statuses.status_of_code(Code.UNAVAILABLE), str(error)
             return statuses.error_answer(status, why)
         finally:
@@ -119,10 +119,10 @@ class DockerCollector(Originator):
         return await self.runtime.call(method_of(route).name, message, timeout)
 
 
-class Intercepted:
+class InterceptedHttpCall:
     """One call on its way through the chain."""
 
-    def __init__(self, owner: DockerCollector, http: HttpCall, becoming: Becoming) -> None:
+    def __init__(self, owner: DockerCallRunner, http: DockerHttpCall, becoming: CriCall) -> None:
         self._owner = owner
         self._http = http
         self._becoming = becoming
@@ -202,8 +202,8 @@ class Intercepted:
         self._since = now
         mark = owner.runtime.known.mark()
         try:
-            answered = Answered(await self._http.forward(await self._edited()))
-        except BackendAway as error:
+            answered = DockerAnswer(await self._http.forward(await self._edited()))
+        except BackendAwayError as error:
             return Reply(code=Code.UNAVAILABLE, message=str(error))
         reply = self._understood(answered, mark)
         if self._view is not None:
@@ -230,12 +230,14 @@ class Intercepted:
             )
         return None if edited.body is self._http.body else edited.body
 
-    def _understood(self, answered: Answered, mark: Mark) -> Reply:
+    def _understood(self, answered: DockerAnswer, mark: CacheMark) -> Reply:
         """dockerd's answer as interceptors see it."""
         becoming, known = self._becoming, self._owner.runtime.known
-        code = answered.code(creating=becoming.act is Act.CREATE)
+        code = answered.code(creating=becoming.act is DockerOperation.CREATE)
         identity = becoming.identity
-        if identity is not None and (code is Code.NOT_FOUND or (becoming.act is Act.REMOVE and code is Code.OK)):
+        if identity is not None and (
+            code is Code.NOT_FOUND or (becoming.act is DockerOperation.REMOVE and code is Code.OK)
+        ):
             known.removed(identity.id)
         if code is not Code.OK:
             return Reply(code=code, message=answered.message, raw=answered)
@@ -243,7 +245,7 @@ class Intercepted:
         if becoming.unreadable:
             return Reply(code=code, body=Body(b"", parser, unreadable=becoming.unreadable), raw=answered)
         message = parser.parse(b"")
-        if becoming.act is Act.CREATE and identity is not None:
+        if becoming.act is DockerOperation.CREATE and identity is not None:
             made = _created(answered)
             if not made:
                 return Reply(code=code, body=Body(b"", parser, unreadable="dockerd named no id"), raw=answered)
@@ -257,7 +259,7 @@ class Intercepted:
     def _answer(self, reply: Reply) -> bytes:
         """The bytes for the caller: dockerd's own if there are any."""
         raw = reply.raw
-        if isinstance(raw, Answered):
+        if isinstance(raw, DockerAnswer):
             if raw.failure is None:
                 return raw.http.raw
             return statuses.error_answer(_BAD_GATEWAY, raw.failure, close=True)
@@ -276,7 +278,7 @@ def _path_of(method: Method) -> bytes:
     return method.paths[0].encode()
 
 
-def _created(answered: Answered) -> str:
+def _created(answered: DockerAnswer) -> str:
     """The id of what was created; empty if dockerd does not say."""
     made = read_object(answered.http.body).get("Id")
     return made if isinstance(made, str) else ""
@@ -299,4 +301,4 @@ def _nothing(_reply: Reply) -> bytes:
     return statuses.answer(204)
 
 
-_SYNTHESIZED: Final = {Act.CREATE: _new, Act.UPDATE: _changed}
+_SYNTHESIZED: Final = {DockerOperation.CREATE: _new, DockerOperation.UPDATE: _changed}

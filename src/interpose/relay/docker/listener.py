@@ -15,8 +15,8 @@ from interpose.net.grpc.connection_limit import ConnectionLimit
 from interpose.net.grpc.listener import Admission, Entrance
 from interpose.net.h1.heads import Heads
 from interpose.relay.docker.buffered import room
-from interpose.relay.docker.client import ClientLink, Switch
-from interpose.relay.docker.drain import Drain
+from interpose.relay.docker.client import CallHandler, DockerClientConnection
+from interpose.relay.docker.drain import DockerDrain
 from interpose.relay.docker.upstream import DockerUpstream
 from interpose.tasks import TaskBag
 
@@ -33,7 +33,7 @@ class DockerListener(Entrance):
     def __init__(
         self,
         *,
-        relay: Switch,
+        relay: CallHandler,
         upstream: DockerUpstream,
         heads: Heads,
         admission: Admission,
@@ -45,25 +45,25 @@ class DockerListener(Entrance):
         self.heads = heads
         self.clock = clock
         self.tasks = TaskBag()
-        self.links: set[ClientLink] = set()
-        self._leaving: set[ClientLink] = set()  # refused, and not gone yet
-        self._limit = ConnectionLimit[ClientLink](
-            admission.connections, ClientLink.evictable, users=len(admission.uids)
+        self.links: set[DockerClientConnection] = set()
+        self._leaving: set[DockerClientConnection] = set()  # refused, and not gone yet
+        self._limit = ConnectionLimit[DockerClientConnection](
+            admission.connections, DockerClientConnection.evictable, users=len(admission.uids)
         )
         self._room = room(upstream.limit)
         upstream.on_unasked = lambda: self._count(HTTPStatus.BAD_GATEWAY)
 
-    def _connected(self) -> ClientLink:
-        return ClientLink(self)
+    def _connected(self) -> DockerClientConnection:
+        return DockerClientConnection(self)
 
     # What links ask for
 
-    def arrived(self, link: ClientLink) -> None:
+    def arrived(self, link: DockerClientConnection) -> None:
         """A client: it stays and is counted, or it is sent away."""
         if not self._allowed(link):
             link.abort()
             return
-        self._make_room(self._limit, link.peer, ClientLink.cut)
+        self._make_room(self._limit, link.peer, DockerClientConnection.cut)
         if _descriptors_are_short(link.fileno()):
             self._refuse(link, "Too many open files", resource.getrlimit(resource.RLIMIT_NOFILE)[0])
         elif not self._limit.admit(link, link.peer):
@@ -72,7 +72,7 @@ class DockerListener(Entrance):
             self.accepted += 1
             self.links.add(link)
 
-    def _refuse(self, link: ClientLink, why: str, limit: int) -> None:
+    def _refuse(self, link: DockerClientConnection, why: str, limit: int) -> None:
         self.refused += 1
         self._warn(why, "", pid=link.pid, limit=limit)
         if len(self._leaving) < _TOLD_AT_ONCE:
@@ -81,13 +81,13 @@ class DockerListener(Entrance):
         else:
             link.abort()
 
-    def ended(self, link: ClientLink) -> None:
+    def ended(self, link: DockerClientConnection) -> None:
         """It is gone."""
         self.links.discard(link)
         self._leaving.discard(link)
         self._limit.remove(link)
 
-    def fault(self, link: ClientLink, status: int, why: str) -> None:
+    def fault(self, link: DockerClientConnection, status: int, why: str) -> None:
         """Somebody broke the protocol: the client, or dockerd if the status is 502."""
         self._count(status)
         who = "Backend" if status == HTTPStatus.BAD_GATEWAY else "Peer"
@@ -121,7 +121,7 @@ class DockerListener(Entrance):
 
     async def run_drain(self, grace: float) -> bool:
         """Wait at most `grace` seconds for what is in flight, then close everything. True if all of it ended."""
-        return await Drain(self).run(grace)
+        return await DockerDrain(self).run(grace)
 
     def abort(self) -> None:
         """Close what is left."""

@@ -8,28 +8,28 @@ from interpose.relay.docker.stats import CLASSES, EndpointStats
 from interpose.relay.stats import BOUNDS
 
 
-class Counted(Protocol):
+class EndpointCounters(Protocol):
     """Who has the counters."""
 
     @property
     def endpoints(self) -> Mapping[str, EndpointStats]: ...
 
 
-class Link(Protocol):
+class TunnelLink(Protocol):
     """A client's connection."""
 
     @property
     def tunnelled(self) -> bool: ...
 
 
-class Linked(Protocol):
+class ConnectionOwner(Protocol):
     """Who has the connections."""
 
     @property
-    def links(self) -> Collection[Link]: ...
+    def links(self) -> Collection[TunnelLink]: ...
 
 
-def endpoint_collector(relay: Counted, listener: Linked) -> Callable[[], Iterable[Family]]:
+def endpoint_collector(relay: EndpointCounters, listener: ConnectionOwner) -> Callable[[], Iterable[Family]]:
     """HTTP calls by endpoint: counts, durations, bytes, and raw streams that are open."""
 
     def collect() -> Iterable[Family]:

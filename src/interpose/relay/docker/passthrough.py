@@ -7,13 +7,13 @@ is complete, which then goes on unless one side says that the connection ends wi
 
 from typing import TYPE_CHECKING, Any, Final
 
-from interpose.net.h1.heads import Framing, Malformed, RequestHead, ResponseHead
-from interpose.relay.docker.connection import Backend
+from interpose.net.h1.heads import Framing, MalformedError, RequestHead, ResponseHead
+from interpose.relay.docker.connection import DockerConnection
 from interpose.relay.docker.stats import EndpointStats
 from interpose.relay.docker.tunnel import Tunnel
 
 if TYPE_CHECKING:
-    from interpose.relay.docker.client import ClientLink
+    from interpose.relay.docker.client import DockerClientConnection
 
 _CONTINUE: Final = 100
 _SWITCHED: Final = 101
@@ -24,7 +24,7 @@ _NONE: Final = Framing.NONE
 _UNTIL_CLOSE: Final = Framing.UNTIL_CLOSE
 
 
-class Passing:
+class PassthroughRequest:
     """The request of a client that is on its way."""
 
     __slots__ = (
@@ -46,9 +46,9 @@ class Passing:
     _head: RequestHead
     _stats: EndpointStats
 
-    def __init__(self, link: "ClientLink") -> None:
+    def __init__(self, link: "DockerClientConnection") -> None:
         self._link = link
-        self._backend: Backend | None = None
+        self._backend: DockerConnection | None = None
         self._response: ResponseHead | None = None
         self._tunnel: Tunnel | None = None
         self._sighted: Any = None
@@ -77,7 +77,7 @@ class Passing:
         else:
             self.connected(backend)
 
-    def connected(self, backend: Backend) -> None:
+    def connected(self, backend: DockerConnection) -> None:
         """There is a connection to dockerd."""
         self._backend = backend
         head = self._head
@@ -109,7 +109,7 @@ class Passing:
                 assert not isinstance(part, RequestHead)  # noqa: S101 - a head is taken when the body before is over
                 pieces.append(part.raw)
                 self.uploaded = part.end
-        except Malformed as error:
+        except MalformedError as error:
             self._refuse(error)
             return
         if pieces:
@@ -121,7 +121,7 @@ class Passing:
         if self.uploaded and self._answered:
             self._finish(keep=True)
 
-    def _refuse(self, error: Malformed) -> None:
+    def _refuse(self, error: MalformedError) -> None:
         """The client's body is broken. dockerd never sees its end."""
         link = self._link
         link.host.fault(link, error.status, str(error))
@@ -163,7 +163,7 @@ class Passing:
                     done = item.end
                 if done:
                     break
-        except Malformed as error:
+        except MalformedError as error:
             self._broken(f"docker daemon answered what is not HTTP: {error}")
             return
         self._began = began
@@ -174,7 +174,7 @@ class Passing:
         elif done:
             self._complete()
 
-    def _send_on(self, backend: Backend, data: bytes) -> None:
+    def _send_on(self, backend: DockerConnection, data: bytes) -> None:
         """Of the answer, to the client."""
         link = self._link
         self._stats.bytes_sent += len(data)
@@ -194,7 +194,7 @@ class Passing:
         kind = (head.get(b"content-type") or b"").partition(b";")[0].strip().lower()
         return kind in _RAW
 
-    def _open_tunnel(self, backend: Backend) -> None:
+    def _open_tunnel(self, backend: DockerConnection) -> None:
         link = self._link
         early = link.reader.take_rest()
         first = backend.reader.take_rest()
@@ -278,7 +278,7 @@ class Passing:
         assert backend is not None  # noqa: S101 - it calls us
         try:
             part = backend.reader.eof()
-        except Malformed as error:
+        except MalformedError as error:
             self._cut(f"docker daemon closed the connection in the middle of its answer: {error}")
             return False
         if part is not None:

@@ -12,14 +12,14 @@ from interpose.net.grpc.status import Code
 from interpose.net.grpc.transport import Hub
 from interpose.net.h1.heads import RequestHead
 from interpose.relay.api import Sighting
-from interpose.relay.docker.events import GONE, Nudge, read_event
-from interpose.relay.docker.http_call import HttpCall
-from interpose.relay.docker.routes import METHODS_OF, Act, Endpoint, act_of
+from interpose.relay.docker.events import GONE, StoreRefresher, read_event
+from interpose.relay.docker.http_call import DockerHttpCall
+from interpose.relay.docker.routes import METHODS_OF, DockerEndpoint, DockerOperation, act_of
 from interpose.relay.docker.stats import EndpointStats
 from interpose.relay.docker.translate.errors import code_of_status
 from interpose.relay.docker.upstream import DockerUpstream
 from interpose.relay.routes import Routes
-from interpose.relay.subscriptions import Switchboard
+from interpose.relay.subscriptions import Subscriptions
 
 if TYPE_CHECKING:
     from interpose.cri.store.sync import Synchronizer
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _FAILED: Final = 400
 
 
-class Sighted:
+class HttpCallView:
     """An HTTP call that taps look at."""
 
     __slots__ = ("_view",)
@@ -43,7 +43,7 @@ class Sighted:
             self._view.end(code_of_status(status), why or (f"HTTP {status}" if status else ""))
 
 
-class DockerRelay(Switchboard):
+class DockerRelay(Subscriptions):
     """Says what is to be done with each HTTP call."""
 
     def __init__(self, upstream: DockerUpstream, *, limit: int, now: Callable[[], float]) -> None:
@@ -52,20 +52,20 @@ class DockerRelay(Switchboard):
         self._upstream = upstream
         self._limit = limit
         self._now = now
-        self._wanted: frozenset[Act] = frozenset()
+        self._wanted: frozenset[DockerOperation] = frozenset()
         self._sync: Synchronizer | None = None
-        self._nudge: Nudge | None = None
+        self._nudge: StoreRefresher | None = None
         self._onlooker: Any = None  # runs calls that nobody intercepts and somebody wants to see
         self._runtime: Any = None  # dockerd for calls of our own, once somebody needs it
         upstream.on_event = self._told
 
     def _collect(self, chain: Any, *, hub: Hub, limit: int, now: Callable[[], float]) -> Any:
         from interpose.relay.docker.cri_adapter import DockerRuntime
-        from interpose.relay.docker.intercepted import DockerCollector
+        from interpose.relay.docker.intercepted import DockerCallRunner
 
         if self._runtime is None:
             self._runtime = DockerRuntime(self._upstream)
-        collector = DockerCollector(
+        collector = DockerCallRunner(
             chain=chain,
             watchers=self._watched(),
             runtime=self._runtime,
@@ -81,7 +81,7 @@ class DockerRelay(Switchboard):
         """dockerd tells of what happens; see `events`."""
         later = asyncio.get_running_loop().call_later
         self._sync = sync
-        self._nudge = Nudge(store=sync.store, resync=sync.resync_soon, later=later)
+        self._nudge = StoreRefresher(store=sync.store, resync=sync.resync_soon, later=later)
 
     def forget(self) -> None:
         """The records are kept no longer."""
@@ -113,7 +113,7 @@ class DockerRelay(Switchboard):
         """Whether the call has to be collected; it may still turn out to be nobody's business."""
         return act_of(head) in self._wanted
 
-    async def handle(self, call: HttpCall) -> bytes:
+    async def handle(self, call: DockerHttpCall) -> bytes:
         """Run a call that is wanted; the whole answer."""
         collector = self.collector
         if collector is None:
@@ -125,18 +125,18 @@ class DockerRelay(Switchboard):
         answer: bytes = await collector.handle(call)
         return answer
 
-    def begin(self, head: RequestHead, peer: Any) -> Sighted | None:
+    def begin(self, head: RequestHead, peer: Any) -> HttpCallView | None:
         """A call that passes, for taps that care about such; None if none does."""
         others = self.routes.others[0]
         if not others.taps:
             return None
-        from interpose.relay.taps import Viewing
+        from interpose.relay.taps import CallView
 
         watchers = self._watched()
         path = f"/docker/{head.method} {head.path}".encode("utf-8", "backslashreplace")
-        return Sighted(Viewing(watchers, others.taps, (), Sighting(watchers.number(), path, None, peer=peer)))
+        return HttpCallView(CallView(watchers, others.taps, (), Sighting(watchers.number(), path, None, peer=peer)))
 
-    def stats(self, endpoint: Endpoint) -> EndpointStats:
+    def stats(self, endpoint: DockerEndpoint) -> EndpointStats:
         """The counters of an endpoint."""
         found = self.endpoints.get(endpoint.name)
         if found is None:

@@ -19,7 +19,7 @@ from urllib.parse import quote, unquote_to_bytes
 from interpose.net.h1.heads import Framing, RequestHead
 
 
-class Act(StrEnum):
+class DockerOperation(StrEnum):
     """What is done to a container."""
 
     CREATE = "create"
@@ -33,34 +33,34 @@ class Act(StrEnum):
 
 
 # The CRI methods an act may become.
-METHODS_OF: Final[Mapping[Act, tuple[str, ...]]] = MappingProxyType(
+METHODS_OF: Final[Mapping[DockerOperation, tuple[str, ...]]] = MappingProxyType(
     {
-        Act.CREATE: ("RunPodSandbox", "CreateContainer"),
-        Act.START: ("StartContainer",),
-        Act.RESET: ("RunPodSandbox", "CreateContainer", "UpdateContainerResources", "StartContainer"),
-        Act.STOP: ("StopPodSandbox", "StopContainer"),
-        Act.KILL: ("StopPodSandbox", "StopContainer"),
-        Act.RESTART: ("StartContainer",),
-        Act.UPDATE: ("UpdateContainerResources",),
-        Act.REMOVE: ("RemovePodSandbox", "RemoveContainer"),
+        DockerOperation.CREATE: ("RunPodSandbox", "CreateContainer"),
+        DockerOperation.START: ("StartContainer",),
+        DockerOperation.RESET: ("RunPodSandbox", "CreateContainer", "UpdateContainerResources", "StartContainer"),
+        DockerOperation.STOP: ("StopPodSandbox", "StopContainer"),
+        DockerOperation.KILL: ("StopPodSandbox", "StopContainer"),
+        DockerOperation.RESTART: ("StartContainer",),
+        DockerOperation.UPDATE: ("UpdateContainerResources",),
+        DockerOperation.REMOVE: ("RemovePodSandbox", "RemoveContainer"),
     }
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Endpoint:
+class DockerEndpoint:
     """A row, or a variant of one that a query makes: the name is the same then."""
 
     name: str
-    act: Act | None = None  # None: nobody stands in its way
+    act: DockerOperation | None = None  # None: nobody stands in its way
     hijack: bool = False  # a 200 with a raw stream makes the connection a tunnel
     endless: bool = False  # the answer goes on until somebody stops it
 
 
-class Routed(NamedTuple):
+class RoutedRequest(NamedTuple):
     """A request: what it is, whom it is about, and how."""
 
-    endpoint: Endpoint
+    endpoint: DockerEndpoint
     ref: str  # id, part of it, or name; empty where the path has none
     params: Mapping[str, str]  # the first value of each
 
@@ -73,8 +73,8 @@ _Condition = Callable[[Params], bool]
 class _Row(NamedTuple):
     methods: tuple[str, ...]
     pattern: re.Pattern[str]
-    endpoint: Endpoint
-    variant: Endpoint
+    endpoint: DockerEndpoint
+    variant: DockerEndpoint
     condition: _Condition | None
 
 
@@ -117,13 +117,13 @@ def _pattern(template: str) -> re.Pattern[str]:
 def _row(
     methods: str,
     template: str,
-    act: Act | None = None,
+    act: DockerOperation | None = None,
     *,
     hijack: bool = False,
     endless: bool = False,
     condition: _Condition | None = None,
 ) -> _Row:
-    endpoint = Endpoint(name=f"{methods} {template}", act=act, hijack=hijack, endless=endless)
+    endpoint = DockerEndpoint(name=f"{methods} {template}", act=act, hijack=hijack, endless=endless)
     variant = replace(endpoint, act=None, endless=False)
     return _Row(tuple(methods.split("|")), _pattern(template), endpoint, variant, condition)
 
@@ -132,13 +132,13 @@ _ID: Final = "/containers/{id}"
 
 # Where two patterns take a path, the one with more of it written out comes first.
 _TABLE: Final[tuple[_Row, ...]] = (
-    _row("POST", "/containers/create", Act.CREATE),
-    _row("POST", f"{_ID}/start", Act.START),
-    _row("POST", f"{_ID}/stop", Act.STOP),
-    _row("POST", f"{_ID}/kill", Act.KILL),
-    _row("POST", f"{_ID}/restart", Act.RESTART),
-    _row("POST", f"{_ID}/update", Act.UPDATE),
-    _row("DELETE", _ID, Act.REMOVE, condition=_whole),
+    _row("POST", "/containers/create", DockerOperation.CREATE),
+    _row("POST", f"{_ID}/start", DockerOperation.START),
+    _row("POST", f"{_ID}/stop", DockerOperation.STOP),
+    _row("POST", f"{_ID}/kill", DockerOperation.KILL),
+    _row("POST", f"{_ID}/restart", DockerOperation.RESTART),
+    _row("POST", f"{_ID}/update", DockerOperation.UPDATE),
+    _row("DELETE", _ID, DockerOperation.REMOVE, condition=_whole),
     _row("POST", f"{_ID}/attach", hijack=True),
     _row("POST", "/exec/{id}/start", hijack=True),
     _row("GET", "/containers/json"),
@@ -178,7 +178,7 @@ _TABLE: Final[tuple[_Row, ...]] = (
     _row("GET", "/events", endless=True),
     _row("GET", "/system/df"),
 )
-OTHER: Final = Endpoint(name="other")
+OTHER: Final = DockerEndpoint(name="other")
 # All labels there are.
 NAMES: Final[tuple[str, ...]] = (*(row.endpoint.name for row in _TABLE), OTHER.name)
 
@@ -191,7 +191,7 @@ _BY_METHOD: Final[Mapping[str, tuple[_Row, ...]]] = MappingProxyType(
 )
 
 
-def classify(method: str, path: str, query: str) -> Routed:
+def classify(method: str, path: str, query: str) -> RoutedRequest:
     """Route a request by its method, its decoded path and its query as it came."""
     params = _params(query) if query else _NO_PARAMS
     version = _VERSION.match(path)
@@ -200,17 +200,17 @@ def classify(method: str, path: str, query: str) -> Routed:
         found = row.pattern.fullmatch(tried)
         if found is not None:
             endpoint = row.endpoint if row.condition is None or row.condition(params) else row.variant
-            return Routed(endpoint, found.group(1) if found.re.groups else "", params)
-    return Routed(OTHER, "", params)
+            return RoutedRequest(endpoint, found.group(1) if found.re.groups else "", params)
+    return RoutedRequest(OTHER, "", params)
 
 
-def act_of(head: RequestHead) -> Act | None:
+def act_of(head: RequestHead) -> DockerOperation | None:
     """What a request may be, by its head; with its body it may still turn out to be nothing of consequence."""
-    routed: Routed = head.route
+    routed: RoutedRequest = head.route
     act = routed.endpoint.act
-    if act is Act.START and (head.framing is Framing.CHUNKED or head.length > _NO_BODY):
-        return Act.RESET
-    if act is Act.KILL and not kills(routed.params) and _media_type(head)[0] != _FORM:
+    if act is DockerOperation.START and (head.framing is Framing.CHUNKED or head.length > _NO_BODY):
+        return DockerOperation.RESET
+    if act is DockerOperation.KILL and not kills(routed.params) and _media_type(head)[0] != _FORM:
         return None
     return act
 

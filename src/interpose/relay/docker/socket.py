@@ -19,7 +19,7 @@ HIGH_WATER: Final = 256 * 1024
 """Unwritten bytes above which the other side is no longer read."""
 
 
-class Wire(asyncio.Protocol):
+class DockerSocket(asyncio.Protocol):
     """A transport and its state. Who inherits says what happens with what comes."""
 
     __slots__ = (

@@ -6,12 +6,12 @@ side that is gone altogether takes the other one with it, after what it had said
 
 from typing import Protocol
 
-from interpose.relay.docker.connection import Backend
-from interpose.relay.docker.socket import Wire
+from interpose.relay.docker.connection import DockerConnection
+from interpose.relay.docker.socket import DockerSocket
 from interpose.relay.docker.stats import EndpointStats
 
 
-class Ends(Protocol):
+class TunnelOwner(Protocol):
     """Who is told that it is over."""
 
     def tunnel_ended(self) -> None: ...
@@ -22,7 +22,9 @@ class Tunnel:
 
     __slots__ = ("_backend", "_client", "_ends", "_stats")
 
-    def __init__(self, client: Wire, backend: Backend, stats: EndpointStats, ends: Ends) -> None:
+    def __init__(
+        self, client: DockerSocket, backend: DockerConnection, stats: EndpointStats, ends: TunnelOwner
+    ) -> None:
         self._client = client
         self._backend = backend
         self._stats = stats

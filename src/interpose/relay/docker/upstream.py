@@ -18,8 +18,8 @@ from typing import Final
 from urllib.parse import quote
 
 from interpose.log import RateLimited
-from interpose.net.h1.heads import Heads, Malformed, ResponseHead
-from interpose.relay.docker.connection import CLOSED, Backend, HttpReply
+from interpose.net.h1.heads import Heads, MalformedError, ResponseHead
+from interpose.relay.docker.connection import CLOSED, DockerConnection, HttpReply
 from interpose.relay.docker.events import ACTIONS
 from interpose.tasks import TaskBag
 
@@ -27,10 +27,10 @@ _log = logging.getLogger(__name__)
 LONGEST: Final = 1 << 20
 
 
-class EventLines:
+class EventStream:
     """The user of a connection on which events were asked for."""
 
-    def __init__(self, backend: Backend, tell: Callable[[bytes], None]) -> None:
+    def __init__(self, backend: DockerConnection, tell: Callable[[bytes], None]) -> None:
         loop = asyncio.get_running_loop()
         self.begun: asyncio.Future[None] = loop.create_future()
         self.ended: asyncio.Future[str] = loop.create_future()
@@ -52,7 +52,7 @@ class EventLines:
                         return
                 elif not item.interim and not self._begin(item):
                     return
-        except Malformed as error:
+        except MalformedError as error:
             self._end(f"dockerd answered what is not HTTP: {error}")
 
     def _begin(self, head: ResponseHead) -> bool:
@@ -120,7 +120,7 @@ _FILTERS: Final = {"type": ["container"], "event": list(ACTIONS)}
 _EVENTS: Final = "/events?filters=" + quote(json.dumps(_FILTERS, separators=(",", ":")))
 
 
-class BackendAway(ConnectionError):  # noqa: N818 - the state of a peer; nothing of ours went wrong
+class BackendAwayError(ConnectionError):
     """dockerd cannot be reached; the message names its socket and the reason."""
 
 
@@ -143,8 +143,8 @@ class DockerUpstream:
         self._heads = heads
         self._wait = wait
         self._find = find
-        self._backends: set[Backend] = set()
-        self._kept: list[Backend] = []
+        self._backends: set[DockerConnection] = set()
+        self._kept: list[DockerConnection] = []
         self._places = asyncio.Semaphore(_KEPT)
         self._came = asyncio.Event()
         self._tasks = TaskBag()
@@ -192,10 +192,10 @@ class DockerUpstream:
 
     # Dialling
 
-    async def _dial(self) -> Backend:
+    async def _dial(self) -> DockerConnection:
         """One attempt. OSError says why there is no connection."""
         self.dials += 1
-        backend = Backend(self._heads, self._backends.discard, self._answered_unasked)
+        backend = DockerConnection(self._heads, self._backends.discard, self._answered_unasked)
         try:
             if self._find is not None:
                 self.path = self._find()
@@ -219,7 +219,7 @@ class DockerUpstream:
             self.on_unasked()
         self._limited.log(logging.ERROR, "Backend sent something that nobody asked for", endpoint=self.path)
 
-    async def connect(self, awaited: Callable[[], bool] | None = None) -> Backend:
+    async def connect(self, awaited: Callable[[], bool] | None = None) -> DockerConnection:
         """A connection of the caller's own; waits for dockerd if it is away, but not for long.
 
         Nor if `awaited` says that nobody wants it any more; one attempt is made all the same.
@@ -234,7 +234,7 @@ class DockerUpstream:
                 failed += 1
                 left = deadline - loop.time()
                 if self._closing or left <= 0 or not (awaited is None or awaited()):
-                    raise BackendAway(f"docker daemon {self.path} is not reachable: {error}") from error
+                    raise BackendAwayError(f"docker daemon {self.path} is not reachable: {error}") from error
             self._came.clear()
             try:
                 # Whoever follows the events may find it first.
@@ -256,7 +256,7 @@ class DockerUpstream:
                 return await self._ask(method, request)
         except TimeoutError:
             return HttpReply(failure=f"docker daemon {self.path} did not answer within {timeout:g} s")
-        except BackendAway as error:
+        except BackendAwayError as error:
             return HttpReply(failure=str(error))
 
     async def _ask(self, method: str, request: bytes) -> HttpReply:
@@ -268,14 +268,14 @@ class DockerUpstream:
                 return reply
         return await self._fetch(await self.connect(), method, request)
 
-    def _take_kept(self) -> Backend | None:
+    def _take_kept(self) -> DockerConnection | None:
         while self._kept:
             backend = self._kept.pop()
             if not backend.closing and not backend.eof:
                 return backend
         return None
 
-    async def _fetch(self, backend: Backend, method: str, request: bytes) -> HttpReply:
+    async def _fetch(self, backend: DockerConnection, method: str, request: bytes) -> HttpReply:
         reply = await backend.fetch(method, request, self.limit)
         if not backend.closing and not backend.eof:
             if len(self._kept) < _KEPT and not self._closing:
@@ -304,7 +304,7 @@ class DockerUpstream:
     async def _follow(self) -> str:
         """Follow the events until dockerd goes; how that came about. ConnectionError if it was never there."""
         backend = await self._dial()
-        lines = EventLines(backend, self._told)
+        lines = EventStream(backend, self._told)
         backend.write(f"GET {_EVENTS} HTTP/1.1\r\nHost: docker\r\nUser-Agent: interpose\r\n\r\n".encode("ascii"))
         try:
             async with asyncio.timeout(_DIAL_TIMEOUT):

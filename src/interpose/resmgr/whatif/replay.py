@@ -16,7 +16,7 @@ from interpose.core.model.pod import Container, ContainerState
 from interpose.core.policy.api import Policy
 from interpose.core.policy.decision import Action, Assignment, Decision, Refusal, Why
 from interpose.core.policy.request import Key, Request
-from interpose.cri.errors import Unreadable
+from interpose.cri.errors import UnreadableMessageError
 from interpose.cri.parser import CriParser
 from interpose.cri.store import convert
 from interpose.net.grpc.status import DOUBTFUL, Code
@@ -96,7 +96,7 @@ class Hindsight:
                 else:
                     del self._calls[happening.number]
                     self._answered(call, happening)
-        except (Unreadable, ValueError):
+        except (UnreadableMessageError, ValueError):
             self._counts.unreadable += 1
 
     def outcome(self) -> Outcome:
@@ -183,7 +183,7 @@ class Hindsight:
         if end is _End.DONE:
             try:
                 container_id = CriParser("CreateContainerResponse").parse(answer.reply or b"").container_id
-            except Unreadable:
+            except UnreadableMessageError:
                 self._counts.unreadable += 1
             end = end if container_id else _End.DOUBTFUL
         if end is _End.DONE:

@@ -7,10 +7,10 @@ from pathlib import Path
 from click.testing import CliRunner
 
 from interpose.cli.main import cli
-from interpose.net.httpd.routes import Request, Response, RouteTable, json_response
+from interpose.net.httpd.routes import RouteTable, ServerRequest, ServerResponse, json_response
 
 
-async def answer(_request: Request) -> Response:
+async def answer(_request: ServerRequest) -> ServerResponse:
     """What an agent says."""
     return json_response({"node": "n1", "group": "", "reports": {"kinds": ["event"]}})
 

@@ -10,25 +10,32 @@ import pytest
 
 from interpose.cli.common.admin_client import Refused, ask, ask_if_there, look_up
 from interpose.errors import ConfigError
-from interpose.net.httpd.routes import Request, Response, RouteTable, error_response, json_response, text_response
+from interpose.net.httpd.routes import (
+    RouteTable,
+    ServerRequest,
+    ServerResponse,
+    error_response,
+    json_response,
+    text_response,
+)
 
 Serve = Callable[[RouteTable], str]
 
 
-async def _echo(request: Request) -> Response:
+async def _echo(request: ServerRequest) -> ServerResponse:
     return json_response({"body": request.json() if request.body else None})
 
 
-async def _refuse(request: Request) -> Response:
+async def _refuse(request: ServerRequest) -> ServerResponse:
     return error_response(400, "no such level")
 
 
-async def _text(request: Request) -> Response:
+async def _text(request: ServerRequest) -> ServerResponse:
     return text_response("hello")
 
 
-async def _empty(request: Request) -> Response:
-    return Response(status=204)
+async def _empty(request: ServerRequest) -> ServerResponse:
+    return ServerResponse(status=204)
 
 
 ROUTES: RouteTable = {

@@ -2,12 +2,12 @@
 
 from interpose.cli.common.metrics_listen import open_routes
 from interpose.net.httpd.health import health_routes
-from interpose.net.httpd.routes import Request, Response
+from interpose.net.httpd.routes import ServerRequest, ServerResponse
 
 
-async def answer(_request: Request) -> Response:
+async def answer(_request: ServerRequest) -> ServerResponse:
     """Anything."""
-    return Response()
+    return ServerResponse()
 
 
 def test_only_health_and_metrics_are_open() -> None:

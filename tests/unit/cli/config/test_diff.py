@@ -12,7 +12,7 @@ from interpose.cli.main import cli
 from interpose.config.effective import config_answer
 from interpose.config.relay.settings import RelaySettings
 from interpose.config.relay.table import RELAY
-from interpose.net.httpd.routes import Request, Response, RouteTable, json_response
+from interpose.net.httpd.routes import RouteTable, ServerRequest, ServerResponse, json_response
 
 ROOT = Path(__file__).parents[4]
 HEADER = "apiVersion: interpose/v1\nkind: RelayConfig\n"
@@ -92,7 +92,7 @@ def _place(result: Result) -> str:
 def test_a_running_relay_can_be_compared(serve: Callable[[RouteTable], str], write: Any) -> None:
     """With a file, by the address of its admin socket."""
 
-    async def handler(_request: Request) -> Response:
+    async def handler(_request: ServerRequest) -> ServerResponse:
         return json_response(config_answer(RELAY, RelaySettings(listen="/run/cri.sock"), {"listen": "flag --listen"}))
 
     address = serve({("GET", "/v1/config"): handler})

@@ -12,7 +12,7 @@ from interpose.config.hookserver.table import HOOKSERVER
 from interpose.config.load import Given, load
 from interpose.config.programs import PROGRAMS
 from interpose.config.relay.table import RELAY
-from interpose.net.httpd.routes import Request, Response, RouteTable, json_response
+from interpose.net.httpd.routes import RouteTable, ServerRequest, ServerResponse, json_response
 
 Serve = Callable[[RouteTable], str]
 
@@ -20,7 +20,7 @@ Serve = Callable[[RouteTable], str]
 def answering(answer: Any) -> RouteTable:
     """An admin socket that says this of its settings."""
 
-    async def handler(_request: Request) -> Response:
+    async def handler(_request: ServerRequest) -> ServerResponse:
         return json_response(answer)
 
     return {("GET", "/v1/config"): handler}

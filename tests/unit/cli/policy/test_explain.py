@@ -8,13 +8,13 @@ from click.testing import CliRunner, Result
 from interpose.cli.main import cli
 from interpose.cli.render.assignments import NOT_LISTED, assignments_text
 from interpose.cli.render.explain import explain_text
-from interpose.net.httpd.routes import Request, Response, RouteTable, error_response, json_response
+from interpose.net.httpd.routes import RouteTable, ServerRequest, ServerResponse, error_response, json_response
 
 ANSWER = {"container": "ns/p/c", "id": "abc", "decision": {"reason": "there was room"}}
 ASSIGNED = [{"container": "ns/p/c", "qos": "Guaranteed", "cpu_milli": 2000, "cpus": "2-3"}]
 
 
-async def container(request: Request) -> Response:
+async def container(request: ServerRequest) -> ServerResponse:
     """What a relay with two containers says."""
     if request.rest in ("ns/p/c", "ns/p d/c"):
         return json_response(ANSWER)
@@ -28,7 +28,7 @@ async def container(request: Request) -> Response:
     return json_response({"error": f"not one container is called {request.rest}", "matches": matches}, status=404)
 
 
-async def policy(request: Request) -> Response:
+async def policy(request: ServerRequest) -> ServerResponse:
     """All of them."""
     return json_response({"policy": "static", "assignments": ASSIGNED})
 
@@ -100,7 +100,7 @@ def test_before_the_state_is_known_that_is_said(serve: Callable[[RouteTable], st
     """Nothing found is no answer then; what was remembered is, with a warning."""
     known: list[object] = []
 
-    async def early(request: Request) -> Response:
+    async def early(request: ServerRequest) -> ServerResponse:
         return json_response({"policy": "static", "ready": False, "assignments": known})
 
     address = serve({**ROUTES, ("GET", "/v1/policy"): early})

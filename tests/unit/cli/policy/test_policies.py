@@ -14,7 +14,7 @@ from interpose.config.documents.fields import Group, Unread
 from interpose.config.documents.policy_options import AnyCase
 from interpose.core.policy.names import POLICIES
 from interpose.core.policy.registry import options_type
-from interpose.net.httpd.routes import Request, Response, RouteTable, json_response
+from interpose.net.httpd.routes import RouteTable, ServerRequest, ServerResponse, json_response
 
 
 def run(*arguments: str) -> Result:
@@ -64,7 +64,7 @@ def test_the_list_needs_no_relay() -> None:
 def test_the_active_one_is_marked(serve: Callable[[RouteTable], str]) -> None:
     """If a relay can be asked."""
 
-    async def policy(request: Request) -> Response:
+    async def policy(request: ServerRequest) -> ServerResponse:
         return json_response({"policy": "static"})
 
     address = serve({("GET", "/v1/policy"): policy})

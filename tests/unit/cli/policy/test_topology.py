@@ -12,7 +12,7 @@ from interpose.cli.render.topology_picture import picture
 from interpose.cli.render.topology_svg import svg_text
 from interpose.cli.render.topology_tree import tree_text
 from interpose.core.topology.document import topology_document
-from interpose.net.httpd.routes import Request, Response, RouteTable, json_response
+from interpose.net.httpd.routes import RouteTable, ServerRequest, ServerResponse, json_response
 from tests.support.policy.machines import machine
 
 TEXT = "2p1d2n2c2t"
@@ -72,10 +72,10 @@ def test_a_source_that_is_none_is_an_error() -> None:
 def test_assignments_come_from_the_relay(serve: Callable[[RouteTable], str]) -> None:
     """As does the machine they are about."""
 
-    async def policy(request: Request) -> Response:
+    async def policy(request: ServerRequest) -> ServerResponse:
         return json_response({"assignments": [{"container": "a/b/c", "exclusive": "2-3", "cpus": "2-3"}]})
 
-    async def of_relay(request: Request) -> Response:
+    async def of_relay(request: ServerRequest) -> ServerResponse:
         return json_response(topology_document(machine("n4c16")))
 
     address = serve({("GET", "/v1/policy"): policy, ("GET", "/v1/topology"): of_relay})

@@ -14,7 +14,7 @@ from interpose.core.policy.decision import Action, Decision, Refusal, Why
 from interpose.core.policy.request import Key
 from interpose.host.cgroup.files import KernelFiles
 from interpose.host.cgroup.tree import CgroupTree, detect_version
-from interpose.net.httpd.routes import Request, Response
+from interpose.net.httpd.routes import ServerRequest, ServerResponse
 from interpose.resmgr.admin_view import find
 from interpose.resmgr.counters import RefusedRequest
 from interpose.resmgr.state.checkpoint import Checkpoint
@@ -37,9 +37,9 @@ async def ask(node: PolicyNode, folder: Path, path: str, rest: str = "") -> tupl
         return CgroupTree(KernelFiles(), root, version=detect_version(KernelFiles(), root))
 
     views = PolicyViews(node.interceptor, checkpoint, cgroups, lambda: ["something is wrong"])
-    request = Request(method="GET", path=path, rest=rest)
+    request = ServerRequest(method="GET", path=path, rest=rest)
     response = await views.routes()["GET", path](request)
-    assert isinstance(response, Response)
+    assert isinstance(response, ServerResponse)
     return response.status, json.loads(response.body)
 
 

@@ -4,7 +4,7 @@ from typing import cast
 
 import pytest
 
-from interpose.cri.store.api_version import EitherVersion, RuntimeCalls
+from interpose.cri.store.api_version import RuntimeCalls, VersionFallback
 from interpose.net.grpc.client import Client, Metadata
 from interpose.net.grpc.status import Code, RpcError
 
@@ -83,7 +83,7 @@ async def test_other_errors_are_not_tried_again() -> None:
         raise RpcError(Code.UNAVAILABLE, "lost")
 
     with pytest.raises(RpcError, match="lost"):
-        await EitherVersion(send).call(("a", "b"), b"", 1.0)
+        await VersionFallback(send).call(("a", "b"), b"", 1.0)
     assert paths == ["a"]
 
 

@@ -1,14 +1,14 @@
 """Creates in doubt."""
 
 from interpose.core.model.pod import Container, Pod
-from interpose.cri.store.pending import UID_LABEL, Pending
+from interpose.cri.store.pending import UID_LABEL, PendingCreates
 
 APP = Container(id="", name="app", attempt=1)
 
 
 def test_oldest_makes_room() -> None:
     """The number is bounded; the one that was given up is returned."""
-    pending = Pending(most=2)
+    pending = PendingCreates(most=2)
     assert [pending.add(APP, pod_uid=uid) for uid in "ab"] == [None, None]
     dropped = pending.add(APP, pod_uid="c")
     assert dropped is not None
@@ -18,7 +18,7 @@ def test_oldest_makes_room() -> None:
 
 def test_later_create_takes_the_place_of_an_earlier() -> None:
     """The same name is pending once; the entry before it is no longer there."""
-    pending = Pending()
+    pending = PendingCreates()
     pending.add(APP, pod_uid="a")
     (first,) = pending
     pending.add(APP, pod_uid="a")
@@ -30,7 +30,7 @@ def test_later_create_takes_the_place_of_an_earlier() -> None:
 
 def test_pod_is_told_apart_by_attempt() -> None:
     """A second attempt is another pod."""
-    pending = Pending()
+    pending = PendingCreates()
     pending.add(Pod(id="", name="web", uid="u", attempt=1))
     pending.drop_pod(Pod(id="p", name="web", uid="u", attempt=2))
     assert len(pending) == 1
@@ -40,7 +40,7 @@ def test_pod_is_told_apart_by_attempt() -> None:
 
 def test_uid_of_an_unknown_pod_is_in_the_labels() -> None:
     """As a kubelet writes it."""
-    pending = Pending()
+    pending = PendingCreates()
     pending.add(APP, pod_uid="a")
     pending.drop_container(Container(id="c", name="app", attempt=1, labels={UID_LABEL: "a"}), None)
     assert len(pending) == 0

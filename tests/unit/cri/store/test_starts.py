@@ -5,7 +5,7 @@ from collections.abc import Awaitable
 
 import pytest
 
-from interpose.cri.store.starts import Starts
+from interpose.cri.store.starts import StartTracker
 
 C, OTHER = "c1", "c2"
 
@@ -14,7 +14,7 @@ class Listener:
     """Starts, and what was told of them."""
 
     def __init__(self) -> None:
-        self.starts = Starts()
+        self.starts = StartTracker()
         self.lost: list[str] = []
         self.doubted: list[str] = []
         self.starts.on_lost = self.lost.append
@@ -36,7 +36,7 @@ async def waits(wait: Awaitable[None]) -> "asyncio.Task[None]":
 
 async def test_without_a_start_nobody_waits() -> None:
     """Nor for the start of another container."""
-    starts = Starts()
+    starts = StartTracker()
     with starts.starting(OTHER), starts.updating(OTHER):
         await starts.over(C)
         await starts.updates_over(C)
@@ -45,7 +45,7 @@ async def test_without_a_start_nobody_waits() -> None:
 
 async def test_an_update_waits_until_the_last_start_has_ended() -> None:
     """A kubelet may try twice."""
-    starts = Starts()
+    starts = StartTracker()
     with starts.starting(C):
         with starts.starting(C):
             task = await waits(starts.over(C))
@@ -56,7 +56,7 @@ async def test_an_update_waits_until_the_last_start_has_ended() -> None:
 
 async def test_a_start_waits_for_updates_that_were_sent() -> None:
     """Two of them here."""
-    starts = Starts()
+    starts = StartTracker()
     with starts.updating(C):
         with starts.updating(C):
             task = await waits(starts.updates_over(C))
@@ -67,7 +67,7 @@ async def test_a_start_waits_for_updates_that_were_sent() -> None:
 
 async def test_who_waits_may_leave() -> None:
     """The others stay."""
-    starts = Starts()
+    starts = StartTracker()
     with starts.starting(C):
         first, second = await waits(starts.over(C)), await waits(starts.over(C))
         first.cancel()
@@ -129,7 +129,7 @@ async def test_a_start_in_doubt_is_in_flight_until_it_is_settled() -> None:
 
 def test_where_nobody_can_find_out_there_is_no_doubt() -> None:
     """Updates would wait for ever."""
-    starts = Starts()
+    starts = StartTracker()
     starts.doubt(C)
     assert not starts.in_flight(C)
 
@@ -142,4 +142,4 @@ def test_one_that_runs_without_anybody_having_seen_a_start() -> None:
     assert it.lost == []
     it.starts.seen_running(C)
     assert it.lost == [C]
-    Starts().seen_running(C)
+    StartTracker().seen_running(C)

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from interpose.core.model.resources import LinuxResources
-from interpose.cri.store.verbose_info import Info, parent_of, read_info, without_defaults
+from interpose.cri.store.verbose_info import VerboseInfo, parent_of, read_info, without_defaults
 
 
-def info(**document: Any) -> Info:
+def info(**document: Any) -> VerboseInfo:
     """Parsed from text, as it comes."""
     return read_info({"info": json.dumps(document)})
 
@@ -27,7 +27,7 @@ def test_odd_documents_read_as_nothing(text: str) -> None:
 
 def test_no_info_at_all() -> None:
     """A runtime without it."""
-    assert read_info({}) == Info()
+    assert read_info({}) == VerboseInfo()
 
 
 def test_odd_values_read_as_not_set() -> None:

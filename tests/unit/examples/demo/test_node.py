@@ -13,7 +13,7 @@ from examples.demo.parts import PODS
 from examples.demo.places import Places, write_cgroups
 from examples.demo.report import ASKED, Spot, without_guest
 from interpose.core.model.cgroup import CLEAR, UNLIMITED, Level, Parameter
-from interpose.cri.client import Services
+from interpose.cri.client import RuntimeClient
 from interpose.cri.messages import cri
 from interpose.node.pods.labels import POD_NAME, POD_UID
 from interpose.node.runtime.cgroups.cgroups import detect
@@ -25,7 +25,7 @@ WEB, REPORTS, ORDERS = PODS
 
 def node(folder: Path, runtime: FakeRuntime | None = None) -> Node:
     """One in a folder, with a runtime."""
-    return Node(Places(folder), Services(runtime or FakeRuntime()))
+    return Node(Places(folder), RuntimeClient(runtime or FakeRuntime()))
 
 
 @pytest.fixture
@@ -115,7 +115,7 @@ async def test_pods_are_seen_when_their_container_runs(tmp_path: Path) -> None:
         image = container.image.image
         runtime.images.pull(image, cri.AuthConfig())
         created = (await runtime.call("CreateContainer", create_request(sandbox, config, container))).container_id
-        await Services(runtime).start_container(created)
+        await RuntimeClient(runtime).start_container(created)
         if name == "mailer":
             runtime.exit_container(created, 3)
 

@@ -5,7 +5,7 @@ import pytest
 from interpose.net.h1 import chunked as module
 from interpose.net.h1.chunked import Chunks
 from interpose.net.h1.h11_check import BodyOpinion
-from interpose.net.h1.rules import FIELDS, REQUESTS, RESPONSES, Grammar, Malformed
+from interpose.net.h1.rules import FIELDS, REQUESTS, RESPONSES, Grammar, MalformedError
 
 HELLO = b"5\r\nhello\r\n"
 
@@ -175,7 +175,7 @@ class Refusing(BodyOpinion):
 
     def agree(self, data: bytes, *, end: bool) -> None:
         """No."""
-        raise Malformed(400, "h11 thinks otherwise")
+        raise MalformedError(400, "h11 thinks otherwise")
 
 
 @pytest.mark.parametrize(("data", "good"), [(b"1;a\r\nx\r\n", b""), (b"0\r\nX: y\r\n\r\n", b"0\r\n")])

@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from interpose.net.h1.heads import Framing, Heads, Malformed, RequestHead, ResponseHead
+from interpose.net.h1.heads import Framing, Heads, MalformedError, RequestHead, ResponseHead
 
 
 def request(*lines: str, first: str = "GET /_ping HTTP/1.1", heads: Heads | None = None) -> RequestHead:
@@ -97,7 +97,7 @@ def test_bodies_of_answers(first: str, line: str, method: str, framing: Framing)
 @pytest.mark.parametrize("line", ["Content-Length: 5", "Transfer-Encoding: chunked"])
 def test_answers_without_a_body_may_not_claim_one(first: str, line: str) -> None:
     """Some clients would believe it."""
-    with pytest.raises(Malformed, match=f"status {first[:3]} has no body, but this one claims one") as caught:
+    with pytest.raises(MalformedError, match=f"status {first[:3]} has no body, but this one claims one") as caught:
         response(line, first=f"HTTP/1.1 {first}")
     assert caught.value.status == 502
 
@@ -158,7 +158,7 @@ def test_interim_answers() -> None:
 )
 def test_bytes_that_are_not_one_head_are_refused(raw: bytes, status: int, text: str) -> None:
     """Also for callers that do not cut with a reader."""
-    with pytest.raises(Malformed, match=text) as caught:
+    with pytest.raises(MalformedError, match=text) as caught:
         Heads(limit=1000).request(raw)
     assert caught.value.status == status
 
@@ -168,7 +168,7 @@ def test_a_head_is_as_long_as_the_limit() -> None:
     start = b"GET / HTTP/1.1\r\nHost: x\r\nX: "
     raw = start + b"y" * (1000 - len(start) - 4) + b"\r\n\r\n"
     assert Heads(limit=1000).request(raw).raw == raw
-    with pytest.raises(Malformed):
+    with pytest.raises(MalformedError):
         Heads(limit=999).request(raw)
 
 
@@ -242,7 +242,7 @@ def test_all_but_the_date_makes_another_verdict() -> None:
     dated(1, heads, "Content-Length: 5")
     assert dated(2, heads, "Content-Length: 6").length == 6
     assert response("Server: Docker", "Date: ", "Content-Length: 5", heads=heads).get(b"date") == b""
-    with pytest.raises(Malformed):
+    with pytest.raises(MalformedError):
         dated(2, heads, "Content-Length: +5")
 
 

@@ -1,11 +1,11 @@
 """The memory of verdicts: bounded, and what is used stays."""
 
-from interpose.net.h1.heads import Memo
+from interpose.net.h1.heads import HeadCache
 
 
 def test_what_was_put_is_found() -> None:
     """And what was not is not."""
-    memo: Memo[str, int] = Memo(4)
+    memo: HeadCache[str, int] = HeadCache(4)
     memo.put("a", 1)
     assert memo.get("a") == 1
     assert memo.get("b") is None
@@ -13,7 +13,7 @@ def test_what_was_put_is_found() -> None:
 
 def test_it_never_holds_more_than_its_entries() -> None:
     """However much is put in."""
-    memo: Memo[int, int] = Memo(10)
+    memo: HeadCache[int, int] = HeadCache(10)
     for number in range(1000):
         memo.put(number, number)
         assert len(memo) <= 10
@@ -22,7 +22,7 @@ def test_it_never_holds_more_than_its_entries() -> None:
 
 def test_what_is_used_stays() -> None:
     """A flood of others, each seen once, does not push it out."""
-    memo: Memo[int, str] = Memo(10)
+    memo: HeadCache[int, str] = HeadCache(10)
     memo.put(-1, "kept")
     for number in range(1000):
         memo.put(number, "flood")
@@ -31,7 +31,7 @@ def test_what_is_used_stays() -> None:
 
 def test_what_is_not_used_goes() -> None:
     """After as many others as there is room for."""
-    memo: Memo[int, str] = Memo(4)
+    memo: HeadCache[int, str] = HeadCache(4)
     memo.put(-1, "old")
     for number in range(4):
         memo.put(number, "new")
@@ -40,7 +40,7 @@ def test_what_is_not_used_goes() -> None:
 
 def test_a_memory_without_room_forgets_at_once() -> None:
     """Nothing is kept, nothing breaks."""
-    memo: Memo[int, int] = Memo(0)
+    memo: HeadCache[int, int] = HeadCache(0)
     memo.put(1, 1)
     assert memo.get(1) is None
     assert len(memo) == 0

@@ -3,7 +3,7 @@
 import pytest
 
 from interpose.net.h1.heads import read_target
-from interpose.net.h1.rules import Malformed
+from interpose.net.h1.rules import MalformedError
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ def test_targets_are_taken_apart(target: str, path: str, query: str) -> None:
 )
 def test_what_go_takes_for_something_else_is_refused(target: str) -> None:
     """With the target in the text."""
-    with pytest.raises(Malformed, match="the target of the request is") as caught:
+    with pytest.raises(MalformedError, match="the target of the request is") as caught:
         read_target("GET", target)
     assert caught.value.status == 400
     assert target in str(caught.value)
@@ -48,7 +48,7 @@ def test_what_go_takes_for_something_else_is_refused(target: str) -> None:
 @pytest.mark.parametrize("target", ["/%", "/%4", "/%zz", "/a%%41", "http://x/%g1"])
 def test_escapes_that_are_none_are_refused(target: str) -> None:
     """As Go refuses them."""
-    with pytest.raises(Malformed, match="a % that escapes nothing"):
+    with pytest.raises(MalformedError, match="a % that escapes nothing"):
         read_target("GET", target)
 
 

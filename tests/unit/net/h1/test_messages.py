@@ -2,8 +2,8 @@
 
 import pytest
 
-from interpose.net.h1.heads import Framing, Heads, Malformed, RequestHead, ResponseHead
-from interpose.net.h1.messages import Part, RequestReader, ResponseReader
+from interpose.net.h1.heads import Framing, Heads, MalformedError, RequestHead, ResponseHead
+from interpose.net.h1.messages import BodyPart, RequestReader, ResponseReader
 
 PING = b"GET /_ping HTTP/1.1\r\nHost: docker\r\n\r\n"
 POST = b"POST /x HTTP/1.1\r\nHost: docker\r\nContent-Length: 5\r\n\r\n"
@@ -71,7 +71,7 @@ def test_a_second_head_that_is_cut_is_looked_at_from_its_beginning() -> None:
     head_of(reader)
     reader.start_next()
     reader.receive(b"GET /\r\n")
-    with pytest.raises(Malformed, match="the request line is 'GET /'"):
+    with pytest.raises(MalformedError, match="the request line is 'GET /'"):
         reader.next()
 
 
@@ -83,11 +83,11 @@ def test_a_body_with_a_length() -> None:
     piece = b"hel"
     reader.receive(piece)
     part = reader.next()
-    assert part == Part(b"hel", b"", False)
-    assert isinstance(part, Part)
+    assert part == BodyPart(b"hel", b"", False)
+    assert isinstance(part, BodyPart)
     assert part.raw is piece
     reader.receive(b"lo" + PING)
-    assert reader.next() == Part(b"lo", b"", True)
+    assert reader.next() == BodyPart(b"lo", b"", True)
     assert reader.next() is None
     assert reader.buffered == len(PING)
 
@@ -96,7 +96,7 @@ def test_a_chunked_body() -> None:
     """As it came; the rest belongs to the next."""
     reader = requests(CHUNKED + b"5\r\nhello\r\n0\r\n\r\n" + PING)
     assert head_of(reader).framing is Framing.CHUNKED
-    assert reader.next() == Part(b"5\r\nhello\r\n0\r\n\r\n", b"", True)
+    assert reader.next() == BodyPart(b"5\r\nhello\r\n0\r\n\r\n", b"", True)
     assert reader.next() is None
     reader.start_next()
     assert head_of(reader).raw == PING
@@ -107,12 +107,12 @@ def test_bodies_are_decoded_on_demand() -> None:
     reader = requests(CHUNKED + b"5\r\nhello\r\n")
     reader.decode = True
     head_of(reader)
-    assert reader.next() == Part(b"5\r\nhello\r\n", b"hello", False)
+    assert reader.next() == BodyPart(b"5\r\nhello\r\n", b"hello", False)
     reader.receive(b"0\r\n\r\n" + POST + b"hello")
-    assert reader.next() == Part(b"0\r\n\r\n", b"", True)
+    assert reader.next() == BodyPart(b"0\r\n\r\n", b"", True)
     reader.start_next()
     head_of(reader)
-    assert reader.next() == Part(b"hello", b"hello", True)
+    assert reader.next() == BodyPart(b"hello", b"hello", True)
 
 
 def test_a_chunk_line_that_waits_is_counted() -> None:
@@ -122,8 +122,8 @@ def test_a_chunk_line_that_waits_is_counted() -> None:
     assert reader.next() is None
     assert reader.buffered == 1
     reader.receive(b"\r\nhello")
-    assert reader.next() == Part(b"5\r\n", b"", False)
-    assert reader.next() == Part(b"hello", b"", False)
+    assert reader.next() == BodyPart(b"5\r\n", b"", False)
+    assert reader.next() == BodyPart(b"hello", b"", False)
 
 
 def test_between_is_before_the_first_byte() -> None:
@@ -160,7 +160,7 @@ def test_a_head_without_an_end_is_refused_before_it_comes(size: int) -> None:
         reader.receive(data[at : at + size])
         assert reader.next() is None
     reader.receive(data[stop : stop + size])
-    with pytest.raises(Malformed, match="the head is longer than 1000 bytes") as caught:
+    with pytest.raises(MalformedError, match="the head is longer than 1000 bytes") as caught:
         reader.next()
     assert caught.value.status == 431
     assert reader.buffered == 0
@@ -170,11 +170,11 @@ def test_after_a_fault_nothing_comes_out_and_nothing_is_held() -> None:
     """Whatever is received or asked."""
     reader = requests(b"GET /\r\n" + PING)
     for _ in range(3):
-        with pytest.raises(Malformed, match="the request line is"):
+        with pytest.raises(MalformedError, match="the request line is"):
             reader.next()
         reader.receive(PING)
         assert reader.buffered == 0
-    with pytest.raises(Malformed, match="the request line is"):
+    with pytest.raises(MalformedError, match="the request line is"):
         reader.eof()
 
 
@@ -182,8 +182,8 @@ def test_what_is_right_of_a_body_comes_before_the_fault() -> None:
     """And then the fault."""
     reader = requests(CHUNKED + b"5\r\nhello\r\nx\r\n")
     head_of(reader)
-    assert reader.next() == Part(b"5\r\nhello\r\n", b"", False)
-    with pytest.raises(Malformed, match="the line before a chunk is 'x"):
+    assert reader.next() == BodyPart(b"5\r\nhello\r\n", b"", False)
+    with pytest.raises(MalformedError, match="the line before a chunk is 'x"):
         reader.next()
 
 
@@ -193,7 +193,7 @@ def test_a_fault_in_a_cut_chunk_line() -> None:
     head_of(reader)
     assert reader.next() is None
     reader.receive(b"\r\n")
-    with pytest.raises(Malformed, match="the line before a chunk is 'x"):
+    with pytest.raises(MalformedError, match="the line before a chunk is 'x"):
         reader.next()
 
 
@@ -227,7 +227,7 @@ def test_an_end_in_the_middle_of_a_request(data: bytes) -> None:
     while reader.next() is not None:
         pass
     for _ in range(2):
-        with pytest.raises(Malformed, match="the connection ended in the middle of a message") as caught:
+        with pytest.raises(MalformedError, match="the connection ended in the middle of a message") as caught:
             reader.eof()
         assert caught.value.status == 400
 
@@ -244,7 +244,7 @@ def test_an_answer() -> None:
     """Head and body; then nothing until another is expected."""
     reader = answers(OK + b"OK")
     assert head_of(reader).raw == OK
-    assert reader.next() == Part(b"OK", b"", True)
+    assert reader.next() == BodyPart(b"OK", b"", True)
     assert reader.next() is None
     reader.expect("HEAD")
     reader.receive(OK)
@@ -257,7 +257,7 @@ def test_interim_answers_are_followed_by_another() -> None:
     """Any number of them."""
     reader = answers(b"HTTP/1.1 100 Continue\r\n\r\n" * 2 + OK + b"OK")
     assert [head_of(reader).raw[9:12] for _ in range(3)] == [b"100", b"100", b"200"]
-    assert reader.next() == Part(b"OK", b"", True)
+    assert reader.next() == BodyPart(b"OK", b"", True)
 
 
 def test_switched_protocols_leave_the_rest() -> None:
@@ -272,13 +272,13 @@ def test_an_answer_until_the_end() -> None:
     """Its parts come at once, its end with that of the connection."""
     reader = answers(b"HTTP/1.1 200 OK\r\n\r\n", b"some")
     head_of(reader)
-    assert reader.next() == Part(b"some", b"", False)
+    assert reader.next() == BodyPart(b"some", b"", False)
     assert reader.next() is None
     reader.receive(b"more")
     reader.decode = True
-    assert reader.next() == Part(b"more", b"more", False)
+    assert reader.next() == BodyPart(b"more", b"more", False)
     reader.receive(b"last")
-    assert reader.eof() == Part(b"last", b"last", True)
+    assert reader.eof() == BodyPart(b"last", b"last", True)
     assert reader.eof() is None
 
 
@@ -288,7 +288,7 @@ def test_an_end_in_the_middle_of_an_answer(data: bytes) -> None:
     reader = answers(data)
     while reader.next() is not None:
         pass
-    with pytest.raises(Malformed, match="the connection ended in the middle of a message") as caught:
+    with pytest.raises(MalformedError, match="the connection ended in the middle of a message") as caught:
         reader.eof()
     assert caught.value.status == 502
 
@@ -306,7 +306,7 @@ def test_bytes_nobody_asked_for_are_no_answer() -> None:
     assert reader.next() is None
     assert reader.buffered == len(OK)
     reader.expect("GET")
-    with pytest.raises(Malformed, match="bytes came that answer nothing") as caught:
+    with pytest.raises(MalformedError, match="bytes came that answer nothing") as caught:
         reader.next()
     assert caught.value.status == 502
 
@@ -354,7 +354,7 @@ def test_an_answer_whose_head_was_seen_before_is_taken_in_one_step() -> None:
     """Its body may be another."""
     reader = answers(OK + b"hi")
     known = head_of(reader)
-    assert reader.next() == Part(b"hi", b"", True)
+    assert reader.next() == BodyPart(b"hi", b"", True)
     assert reader.whole(OK + b"yo") is None  # nobody asked
     reader.expect("GET")
     assert reader.whole(OK + b"yo") is known
@@ -441,8 +441,8 @@ def test_after_a_fault_there_is_no_short_way() -> None:
     heads.request(PING)
     reader = RequestReader(heads)
     reader.receive(b"GET /\n\r\n\r\n")
-    with pytest.raises(Malformed):
+    with pytest.raises(MalformedError):
         reader.next()
     assert reader.whole(PING) is None
-    with pytest.raises(Malformed):
+    with pytest.raises(MalformedError):
         reader.next()

@@ -6,9 +6,9 @@ from interpose.net.h1.rules import (
     FIELDS,
     REQUESTS,
     RESPONSES,
-    Declared,
+    DeclaredBody,
     Grammar,
-    Malformed,
+    MalformedError,
     RequestLine,
     StatusLine,
     shown,
@@ -19,7 +19,7 @@ BOTH = [REQUESTS, RESPONSES]
 
 def why(grammar: Grammar, data: bytes, looked: int = 0, limit: int = 1000) -> str:
     """What is wrong with the beginning of a head."""
-    with pytest.raises(Malformed) as caught:
+    with pytest.raises(MalformedError) as caught:
         grammar.beginning(data, looked, limit)
     assert caught.value.status == grammar.status
     return str(caught.value)
@@ -52,9 +52,9 @@ def test_stray_line_ends_are_found_at_once(lined: bool) -> None:
     """Across what was looked at before, too; a CR at the end may be followed by its LF."""
     head = b"GET / HTTP/1.1\r\nX: y"
     assert REQUESTS.beginning(head + b"\r", len(head), 1000, lined=lined) is True or not lined
-    with pytest.raises(Malformed, match="the head has a CR without LF"):
+    with pytest.raises(MalformedError, match="the head has a CR without LF"):
         REQUESTS.beginning(head + b"\rz", len(head) + 1, 1000, lined=True)
-    with pytest.raises(Malformed, match="the head has a LF without CR"):
+    with pytest.raises(MalformedError, match="the head has a LF without CR"):
         REQUESTS.beginning(head + b"\n", len(head), 1000, lined=True)
     assert why(REQUESTS, head + b"\rz") == "the head has a CR without LF"
     assert why(REQUESTS, b"GET / HTTP/1.1\n") == "the head has a LF without CR"
@@ -86,7 +86,7 @@ def test_fields_are_read() -> None:
 def test_there_may_be_so_many_fields() -> None:
     """And not one more."""
     assert len(REQUESTS.fields([b"X: y"] * FIELDS)) == FIELDS
-    with pytest.raises(Malformed, match=f"more than {FIELDS} fields") as caught:
+    with pytest.raises(MalformedError, match=f"more than {FIELDS} fields") as caught:
         REQUESTS.fields([b"X: y"] * (FIELDS + 1))
     assert caught.value.status == 431
 
@@ -107,7 +107,7 @@ def test_there_may_be_so_many_fields() -> None:
 )
 def test_lines_that_are_no_fields_are_named(grammar: Grammar, line: bytes, text: str) -> None:
     """What is wrong is said, values are not shown."""
-    with pytest.raises(Malformed) as caught:
+    with pytest.raises(MalformedError) as caught:
         grammar.field(line)
     assert (caught.value.status, str(caught.value)) == (grammar.status, text)
 
@@ -115,18 +115,18 @@ def test_lines_that_are_no_fields_are_named(grammar: Grammar, line: bytes, text:
 def test_only_servers_may_have_control_characters_in_values() -> None:
     """They harm nobody there."""
     assert RESPONSES.field(b"X: a\x01") == (b"x", b"a\x01")
-    with pytest.raises(Malformed, match="control character"):
+    with pytest.raises(MalformedError, match="control character"):
         RESPONSES.field(b"X: a\x0b")  # h11 would refuse it
-    with pytest.raises(Malformed, match="control character"):
+    with pytest.raises(MalformedError, match="control character"):
         REQUESTS.field(b"X: a\x01")
 
 
 @pytest.mark.parametrize("grammar", BOTH)
 def test_lengths_and_codings_are_read(grammar: Grammar) -> None:
     """One of them or none."""
-    assert grammar.declared((), b"1.1") == Declared(False, None)
-    assert grammar.declared(((b"content-length", b"007"),), b"1.0") == Declared(False, 7)
-    assert grammar.declared(((b"transfer-encoding", b"Chunked"),), b"1.1") == Declared(True, None)
+    assert grammar.declared((), b"1.1") == DeclaredBody(False, None)
+    assert grammar.declared(((b"content-length", b"007"),), b"1.0") == DeclaredBody(False, 7)
+    assert grammar.declared(((b"transfer-encoding", b"Chunked"),), b"1.1") == DeclaredBody(True, None)
 
 
 @pytest.mark.parametrize("grammar", BOTH)
@@ -144,14 +144,14 @@ def test_lengths_and_codings_are_read(grammar: Grammar) -> None:
 def test_what_can_be_read_in_two_ways_is_refused(grammar: Grammar, fields: str, text: str) -> None:
     """For both directions, with their status."""
     words = fields.replace("length", "content-length").replace("coding", "transfer-encoding").encode().split()
-    with pytest.raises(Malformed) as caught:
+    with pytest.raises(MalformedError) as caught:
         grammar.declared(tuple(zip(words[::2], words[1::2], strict=True)), b"1.1")
     assert (caught.value.status, str(caught.value)) == (grammar.status, text)
 
 
 def test_http_10_knows_no_codings() -> None:
     """Some would read the body until the end of the connection."""
-    with pytest.raises(Malformed, match=r"HTTP/1\.0 knows no Transfer-Encoding"):
+    with pytest.raises(MalformedError, match=r"HTTP/1\.0 knows no Transfer-Encoding"):
         REQUESTS.declared(((b"transfer-encoding", b"chunked"),), b"1.0")
 
 
@@ -159,9 +159,9 @@ def test_host_is_given_once() -> None:
     """Before HTTP/1.1 it may be missing."""
     REQUESTS.hosts(((b"host", b""),), b"1.1")
     REQUESTS.hosts((), b"1.0")
-    with pytest.raises(Malformed, match="Host is missing"):
+    with pytest.raises(MalformedError, match="Host is missing"):
         REQUESTS.hosts((), b"1.1")
-    with pytest.raises(Malformed, match="Host is given more than once"):
+    with pytest.raises(MalformedError, match="Host is given more than once"):
         REQUESTS.hosts(((b"host", b"a"), (b"host", b"a")), b"1.0")
 
 

@@ -10,30 +10,38 @@ from collections.abc import AsyncIterator, Callable
 import pytest
 
 from interpose.net.httpd.connection import serve
-from interpose.net.httpd.limits import HttpLimits
-from interpose.net.httpd.routes import BadRequestError, Hijack, Request, Response, Router, json_response, text_response
+from interpose.net.httpd.limits import HttpServerLimits
+from interpose.net.httpd.routes import (
+    BadRequestError,
+    Hijack,
+    Router,
+    ServerRequest,
+    ServerResponse,
+    json_response,
+    text_response,
+)
 from interpose.net.httpd.transports import SocketPipe
 
 
-async def _echo(request: Request) -> Response:
+async def _echo(request: ServerRequest) -> ServerResponse:
     return json_response(
         {"method": request.method, "query": request.query, "body": request.body.decode(), "peer": request.peer}
     )
 
 
-async def _fail(request: Request) -> Response:
+async def _fail(request: ServerRequest) -> ServerResponse:
     raise RuntimeError("a secret detail")
 
 
-async def _bad(request: Request) -> Response:
+async def _bad(request: ServerRequest) -> ServerResponse:
     raise BadRequestError("level is missing")
 
 
-async def _big(request: Request) -> Response:
+async def _big(request: ServerRequest) -> ServerResponse:
     return text_response("x" * 8_000_000)
 
 
-async def _hand_over(request: Request) -> Hijack:
+async def _hand_over(request: ServerRequest) -> Hijack:
     return Hijack(_send_descriptor)
 
 
@@ -45,8 +53,8 @@ async def _send_descriptor(sock: socket.socket) -> None:
     os.close(writing)
 
 
-async def _odd(request: Request) -> Response:
-    return Response(status=299, body=b"")
+async def _odd(request: ServerRequest) -> ServerResponse:
+    return ServerResponse(status=299, body=b"")
 
 
 ROUTER = Router(
@@ -62,13 +70,13 @@ ROUTER = Router(
     }
 )
 
-Connect = Callable[[HttpLimits], "Client"]
+Connect = Callable[[HttpServerLimits], "Client"]
 
 
 class Client:
     """The client's end of a connection; reads and writes plain bytes."""
 
-    def __init__(self, limits: HttpLimits) -> None:
+    def __init__(self, limits: HttpServerLimits) -> None:
         self.sock, server = socket.socketpair()
         self.sock.setblocking(False)
         server.setblocking(False)
@@ -98,7 +106,7 @@ async def connect() -> AsyncIterator[Connect]:
     """Opens connections, and checks in the end that every server side ended by itself."""
     clients: list[Client] = []
 
-    def open_one(limits: HttpLimits) -> Client:
+    def open_one(limits: HttpServerLimits) -> Client:
         clients.append(Client(limits))
         return clients[-1]
 
@@ -110,7 +118,7 @@ async def connect() -> AsyncIterator[Connect]:
 
 async def test_a_request_is_handed_over_whole(connect: Connect) -> None:
     """Method, query, body and the identity of the peer reach the handler."""
-    status, head, body = await connect(HttpLimits()).talk(
+    status, head, body = await connect(HttpServerLimits()).talk(
         b"PUT /echo?a=1&b=&a=%20 HTTP/1.1\r\nhost: x\r\ncontent-length: 5\r\n\r\nhello"
     )
     assert status == 200
@@ -123,7 +131,7 @@ async def test_a_request_is_handed_over_whole(connect: Connect) -> None:
 
 async def test_chunked_bodies_and_continue_are_understood(connect: Connect) -> None:
     """curl asks before it sends a large body; the server says go on."""
-    client = connect(HttpLimits())
+    client = connect(HttpServerLimits())
     await client.send(
         b"PUT /echo HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n"
         b"expect: 100-continue\r\nconnection: close\r\n\r\n"
@@ -137,7 +145,7 @@ async def test_chunked_bodies_and_continue_are_understood(connect: Connect) -> N
 
 async def test_several_requests_share_a_connection_even_pipelined(connect: Connect) -> None:
     """Keep-alive works, also when requests arrive in one piece; a wrong path does not end it."""
-    client = connect(HttpLimits())
+    client = connect(HttpServerLimits())
     one = b"GET /echo HTTP/1.1\r\nhost: x\r\n\r\n"
     await client.send(one + one.replace(b"/echo", b"/nothing") + one + one.replace(b"GET", b"DELETE"))
     client.sock.shutdown(socket.SHUT_WR)
@@ -157,7 +165,7 @@ async def test_several_requests_share_a_connection_even_pipelined(connect: Conne
 )
 async def test_answers_begin_with_words_too(connect: Connect, target: str, line: bytes) -> None:
     """The standard's words for the code: some clients do not take an answer without them for one."""
-    client = connect(HttpLimits())
+    client = connect(HttpServerLimits())
     await client.send(f"GET {target} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n".encode())
     client.sock.shutdown(socket.SHUT_WR)
     answer = await client.read_all()
@@ -166,7 +174,7 @@ async def test_answers_begin_with_words_too(connect: Connect, target: str, line:
 
 async def test_head_is_get_without_the_body(connect: Connect) -> None:
     """The length is that of the body GET would send."""
-    status, head, body = await connect(HttpLimits()).talk(b"HEAD /big HTTP/1.1\r\nhost: x\r\n\r\n")
+    status, head, body = await connect(HttpServerLimits()).talk(b"HEAD /big HTTP/1.1\r\nhost: x\r\n\r\n")
     assert status == 200
     assert b"content-length: 8000000" in head
     assert body == b""
@@ -174,19 +182,19 @@ async def test_head_is_get_without_the_body(connect: Connect) -> None:
 
 async def test_a_large_answer_arrives_whole(connect: Connect) -> None:
     """Answers larger than any socket buffer are written piece by piece."""
-    _, _, body = await connect(HttpLimits()).talk(b"GET /big HTTP/1.1\r\nhost: x\r\n\r\n")
+    _, _, body = await connect(HttpServerLimits()).talk(b"GET /big HTTP/1.1\r\nhost: x\r\n\r\n")
     assert len(body) == 8_000_000
 
 
 async def test_paths_are_decoded_and_absolute_targets_accepted(connect: Connect) -> None:
     """%20 is a blank, and http://host/path is /path."""
-    assert (await connect(HttpLimits()).talk(b"GET /a%20b HTTP/1.1\r\nhost: x\r\n\r\n"))[0] == 200
-    assert (await connect(HttpLimits()).talk(b"GET http://x/echo?q HTTP/1.1\r\nhost: x\r\n\r\n"))[0] == 200
+    assert (await connect(HttpServerLimits()).talk(b"GET /a%20b HTTP/1.1\r\nhost: x\r\n\r\n"))[0] == 200
+    assert (await connect(HttpServerLimits()).talk(b"GET http://x/echo?q HTTP/1.1\r\nhost: x\r\n\r\n"))[0] == 200
 
 
 async def test_a_failing_handler_is_500_without_details(connect: Connect, caplog: pytest.LogCaptureFixture) -> None:
     """The client learns that it failed, the log learns why."""
-    status, _, body = await connect(HttpLimits()).talk(b"GET /fail HTTP/1.1\r\nhost: x\r\n\r\n")
+    status, _, body = await connect(HttpServerLimits()).talk(b"GET /fail HTTP/1.1\r\nhost: x\r\n\r\n")
     assert status == 500
     assert b"secret" not in body
     assert "a secret detail" in caplog.text
@@ -194,7 +202,7 @@ async def test_a_failing_handler_is_500_without_details(connect: Connect, caplog
 
 async def test_a_request_the_handler_cannot_use_is_400(connect: Connect) -> None:
     """The handler's words reach the client."""
-    status, _, body = await connect(HttpLimits()).talk(b"GET /bad HTTP/1.1\r\nhost: x\r\n\r\n")
+    status, _, body = await connect(HttpServerLimits()).talk(b"GET /bad HTTP/1.1\r\nhost: x\r\n\r\n")
     assert (status, json.loads(body)) == (400, {"error": "level is missing"})
 
 
@@ -209,7 +217,7 @@ async def test_a_request_the_handler_cannot_use_is_400(connect: Connect) -> None
 )
 async def test_bad_requests_are_answered_and_end_the_connection(connect: Connect, data: bytes, expected: int) -> None:
     """Garbage, oversized heads and oversized bodies get their status, even while the client still sends."""
-    status, head, _ = await connect(HttpLimits(body=1000)).talk(data)
+    status, head, _ = await connect(HttpServerLimits(body=1000)).talk(data)
     assert status == expected
     assert b"connection: close" in head
 
@@ -217,14 +225,14 @@ async def test_bad_requests_are_answered_and_end_the_connection(connect: Connect
 @pytest.mark.parametrize("data", [b"", b"GET /ec", b"PUT /echo HTTP/1.1\r\nhost: x\r\ncontent-length: 5\r\n\r\nhe"])
 async def test_slow_clients_are_dropped(connect: Connect, data: bytes) -> None:
     """Whoever says nothing, or half of something, loses the connection when its time is over."""
-    client = connect(HttpLimits(first_timeout=0.02, request_timeout=0.02))
+    client = connect(HttpServerLimits(first_timeout=0.02, request_timeout=0.02))
     await client.send(data)
     assert await client.read_all() == b""
 
 
 async def test_a_client_that_asks_nothing_more_is_dropped(connect: Connect) -> None:
     """Between requests there is another time."""
-    client = connect(HttpLimits(idle_timeout=0.02))
+    client = connect(HttpServerLimits(idle_timeout=0.02))
     await client.send(b"GET /echo HTTP/1.1\r\nhost: x\r\n\r\n")
     assert (await client.read_all()).count(b"HTTP/1.1 200") == 1
 
@@ -232,7 +240,7 @@ async def test_a_client_that_asks_nothing_more_is_dropped(connect: Connect) -> N
 async def test_a_body_in_countless_pieces_is_turned_away(connect: Connect) -> None:
     """Each takes its time, however small it is."""
     head = b"PUT /echo HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n"
-    status, _, body = await connect(HttpLimits(pieces=100)).talk(head + b"1\r\nx\r\n" * 101)
+    status, _, body = await connect(HttpServerLimits(pieces=100)).talk(head + b"1\r\nx\r\n" * 101)
     assert (status, json.loads(body)) == (413, {"error": "the body comes in more than 100 pieces"})
 
 
@@ -247,7 +255,7 @@ async def test_a_body_in_countless_pieces_is_turned_away(connect: Connect) -> No
 async def test_others_have_their_turn_while_one_client_sends_much(connect: Connect, data: bytes) -> None:
     """Tiny pieces and tiny requests are all there at once, and yet do not keep the loop to themselves."""
     turns = 0
-    client = connect(HttpLimits())
+    client = connect(HttpServerLimits())
 
     async def others() -> None:
         nonlocal turns
@@ -264,7 +272,7 @@ async def test_others_have_their_turn_while_one_client_sends_much(connect: Conne
 
 async def test_a_client_that_does_not_read_is_dropped(connect: Connect) -> None:
     """A large answer to somebody who stopped reading does not stay in memory for ever."""
-    client = connect(HttpLimits(write_timeout=0.02))
+    client = connect(HttpServerLimits(write_timeout=0.02))
     await client.send(b"GET /big HTTP/1.1\r\nhost: x\r\n\r\n")
     await client.task
     assert 0 < len(await client.read_all()) < 8_000_000
@@ -274,7 +282,7 @@ async def test_a_client_that_leaves_in_the_middle_is_no_error(
     connect: Connect, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Nothing is logged above debug for a client that went away."""
-    client = connect(HttpLimits())
+    client = connect(HttpServerLimits())
     await client.send(b"GET /big HTTP/1.1\r\nhost: x\r\n\r\n")
     client.sock.close()
     await client.task
@@ -283,7 +291,7 @@ async def test_a_client_that_leaves_in_the_middle_is_no_error(
 
 async def test_a_handler_can_have_the_raw_socket(connect: Connect) -> None:
     """A hijacked connection carries a file descriptor to the client and is closed afterwards."""
-    client = connect(HttpLimits())
+    client = connect(HttpServerLimits())
     await client.send(b"POST /hand-over HTTP/1.1\r\nhost: x\r\ncontent-length: 0\r\n\r\n")
     await client.task
     client.sock.setblocking(True)
@@ -301,7 +309,7 @@ async def _over_tcp(host: bytes) -> int:
     listener.close()
     client.setblocking(False)
     server.setblocking(False)
-    task = asyncio.create_task(serve(SocketPipe(server), ROUTER, HttpLimits()))
+    task = asyncio.create_task(serve(SocketPipe(server), ROUTER, HttpServerLimits()))
     loop = asyncio.get_running_loop()
     await loop.sock_sendall(client, b"GET /echo HTTP/1.1\r\nconnection: close\r\nhost: " + host + b"\r\n\r\n")
     answer = await loop.sock_recv(client, 65536)

@@ -3,7 +3,7 @@
 import pytest
 
 from interpose.net.httpd.health import Check, health_routes
-from interpose.net.httpd.routes import Match, Request, Response, Router
+from interpose.net.httpd.routes import RouteMatch, Router, ServerRequest, ServerResponse
 
 BACKEND_DOWN = "dial /run/x.sock: refused"
 
@@ -20,13 +20,13 @@ LIVE = [Check("ping", lambda: None)]
 READY = [Check("listening", lambda: None), Check("backend", lambda: BACKEND_DOWN)]
 
 
-async def _get(path: str, *query: tuple[str, str], ready: list[Check] | None = None) -> Response:
+async def _get(path: str, *query: tuple[str, str], ready: list[Check] | None = None) -> ServerResponse:
     match = Router(health_routes(LIVE, READY if ready is None else ready)).find("GET", path)
-    if isinstance(match, Response):
+    if isinstance(match, ServerResponse):
         return match
-    assert isinstance(match, Match)
-    answer = await match.handler(Request(method="GET", path=path, query=query, rest=match.rest))
-    assert isinstance(answer, Response)
+    assert isinstance(match, RouteMatch)
+    answer = await match.handler(ServerRequest(method="GET", path=path, query=query, rest=match.rest))
+    assert isinstance(answer, ServerResponse)
     return answer
 
 

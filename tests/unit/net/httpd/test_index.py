@@ -8,13 +8,13 @@ import interpose
 from interpose.cli.relay.admin import DUMP
 from interpose.net.httpd.health import LOG_LEVEL
 from interpose.net.httpd.index import ENDPOINTS, with_index
-from interpose.net.httpd.routes import Request, Response, Router, text_response
+from interpose.net.httpd.routes import Router, ServerRequest, ServerResponse, text_response
 from interpose.relay.takeover import PATH as TAKE_OVER
 
 ROUTE = re.compile(r'[\s{]\("(GET|PUT|POST)", ("/[^"]*"|LOG_LEVEL)\):')
 
 
-async def nothing(_request: Request) -> Response:
+async def nothing(_request: ServerRequest) -> ServerResponse:
     return text_response("")
 
 
@@ -23,11 +23,11 @@ ROUTES = {(method, "/v1/log-level"): nothing for method in ("PUT", "GET")} | {
 }
 
 
-async def answer(**headers: str) -> Response:
+async def answer(**headers: str) -> ServerResponse:
     """What is at `/`."""
     found = with_index(ROUTES)["GET", "/"]
-    response = await found(Request(method="GET", path="/", headers=headers))
-    assert isinstance(response, Response)
+    response = await found(ServerRequest(method="GET", path="/", headers=headers))
+    assert isinstance(response, ServerResponse)
     return response
 
 
@@ -51,8 +51,8 @@ async def test_programs_get_json() -> None:
 def test_a_path_that_is_not_there_leads_to_the_list() -> None:
     """Where there is one."""
     with_list, without = (Router(routes).find("GET", "/x") for routes in (with_index(ROUTES), ROUTES))
-    assert isinstance(with_list, Response)
-    assert isinstance(without, Response)
+    assert isinstance(with_list, ServerResponse)
+    assert isinstance(without, ServerResponse)
     assert b"there is nothing at /x; GET / lists what there is" in with_list.body
     assert b'there is nothing at /x"' in without.body
 

@@ -6,25 +6,25 @@ import pytest
 
 from interpose.net.httpd.routes import (
     BadRequestError,
-    Match,
-    Request,
-    Response,
+    RouteMatch,
     Router,
+    ServerRequest,
+    ServerResponse,
     error_response,
     json_response,
     text_response,
 )
 
 
-async def _get(request: Request) -> Response:
+async def _get(request: ServerRequest) -> ServerResponse:
     return text_response("get")
 
 
-async def _put(request: Request) -> Response:
+async def _put(request: ServerRequest) -> ServerResponse:
     return text_response("put")
 
 
-async def _any(request: Request) -> Response:
+async def _any(request: ServerRequest) -> ServerResponse:
     return text_response("any")
 
 
@@ -34,13 +34,13 @@ ROUTES = {("GET", "/a"): _get, ("PUT", "/a"): _put, ("GET", "/a/*"): _any, ("PUT
 @pytest.mark.parametrize(
     ("method", "path", "expected"),
     [
-        ("GET", "/a", Match(_get, "")),
-        ("HEAD", "/a", Match(_get, "")),
-        ("PUT", "/a", Match(_put, "")),
-        ("GET", "/a/b/c", Match(_any, "b/c")),
+        ("GET", "/a", RouteMatch(_get, "")),
+        ("HEAD", "/a", RouteMatch(_get, "")),
+        ("PUT", "/a", RouteMatch(_put, "")),
+        ("GET", "/a/b/c", RouteMatch(_any, "b/c")),
     ],
 )
-def test_the_handler_is_chosen_by_method_and_path(method: str, path: str, expected: Match) -> None:
+def test_the_handler_is_chosen_by_method_and_path(method: str, path: str, expected: RouteMatch) -> None:
     """Exact paths and patterns find their handler; HEAD is served by GET."""
     assert Router(ROUTES).find(method, path) == expected
 
@@ -49,7 +49,7 @@ def test_the_handler_is_chosen_by_method_and_path(method: str, path: str, expect
 def test_unknown_paths_are_404(path: str) -> None:
     """There is no guessing: trailing slashes and other cases do not match."""
     answer = Router(ROUTES).find("GET", path)
-    assert isinstance(answer, Response)
+    assert isinstance(answer, ServerResponse)
     assert answer.status == 404
     assert "error" in json.loads(answer.body)
 
@@ -58,7 +58,7 @@ def test_unknown_paths_are_404(path: str) -> None:
 def test_wrong_methods_are_405_and_say_what_is_allowed(method: str, path: str, allow: str) -> None:
     """The Allow header lists what the path takes."""
     answer = Router(ROUTES).find(method, path)
-    assert isinstance(answer, Response)
+    assert isinstance(answer, ServerResponse)
     assert answer.status == 405
     assert answer.headers["allow"] == allow
 
@@ -66,7 +66,7 @@ def test_wrong_methods_are_405_and_say_what_is_allowed(method: str, path: str, a
 def test_the_longest_pattern_wins_whatever_the_order() -> None:
     """A special pattern is not hidden by a general one."""
     routes = {("GET", "/*"): _get, ("GET", "/v1/*"): _any}
-    assert Router(routes).find("GET", "/v1/x") == Match(_any, "x")
+    assert Router(routes).find("GET", "/v1/x") == RouteMatch(_any, "x")
 
 
 def test_json_answers_write_unknown_values_as_text() -> None:
@@ -79,4 +79,4 @@ def test_json_answers_write_unknown_values_as_text() -> None:
 def test_a_body_that_is_not_json_is_the_clients_fault(body: bytes) -> None:
     """Handlers need not care: the error becomes a 400."""
     with pytest.raises(BadRequestError, match="the body is not JSON"):
-        Request(method="PUT", path="/", body=body).json()
+        ServerRequest(method="PUT", path="/", body=body).json()

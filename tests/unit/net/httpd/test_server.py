@@ -14,7 +14,7 @@ import pytest
 import uvloop
 
 from interpose.net.httpd.limits import Stage
-from interpose.net.httpd.routes import Request, Response, text_response
+from interpose.net.httpd.routes import ServerRequest, ServerResponse, text_response
 from interpose.net.httpd.server import AdminServer
 from interpose.testing.eventually import eventually
 
@@ -24,11 +24,11 @@ REQUEST = b"GET /hello HTTP/1.1\r\nhost: localhost\r\n\r\n"
 WAIT = REQUEST.replace(b"/hello", b"/wait")
 
 
-async def _hello(request: Request) -> Response:
+async def _hello(request: ServerRequest) -> ServerResponse:
     return text_response("hello")
 
 
-async def _wait(request: Request) -> Response:
+async def _wait(request: ServerRequest) -> ServerResponse:
     await asyncio.get_running_loop().create_future()
     raise AssertionError
 

@@ -22,11 +22,11 @@ from interpose.net.spdy.frames import (
     Frame,
     FrameReader,
     GoAway,
-    Headers,
     Ping,
     RstStream,
     Settings,
     SpdyError,
+    SpdyHeaders,
     Status,
     SynReply,
     SynStream,
@@ -158,9 +158,9 @@ def test_more_headers_may_end_a_stream() -> None:
     """What they say is nobody's business."""
     peer = Peer()
     peer.opens(1)
-    assert peer.sends(Headers(1, peer.packer.pack({"a": "b"}), True)) == [StreamEnded(1)]
-    assert peer.sends(Headers(1, peer.packer.pack({"a": "b"}), True)) == []
-    assert peer.sends(Headers(5, peer.packer.pack({"a": "b"}))) == []
+    assert peer.sends(SpdyHeaders(1, peer.packer.pack({"a": "b"}), True)) == [StreamEnded(1)]
+    assert peer.sends(SpdyHeaders(1, peer.packer.pack({"a": "b"}), True)) == []
+    assert peer.sends(SpdyHeaders(5, peer.packer.pack({"a": "b"}))) == []
 
 
 def test_streams_above_the_limit_are_refused() -> None:

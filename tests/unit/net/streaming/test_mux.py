@@ -7,8 +7,8 @@ import pytest
 from interpose.net.spdy.connection import SpdyConnection, StreamOpened, StreamReset
 from interpose.net.spdy.frames import data_frame
 from interpose.net.streaming.byte_transport import CHUNK
-from interpose.net.streaming.mux import MOST_HELD, End
-from interpose.net.streaming.mux_transports import SpdyLink
+from interpose.net.streaming.mux import MOST_HELD, ChannelOutcome
+from interpose.net.streaming.mux_transports import SpdyMultiplexer
 from interpose.testing.eventually import WAIT_LIMIT
 
 
@@ -64,7 +64,7 @@ async def test_many_channels_together_hold_no_more_than_the_link_may(monkeypatch
     for _ in range(count):
         sender.send(sender.open({"streamType": "data"}), bytes(size))
     wire = Recorded(sender.take())
-    link = SpdyLink(wire, client=False)
+    link = SpdyMultiplexer(wire, client=False)
     link.start()
     await asyncio.wait_for(wire.stalled.wait(), WAIT_LIMIT)
     assert MOST_HELD < link.held <= MOST_HELD + CHUNK
@@ -84,7 +84,7 @@ async def test_what_nobody_wants_any_more_is_not_held(monkeypatch: pytest.Monkey
     for _ in range(2):
         sender.send(sender.open({"streamType": "data"}), bytes(300_000))
     wire = Recorded(sender.take())
-    link = SpdyLink(wire, client=False)
+    link = SpdyMultiplexer(wire, client=False)
     link.start()
     first = await link.accept()
     await asyncio.wait_for(wire.stalled.wait(), WAIT_LIMIT)
@@ -113,10 +113,10 @@ async def test_an_end_and_a_reset_may_come_together(rude: bool) -> None:
         sent += sender.take()
     sender.send(sender.open({"streamType": "data"}), b"other")
     wire = Recorded(sent + sender.take())
-    link = SpdyLink(wire, client=False)
+    link = SpdyMultiplexer(wire, client=False)
     link.start()
     ended, other = [await asyncio.wait_for(link.accept(), WAIT_LIMIT) for _ in range(2)]
-    assert [await ended.read(), await ended.read(), ended.end] == [b"all", b"", End.FINISHED]
+    assert [await ended.read(), await ended.read(), ended.end] == [b"all", b"", ChannelOutcome.FINISHED]
     assert await other.read() == b"other"
     assert not link.lost.is_set()
     await link.close()
@@ -125,7 +125,7 @@ async def test_an_end_and_a_reset_may_come_together(rude: bool) -> None:
 async def test_a_stream_that_nobody_waits_for_any_more_is_ended() -> None:
     """A server that answers late would have it open for ever."""
     wire = Recorded(b"")
-    link = SpdyLink(wire, client=True)
+    link = SpdyMultiplexer(wire, client=True)
     link.start()
     opening = asyncio.ensure_future(link.open({"streamType": "data"}))
     await asyncio.sleep(0)

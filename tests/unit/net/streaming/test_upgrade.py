@@ -6,10 +6,10 @@ from interpose.net.h1.heads import Heads, RequestHead, ResponseHead
 from interpose.net.streaming.channels import PORT_FORWARD, TUNNEL, V1, V2, V3, V4, V5
 from interpose.net.streaming.upgrade import (
     SPDY,
-    Agreed,
-    Kind,
-    Refused,
-    Transport,
+    SessionKind,
+    StreamTransport,
+    UpgradeAgreement,
+    UpgradeRefusal,
     UpgradeRefusedError,
     accept_key,
     agreed_protocol,
@@ -53,25 +53,25 @@ def test_the_proof_is_that_of_the_rfc() -> None:
 @pytest.mark.parametrize(
     ("kind", "head", "transport", "protocol"),
     [
-        (Kind.COMMAND, spdy(V4, V3, V2, V1), Transport.SPDY, V4),
-        (Kind.COMMAND, spdy(V5, f"{V3}, {V4}"), Transport.SPDY, V3),
-        (Kind.COMMAND, spdy(V1), Transport.SPDY, V1),
-        (Kind.COMMAND, spdy(), Transport.SPDY, V1),
-        (Kind.PORTS, spdy(PORT_FORWARD), Transport.SPDY, PORT_FORWARD),
-        (Kind.PORTS, spdy(), Transport.SPDY, PORT_FORWARD),
-        (Kind.COMMAND, websocket(V5, V4), Transport.WEBSOCKET, V5),
-        (Kind.COMMAND, websocket(f"v4.base64.channel.k8s.io, {V4}"), Transport.WEBSOCKET, V4),
-        (Kind.COMMAND, websocket(), Transport.WEBSOCKET, V1),
-        (Kind.PORTS, websocket(TUNNEL), Transport.WEBSOCKET, TUNNEL),
-        (Kind.PORTS, websocket(V4), Transport.WEBSOCKET, V4),
+        (SessionKind.COMMAND, spdy(V4, V3, V2, V1), StreamTransport.SPDY, V4),
+        (SessionKind.COMMAND, spdy(V5, f"{V3}, {V4}"), StreamTransport.SPDY, V3),
+        (SessionKind.COMMAND, spdy(V1), StreamTransport.SPDY, V1),
+        (SessionKind.COMMAND, spdy(), StreamTransport.SPDY, V1),
+        (SessionKind.PORTS, spdy(PORT_FORWARD), StreamTransport.SPDY, PORT_FORWARD),
+        (SessionKind.PORTS, spdy(), StreamTransport.SPDY, PORT_FORWARD),
+        (SessionKind.COMMAND, websocket(V5, V4), StreamTransport.WEBSOCKET, V5),
+        (SessionKind.COMMAND, websocket(f"v4.base64.channel.k8s.io, {V4}"), StreamTransport.WEBSOCKET, V4),
+        (SessionKind.COMMAND, websocket(), StreamTransport.WEBSOCKET, V1),
+        (SessionKind.PORTS, websocket(TUNNEL), StreamTransport.WEBSOCKET, TUNNEL),
+        (SessionKind.PORTS, websocket(V4), StreamTransport.WEBSOCKET, V4),
     ],
 )
 def test_the_first_that_both_speak_is_agreed(
-    kind: Kind, head: RequestHead, transport: Transport, protocol: str
+    kind: SessionKind, head: RequestHead, transport: StreamTransport, protocol: str
 ) -> None:
     """In the client's order; a client takes the answer for what it is."""
     agreed = negotiate(kind, head)
-    assert isinstance(agreed, Agreed)
+    assert isinstance(agreed, UpgradeAgreement)
     assert (agreed.transport, agreed.protocol) == (transport, protocol)
     read = answer(agreed.answer)
     assert read.status == 101
@@ -96,8 +96,8 @@ def test_the_first_that_both_speak_is_agreed(
 )
 def test_whatever_else_is_refused_with_a_reason(head: RequestHead, status: int, words: str) -> None:
     """In a whole answer of HTTP."""
-    refused = negotiate(Kind.COMMAND, head)
-    assert isinstance(refused, Refused)
+    refused = negotiate(SessionKind.COMMAND, head)
+    assert isinstance(refused, UpgradeRefusal)
     assert refused.status == status
     assert words in refused.message
     raw, _, body = refused.answer.partition(b"\r\n\r\n")
@@ -107,18 +107,18 @@ def test_whatever_else_is_refused_with_a_reason(head: RequestHead, status: int, 
 
 def test_a_refusal_names_what_is_spoken() -> None:
     """As Go's clients look for it."""
-    refused = negotiate(Kind.COMMAND, spdy("v9"))
-    assert isinstance(refused, Refused)
+    refused = negotiate(SessionKind.COMMAND, spdy("v9"))
+    assert isinstance(refused, UpgradeRefusal)
     assert [value for _, value in refused.headers] == [V4, V3, V2, V1]
 
 
 def test_what_a_client_asks_a_server_understands() -> None:
     """Both ways to ask."""
-    agreed = negotiate(Kind.COMMAND, request(spdy_request("/exec/abc", "x:1", [V4, V3])))
-    assert isinstance(agreed, Agreed)
+    agreed = negotiate(SessionKind.COMMAND, request(spdy_request("/exec/abc", "x:1", [V4, V3])))
+    assert isinstance(agreed, UpgradeAgreement)
     assert agreed.protocol == V4
-    agreed = negotiate(Kind.COMMAND, request(websocket_request("/exec/abc", "x:1", [V5], KEY)))
-    assert isinstance(agreed, Agreed)
+    agreed = negotiate(SessionKind.COMMAND, request(websocket_request("/exec/abc", "x:1", [V5], KEY)))
+    assert isinstance(agreed, UpgradeAgreement)
     assert agreed.protocol == V5
 
 
@@ -129,25 +129,31 @@ def switched(*fields: str) -> ResponseHead:
 
 def test_a_server_that_names_no_version_speaks_the_oldest() -> None:
     """The last of those that were asked for."""
-    assert agreed_protocol(switched(f"Upgrade: {SPDY}"), Transport.SPDY, [V4, V1]) == V1
+    assert agreed_protocol(switched(f"Upgrade: {SPDY}"), StreamTransport.SPDY, [V4, V1]) == V1
 
 
 @pytest.mark.parametrize(
     ("head", "transport", "words"),
     [
-        (answer(b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n"), Transport.SPDY, "answered 403 Forbidden"),
-        (switched("Upgrade: h2c"), Transport.SPDY, "switched to 'h2c'"),
-        (switched(), Transport.SPDY, "switched to ''"),
-        (switched("Upgrade: websocket"), Transport.WEBSOCKET, "did not prove"),
+        (
+            answer(b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n"),
+            StreamTransport.SPDY,
+            "answered 403 Forbidden",
+        ),
+        (switched("Upgrade: h2c"), StreamTransport.SPDY, "switched to 'h2c'"),
+        (switched(), StreamTransport.SPDY, "switched to ''"),
+        (switched("Upgrade: websocket"), StreamTransport.WEBSOCKET, "did not prove"),
         (
             switched("Upgrade: websocket", f"Sec-WebSocket-Accept: {accept_key(KEY)}"),
-            Transport.WEBSOCKET,
+            StreamTransport.WEBSOCKET,
             "chose protocol none",
         ),
-        (switched(f"Upgrade: {SPDY}", "X-Stream-Protocol-Version: v9"), Transport.SPDY, "chose protocol v9"),
+        (switched(f"Upgrade: {SPDY}", "X-Stream-Protocol-Version: v9"), StreamTransport.SPDY, "chose protocol v9"),
     ],
 )
-def test_an_answer_that_agrees_to_nothing_is_refused(head: ResponseHead, transport: Transport, words: str) -> None:
+def test_an_answer_that_agrees_to_nothing_is_refused(
+    head: ResponseHead, transport: StreamTransport, words: str
+) -> None:
     """And says what the server did."""
     with pytest.raises(UpgradeRefusedError, match=words) as caught:
         agreed_protocol(head, transport, [V4], KEY)

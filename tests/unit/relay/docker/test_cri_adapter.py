@@ -12,7 +12,7 @@ from interpose.net.grpc.status import Code, RpcError
 from interpose.relay.api import Reply
 from interpose.relay.docker import cri_adapter as runtime
 from interpose.relay.docker.connection import HttpReply
-from interpose.relay.docker.cri_adapter import Answered, DockerRuntime, read_object
+from interpose.relay.docker.cri_adapter import DockerAnswer, DockerRuntime, read_object
 from interpose.relay.docker.upstream import DockerUpstream
 from tests.support.docker.calls import ScriptedDocker, http_reply
 
@@ -346,7 +346,7 @@ async def test_refs_are_quoted(stage: Stage) -> None:
 
 def test_answers_of_creates() -> None:
     """A conflict is about the name there."""
-    conflict = Answered(http_reply(409, {"message": "in use"}))
+    conflict = DockerAnswer(http_reply(409, {"message": "in use"}))
     assert conflict.code(creating=True) is Code.ALREADY_EXISTS
     assert conflict.code() is Code.FAILED_PRECONDITION
     assert (conflict.message, conflict.failure) == ("in use", None)
@@ -354,7 +354,7 @@ def test_answers_of_creates() -> None:
 
 def test_half_an_answer_is_a_failure() -> None:
     """Whatever its status says."""
-    half = Answered(HttpReply(head=http_reply(201, {}).head, failure="lost"))
+    half = DockerAnswer(HttpReply(head=http_reply(201, {}).head, failure="lost"))
     assert (half.code(), half.message, half.failure) == (Code.UNAVAILABLE, "lost", "lost")
 
 

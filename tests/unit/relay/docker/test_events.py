@@ -7,7 +7,7 @@ import pytest
 
 from interpose.core.model.pod import Container, ContainerState, Pod
 from interpose.cri.store.store import Store
-from interpose.relay.docker.events import ACTIONS, Event, Nudge, is_news, read_event
+from interpose.relay.docker.events import ACTIONS, DockerEvent, StoreRefresher, is_new_to_store, read_event
 
 POD, APP = "a" * 64, "b" * 64
 
@@ -32,12 +32,12 @@ def store(state: ContainerState = ContainerState.RUNNING) -> Store:
 @pytest.mark.parametrize("action", ACTIONS)
 def test_lines_that_matter(action: str) -> None:
     """What comes, runs, ends and goes."""
-    assert read_event(line(action)) == Event(action, APP)
+    assert read_event(line(action)) == DockerEvent(action, APP)
 
 
 def test_line_of_an_old_daemon() -> None:
     """It knows containers only, and does not say so."""
-    assert read_event(b'{"status":"die","id":"x","from":"busybox"}') == Event("die", "x")
+    assert read_event(b'{"status":"die","id":"x","from":"busybox"}') == DockerEvent("die", "x")
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_lines_that_do_not_matter(text: bytes) -> None:
 
 def test_line_without_an_id() -> None:
     """It is about somebody."""
-    assert read_event(b'{"Type":"container","Action":"die","Actor":{"ID":7}}') == Event("die", "")
+    assert read_event(b'{"Type":"container","Action":"die","Actor":{"ID":7}}') == DockerEvent("die", "")
 
 
 # -- news
@@ -88,14 +88,14 @@ def test_line_without_an_id() -> None:
 )
 def test_news_of_what_runs(action: str, object_id: str, news: bool) -> None:
     """What the records say already is no news."""
-    assert is_news(Event(action, object_id), store()) is news
+    assert is_new_to_store(DockerEvent(action, object_id), store()) is news
 
 
 def test_news_of_what_does_not_run() -> None:
     """A start is news then, another end is not."""
     ended = store(ContainerState.EXITED)
-    assert is_news(Event("start", APP), ended)
-    assert not is_news(Event("die", APP), ended)
+    assert is_new_to_store(DockerEvent("start", APP), ended)
+    assert not is_new_to_store(DockerEvent("die", APP), ended)
 
 
 # -- the nudge
@@ -129,7 +129,7 @@ class Stage:
         self.store = store()
         self.later = Later()
         self.resyncs = 0
-        self.nudge = Nudge(store=self.store, resync=self._resync, later=self.later)
+        self.nudge = StoreRefresher(store=self.store, resync=self._resync, later=self.later)
 
     def _resync(self) -> None:
         self.resyncs += 1
@@ -139,11 +139,11 @@ def test_exits_of_a_moment_are_learned_in_one_go() -> None:
     """And the next moment is another one."""
     stage = Stage()
     for _ in range(3):
-        stage.nudge(Event("die", APP))
+        stage.nudge(DockerEvent("die", APP))
     assert stage.resyncs == 0
     stage.later.pass_by()
     assert stage.resyncs == 1
-    stage.nudge(Event("die", APP))
+    stage.nudge(DockerEvent("die", APP))
     stage.later.pass_by()
     assert (stage.resyncs, stage.nudge.news) == (2, 2)
 
@@ -151,7 +151,7 @@ def test_exits_of_a_moment_are_learned_in_one_go() -> None:
 def test_what_passes_here_is_known_in_time() -> None:
     """dockerd tells of the end before it answers the stop."""
     stage = Stage()
-    stage.nudge(Event("die", APP))
+    stage.nudge(DockerEvent("die", APP))
     stage.store.put_container(Container(id=APP, pod_id=POD, name="app", state=ContainerState.EXITED))
     stage.later.pass_by()
     assert stage.resyncs == 0
@@ -160,7 +160,7 @@ def test_what_passes_here_is_known_in_time() -> None:
 def test_what_is_not_new_costs_nothing() -> None:
     """Not even a timer."""
     stage = Stage()
-    stage.nudge(Event("start", APP))
+    stage.nudge(DockerEvent("start", APP))
     assert not stage.later.due
 
 
@@ -168,7 +168,7 @@ def test_a_flood_is_bounded() -> None:
     """Of too many, some stand for all."""
     stage = Stage()
     for number in range(5000):
-        stage.nudge(Event("create", f"id{number}"))
+        stage.nudge(DockerEvent("create", f"id{number}"))
     assert len(stage.nudge._waiting) <= 1025
     stage.later.pass_by()
     assert stage.resyncs == 1
@@ -178,6 +178,6 @@ def test_closed() -> None:
     """The timer goes; without one there is nothing to do."""
     stage = Stage()
     stage.nudge.close()
-    stage.nudge(Event("die", APP))
+    stage.nudge(DockerEvent("die", APP))
     stage.nudge.close()
     assert stage.later.cancelled == 1

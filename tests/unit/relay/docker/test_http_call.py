@@ -6,7 +6,7 @@ import pytest
 
 from interpose.net.h1.heads import Heads
 from interpose.relay.docker.connection import HttpReply
-from interpose.relay.docker.http_call import HttpCall, resized, without_expect
+from interpose.relay.docker.http_call import DockerHttpCall, resized, without_expect
 
 HEADS = Heads()
 
@@ -15,13 +15,13 @@ def head(*lines: bytes) -> bytes:
     return b"\r\n".join((b"POST /containers/create HTTP/1.1", b"Host: docker", *lines, b"", b""))
 
 
-def sent(call: HttpCall, body: bytes | None = None) -> bytes:
+def sent(call: DockerHttpCall, body: bytes | None = None) -> bytes:
     """What is sent on."""
     asyncio.run(_forward(call, body))
     return SENT.pop()
 
 
-async def _forward(call: HttpCall, body: bytes | None) -> None:
+async def _forward(call: DockerHttpCall, body: bytes | None) -> None:
     await call.forward(body)
 
 
@@ -33,8 +33,8 @@ async def _send(request: bytes) -> HttpReply:
     return HttpReply()
 
 
-def call(raw: bytes, body: bytes, *, as_it_came: bytes | None = None, continued: bool = False) -> HttpCall:
-    return HttpCall(head=HEADS.request(raw), body=body, raw=as_it_came, send=_send, continued=continued)
+def call(raw: bytes, body: bytes, *, as_it_came: bytes | None = None, continued: bool = False) -> DockerHttpCall:
+    return DockerHttpCall(head=HEADS.request(raw), body=body, raw=as_it_came, send=_send, continued=continued)
 
 
 def test_a_call_goes_on_as_it_came() -> None:

@@ -16,11 +16,11 @@ from interpose.relay.api import Body, Call, Direction, Interest, Proceed, Reply,
 from interpose.relay.chain import Chain
 from interpose.relay.docker.connection import HttpReply
 from interpose.relay.docker.cri_adapter import DockerRuntime
-from interpose.relay.docker.intercepted import DockerCollector
-from interpose.relay.docker.translate.labels import Identity
-from interpose.relay.docker.upstream import BackendAway, DockerUpstream
+from interpose.relay.docker.intercepted import DockerCallRunner
+from interpose.relay.docker.translate.labels import DockerIdentity
+from interpose.relay.docker.upstream import BackendAwayError, DockerUpstream
 from interpose.relay.routes import Route, Routes
-from interpose.relay.taps import Watchers
+from interpose.relay.taps import TapRegistry
 from tests.support.docker.calls import ScriptedDocker, body_of, http_call, http_reply, status_of
 
 POD, APP = "a" * 64, "b" * 64
@@ -102,13 +102,13 @@ class Stage:
     def __init__(self, interceptor: Interceptor | None = None, *, taps: Sequence[Any] = ()) -> None:
         self.docker = ScriptedDocker()
         self.runtime = DockerRuntime(cast("DockerUpstream", self.docker))
-        self.runtime.known.add(Identity(id=POD, sandbox=True), self.runtime.known.mark())
-        self.runtime.known.add(Identity(id=APP, sandbox=False), self.runtime.known.mark())
+        self.runtime.known.add(DockerIdentity(id=POD, sandbox=True), self.runtime.known.mark())
+        self.runtime.known.add(DockerIdentity(id=APP, sandbox=False), self.runtime.known.mark())
         self.routes = Routes(None, None)
         self.time = 0.0
-        self.collector = DockerCollector(
+        self.collector = DockerCallRunner(
             chain=Chain([] if interceptor is None else [interceptor]),
-            watchers=Watchers(taps),
+            watchers=TapRegistry(taps),
             runtime=self.runtime,
             routes=self.routes,
             limit=1 << 20,
@@ -184,7 +184,7 @@ async def test_sandbox_is_started_without_the_chain() -> None:
     [
         (HttpReply(failure="lost"), 502, 0),
         (HttpReply(), 502, 0),
-        (BackendAway("dockerd is away"), 503, 503),
+        (BackendAwayError("dockerd is away"), 503, 503),
     ],
 )
 async def test_passing_call_without_an_answer(answer: HttpReply | Exception, status: int, sighted: int) -> None:
@@ -311,7 +311,7 @@ async def test_dockerd_is_away() -> None:
     """503, and nothing was sent."""
     interceptor = Interceptor(["CreateContainer"])
     stage = Stage(interceptor)
-    stage.answer = BackendAway("docker daemon x is not reachable")
+    stage.answer = BackendAwayError("docker daemon x is not reachable")
     answer = await stage.call(CREATE, CONTAINER)
     assert (status_of(answer), body_of(answer)) == (503, {"message": "docker daemon x is not reachable"})
     assert interceptor.replies[0].code == Code.UNAVAILABLE

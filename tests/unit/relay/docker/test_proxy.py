@@ -13,19 +13,19 @@ from interpose.net.grpc.transport import Hub
 from interpose.net.h1.heads import RequestHead
 from interpose.relay.api import Call, Direction, Interest, Proceed, Reply, Sighting
 from interpose.relay.docker.proxy import DockerRelay
-from interpose.relay.docker.routes import Act
+from interpose.relay.docker.routes import DockerOperation
 from interpose.relay.docker.upstream import DockerUpstream
 from interpose.testing.eventually import eventually
 from tests.support.docker.calls import HEADS, ScriptedDocker, http_call, http_reply, status_of
 
 ACTS = {
-    Act.CREATE: "POST /containers/create",
-    Act.START: "POST /containers/x/start",
-    Act.STOP: "POST /v1.41/containers/x/stop",
-    Act.KILL: "POST /containers/x/kill",
-    Act.RESTART: "POST /containers/x/restart",
-    Act.UPDATE: "POST /containers/x/update",
-    Act.REMOVE: "DELETE /containers/x",
+    DockerOperation.CREATE: "POST /containers/create",
+    DockerOperation.START: "POST /containers/x/start",
+    DockerOperation.STOP: "POST /v1.41/containers/x/stop",
+    DockerOperation.KILL: "POST /containers/x/kill",
+    DockerOperation.RESTART: "POST /containers/x/restart",
+    DockerOperation.UPDATE: "POST /containers/x/update",
+    DockerOperation.REMOVE: "DELETE /containers/x",
 }
 APP = "b" * 64
 BODY = {"Image": "x", "Labels": {"io.kubernetes.docker.type": "podsandbox"}}
@@ -92,10 +92,14 @@ class Stage:
         self.relay.subscribe([Gate(*methods)], hub=Hub(), message_limit=1 << 20, now=lambda: 0.0)
 
     @property
-    def wanted(self) -> set[Act]:
+    def wanted(self) -> set[DockerOperation]:
         """What is collected."""
         wanted = {act for act, line in ACTS.items() if self.relay.wants(head(line))}
-        return wanted | ({Act.RESET} if self.relay.wants(head(ACTS[Act.START], "Content-Length: 9")) else set())
+        return wanted | (
+            {DockerOperation.RESET}
+            if self.relay.wants(head(ACTS[DockerOperation.START], "Content-Length: 9"))
+            else set()
+        )
 
 
 @pytest.fixture
@@ -113,17 +117,17 @@ def test_without_subscribers_everything_passes(stage: Stage) -> None:
 @pytest.mark.parametrize(
     ("method", "acts"),
     [
-        ("RunPodSandbox", {Act.CREATE, Act.RESET}),
-        ("CreateContainer", {Act.CREATE, Act.RESET}),
-        ("StartContainer", {Act.START, Act.RESET, Act.RESTART}),
-        ("StopContainer", {Act.STOP, Act.KILL}),
-        ("StopPodSandbox", {Act.STOP, Act.KILL}),
-        ("UpdateContainerResources", {Act.UPDATE, Act.RESET}),
-        ("RemovePodSandbox", {Act.REMOVE}),
+        ("RunPodSandbox", {DockerOperation.CREATE, DockerOperation.RESET}),
+        ("CreateContainer", {DockerOperation.CREATE, DockerOperation.RESET}),
+        ("StartContainer", {DockerOperation.START, DockerOperation.RESET, DockerOperation.RESTART}),
+        ("StopContainer", {DockerOperation.STOP, DockerOperation.KILL}),
+        ("StopPodSandbox", {DockerOperation.STOP, DockerOperation.KILL}),
+        ("UpdateContainerResources", {DockerOperation.UPDATE, DockerOperation.RESET}),
+        ("RemovePodSandbox", {DockerOperation.REMOVE}),
         ("Version", set()),
     ],
 )
-def test_acts_are_wanted_with_the_methods_they_may_be(stage: Stage, method: str, acts: set[Act]) -> None:
+def test_acts_are_wanted_with_the_methods_they_may_be(stage: Stage, method: str, acts: set[DockerOperation]) -> None:
     """And no others."""
     stage.intercept(method)
     assert stage.wanted == acts

@@ -4,7 +4,17 @@ import pytest
 
 from interpose.cri.methods import METHODS
 from interpose.net.h1.heads import RequestHead
-from interpose.relay.docker.routes import METHODS_OF, NAMES, OTHER, Act, act_of, classify, kills, parameters, renamed
+from interpose.relay.docker.routes import (
+    METHODS_OF,
+    NAMES,
+    OTHER,
+    DockerOperation,
+    act_of,
+    classify,
+    kills,
+    parameters,
+    renamed,
+)
 from tests.support.docker.calls import HEADS
 
 FORM = "application/x-www-form-urlencoded"
@@ -18,22 +28,22 @@ def head(line: str, *fields: str) -> RequestHead:
 @pytest.mark.parametrize(
     ("method", "path", "act", "ref"),
     [
-        ("POST", "/containers/create", Act.CREATE, ""),
-        ("POST", "/v1.41/containers/create", Act.CREATE, ""),
-        ("POST", "/v1.24/containers/abc/start", Act.START, "abc"),
-        ("POST", "/v999.0.1/containers/abc/start", Act.START, "abc"),
-        ("POST", "/containers/abc/stop", Act.STOP, "abc"),
-        ("POST", "/containers/abc/kill", Act.KILL, "abc"),
-        ("POST", "/containers/abc/restart", Act.RESTART, "abc"),
-        ("POST", "/containers/abc/update", Act.UPDATE, "abc"),
-        ("DELETE", "/v1.41/containers/abc", Act.REMOVE, "abc"),
+        ("POST", "/containers/create", DockerOperation.CREATE, ""),
+        ("POST", "/v1.41/containers/create", DockerOperation.CREATE, ""),
+        ("POST", "/v1.24/containers/abc/start", DockerOperation.START, "abc"),
+        ("POST", "/v999.0.1/containers/abc/start", DockerOperation.START, "abc"),
+        ("POST", "/containers/abc/stop", DockerOperation.STOP, "abc"),
+        ("POST", "/containers/abc/kill", DockerOperation.KILL, "abc"),
+        ("POST", "/containers/abc/restart", DockerOperation.RESTART, "abc"),
+        ("POST", "/containers/abc/update", DockerOperation.UPDATE, "abc"),
+        ("DELETE", "/v1.41/containers/abc", DockerOperation.REMOVE, "abc"),
         # dockerd takes anything for a name: links to others have a slash.
-        ("POST", "/containers/web/db/start", Act.START, "web/db"),
-        ("POST", "/containers/start/start", Act.START, "start"),
-        ("DELETE", "/containers/create", Act.REMOVE, "create"),
+        ("POST", "/containers/web/db/start", DockerOperation.START, "web/db"),
+        ("POST", "/containers/start/start", DockerOperation.START, "start"),
+        ("DELETE", "/containers/create", DockerOperation.REMOVE, "create"),
     ],
 )
-def test_acts_with_and_without_a_version(method: str, path: str, act: Act, ref: str) -> None:
+def test_acts_with_and_without_a_version(method: str, path: str, act: DockerOperation, ref: str) -> None:
     """Everything that changes a container is seen, whoever asks for it."""
     routed = classify(method, path, "")
     assert (routed.endpoint.act, routed.ref) == (act, ref)
@@ -93,30 +103,30 @@ def test_a_signal_that_does_not_kill_is_no_act(signal: str, killing: bool) -> No
     assert kills(routed.params) is killing
     assert routed.endpoint.name == "POST /containers/{id}/kill"
     if len(signal) < 100 and signal.isascii():
-        assert act_of(head(f"POST /containers/abc/kill?{signal}")) is (Act.KILL if killing else None)
+        assert act_of(head(f"POST /containers/abc/kill?{signal}")) is (DockerOperation.KILL if killing else None)
 
 
 @pytest.mark.parametrize("kind", [FORM, FORM.upper(), f" {FORM} ; charset=utf-8"])
 def test_a_kill_with_a_form_may_kill(kind: str) -> None:
     """dockerd takes the signal of the form first, and that has not come yet."""
-    assert act_of(head("POST /containers/abc/kill?signal=HUP", f"Content-Type: {kind}")) is Act.KILL
+    assert act_of(head("POST /containers/abc/kill?signal=HUP", f"Content-Type: {kind}")) is DockerOperation.KILL
     assert act_of(head("POST /containers/abc/kill?signal=HUP", "Content-Type: application/json")) is None
 
 
 @pytest.mark.parametrize(
     ("field", "act"),
     [
-        ("X: y", Act.START),
-        ("Content-Length: 0", Act.START),
-        ("Content-Length: 7", Act.START),
-        ("Content-Length: 8", Act.RESET),
-        ("Transfer-Encoding: chunked", Act.RESET),
+        ("X: y", DockerOperation.START),
+        ("Content-Length: 0", DockerOperation.START),
+        ("Content-Length: 7", DockerOperation.START),
+        ("Content-Length: 8", DockerOperation.RESET),
+        ("Transfer-Encoding: chunked", DockerOperation.RESET),
     ],
 )
-def test_a_start_with_a_body(field: str, act: Act) -> None:
+def test_a_start_with_a_body(field: str, act: DockerOperation) -> None:
     """dockerd takes no body of up to seven bytes for one."""
     assert act_of(head("POST /v1.23/containers/abc/start", field)) is act
-    assert act_of(head("POST /containers/abc/stop", field)) is Act.STOP
+    assert act_of(head("POST /containers/abc/stop", field)) is DockerOperation.STOP
 
 
 @pytest.mark.parametrize(
@@ -151,9 +161,15 @@ def test_requests_that_name_a_container_by_its_id(target: str, renamed_to: str) 
 
 @pytest.mark.parametrize(
     ("query", "act"),
-    [("", Act.REMOVE), ("force=1&v=1", Act.REMOVE), ("link=0", Act.REMOVE), ("link=1", None), ("link=true", None)],
+    [
+        ("", DockerOperation.REMOVE),
+        ("force=1&v=1", DockerOperation.REMOVE),
+        ("link=0", DockerOperation.REMOVE),
+        ("link=1", None),
+        ("link=true", None),
+    ],
 )
-def test_taking_a_link_away_is_no_removal(query: str, act: Act | None) -> None:
+def test_taking_a_link_away_is_no_removal(query: str, act: DockerOperation | None) -> None:
     """Only a name goes, the container stays."""
     assert classify("DELETE", "/containers/web/db", query).endpoint.act is act
 
@@ -203,7 +219,7 @@ def test_parameters_as_go_reads_them() -> None:
 
 def test_every_act_becomes_methods_of_cri() -> None:
     """No act is forgotten, and no name is wrong."""
-    assert set(METHODS_OF) == set(Act)
+    assert set(METHODS_OF) == set(DockerOperation)
     assert {name for names in METHODS_OF.values() for name in names} <= METHODS.keys()
 
 

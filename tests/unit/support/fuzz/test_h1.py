@@ -43,7 +43,7 @@ def test_answers_are_read_as_those_to_a_method() -> None:
 
 def test_a_body_that_is_cut_elsewhere_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """The reference does not agree."""
-    monkeypatch.setattr(rules.Grammar, "declared", lambda *_: rules.Declared(False, 3))
+    monkeypatch.setattr(rules.Grammar, "declared", lambda *_: rules.DeclaredBody(False, 3))
     with pytest.raises(BrokenPromise, match="cut differently"):
         check_requests(POST + b"hello")
 

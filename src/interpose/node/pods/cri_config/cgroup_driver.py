@@ -7,13 +7,13 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from interpose.cri.client import Services
+from interpose.cri.client import RuntimeClient
 from interpose.cri.messages import cri
 from interpose.host.cgroup.paths import Driver
 from interpose.net.grpc.status import RpcError
 
 
-async def detect_cgroup_driver(services: Services) -> Driver:
+async def detect_cgroup_driver(services: RuntimeClient) -> Driver:
     """The driver of a runtime; one that does not say it makes cgroups itself."""
     try:
         answer = await services.runtime_config()
@@ -22,7 +22,7 @@ async def detect_cgroup_driver(services: Services) -> Driver:
     return Driver.SYSTEMD if answer.linux.cgroup_driver == cri.SYSTEMD else Driver.CGROUPFS
 
 
-async def _configured(services: Services) -> Driver:
+async def _configured(services: RuntimeClient) -> Driver:
     try:
         info = (await services.status(verbose=True)).info
     except RpcError:

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from interpose.cri.client import Services
+from interpose.cri.client import RuntimeClient
 from interpose.node.pods.status.lister import RuntimePodLister
 from interpose.node.pods.status.resize_record import ResizeRecord
 from interpose.node.pods.status.runtime_pod import RuntimePod
@@ -14,7 +14,7 @@ class PodReader:
     """Pods of a runtime, and the folders of ours. `where` names the runtime: pods of several may have folders below one
     root."""
 
-    def __init__(self, services: Services, *, dirs: PodFolders, where: str = "") -> None:
+    def __init__(self, services: RuntimeClient, *, dirs: PodFolders, where: str = "") -> None:
         self.services: Final = services
         self.where = where
         self.dirs = dirs

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Collection
 from typing import Final
 
-from interpose.cri.client import Services
+from interpose.cri.client import RuntimeClient
 from interpose.cri.messages import cri
 from interpose.net.grpc.status import RpcError
 from interpose.node.pods.cgroups.pod_cgroups import MOUNT, PodCgroups
@@ -51,7 +51,7 @@ class RuntimeManager(PodReader):
 
     def __init__(
         self,
-        services: Services,
+        services: RuntimeClient,
         *,
         node: NodeFacts,
         dirs: PodDirs,

@@ -12,7 +12,7 @@ from typing import Final, Protocol
 
 from interpose.cri.messages import cri
 from interpose.net.grpc.status import Code, RpcError
-from interpose.net.streaming.handler import AttendantError, ByteReader, ByteWriter, Streams, TooManyRequestsError
+from interpose.net.streaming.handler import ByteReader, ByteWriter, SessionIo, StreamHandlerError, TooManyRequestsError
 from interpose.node.runtime.service.core import Core
 from interpose.node.runtime.service.cri_views import state_name
 from interpose.node.runtime.service.errors import failed, invalid, unsupported, wrong_state
@@ -119,27 +119,27 @@ class Execution:
 
     # -- the attendant
 
-    async def exec(self, container_id: str, command: tuple[str, ...], tty: bool, streams: Streams) -> int:
+    async def exec(self, container_id: str, command: tuple[str, ...], tty: bool, streams: SessionIo) -> int:
         """Run a command with a client's streams."""
         try:
             container, shim = self._running(container_id)
             session = await shim.exec(container.id, command, tty=tty, stdin=streams.stdin is not None)
             code = await _serve(session, streams)
         except RpcError as error:
-            raise AttendantError(error.message) from None
+            raise StreamHandlerError(error.message) from None
         except PartError as error:
-            raise AttendantError(f"failed to exec in container: {error}") from None
+            raise StreamHandlerError(f"failed to exec in container: {error}") from None
         return 255 if code is None else code
 
-    async def attach(self, container_id: str, tty: bool, streams: Streams) -> int | None:
+    async def attach(self, container_id: str, tty: bool, streams: SessionIo) -> int | None:
         """Take part in the streams of a container."""
         try:
             container, shim = self._running(container_id)
             return await _serve(await shim.attach(container.id, stdin=streams.stdin is not None), streams)
         except RpcError as error:
-            raise AttendantError(error.message) from None
+            raise StreamHandlerError(error.message) from None
         except PartError as error:
-            raise AttendantError(f"failed to attach to container: {error}") from None
+            raise StreamHandlerError(f"failed to attach to container: {error}") from None
 
     async def port_forward(self, sandbox_id: str, port: int) -> tuple[ByteReader, ByteWriter]:
         """Connect to a port inside a sandbox."""
@@ -147,9 +147,9 @@ class Execution:
             sandbox = self._core.registry.sandbox(sandbox_id)
             return await self._connect(_network_of(sandbox), port)
         except RpcError as error:
-            raise AttendantError(error.message) from None
+            raise StreamHandlerError(error.message) from None
         except (PartError, OSError) as error:
-            raise AttendantError(f"failed to connect to localhost:{port} in the pod: {error}") from None
+            raise StreamHandlerError(f"failed to connect to localhost:{port} in the pod: {error}") from None
 
     def _running(self, container_id: str) -> tuple[Container, Shim]:
         container = self._core.registry.container(container_id)
@@ -192,7 +192,7 @@ def _network_of(sandbox: Sandbox) -> str:
     return f"/proc/{sandbox.holder}/ns/net" if sandbox.record.place is NetworkPlace.POD else ""
 
 
-async def _serve(session: ShimStreams, streams: Streams) -> int | None:
+async def _serve(session: ShimStreams, streams: SessionIo) -> int | None:
     """Carry bytes both ways until the process has ended and all of its output is delivered."""
     helpers = TaskBag()
     helpers.spawn(_type(session, streams), name="carry stdin")
@@ -206,7 +206,7 @@ async def _serve(session: ShimStreams, streams: Streams) -> int | None:
         await asyncio.shield(session.close())
 
 
-async def _type(session: ShimStreams, streams: Streams) -> None:
+async def _type(session: ShimStreams, streams: SessionIo) -> None:
     """A client that vanished is not the end of stdin: the session ends with it, and is closed."""
     with suppress(ConnectionError):
         while streams.stdin is not None and (data := await streams.stdin.read()):

@@ -4,12 +4,12 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from interpose.relay.docker.translate.json_edit import (
-    BodyTooLarge,
-    Container,
-    Item,
+    BodyTooLargeToReadError,
+    JsonContainer,
+    JsonMember,
     Pairs,
-    Splice,
-    UnreadableBody,
+    TextSplice,
+    UnreadableBodyError,
     append_items,
     change_items,
     decode,
@@ -25,14 +25,14 @@ from interpose.relay.docker.translate.json_edit import (
 MOST: Final = 4 << 20
 
 
-class Edited(NamedTuple):
+class EditedBody(NamedTuple):
     """A body after the chain. `without_effect` names what was changed and cannot be said to Docker."""
 
     body: bytes  # the very same object if nothing is different
     without_effect: tuple[str, ...]
 
 
-class Body:
+class JsonBody:
     """A body that is an object. To reading, null is as good as nothing there."""
 
     __slots__ = ("raw", "root", "text")
@@ -40,7 +40,7 @@ class Body:
     def __init__(self, raw: bytes) -> None:
         """Raises UnreadableBody, as all reading here does."""
         if len(raw) > MOST:
-            raise BodyTooLarge(f"it has {len(raw)} bytes, more than the {MOST} that are read")
+            raise BodyTooLargeToReadError(f"it has {len(raw)} bytes, more than the {MOST} that are read")
         self.raw = raw
         self.text = decode(raw)
         self.root = read_root(self.text)
@@ -54,7 +54,7 @@ class Body:
         """An object in the body."""
         value = self.value(key)
         if value is not None and type(value) is not tuple:
-            raise UnreadableBody(f"{key} is not an object but {kind(value)}")
+            raise UnreadableBodyError(f"{key} is not an object but {kind(value)}")
         return value
 
     def texts(self, key: str) -> tuple[str, ...]:
@@ -63,7 +63,7 @@ class Body:
         if value is None:
             return ()
         if type(value) is not list:
-            raise UnreadableBody(f"{key} is not a list but {kind(value)}")
+            raise UnreadableBodyError(f"{key} is not a list but {kind(value)}")
         return as_texts(value, key)
 
     def text_map(self, key: str) -> dict[str, str]:
@@ -81,14 +81,14 @@ class Body:
         return (whole(value),) if isinstance(value, str) else self.texts(key)
 
 
-class Editing:
+class JsonBodyEdit:
     """Edits of a body. Keys stay as they are spelt; values are texts of JSON."""
 
     __slots__ = ("_added", "_body", "_replaced", "_splices")
 
-    def __init__(self, body: Body) -> None:
+    def __init__(self, body: JsonBody) -> None:
         self._body = body
-        self._splices: list[Splice] = []
+        self._splices: list[TextSplice] = []
         self._replaced: dict[int, str] = {}
         self._added: list[str] = []
 
@@ -145,11 +145,11 @@ class Editing:
         splices = self._splices + change_items(self._body.root, replaced=self._replaced, added=self._added)
         return spliced(self._body.text, splices).encode() if splices else self._body.raw
 
-    def _item(self, key: str) -> Item | None:
+    def _item(self, key: str) -> JsonMember | None:
         item = self._body.root.member(key)
         return None if item is None or item.value is None else item
 
-    def _within(self, key: str) -> Container | None:
+    def _within(self, key: str) -> JsonContainer | None:
         item = self._item(key)
         return None if item is None else read_container(self._body.text, item.value_start)
 
@@ -171,7 +171,7 @@ def as_text(value: Any, key: str) -> str:
         return whole(value)
     if value is None:
         return ""
-    raise UnreadableBody(f"{key} has a value that is not text but {kind(value)}")
+    raise UnreadableBodyError(f"{key} has a value that is not text but {kind(value)}")
 
 
 def _member(name: str, value: str) -> str:

@@ -20,12 +20,12 @@ from typing import Any, Final
 from interpose.core.model.pod import Pod
 from interpose.cri.store.requested import ANNOTATION
 from interpose.relay.docker.translate import hostconfig
-from interpose.relay.docker.translate.body import Body, Edited, Editing
-from interpose.relay.docker.translate.json_edit import UnreadableBody, fold, quote
+from interpose.relay.docker.translate.body import EditedBody, JsonBody, JsonBodyEdit
+from interpose.relay.docker.translate.json_edit import UnreadableBodyError, fold, quote
 from interpose.relay.docker.translate.labels import (
     CREATED,
     RESERVED,
-    Identity,
+    DockerIdentity,
     changed_labels,
     identity,
     shown_annotations,
@@ -54,17 +54,17 @@ _WORDS: Final = (("command", "Entrypoint"), ("args", "Cmd"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Creation:
+class CreateBody:
     """A sandbox or container of Kubernetes that is to be created."""
 
-    identity: Identity
+    identity: DockerIdentity
     labels: Mapping[str, str]  # Docker's
     resources: Mapping[str, Any]  # by Docker's keys
     parent: str  # in Docker's form
     texts: Mapping[str, str]
     words: Mapping[str, tuple[str, ...]]
     envs: tuple[str, ...]  # as Docker has them
-    _body: Body = field(repr=False)
+    _body: JsonBody = field(repr=False)
 
     @property
     def sandbox(self) -> bool:
@@ -103,9 +103,9 @@ class Creation:
             message.sandbox_config.labels.update(pod.labels)
             message.sandbox_config.annotations.update(pod.annotations)
 
-    def edited(self, before: Any, after: Any) -> Edited:
+    def edited(self, before: Any, after: Any) -> EditedBody:
         """The body that says what `after` does; `before` is the message as it was filled."""
-        body = Editing(self._body)
+        body = JsonBodyEdit(self._body)
         labels = changed_labels(
             (before.config.labels, after.config.labels), (before.config.annotations, after.config.annotations)
         )
@@ -128,9 +128,9 @@ class Creation:
             body.set_fields(_HOST, host)
         if not self.sandbox:
             self._edit_process(body, before.config, after.config)
-        return Edited(body.data(), tuple(without_effect))
+        return EditedBody(body.data(), tuple(without_effect))
 
-    def _edit_process(self, body: Editing, before: Any, after: Any) -> None:
+    def _edit_process(self, body: JsonBodyEdit, before: Any, after: Any) -> None:
         for name, key in _WORDS:
             words = list(getattr(after, name))
             if words != list(getattr(before, name)):
@@ -139,7 +139,7 @@ class Creation:
         if _only(before, "envs") != _only(after, "envs"):
             self._edit_envs(body, [f"{one.key}={one.value.decode('utf-8', 'replace')}" for one in after.envs])
 
-    def _edit_envs(self, body: Editing, wanted: list[str]) -> None:
+    def _edit_envs(self, body: JsonBodyEdit, wanted: list[str]) -> None:
         """Variables in their order, in the places they had; an entry that is not a variable stays where it is."""
         replaced: dict[int, str] = {}
         removed: list[int] = []
@@ -166,10 +166,10 @@ def may_be_kubernetes(raw: bytes) -> bool:
 
 def image_named(raw: bytes) -> str:
     """The image a body asks for; empty if it names none. Raises UnreadableBody."""
-    return Body(raw).string("Image")
+    return JsonBody(raw).string("Image")
 
 
-def read_create(raw: bytes, params: Mapping[str, str], inherited: Mapping[str, str] | None = None) -> Creation | None:
+def read_create(raw: bytes, params: Mapping[str, str], inherited: Mapping[str, str] | None = None) -> CreateBody | None:
     """The container a body and its query ask for; None if it is not Kubernetes'. Raises UnreadableBody.
 
     `inherited` are the labels of its image: dockerd gives them to the container, so they count for whose it is, and for
@@ -177,7 +177,7 @@ def read_create(raw: bytes, params: Mapping[str, str], inherited: Mapping[str, s
     """
     if inherited is None and not may_be_kubernetes(raw):
         return None
-    body = Body(raw)
+    body = JsonBody(raw)
     labels = body.text_map(_LABELS)
     whose = identity({**(inherited or {}), **labels}, params.get("name", ""))
     if whose is None:
@@ -185,7 +185,7 @@ def read_create(raw: bytes, params: Mapping[str, str], inherited: Mapping[str, s
     host = body.object(_HOST)
     _check_members(body, host is not None)
     resources = hostconfig.raw_values(host or ())
-    return Creation(
+    return CreateBody(
         identity=whose,
         labels=labels,
         resources=resources,
@@ -197,14 +197,14 @@ def read_create(raw: bytes, params: Mapping[str, str], inherited: Mapping[str, s
     )
 
 
-def _check_members(body: Body, has_host: bool) -> None:
+def _check_members(body: JsonBody, has_host: bool) -> None:
     """Nothing of HostConfig is beside it: that would count in the one place or the other, and be lost if we write."""
     if has_host:
         odd = next((key for key in _MIXED if body.value(key)), None)
         if odd is not None:
-            raise UnreadableBody(f"{odd} is not in {_HOST} but beside it")
+            raise UnreadableBodyError(f"{odd} is not in {_HOST} but beside it")
     elif any(item.value is not None and fold(item.key) not in _MEMBERS for item in body.root.items):
-        raise UnreadableBody(f"it has no {_HOST} and members that are not its own")
+        raise UnreadableBodyError(f"it has no {_HOST} and members that are not its own")
 
 
 def _only(message: Any, field: str) -> Any:
@@ -217,7 +217,7 @@ def _only(message: Any, field: str) -> Any:
     return found
 
 
-def _write_pod(config: Any, whose: Identity) -> None:
+def _write_pod(config: Any, whose: DockerIdentity) -> None:
     config.metadata.name = whose.pod_name
     config.metadata.uid = whose.uid
     config.metadata.namespace = whose.namespace
@@ -229,11 +229,11 @@ def _write_parent(config: Any, parent: str) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Update:
+class UpdateBody:
     """New resources for a container."""
 
     resources: Mapping[str, Any]  # by Docker's keys
-    _body: Body = field(repr=False)
+    _body: JsonBody = field(repr=False)
 
     def fill(self, message: Any, container_id: str) -> None:
         """Write it into an empty UpdateContainerResourcesRequest."""
@@ -241,28 +241,28 @@ class Update:
         message.linux.SetInParent()
         hostconfig.fill(message.linux, hostconfig.values_to_cri(self.resources))
 
-    def edited(self, before: Any, after: Any) -> Edited:
+    def edited(self, before: Any, after: Any) -> EditedBody:
         """The body that says what `after` does; `before` is the message as it was filled."""
-        body = Editing(self._body)
+        body = JsonBodyEdit(self._body)
         values, without_effect = hostconfig.changes(self.resources, before.linux, after.linux, update=True)
         for key, value in values.items():
             body.set(key, json.dumps(value))
         if dict(before.annotations) != dict(after.annotations):
             without_effect.append("annotations")
-        return Edited(body.data(), tuple(without_effect))
+        return EditedBody(body.data(), tuple(without_effect))
 
 
-def read_update(raw: bytes) -> Update:
+def read_update(raw: bytes) -> UpdateBody:
     """What a body asks for. Raises UnreadableBody."""
-    body = Body(raw)
+    body = JsonBody(raw)
     resources = hostconfig.raw_values(tuple((item.key, item.value) for item in body.root.items))
     for key in (hostconfig.KEYS["oom_score_adj"], hostconfig.PARENT):
         resources.pop(key, None)  # dockerd does not look at it
-    return Update(resources=resources, _body=body)
+    return UpdateBody(resources=resources, _body=body)
 
 
-def update_body(message: Any) -> Edited:
+def update_body(message: Any) -> EditedBody:
     """The body for an UpdateContainerResourcesRequest of our own."""
     linux = message.linux
     values, without_effect = hostconfig.changes({}, type(linux)(), linux, update=True)
-    return Edited(json.dumps(values, separators=(",", ":")).encode(), tuple(without_effect))
+    return EditedBody(json.dumps(values, separators=(",", ":")).encode(), tuple(without_effect))

@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from interpose.core.model.cgroupparent import SUFFIX, slice_path
 from interpose.relay.docker.translate.body import as_text
-from interpose.relay.docker.translate.json_edit import Fields, Pairs, UnreadableBody, kind
+from interpose.relay.docker.translate.json_edit import MemberIndex, Pairs, UnreadableBodyError, kind
 
 NUMBERS: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -53,7 +53,7 @@ Values = dict[str, int | str]
 
 def raw_values(pairs: Pairs) -> Values:
     """What an object sets, by Docker's keys; what has the wrong type makes the body unreadable, as to dockerd."""
-    fields = Fields(key for key, _ in pairs)
+    fields = MemberIndex(key for key, _ in pairs)
     found: Values = {}
     for key in (*NUMBERS.values(), NANO_CPUS, *TEXTS.values(), PARENT):
         place = fields.place(key)
@@ -131,9 +131,9 @@ def changes(raw: Mapping[str, Any], before: Any, after: Any, *, update: bool) ->
 
 def _whole_number(value: Any, key: str) -> int:
     if type(value) is not int:
-        raise UnreadableBody(f"{key} is not a whole number but {kind(value)}")
+        raise UnreadableBodyError(f"{key} is not a whole number but {kind(value)}")
     if value not in _INT64:
-        raise UnreadableBody(f"{key} is a number of more than 64 bits")
+        raise UnreadableBodyError(f"{key} is a number of more than 64 bits")
     return value
 
 

@@ -9,21 +9,21 @@ That something is nobody's is never kept.
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from interpose.relay.docker.translate.labels import Identity
+from interpose.relay.docker.translate.labels import DockerIdentity
 
 _FULL_ID: Final = 64
 _HEX: Final = frozenset("0123456789abcdef")
 _MOST: Final = 8192
 
 
-class Mark(NamedTuple):
+class CacheMark(NamedTuple):
     """A moment."""
 
     hearing: int
     removals: int
 
 
-class Remembered:
+class IdentityCache:
     """A bounded number of identities; what was longest unused goes first."""
 
     def __init__(self, hearing: Callable[[], int]) -> None:
@@ -31,13 +31,13 @@ class Remembered:
         self._hearing = hearing
         self._removals = 0
         self._since = 0  # what `hearing` was when the first of them came
-        self._known: dict[str, Identity] = {}
+        self._known: dict[str, DockerIdentity] = {}
 
-    def mark(self) -> Mark:
+    def mark(self) -> CacheMark:
         """To be taken before dockerd is asked."""
-        return Mark(self._hearing(), self._removals)
+        return CacheMark(self._hearing(), self._removals)
 
-    def get(self, ref: str) -> Identity | None:
+    def get(self, ref: str) -> DockerIdentity | None:
         """What this id means; None: dockerd has to be asked."""
         if self._since != self._hearing():
             self._known.clear()
@@ -46,7 +46,7 @@ class Remembered:
             self._known[ref] = found
         return found
 
-    def add(self, identity: Identity, mark: Mark) -> None:
+    def add(self, identity: DockerIdentity, mark: CacheMark) -> None:
         """dockerd said so after the mark was taken."""
         if not mark.hearing or mark != self.mark() or not is_full(identity.id):
             return

@@ -17,13 +17,13 @@ from urllib.parse import urlencode
 
 from interpose.relay.docker.translate import hostconfig
 from interpose.relay.docker.translate.create import RUNTIME_HANDLER
-from interpose.relay.docker.translate.json_edit import UnreadableBody, decode, kind, whole
+from interpose.relay.docker.translate.json_edit import UnreadableBodyError, decode, kind, whole
 from interpose.relay.docker.translate.labels import (
     CREATED,
     LOG_PATH,
     REQUESTED,
     RESERVED,
-    Identity,
+    DockerIdentity,
     identity,
     shown_annotations,
     shown_labels,
@@ -84,7 +84,7 @@ def image_of(body: bytes) -> str:
     return _text(_inspected(body).get("Image"))
 
 
-def identity_of(body: bytes) -> Identity | None:
+def identity_of(body: bytes) -> DockerIdentity | None:
     """Whose container an inspect answer is about; None if it is not Kubernetes'."""
     return _identity(_inspected(body))
 
@@ -171,14 +171,14 @@ def listed_containers(body: bytes, wanted: Any, message: Any) -> None:
             _write_listed(item, document, labels)
 
 
-def _listed(body: bytes, wanted: Any) -> Iterator[tuple[Document, Identity, Mapping[str, str]]]:
+def _listed(body: bytes, wanted: Any) -> Iterator[tuple[Document, DockerIdentity, Mapping[str, str]]]:
     """Everything of Kubernetes' with the labels and the id that are wanted."""
     documents = _parsed(body)
     if not isinstance(documents, list):
-        raise UnreadableBody(f"the list of containers is not a list but {kind(documents)}")
+        raise UnreadableBodyError(f"the list of containers is not a list but {kind(documents)}")
     for document in documents:
         if not isinstance(document, dict):
-            raise UnreadableBody(f"a container of the list is not an object but {kind(document)}")
+            raise UnreadableBodyError(f"a container of the list is not an object but {kind(document)}")
         # A container that others link to has their names for it, too.
         names = [_text(one) for one in _list(document.get("Names"))]
         name = next((one for one in names if one.count("/") < 2), "")
@@ -200,7 +200,7 @@ def _write_listed(item: Any, document: Document, labels: Mapping[str, str]) -> N
 # -- the parts of answers
 
 
-def _write_pod_meta(meta: Any, whose: Identity) -> None:
+def _write_pod_meta(meta: Any, whose: DockerIdentity) -> None:
     meta.name, meta.uid, meta.namespace, meta.attempt = whose.pod_name, whose.uid, whose.namespace, whose.attempt
 
 
@@ -210,7 +210,7 @@ def _sandbox_state(status: str) -> int:
 
 
 def _write_info(
-    message: Any, whose: Identity, config: Document, host: Document, current: Document, envs: tuple[str, ...] = ()
+    message: Any, whose: DockerIdentity, config: Document, host: Document, current: Document, envs: tuple[str, ...] = ()
 ) -> None:
     """What runtimes add to a verbose answer, in the shape `cri.store.verbose_info` reads."""
     resources = {
@@ -282,35 +282,35 @@ def _own_variables(envs: tuple[str, ...], image: Image) -> tuple[str, ...]:
 def _inspected(body: bytes, what: str = "a container") -> Document:
     document = _parsed(body)
     if not isinstance(document, dict):
-        raise UnreadableBody(f"it is not {what} but {kind(document)}")
+        raise UnreadableBodyError(f"it is not {what} but {kind(document)}")
     if not _text(document.get("Id")):
-        raise UnreadableBody(f"it is not {what}: it has no Id")
+        raise UnreadableBodyError(f"it is not {what}: it has no Id")
     return document
 
 
 def _parsed(body: bytes) -> Any:
     try:
         return json.loads(decode(body))
-    except UnreadableBody:
+    except UnreadableBodyError:
         raise
     except RecursionError:
-        raise UnreadableBody("it is nested too deeply") from None
+        raise UnreadableBodyError("it is nested too deeply") from None
     except ValueError as error:
-        raise UnreadableBody(f"it is not JSON: {error}") from None
+        raise UnreadableBodyError(f"it is not JSON: {error}") from None
 
 
 def _labels(document: Document) -> dict[str, str]:
     return _texts(_part(document, "Config").get("Labels"))
 
 
-def _identity(document: Document) -> Identity | None:
+def _identity(document: Document) -> DockerIdentity | None:
     return identity(_labels(document), _text(document.get("Name")), _text(document.get("Id")))
 
 
-def _known(document: Document) -> Identity:
+def _known(document: Document) -> DockerIdentity:
     whose = _identity(document)
     if whose is None:
-        raise UnreadableBody(f"the container {_text(document.get('Id'))} is not Kubernetes'")
+        raise UnreadableBodyError(f"the container {_text(document.get('Id'))} is not Kubernetes'")
     return whose
 
 

@@ -40,15 +40,15 @@ _KINDS: Final[Mapping[type, str]] = {
 Pairs = tuple[tuple[str, Any], ...]
 
 
-class UnreadableBody(ValueError):  # noqa: N818 - a fact about the body, which passes on as it came
+class UnreadableBodyError(ValueError):
     """The body is not what it should be; the text says what is wrong with it."""
 
 
-class BodyTooLarge(UnreadableBody):
+class BodyTooLargeToReadError(UnreadableBodyError):
     """The body is larger than anybody should be made to read."""
 
 
-class Item(NamedTuple):
+class JsonMember(NamedTuple):
     """A member of an object, or an element of an array (its key is empty, and starts where the value does)."""
 
     key: str
@@ -58,7 +58,7 @@ class Item(NamedTuple):
     value: Any
 
 
-class Fields:
+class MemberIndex:
     """Which of the keys of an object Go takes for a field."""
 
     __slots__ = ("_places", "_times")
@@ -72,34 +72,34 @@ class Fields:
         """Where among the keys it is."""
         key = fold(name)
         if (times := self._times.get(key, 1)) > 1:
-            raise UnreadableBody(f"the key {name!r} is there {times} times")
+            raise UnreadableBodyError(f"the key {name!r} is there {times} times")
         return self._places.get(key)
 
 
-class Container:
+class JsonContainer:
     """An object or array: its items in their order, and where it is, brackets included."""
 
     __slots__ = ("_fields", "end", "items", "start")
 
-    def __init__(self, start: int, end: int, items: Sequence[Item] = ()) -> None:
+    def __init__(self, start: int, end: int, items: Sequence[JsonMember] = ()) -> None:
         self.start = start
         self.end = end
         self.items = items
-        self._fields: Fields | None = None
+        self._fields: MemberIndex | None = None
 
     def place(self, name: str) -> int | None:
         """Where among the items the member is that Go takes for this field."""
         if self._fields is None:
-            self._fields = Fields(item.key for item in self.items)
+            self._fields = MemberIndex(item.key for item in self.items)
         return self._fields.place(name)
 
-    def member(self, name: str) -> Item | None:
+    def member(self, name: str) -> JsonMember | None:
         """The member Go takes for this field; one whose value is null counts as there."""
         place = self.place(name)
         return None if place is None else self.items[place]
 
 
-class Splice(NamedTuple):
+class TextSplice(NamedTuple):
     """Text to be put in the place of other text."""
 
     start: int
@@ -112,40 +112,40 @@ def decode(body: bytes) -> str:
     try:
         text = body.decode()
     except UnicodeDecodeError as error:
-        raise UnreadableBody(f"it is not UTF-8: {error.reason} at byte {error.start}") from None
+        raise UnreadableBodyError(f"it is not UTF-8: {error.reason} at byte {error.start}") from None
     if text.startswith(_BOM):
-        raise UnreadableBody("it begins with a byte order mark")
+        raise UnreadableBodyError("it begins with a byte order mark")
     return text
 
 
-def read_root(text: str) -> Container:
+def read_root(text: str) -> JsonContainer:
     """The object that is the whole text."""
     start = _skip(text, 0)
     if start == len(text):
-        raise UnreadableBody("it is empty")
+        raise UnreadableBodyError("it is empty")
     if text[start] != "{":
-        raise UnreadableBody("it is not an object")
+        raise UnreadableBodyError("it is not an object")
     found = read_container(text, start, _MOST_MEMBERS)
     if _skip(text, found.end) != len(text):
-        raise UnreadableBody(f"there is something after its end, at {found.end}")
+        raise UnreadableBodyError(f"there is something after its end, at {found.end}")
     return found
 
 
-def read_container(text: str, start: int, most: int = sys.maxsize) -> Container:
+def read_container(text: str, start: int, most: int = sys.maxsize) -> JsonContainer:
     """The object or array that starts here. An object may have so many members."""
     try:
         return _read_members(text, start, most) if text[start] == "{" else _read_elements(text, start)
     except RecursionError:
-        raise UnreadableBody("it is nested too deeply") from None
+        raise UnreadableBodyError("it is nested too deeply") from None
     except json.JSONDecodeError as error:
-        raise UnreadableBody(f"it is not JSON: {error}") from None
-    except UnreadableBody:
+        raise UnreadableBodyError(f"it is not JSON: {error}") from None
+    except UnreadableBodyError:
         raise
     except ValueError:
-        raise UnreadableBody("a number in it is too long") from None
+        raise UnreadableBodyError("a number in it is too long") from None
 
 
-def spliced(text: str, splices: Iterable[Splice]) -> str:
+def spliced(text: str, splices: Iterable[TextSplice]) -> str:
     """The text with all replacements; they do not overlap. At one place they come in the order given."""
     out: list[str] = []
     done = 0
@@ -157,33 +157,33 @@ def spliced(text: str, splices: Iterable[Splice]) -> str:
 
 
 def change_items(
-    within: Container, *, replaced: Mapping[int, str], removed: Iterable[int] = (), added: Sequence[str] = ()
-) -> list[Splice]:
+    within: JsonContainer, *, replaced: Mapping[int, str], removed: Iterable[int] = (), added: Sequence[str] = ()
+) -> list[TextSplice]:
     """Edit items by their place: new texts of values, items that go, and texts of whole items for the end."""
     items, gone = within.items, frozenset(removed)
-    splices = [Splice(items[place].value_start, items[place].end, new) for place, new in replaced.items()]
+    splices = [TextSplice(items[place].value_start, items[place].end, new) for place, new in replaced.items()]
     first = next((place for place in range(len(items)) if place not in gone), None)
     last = next((place for place in range(len(items) - 1, -1, -1) if place not in gone), None)
     if added:
         tail = within.start + 1 if last is None else items[last].end
-        splices.append(Splice(tail, tail, ("" if last is None else ",") + ",".join(added)))
+        splices.append(TextSplice(tail, tail, ("" if last is None else ",") + ",".join(added)))
     for place in gone:
         item = items[place]
         # With what separates it from its neighbour: the one before, for those before the first that stays the next.
         if first is not None and place > first:
-            splices.append(Splice(items[place - 1].end, item.end, ""))
+            splices.append(TextSplice(items[place - 1].end, item.end, ""))
         elif place + 1 < len(items):
-            splices.append(Splice(item.start, items[place + 1].start, ""))
+            splices.append(TextSplice(item.start, items[place + 1].start, ""))
         else:
-            splices.append(Splice(item.start, item.end, ""))
+            splices.append(TextSplice(item.start, item.end, ""))
     return splices
 
 
-def append_items(text: str, start: int, end: int, added: Sequence[str]) -> Splice:
+def append_items(text: str, start: int, end: int, added: Sequence[str]) -> TextSplice:
     """Texts of whole items for the end of an object or array, of which nobody has to know more than where it is."""
     held = text[start + 1 : end - 1].rstrip(_WHITE)
     tail = start + 1 + len(held)
-    return Splice(tail, tail, ("," if held else "") + ",".join(added))
+    return TextSplice(tail, tail, ("," if held else "") + ",".join(added))
 
 
 def quote(text: str) -> str:
@@ -206,40 +206,40 @@ def kind(value: object) -> str:
     return _KINDS.get(type(value), "null")
 
 
-def _read_members(text: str, start: int, most: int) -> Container:
+def _read_members(text: str, start: int, most: int) -> JsonContainer:
     place = _skip(text, start + 1)
     if text[place : place + 1] == "}":
-        return Container(start, place + 1)
-    items: list[Item] = []
+        return JsonContainer(start, place + 1)
+    items: list[JsonMember] = []
     while True:
         if text[place : place + 1] != '"':
-            raise UnreadableBody(f"it is not JSON: a key is missing at {place}")
+            raise UnreadableBodyError(f"it is not JSON: a key is missing at {place}")
         key, end = _scan(text, place)
         colon = _COLON.match(text, end)
         if colon is None:
-            raise UnreadableBody(f"it is not JSON: a colon is missing at {end}")
+            raise UnreadableBodyError(f"it is not JSON: a colon is missing at {end}")
         begin = colon.end()
         value, end = _scan(text, begin)
-        items.append(Item(key, place, begin, end, value))
+        items.append(JsonMember(key, place, begin, end, value))
         if len(items) > most:
-            raise UnreadableBody(f"it has more than {most} members")
+            raise UnreadableBodyError(f"it has more than {most} members")
         comma = _COMMA.match(text, end)
         if comma is None:
-            return Container(start, _closed(text, end, "}"), items)
+            return JsonContainer(start, _closed(text, end, "}"), items)
         place = comma.end()
 
 
-def _read_elements(text: str, start: int) -> Container:
+def _read_elements(text: str, start: int) -> JsonContainer:
     place = _skip(text, start + 1)
     if text[place : place + 1] == "]":
-        return Container(start, place + 1)
-    items: list[Item] = []
+        return JsonContainer(start, place + 1)
+    items: list[JsonMember] = []
     while True:
         value, end = _scan(text, place)
-        items.append(Item("", place, place, end, value))
+        items.append(JsonMember("", place, place, end, value))
         comma = _COMMA.match(text, end)
         if comma is None:
-            return Container(start, _closed(text, end, "]"), items)
+            return JsonContainer(start, _closed(text, end, "]"), items)
         place = comma.end()
 
 
@@ -247,7 +247,7 @@ def _closed(text: str, place: int, mark: str) -> int:
     """The place after the closing bracket, which has to come now."""
     place = _skip(text, place)
     if text[place : place + 1] != mark:
-        raise UnreadableBody(f"it is not JSON: a comma is missing at {place}")
+        raise UnreadableBodyError(f"it is not JSON: a comma is missing at {place}")
     return place + 1
 
 
@@ -257,7 +257,7 @@ def _skip(text: str, place: int) -> int:
 
 
 def _constant(text: str) -> Any:
-    raise UnreadableBody(f"it is not JSON: {text} is not a value")
+    raise UnreadableBodyError(f"it is not JSON: {text} is not a value")
 
 
 _scan: Final = json.JSONDecoder(object_pairs_hook=tuple, parse_constant=_constant).raw_decode

@@ -34,7 +34,7 @@ _UINT32: Final = re.compile("[0-9]{1,9}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Identity:
+class DockerIdentity:
     """A sandbox or a container of Kubernetes."""
 
     id: str = ""  # empty before it is created
@@ -47,7 +47,7 @@ class Identity:
     sandbox_id: str = ""  # of a container; one that names none is in a pod of its own
 
 
-def identity(labels: Mapping[str, str], name: str, container_id: str = "") -> Identity | None:
+def identity(labels: Mapping[str, str], name: str, container_id: str = "") -> DockerIdentity | None:
     """Whose container this is; None if it is not Kubernetes'. Labels count first, the name says what they lack."""
     kind = labels.get(TYPE)
     if kind not in (SANDBOX, CONTAINER) and SANDBOX_ID not in labels:
@@ -56,7 +56,7 @@ def identity(labels: Mapping[str, str], name: str, container_id: str = "") -> Id
     parts = name.removeprefix("/").split("_")
     if len(parts) not in (6, 7) or parts[0] != "k8s":
         parts = [""] * 6
-    return Identity(
+    return DockerIdentity(
         id=container_id,
         sandbox=sandbox,
         name="" if sandbox else labels.get(CONTAINER_NAME) or parts[1],

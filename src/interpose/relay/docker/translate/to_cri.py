@@ -22,12 +22,12 @@ from interpose.cri.methods import METHODS
 from interpose.cri.parser import CriParser
 from interpose.net.grpc.status import RpcError
 from interpose.relay.docker.cri_adapter import DockerRuntime
-from interpose.relay.docker.http_call import HttpCall
-from interpose.relay.docker.routes import METHODS_OF, Act, act_of, kills, parameters, renamed
+from interpose.relay.docker.http_call import DockerHttpCall
+from interpose.relay.docker.routes import METHODS_OF, DockerOperation, act_of, kills, parameters, renamed
 from interpose.relay.docker.translate import create
-from interpose.relay.docker.translate.body import Edited
-from interpose.relay.docker.translate.json_edit import BodyTooLarge, UnreadableBody
-from interpose.relay.docker.translate.labels import RESERVED, Identity
+from interpose.relay.docker.translate.body import EditedBody
+from interpose.relay.docker.translate.json_edit import BodyTooLargeToReadError, UnreadableBodyError
+from interpose.relay.docker.translate.labels import RESERVED, DockerIdentity
 
 # Seconds; more than CRI's int64 takes is as good as for ever.
 _LONGEST_GRACE: Final = 1 << 40
@@ -40,16 +40,16 @@ _T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Becoming:
+class CriCall:
     """A CRI call. With more than one method it is unreadable, and nobody knows which of them it is."""
 
-    act: Act
+    act: DockerOperation
     methods: tuple[str, ...]
-    identity: Identity | None = None  # of a create without an id yet; None: nobody knows
+    identity: DockerIdentity | None = None  # of a create without an id yet; None: nobody knows
     message: bytes = b""
     unreadable: str = ""
     understood: bool = False  # dockerd may well understand what is unreadable here; else it did not tell whose it is
-    edit: Callable[[Any], Edited] | None = None  # from the message as it left the chain to Docker's body
+    edit: Callable[[Any], EditedBody] | None = None  # from the message as it left the chain to Docker's body
 
 
 async def aside(body: bytes, work: Callable[[], _T]) -> _T:
@@ -57,15 +57,15 @@ async def aside(body: bytes, work: Callable[[], _T]) -> _T:
     return work() if len(body) < _LARGE else await asyncio.to_thread(work)
 
 
-async def become(call: HttpCall, runtime: DockerRuntime) -> Becoming | None:
+async def to_cri_call(call: DockerHttpCall, runtime: DockerRuntime) -> CriCall | None:
     """What the call is to interceptors; None: nothing, it passes. BodyTooLarge: it does not even pass."""
     act = act_of(call.head)
     if act is None:
         return None
-    if act is Act.CREATE:
+    if act is DockerOperation.CREATE:
         return await _creation(call, runtime)
     readings = parameters(call.head, call.body)
-    killing = {kills(one) for one in readings} if act is Act.KILL else {True}
+    killing = {kills(one) for one in readings} if act is DockerOperation.KILL else {True}
     if killing == {False}:
         return None
     try:
@@ -78,16 +78,16 @@ async def become(call: HttpCall, runtime: DockerRuntime) -> Becoming | None:
         call.target = renamed(call.head, identity.id)
     if not _methods(act, identity):
         return None
-    if act is Act.RESET:
+    if act is DockerOperation.RESET:
         return _unreadable(act, "a start with a body sets anew what the container is to have", identity)
     if len(killing) > 1:
         return _unreadable(act, "its form and its query have different signals", identity)
-    if act is Act.UPDATE:
+    if act is DockerOperation.UPDATE:
         return await aside(call.body, lambda: _update(call, identity))
     return _of_object(act, identity, readings[0])
 
 
-async def _creation(call: HttpCall, runtime: DockerRuntime) -> Becoming | None:
+async def _creation(call: DockerHttpCall, runtime: DockerRuntime) -> CriCall | None:
     body, params = call.body, call.head.route.params
     try:
         creation = await aside(body, lambda: create.read_create(body, params))
@@ -95,65 +95,67 @@ async def _creation(call: HttpCall, runtime: DockerRuntime) -> Becoming | None:
             labels = await runtime.labels_of_image(image)
             if any(key.startswith(RESERVED) for key in labels):
                 creation = await aside(body, lambda: create.read_create(body, params, labels))
-    except BodyTooLarge:
+    except BodyTooLargeToReadError:
         raise
-    except UnreadableBody as error:
-        return _unreadable(Act.CREATE, str(error), understood=True)
+    except UnreadableBodyError as error:
+        return _unreadable(DockerOperation.CREATE, str(error), understood=True)
     except RpcError as error:
-        return _unreadable(Act.CREATE, f"dockerd does not say which labels the image has: {error}")
+        return _unreadable(DockerOperation.CREATE, f"dockerd does not say which labels the image has: {error}")
     if creation is None:
         return None
     found = creation
-    made = await aside(body, lambda: _readable(Act.CREATE, found.identity, found.fill))
+    made = await aside(body, lambda: _readable(DockerOperation.CREATE, found.identity, found.fill))
     return replace(made, edit=lambda after: found.edited(_parsed(made), after))
 
 
-def _update(call: HttpCall, identity: Identity) -> Becoming:
+def _update(call: DockerHttpCall, identity: DockerIdentity) -> CriCall:
     try:
         update = create.read_update(call.body)
-    except BodyTooLarge:
+    except BodyTooLargeToReadError:
         raise
-    except UnreadableBody as error:
-        return _unreadable(Act.UPDATE, str(error), identity)
-    made = _readable(Act.UPDATE, identity, lambda message: update.fill(message, identity.id))
+    except UnreadableBodyError as error:
+        return _unreadable(DockerOperation.UPDATE, str(error), identity)
+    made = _readable(DockerOperation.UPDATE, identity, lambda message: update.fill(message, identity.id))
     return replace(made, edit=lambda after: update.edited(_parsed(made), after))
 
 
-def _of_object(act: Act, identity: Identity, params: Mapping[str, str]) -> Becoming:
+def _of_object(act: DockerOperation, identity: DockerIdentity, params: Mapping[str, str]) -> CriCall:
     def fill(message: Any) -> None:
         if identity.sandbox:
             message.pod_sandbox_id = identity.id
             return
         message.container_id = identity.id
-        if act is Act.STOP and _DIGITS.fullmatch(grace := params.get("t", "")):
+        if act is DockerOperation.STOP and _DIGITS.fullmatch(grace := params.get("t", "")):
             grace = grace.lstrip("0")
             message.timeout = int(grace or 0) if len(grace) <= _MOST_DIGITS else _LONGEST_GRACE
 
     return _readable(act, identity, fill)
 
 
-def _readable(act: Act, identity: Identity, fill: Callable[[Any], None]) -> Becoming:
+def _readable(act: DockerOperation, identity: DockerIdentity, fill: Callable[[Any], None]) -> CriCall:
     (method,) = _methods(act, identity)
     parser = CriParser(METHODS[method].request)
     message = parser.parse(b"")
     fill(message)
-    return Becoming(act=act, methods=(method,), identity=identity, message=parser.serialize(message))
+    return CriCall(act=act, methods=(method,), identity=identity, message=parser.serialize(message))
 
 
-def _methods(act: Act, identity: Identity | None) -> tuple[str, ...]:
+def _methods(act: DockerOperation, identity: DockerIdentity | None) -> tuple[str, ...]:
     """What it may be; empty if there is nothing like it for sandboxes."""
     return tuple(
         name for name in METHODS_OF[act] if identity is None or identity.sandbox is name.endswith("PodSandbox")
     )
 
 
-def _parsed(made: Becoming) -> Any:
+def _parsed(made: CriCall) -> Any:
     """The message as it was built, in a copy of its own."""
     return CriParser(METHODS[made.methods[0]].request).parse(made.message)
 
 
-def _unreadable(act: Act, why: str, identity: Identity | None = None, *, understood: bool = False) -> Becoming:
-    return Becoming(
+def _unreadable(
+    act: DockerOperation, why: str, identity: DockerIdentity | None = None, *, understood: bool = False
+) -> CriCall:
+    return CriCall(
         act=act,
         methods=_methods(act, identity),
         identity=identity,

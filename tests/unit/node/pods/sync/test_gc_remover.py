@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from interpose.cri.client import Services
+from interpose.cri.client import RuntimeClient
 from interpose.net.grpc.status import Code
 from interpose.node.pods.sync.gc import ObjectRemover
 from interpose.testing.fakeruntime import FakeRuntime
@@ -17,7 +17,7 @@ def runtime() -> FakeRuntime:
 
 @pytest.fixture
 def remover(runtime: FakeRuntime, tmp_path: Path) -> ObjectRemover:
-    return ObjectRemover(Services(runtime), Services(runtime), log_root=str(tmp_path / "logs"))
+    return ObjectRemover(RuntimeClient(runtime), RuntimeClient(runtime), log_root=str(tmp_path / "logs"))
 
 
 def ended(runtime: FakeRuntime, log_path: Path | str) -> str:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from interpose.cri.client import Services
+from interpose.cri.client import RuntimeClient
 from interpose.cri.messages import cri
 from interpose.net.grpc.status import Code, RpcError
 from interpose.node.pods.clock import Clocks
@@ -136,7 +136,7 @@ async def test_credentials_are_tried_until_one_is_taken(
     runtime = FakeRuntime(credentials={"registry.example": Credentials("me", "secret")})
     node = None if of_node is None else cri.AuthConfig(username="me", password=of_node)
     backoff = KeyedBackoff()
-    images = ImagePuller(Services(runtime), backoff, Clocks(now=ManualClock()), lambda _image: node)
+    images = ImagePuller(RuntimeClient(runtime), backoff, Clocks(now=ManualClock()), lambda _image: node)
     web = replace(pod(container(image=NGINX)), pull_auths=tuple(map(_auth, of_pod)))
     assert (await images.ensure(web, web.containers[0], cri.PodSandboxConfig(), SILENT)).id.startswith("sha256:")
     assert (_shown(runtime), backoff.keys) == (shown, ())
@@ -145,7 +145,7 @@ async def test_credentials_are_tried_until_one_is_taken(
 async def test_credentials_of_which_none_is_taken() -> None:
     """It is one failure, and what was said is told once; nobody tries without credentials then."""
     runtime = FakeRuntime(credentials={"registry.example": Credentials("me", "secret")})
-    images = ImagePuller(Services(runtime), KeyedBackoff(), Clocks(now=ManualClock()), lambda _image: None)
+    images = ImagePuller(RuntimeClient(runtime), KeyedBackoff(), Clocks(now=ManualClock()), lambda _image: None)
     web = replace(pod(container(image=NGINX)), pull_auths=(_auth("a"), _auth("b")))
     with pytest.raises(ContainerStartError) as caught:
         await images.ensure(web, web.containers[0], cri.PodSandboxConfig(), SILENT)
@@ -164,7 +164,7 @@ async def test_all_that_registries_said_is_told() -> None:
                 raise RpcError(Code.UNKNOWN, next(words))
             return await super().call(method, request, timeout=timeout)  # type: ignore[arg-type]
 
-    images = ImagePuller(Services(Moody()), KeyedBackoff(), Clocks(now=ManualClock()), lambda _image: None)
+    images = ImagePuller(RuntimeClient(Moody()), KeyedBackoff(), Clocks(now=ManualClock()), lambda _image: None)
     web = replace(pod(container(image=NGINX)), pull_auths=(_auth("a"), _auth("b")))
     with pytest.raises(ContainerStartError, match=r"Failed to pull image .*: denied; 503$") as caught:
         await images.ensure(web, web.containers[0], cri.PodSandboxConfig(), SILENT)
@@ -179,12 +179,12 @@ async def test_credentials_of_the_pod_come_before_those_of_the_node(tmp_path: Pa
     web = pod(container(image=NGINX))
     assert [step.reason for step in (await node.sync(web)).errors] == [StepReason.IMAGE_PULL]
     own = PullAuth(registry="registry.example", username="me", password="secret")
-    images = ImagePuller(Services(runtime), KeyedBackoff(), Clocks(now=ManualClock()), lambda _image: None)
+    images = ImagePuller(RuntimeClient(runtime), KeyedBackoff(), Clocks(now=ManualClock()), lambda _image: None)
     asked = await images.ensure(replace(web, pull_auths=(own,)), web.containers[0], cri.PodSandboxConfig(), SILENT)
     assert asked.id.startswith("sha256:")
     node = ManagedNode(tmp_path, runtime=FakeRuntime(credentials=secured))
     node.manager = RuntimeManager(
-        Services(node.runtime),
+        RuntimeClient(node.runtime),
         node=node.manager.node,
         dirs=node.dirs,
         log_root=str(node.log_root),
@@ -201,7 +201,7 @@ async def test_an_image_that_is_gone_after_its_pull_is_used_by_its_name() -> Non
             answer = await super().call(method, request, timeout=timeout)  # type: ignore[arg-type]
             return cri.ImageStatusResponse() if method == "ImageStatus" else answer
 
-    images = ImagePuller(Services(Forgetful()), KeyedBackoff(), Clocks(), lambda _image: None)
+    images = ImagePuller(RuntimeClient(Forgetful()), KeyedBackoff(), Clocks(), lambda _image: None)
     found = await images.ensure(pod(), container(image=NGINX), cri.PodSandboxConfig(), SILENT)
     assert found.id.startswith("sha256:")
     assert found.user is None

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from interpose.cri.client import Services
+from interpose.cri.client import RuntimeClient
 from interpose.node.pods.clock import Clocks
 from interpose.node.pods.spec import ExecAction, HttpAction, LifecycleHandlers, Port, SleepAction, TcpAction
 from interpose.node.pods.sync.lifecycle_hooks import HookError, LifecycleHookRunner
@@ -27,7 +27,7 @@ def running(runtime: FakeRuntime) -> str:
 
 async def test_a_command_has_to_end_well(runtime: FakeRuntime, running: str) -> None:
     """Its output is part of the message."""
-    hooks = LifecycleHookRunner(Services(runtime), Clocks())
+    hooks = LifecycleHookRunner(RuntimeClient(runtime), Clocks())
     await hooks.run(ExecAction(command=("true",)), running, container(), ())
     with pytest.raises(HookError, match=r"^command ended with exit code 1$"):
         await hooks.run(ExecAction(command=("false",)), running, container(), ())
@@ -42,7 +42,7 @@ async def test_what_a_command_said_is_told() -> None:
     runtime = FakeRuntime(shell=lambda _c, _w: ExecResult(stdout=b"out ", stderr=b"no disk\n", exit_code=3))
     [sandbox] = runtime.populate(1)
     with pytest.raises(HookError, match=r"^command ended with exit code 3: out no disk$"):
-        await LifecycleHookRunner(Services(runtime), Clocks()).run(
+        await LifecycleHookRunner(RuntimeClient(runtime), Clocks()).run(
             ExecAction(command=("x",)), sandbox.containers[0], container(), ()
         )
 
@@ -59,7 +59,7 @@ async def test_hooks_over_the_network(runtime: FakeRuntime) -> None:
     server = await asyncio.start_server(answer, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
     named = container(ports=(Port(container_port=port, name="web"),))
-    hooks = LifecycleHookRunner(Services(runtime), Clocks())
+    hooks = LifecycleHookRunner(RuntimeClient(runtime), Clocks())
     async with server:
         await hooks.run(HttpAction(port="web", path="/bye", headers=(("X-A", "b"),)), "c", named, ("127.0.0.1",))
         await hooks.run(TcpAction(port=port), "c", named, ("127.0.0.1", "192.0.2.9"))
@@ -81,7 +81,9 @@ async def test_sleeping(runtime: FakeRuntime) -> None:
     async def sleep(seconds: float) -> None:
         slept.append(seconds)
 
-    await LifecycleHookRunner(Services(runtime), Clocks(sleep=sleep)).run(SleepAction(seconds=3), "c", container(), ())
+    await LifecycleHookRunner(RuntimeClient(runtime), Clocks(sleep=sleep)).run(
+        SleepAction(seconds=3), "c", container(), ()
+    )
     assert slept == [3]
 
 
@@ -119,7 +121,7 @@ async def test_a_hook_with_tls_goes_to_who_speaks_none(runtime: FakeRuntime, cap
         writer.close()
 
     headers = (("Authorization", "Bearer secret"), ("X-A", "b"))
-    hooks = LifecycleHookRunner(Services(runtime), Clocks())
+    hooks = LifecycleHookRunner(RuntimeClient(runtime), Clocks())
     async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
         port = server.sockets[0].getsockname()[1]
         await hooks.run(HttpAction(port=port, scheme="HTTPS", headers=headers), "c", container(), ("127.0.0.1",))

@@ -7,7 +7,7 @@ import pytest
 
 from interpose.cri.messages import cri
 from interpose.net.grpc.status import Code, RpcError
-from interpose.net.streaming.handler import AttendantError, TooManyRequestsError
+from interpose.net.streaming.handler import StreamHandlerError, TooManyRequestsError
 from interpose.node.runtime.service.exec import Execution, fitting
 from interpose.node.runtime.service.runtime import LocalRuntime
 from tests.support.net.typed_input import Typed, Vanishing
@@ -178,14 +178,14 @@ async def test_what_cannot_be_done_is_said(client: LocalClient, execution: Execu
     """In words for the client."""
     sandbox = await client.run()
     container = await client.start(sandbox)
-    with pytest.raises(AttendantError, match="nobody listens at 80"):
+    with pytest.raises(StreamHandlerError, match="nobody listens at 80"):
         await execution.port_forward(sandbox, 80)
-    with pytest.raises(AttendantError, match="not found"):
+    with pytest.raises(StreamHandlerError, match="not found"):
         await execution.port_forward("feed", 80)
     world.end(container)
-    with pytest.raises(AttendantError, match="EXITED"):
+    with pytest.raises(StreamHandlerError, match="EXITED"):
         await execution.exec(container, ("sh",), False, Terminal())
-    with pytest.raises(AttendantError, match="EXITED"):
+    with pytest.raises(StreamHandlerError, match="EXITED"):
         await execution.attach(container, False, Terminal())
 
 

@@ -9,9 +9,9 @@ import pytest
 from interpose._pb import cri_pb2 as cri
 from interpose.core.model.pod import Pod
 from interpose.cri.store.requested import ANNOTATION
-from interpose.relay.docker.translate.body import MOST, Edited
-from interpose.relay.docker.translate.create import Creation, image_named, may_be_kubernetes, read_create
-from interpose.relay.docker.translate.json_edit import BodyTooLarge, UnreadableBody
+from interpose.relay.docker.translate.body import MOST, EditedBody
+from interpose.relay.docker.translate.create import CreateBody, image_named, may_be_kubernetes, read_create
+from interpose.relay.docker.translate.json_edit import BodyTooLargeToReadError, UnreadableBodyError
 from interpose.relay.docker.translate.labels import CREATED, RESERVED
 
 DATA = Path(__file__).parents[4] / "data/docker"
@@ -30,14 +30,14 @@ def golden(name: str) -> bytes:
     return (DATA / f"{name}.json").read_bytes()
 
 
-def creation(raw: bytes | str, name: str = "") -> Creation:
+def creation(raw: bytes | str, name: str = "") -> CreateBody:
     """Of a body that is Kubernetes'."""
     found = read_create(raw.encode() if isinstance(raw, str) else raw, {"name": name})
     assert found is not None
     return found
 
 
-def filled(found: Creation, pod: Pod | None = None) -> Any:
+def filled(found: CreateBody, pod: Pod | None = None) -> Any:
     """The message of it."""
     message = cri.RunPodSandboxRequest() if found.sandbox else cri.CreateContainerRequest()
     found.fill(message, pod)
@@ -52,7 +52,7 @@ class Story:
         self.creation = creation(self.raw, name)
         self.before, self.after = filled(self.creation), filled(self.creation)
 
-    def edited(self) -> Edited:
+    def edited(self) -> EditedBody:
         return self.creation.edited(self.before, self.after)
 
     def text(self) -> str:
@@ -189,7 +189,7 @@ def test_a_label_hidden_in_escapes_counts() -> None:
 )
 def test_what_nobody_can_answer_for_is_unreadable(body: str, why: str) -> None:
     """Interceptors decide what becomes of it."""
-    with pytest.raises(UnreadableBody, match=why):
+    with pytest.raises(UnreadableBodyError, match=why):
         read_create(body.replace("%s", CONTAINER_LABEL).encode(), {})
 
 
@@ -197,7 +197,7 @@ def test_what_nobody_can_answer_for_is_unreadable(body: str, why: str) -> None:
 @pytest.mark.parametrize("host", ["", ',"HostConfig":null'])
 def test_members_of_a_host_config_that_is_not_there(member: str, host: str) -> None:
     """dockerds up to 23 take them from the body itself, and none of them any more once there is a HostConfig."""
-    with pytest.raises(UnreadableBody, match="it has no HostConfig and members that are not its own"):
+    with pytest.raises(UnreadableBodyError, match="it has no HostConfig and members that are not its own"):
         read_create(f'{{"Labels":{{{CONTAINER_LABEL}}},{member}{host}}}'.encode(), {})
     assert (
         read_create(f'{{"Labels":{{{CONTAINER_LABEL}}},"FromTheFuture":1,"HostConfig":{{}}}}'.encode(), {}) is not None
@@ -230,10 +230,10 @@ def test_what_others_write_in_escapes_is_not_read(text: str) -> None:
 def test_a_body_that_is_too_large() -> None:
     """Of Kubernetes it is refused, everybody else's is not even looked at."""
     large = b'{"Labels":{"%b":"x"},"X":"%b"}' % (b"%b", b"x" * MOST)
-    with pytest.raises(BodyTooLarge, match=str(MOST)):
+    with pytest.raises(BodyTooLargeToReadError, match=str(MOST)):
         read_create(large % b"io.kubernetes.sandbox.id", {})
     assert read_create(large % b"app", {}) is None
-    with pytest.raises(BodyTooLarge):
+    with pytest.raises(BodyTooLargeToReadError):
         image_named(large % b"app")
 
 
@@ -253,7 +253,7 @@ def test_the_image_of_a_body() -> None:
     assert image_named(b'{"image":"busybox"}') == "busybox"
     assert image_named(b'{"Image":null}') == image_named(b"{}") == ""
     for body in (b'{"Image":"a","image":"b"}', b'{"Image":5}', b"[]"):
-        with pytest.raises(UnreadableBody):
+        with pytest.raises(UnreadableBodyError):
             image_named(body)
 
 
@@ -283,7 +283,7 @@ def test_labels_of_the_image_say_whose_it_is() -> None:
 def test_nothing_changed_is_the_same_object(name: str) -> None:
     """Not a byte is written."""
     story = Story(golden(name), NAMES[name])
-    assert story.edited() == Edited(story.raw, ())
+    assert story.edited() == EditedBody(story.raw, ())
     assert story.edited().body is story.raw
 
 

@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 
 from interpose._pb import cri_pb2 as cri
-from interpose.relay.docker.translate.create import Update, read_update, update_body
-from interpose.relay.docker.translate.json_edit import UnreadableBody
+from interpose.relay.docker.translate.create import UpdateBody, read_update, update_body
+from interpose.relay.docker.translate.json_edit import UnreadableBodyError
 
 GOLDEN = (Path(__file__).parents[4] / "data/docker/update.json").read_bytes()
 
 
-def filled(update: Update) -> cri.UpdateContainerResourcesRequest:
+def filled(update: UpdateBody) -> cri.UpdateContainerResourcesRequest:
     """The message of it."""
     message = cri.UpdateContainerResourcesRequest()
     update.fill(message, "c1")
@@ -65,7 +65,7 @@ def test_what_an_update_cannot_say() -> None:
 @pytest.mark.parametrize("body", [b"", b"null", b'{"Memory":"1g"}', b'{"Memory":1,"memory":2}'])
 def test_what_cannot_be_read(body: bytes) -> None:
     """dockerd refuses most of it, too."""
-    with pytest.raises(UnreadableBody):
+    with pytest.raises(UnreadableBodyError):
         read_update(body)
 
 

@@ -16,7 +16,7 @@ from interpose.relay.docker.translate.hostconfig import (
     taken,
     values_to_cri,
 )
-from interpose.relay.docker.translate.json_edit import Pairs, UnreadableBody, read_root
+from interpose.relay.docker.translate.json_edit import Pairs, UnreadableBodyError, read_root
 
 MIB = 1 << 20
 
@@ -65,7 +65,7 @@ def test_values_of_a_body() -> None:
 )
 def test_wrong_types_are_unreadable_as_they_are_to_dockerd(text: str, why: str) -> None:
     """The key is named, and the kind of what is there; never the value."""
-    with pytest.raises(UnreadableBody) as caught:
+    with pytest.raises(UnreadableBodyError) as caught:
         raw_values(pairs(text))
     assert str(caught.value) == why
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from interpose.relay.docker.translate.identity_cache import Remembered, is_full
-from interpose.relay.docker.translate.labels import Identity
+from interpose.relay.docker.translate.identity_cache import IdentityCache, is_full
+from interpose.relay.docker.translate.labels import DockerIdentity
 
 APP, POD = "a" * 64, "b" * 64
 
@@ -13,11 +13,11 @@ class Stage:
 
     def __init__(self) -> None:
         self.hearing = 1
-        self.known = Remembered(lambda: self.hearing)
+        self.known = IdentityCache(lambda: self.hearing)
 
     def learn(self, object_id: str) -> None:
         """dockerd says so at once."""
-        self.known.add(Identity(id=object_id, sandbox=False), self.known.mark())
+        self.known.add(DockerIdentity(id=object_id, sandbox=False), self.known.mark())
 
     def knows(self, ref: str) -> bool:
         """Whether dockerd need not be asked."""
@@ -32,7 +32,7 @@ def stage() -> Stage:
 def test_what_was_said_is_kept(stage: Stage) -> None:
     """By the whole id, and for nobody else."""
     stage.learn(APP)
-    assert stage.known.get(APP) == Identity(id=APP, sandbox=False)
+    assert stage.known.get(APP) == DockerIdentity(id=APP, sandbox=False)
     assert not stage.knows(POD)
 
 
@@ -49,7 +49,7 @@ def test_an_answer_that_something_overtook_is_not_kept(stage: Stage) -> None:
     """What was removed since dockerd was asked may be what it spoke of."""
     mark = stage.known.mark()
     stage.known.removed(POD)
-    stage.known.add(Identity(id=APP, sandbox=False), mark)
+    stage.known.add(DockerIdentity(id=APP, sandbox=False), mark)
     assert not stage.knows(APP)
 
 
@@ -67,7 +67,7 @@ def test_what_was_kept_before_a_gap_is_gone(stage: Stage) -> None:
     stage.learn(POD)
     mark = stage.known.mark()
     stage.hearing = 2
-    stage.known.add(Identity(id=APP, sandbox=False), mark)
+    stage.known.add(DockerIdentity(id=APP, sandbox=False), mark)
     stage.learn("c" * 64)
     assert not stage.knows(APP)
     assert not stage.knows(POD)

@@ -12,8 +12,8 @@ from interpose.core.model.resources import LinuxResources
 from interpose.cri.store import convert
 from interpose.relay.docker.translate import hostconfig
 from interpose.relay.docker.translate import inspect as inspecting
-from interpose.relay.docker.translate.json_edit import UnreadableBody
-from interpose.relay.docker.translate.labels import CREATED, Identity
+from interpose.relay.docker.translate.json_edit import UnreadableBodyError
+from interpose.relay.docker.translate.labels import CREATED, DockerIdentity
 
 POD_LABELS = {
     "io.kubernetes.pod.name": "web",
@@ -282,7 +282,7 @@ def test_an_image() -> None:
     assert inspecting.read_image(json.dumps(body).encode()) == inspecting.Image({"a": "b"}, ("A=1",))
     assert inspecting.read_image(b'{"Id":"x","Config":null}') == inspecting.NO_IMAGE
     assert inspecting.image_of(container()) == "sha256:abc"
-    with pytest.raises(UnreadableBody, match="not an image"):
+    with pytest.raises(UnreadableBodyError, match="not an image"):
         inspecting.read_image(b"{}")
 
 
@@ -334,7 +334,7 @@ def test_variables_of_the_image_are_not_the_containers(envs: list[str], own: lis
 
 def test_whose_container() -> None:
     """With its full id."""
-    assert inspecting.identity_of(container()) == Identity(
+    assert inspecting.identity_of(container()) == DockerIdentity(
         id="c1", sandbox=False, name="app", pod_name="web", namespace="shop", uid="u1", attempt=1, sandbox_id="s1"
     )
     assert inspecting.identity_of(b'{"Id":"x","Name":"/k8s_a_b_c_d_0","Config":{"Labels":null}}') is None
@@ -344,14 +344,14 @@ def test_whose_container() -> None:
 def test_answers_of_another_shape(body: bytes) -> None:
     """One exception."""
     for read in (inspecting.identity_of, container_record, pod_record):
-        with pytest.raises(UnreadableBody) as caught:
+        with pytest.raises(UnreadableBodyError) as caught:
             read(body)
         assert "gone" not in str(caught.value)
 
 
 def test_the_status_of_a_stranger() -> None:
     """There is none in CRI."""
-    with pytest.raises(UnreadableBody, match="x is not Kubernetes'"):
+    with pytest.raises(UnreadableBodyError, match="x is not Kubernetes'"):
         pod_record(b'{"Id":"x"}')
 
 
@@ -458,5 +458,5 @@ def test_where_to_ask_for_a_list() -> None:
 @pytest.mark.parametrize("body", [b"{}", b"null", b"[1]", b"", b'{"message":"no"}'])
 def test_lists_of_another_shape(body: bytes) -> None:
     """Nobody may take them for an empty node."""
-    with pytest.raises(UnreadableBody, match=r"a list but|an object but|not JSON"):
+    with pytest.raises(UnreadableBodyError, match=r"a list but|an object but|not JSON"):
         inspecting.listed_containers(body, NO_FILTER, cri.ListContainersResponse())

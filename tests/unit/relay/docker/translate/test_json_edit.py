@@ -5,8 +5,8 @@ import json
 import pytest
 
 from interpose.relay.docker.translate.json_edit import (
-    Container,
-    UnreadableBody,
+    JsonContainer,
+    UnreadableBodyError,
     append_items,
     change_items,
     decode,
@@ -82,7 +82,7 @@ def test_elements_of_an_array() -> None:
 )
 def test_what_cannot_be_read(body: bytes, why: str) -> None:
     """One exception, that says why."""
-    with pytest.raises(UnreadableBody, match=why):
+    with pytest.raises(UnreadableBodyError, match=why):
         read_root(decode(body))
 
 
@@ -114,7 +114,7 @@ def test_kinds_of_values(text: str, said: str) -> None:
 @pytest.mark.parametrize("text", ["[1 2]", "[1", "[1,]", "[,1]"])
 def test_arrays_that_are_none(text: str) -> None:
     """As for objects."""
-    with pytest.raises(UnreadableBody, match="not JSON"):
+    with pytest.raises(UnreadableBodyError, match="not JSON"):
         read_container(text, 0)
 
 
@@ -133,7 +133,7 @@ def test_arrays_that_are_none(text: str) -> None:
 )
 def test_nothing_of_a_body_is_in_a_message(body: bytes) -> None:
     """Messages go to logs and dumps, and secrets are in bodies."""
-    with pytest.raises(UnreadableBody) as caught:
+    with pytest.raises(UnreadableBodyError) as caught:
         read_root(decode(body))
     assert "SECRET" not in str(caught.value)
     assert caught.value.__suppress_context__ or caught.value.__context__ is None
@@ -153,7 +153,7 @@ def test_keys_as_go_takes_them() -> None:
 
 def test_a_key_of_ours_twice() -> None:
     """Nobody can say which counts: of maps Go takes both."""
-    with pytest.raises(UnreadableBody, match="'Labels' is there 2 times"):
+    with pytest.raises(UnreadableBodyError, match="'Labels' is there 2 times"):
         read_root('{"Labels":{},"labels":{}}').member("Labels")
     assert read_root('{"x":1,"x":2}').member("y") is None
 
@@ -210,7 +210,7 @@ def test_additions_need_no_other_places(text: str, result: str) -> None:
 
 def test_no_edits() -> None:
     """No splices, and the same text."""
-    assert change_items(Container(0, 2), replaced={}) == []
+    assert change_items(JsonContainer(0, 2), replaced={}) == []
     assert spliced("{}", []) == "{}"
 
 

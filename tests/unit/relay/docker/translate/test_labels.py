@@ -4,7 +4,7 @@ import pytest
 
 from interpose.relay.docker.translate.labels import (
     CREATED,
-    Identity,
+    DockerIdentity,
     changed_labels,
     identity,
     shown_annotations,
@@ -29,12 +29,12 @@ CONTAINER = {
 def test_a_sandbox() -> None:
     """Its container has a name that is nobody's."""
     found = identity(SANDBOX, "/k8s_POD_web_shop_u1_3", "i1")
-    assert found == Identity(id="i1", sandbox=True, pod_name="web", namespace="shop", uid="u1", attempt=3)
+    assert found == DockerIdentity(id="i1", sandbox=True, pod_name="web", namespace="shop", uid="u1", attempt=3)
 
 
 def test_a_container() -> None:
     """With the sandbox it belongs to."""
-    assert identity(CONTAINER, "k8s_app_web_shop_u1_2_7c1f") == Identity(
+    assert identity(CONTAINER, "k8s_app_web_shop_u1_2_7c1f") == DockerIdentity(
         sandbox=False, name="app", pod_name="web", namespace="shop", uid="u1", attempt=2, sandbox_id="s1"
     )
 
@@ -42,13 +42,13 @@ def test_a_container() -> None:
 def test_the_name_says_what_labels_lack() -> None:
     """Labels count first."""
     found = identity({"io.kubernetes.sandbox.id": "s1", "io.kubernetes.pod.name": "label"}, "/k8s_c_name_ns_u_0")
-    assert found == Identity(sandbox=False, name="c", pod_name="label", namespace="ns", uid="u", sandbox_id="s1")
+    assert found == DockerIdentity(sandbox=False, name="c", pod_name="label", namespace="ns", uid="u", sandbox_id="s1")
 
 
 @pytest.mark.parametrize("name", ["", "web", "k8s_c_p_n_u", "k8s_c_p_n_u_1_2_3", "x_c_p_n_u_1", "k8s_c_p_n_u_-1"])
 def test_an_odd_name_says_nothing(name: str) -> None:
     """The labels are enough."""
-    assert identity(CONTAINER, name) == Identity(
+    assert identity(CONTAINER, name) == DockerIdentity(
         sandbox=False, name="app", pod_name="web", namespace="shop", uid="u1", sandbox_id="s1"
     )
 

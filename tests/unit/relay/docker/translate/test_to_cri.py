@@ -9,9 +9,9 @@ from interpose._pb import cri_pb2 as cri
 from interpose.relay.docker.connection import HttpReply
 from interpose.relay.docker.cri_adapter import DockerRuntime
 from interpose.relay.docker.translate import create
-from interpose.relay.docker.translate.json_edit import BodyTooLarge
-from interpose.relay.docker.translate.labels import Identity
-from interpose.relay.docker.translate.to_cri import Becoming, aside, become
+from interpose.relay.docker.translate.json_edit import BodyTooLargeToReadError
+from interpose.relay.docker.translate.labels import DockerIdentity
+from interpose.relay.docker.translate.to_cri import CriCall, aside, to_cri_call
 from interpose.relay.docker.upstream import DockerUpstream
 from tests.support.docker.calls import ScriptedDocker, http_call, http_reply
 
@@ -31,12 +31,12 @@ class Stage:
     def __init__(self) -> None:
         self.docker = ScriptedDocker()
         self.runtime = DockerRuntime(cast("DockerUpstream", self.docker))
-        self.runtime.known.add(Identity(id=POD, sandbox=True), self.runtime.known.mark())
-        self.runtime.known.add(Identity(id=APP, sandbox=False), self.runtime.known.mark())
+        self.runtime.known.add(DockerIdentity(id=POD, sandbox=True), self.runtime.known.mark())
+        self.runtime.known.add(DockerIdentity(id=APP, sandbox=False), self.runtime.known.mark())
 
-    async def becomes(self, line: str, document: Any = None, *, kind: str = "application/json") -> Becoming | None:
+    async def becomes(self, line: str, document: Any = None, *, kind: str = "application/json") -> CriCall | None:
         """What the call is."""
-        return await become(http_call(line, document, nowhere, kind=kind), self.runtime)
+        return await to_cri_call(http_call(line, document, nowhere, kind=kind), self.runtime)
 
 
 @pytest.fixture
@@ -283,7 +283,7 @@ async def test_create_whose_image_is_not_sure(stage: Stage, body: bytes) -> None
 async def test_body_that_is_too_large(stage: Stage, line: str) -> None:
     """Nobody looks at it, and it does not pass."""
     body = b'{"Labels":{"io.kubernetes.docker.type":"container"}}' + b" " * (4 << 20)
-    with pytest.raises(BodyTooLarge):
+    with pytest.raises(BodyTooLargeToReadError):
         await stage.becomes(line, body)
 
 
@@ -310,7 +310,7 @@ async def test_large_bodies_are_read_and_edited_aside(
 ) -> None:
     """Others are served meanwhile; small ones, as nearly all are, are not worth a thread."""
     threads: list[int] = []
-    read, fill, edited = create.read_create, create.Creation.fill, create.Creation.edited
+    read, fill, edited = create.read_create, create.CreateBody.fill, create.CreateBody.edited
 
     def noted(work: Any) -> Any:
         def run(*args: Any) -> Any:
@@ -320,11 +320,11 @@ async def test_large_bodies_are_read_and_edited_aside(
         return run
 
     monkeypatch.setattr(create, "read_create", noted(read))
-    monkeypatch.setattr(create.Creation, "fill", noted(fill))
-    monkeypatch.setattr(create.Creation, "edited", noted(edited))
+    monkeypatch.setattr(create.CreateBody, "fill", noted(fill))
+    monkeypatch.setattr(create.CreateBody, "edited", noted(edited))
     document = {"Labels": {TYPE: "container"}, "Env": [f"A{number}=1" for number in range(count)]}
     call = http_call("POST /containers/create?name=k8s_app_web_shop_u-1_0", document, nowhere)
-    made = await become(call, stage.runtime)
+    made = await to_cri_call(call, stage.runtime)
     assert made is not None
     assert made.edit is not None
     request, edit = cri.CreateContainerRequest.FromString(made.message), made.edit

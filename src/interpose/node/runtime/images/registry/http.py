@@ -19,7 +19,7 @@ from urllib.parse import urljoin, urlsplit
 from interpose import __version__
 from interpose.errors import ConfigError
 from interpose.net.http.address import Server, parse_server, proxy_from
-from interpose.net.http.client import Answer, HttpClient, HttpLimits, Request
+from interpose.net.http.client import HttpClient, HttpClientLimits, HttpRequest, HttpResponse
 from interpose.net.http.connect import dial
 from interpose.net.http.errors import UnreachableError, shortened
 from interpose.net.http.tls import Pem, make_context
@@ -30,7 +30,7 @@ _MOST_ERRORS: Final = 5  # of an error document
 _REDIRECTS: Final = frozenset((301, 302, 303, 307, 308))
 _MOST_REDIRECTS: Final = 5
 _MOST_SERVERS: Final = 64  # that are remembered
-_LIMITS: Final = HttpLimits(body=4 << 20, idle=4)
+_LIMITS: Final = HttpClientLimits(body=4 << 20, idle=4)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,14 +88,14 @@ class Exchange:
     @asynccontextmanager
     async def _ask_once(
         self, endpoint: Endpoint, server: Server, target: str, headers: Mapping[str, str], secret: str, form: bytes
-    ) -> AsyncIterator[Answer]:
+    ) -> AsyncIterator[HttpResponse]:
         fields = [("Host", _host(server)), ("User-Agent", f"interpose/{__version__}"), *headers.items()]
         if secret:
             fields.append(("Authorization", secret))
         if form:
             fields.append(("Content-Type", "application/x-www-form-urlencoded"))
         method = "POST" if form else "GET"
-        request = Request(method=method, target=target, headers=tuple(fields), body=form, again=not form)
+        request = HttpRequest(method=method, target=target, headers=tuple(fields), body=form, again=not form)
         client, context = await self._client(server), self._context(endpoint, server)
         async with AsyncExitStack() as stack:
             try:
@@ -142,7 +142,7 @@ class Reply:
     """An answer whose body does not keep us waiting for ever."""
 
     def __init__(
-        self, answer: Answer, patience: Patience, server: str, clock: Callable[[], float] = time.monotonic
+        self, answer: HttpResponse, patience: Patience, server: str, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self.status = answer.status
         self.headers = answer.headers

@@ -5,7 +5,7 @@ from typing import Any, cast
 import pytest
 
 from interpose.net.http.address import parse_server
-from interpose.net.http.client import Answer
+from interpose.net.http.client import HttpResponse
 from interpose.net.http.errors import UnreachableError
 from interpose.node.runtime.images.registry.endpoints import Endpoint
 from interpose.node.runtime.images.registry.http import Exchange, Patience, Reply
@@ -30,7 +30,7 @@ class Dripping:
 def reply(answer: Dripping) -> Reply:
     """What reads from it: 600 bytes in a minute are the least."""
     patience = Patience(stall=60, least=600)
-    return Reply(cast("Answer", answer), patience, "http://r", clock=lambda: answer.now)
+    return Reply(cast("HttpResponse", answer), patience, "http://r", clock=lambda: answer.now)
 
 
 async def test_an_answer_that_comes_too_slowly_is_given_up() -> None:
