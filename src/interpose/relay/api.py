@@ -4,8 +4,8 @@ An Interceptor stands in the way of a unary call: it may change the request, ref
 StreamEditor may change the replies of a stream, one by one as they pass. A Tap looks on: it gets copies of whole
 messages and can neither delay nor change anything.
 
-Pure: what a call is and what may be done with it. Running the chain is `chain`'s business, moving bytes `collected`'s
-and `rewriting`'s.
+Pure: what a call is and what may be done with it. `chain` runs the interceptors; `intercepted`, `stream_editor` and
+`taps` move the bytes.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
@@ -184,7 +184,24 @@ Proceed: TypeAlias = Callable[[], Awaitable[Reply]]
 
 
 class Interceptor(Protocol):
-    """Stands in the way of the methods it names."""
+    """Handles the unary calls of the CRI methods it names: it may change the request, refuse it, or change the reply.
+
+    The relay calls `intercept` once for each call, on the event loop, in the order in which interceptors were given to
+    `Relay.subscribe`. Calls of our own parts enter the chain below the part that makes them. The caller's cancellation
+    cancels the coroutine. An exception never fails a call: before `proceed` the call goes on with the bytes it entered
+    with, after it the reply of `proceed` is sent; it is logged once and counted in
+    `interpose_interceptor_errors_total`.
+
+    An interceptor that gives every container 100 CPU shares::
+
+        class FixedShares:
+            name = "fixed-shares"
+            methods = ("CreateContainer",)
+
+            async def intercept(self, call: Call, proceed: Proceed) -> Reply:
+                call.request.config.linux.resources.cpu_shares = 100
+                return await proceed()
+    """
 
     @property
     def name(self) -> str: ...
@@ -194,7 +211,10 @@ class Interceptor(Protocol):
         """Names of unary CRI methods. May change at run time; whoever changes it calls `Relay.refresh`."""
 
     async def intercept(self, call: Call, proceed: Proceed) -> Reply:
-        """Let the call pass with `await proceed()`, at most once, or answer it.
+        """Return the reply of `await proceed()`, which may be called at most once, or a reply of its own.
+
+        `call.request` and `reply.response` are parsed messages to be edited in place; reading them raises
+        UnreadableMessageError. `refusal` makes the reply that rejects a call.
 
         One that never raises after it has begun to edit may say so with an attribute `tidy = True`; the bytes the call
         entered with are then not kept for it.
@@ -202,7 +222,13 @@ class Interceptor(Protocol):
 
 
 class StreamEditor(Protocol):
-    """Changes replies of the server-streaming methods it names. Called in the frame loop, so it has to be quick."""
+    """Changes the replies of the server-streaming CRI methods it names, one message at a time.
+
+    The relay calls `edit` in the frame loop, while other calls wait: no blocking work. Editors run in the order in
+    which they were given to `Relay.subscribe`, each on the result of the one before. An exception, or a result that is
+    not bytes, forwards the message as it was; it is logged once and counted in
+    `interpose_stream_editor_errors_total`. For an example see `status_rewriter.EventRewriter`.
+    """
 
     @property
     def name(self) -> str: ...
@@ -269,7 +295,14 @@ class Sighting:
 
 
 class Tap(Protocol):
-    """Looks on. Called in the frame loop: it copies what it needs and returns."""
+    """Observes calls without changing or delaying them.
+
+    The relay calls `on_begin`, then `on_message` or `on_unseen` for each message if the interest is MESSAGES, then
+    `on_end`, all in the frame loop while other calls wait: a tap copies what it needs and returns. The same `Sighting`
+    is passed from beginning to end; `Sighting.number` tells calls apart. Return values are ignored. An exception never
+    reaches the call; it is logged once and counted in `interpose_tap_errors_total`. For an example see
+    `exit_watcher.ExitWatcher`.
+    """
 
     @property
     def name(self) -> str: ...
@@ -282,7 +315,7 @@ class Tap(Protocol):
         """A call has come."""
 
     def on_message(self, call: Sighting, direction: Direction, message: bytes) -> None:
-        """A whole message."""
+        """One whole, uncompressed message of the call; `direction` says between whom it passed."""
 
     def on_unseen(self, call: Sighting, direction: Direction, size: int, why: str) -> None:
         """A message that cannot be shown; its size as far as it is known."""
