@@ -21,7 +21,7 @@ import pytest
 
 from interpose.testing.eventually import WAIT_LIMIT
 from tests.support.lab.cri import CriClient
-from tests.support.lab.pod_run import IMAGE, pod_image, write_cni
+from tests.support.lab.pod.run import IMAGE, pod_image, write_cni
 from tests.support.lab.pods import remove_groups
 from tests.support.lab.processes import Child, wait_for
 from tests.support.lab.relay import Relay

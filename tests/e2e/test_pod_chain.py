@@ -20,7 +20,7 @@ from interpose.testing.hookserver import response_to
 from tests.support.lab.dumps import calls, methods
 from tests.support.lab.embedded import AS_NOBODY, NOBODY, EmbeddedRelay, NobodysRuntime
 from tests.support.lab.hook_plugin import HookPlugin
-from tests.support.lab.pod_run import PodCommand, pod_image
+from tests.support.lab.pod.run import PodCommand, pod_image
 from tests.support.lab.pods import CGROUPS, remove_groups
 from tests.support.lab.policy_pods import PolicyRelay
 from tests.support.lab.processes import wait_for

@@ -18,8 +18,8 @@ import pytest
 
 from tests.support.lab.containerd import Containerd
 from tests.support.lab.cri import CriClient
-from tests.support.lab.pod_outcome import Outcomes
-from tests.support.lab.pod_run import PodNode, containerd_node, runtime_node
+from tests.support.lab.pod.outcome import Outcomes
+from tests.support.lab.pod.run import PodNode, containerd_node, runtime_node
 from tests.support.lab.runtime import Runtime
 
 if TYPE_CHECKING:

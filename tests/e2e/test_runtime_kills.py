@@ -23,7 +23,7 @@ from interpose.testing.eventually import WAIT_LIMIT
 from tests.support.lab.cri import CriClient
 from tests.support.lab.kill.killable import KillableRuntime
 from tests.support.lab.kill.soak import KillSoak
-from tests.support.lab.pod_script import PodScript, RuntimeAwayError
+from tests.support.lab.pod.script import PodScript, RuntimeAwayError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -27,7 +27,7 @@ from tests.support.lab.cri import CriClient
 from tests.support.lab.images import TEST_IMAGE
 from tests.support.lab.kill.killable import KillableRuntime
 from tests.support.lab.kill.mortal_pod import slay
-from tests.support.lab.pod_run import PodCommand
+from tests.support.lab.pod.run import PodCommand
 from tests.support.lab.pods import remove_groups
 from tests.support.lab.processes import Child, children
 

@@ -1,0 +1,1 @@
+"""Pods run by `interpose pod`, and what became of them."""
