@@ -14,13 +14,13 @@ import grpc
 import pytest
 
 from interpose._pb import cri_pb2 as cri
-from interpose.cli.relay import policy as relay_policy
 from interpose.cli.relay.policy import policy_routes
 from interpose.core.model.cpuset import CpuSet
 from interpose.core.topology.topology import Topology
 from interpose.errors import ConfigError
 from interpose.net.grpc.status import Code, RpcError
 from interpose.net.httpd.routes import ServerRequest, ServerResponse
+from interpose.resmgr import service as policy_service
 from interpose.testing.eventually import eventually
 from interpose.testing.fakeruntime import FakeRuntime
 from interpose.testing.runtime.state import Container
@@ -209,7 +209,7 @@ async def shown(stack: PolicyStack, path: str) -> Any:
 async def test_a_clock_that_goes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What happened last is shown last, or first among refusals, whatever the time of day was."""
     day = [1_700_000_000.0]
-    monkeypatch.setattr(relay_policy, "time", SimpleNamespace(time=lambda: day[0]))
+    monkeypatch.setattr(policy_service, "time", SimpleNamespace(time=lambda: day[0]))
     async with policy_stack(tmp_path, MACHINE, name="static", reserved="cpu=cpuset:0") as stack:
         own = await stack.run("db", 2000)
         for cpus in (4, 3):
