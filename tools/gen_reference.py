@@ -31,8 +31,8 @@ from interpose.cli.config.schema import schema_text
 from interpose.cli.main import SUBCOMMANDS, cli
 from interpose.cli.relay.interceptors import Interceptors
 from interpose.config.agent.table import AGENT
+from interpose.config.effective import settings_page
 from interpose.config.hookserver.table import HOOKSERVER
-from interpose.config.reference import settings_page
 from interpose.config.relay.settings import RelaySettings
 from interpose.config.relay.table import RELAY
 from interpose.config.runtime.table import RUNTIME
@@ -49,12 +49,11 @@ from interpose.hooks.dispatch.fields import CONTAINER_FIELDS, POD_FIELDS, Absenc
 from interpose.hooks.dispatch.registrations import Registrations, registration_collector
 from interpose.hooks.server.proxy.proxy_mode import Outcome
 from interpose.log import LineHandler, LogControl
-from interpose.metrics import Family, build_info, gather, log_collector
+from interpose.metrics import Family, build_info, gather, log_collector, process_collector
 from interpose.net.grpc.listener import Admission, Listener
 from interpose.net.grpc.transport import Hub
 from interpose.net.grpc.upstream import Upstream
 from interpose.net.h2.limits import Limits
-from interpose.process_metrics import process_collector
 from interpose.relay.api import Interest
 from interpose.relay.metrics import backend_collector, call_collector, connection_collector
 from interpose.relay.passthrough import CallRecorder

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from interpose.core.policy.static.options import StaticOptions
-from interpose.core.topology.text import parse_text
+from interpose.core.topology.synthetic import parse_text
 from interpose.cri.store.starts import StartTracker
 from interpose.cri.store.store import Store
 from interpose.cri.store.sync import Synchronizer

@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 from examples.demo.image import write_image
 from examples.demo.parts import BEFORE, CPUS, LATER, MACHINE, RESIDENTS, edit
-from interpose.core.topology.text import parse_text
+from interpose.core.topology.synthetic import parse_text
 from interpose.testing.kernel.cgroup import FakeKernel
 from tests.support.lab.relay import program
 from tests.support.policy.sysfs_tree import write_sysfs

@@ -4,16 +4,43 @@ Structured fields travel as `extra=kv(pod="a/b")`. Messages start with a capital
 carry no values; values go into fields. Secrets never do: metadata of calls is logged through `redacted` only, and
 message bodies are not logged at all.
 
-Invariant: logging never raises into the caller and never makes it wait. A line that cannot be written is counted.
+Invariant: logging never raises into the caller and never makes it wait. Under systemd stderr is a socket to journald,
+elsewhere often a pipe; a reader that hangs must not stop the calls of a node. So a line is written only if the
+descriptor takes it at once. A line that cannot be written is counted.
 """
 
 import logging
+import os
+import select
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePath
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
-from interpose.stderr import UnblockedText
+# What POSIX calls PIPE_BUF on Linux: a pipe that polls writable has room for so much.
+_PIECE: Final = 4096
+
+
+class UnblockedText:
+    """A text stream over a descriptor that never waits. The descriptor's own flags stay: others may share them."""
+
+    def __init__(self, fd: int = 2) -> None:
+        self._fd = fd
+        self._poll = select.poll()
+        self._poll.register(fd, select.POLLOUT)
+
+    def write(self, text: str) -> int:
+        """Write all of it, or raise OSError at the first piece that would have to wait."""
+        data = text.encode("utf-8", "backslashreplace")
+        for start in range(0, len(data), _PIECE):
+            if not any(events & select.POLLOUT for _, events in self._poll.poll(0)):
+                raise BlockingIOError(f"descriptor {self._fd} does not take more now")
+            os.write(self._fd, data[start : start + _PIECE])
+        return len(text)
+
+    def flush(self) -> None:
+        """Nothing is kept back."""
+
 
 _log = logging.getLogger(__name__)
 _PACKAGE = Path(__file__).parent

@@ -1,13 +1,13 @@
-"""Named tasks with an owner.
+"""Named tasks with an owner, and the wait of a loop for an event or a timeout.
 
-Raw `asyncio.create_task` is banned by the linter: a task nobody holds may vanish in the garbage collector, and a task
-without a name cannot be found in a stack dump. A TaskBag holds its tasks until they end and cancels what is left.
+Raw `asyncio.create_task` is banned by the linter: a task without a reference may vanish in the garbage collector, and a
+task without a name cannot be found in a stack dump. A TaskBag holds its tasks until they end and cancels what is left.
 """
 
 import asyncio
 import logging
-from collections.abc import Coroutine
-from typing import Any, TypeVar
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, Final, TypeVar
 
 _T = TypeVar("_T")
 _log = logging.getLogger(__name__)
@@ -49,3 +49,17 @@ class TaskBag:
             task.cancel()
         if tasks:
             await asyncio.gather(*tasks, return_exceptions=True)
+
+
+Idle = Callable[[asyncio.Event, float | None], Awaitable[None]]
+# A moment that has come between two looks at the clock still lets others run.
+LEAST_PAUSE: Final = 0.001
+
+
+async def idle(wake: asyncio.Event, seconds: float | None) -> None:
+    """Without seconds: until somebody wakes us."""
+    try:
+        async with asyncio.timeout(seconds):
+            await wake.wait()
+    except TimeoutError:
+        pass

@@ -15,9 +15,8 @@ from pathlib import Path
 from interpose.config.documents.topology import read_topology_document
 from interpose.config.documents.yaml import parse_document
 from interpose.core.topology.document import topology_document
-from interpose.core.topology.files import CPUS, NODES
-from interpose.core.topology.parse import parse_sysfs
-from interpose.core.topology.text import parse_text
+from interpose.core.topology.parse import CPUS, NODES, parse_sysfs
+from interpose.core.topology.synthetic import parse_text
 from interpose.core.topology.topology import Topology
 from interpose.errors import ConfigError
 from tests.support.fuzz.text import Target, run

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from interpose.core.topology.text import parse_text
+from interpose.core.topology.synthetic import parse_text
 from interpose.kube.agent.configmap_choice import map_names
 from interpose.kube.agent.report import CONDITION
 from interpose.testing.eventually import WAIT_LIMIT, eventually

@@ -13,7 +13,7 @@ from interpose._pb import cri_pb2 as cri
 from interpose.cli.relay.policy import policy_routes
 from interpose.core.model.cpuset import CpuSet
 from interpose.core.policy.names import NONE
-from interpose.core.topology.text import parse_text
+from interpose.core.topology.synthetic import parse_text
 from interpose.errors import ConfigError
 from interpose.net.httpd.routes import ServerRequest, ServerResponse
 from interpose.resmgr.state.checkpoint import load, reset_policy

@@ -8,10 +8,8 @@ from hypothesis import strategies as st
 from interpose.config.documents.topology import read_topology_document
 from interpose.config.documents.yaml import parse_document
 from interpose.core.topology.document import topology_document
-from interpose.core.topology.files import CPUS, NODES
-from interpose.core.topology.parse import parse_sysfs
-from interpose.core.topology.synthetic import Block, Layout, build
-from interpose.core.topology.text import parse_text
+from interpose.core.topology.parse import CPUS, NODES, parse_sysfs
+from interpose.core.topology.synthetic import Block, Layout, build, parse_text
 from interpose.core.topology.topology import MemoryKind, Topology
 
 small = st.integers(1, 3)

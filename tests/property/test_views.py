@@ -6,14 +6,13 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interpose.cli.render.machine import Part, parts_of
-from interpose.cli.render.owners import owners_of
+from interpose.cli.render.machine import Part, owners_of, parts_of
 from interpose.cli.render.text import cut, seen, strided, wrapped
 from interpose.cli.render.topology_picture import picture
 from interpose.cli.render.topology_svg import layout
 from interpose.cli.render.topology_tree import tree_text
 from interpose.core.model.cpuset import CpuSet
-from interpose.core.topology.text import parse_text
+from interpose.core.topology.synthetic import parse_text
 from interpose.core.topology.topology import Topology
 
 LEAST = 24  # columns; below that a title may be longer than a line

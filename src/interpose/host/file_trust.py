@@ -9,7 +9,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from interpose.host.socket_paths import kind_of
+from interpose.host.unix_sockets import kind_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,8 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from interpose.core.topology.files import CACHE_FILES, CPU_FILES, CPUS, NODE_FILES, NODES, SINGLE_FILES
-from interpose.core.topology.parse import parse_sysfs
+from interpose.core.topology.parse import CACHE_FILES, CPU_FILES, CPUS, NODE_FILES, NODES, SINGLE_FILES, parse_sysfs
 from interpose.core.topology.topology import Topology
 
 # The longest list of CPUs is below that, and so is every other file here.

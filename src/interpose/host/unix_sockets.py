@@ -3,19 +3,100 @@
 The ready-made unix servers of event loops unlink whatever they find. Here a socket is bound under a lock, under a
 temporary name, and renamed into place when it already listens, so that a client sees the old owner, nothing, or us,
 but never a socket that refuses. All calls are synchronous and short; they belong to start and stop.
+
+Before a socket is bound at a path its directory must be safe, the lock on the name held and no foreign file in the way:
+only sockets are ever replaced, links are never followed, and an existing directory keeps its mode and owner.
 """
 
 import fcntl
 import os
 import socket
 import stat
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
 from interpose.config.endpoint import MAX_PATH_BYTES, check_path_length
-from interpose.errors import ConfigError
+from interpose.errors import ConfigError, SocketInUseError
 from interpose.host.peer_credentials import PeerCredentials, check_unowned, peer_credentials
-from interpose.host.socket_paths import is_socket, kind_of, lock_name, prepare_directory
+
+# Others may pass through a directory of ours but not list it; the mode of each socket decides who may connect.
+_DIRECTORY_MODE = 0o711
+# Where daemons make directories of their own: nothing below is kept over a boot.
+VOLATILE = (Path("/run"), Path("/var/run"))
+_KINDS = {
+    stat.S_IFREG: "a regular file",
+    stat.S_IFDIR: "a directory",
+    stat.S_IFLNK: "a symbolic link",
+    stat.S_IFIFO: "a named pipe",
+}
+
+
+def prepare_directory(directory: Path, path: str) -> None:
+    """Create what is missing below /run, which is empty after a boot; elsewhere a path without a directory is mistyped.
+
+    Refuse a directory in which others could swap the socket for theirs.
+    """
+    missing = [parent for parent in (directory, *directory.parents) if not parent.exists()]
+    if missing and not is_volatile(directory):
+        raise ConfigError(
+            f"socket {path}: directory {missing[-1]} does not exist; directories are made below /run only, make this "
+            "one or choose another path"
+        )
+    for parent in reversed(missing):
+        with suppress(FileExistsError):
+            parent.mkdir(mode=0o700)
+            parent.chmod(_DIRECTORY_MODE)  # mkdir's own mode is cut by the umask
+    mode = directory.stat().st_mode
+    if not stat.S_ISDIR(mode):
+        raise ConfigError(f"socket {path}: {directory} is {kind_of(mode)}, not a directory")
+    if mode & (stat.S_IWGRP | stat.S_IWOTH) and not mode & stat.S_ISVTX:
+        raise ConfigError(
+            f"socket {path}: directory {directory} has mode {stat.S_IMODE(mode):04o}, others may write to it and could "
+            f"replace the socket; take group and other write permission away (chmod go-w {directory})"
+        )
+
+
+def is_volatile(directory: Path) -> bool:
+    """Whether a directory may be ours to make."""
+    return any(one in VOLATILE for one in directory.resolve().parents)
+
+
+def lock_name(path: str) -> int:
+    """The descriptor of `<path>.lock`, exclusively locked: one starter at a time decides about the name."""
+    name = f"{path}.lock"
+    if Path(name).is_symlink():
+        raise ConfigError(f"socket {path}: the lock file {name} is a symbolic link, remove it")
+    lock_fd = os.open(name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
+    try:
+        if not stat.S_ISREG(os.fstat(lock_fd).st_mode):
+            raise ConfigError(f"socket {path}: the lock file {name} is not a regular file, remove it")
+        fcntl.flock(lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(lock_fd)
+        check_unowned(path)
+        raise SocketInUseError(path, None) from None
+    except BaseException:
+        os.close(lock_fd)
+        raise
+    return lock_fd
+
+
+def is_socket(name: str, path: str) -> bool:
+    """Whether a socket stands at `name`; False if nothing does, an error for anything else."""
+    try:
+        mode = Path(name).lstat().st_mode
+    except FileNotFoundError:
+        return False
+    if not stat.S_ISSOCK(mode):
+        raise ConfigError(f"socket {path}: {name} is {kind_of(mode)}, not a socket; remove it or choose another path")
+    return True
+
+
+def kind_of(mode: int) -> str:
+    """What a file is, in words for a message."""
+    return _KINDS.get(stat.S_IFMT(mode), "a device")
+
 
 __all__ = ["BoundSocket", "PeerCredentials", "SocketOwner", "adopt", "bind_unix", "owner_like", "peer_credentials"]
 

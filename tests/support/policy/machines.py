@@ -8,9 +8,8 @@ from functools import cache
 from pathlib import Path
 
 from interpose.core.model.cpuset import CpuSet
-from interpose.core.topology.files import CACHE_FILES, CPU_FILES, CPUS, NODE_FILES, SINGLE_FILES
-from interpose.core.topology.parse import parse_sysfs
-from interpose.core.topology.text import parse_text
+from interpose.core.topology.parse import CACHE_FILES, CPU_FILES, CPUS, NODE_FILES, SINGLE_FILES, parse_sysfs
+from interpose.core.topology.synthetic import parse_text
 from interpose.core.topology.topology import Cpu, NumaNode, Topology
 
 # Copies of /sys of real machines: NAME.tar.xz. They are in the repository only.

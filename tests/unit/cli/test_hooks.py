@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from interpose.cli.hooks_text import list_text
+from interpose.cli.hooks import list_text
 from interpose.cli.main import cli
 from interpose.config.relay.settings import HookSettings
 from interpose.net.httpd.routes import RouteTable, ServerRequest, ServerResponse, json_response

@@ -7,9 +7,9 @@ import pytest
 
 from interpose.config.documents.policy import policy_form
 from interpose.config.documents.yaml import parse_document, read_document
+from interpose.config.effective import settings_page
 from interpose.config.json_schema import DIALECT, document_schema, form_of_kind, settings_schema
 from interpose.config.programs import PROGRAMS
-from interpose.config.reference import settings_page
 from interpose.config.relay.table import RELAY
 from interpose.config.schema import Schema
 from interpose.config.values import integer, owner, text, words

@@ -11,9 +11,9 @@ import pytest
 
 from interpose.errors import SocketInUseError
 from interpose.host.fd_passing import receive_descriptors, send_descriptors
-from interpose.host.procinfo import open_fds
 from interpose.host.unix_sockets import bind_unix
 from interpose.testing.eventually import WAIT_LIMIT
+from tests.support.process_cost import open_fds
 
 Pair = tuple[socket.socket, socket.socket]
 

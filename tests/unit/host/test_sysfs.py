@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from interpose.core.topology.files import CPUS, NODES
-from interpose.core.topology.parse import parse_sysfs
+from interpose.core.topology.parse import CPUS, NODES, parse_sysfs
 from interpose.host.sysfs import online_now, read_files, read_topology
 
 MACHINE: Mapping[str, str] = {

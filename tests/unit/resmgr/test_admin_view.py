@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from interpose.core.cpuallocator.candidate import Candidate
+from interpose.core.cpuallocator.cost import Candidate
 from interpose.core.model.cgroup import Parameter
 from interpose.core.model.cpuset import CpuSet
 from interpose.core.model.pod import Container

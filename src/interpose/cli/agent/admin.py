@@ -19,11 +19,10 @@ from interpose.kube.agent.metrics import (
 )
 from interpose.kube.client.objects import version_of
 from interpose.log import LogControl
-from interpose.metrics import Collector, build_info, log_collector
+from interpose.metrics import Collector, build_info, log_collector, process_collector
 from interpose.net.httpd.health import Check, health_routes, log_level_routes, metrics_route
 from interpose.net.httpd.routes import RouteTable, ServerRequest, ServerResponse
 from interpose.net.httpd.routes import json_response as json
-from interpose.process_metrics import process_collector
 
 
 class AgentViews(DaemonViews):

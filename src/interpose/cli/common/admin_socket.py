@@ -1,10 +1,17 @@
-"""The sockets of a daemon that speak HTTP, before anybody serves them."""
+"""The HTTP sockets of a daemon: the admin socket, and metrics and health on an address for other machines.
+
+The sockets are bound here, before they are served. What Prometheus and a kubelet's probes read is open to other
+machines (`open_routes`); the rest of the admin routes is not.
+"""
 
 import socket
+from typing import Final
 
 from interpose.cli.common.setting_errors import about_setting
 from interpose.config.endpoint import TcpListen, parse_address, parse_listen
 from interpose.host.unix_sockets import BoundSocket, bind_unix
+from interpose.net.httpd.routes import RouteTable
+from interpose.net.httpd.server import AdminServer
 
 # Who waits to be accepted; the kernel may allow fewer. Long enough that a burst does not keep anybody out.
 _BACKLOG = 1024
@@ -48,3 +55,23 @@ def _listen(address: TcpListen, where: str) -> socket.socket:
         sock.close()
         raise OSError(error.errno, f"cannot listen on {where}: {error.strerror}") from error
     return sock
+
+
+_OPEN: Final = ("/livez", "/readyz", "/healthz", "/metrics")
+
+
+def metrics_server(listener: socket.socket, routes: RouteTable) -> AdminServer:
+    """A server for the part of an admin socket's routes that tells and changes nothing; not started yet.
+
+    It counts its clients by itself: however many there are, the admin socket stays open for those on the node.
+    """
+    return AdminServer(listener, open_routes(routes), any_host=True)
+
+
+def open_routes(routes: RouteTable) -> RouteTable:
+    """What everybody may read."""
+    return {
+        (method, path): handler
+        for (method, path), handler in routes.items()
+        if method == "GET" and path.removesuffix("/*") in _OPEN
+    }

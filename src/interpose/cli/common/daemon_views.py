@@ -6,7 +6,7 @@ import time
 from abc import ABC, abstractmethod
 
 from interpose import __version__
-from interpose.cli.common.metrics_listen import metrics_server
+from interpose.cli.common.admin_socket import metrics_server
 from interpose.host.unix_sockets import BoundSocket
 from interpose.net.httpd.index import with_index
 from interpose.net.httpd.routes import RouteTable

@@ -85,7 +85,7 @@ def told(loaded: Loaded, *, print_config: bool) -> bool:
     for warning in loaded.warnings:
         click.echo(f"warning: {warning}", err=True)
     if print_config:
-        from interpose.config.reference import values_table
+        from interpose.config.effective import values_table
 
         click.echo(values_table(loaded))
     return print_config

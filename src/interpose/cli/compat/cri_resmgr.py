@@ -14,7 +14,7 @@ from interpose.cli.common.stdio import standard_streams
 from interpose.cli.compat.cri_resmgr_flags import FLAGS, Line, read_line
 from interpose.cli.compat.cri_resmgr_help import PROGRAM, help_text, loggers_text, modules_text, policies_text
 from interpose.cli.compat.cri_resmgr_line import EXIT_LEFTOVER, answered, load_said, usage, wants
-from interpose.cli.compat.option_file import read_option_file
+from interpose.cli.compat.go_flags import read_option_file
 from interpose.config.load import Given, Loaded
 from interpose.config.relay.table import RELAY
 from interpose.errors import ConfigError, SocketInUseError

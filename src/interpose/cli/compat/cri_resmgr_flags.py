@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from interpose.cli.compat.option_file import Option
+from interpose.cli.compat.go_flags import Option
 from interpose.config.dump_rules import TARGETS
 from interpose.core.model.text import closest_flag, did_you_mean, quoted
 from interpose.errors import ConfigError

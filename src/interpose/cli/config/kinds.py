@@ -65,7 +65,7 @@ def _settings(name: str, source: Source, around: Circumstances) -> Reading:
 def _options(source: Source, around: Circumstances) -> Reading:
     from interpose.cli.compat.cri_resmgr import load_line
     from interpose.cli.compat.cri_resmgr_flags import read_line
-    from interpose.cli.compat.option_file import parse_options
+    from interpose.cli.compat.go_flags import parse_options
 
     line = read_line(["-config", source.name], lambda _path: parse_options(source.text(MAX_FILE_BYTES), source.where))
     return settings_reading("relay", load_line(line, around.env), around.env, Form.OPTIONS)

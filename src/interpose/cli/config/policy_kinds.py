@@ -12,9 +12,8 @@ from interpose.cli.config.reading import NODES, POLICIES, Circumstances, Part, R
 from interpose.cli.config.recognise import Form
 from interpose.cli.config.sources import Source
 from interpose.config.documents.configmaps import ConfigMap, placed, read_data, read_manifest, text_of, title_of
-from interpose.config.documents.dotted import unfold
 from interpose.config.documents.fields import Report
-from interpose.config.documents.policy import PolicyDocument, policy_values, read_policy_document
+from interpose.config.documents.policy import PolicyDocument, policy_values, read_policy_document, unfold
 from interpose.config.documents.policy_options import pool_values, read_pools
 from interpose.config.documents.yaml import MAX_FILE_BYTES, Node, parse_document
 from interpose.config.effective import DEFAULT, Row, harmless

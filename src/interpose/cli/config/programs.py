@@ -86,7 +86,7 @@ _CHECKS: Final[Mapping[str, Callable[[Loaded, Env], list[str]]]] = MappingProxyT
 def _cri_resmgr(arguments: Sequence[str], env: Env) -> Loaded:
     from interpose.cli.compat.cri_resmgr import load_line
     from interpose.cli.compat.cri_resmgr_flags import read_line
-    from interpose.cli.compat.option_file import read_option_file
+    from interpose.cli.compat.go_flags import read_option_file
 
     line = read_line(arguments, read_option_file)
     _refuse([*line.problems, *(f"unexpected argument {word!r}" for word in line.rest)])

@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Final
 
 from interpose.cli.compat.cri_resmgr_flags import FLAGS
-from interpose.cli.compat.option_file import split_option
+from interpose.cli.compat.go_flags import split_option
 from interpose.config.check import API_VERSION
 from interpose.config.documents.yaml import Node, parse_document, split_documents
 from interpose.config.programs import PROGRAMS, program_of

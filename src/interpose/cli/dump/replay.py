@@ -8,7 +8,7 @@ from typing import Any, Final
 import click
 from click.core import ParameterSource
 
-from interpose.cli.dump.replay_policy_replay_policy import POLICY_VALUES, policy_options, policy_wanted, replay_policy
+from interpose.cli.dump.replay_policy import POLICY_VALUES, policy_options, policy_wanted, replay_policy
 from interpose.config.endpoint import parse_endpoint
 
 _TO: Final = "--to"

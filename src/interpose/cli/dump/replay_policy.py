@@ -1,93 +1,87 @@
-"""The frames of a recording as what happened to pods and containers: between `dump`, which keeps calls, and `resmgr`,
-which looks back at them. Neither knows the other.
+"""`interpose dump replay FILE --policy P`: what policies would have decided about the calls of a recording.
+
+Importing this loads options only; see `replay_policy_run` for what is done.
 """
 
-from collections.abc import Iterable, Iterator
-from typing import Final
+import shutil
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, Final, TypeVar
 
-from interpose.cri.store.requested import NOT_REQUESTED
-from interpose.dump.model.call import Assembler, Flow
-from interpose.dump.model.frames import DamagedFrame, Dropped, End, Frame, Message, Packing, Side
-from interpose.resmgr.whatif.events import Answered, Asked, Happening, Told
-from interpose.resmgr.whatif.replay import TELLING
+import click
 
-_AMENDS: Final = tuple(part.decode() for part in NOT_REQUESTED)
+from interpose.cli.policy.flags import DETAILS, machine_option, policy_details
+from interpose.core.policy.names import NAMES
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+_WITH: Final = "With --policy: "
+# What `policy_options` adds, by the names of parameters.
+POLICY_VALUES: Final = ("policies", "topology", *DETAILS, "picture", "ascii_only", "allow_refusals")
 
 
-class Reader:
-    """Turns the frames of a recording into what happened, in the order in which it did."""
+def policy_options(command: _Command) -> _Command:
+    """The options of `replay_policy`."""
+    options: list[Callable[[_Command], _Command]] = [
+        click.option(
+            "--policy",
+            "policies",
+            type=click.Choice(list(NAMES)),
+            multiple=True,
+            help="Show what this policy would have decided. May be repeated: several are compared. "
+            "[default: what --policy-config says]",
+        ),
+        partial(machine_option, prefix=_WITH),
+        partial(policy_details, prefix=_WITH),
+        click.option("--picture", is_flag=True, help=f"{_WITH}draw who had which CPUs alone, along time."),
+        click.option("--ascii", "ascii_only", is_flag=True, help="With --picture: only characters of ASCII."),
+        click.option("--allow-refusals", is_flag=True, help=f"{_WITH}end with 0 also if a container was refused."),
+    ]
+    for option in reversed(options):
+        command = option(command)
+    return command
 
-    def __init__(self) -> None:
-        self._dropped = 0
-        self._absent = 0
 
-    def notes(self) -> list[str]:
-        """What is missing, in words."""
-        notes = []
-        if self._dropped:
-            notes.append(f"Frames that were lost while it was recorded, so that this is approximate: {self._dropped}")
-        if self._absent:
-            notes.append(f"Messages that matter and were not kept in the recording: {self._absent}")
-        return notes
+def policy_wanted(values: Mapping[str, Any]) -> bool:
+    """Whether these options ask for a policy."""
+    return bool(values.get("policies") or values.get("policy_config"))
 
-    def happenings(self, frames: Iterable[Frame]) -> Iterator[Happening]:
-        """Everything that tells something about pods and containers."""
-        assembler = Assembler()
-        for frame in frames:
-            event = assembler.feed(frame)
-            if isinstance(frame, Dropped):
-                self._dropped += frame.frames
-            flow = event.flow
-            if flow is None or flow.method is None or flow.name not in TELLING:
-                continue
-            if isinstance(frame, Message):
-                yield from self._message(flow, frame)
-            elif isinstance(frame, End):
-                yield self._end(flow, frame)
 
-    def _message(self, flow: Flow, message: Message) -> Iterator[Happening]:
-        if message.side is Side.REQUEST:
-            if (asked := self._asked(flow, message)) is not None:
-                yield asked
-        elif flow.method is not None and flow.method.server_streaming and message.side.is_reply:
-            data = self._data(message)
-            if data is not None:
-                yield Told(number=flow.number, time_ns=flow.time + message.at, reply=data)
+def replay_policy(
+    paths: Sequence[str],
+    *,
+    filters: str = "",
+    output: str = "text",
+    verbose: bool = False,
+    alone: bool = False,
+    policies: Sequence[str] = (),
+    topology: str | None = None,
+    picture: bool = False,
+    ascii_only: bool = False,
+    allow_refusals: bool = False,
+    **details: Any,
+) -> int:
+    """Read recordings, let policies decide, show it: the exit code."""
+    from interpose.cli.dump.output import quiet_end
+    from interpose.cli.dump.replay_policy_run import Wanted, decide_anew
 
-    def _asked(self, flow: Flow, message: Message) -> Asked | None:
-        data = self._data(message)
-        if data is None:
-            return None
-        return Asked(
-            number=flow.number,
-            time_ns=flow.time + message.at,
-            method=flow.name,
-            request=data,
-            origin=flow.origin,
-            amends=_AMENDS in flow.metadata,
-        )
+    if filters:
+        raise click.UsageError("a filter does not go with --policy: what one container gets depends on all others")
+    if picture and output == "json":
+        raise click.UsageError("--picture does not go with -o json, which has the same under stays")
+    wanted = Wanted(policies=tuple(policies), topology=topology, details=details)
+    code: list[int] = []
+    with quiet_end(code):
+        outcome = decide_anew(paths, wanted, alone=alone)
+        click.echo(outcome.json() if output == "json" else outcome.text(verbose=verbose, width=_width()))
+        if picture:
+            plain = ascii_only or "utf" not in (sys.stdout.encoding or "").lower()
+            click.echo("\n" + outcome.pictures(width=_width(), ascii_only=plain))
+        code.append(1 if outcome.refused and not allow_refusals else 0)
+    return code[0] if code else 0
 
-    def _end(self, flow: Flow, end: End) -> Answered:
-        # What the runtime itself said counts; a caller may be shown something else.
-        replies = flow.of(Side.RECEIVED) or flow.of(Side.REPLY)
-        sent = flow.of(Side.FORWARDED)
-        streaming = flow.method is not None and flow.method.server_streaming
-        reply = self._data(replies[-1]) if replies and not streaming else None
-        return Answered(
-            number=flow.number,
-            time_ns=flow.time + end.elapsed,
-            reply=reply,
-            code=end.code,
-            message=end.message,
-            forwarded=self._data(sent[-1]) if sent else None,
-        )
 
-    def _data(self, message: Message) -> bytes | None:
-        """The bytes of a message; None if it was not kept, or cannot be unpacked."""
-        try:
-            if message.packing is not Packing.ABSENT:
-                return message.data
-        except DamagedFrame:
-            pass
-        self._absent += 1
-        return None
+def _width() -> int | None:
+    """Columns of the terminal; None if there is none."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None

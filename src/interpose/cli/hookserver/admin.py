@@ -12,11 +12,10 @@ from interpose.hooks.server.metrics import hook_collector, plugin_collector, val
 from interpose.hooks.server.plugin import AnyPlugin
 from interpose.hooks.server.reconcile.report import Trouble, as_json
 from interpose.log import LogControl
-from interpose.metrics import Collector, build_info, log_collector
+from interpose.metrics import Collector, build_info, log_collector, process_collector
 from interpose.net.httpd.health import Check, health_routes, log_level_routes, metrics_route
 from interpose.net.httpd.routes import RouteTable, ServerRequest, ServerResponse
 from interpose.net.httpd.routes import json_response as json
-from interpose.process_metrics import process_collector
 
 if TYPE_CHECKING:
     from interpose.cli.hookserver.process import Daemon

@@ -41,7 +41,7 @@ def _hookserver(
         raise click.UsageError("--dry-run goes with --once or --restore")
     settings = with_real_paths(loaded.settings)
     if deregister:
-        from interpose.cli.hookserver.deregister import deregister as remove
+        from interpose.cli.hookserver.once import deregister as remove
 
         return remove(settings)
     if once or restore:

@@ -1,10 +1,14 @@
-"""A single round: `--once`, `--dry-run` and `--restore`. No socket is served, nothing is registered."""
+"""Runs of `interpose hookserver` that end: `--once`, `--dry-run`, `--restore` and `--deregister`.
+
+They do one reconcile pass, or remove our registration file; no socket is served and nothing is registered.
+"""
 
 import asyncio
 import json
 import shutil
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 import click
@@ -14,8 +18,11 @@ from interpose.cli.common.terminal import printable
 from interpose.cli.hookserver.parts import Parts, chosen_plugins
 from interpose.config.hookserver.settings import HookServerSettings
 from interpose.core.model.qos import qos_of
+from interpose.errors import SocketInUseError
+from interpose.hooks.server.proxy.self_registration import Registrar
 from interpose.hooks.server.reconcile.reconciler import Round
 from interpose.hooks.server.reconcile.report import Trouble, as_json, idle_plugins, missing_parameters, render
+from interpose.host.peer_credentials import check_unowned
 from interpose.log import setup
 
 
@@ -77,3 +84,22 @@ def _show(done: Round, parts: Parts, troubles: Sequence[Trouble], *, acted: bool
         colour=colour,
     )
     click.echo(text, nl=False)
+
+
+def deregister(settings: HookServerSettings) -> int:
+    """Remove the registration file, whatever it says; 1 if it stays, because a hook server runs or for another reason.
+
+    One that runs writes it again within a second, so removing it would only look like success.
+    """
+    setup(settings.logging.level, settings.logging.format)
+    said = settings.registration
+    registrar = Registrar(said.dir, said.name, endpoint=said.host_endpoint or settings.listen, hooks=())
+    for path in dict.fromkeys(filter(None, (settings.listen, registrar.leads_to))):
+        try:
+            with suppress(NotADirectoryError):
+                check_unowned(path)
+        except SocketInUseError as error:
+            problem = f"{error}: a hook server that runs would register again, stop it first; {registrar.path} stays"
+            click.echo(f"error: {printable(problem)}", err=True)
+            return 1
+    return 0 if registrar.deregister() else 1

@@ -354,12 +354,16 @@ def _found(docker_config: str, reference: str) -> "Auth | None":
         raise ConfigError(str(error)) from None
 
 
-def _registries(path: str) -> "Registries | None":
-    if not path:
-        return None
-    from interpose.cli.image.registriesfile import read_registries_file
+def read_registries_file(path: Path | str) -> "Registries":
+    """The settings of registries in a YAML or JSON file. Raises ConfigError with all problems."""
+    from interpose.config.documents.yaml import read_document
+    from interpose.node.runtime.images.registry.endpoints import read_registries
 
-    return read_registries_file(path)
+    return read_registries(read_document(str(path)), f"file {path}")
+
+
+def _registries(path: str) -> "Registries | None":
+    return read_registries_file(path) if path else None
 
 
 def _show(images: "list[StoredImage]", output: str) -> None:

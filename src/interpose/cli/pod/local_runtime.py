@@ -46,8 +46,7 @@ async def local_caller() -> AsyncGenerator[Local]:
         finally:
             await remote.close()
         return
-    from interpose.cli.runtime.options import runtime_options
-    from interpose.cli.runtime.serve import serve_runtime
+    from interpose.cli.runtime.serve import runtime_options, serve_runtime
     from interpose.node.runtime.service.wiring import open_runtime
 
     runtime = open_runtime(runtime_options(settings))

@@ -14,9 +14,9 @@ from typing import Any, Final
 import click
 
 from interpose.cli.pod.connect import PodRuntime, run_with
+from interpose.cli.pod.foreign_pods import foreign_pods_warning, list_foreign_pods
 from interpose.cli.pod.manager import managed
 from interpose.cli.pod.options import Reach
-from interpose.cli.pod.others import pods_of_others, warning_of
 from interpose.cli.pod.progress import Board
 from interpose.cli.pod.service import Listening, PodService
 from interpose.cli.render.pods import age
@@ -192,11 +192,11 @@ class _Run:
         if self.not_isolated:
             warn_of(self.not_isolated)
             self._board.say(_HARDLY_ISOLATED)
-        if others := await pods_of_others(self._manager):
+        if others := await list_foreign_pods(self._manager):
             _log.warning(
                 "Runtime has pods of another manager; a kubelet would remove ours", extra={"kv": {"pods": others}}
             )
-            self._board.say(warning_of(others))
+            self._board.say(foreign_pods_warning(others))
         self._board.expect(pod.title for pod in self._wanted.pods)
         for pod in self._wanted.pods:
             await asyncio.to_thread(self._manager.dirs.clear_stopped, pod.uid)

@@ -17,14 +17,13 @@ from interpose.cri.caller import Caller
 from interpose.cri.wrappers import InstrumentedCaller
 from interpose.host.systemd import Notifier
 from interpose.log import LogControl
-from interpose.metrics import Collector, Family, build_info, log_collector
+from interpose.metrics import Collector, Family, build_info, log_collector, process_collector
 from interpose.net.httpd.health import Check, health_routes, log_level_routes, metrics_route
 from interpose.net.httpd.routes import RouteTable, ServerRequest, ServerResponse
 from interpose.net.httpd.routes import json_response as json
 from interpose.node.pods.metrics import pods_collector
 from interpose.node.pods.status.pod_state import PodState
 from interpose.node.pods.sync.loop import PodSyncLoop
-from interpose.process_metrics import process_collector
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

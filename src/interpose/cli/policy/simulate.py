@@ -12,8 +12,7 @@ from interpose.cli.policy.flags import machine_option, policy_details
 from interpose.cli.policy.make import chosen_policy
 from interpose.cli.policy.topology import machine_of, write_drawing
 from interpose.cli.render.assignments import simulation_text
-from interpose.cli.render.machine import summary
-from interpose.cli.render.owners import owners_of
+from interpose.cli.render.machine import owners_of, summary
 from interpose.cli.render.topology_svg import svg_text
 from interpose.config.documents.pods import read_manifest_file, read_manifests, repeated
 from interpose.core.policy.api import Policy

@@ -29,8 +29,7 @@ class EmbeddedRuntime:
 
     async def start(self) -> None:
         """Put in order what is there, then answer calls."""
-        from interpose.cli.runtime.options import runtime_options
-        from interpose.cli.runtime.serve import serve_runtime, warn_of
+        from interpose.cli.runtime.serve import runtime_options, serve_runtime, warn_of
         from interpose.host.unix_sockets import bind_unix
         from interpose.node.runtime.service.wiring import open_runtime
 

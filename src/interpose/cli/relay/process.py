@@ -231,10 +231,9 @@ class Daemon:
         if admin is None and metrics is None:
             return
         from interpose.cli.relay.admin import AdminViews, take_over_handler
-        from interpose.metrics import build_info, log_collector
+        from interpose.metrics import build_info, log_collector, process_collector
         from interpose.net.httpd.index import with_index
         from interpose.net.httpd.server import AdminServer
-        from interpose.process_metrics import process_collector
         from interpose.relay.metrics import backend_collector
 
         views = AdminViews(
@@ -271,7 +270,7 @@ class Daemon:
             self._admin = AdminServer((admin.sock if isinstance(admin, BoundSocket) else admin).dup(), routes)
             self._admin.start()
         if metrics is not None:
-            from interpose.cli.common.metrics_listen import metrics_server
+            from interpose.cli.common.admin_socket import metrics_server
 
             self._metrics = metrics_server(metrics.dup(), routes)
             self._metrics.start()

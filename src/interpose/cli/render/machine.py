@@ -3,12 +3,16 @@
 Packages, dies, NUMA nodes and last level caches are nested as they really are: a cache may span two nodes, a node two
 packages. Parts with the very same CPUs are one part with several titles. A part that would overlap another halfway is
 left out.
+
+Also the owners of CPUs as letters for pictures, from the assignments of a relay or of a simulation.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from string import ascii_lowercase, ascii_uppercase
+from typing import Any, Final
 
-from interpose.cli.render.text import amount, size
+from interpose.cli.render.text import amount, plain, size
 from interpose.core.model.cpuset import EMPTY, CpuSet
 from interpose.core.topology.topology import CoreKind, MemoryKind, NumaNode, Topology
 
@@ -134,3 +138,52 @@ def _memory(node: NumaNode) -> str:
     if not node.memory_bytes:
         return "no memory"
     return size(node.memory_bytes) + ("" if node.memory is MemoryKind.DRAM else f" {node.memory.value.upper()}")
+
+
+LETTERS: Final = ascii_uppercase + ascii_lowercase
+MORE: Final = "+"  # the letter of all that come after the last one
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Owner:
+    """A container with CPUs of its own."""
+
+    letter: str
+    title: str
+    cpus: CpuSet
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Owners:
+    """Who has what."""
+
+    owners: tuple[Owner, ...] = ()
+    shared: CpuSet = EMPTY  # CPUs of containers that have none of their own
+    sharing: int = 0  # how many these are
+
+    def by_cpu(self) -> Mapping[int, tuple[int, Owner]]:
+        """Owner and its place in the list, by CPU."""
+        return {cpu: (place, owner) for place, owner in enumerate(self.owners) for cpu in owner.cpus}
+
+
+def owners_of(assignments: Sequence[Mapping[str, Any]]) -> Owners:
+    """Owners in the order of the assignments. What cannot be read as CPUs is left out."""
+    owners: list[Owner] = []
+    shared, sharing = EMPTY, 0
+    for one in assignments:
+        own = _cpus(one.get("exclusive"))
+        rest = _cpus(one.get("cpus")) - own
+        if own:
+            letter = LETTERS[len(owners)] if len(owners) < len(LETTERS) else MORE
+            owners.append(Owner(letter=letter, title=plain(one.get("container")), cpus=own))
+        if rest:
+            shared |= rest
+            sharing += 1
+    return Owners(owners=tuple(owners), shared=shared, sharing=sharing)
+
+
+def _cpus(text: object) -> CpuSet:
+    try:
+        return CpuSet.parse(text) if isinstance(text, str) else EMPTY
+    except ValueError:
+        return EMPTY

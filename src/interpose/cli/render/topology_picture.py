@@ -7,8 +7,7 @@ fits, CPUs are listed in rows. Without colour it says the same: what colours sho
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from interpose.cli.render.machine import Part, cores_in, parts_of, remarks, summary
-from interpose.cli.render.owners import Owners
+from interpose.cli.render.machine import Owners, Part, cores_in, parts_of, remarks, summary
 from interpose.cli.render.text import amount, padded, plain, seen, sentence
 from interpose.core.model.cpuset import CpuSet
 from interpose.core.topology.topology import CoreKind, Topology

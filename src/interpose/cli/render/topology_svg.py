@@ -9,8 +9,7 @@ from dataclasses import dataclass, replace
 from html import escape
 from typing import Final
 
-from interpose.cli.render.machine import Part, cores_in, parts_of, remarks, summary
-from interpose.cli.render.owners import Owner, Owners
+from interpose.cli.render.machine import Owner, Owners, Part, cores_in, parts_of, remarks, summary
 from interpose.cli.render.text import amount, plain, wrapped
 from interpose.core.topology.topology import CoreKind, Topology
 

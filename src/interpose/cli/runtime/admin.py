@@ -9,12 +9,11 @@ from interpose.config.runtime.settings import RuntimeSettings
 from interpose.config.runtime.table import RUNTIME
 from interpose.cri.wrappers import InstrumentedCaller
 from interpose.log import LogControl
-from interpose.metrics import Collector, build_info, log_collector
+from interpose.metrics import Collector, build_info, log_collector, process_collector
 from interpose.net.httpd.health import Check, health_routes, log_level_routes, metrics_route
 from interpose.net.httpd.routes import RouteTable, ServerRequest, ServerResponse
 from interpose.net.httpd.routes import json_response as json
 from interpose.node.runtime.service.runtime import LocalRuntime
-from interpose.process_metrics import process_collector
 
 
 class RuntimeViews(DaemonViews):

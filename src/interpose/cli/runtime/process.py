@@ -18,8 +18,7 @@ from interpose.cli.common.heartbeat import Heartbeat
 from interpose.cli.common.setting_errors import about_setting
 from interpose.cli.common.signals import handle_signals
 from interpose.cli.runtime.admin import RuntimeViews
-from interpose.cli.runtime.options import runtime_options
-from interpose.cli.runtime.serve import serve_runtime, warn_of
+from interpose.cli.runtime.serve import runtime_options, serve_runtime, warn_of
 from interpose.config.endpoint import parse_endpoint
 from interpose.config.runtime.settings import RuntimeSettings
 from interpose.cri.wrappers import InstrumentedCaller

@@ -1,15 +1,20 @@
-"""A runtime on a socket: for everybody who runs one."""
+"""A runtime served on a socket, and its settings as its parts take them: it knows nothing of flags and files."""
 
 import logging
 from collections.abc import Collection
+from pathlib import Path
 from typing import Final
 
+from interpose.config.endpoint import TcpListen, parse_listen
+from interpose.config.runtime.settings import RuntimeSettings
 from interpose.cri.caller import Caller
 from interpose.cri.server import handlers
+from interpose.errors import ConfigError
 from interpose.host.peer_credentials import peer_credentials
 from interpose.host.unix_sockets import BoundSocket
 from interpose.net.grpc.listener import Admission
 from interpose.net.grpc.servedsocket import ServedSocket
+from interpose.node.runtime.service.wiring import RuntimeOptions
 
 _log = logging.getLogger(__name__)
 
@@ -29,3 +34,24 @@ def warn_of(not_isolated: Collection[str]) -> None:
     """Whoever starts a runtime has to hear what it does not keep apart."""
     if not_isolated:
         _log.warning("Containers are not fully isolated", extra={"kv": {"missing": ", ".join(not_isolated)}})
+
+
+def runtime_options(settings: RuntimeSettings) -> RuntimeOptions:
+    """Everything a runtime needs to know to begin."""
+    streams = settings.streams
+    address = None if streams.listen == "none" else parse_listen(streams.listen, "--stream-listen")
+    if address is not None and not isinstance(address, TcpListen):
+        raise ConfigError(f"streams.listen: {streams.listen!r} is not a loopback address")
+    return RuntimeOptions(
+        root=Path(settings.root),
+        state=Path(settings.state),
+        executor=settings.executor,
+        cgroup_driver=settings.cgroups.driver,
+        cgroup_root=settings.cgroups.root,
+        cni_conf_dir=settings.network.conf_dir,
+        cni_bin_dirs=settings.network.bin_dirs,
+        stream_host=None if address is None else address.host,
+        stream_port=0 if address is None else address.port,
+        stream_idle_timeout=streams.idle_timeout,
+        registries=None if settings.images.registries == "none" else Path(settings.images.registries),
+    )

@@ -23,9 +23,8 @@ from interpose.kube.webhook.certificates import Certificates, TlsFiles
 from interpose.kube.webhook.review import Rules
 from interpose.kube.webhook.server import ServerLimits, WebhookServer
 from interpose.log import LogControl, setup
-from interpose.metrics import build_info, log_collector
+from interpose.metrics import build_info, log_collector, process_collector
 from interpose.net.httpd.limits import HttpServerLimits
-from interpose.process_metrics import process_collector
 from interpose.tasks import TaskBag
 
 _log = logging.getLogger(__name__)

@@ -14,7 +14,7 @@ from interpose.config.documents.fields import Choice, Group, Items, Report, Text
 from interpose.config.documents.objects import Quantities, amount, find_objects
 from interpose.config.documents.yaml import MAX_FILE_BYTES, Node, parse_document, read_text, split_documents
 from interpose.core.model.cgroup import KubeQos
-from interpose.core.model.kubeqos import kube_qos
+from interpose.core.model.qos import kube_qos
 from interpose.core.model.quantity import milli, whole
 from interpose.core.model.text import quoted
 from interpose.core.policy.request import Amounts, Key, Request, Source

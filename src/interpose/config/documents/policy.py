@@ -3,6 +3,9 @@
 A document comes as a file or as the data of a ConfigMap. `policy: {static: ...}` and `policy.static: ...` say the same,
 and saying both is a mistake. Parts that other software reads are named in warnings. Pure. Invariant: a document with a
 problem is not used in part, and all its problems are known at once.
+
+A key with dots is a group: `policy.static: ...` is `policy: {static: ...}`, and parts of a group may stand in several
+places. A value given twice is a problem in the report of the document.
 """
 
 from collections.abc import Iterator, Mapping
@@ -11,7 +14,6 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from interpose.config.documents.amounts import DOMAINS, CpuAmount, cpu_amount
-from interpose.config.documents.dotted import unfold
 from interpose.config.documents.fields import Choice, Group, Kind, Report, Unread
 from interpose.config.documents.policy_options import (
     DEFAULT_OPTIONS,
@@ -26,6 +28,49 @@ from interpose.config.documents.yaml import Node, parse_document
 from interpose.core.model.text import closest, quoted
 from interpose.core.policy.names import NAMES, POLICIES
 from interpose.errors import ConfigError
+
+
+def unfold(node: Node, key: str, depth: int, report: Report) -> Node:
+    """Keys with dots as groups, so many levels deep: below that, names are other people's and may have dots.
+
+    `key` is that of the node itself, empty for a document.
+    """
+    if depth == 0 or node.tag != "map":
+        return node
+    parts: dict[str, list[Node]] = {}
+    plain: dict[str, Node] = {}
+    for name, child in node.entries:
+        head, dot, rest = name.partition(".")
+        if head and dot and rest:
+            parts.setdefault(head, []).append(Node(tag="map", line=child.line, entries=((rest, child),)))
+        elif plain.setdefault(name, child) is child:
+            parts.setdefault(name, []).append(child)
+        else:
+            first = plain[name].line
+            where = f", first in line {first}" if first else ""
+            report.say(child, _below(key, name), f"is given twice{where}")
+    entries = []
+    for head, found in parts.items():
+        where = _below(key, head)
+        entries.append((head, unfold(_joined(found, where, report), where, depth - 1, report)))
+    return replace(node, entries=tuple(entries))
+
+
+def _joined(parts: list[Node], key: str, report: Report) -> Node:
+    """One group of several; null is as good as absent."""
+    said = [part for part in parts if part.tag != "null"] or parts[:1]
+    if len(said) == 1:
+        return said[0]
+    if strange := [part for part in said if part.tag != "map"]:
+        report.say(strange[0], key, "is given as a value and as a group of keys")
+        return Node(tag="null", line=said[0].line)
+    return replace(said[0], entries=tuple(entry for part in said for entry in part.entries))
+
+
+def _below(key: str, name: str) -> str:
+    shown = name if name.isprintable() else quoted(name)
+    return f"{key}.{shown}" if key else shown
+
 
 _POLICY: Final = "policy"
 # How deep a dot in a key is the same as a group: module, policy, option. Below that names are other people's.

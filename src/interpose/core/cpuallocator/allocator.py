@@ -1,6 +1,6 @@
 """Which CPUs to take: near to each other, whole cores, and where the least is left over.
 
-The machine is a tree of groups (`levels`). The search goes in three steps:
+The machine is a tree of groups (`tree`). The search goes in three steps:
 
 1. *Home*: the groups of the narrowest level of which a single one can give all CPUs. The one with the least cost is
    taken, see `cost.Cost`: first what is needed inside of it in caches and the like, then distance, then cores split,
@@ -8,7 +8,9 @@ The machine is a tree of groups (`levels`). The search goes in three steps:
 2. *Narrowing*: inside of the home, level by level, the fewest groups that together can give all CPUs; of several such
    sets the one with the least cost. So CPUs are in the fewest packages that are possible, in those in the fewest NUMA
    nodes, and so on.
-3. *Filling*: whole cores of what remains, see `fill`.
+3. *Filling*: whole idle cores of what remains first, then cores in use already. A core of which only a part is taken is
+   *split*; a split core that was idle before is *broken*. In this order few of both are wanted. `split_cores` counts
+   without taking, for comparing candidates; `fill` takes.
 
 All sets of groups are compared if there are at most MOST_SETS; if there are more, the largest groups are taken and only
 the last one is chosen by cost. The work is bounded by that, and the same CPUs give the same result, in whatever order
@@ -20,20 +22,85 @@ what remains.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import accumulate, combinations
 from math import comb
 
-from interpose.core.cpuallocator.bitmask import once
-from interpose.core.cpuallocator.candidate import Candidate
-from interpose.core.cpuallocator.cost import Cost
-from interpose.core.cpuallocator.fill import fill, least, split_cores
+from interpose.core.cpuallocator.bitmask import lowest, once
+from interpose.core.cpuallocator.cost import Candidate, Cost
 from interpose.core.cpuallocator.kubelet import NotEnough
 from interpose.core.cpuallocator.priority import CLASSES, ORDER, CpuPriority, preference, priority_classes
 from interpose.core.cpuallocator.tree import Level, Levels
 from interpose.core.model.cpuset import EMPTY, CpuSet
 from interpose.core.topology.topology import Topology
+
+
+def split_cores(cores: Mapping[tuple[int, int], int], count: int) -> tuple[int, int]:
+    """Cores split and broken when so many CPUs are taken here.
+
+    `cores`: how many there are with so many free CPUs of so many.
+    """
+    idle = {size: number for (free, size), number in cores.items() if free == size}
+    used = {free: 0 for free, size in cores if 0 < free < size}
+    for (free, size), number in cores.items():
+        if 0 < free < size:
+            used[free] += number
+    for size in sorted(idle, reverse=True):
+        whole = min(idle[size], count // size)
+        idle[size] -= whole
+        count -= whole * size
+    if not count:
+        return 0, 0
+    if max(used, default=0) >= count:
+        return 1, 0
+    if any(idle.values()):
+        return 1, 1
+    split = 0
+    for free in sorted(used, reverse=True):
+        some = min(used[free], -(-count // free))
+        split += some
+        count = max(0, count - some * free)
+    return split, 0
+
+
+def least(sizes: Sequence[int], count: int) -> int:
+    """How many of these, which begin with the largest, are needed for so many CPUs; they have enough."""
+    return next(number for number, total in enumerate(accumulate(sizes), start=1) if total >= count)
+
+
+def fill(cores: Sequence[int], pool: int, must: int, count: int) -> int:
+    """Take CPUs of the pool, those in `must` among them; `cores` are all cores with CPUs in the pool, in order.
+
+    The order: siblings of what must be taken; idle cores while they fit, the largest first; then the core in use that
+    fits what is missing best; if none has so much, part of an idle one, the smallest that will do; if there is none,
+    cores in use, those with the most first.
+    """
+    taken = must
+    for core in cores:
+        if core & must:
+            taken |= lowest(core & pool & ~taken, count - taken.bit_count())
+    open_cores = [core for core in cores if not core & must]
+    idle = sorted((core for core in open_cores if not core & ~pool), key=lambda core: -core.bit_count())
+    spare = []
+    for core in idle:
+        if core.bit_count() <= count - taken.bit_count():
+            taken |= core
+        else:
+            spare.append(core)
+    used = [core & pool for core in open_cores if core & ~pool]
+    while need := count - taken.bit_count():
+        fitting = [part for part in used if part.bit_count() >= need] or [
+            part for part in spare if part.bit_count() >= need
+        ]
+        if fitting:
+            taken |= lowest(min(fitting, key=int.bit_count), need)
+        else:
+            most = max(used, key=int.bit_count)
+            used.remove(most)
+            taken |= most
+    return taken
+
 
 MOST_SETS = 70  # as many as there are sets of four of eight
 MOST_CANDIDATES = 8

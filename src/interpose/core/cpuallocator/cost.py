@@ -1,6 +1,12 @@
-"""What a place for CPUs costs. Costs are compared field by field, the first that differs decides; smaller is better."""
+"""The cost of a candidate set of CPUs, and the candidate as decisions record it.
 
+Costs are compared field by field, the first that differs decides; smaller is better.
+"""
+
+from dataclasses import dataclass
 from typing import NamedTuple
+
+from interpose.core.model.cpuset import EMPTY, CpuSet
 
 
 class Cost(NamedTuple):
@@ -41,3 +47,14 @@ _WHY_NOT = {
     "left": "more CPUs would be left over in it or around it",
     "places": "just as good, but its CPUs have higher numbers",
 }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """One of the ways there were."""
+
+    name: str  # "NUMA node 1", "isolated CPUs", "pool shared"
+    cpus: CpuSet = EMPTY
+    score: str = ""  # comparable at a glance, best first in the list
+    chosen: bool = False
+    why: str = ""  # why it was taken or passed over

@@ -3,6 +3,8 @@
 A value is a number, a text, or one of two words: `UNLIMITED` (never a magic -1) and `CLEAR` (take the restriction away
 and have what the parent has). "Not wanted" is no value at all. How a value is written on a given kernel is not known
 here; see `host.cgroup`.
+
+Also the names systemd gives to parent cgroups (slices).
 """
 
 from collections.abc import Mapping
@@ -157,3 +159,18 @@ def to_cri(parameter: Parameter, value: Value) -> int | str:
     if value is UNLIMITED:
         return -1
     return "" if parameter in (Parameter.CPUSET_CPUS, Parameter.CPUSET_MEMS) else 0
+
+
+SUFFIX: Final = ".slice"
+
+
+def slice_path(name: str) -> str:
+    """Where systemd puts a slice: each dash is a level (`a-b.slice` is `/a.slice/a-b.slice`).
+
+    What is not a name of a slice is returned as it is.
+    """
+    stem = name.removesuffix(SUFFIX)
+    if stem == name or not stem.strip("-"):
+        return name
+    words = stem.split("-")
+    return "".join(f"/{'-'.join(words[: count + 1])}{SUFFIX}" for count in range(len(words)))

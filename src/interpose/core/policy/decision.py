@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from interpose.core.cpuallocator.candidate import Candidate
+from interpose.core.cpuallocator.cost import Candidate
 from interpose.core.model.cpuset import EMPTY, CpuSet
 from interpose.core.model.resources import nothing
 from interpose.core.policy.request import Key, Request

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Final
 
 from interpose.core.cpuallocator.allocator import take
-from interpose.core.cpuallocator.candidate import Candidate
+from interpose.core.cpuallocator.cost import Candidate
 from interpose.core.model.cgroup import shares_of
 from interpose.core.model.cpuset import EMPTY, CpuSet
 from interpose.core.policy.annotations import prefers_isolated

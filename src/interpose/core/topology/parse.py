@@ -1,17 +1,219 @@
-"""The files of a machine in, its topology out.
+"""The files below /sys of a machine in, its topology out.
 
-Real machines leave things out: a file that is missing never fails, the docstrings below say what is assumed instead.
+Real machines leave things out: a file that is missing never fails, the docstrings below say what is assumed instead. A
+file that matters and holds something unexpected is a ValueError with its path and its text.
 Invariant: a core and a cache are named by the lowest online CPU in them, whatever the files say about each other.
+
+The kernel does not say what memory is made of. The rule for the memory of a NUMA node, first match wins:
+
+1. A node without memory has no kind.
+2. The memory of a node with CPUs, even if they are all offline, is ordinary memory (dram); so is all memory if no node
+   with CPUs has any.
+3. A node without CPUs is compared with the nearest node of ordinary memory. If the kernel knows the bandwidth of both
+   (`access0/initiators/read_bandwidth`): more is hbm, less is pmem, the same is dram.
+4. Otherwise by size: less than the neighbour is hbm, which is on the package and small; anything else is pmem. Memory
+   behind a CXL link counts as pmem, too: slow and large.
+
+That such a node is in `has_normal_memory` means nothing: persistent memory that was there at boot is.
 """
 
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Final
 
-from interpose.core.model.cpuset import MAX_CPUS, CpuSet
-from interpose.core.topology.files import CPUS, Files
-from interpose.core.topology.numa import node_of_cpus, numa_nodes
-from interpose.core.topology.topology import NO_CACHE, Cache, CoreKind, Cpu, Topology
+from interpose.core.model.cpuset import EMPTY, MAX_CPUS, CpuSet
+from interpose.core.model.text import quoted
+from interpose.core.topology.topology import NO_CACHE, Cache, CoreKind, Cpu, MemoryKind, NumaNode, Topology
+
+CPUS: Final = "devices/system/cpu"
+NODES: Final = "devices/system/node"
+# All that is read, besides the names of the folders. A link is a file without text: cpu3/node1.
+SINGLE_FILES: Final = (
+    f"{CPUS}/online",
+    f"{CPUS}/present",
+    f"{CPUS}/isolated",
+    f"{NODES}/has_memory",
+    "devices/cpu_core/cpus",  # these three are on machines with cores of several kinds
+    "devices/cpu_atom/cpus",
+    "devices/cpu_lowpower/cpus",
+)
+CPU_FILES: Final = (
+    "online",
+    "topology/physical_package_id",
+    "topology/die_id",
+    "topology/core_id",
+    "topology/thread_siblings_list",
+    "cpufreq/base_frequency",
+    "cpufreq/cpuinfo_max_freq",
+)
+CACHE_FILES: Final = ("level", "type", "size", "shared_cpu_list")  # below cache/indexN of a CPU
+NODE_FILES: Final = ("cpulist", "distance", "meminfo", "access0/initiators/read_bandwidth")
+_NUMBER: Final = re.compile(r"-?[0-9]{1,18}", re.ASCII)
+_PART: Final = re.compile(rf"(?:{CPUS}/cpu|{NODES}/node)([0-9]{{1,4}})/(.+)", re.ASCII)
+_LINK: Final = re.compile(r"node([0-9]{1,4})", re.ASCII)
+_CACHE: Final = re.compile(r"cache/(index[0-9]{1,2})/level", re.ASCII)
+
+
+class Files:
+    """Texts by path, and which CPUs, nodes and caches they are about."""
+
+    def __init__(self, files: Mapping[str, str]) -> None:
+        self._files = files
+        cpus: set[int] = set()
+        nodes: set[int] = set()
+        self.links: dict[int, int] = {}  # CPU -> node; the lowest, if a kernel that makes up nodes shows several
+        self.caches: dict[int, list[str]] = {}  # CPU -> folders
+        for path in sorted(files):
+            part = _PART.fullmatch(path)
+            if part is None:
+                continue
+            number, rest = int(part[1]), part[2]
+            if path.startswith(NODES):
+                nodes.add(number)
+                continue
+            cpus.add(number)
+            if link := _LINK.fullmatch(rest):
+                self.links[number] = min(int(link[1]), self.links.get(number, int(link[1])))
+            elif cache := _CACHE.fullmatch(rest):
+                self.caches.setdefault(number, []).append(f"{CPUS}/cpu{number}/cache/{cache[1]}")
+        self.cpu_folders = CpuSet.of(cpus)
+        self.node_folders = CpuSet.of(nodes)
+
+    def __contains__(self, path: str) -> bool:
+        return path in self._files
+
+    def text(self, path: str) -> str:
+        """What is in a file; empty if it is missing."""
+        return self._files.get(path, "").strip()
+
+    def cpus(self, path: str) -> CpuSet:
+        """A list of CPUs or nodes; the empty set if the file is missing."""
+        text = self.text(path)
+        if text == "(null)":  # what some kernels make of an empty list
+            return EMPTY
+        try:
+            return CpuSet.parse(text)
+        except ValueError as error:
+            raise ValueError(f"file {path}: {error}") from None
+
+    def number(self, path: str, missing: int = 0) -> int:
+        """A number; `missing` also where the kernel says -1, which means that it does not know."""
+        text = self.text(path)
+        if not text:
+            return missing
+        if _NUMBER.fullmatch(text) is None:
+            raise ValueError(f"file {path}: expected a number, found {quoted(text)}")
+        return missing if text.startswith("-") else int(text)
+
+    def hint(self, path: str) -> int:
+        """A number that nothing depends on: 0 if it is none."""
+        text = self.text(path)
+        return int(text) if _NUMBER.fullmatch(text) and not text.startswith("-") else 0
+
+
+SELF_DISTANCE: Final = 10
+UNKNOWN_DISTANCE: Final = 20  # what kernels assume between two nodes if the firmware does not say
+MAX_DISTANCE: Final = 255
+_TOTAL: Final = re.compile(r"MemTotal:\s*([0-9]{1,15}) kB", re.ASCII)
+
+
+def node_of_cpus(files: Files, packages: Mapping[int, int]) -> Mapping[int, int]:
+    """The node of every CPU (`packages` has their packages): by its link, else by the lists of the nodes, else that of
+    the first CPU of its package which has one, else the lowest one there is."""
+    listed = {
+        cpu: node
+        for node in sorted(files.node_folders, reverse=True)
+        for cpu in files.cpus(f"{NODES}/node{node}/cpulist")
+    }
+    known = {**listed, **files.links}
+    of_package: dict[int, int] = {}
+    for cpu, package in sorted(packages.items()):
+        if cpu in known:
+            of_package.setdefault(package, known[cpu])
+    lowest = next(iter(files.node_folders), 0)
+    return {cpu: known.get(cpu, of_package.get(package, lowest)) for cpu, package in packages.items()}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Memory:
+    """What is known of a node before anything is made of it."""
+
+    node: int
+    populated: bool  # with CPUs, online or not
+    there: bool
+    size: int
+    bandwidth: int
+
+
+def numa_nodes(files: Files, members: Mapping[int, CpuSet]) -> tuple[NumaNode, ...]:
+    """All nodes; `members` are the CPUs of those that have some online."""
+    ids = sorted({*files.node_folders, *members})
+    distances = {node: _distances(files, node, ids) for node in ids}
+    linked = set(files.links.values())
+    memories = [_memory(files, node, node in members or node in linked) for node in ids]
+    ordinary = [memory for memory in memories if memory.populated and memory.there]
+    return tuple(
+        NumaNode(
+            id=memory.node,
+            cpus=members.get(memory.node, CpuSet()),
+            memory_bytes=memory.size,
+            memory=_kind(memory, ordinary, distances[memory.node]),
+            distances=distances[memory.node],
+        )
+        for memory in memories
+    )
+
+
+def _memory(files: Files, node: int, populated: bool) -> _Memory:
+    folder = f"{NODES}/node{node}"
+    has_memory = f"{NODES}/has_memory"
+    text = files.text(f"{folder}/meminfo")
+    total = _TOTAL.search(text)
+    if text and total is None:
+        raise ValueError(f"file {folder}/meminfo: expected a line with MemTotal in kB, found {quoted(text)}")
+    size = int(total[1]) * 1024 if total else 0
+    # Without a size, the list of nodes with memory decides; without that one too there is no reason to doubt.
+    listed = has_memory not in files or node in files.cpus(has_memory)
+    return _Memory(
+        node=node,
+        populated=populated or bool(files.cpus(f"{folder}/cpulist")),
+        there=size > 0 if total else listed,
+        size=size,
+        bandwidth=files.hint(f"{folder}/access0/initiators/read_bandwidth"),
+    )
+
+
+def _kind(memory: _Memory, ordinary: list[_Memory], distances: Mapping[int, int]) -> MemoryKind:
+    if not memory.there:
+        return MemoryKind.NONE
+    if memory.populated or not ordinary:
+        return MemoryKind.DRAM
+    near = min(ordinary, key=lambda other: (distances[other.node], other.node))
+    if memory.bandwidth and near.bandwidth:
+        if memory.bandwidth == near.bandwidth:
+            return MemoryKind.DRAM
+        return MemoryKind.HBM if memory.bandwidth > near.bandwidth else MemoryKind.PMEM
+    return MemoryKind.HBM if memory.size < near.size else MemoryKind.PMEM
+
+
+def _distances(files: Files, node: int, ids: list[int]) -> Mapping[int, int]:
+    """As the kernel gives them, which need not be the same in both directions. Its line has no names: one number for
+    each node that has a folder, in their order."""
+    path = f"{NODES}/node{node}/distance"
+    found = {other: SELF_DISTANCE if other == node else UNKNOWN_DISTANCE for other in ids}
+    text = files.text(path)
+    if not text:
+        return found
+    words = text.split()
+    if len(words) != len(files.node_folders):
+        raise ValueError(f"file {path}: expected {len(files.node_folders)} numbers, found {quoted(text)}")
+    for other, word in zip(files.node_folders, words, strict=True):
+        if not (word.isascii() and word.isdecimal() and len(word) <= 3 and int(word) <= MAX_DISTANCE):
+            raise ValueError(f"file {path}: expected numbers up to {MAX_DISTANCE}, found {quoted(text)}")
+        found[other] = int(word)
+    return found
+
 
 _SIZE: Final = re.compile(r"([0-9]{1,12})([KMG]?)", re.ASCII)
 _UNITS: Final = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from interpose.core.model.cgroupparent import slice_path
+from interpose.core.model.cgroup import slice_path
 from interpose.core.model.resources import LinuxResources, nothing
 
 _INT64: Final = range(-(1 << 63), 1 << 63)

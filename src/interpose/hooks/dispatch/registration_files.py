@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from interpose.errors import ConfigError
 from interpose.hooks.api.registration import SUFFIX, HookServer, parse_registration
 from interpose.host.file_trust import Stamp, Trust
-from interpose.host.socket_paths import kind_of
+from interpose.host.unix_sockets import kind_of
 
 # Real files are below 1 KiB.
 MAX_BYTES = 1 << 20

@@ -42,7 +42,7 @@ from interpose.kube.agent.node_document import (
 from interpose.kube.client.api import Object
 from interpose.log import RateLimited
 from interpose.net.http.backoff import Backoff
-from interpose.waking import LEAST_PAUSE, Idle, idle
+from interpose.tasks import LEAST_PAUSE, Idle, idle
 
 _DIRECTORY_MODE: Final = 0o755
 _FLAGS: Final = os.O_CLOEXEC | os.O_NOFOLLOW

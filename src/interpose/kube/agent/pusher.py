@@ -15,7 +15,7 @@ from interpose.kube.agent.configmap_choice import Choice
 from interpose.kube.agent.push_state import Push, PushPlan, State
 from interpose.log import RateLimited
 from interpose.net.grpc.status import RpcError
-from interpose.waking import LEAST_PAUSE, Idle, idle
+from interpose.tasks import LEAST_PAUSE, Idle, idle
 
 _log = logging.getLogger(__name__)
 

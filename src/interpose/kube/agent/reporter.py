@@ -30,8 +30,7 @@ from interpose.kube.client.api import EVENTS, NODES, ApiError, Object, PatchKind
 from interpose.log import RateLimited
 from interpose.net.http.backoff import Backoff
 from interpose.net.http.errors import UnreachableError
-from interpose.tasks import TaskBag
-from interpose.waking import LEAST_PAUSE, Idle, idle
+from interpose.tasks import LEAST_PAUSE, Idle, TaskBag, idle
 
 _log = logging.getLogger(__name__)
 

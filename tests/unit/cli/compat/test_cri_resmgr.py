@@ -11,7 +11,7 @@ from interpose import __version__
 from interpose.cli.compat import cri_resmgr
 from interpose.cli.compat.cri_resmgr import load_line, run_command
 from interpose.cli.compat.cri_resmgr_flags import FLAGS, read_line
-from interpose.cli.compat.option_file import read_option_file
+from interpose.cli.compat.go_flags import read_option_file
 from interpose.config.documents.policy import read_policy_document
 from interpose.config.documents.yaml import read_document
 from interpose.config.dump_rules import Target, parse_rules

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from interpose.cli.compat.cri_resmgr_flags import FLAGS, Line, read_line
-from interpose.cli.compat.option_file import Option, parse_options
+from interpose.cli.compat.go_flags import Option, parse_options
 from interpose.config.relay.table import RELAY_SETTINGS
 from interpose.errors import ConfigError
 

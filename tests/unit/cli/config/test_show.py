@@ -8,7 +8,7 @@ from click.testing import CliRunner, Result
 
 from interpose.cli.compat.cri_resmgr import load_line
 from interpose.cli.compat.cri_resmgr_flags import read_line
-from interpose.cli.compat.option_file import read_option_file
+from interpose.cli.compat.go_flags import read_option_file
 from interpose.cli.main import cli
 from interpose.config.load import load
 from interpose.config.relay.table import RELAY

@@ -1,97 +1,138 @@
-"""Recordings as what happened."""
+"""`interpose dump replay --policy` needs no node."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
 
 from interpose._pb import cri_pb2 as cri
-from interpose.cli.dump.replay_policy import Reader
-from interpose.dump.model.frames import Begin, Dropped, Message, Packing, Side
-from interpose.resmgr.whatif.events import Answered, Asked, Told
+from interpose.cli.dump.replay_policy import POLICY_VALUES, policy_wanted
+from interpose.cli.main import cli
 from interpose.testing.pods import pod_config, run_request
-from interpose.testing.recordings import START, Script
+from interpose.testing.recordings import Script, write_recording
+from tests.support.policy.recalled_node import create_of
 
-MS = 1_000_000
-STOP = cri.StopContainerRequest(container_id="c")
+MACHINE = ("--topology", "2 sockets x 2 numa x 2 cores x 2 threads")
+STATIC = (*MACHINE, "--policy", "static", "--reserved-resources", "cpu=cpuset:0")
 
 
-def test_a_call_is_asked_when_its_request_comes_and_answered_at_its_end() -> None:
-    """Calls may overlap."""
+def run(script: Script, name: str, milli: int, cpus: str = "") -> str:
+    """A Guaranteed pod with a container that runs, with these CPUs: the container's id."""
+    config = pod_config(name, qos="guaranteed")
+    script.call("RunPodSandbox", run_request(config), cri.RunPodSandboxResponse(pod_sandbox_id=name))
+    request = create_of((name, config), milli)
+    sent = cri.CreateContainerRequest.FromString(request.SerializeToString())
+    sent.config.linux.resources.cpuset_cpus = cpus
+    reply = cri.CreateContainerResponse(container_id=f"{name}-1")
+    script.call("CreateContainer", request, reply, forwarded=sent if cpus else None)
+    script.call("StartContainer", cri.StartContainerRequest(container_id=f"{name}-1"), cri.StartContainerResponse())
+    return f"{name}-1"
+
+
+@pytest.fixture
+def recording(tmp_path: Path) -> Path:
+    """Two containers, one of which ends."""
     script = Script()
-    first = script.begin("StopContainer", STOP)
-    second = script.begin("RunPodSandbox", run_request(pod_config("a")), origin="policy")
-    script.message(second, Side.FORWARDED, b"\x01")
-    script.message(second, Side.REPLY, b"\x02")
-    script.end(second, 3.0, 5, "gone")
-    script.end(first, 20.0)
-    found = list(Reader().happenings(script.frames))
-    assert [type(one) for one in found] == [Asked, Asked, Answered, Answered]
-    assert found[0] == Asked(
-        number=first, time_ns=START + 5 * MS, method="StopContainer", request=STOP.SerializeToString()
-    )
-    assert found[2] == Answered(
-        number=second, time_ns=START + 13 * MS, reply=b"\x02", code=5, message="gone", forwarded=b"\x01"
-    )
-    assert found[3] == Answered(number=first, time_ns=START + 25 * MS, reply=None)
+    database = run(script, "db", 4000, cpus="4-7")
+    run(script, "api", 2000)
+    script.call("StopContainer", cri.StopContainerRequest(container_id=database), cri.StopContainerResponse())
+    write_recording(tmp_path / "day.crirec", script.frames)
+    return tmp_path / "day.crirec"
 
 
-def test_what_the_runtime_said_counts() -> None:
-    """Not what the caller was shown."""
-    script = Script()
-    script.call("ListContainers", cri.ListContainersRequest(), b"shown", received=b"said")
-    _, answered = Reader().happenings(script.frames)
-    assert isinstance(answered, Answered)
-    assert answered.reply == b"said"
+def replay(*arguments: object) -> Result:
+    """The command."""
+    return CliRunner().invoke(cli, ["dump", "replay", *map(str, arguments)])
 
 
-def test_streams_tell_as_they_go() -> None:
-    """Each message by itself; their end tells nothing."""
-    script = Script()
-    number = script.begin("GetContainerEvents", cri.GetEventsRequest())
-    script.message(number, Side.REPLY, b"one", 7.0)
-    script.message(number, Side.REPLY, b"two", 8.0)
-    script.end(number, 9.0)
-    found = list(Reader().happenings(script.frames))
-    assert found[1] == Told(number=number, time_ns=START + 12 * MS, reply=b"one")
-    assert [type(one) for one in found] == [Asked, Told, Told, Answered]
+def outcome(*arguments: object) -> Any:
+    """What it says as JSON."""
+    return json.loads(replay(*arguments, "-o", "json").stdout)
 
 
-def test_other_methods_tell_nothing() -> None:
-    """Neither do methods that nobody knows."""
-    script = Script()
-    script.call("Version", cri.VersionRequest(), cri.VersionResponse())
-    script.call("MakeCoffee", b"", b"")
-    assert list(Reader().happenings(script.frames)) == []
+def test_a_policy_decides_about_a_recording(recording: Path) -> None:
+    """The same as then, or something else."""
+    result = replay(recording, *STATIC)
+    assert result.exit_code == 0
+    assert "create   default/db/app   4    - -> 4-7" in result.output
+    assert "release  default/db/app   4    4-7 -> -" in result.output
+    found = outcome(recording, *STATIC)
+    assert found["recording"] == str(recording)
+    (static,) = found["policies"]
+    assert [one["verdict"] for one in static["compared"]] == ["same", "nothing given"]
+    assert static["summary"]["exclusive_peak"] == 6
 
 
-def test_an_update_that_puts_values_right_is_marked() -> None:
-    """By the metadata that hook servers send."""
-    script = Script(header=None)
-    frames = [
-        Begin(
-            number=1,
-            time=START,
-            path="/runtime.v1.RuntimeService/UpdateContainerResources",
-            metadata=(("interpose-requested", "no"),),
-        )
-    ]
-    script.message(1, Side.REQUEST, cri.UpdateContainerResourcesRequest())
-    (asked,) = Reader().happenings([*frames, *script.frames])
-    assert isinstance(asked, Asked)
-    assert asked.amends
+def test_several_policies_are_compared_in_one_go(recording: Path) -> None:
+    """An alias is the policy it stands for, and one named twice is asked once."""
+    arguments = (*STATIC, "--policy", "static-plus", "--policy", "null", "--policy", "none")
+    found = outcome(recording, *arguments)
+    assert [one["policy"] for one in found["policies"]] == ["static", "static-plus", "none"]
+    assert "POLICY                                  static  static-plus  none" in replay(recording, *arguments).output
 
 
-def test_what_is_missing_is_counted_and_said() -> None:
-    """Messages that were not kept or cannot be unpacked, and frames that were lost."""
-    script = Script()
-    number = script.begin("StopContainer", STOP)
-    script.frames[-1] = Message(
-        number=number, at=0, side=Side.REQUEST, packing=Packing.ABSENT, size=99, body=b"too large"
-    )
-    events = script.begin("GetContainerEvents", cri.GetEventsRequest())
-    script.frames.append(
-        Message(number=events, at=0, side=Side.REPLY, packing=Packing.ZLIB, size=3, body=b"no such thing")
-    )
-    script.frames.append(Dropped(frames=7, size=1, time=START))
-    reader = Reader()
-    assert [type(one) for one in reader.happenings(script.frames)] == [Asked]
-    lost, absent = reader.notes()
-    assert lost.endswith(": 7")
-    assert absent.endswith(": 2")
-    assert Reader().notes() == []
+def test_a_refusal_is_the_exit_code(recording: Path) -> None:
+    """Unless somebody expects one."""
+    small = ("--topology", "1 socket x 2 cores", "--policy", "static", "--reserved-resources", "cpu=cpuset:0")
+    assert replay(recording, *small).exit_code == 1
+    assert replay(recording, *small, "--allow-refusals").exit_code == 0
+
+
+def test_a_picture_shows_who_had_what(recording: Path) -> None:
+    """Of each policy."""
+    result = replay(recording, *STATIC, "--picture", "--ascii")
+    assert "Policy static: who had which CPUs alone" in result.output
+    assert "A  default/db/app  4-7" in result.output
+    assert result.output.isascii()
+    assert "·" in replay(recording, *STATIC, "--picture").output
+
+
+def test_the_policy_may_come_from_a_document(recording: Path, tmp_path: Path) -> None:
+    """As a relay reads it."""
+    document = tmp_path / "policy.yaml"
+    document.write_text("policy: {Active: static, ReservedResources: {CPU: 'cpuset:0'}}")
+    found = outcome(recording, *MACHINE, "--policy-config", document)
+    assert [one["policy"] for one in found["policies"]] == ["static"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "problem"),
+    [
+        (("~m Create", *STATIC), 2, "a filter does not go with --policy"),
+        ((*STATIC, "--picture", "-o", "json"), 2, "--picture does not go with -o json"),
+        ((*MACHINE, "--policy", "static"), 78, "reserved"),
+        (("--topology", "nonsense", "--policy", "none"), 78, "machine"),
+    ],
+)
+def test_mistakes_are_told(recording: Path, arguments: tuple[str, ...], code: int, problem: str) -> None:
+    """With the exit code that fits."""
+    result = replay(recording, *arguments)
+    assert result.exit_code == code
+    assert problem in result.stderr
+
+
+def test_damage_is_a_warning(recording: Path) -> None:
+    """Everything else is used."""
+    data = bytearray(recording.read_bytes())
+    data[len(data) // 2] ^= 0xFF
+    recording.write_bytes(data)
+    result = replay(recording, *STATIC)
+    assert "warning: " in result.stderr
+    assert "Policy static" in result.output
+
+
+def test_a_file_that_is_not_there_is_an_error(tmp_path: Path) -> None:
+    """Named."""
+    result = replay(tmp_path / "none.crirec", *STATIC)
+    assert result.exit_code == 78
+    assert "none.crirec" in result.stderr
+
+
+def test_a_policy_is_wanted_if_one_is_named() -> None:
+    """By itself or in a document."""
+    nothing = dict.fromkeys(POLICY_VALUES)
+    assert not policy_wanted(nothing)
+    assert policy_wanted({**nothing, "policies": ("static",)})
+    assert policy_wanted({**nothing, "policy_config": "x"})

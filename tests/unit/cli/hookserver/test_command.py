@@ -40,7 +40,7 @@ class FakeParts:
 def parts(monkeypatch: pytest.MonkeyPatch) -> FakeParts:
     """In the place of the modules that do the work."""
     fake = FakeParts()
-    for module, functions in {"process": ("run",), "deregister": ("deregister",), "once": ("run_once",)}.items():
+    for module, functions in {"process": ("run",), "once": ("run_once", "deregister")}.items():
         stand_in = ModuleType(f"interpose.cli.hookserver.{module}")
         for name in functions:
             setattr(stand_in, name, fake.start(name))

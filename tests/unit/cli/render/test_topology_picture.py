@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from interpose.cli.render.owners import owners_of
+from interpose.cli.render.machine import owners_of
 from interpose.cli.render.text import seen
 from interpose.cli.render.topology_picture import picture
 from interpose.core.topology.topology import MemoryKind, NumaNode

@@ -6,7 +6,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from interpose.cli.render.owners import owners_of
+from interpose.cli.render.machine import owners_of
 from interpose.cli.render.topology_svg import PAGE, Shape, layout, svg_text
 from interpose.core.model.cpuset import CpuSet
 from interpose.core.topology.topology import Topology

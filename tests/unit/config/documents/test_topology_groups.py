@@ -5,7 +5,7 @@ import json
 import pytest
 
 from interpose.config.documents.fields import Report
-from interpose.config.documents.topology_groups import read_groups
+from interpose.config.documents.topology import read_groups
 from interpose.config.documents.yaml import parse_document
 from interpose.core.topology.topology import MemoryKind, Topology
 from interpose.errors import ConfigError

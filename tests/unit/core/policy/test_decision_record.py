@@ -2,7 +2,7 @@
 
 import json
 
-from interpose.core.cpuallocator.candidate import Candidate
+from interpose.core.cpuallocator.cost import Candidate
 from interpose.core.model.cgroup import KubeQos
 from interpose.core.model.cpuset import CpuSet
 from interpose.core.policy.decision import Action, Assignment, Decision, Grant, Refusal, Why, decision_record

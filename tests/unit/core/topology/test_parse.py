@@ -5,8 +5,7 @@ from collections.abc import Mapping
 import pytest
 
 from interpose.core.model.cpuset import CpuSet
-from interpose.core.topology.files import CPUS, NODES
-from interpose.core.topology.parse import parse_sysfs
+from interpose.core.topology.parse import CPUS, NODES, parse_sysfs
 from interpose.core.topology.topology import NO_CACHE, CoreKind, MemoryKind, Topology
 from tests.support.policy.machines import COPIES, machine
 

@@ -9,7 +9,7 @@ import pytest
 
 from interpose.hooks.dispatch.registration_files import Listing, Reading, list_registrations, read_registration
 from interpose.host.file_trust import Trust
-from interpose.host.procinfo import open_fds
+from tests.support.process_cost import open_fds
 
 GOOD = '{"remote-endpoint": "/run/a.sock", "runtime-hooks": ["PreRunPodSandbox"]}'
 LONG_AGO = 1_000_000_000

@@ -6,7 +6,7 @@ from types import MappingProxyType
 import pytest
 
 from interpose.core.model.cpuset import CpuSet
-from interpose.core.topology.text import parse_text
+from interpose.core.topology.synthetic import parse_text
 from interpose.resmgr.config.configuration import (
     AgentConfig,
     Configuration,

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from interpose.core.cpuallocator.candidate import Candidate
+from interpose.core.cpuallocator.cost import Candidate
 from interpose.core.model.cgroup import KubeQos
 from interpose.core.model.cpuset import EMPTY, CpuSet
 from interpose.core.policy.request import Request

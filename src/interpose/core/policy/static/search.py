@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from interpose.core.cpuallocator.candidate import Candidate
+from interpose.core.cpuallocator.cost import Candidate
 from interpose.core.cpuallocator.kubelet import NotEnough, take_distributed, take_packed
 from interpose.core.model.cpuset import EMPTY, CpuSet
 from interpose.core.policy.annotations import numa_nodes, prefers_isolated

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from interpose.core.cpuallocator.candidate import Candidate
+from interpose.core.cpuallocator.cost import Candidate
 from interpose.core.model.cpuset import CpuSet
 from interpose.core.policy.static_pools.options import CpuList
 from interpose.core.topology.topology import Topology

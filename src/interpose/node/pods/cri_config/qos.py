@@ -5,7 +5,7 @@ from fractions import Fraction
 from typing import Final
 
 from interpose.core.model.cgroup import KubeQos
-from interpose.core.model.kubeqos import kube_qos
+from interpose.core.model.qos import kube_qos
 from interpose.node.pods.spec import ContainerSpec, PodSpec, ResourceRequirements, RestartPolicy
 
 _NONE: Final = Fraction(0)

@@ -17,7 +17,7 @@ from collections.abc import Collection, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
-from interpose.core.model.cgroupparent import SUFFIX, slice_path
+from interpose.core.model.cgroup import SUFFIX, slice_path
 from interpose.relay.docker.translate.body import as_text
 from interpose.relay.docker.translate.json_edit import MemberIndex, Pairs, UnreadableBodyError, kind
 

@@ -1,0 +1,97 @@
+"""Recordings as what happened."""
+
+from interpose._pb import cri_pb2 as cri
+from interpose.cli.dump.replay_policy_run import Reader
+from interpose.dump.model.frames import Begin, Dropped, Message, Packing, Side
+from interpose.resmgr.whatif.events import Answered, Asked, Told
+from interpose.testing.pods import pod_config, run_request
+from interpose.testing.recordings import START, Script
+
+MS = 1_000_000
+STOP = cri.StopContainerRequest(container_id="c")
+
+
+def test_a_call_is_asked_when_its_request_comes_and_answered_at_its_end() -> None:
+    """Calls may overlap."""
+    script = Script()
+    first = script.begin("StopContainer", STOP)
+    second = script.begin("RunPodSandbox", run_request(pod_config("a")), origin="policy")
+    script.message(second, Side.FORWARDED, b"\x01")
+    script.message(second, Side.REPLY, b"\x02")
+    script.end(second, 3.0, 5, "gone")
+    script.end(first, 20.0)
+    found = list(Reader().happenings(script.frames))
+    assert [type(one) for one in found] == [Asked, Asked, Answered, Answered]
+    assert found[0] == Asked(
+        number=first, time_ns=START + 5 * MS, method="StopContainer", request=STOP.SerializeToString()
+    )
+    assert found[2] == Answered(
+        number=second, time_ns=START + 13 * MS, reply=b"\x02", code=5, message="gone", forwarded=b"\x01"
+    )
+    assert found[3] == Answered(number=first, time_ns=START + 25 * MS, reply=None)
+
+
+def test_what_the_runtime_said_counts() -> None:
+    """Not what the caller was shown."""
+    script = Script()
+    script.call("ListContainers", cri.ListContainersRequest(), b"shown", received=b"said")
+    _, answered = Reader().happenings(script.frames)
+    assert isinstance(answered, Answered)
+    assert answered.reply == b"said"
+
+
+def test_streams_tell_as_they_go() -> None:
+    """Each message by itself; their end tells nothing."""
+    script = Script()
+    number = script.begin("GetContainerEvents", cri.GetEventsRequest())
+    script.message(number, Side.REPLY, b"one", 7.0)
+    script.message(number, Side.REPLY, b"two", 8.0)
+    script.end(number, 9.0)
+    found = list(Reader().happenings(script.frames))
+    assert found[1] == Told(number=number, time_ns=START + 12 * MS, reply=b"one")
+    assert [type(one) for one in found] == [Asked, Told, Told, Answered]
+
+
+def test_other_methods_tell_nothing() -> None:
+    """Neither do methods that nobody knows."""
+    script = Script()
+    script.call("Version", cri.VersionRequest(), cri.VersionResponse())
+    script.call("MakeCoffee", b"", b"")
+    assert list(Reader().happenings(script.frames)) == []
+
+
+def test_an_update_that_puts_values_right_is_marked() -> None:
+    """By the metadata that hook servers send."""
+    script = Script(header=None)
+    frames = [
+        Begin(
+            number=1,
+            time=START,
+            path="/runtime.v1.RuntimeService/UpdateContainerResources",
+            metadata=(("interpose-requested", "no"),),
+        )
+    ]
+    script.message(1, Side.REQUEST, cri.UpdateContainerResourcesRequest())
+    (asked,) = Reader().happenings([*frames, *script.frames])
+    assert isinstance(asked, Asked)
+    assert asked.amends
+
+
+def test_what_is_missing_is_counted_and_said() -> None:
+    """Messages that were not kept or cannot be unpacked, and frames that were lost."""
+    script = Script()
+    number = script.begin("StopContainer", STOP)
+    script.frames[-1] = Message(
+        number=number, at=0, side=Side.REQUEST, packing=Packing.ABSENT, size=99, body=b"too large"
+    )
+    events = script.begin("GetContainerEvents", cri.GetEventsRequest())
+    script.frames.append(
+        Message(number=events, at=0, side=Side.REPLY, packing=Packing.ZLIB, size=3, body=b"no such thing")
+    )
+    script.frames.append(Dropped(frames=7, size=1, time=START))
+    reader = Reader()
+    assert [type(one) for one in reader.happenings(script.frames)] == [Asked]
+    lost, absent = reader.notes()
+    assert lost.endswith(": 7")
+    assert absent.endswith(": 2")
+    assert Reader().notes() == []
