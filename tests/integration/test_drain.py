@@ -8,7 +8,7 @@ from typing import Any
 import grpc
 import pytest
 
-from interpose.relay.drain import Drain
+from interpose.relay.restart.drain import Drain
 from interpose.testing.eventually import WAIT_LIMIT, eventually
 from interpose.testing.grpcpeer import grpc_channel, grpc_server, unary
 from interpose.testing.stack import Stack, relay_stack

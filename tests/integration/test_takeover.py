@@ -10,7 +10,7 @@ from pathlib import Path
 import grpc
 import pytest
 
-from interpose.relay.takeover import PATH
+from interpose.relay.restart.takeover import PATH
 from interpose.testing.eventually import WAIT_LIMIT, eventually
 from interpose.testing.fakeruntime import FakeRuntime
 from interpose.testing.grpcpeer import grpc_channel

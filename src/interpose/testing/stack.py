@@ -19,9 +19,9 @@ from interpose.net.grpc.listener import Admission, Listener
 from interpose.net.grpc.transport import Hub
 from interpose.net.grpc.upstream import Upstream
 from interpose.relay.api import Interceptor, StreamEditor, Tap
-from interpose.relay.drain import end_event_streams
 from interpose.relay.passthrough import CallRecorder
 from interpose.relay.proxy import Relay
+from interpose.relay.restart.drain import end_event_streams
 from interpose.relay.routes import Routes
 from interpose.relay.stats import MethodStats
 

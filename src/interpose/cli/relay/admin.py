@@ -20,8 +20,8 @@ from interpose.net.httpd.health import Check, health_routes, log_level_routes, m
 from interpose.net.httpd.routes import Handler, Hijack, RouteTable, ServerRequest, ServerResponse, error_response
 from interpose.net.httpd.routes import json_response as json
 from interpose.relay.api import Backend
-from interpose.relay.takeover import PATH as TAKE_OVER
-from interpose.relay.takeover import READY, HeldLock, hand_over
+from interpose.relay.restart.takeover import PATH as TAKE_OVER
+from interpose.relay.restart.takeover import READY, HeldLock, hand_over
 
 if TYPE_CHECKING:
     from interpose.cli.relay.dump import DumpPart

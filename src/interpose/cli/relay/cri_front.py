@@ -17,11 +17,11 @@ from interpose.net.grpc.transport import Hub
 from interpose.net.grpc.upstream import Upstream
 from interpose.net.h2.limits import Limits
 from interpose.relay.api import Backend
-from interpose.relay.drain import Drain, end_event_streams
 from interpose.relay.passthrough import CallRecorder
 from interpose.relay.proxy import Relay
+from interpose.relay.restart.drain import Drain, end_event_streams
+from interpose.relay.restart.start_connections import StartConnectionKeeper
 from interpose.relay.routes import Routes
-from interpose.relay.start_connections import StartConnectionKeeper
 from interpose.relay.subscriptions import Subscriptions
 
 if TYPE_CHECKING:

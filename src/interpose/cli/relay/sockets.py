@@ -16,7 +16,7 @@ from interpose.errors import ConfigError
 from interpose.host.systemd import named_listen_fds
 from interpose.host.unix_sockets import BoundSocket, adopt, bind_unix, owner_like
 from interpose.host.users import parse_owner
-from interpose.relay.takeover import PreviousRelay, request_takeover
+from interpose.relay.restart.takeover import PreviousRelay, request_takeover
 
 _log = logging.getLogger(__name__)
 

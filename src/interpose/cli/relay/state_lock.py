@@ -13,7 +13,7 @@ from interpose.cli.relay.policy_wanted import policy_configured, state_path
 from interpose.config.relay.settings import PolicySettings
 from interpose.host.atomic_file import replace_file
 from interpose.host.file_lock import FileLock
-from interpose.relay.takeover import HeldLock
+from interpose.relay.restart.takeover import HeldLock
 
 _log = logging.getLogger(__name__)
 

@@ -9,7 +9,7 @@ from interpose.cli.relay.admin import DUMP
 from interpose.net.httpd.health import LOG_LEVEL
 from interpose.net.httpd.index import ENDPOINTS, with_index
 from interpose.net.httpd.routes import Router, ServerRequest, ServerResponse, text_response
-from interpose.relay.takeover import PATH as TAKE_OVER
+from interpose.relay.restart.takeover import PATH as TAKE_OVER
 
 ROUTE = re.compile(r'[\s{]\("(GET|PUT|POST)", ("/[^"]*"|LOG_LEVEL)\):')
 

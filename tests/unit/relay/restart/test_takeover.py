@@ -8,7 +8,7 @@ import pytest
 
 from interpose.errors import ConfigError
 from interpose.host.unix_sockets import bind_unix
-from interpose.relay.takeover import TakeoverState, hand_over, request_takeover
+from interpose.relay.restart.takeover import TakeoverState, hand_over, request_takeover
 from interpose.testing.eventually import WAIT_LIMIT
 
 

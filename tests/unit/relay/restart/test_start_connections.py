@@ -13,8 +13,8 @@ import pytest
 from interpose.net.grpc.transport import Hub
 from interpose.net.grpc.upstream import Upstream
 from interpose.net.h2.limits import Limits
-from interpose.relay import start_connections as startkeeper
-from interpose.relay.start_connections import StartConnectionKeeper
+from interpose.relay.restart import start_connections
+from interpose.relay.restart.start_connections import StartConnectionKeeper
 from interpose.testing.eventually import WAIT_LIMIT, eventually
 
 
@@ -135,7 +135,7 @@ async def test_whoever_ends_with_calls_in_flight_leaves_it_open(
     pair: tuple[socket.socket, socket.socket], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """For as long as these may take, which the shell knows: it reads the end of its input, as after a kill."""
-    monkeypatch.setattr(startkeeper, "_SCRIPT", "read -r _; exit 0")
+    monkeypatch.setattr(start_connections, "_SCRIPT", "read -r _; exit 0")
     keeper, (ours, theirs) = StartConnectionKeeper(), pair
     pid = await kept(keeper, ours)
     shell = keeper._all[0].shell
@@ -159,7 +159,7 @@ async def test_without_a_shell_the_connection_is_used_all_the_same(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """It is told once what that costs, and no descriptor is left open."""
-    monkeypatch.setattr(startkeeper, "_SHELL", "/nowhere/sh")
+    monkeypatch.setattr(start_connections, "_SHELL", "/nowhere/sh")
     ours, theirs = pair
     for _ in range(2):
         keeper.keep(ours)

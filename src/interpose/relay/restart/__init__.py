@@ -1,0 +1,1 @@
+"""How a relay ends, is replaced, and leaves starts of containers running."""
