@@ -30,7 +30,7 @@ test-busy: $(STAMP) ## the same beside BUSY=8 processes that keep all CPUs busy,
 	@tools/e2e_programs.sh
 	@COVERAGE=no $(BIN)/python tools/busy.py --processes $(BUSY) --rounds $(ROUNDS) -- tools/test.sh $(BIN) $(ARGS)
 
-lint: $(STAMP) ## format, style, types, layers, generated files, limits of time in tests, paths and hosts
+lint: $(STAMP) ## format, style, types, layers, generated files, sizes of folders, limits of time in tests, paths and hosts
 	@tools/lint.sh $(BIN)
 
 bench: $(STAMP) ## the relay against no proxy, socat, nginx, HAProxy and grpc.aio, neighbours of hostile clients, what hook servers and dumps add, pods on our runtime and on containerd, a round over 500 pods, decisions

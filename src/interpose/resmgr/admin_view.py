@@ -14,7 +14,7 @@ from interpose.core.topology.document import topology_document
 from interpose.errors import ConfigError
 from interpose.host.cgroup.tree import CgroupTree
 from interpose.resmgr.allocations import Allocation, AllocationEvent
-from interpose.resmgr.cgroup_check import directory_of
+from interpose.resmgr.control.cgroup_check import directory_of
 from interpose.resmgr.counters import RefusedRequest
 from interpose.resmgr.existing_containers import FIELDS
 from interpose.resmgr.interceptor import PolicyInterceptor

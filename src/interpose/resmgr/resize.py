@@ -17,10 +17,10 @@ from interpose.net.grpc.status import DOUBTFUL, Code, RpcError
 from interpose.relay.api import Call, Proceed, Reply
 from interpose.resmgr.barriers import CallBarriers, asked_by_caller
 from interpose.resmgr.container_request import resized
-from interpose.resmgr.control import ContainerUpdater
+from interpose.resmgr.control.pending_updates import PendingUpdate, evidence_fields
+from interpose.resmgr.control.updaters import ContainerUpdater
 from interpose.resmgr.counters import PolicyCounters
 from interpose.resmgr.existing_containers import FIELDS, to_assignment
-from interpose.resmgr.pending_updates import PendingUpdate, evidence_fields
 from interpose.resmgr.request_edits import write_update
 from interpose.resmgr.tracker import AllocationTracker
 

@@ -25,10 +25,13 @@ from interpose.cri.store.store import Store
 from interpose.cri.store.sync import Synchronizer
 from interpose.net.grpc.status import Code, RpcError
 from interpose.resmgr.allocations import Allocation, AllocationCandidate, Allocations
-from interpose.resmgr.cgroup_check import CgroupCheck, Tree
 from interpose.resmgr.config.configuration import Configuration
 from interpose.resmgr.container_request import resized
-from interpose.resmgr.control import ContainerUpdaters, Send
+from interpose.resmgr.control.cgroup_check import CgroupCheck, Tree
+from interpose.resmgr.control.managed_fields import ManagedFields, put_back
+from interpose.resmgr.control.overlaps import CpuOverlaps
+from interpose.resmgr.control.pending_updates import PendingUpdates, observed_resize
+from interpose.resmgr.control.updaters import ContainerUpdaters, Send
 from interpose.resmgr.existing_containers import (
     FIELDS,
     SavedEntries,
@@ -40,9 +43,6 @@ from interpose.resmgr.existing_containers import (
     to_assignment,
 )
 from interpose.resmgr.key_allocator import KeyAllocator
-from interpose.resmgr.managed_fields import ManagedFields, put_back
-from interpose.resmgr.overlaps import CpuOverlaps
-from interpose.resmgr.pending_updates import PendingUpdates, observed_resize
 from interpose.resmgr.state.grant_annotation import ANNOTATION, read_note
 from interpose.tasks import TaskBag
 

@@ -24,8 +24,8 @@ from interpose.resmgr.admin_view import (
     refusal_report,
     topology_report,
 )
-from interpose.resmgr.cgroup_check import CgroupCheck
 from interpose.resmgr.config.configuration import Configuration
+from interpose.resmgr.control.cgroup_check import CgroupCheck
 from interpose.resmgr.counters import RefusedRequest
 from interpose.resmgr.state.state import Entry
 from interpose.testing.kernel.cgroup import FakeKernel

@@ -11,7 +11,7 @@ from interpose.core.model.resources import LinuxResources
 from interpose.core.policy.request import Amounts, Key
 from interpose.net.grpc.status import Code
 from interpose.resmgr.config.configuration import Configuration
-from interpose.resmgr.pending_updates import PendingUpdate
+from interpose.resmgr.control.pending_updates import PendingUpdate
 from interpose.testing.eventually import eventually
 from tests.support.policy.node import PolicyNode, running, static
 

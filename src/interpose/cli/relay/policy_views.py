@@ -18,7 +18,7 @@ from interpose.resmgr.admin_view import (
     refusal_report,
     topology_report,
 )
-from interpose.resmgr.cgroup_check import Tree
+from interpose.resmgr.control.cgroup_check import Tree
 from interpose.resmgr.interceptor import PolicyInterceptor
 from interpose.resmgr.state.checkpoint import Checkpoint
 

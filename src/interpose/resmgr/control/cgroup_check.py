@@ -18,7 +18,7 @@ from interpose.cri.store.store import Store
 from interpose.errors import ConfigError
 from interpose.host.cgroup.paths import find_child, pod_directory
 from interpose.host.cgroup.tree import CgroupTree
-from interpose.resmgr.control import ContainerUpdater, ContainerUpdaters, patch_of
+from interpose.resmgr.control.updaters import ContainerUpdater, ContainerUpdaters, patch_of
 from interpose.tasks import TaskBag
 
 _CYCLE: Final = 60  # ticks in which all containers are checked

@@ -12,7 +12,14 @@ from interpose.core.policy.decision import Assignment
 from interpose.core.policy.request import Key
 from interpose.cri.store.starts import StartTracker
 from interpose.net.grpc.status import Code, RpcError
-from interpose.resmgr.control import ContainerUpdater, ContainerUpdaters, describe, displaced, patch_of, reduced
+from interpose.resmgr.control.updaters import (
+    ContainerUpdater,
+    ContainerUpdaters,
+    describe,
+    displaced,
+    patch_of,
+    reduced,
+)
 from interpose.testing.eventually import eventually
 
 A, B = Key("pod", "a"), Key("pod", "b")

@@ -3,7 +3,7 @@
 from interpose.core.model.cpuset import CpuSet
 from interpose.core.policy.decision import Assignment
 from interpose.core.policy.request import Key
-from interpose.resmgr.managed_fields import ManagedFields
+from interpose.resmgr.control.managed_fields import ManagedFields
 
 KEY = Key("pod", "app")
 CPUS = CpuSet.parse("0-3")

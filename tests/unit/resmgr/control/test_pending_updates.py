@@ -9,7 +9,7 @@ from interpose.core.model.cgroup import KubeQos
 from interpose.core.model.resources import NO_RESOURCES, LinuxResources
 from interpose.core.policy.request import Amounts, Key, Request
 from interpose.resmgr.container_request import resized
-from interpose.resmgr.pending_updates import PendingUpdate, PendingUpdates, evidence_fields
+from interpose.resmgr.control.pending_updates import PendingUpdate, PendingUpdates, evidence_fields
 
 KEY = Key("pod", "app")
 TWO = LinuxResources(cpu_shares=2048, cpu_quota=200_000, cpu_period=100_000, memory_limit_in_bytes=1 << 30)

@@ -3,7 +3,7 @@
 import asyncio
 
 from interpose.core.policy.request import Key
-from interpose.resmgr.overlaps import CpuOverlaps
+from interpose.resmgr.control.overlaps import CpuOverlaps
 from interpose.testing.eventually import eventually
 
 A, B = Key("pod", "a"), Key("pod", "b")

@@ -12,7 +12,7 @@ from interpose.core.policy.decision import Assignment
 from interpose.core.policy.request import Key
 from interpose.errors import ConfigError
 from interpose.host.cgroup.tree import CgroupTree
-from interpose.resmgr.cgroup_check import CgroupCheck, CgroupQuestion, compare
+from interpose.resmgr.control.cgroup_check import CgroupCheck, CgroupQuestion, compare
 from interpose.testing.eventually import eventually
 from interpose.testing.kernel.cgroup import FakeKernel
 from tests.support.policy.node import PolicyNode, running
