@@ -45,9 +45,9 @@ from interpose.hooks.api.hookpoint import SERVICE, HookPoint, method_of
 from interpose.hooks.api.messages import request_class
 from interpose.hooks.api.registration import HookServer
 from interpose.hooks.dispatch.apply import TARGETS  # where a field of an answer goes
-from interpose.hooks.dispatch.fields import CONTAINER_FIELDS, POD_FIELDS, Absence, Allowed, Field
+from interpose.hooks.dispatch.fields import CONTAINER_FIELDS, POD_FIELDS, Absence, Allowed, HookField
 from interpose.hooks.dispatch.registrations import Registrations, registration_collector
-from interpose.hooks.server.proxy.proxy_mode import Outcome
+from interpose.hooks.server.proxy.proxy_mode import HookOutcome
 from interpose.log import LineHandler, LogControl
 from interpose.metrics import Family, build_info, gather, log_collector, process_collector
 from interpose.net.grpc.listener import Admission, Listener
@@ -172,16 +172,16 @@ def hook_point_row(point: HookPoint) -> list[str]:
     ]
 
 
-def lifted_text(field: Field) -> str:
+def lifted_text(field: HookField) -> str:
     """What an update writes to take a value away."""
     if isinstance(field.lifted, Allowed):
         return {Allowed.CPUS: "all CPUs the pod may use", Allowed.MEMS: "all memory nodes it may use"}[field.lifted]
     return "cannot be taken away" if field.lifted is None else f"`{field.lifted}`"
 
 
-def fields_table(fields: Iterable[Field], *, updates: bool) -> str:
+def fields_table(fields: Iterable[HookField], *, updates: bool) -> str:
     """The fields of an answer. Only containers are updated."""
-    columns: dict[str, Callable[[Field], str]] = {
+    columns: dict[str, Callable[[HookField], str]] = {
         "Path": lambda field: f"`{field.path}`",
         "Kind": lambda field: field.kind.value + (", by key" if field.kind.keyed else ""),
         "If missing": lambda field: ABSENCES[field.absence],
@@ -193,7 +193,7 @@ def fields_table(fields: Iterable[Field], *, updates: bool) -> str:
     return table(columns, [[column(field) for column in columns.values()] for field in fields])
 
 
-def remark(field: Field) -> str:
+def remark(field: HookField) -> str:
     """What else is special about a field."""
     return f"not `{field.reserved}*`" if field.reserved else "values are never logged" if field.secret else ""
 
@@ -260,7 +260,7 @@ def metrics() -> str:
     relay, hookserver = asyncio.run(families()), asyncio.run(hookserver_families())
     agent, webhook = asyncio.run(agent_families()), webhook_families()
     runtime = asyncio.run(runtime_families())
-    outcomes = ", ".join(f"`{outcome.value}`" for outcome in Outcome)
+    outcomes = ", ".join(f"`{outcome.value}`" for outcome in HookOutcome)
     parts = [NOTICE, "# Metrics", METRICS_INTRO]
     parts += ["## Relay", RELAY_METRICS_INTRO, families_table(relay)]
     for title, introduction, found in (

@@ -15,8 +15,8 @@ from interpose.core.model.cgroup import CREATE_FIELDS, CRI_FIELDS, Level, Parame
 from interpose.hooks.api.hookpoint import HookPoint
 from interpose.hooks.server.plugin import AnyPlugin, Input
 from interpose.hooks.server.plugin_registry import all_plugins
-from interpose.hooks.server.proxy.proxy_mode import Outcome
-from interpose.hooks.server.reconcile.reconciler import Round
+from interpose.hooks.server.proxy.proxy_mode import HookOutcome
+from interpose.hooks.server.reconcile.reconciler import ReconcilePass
 from interpose.log import LineHandler, LogControl
 from interpose.metrics import Family, gather
 from interpose.testing.fakenode import PlainCgroups
@@ -59,13 +59,13 @@ async def hookserver_families() -> list[Family]:
 
 def _use(daemon: Daemon) -> None:
     parts, proxy = daemon.parts, daemon.proxy
-    proxy.outcomes[HookPoint.PRE_RUN_POD_SANDBOX, Outcome.CHANGED] = 1
+    proxy.outcomes[HookPoint.PRE_RUN_POD_SANDBOX, HookOutcome.CHANGED] = 1
     proxy.effect_failures["effect", "reason"] = 1
     proxy.quarrels["parameter", "loser", "winner"] = 1
     parts.applier.writes[Parameter.CPU_SHARES, "ok"] = 1
     parts.applier.drift["plugin", Parameter.CPU_SHARES] = 1
     parts.reconciler.rounds["reason"] = 1
-    parts.reconciler.last = Round(reason="reason")
+    parts.reconciler.last = ReconcilePass(reason="reason")
 
 
 def hook_plugins(notice: str) -> str:

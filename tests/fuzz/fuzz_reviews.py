@@ -14,7 +14,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from interpose.kube.webhook.review import BadReviewError, Rules, review
+from interpose.kube.webhook.review import AnnotationRules, BadReviewError, review
 from interpose.resmgr.container_request import annotated
 from tests.support.apiserver.patch.json_patch import apply_json_patch
 from tests.support.fuzz.text import Target, run
@@ -49,7 +49,7 @@ PIECES = [
 def check(data: bytes, _suffix: str) -> None:
     """The promises: a refusal in words, or a response about the same request whose patch leaves a readable pod."""
     try:
-        answer = review(data, Rules())
+        answer = review(data, AnnotationRules())
     except BadReviewError as refusal:
         if not str(refusal):
             raise AssertionError("refused without a reason") from refusal

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from interpose.config.documents.policy import read_config_map
-from interpose.kube.agent.configmap_choice import Choice, Seen, choose
-from interpose.kube.agent.push_state import Phase, State
+from interpose.kube.agent.configmap_choice import ConfigChoice, ObservedObject, choose
+from interpose.kube.agent.push_state import PushPhase, PushState
 from interpose.kube.agent.pusher import Pusher
 from interpose.kube.agent.relay_client import RelayClient
 from interpose.net.grpc.transport import Hub
@@ -47,7 +47,7 @@ class Agent:
     """Its half that pushes."""
 
     def __init__(self, path: Path, *, interval: float = 0.01, grace: float = 0.05) -> None:
-        self.states: list[State] = []
+        self.states: list[PushState] = []
         self.client = RelayClient(str(path), hub=Hub())
         self.pusher = Pusher(self.client, node=NODE, on_state=self.states.append, interval=interval, grace=grace)
         self._tasks = TaskBag()
@@ -67,9 +67,9 @@ class Agent:
         """Somebody edits the ConfigMap; underscores are dots."""
         named = {key.replace("__", "-").replace("_", "."): text for key, text in data.items()}
         found = {"metadata": {"resourceVersion": str(version)}, "data": named}
-        self.pusher.consider(choose([Seen("c", True, found)], node=NODE, namespace="ns"))
+        self.pusher.consider(choose([ObservedObject("c", True, found)], node=NODE, namespace="ns"))
 
-    async def reaches(self, phase: Phase) -> State:
+    async def reaches(self, phase: PushPhase) -> PushState:
         """Wait for it."""
         await eventually(lambda: self.pusher.state.phase is phase, phase.value)
         return self.pusher.state
@@ -85,7 +85,7 @@ async def test_edit_is_put_in_force(relay: Relay) -> None:
     """Once."""
     async with relay.serving(), Agent(relay.path) as agent:
         agent.edit(policy="Active: static")
-        await agent.reaches(Phase.APPLIED)
+        await agent.reaches(PushPhase.APPLIED)
         assert relay.applied == [{"policy": "Active: static"}]
         assert relay.server.accepted is not None
         assert relay.server.accepted.node_name == NODE
@@ -95,7 +95,7 @@ async def test_edit_for_another_node_is_not_even_sent(relay: Relay) -> None:
     """Only the first one was."""
     async with relay.serving(), Agent(relay.path) as agent:
         agent.edit(policy_static="RelaxedIsolation: true")
-        await agent.reaches(Phase.APPLIED)
+        await agent.reaches(PushPhase.APPLIED)
         agent.edit(version=2, policy_static="RelaxedIsolation: true", policy_static_worker__2="RelaxedIsolation: false")
         agent.edit(version=3, policy_static="RelaxedIsolation: false")
         await eventually(lambda: len(relay.applied) == 2, "the second one for us")
@@ -106,14 +106,14 @@ async def test_bad_edit_is_refused_and_the_old_one_stays(relay: Relay) -> None:
     """With the relay's own words for it."""
     async with relay.serving(), Agent(relay.path) as agent:
         agent.edit(policy_static="RelaxedIsolation: true")
-        await agent.reaches(Phase.APPLIED)
+        await agent.reaches(PushPhase.APPLIED)
         agent.edit(version=2, policy_static="Relaxed: maybe", policy_statik="x")
-        state = await agent.reaches(Phase.REJECTED)
+        state = await agent.reaches(PushPhase.REJECTED)
         assert len(state.problems) == 2
         assert "did you mean policy.static?" in " ".join(state.problems)
         assert relay.applied == [{"policy.static": "RelaxedIsolation: true"}]
         agent.edit(version=3, policy_static="RelaxedIsolation: false")
-        await agent.reaches(Phase.APPLIED)
+        await agent.reaches(PushPhase.APPLIED)
 
 
 async def test_relay_starts_after_the_agent(relay: Relay) -> None:
@@ -122,7 +122,7 @@ async def test_relay_starts_after_the_agent(relay: Relay) -> None:
         agent.edit(policy="Active: static")
         await eventually(lambda: agent.client.last_error == "No such file or directory", "a dial")
         async with relay.serving():
-            await agent.reaches(Phase.APPLIED)
+            await agent.reaches(PushPhase.APPLIED)
 
 
 async def test_relay_that_remembers_does_not_apply_it_twice(relay: Relay) -> None:
@@ -130,7 +130,7 @@ async def test_relay_that_remembers_does_not_apply_it_twice(relay: Relay) -> Non
     async with Agent(relay.path) as agent:
         agent.edit(policy="Active: static")
         async with relay.serving():
-            await agent.reaches(Phase.APPLIED)
+            await agent.reaches(PushPhase.APPLIED)
         async with relay.serving():
             await eventually(lambda: relay.server.outcomes[Outcome.UNCHANGED] == 1, "the second push")
     assert len(relay.applied) == 1
@@ -141,7 +141,7 @@ async def test_relay_that_lost_everything_has_it_again(relay: Relay) -> None:
     async with Agent(relay.path) as agent:
         agent.edit(policy="Active: static")
         async with relay.serving():
-            await agent.reaches(Phase.APPLIED)
+            await agent.reaches(PushPhase.APPLIED)
         other = Relay(relay.path)
         async with other.serving():
             await eventually(lambda: other.applied == [{"policy": "Active: static"}], "the second push")
@@ -153,7 +153,7 @@ async def test_agent_that_starts_again(relay: Relay) -> None:
         for _ in range(2):
             async with Agent(relay.path) as agent:
                 agent.edit(policy="Active: static")
-                await agent.reaches(Phase.APPLIED)
+                await agent.reaches(PushPhase.APPLIED)
     assert relay.server.outcomes == {Outcome.ACCEPTED: 1, Outcome.UNCHANGED: 1}
 
 
@@ -161,9 +161,9 @@ async def test_map_that_is_deleted_is_withdrawn(relay: Relay) -> None:
     """And none at all is not the same as one out of sight."""
     async with relay.serving(), Agent(relay.path) as agent:
         agent.edit(policy="Active: static")
-        await agent.reaches(Phase.APPLIED)
-        agent.pusher.consider(choose([Seen("c", True, None)], node=NODE, namespace="ns"))
-        await agent.reaches(Phase.WITHDRAWN)
+        await agent.reaches(PushPhase.APPLIED)
+        agent.pusher.consider(choose([ObservedObject("c", True, None)], node=NODE, namespace="ns"))
+        await agent.reaches(PushPhase.WITHDRAWN)
         assert relay.applied[-1] == {}
 
 
@@ -178,7 +178,7 @@ async def test_relay_that_goes_away_in_the_middle(relay: Relay) -> None:
         await entered.wait()
         await socket.close()
         async with relay.serving():
-            await agent.reaches(Phase.APPLIED)
+            await agent.reaches(PushPhase.APPLIED)
     assert agent.pusher.outcomes["failed"] >= 1
 
 
@@ -191,8 +191,8 @@ async def test_unusable_map_never_reaches_the_relay(relay: Relay) -> None:
     """The agent has its own words for that."""
     async with relay.serving(), Agent(relay.path) as agent:
         found = {"metadata": {}, "binaryData": {"policy.static": "AAAA"}}
-        choice: Choice = choose([Seen("c", True, found)], node=NODE, namespace="ns")
+        choice: ConfigChoice = choose([ObservedObject("c", True, found)], node=NODE, namespace="ns")
         agent.pusher.consider(choice)
-        state = await agent.reaches(Phase.REJECTED)
+        state = await agent.reaches(PushPhase.REJECTED)
         assert "is binary" in state.problems[0]
     assert relay.server.outcomes == {}

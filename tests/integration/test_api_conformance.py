@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from interpose.kube.client.api import CONFIG_MAPS, NODE_SLOS, NODES, ApiError, Change, PatchKind
+from interpose.kube.client.api import CONFIG_MAPS, NODE_SLOS, NODES, ApiError, PatchKind, WatchChange
 from tests.support.kube.clusters import VARIABLE, Cluster, open_cluster, why_not
 
 
@@ -55,7 +55,7 @@ async def test_a_watch_goes_on_where_a_list_ended(cluster: Cluster) -> None:
     await cluster.api.replace(CONFIG_MAPS, "m", {**made, "data": {"a": "2"}}, namespace=cluster.namespace)
     await cluster.delete(CONFIG_MAPS, "m", namespace=cluster.namespace)
     events = await cluster.events_of(CONFIG_MAPS, listed.version, 3, **where)
-    assert [event.change for event in events] == [Change.ADDED, Change.MODIFIED, Change.DELETED]
+    assert [event.change for event in events] == [WatchChange.ADDED, WatchChange.MODIFIED, WatchChange.DELETED]
     assert [event.object["data"] for event in events] == [{"a": "1"}, {"a": "2"}, {"a": "2"}]
 
 
@@ -69,7 +69,7 @@ async def test_a_deletion_has_a_version_of_its_own(cluster: Cluster) -> None:
     assert int(version) > int(made["metadata"]["resourceVersion"])
     await cluster.api.create(CONFIG_MAPS, _map("m"), namespace=cluster.namespace)
     (next_one,) = await cluster.events_of(CONFIG_MAPS, version, 1, **where)
-    assert next_one.change is Change.ADDED
+    assert next_one.change is WatchChange.ADDED
     assert next_one.object["metadata"]["uid"] != made["metadata"]["uid"]
 
 

@@ -18,8 +18,8 @@ from interpose.kube.client.api import (
     NODE_SLOS,
     NODES,
     ApiError,
-    Change,
     PatchKind,
+    WatchChange,
     WatchEvent,
 )
 from interpose.kube.client.client import KubeClient
@@ -64,7 +64,7 @@ async def _watch(client: KubeClient, server: ApiServer) -> Any:
     """A watch of our node that has begun: it has told of one change."""
     events = client.watch(NODES, version=str(server.store.version), name="n")
     server.put(NODES, {"metadata": {"name": "n", "labels": {"begun": str(server.store.version)}}})
-    assert (await _next(events)).change is Change.MODIFIED
+    assert (await _next(events)).change is WatchChange.MODIFIED
     return events
 
 
@@ -83,7 +83,7 @@ async def test_a_watch_tells_changes_as_they_come(server: ApiServer, client: Kub
         server.put(NODES, {"metadata": {"name": "n", "labels": {"a": "b"}}})
         assert (await _next(events)).object["metadata"]["labels"] == {"a": "b"}
         server.remove(NODES, "n")
-        assert (await _next(events)).change is Change.DELETED
+        assert (await _next(events)).change is WatchChange.DELETED
         await _watching(server)
     await _watching(server, 0)
 
@@ -95,7 +95,7 @@ async def test_bookmarks_come_when_a_test_wants_it(server: ApiServer, client: Ku
         server.faults.bookmark()
         event = await _next(events)
         assert (event.change, event.object["metadata"]["resourceVersion"]) == (
-            Change.BOOKMARK,
+            WatchChange.BOOKMARK,
             str(server.store.version),
         )
 
@@ -144,7 +144,7 @@ async def test_a_history_that_is_lost(server: ApiServer, client: KubeClient) -> 
                 await _next(late)
         assert caught.value.expired
         server.remove(NODES, "n")
-        assert (await _next(running)).change is Change.DELETED
+        assert (await _next(running)).change is WatchChange.DELETED
 
 
 @pytest.mark.parametrize("code", [429, 500, 503])
@@ -199,7 +199,7 @@ async def test_a_restart_keeps_port_and_objects(server: ApiServer, client: KubeC
     server.put(NODES, {"metadata": {"name": "n", "labels": {"a": "b"}}})
     assert server.url == url
     async with aclosing(client.watch(NODES, version=version)) as events:  # type: ignore[type-var]
-        assert (await _next(events)).change is Change.MODIFIED
+        assert (await _next(events)).change is WatchChange.MODIFIED
     await server.faults.restart(lose_history=True)
     async with aclosing(client.watch(NODES, version=version)) as events:  # type: ignore[type-var]
         with pytest.raises(ApiError) as caught:

@@ -15,8 +15,8 @@ import pytest
 from interpose._pb import hook_pb2 as hook
 from interpose.hooks.api.hookpoint import HookPoint
 from interpose.hooks.dispatch import client as client_module
-from interpose.hooks.dispatch.breaker import State
-from interpose.hooks.dispatch.client import HookCallError, HookClient, Reason
+from interpose.hooks.dispatch.breaker import BreakerState
+from interpose.hooks.dispatch.client import FailureReason, HookCallError, HookClient
 from interpose.net.grpc.exchange import Exchange
 from interpose.net.grpc.framing import RESPONSE_HEADERS, frame, status_trailers
 from interpose.net.grpc.status import Code, RpcError
@@ -80,7 +80,7 @@ class Bench:
 
     async def open_breaker(self, stalled: FakeHookServer | None = None) -> None:
         """Fail often enough."""
-        while self.client.breaker.state is not State.OPEN:
+        while self.client.breaker.state is not BreakerState.OPEN:
             await (self.failure() if stalled is None else self.time_out(stalled))
 
 
@@ -169,7 +169,7 @@ async def test_grpcio_hook_server(bench: Bench, path: Path, compression: Any) ->
         assert await bench.client.call(CREATE, MESSAGE + bytes(100_000), timeout=WAIT_LIMIT) == MESSAGE + bytes(100_000)
         assert 0 < seen["remaining"] <= WAIT_LIMIT
         error = await _failure_at(bench, HookPoint.PRE_START_CONTAINER)
-        assert (error.code, error.reason) == (Code.UNIMPLEMENTED, Reason.REFUSED)
+        assert (error.code, error.reason) == (Code.UNIMPLEMENTED, FailureReason.REFUSED)
 
 
 async def _failure_at(bench: Bench, point: HookPoint) -> HookCallError:
@@ -210,8 +210,8 @@ async def test_a_status_is_told_as_it_is(bench: Bench, path: Path, code: Code) -
         for _ in range(3):
             error = await bench.failure()
             assert (error.code, error.message) == (code, "100% nein ☃")
-            assert error.reason is (Reason.TIMEOUT if code is Code.DEADLINE_EXCEEDED else Reason.REFUSED)
-    assert bench.client.breaker.state is (State.OPEN if trouble else State.CLOSED)
+            assert error.reason is (FailureReason.TIMEOUT if code is Code.DEADLINE_EXCEEDED else FailureReason.REFUSED)
+    assert bench.client.breaker.state is (BreakerState.OPEN if trouble else BreakerState.CLOSED)
 
 
 async def test_a_long_text_is_cut(bench: Bench, path: Path) -> None:
@@ -243,8 +243,8 @@ async def test_nonsense_is_told_from_a_status(bench: Bench, path: Path, name: st
     """It is broken, counts for the breaker, and the connection stays of use."""
     async with raw_backend(path) as backend:
         backend.answer = NONSENSE[name]
-        assert (await bench.failure()).reason is Reason.BROKEN
-        assert (await bench.failure()).reason is Reason.BROKEN
+        assert (await bench.failure()).reason is FailureReason.BROKEN
+        assert (await bench.failure()).reason is FailureReason.BROKEN
         backend.answer = RawAnswer()
         assert await bench.call() == b""
         backend.answer = NONSENSE[name]
@@ -266,7 +266,7 @@ async def test_garbage_the_caller_found(bench: Bench, path: Path) -> None:
             await bench.call()
             if garbage:
                 bench.client.note_garbage("wire type 7")
-        assert bench.client.breaker.state is State.CLOSED
+        assert bench.client.breaker.state is BreakerState.CLOSED
         assert bench.client.last_error == "its answer cannot be read: wire type 7"
         await bench.call()
         bench.client.note_garbage("wire type 7")
@@ -282,7 +282,7 @@ async def test_no_answer_in_time(bench: Bench, path: Path) -> None:
     server.stall(CREATE)
     async with serve_hooks(path, server):
         error = await bench.time_out(server)
-        assert (error.code, error.reason) == (Code.DEADLINE_EXCEEDED, Reason.TIMEOUT)
+        assert (error.code, error.reason) == (Code.DEADLINE_EXCEEDED, FailureReason.TIMEOUT)
         assert error.message == f"no answer within {WAIT_LIMIT:g} s"
         await asyncio.wait_for(server.changes.until(lambda: server.cancelled == [CREATE]), WAIT_LIMIT)
 
@@ -298,7 +298,7 @@ async def test_cancellation_reaches_the_hook_server(bench: Bench, path: Path) ->
             await asyncio.wait_for(backend.changes.until(lambda seen=seen: len(backend.requests) > seen), WAIT_LIMIT)  # type: ignore[misc]
             task.cancel()
             await asyncio.wait_for(backend.changes.until(lambda: backend.resets == [ErrorCode.CANCEL]), WAIT_LIMIT)
-    assert bench.client.breaker.state is State.CLOSED
+    assert bench.client.breaker.state is BreakerState.CLOSED
 
 
 async def test_cancelled_trial_lets_another_one_try(bench: Bench, path: Path) -> None:
@@ -311,7 +311,7 @@ async def test_cancelled_trial_lets_another_one_try(bench: Bench, path: Path) ->
         asked = len(server.calls)
         trial = asyncio.create_task(bench.call())
         await asyncio.wait_for(server.changes.until(lambda: len(server.calls) > asked), WAIT_LIMIT)
-        assert (await bench.failure()).reason is Reason.OPEN
+        assert (await bench.failure()).reason is FailureReason.OPEN
         trial.cancel()
         await asyncio.gather(trial, return_exceptions=True)
         stall.release()
@@ -326,7 +326,7 @@ async def test_breaker_keeps_callers_away_and_tries_again(bench: Bench, path: Pa
         await bench.open_breaker(server)
         assert (len(server.calls), bench.client.state) == (3, "broken")
         error = await bench.failure()
-        assert (error.code, error.reason) == (Code.UNAVAILABLE, Reason.OPEN)
+        assert (error.code, error.reason) == (Code.UNAVAILABLE, FailureReason.OPEN)
         assert f"no answer within {WAIT_LIMIT:g} s" in error.message
         stall.release()
         bench.clock.ahead += 2
@@ -340,14 +340,14 @@ async def test_breaker_keeps_callers_away_and_tries_again(bench: Bench, path: Pa
 async def test_absent_socket(bench: Bench, path: Path, hasty: None) -> None:
     """Unreachable before the deadline, never dialled, and the reason is told."""
     error = await bench.failure()
-    assert (error.code, error.reason) == (Code.UNAVAILABLE, Reason.UNREACHABLE)
+    assert (error.code, error.reason) == (Code.UNAVAILABLE, FailureReason.UNREACHABLE)
     assert error.message == f"{path} is not reachable: No such file or directory"
     assert (bench.dials.dials, bench.client.state) == (0, "unreachable")
 
 
 async def test_absent_socket_and_little_time(bench: Bench, hasty: None) -> None:
     """Unreachable all the same."""
-    assert (await bench.failure(timeout=0.01)).reason is Reason.UNREACHABLE
+    assert (await bench.failure(timeout=0.01)).reason is FailureReason.UNREACHABLE
 
 
 async def test_socket_nobody_listens_on(bench: Bench, path: Path, hasty: None) -> None:
@@ -355,7 +355,7 @@ async def test_socket_nobody_listens_on(bench: Bench, path: Path, hasty: None) -
     with socket.socket(socket.AF_UNIX) as dead:
         dead.bind(str(path))
     error = await bench.failure()
-    assert error.reason is Reason.UNREACHABLE
+    assert error.reason is FailureReason.UNREACHABLE
     assert error.message.endswith("Connection refused")
     assert bench.dials.dials <= 4
 
@@ -389,7 +389,7 @@ async def test_peer_that_hangs_from_the_start(bench: Bench, path: Path, says: by
         bench.client.start()
         await eventually(lambda: bench.dials.greeting, "the connection")
         error = await bench.failure(timeout=0.01)
-        assert error.reason is Reason.TIMEOUT
+        assert error.reason is FailureReason.TIMEOUT
         assert error.message == "no answer within 0.01 s, not even HTTP/2 settings"
         await bench.client.close()
 
@@ -405,7 +405,7 @@ async def test_peer_that_speaks_no_http2(bench: Bench, path: Path, hasty: None) 
     async with peer(path, behave):
         # Who looks in the moment of a dial waits for what becomes of it, until the deadline.
         error = await bench.failure(timeout=WAIT_LIMIT)
-        assert error.reason is Reason.UNREACHABLE
+        assert error.reason is FailureReason.UNREACHABLE
         assert bench.dials.dials <= 10
         await bench.client.close()
 
@@ -448,11 +448,11 @@ async def test_crash_during_a_call(bench: Bench, path: Path) -> None:
         other = asyncio.create_task(bench.client.call(HookPoint.PRE_START_CONTAINER, b"", timeout=WAIT_LIMIT))
         await asyncio.wait_for(server.changes.until(lambda: len(server.calls) == 1), WAIT_LIMIT)
         error = await bench.failure()
-        assert (error.code, error.reason) == (Code.UNAVAILABLE, Reason.BROKEN)
+        assert (error.code, error.reason) == (Code.UNAVAILABLE, FailureReason.BROKEN)
         assert error.message == "its connection was lost during the call"
         with pytest.raises(HookCallError) as caught:
             await other
-        assert caught.value.reason is Reason.BROKEN
+        assert caught.value.reason is FailureReason.BROKEN
         server.crash()
         assert await bench.call()
 
@@ -463,8 +463,8 @@ async def test_plugin_that_always_crashes_opens_the_breaker(bench: Bench, path: 
     server.crash(CREATE)
     async with serve_hooks(path, server):
         for _ in range(3):
-            assert (await bench.failure()).reason is Reason.BROKEN
-        assert bench.client.breaker.state is State.OPEN
+            assert (await bench.failure()).reason is FailureReason.BROKEN
+        assert bench.client.breaker.state is BreakerState.OPEN
         await eventually(lambda: bench.dials.up, "the connection")
         assert bench.client.state == "broken"
 
@@ -481,10 +481,10 @@ async def test_back_when_the_socket_reappears(bench: Bench, path: Path, hasty: N
     assert bench.client.breaker.retry_in(bench.clock()) > 5
     openings = bench.client.breaker.openings
     async with serve_hooks(path, FakeHookServer(echo)):
-        await eventually(lambda: bench.client.breaker.state is State.CLOSED, "the breaker to hear of it")
+        await eventually(lambda: bench.client.breaker.state is BreakerState.CLOSED, "the breaker to hear of it")
         assert bench.client.state == "connected"
         assert await bench.call()
-    assert (bench.client.breaker.openings, bench.client.breaker.state) == (openings, State.CLOSED)
+    assert (bench.client.breaker.openings, bench.client.breaker.state) == (openings, BreakerState.CLOSED)
 
 
 async def test_restarts_cost_no_call(bench: Bench, path: Path) -> None:
@@ -508,7 +508,7 @@ async def test_socket_replaced_behind_a_plugin_that_hangs(bench: Bench, path: Pa
         path.rename(scratch / "old.sock")  # noqa: ASYNC240 - a test's own file
         async with serve_hooks(path, FakeHookServer(echo)):
             bench.client.tick()
-            await eventually(lambda: bench.client.breaker.state is State.CLOSED, "the successor")
+            await eventually(lambda: bench.client.breaker.state is BreakerState.CLOSED, "the successor")
             assert await bench.call()
 
 
@@ -566,7 +566,7 @@ async def test_process_that_stands_still(bench: Bench, start_plugin: Callable[..
     plugin = start_plugin("--set-shares", "5")
     assert await shares(bench) == 5
     plugin.pause()
-    assert (await bench.failure(timeout=0.05)).reason is Reason.TIMEOUT
+    assert (await bench.failure(timeout=0.05)).reason is FailureReason.TIMEOUT
     plugin.resume()
     assert await shares(bench) == 5
     assert bench.dials.dials == 1
@@ -607,7 +607,7 @@ async def test_peer_that_floods_or_breaks_http2(bench: Bench, path: Path, name: 
 
     async with peer(path, behave):
         error = await bench.failure()
-        assert (error.code, error.reason) == (Code.UNAVAILABLE, Reason.BROKEN)
+        assert (error.code, error.reason) == (Code.UNAVAILABLE, FailureReason.BROKEN)
         assert bench.client.last_error_age is not None
         await eventually(lambda: bench.dials.dials == 2, "the next dial")
         await bench.client.close()
@@ -622,7 +622,7 @@ async def test_reset_call(bench: Bench, path: Path) -> None:
         backend.streams[0].reset(ErrorCode.INTERNAL_ERROR)
         backend.streams[0].conn.flush()
         error = await task
-    assert (error.code, error.reason) == (Code.INTERNAL, Reason.BROKEN)
+    assert (error.code, error.reason) == (Code.INTERNAL, FailureReason.BROKEN)
     assert error.message == "it reset the call (HTTP/2 error 2)"
 
 
@@ -656,7 +656,7 @@ async def test_no_room_for_a_call(bench: Bench, path: Path) -> None:
 
     async with peer(path, behave):
         await bench.connected()
-        assert (await bench.failure(timeout=0.01)).reason is Reason.TIMEOUT
+        assert (await bench.failure(timeout=0.01)).reason is FailureReason.TIMEOUT
         await bench.client.close()
 
 
@@ -677,7 +677,7 @@ async def test_close_leaves_nothing(path: Path) -> None:
         call = asyncio.create_task(bench.failure())
         await asyncio.wait_for(server.changes.until(lambda: len(server.calls) == 1), WAIT_LIMIT)
         await bench.client.close()
-        assert (await call).reason is Reason.BROKEN
+        assert (await call).reason is FailureReason.BROKEN
         assert (await bench.failure()).message == f"{path} is not reachable: the client is closed"
         bench.client.start()
         bench.client.tick()
@@ -693,7 +693,7 @@ async def test_close_while_somebody_waits(path: Path) -> None:
     call = asyncio.create_task(bench.failure())
     await eventually(lambda: bool(bench.dials._waiters), "the call to wait")
     await bench.client.close()
-    assert (await call).reason is Reason.UNREACHABLE
+    assert (await call).reason is FailureReason.UNREACHABLE
     assert len(asyncio.all_tasks()) == tasks
 
 

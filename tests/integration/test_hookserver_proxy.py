@@ -18,10 +18,10 @@ from interpose.core.model.cgroup import CLEAR, UNLIMITED, Level, Parameter
 from interpose.core.model.pod import Container, Pod
 from interpose.hooks.api.hookpoint import FailurePolicy, HookPoint
 from interpose.hooks.server.context import ContainerContext, PodContext
-from interpose.hooks.server.evaluate import Verdict
-from interpose.hooks.server.node.rules import Rules
+from interpose.hooks.server.evaluate import PluginResults
+from interpose.hooks.server.node.rules import PluginRules
 from interpose.hooks.server.plugin import Plugin
-from interpose.hooks.server.proxy.proxy_mode import Outcome, ProxyServer
+from interpose.hooks.server.proxy.proxy_mode import HookOutcome, ProxyServer
 from interpose.hooks.server.proxy.self_registration import Registrar
 from interpose.hooks.server.reconcile.original_values import ANNOTATION
 from interpose.hooks.server.worker_threads import Runner
@@ -66,15 +66,15 @@ class Effects:
     def __init__(self) -> None:
         self.told: list[str] = []
 
-    async def pod_files(self, pod: Pod, verdict: Verdict) -> None:
+    async def pod_files(self, pod: Pod, verdict: PluginResults) -> None:
         """Note it."""
         self.told.append(f"files of {pod.name}")
 
-    async def created(self, pod: Pod, container: Container, verdict: Verdict) -> None:
+    async def created(self, pod: Pod, container: Container, verdict: PluginResults) -> None:
         """Note it."""
         self.told.append(f"created {container.name}")
 
-    async def updated(self, pod: Pod, container: Container, verdict: Verdict) -> Verdict:
+    async def updated(self, pod: Pod, container: Container, verdict: PluginResults) -> PluginResults:
         """Note it."""
         self.told.append("updated")
         return verdict
@@ -113,7 +113,7 @@ async def serve(
 ) -> AsyncIterator[Served]:
     """As the daemon does it: a bound socket, peers checked."""
     runner, effects = Runner(timeout=0.3, now=clock or PluginClock()), Effects()
-    rules = Rules(by_plugin={one.name: 1 for one in plugins})
+    rules = PluginRules(by_plugin={one.name: 1 for one in plugins})
     proxy = ProxyServer(
         plugins=plugins, rules=lambda: rules, runner=runner, effects=effects, plugin_failure_policy=policy
     )
@@ -197,7 +197,7 @@ async def test_many_calls_at_once(scratch: Path) -> None:
     async with serve(scratch / "hooks.sock", Toy("toy", act)) as served, grpc_channel(served.path) as channel:
         answers = await asyncio.gather(*(ask(channel, request(cpu_shares=number)) for number in range(10, 210)))
         assert [one.container_resources.cpu_shares for one in answers] == list(range(11, 211))
-        assert served.proxy.outcomes == {(CREATE, Outcome.CHANGED): 200}
+        assert served.proxy.outcomes == {(CREATE, HookOutcome.CHANGED): 200}
 
 
 async def test_bytes_that_are_no_message(scratch: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from interpose.kube.client.access import ExecPlugin, User
+from interpose.kube.client.access import ClientIdentity, ExecPlugin
 from interpose.kube.client.api import EVENTS, NODES, ApiError
 from interpose.net.http.errors import UnreachableError
 from interpose.testing.eventually import eventually
@@ -32,7 +32,7 @@ async def test_rotated_token_file(tmp_path: Path) -> None:
     valid = ["one"]
     file = tmp_path / "token"
     file.write_text("one\n")
-    async with serving(keeper(valid), User(token_file=str(file))) as (server, client):
+    async with serving(keeper(valid), ClientIdentity(token_file=str(file))) as (server, client):
         await client.get(NODES, "n1")
         valid[0] = "second"
         file.write_text("second\n")
@@ -45,7 +45,7 @@ async def test_token_file_that_looks_the_same(tmp_path: Path) -> None:
     valid = ["one"]
     file = tmp_path / "token"
     file.write_text("one")
-    async with serving(keeper(valid), User(token_file=str(file))) as (server, client):
+    async with serving(keeper(valid), ClientIdentity(token_file=str(file))) as (server, client):
         await client.get(NODES, "n1")
         valid[0] = "two"
         file.write_text("two")
@@ -59,7 +59,7 @@ async def test_token_that_is_refused(tmp_path: Path) -> None:
     """Without a newer one there is nothing to try again."""
     file = tmp_path / "token"
     file.write_text("old")
-    async with serving(keeper(["new"]), User(token_file=str(file))) as (server, client):
+    async with serving(keeper(["new"]), ClientIdentity(token_file=str(file))) as (server, client):
         with pytest.raises(ApiError, match=r"no \(401 Unauthorized\)"):
             await client.get(NODES, "n1")
     assert len(server.asked) == 1
@@ -68,7 +68,7 @@ async def test_token_that_is_refused(tmp_path: Path) -> None:
 async def test_token_file_that_is_missing(tmp_path: Path) -> None:
     """It may come later: that is no reason to end."""
     file = tmp_path / "token"
-    async with serving(keeper(["new"]), User(token_file=str(file))) as (server, client):
+    async with serving(keeper(["new"]), ClientIdentity(token_file=str(file))) as (server, client):
         with pytest.raises(UnreachableError, match=f"file {file}: cannot be read: No such file"):
             await client.get(NODES, "n1")
         file.write_text("new")
@@ -91,7 +91,7 @@ async def test_credential_program(tmp_path: Path) -> None:
     )
     valid = ["one"]
     (tmp_path / "token").write_text("one")
-    async with serving(keeper(valid), User(plugin=plugin)) as (_server, client):
+    async with serving(keeper(valid), ClientIdentity(plugin=plugin)) as (_server, client):
         await client.get(NODES, "n1")
         await client.get(NODES, "n1")
         assert (tmp_path / "runs").read_text() == "run\n"
@@ -110,7 +110,7 @@ async def test_credential_program_that_is_slow(tmp_path: Path) -> None:
     plugin = ExecPlugin(
         api_version="client.authentication.k8s.io/v1", command="sh", args=("-c", script), environment=environment
     )
-    async with serving(keeper(["one"]), User(plugin=plugin), timeout=0.3) as (server, client):
+    async with serving(keeper(["one"]), ClientIdentity(plugin=plugin), timeout=0.3) as (server, client):
         asked = await asyncio.gather(*(client.get(NODES, "n1") for _ in range(5)), return_exceptions=True)
         assert {str(error) for error in asked} == {f"{server.url}/k8s: no credentials within 0.3 s"}
         assert client.requests == {("get", "unreachable"): 5}

@@ -11,7 +11,7 @@ import pytest
 from interpose.kube.client.api import CONFIG_MAPS, NODE_SLOS
 from interpose.kube.client.client import KubeClient
 from interpose.kube.client.kubeconfig import find_access
-from interpose.kube.client.watcher import Follower
+from interpose.kube.client.watcher import ObjectWatcher
 from interpose.tasks import TaskBag
 from interpose.testing.eventually import WAIT_LIMIT, eventually
 from tests.support.apiserver.server import ApiServer
@@ -27,7 +27,7 @@ def slo(value: str) -> dict[str, Any]:
     return {"metadata": {"name": "cm", "annotations": {"a": value}}}
 
 
-def value_of(follower: Follower) -> str | None:
+def value_of(follower: ObjectWatcher) -> str | None:
     """The value that the follower has seen."""
     if follower.object is None:
         return None
@@ -35,7 +35,7 @@ def value_of(follower: Follower) -> str | None:
 
 
 @asynccontextmanager
-async def following(access: Any, resource: Any = CONFIG_MAPS, **more: Any) -> AsyncIterator[Follower]:
+async def following(access: Any, resource: Any = CONFIG_MAPS, **more: Any) -> AsyncIterator[ObjectWatcher]:
     """A follower at work; it waits a hundredth of what it would."""
 
     async def sleep(seconds: float) -> None:
@@ -43,7 +43,9 @@ async def following(access: Any, resource: Any = CONFIG_MAPS, **more: Any) -> As
 
     client, tasks = KubeClient(access, timeout=WAIT_LIMIT, user_agent="interpose-agent/0"), TaskBag()
     namespace = "kube-system" if resource.namespaced else ""
-    follower = Follower(client, resource, name="cm", namespace=namespace, changed=lambda: None, sleep=sleep, **more)
+    follower = ObjectWatcher(
+        client, resource, name="cm", namespace=namespace, changed=lambda: None, sleep=sleep, **more
+    )
     tasks.spawn(follower.run(), name="follow")
     try:
         yield follower
@@ -52,12 +54,12 @@ async def following(access: Any, resource: Any = CONFIG_MAPS, **more: Any) -> As
         await client.close()
 
 
-async def seen(follower: Follower, value: str | None) -> None:
+async def seen(follower: ObjectWatcher, value: str | None) -> None:
     """Until the follower knows it."""
     await eventually(lambda: follower.known and value_of(follower) == value, f"{value} in {follower.object}")
 
 
-async def watching(server: ApiServer, follower: Follower) -> None:
+async def watching(server: ApiServer, follower: ObjectWatcher) -> None:
     """Until the watch has begun at the server."""
     await eventually(
         lambda: sum("watch" in logged.query for logged in server.requests) >= follower.watches > 0, "the watch"

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from interpose.kube.client.access import Access, User
+from interpose.kube.client.access import Access, ClientIdentity
 from interpose.kube.client.api import NODES
 from interpose.kube.client.client import KubeClient
 from interpose.kube.client.kubeconfig import find_access
@@ -124,7 +124,7 @@ async def test_another_name_for_the_certificate(tmp_path: Path, authority: Autho
 async def test_certificate_of_ours(tmp_path: Path, authority: Authority) -> None:
     """As text it is shown without ever being a file."""
     pair = authority.issue(common_name="system:node:n1", client=True)
-    user = User(certificate=Pem(text=pair.certificate), key=Pem(text=pair.key))
+    user = ClientIdentity(certificate=Pem(text=pair.certificate), key=Pem(text=pair.key))
     async with (
         ScriptedServer(who, tls=server_context(tmp_path, authority.issue(), authority)) as server,
         asking(server, authorities=Pem(text=authority.pem), user=user) as client,
@@ -154,7 +154,7 @@ async def test_certificate_that_rotates(tmp_path: Path, authority: Authority) ->
         (tmp_path / "new").rename(current)
 
     rotate("one")
-    user = User(certificate=Pem(file=str(current)), key=Pem(file=str(current)))
+    user = ClientIdentity(certificate=Pem(file=str(current)), key=Pem(file=str(current)))
     async with (
         ScriptedServer(who, tls=server_context(tmp_path, authority.issue(), authority)) as server,
         asking(server, authorities=Pem(text=authority.pem), user=user) as client,
@@ -238,7 +238,7 @@ async def test_way_through_a_proxy(tmp_path: Path, authority: Authority) -> None
         ScriptedServer(proxy_to(server)) as way,
     ):
         proxy = Proxy(host="127.0.0.1", port=way.port, authorization="Basic eDp5")
-        user = User(token="secret")
+        user = ClientIdentity(token="secret")
         async with asking(server, authorities=Pem(text=authority.pem), proxy=proxy, user=user) as client:
             assert (await client.get(NODES, "a"))["connection"] == 1
     [asked] = way.asked

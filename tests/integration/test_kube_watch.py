@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from interpose.kube.client.api import CONFIG_MAPS, NODES, ApiError, Change, WatchEvent
+from interpose.kube.client.api import CONFIG_MAPS, NODES, ApiError, WatchChange, WatchEvent
 from interpose.kube.client.client import KubeClient
 from interpose.net.http.client import HttpClientLimits
 from interpose.net.http.errors import UnreachableError
@@ -42,8 +42,8 @@ async def test_watch() -> None:
         events = await watched(client)
         await client.get(NODES, "n1")
     assert [(event.change, event.object["metadata"]["resourceVersion"]) for event in events] == [
-        (Change.ADDED, "6"),
-        (Change.BOOKMARK, "8"),
+        (WatchChange.ADDED, "6"),
+        (WatchChange.BOOKMARK, "8"),
     ]
     assert query_of(server.asked[0]) == {
         "watch": "1",
@@ -81,7 +81,7 @@ async def test_watches_that_break(chunks: list[bytes], clean: bool, said: str) -
     script = streaming(event("ADDED", "cm", "6"), *chunks, clean=clean)
     async with serving(script, limits=HttpClientLimits(body=2000)) as (server, client):
         events = client.watch(NODES, version="5")
-        assert (await anext(events)).change is Change.ADDED
+        assert (await anext(events)).change is WatchChange.ADDED
         with pytest.raises(UnreachableError) as caught:
             await anext(events)
     assert str(caught.value).startswith(server.url)

@@ -19,7 +19,7 @@ from interpose.core.model.cgroup import CLEAR, UNLIMITED, KubeQos, Level, Parame
 from interpose.core.model.qos import QOS_LABEL
 from interpose.core.model.resources import LinuxResources
 from interpose.hooks.server.context import ContainerContext, PodContext, Wish
-from interpose.hooks.server.evaluate import Failure, Verdict
+from interpose.hooks.server.evaluate import PluginFailure, PluginResults
 from interpose.hooks.server.plugin import NodeInputs, Plugin
 from interpose.hooks.server.plugins.batch_resource import BatchResource, BatchRule
 from interpose.hooks.server.pods.pod_annotations import EXTENDED_RESOURCES, MANAGED, OOM_SCORE
@@ -512,7 +512,7 @@ async def test_hook_call_without_a_plugin_that_failed(start: Start) -> None:
         node.slo(identity=True)
         await node.round()
         wishes = {SHARES: ("BatchResource", Wish(4096, ""))}
-        verdict = Verdict(wishes=wishes, failures=[Failure("GroupIdentity", "no idea")])
+        verdict = PluginResults(wishes=wishes, failures=[PluginFailure("GroupIdentity", "no idea")])
         await effects_of(node).pod_files(node.parts.store.pods[pod.id], verdict)
         assert node.of_pod(pod, BVT) == -1
         assert node.kernel.get(node.node.pod_directory(pod), _weight(node)) == as_files(node, 4096, 0, 0)[0]
@@ -529,10 +529,10 @@ async def test_update_without_a_plugin_that_failed(hooked: HookNode) -> None:
     store = hooked.parts.store
     record, container = store.pods[pod.id], store.containers[pod.containers[0]]
     asked = replace(container, requested=LinuxResources(cpu_shares=2))
-    failed = Verdict(failures=[Failure("BatchResource", "no idea")])
+    failed = PluginResults(failures=[PluginFailure("BatchResource", "no idea")])
     answer = await effects_of(hooked).updated(record, asked, failed)
     assert answer.wishes == {}
-    answer = await effects_of(hooked).updated(record, asked, Verdict())
+    answer = await effects_of(hooked).updated(record, asked, PluginResults())
     assert {parameter: wish.value for parameter, (_, wish) in answer.wishes.items()} == {
         SHARES: 2,
         QUOTA: UNLIMITED,

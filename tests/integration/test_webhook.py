@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import pytest
 
 from interpose.kube.webhook.certificates import Certificates, TlsFiles
-from interpose.kube.webhook.review import Rules
+from interpose.kube.webhook.review import AnnotationRules
 from interpose.kube.webhook.server import PATHS, ServerLimits, WebhookServer
 from interpose.net.httpd.limits import HttpServerLimits
 from interpose.testing.eventually import eventually
@@ -104,7 +104,7 @@ class Running:
         self.server = WebhookServer(
             listener,
             self.certificates,
-            Rules(),
+            AnnotationRules(),
             limits=limits or ServerLimits(http=HTTP),
             needs_certificate=bool(client_ca),
             plain=about,

@@ -9,8 +9,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from interpose.config.documents.policy import PolicyDocument, read_config_map
 from interpose.errors import ConfigError
-from interpose.kube.agent.configmap_choice import Choice, Chosen, Seen, Verdict, choose
-from interpose.kube.agent.push_state import Phase, Push, PushPlan
+from interpose.kube.agent.configmap_choice import ChoiceResult, ConfigChoice, ObservedObject, SelectedConfig, choose
+from interpose.kube.agent.push_state import Push, PushPhase, PushPlan
 
 # -- which keys
 
@@ -36,7 +36,7 @@ def outcome(data: Mapping[str, str]) -> PolicyDocument | list[str]:
 @example({"policy.static.relaxedisolation.example": ""})
 def test_relay_does_not_miss_what_is_left_out(data: dict[str, str]) -> None:
     """It says the same, warnings and problems included, with the keys of other nodes and without them."""
-    choice = choose([Seen("a", True, {"data": data})], node=NODE, namespace="ns")
+    choice = choose([ObservedObject("a", True, {"data": data})], node=NODE, namespace="ns")
     assert choice.chosen is not None
     assert outcome(choice.chosen.data) == outcome(data)
 
@@ -56,22 +56,22 @@ _KNOWN: st.SearchStrategy[tuple[bool, dict[str, object] | None, bool, bool]] = s
 @given(st.lists(_KNOWN, max_size=4), st.sampled_from([None, "", "ns/0", "ns/1", "ns/2", "ns/3", "ns/other"]))
 def test_choice_of_a_map(known: list[tuple[bool, dict[str, object] | None, bool, bool]], before: str | None) -> None:
     """A map counts only if all before it are absent or passed over, and what a node has is never taken for missing."""
-    seen = [Seen(str(at), one[0], one[1], "", one[2], one[3]) for at, one in enumerate(known)]
+    seen = [ObservedObject(str(at), one[0], one[1], "", one[2], one[3]) for at, one in enumerate(known)]
     choice = choose(seen, node=NODE, namespace="ns", before=before)
     before_it = seen
     if choice.chosen is not None:
         before_it = seen[: int(choice.chosen.source.removeprefix("ns/"))]
         assert seen[len(before_it)].object is not None
-    if choice.verdict in (Verdict.CHOSEN, Verdict.MISSING, Verdict.UNSEEN):
+    if choice.verdict in (ChoiceResult.CHOSEN, ChoiceResult.MISSING, ChoiceResult.UNSEEN):
         assert all(one.object is None and (one.known or one.forbidden) for one in before_it)
         # The one that the node went by is never only out of sight.
         assert not any(f"ns/{one.name}" == before and not one.known for one in before_it)
         assert choice.sure is all(one.current or not one.known for one in before_it)
         assert choice.gone is any(f"ns/{one.name}" == before for one in before_it)
-    if choice.verdict is Verdict.MISSING:
+    if choice.verdict is ChoiceResult.MISSING:
         assert all(one.known for one in seen) or choice.gone or before == ""
     if seen and all(one.known and one.object is None for one in seen):
-        assert choice.verdict is Verdict.MISSING
+        assert choice.verdict is ChoiceResult.MISSING
 
 
 # -- pushing
@@ -112,21 +112,21 @@ class Pushing(RuleBasedStateMachine):
     @rule(text=st.sampled_from(["one", "two", REJECTED]), version=st.sampled_from("12"))
     def want(self, text: str, version: str) -> None:
         """It says what is wanted."""
-        chosen = Chosen(source="ns/a", version=version, data={"policy": text})
-        self.plan.consider(Choice(verdict=Verdict.CHOSEN, chosen=chosen), self.now)
+        chosen = SelectedConfig(source="ns/a", version=version, data={"policy": text})
+        self.plan.consider(ConfigChoice(verdict=ChoiceResult.CHOSEN, chosen=chosen), self.now)
         self.wanted, self.missing_since = dict(chosen.data), None
 
     @rule()
     def miss(self) -> None:
         """There is nothing."""
-        self.plan.consider(Choice(verdict=Verdict.MISSING), self.now)
+        self.plan.consider(ConfigChoice(verdict=ChoiceResult.MISSING), self.now)
         if self.missing_since is None:
             self.missing_since = self.now
 
     @rule()
     def lose_sight(self) -> None:
         """It is not known."""
-        self.plan.consider(Choice(verdict=Verdict.WAIT), self.now)
+        self.plan.consider(ConfigChoice(verdict=ChoiceResult.WAIT), self.now)
         self.missing_since = None
 
     # -- the relay
@@ -212,7 +212,7 @@ class Pushing(RuleBasedStateMachine):
         if self.wanted is not None and self.wanted.get("policy") != REJECTED:
             assert self.holds == self.wanted
             assert self.plan.due(self.now) is None
-            assert self.plan.state(self.now, 0.0).phase in (Phase.APPLIED, Phase.WITHDRAWN)
+            assert self.plan.state(self.now, 0.0).phase in (PushPhase.APPLIED, PushPhase.WITHDRAWN)
 
 
 TestPushing = Pushing.TestCase

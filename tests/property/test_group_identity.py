@@ -11,7 +11,7 @@ from interpose.core.model.qos import QOS_LABEL, QosClass
 from interpose.hooks.server.context import PodContext, Wish
 from interpose.hooks.server.node.nodeslo import CpuPolicy, CpuQos, NodeSLO
 from interpose.hooks.server.plugin import Kernel, NodeInputs
-from interpose.hooks.server.plugins.core_sched import CoreSched
+from interpose.hooks.server.plugins.core_sched import CoreSchedPlugin
 from interpose.hooks.server.plugins.group_identity import ANNOTATION, Fallback, GroupIdentity
 
 classes = st.builds(CpuQos, enable=st.booleans(), group_identity=st.integers(-1, 2), sched_idle=st.integers(0, 1))
@@ -67,4 +67,4 @@ def test_a_pod_gets_at_most_one_valid_value(node: NodeInputs, fallback: Fallback
 @given(inputs, fallbacks)
 def test_group_identity_and_core_scheduling_are_never_both_on(node: NodeInputs, fallback: Fallback) -> None:
     """A kernel that has both locks up."""
-    assert not (GroupIdentity(fallback).rule(node, None).enable and not CoreSched().rule(node, None).reason)
+    assert not (GroupIdentity(fallback).rule(node, None).enable and not CoreSchedPlugin().rule(node, None).reason)

@@ -29,9 +29,9 @@ from interpose.core.model.qos import QOS_LABEL, QosClass
 from interpose.core.model.quantity import parse_quantity, whole
 from interpose.core.model.resources import LinuxResources
 from interpose.hooks.server.context import ContainerContext, PodContext
-from interpose.hooks.server.evaluate import Hooks, Verdict
+from interpose.hooks.server.evaluate import PluginChain, PluginResults
 from interpose.hooks.server.node.nodeslo import NodeSLO, SuppressPolicy
-from interpose.hooks.server.node.rules import Rules, make_rules
+from interpose.hooks.server.node.rules import PluginRules, make_rules
 from interpose.hooks.server.plugin import AnyPlugin, CpuPool, CpuPools, NodeInputs
 from interpose.hooks.server.plugins.batch_resource import BatchResource
 from interpose.hooks.server.plugins.cpu_normalization import CpuNormalization
@@ -108,14 +108,14 @@ def pods(draw: st.DrawFn) -> Pod:
     return Pod(id="1", labels=labels, annotations=annotations, cgroup_parent=parent, overhead=draw(sizes))
 
 
-def hooks_of(chosen: tuple[AnyPlugin, ...], node: NodeInputs) -> Hooks:
+def hooks_of(chosen: tuple[AnyPlugin, ...], node: NodeInputs) -> PluginChain:
     """These plugins with the rules for this node."""
-    rules = make_rules(chosen, node, Rules())
+    rules = make_rules(chosen, node, PluginRules())
     assert not rules.problems
-    return Hooks(chosen, rules)
+    return PluginChain(chosen, rules)
 
 
-def with_wishes(resources: LinuxResources, verdict: Verdict) -> LinuxResources:
+def with_wishes(resources: LinuxResources, verdict: PluginResults) -> LinuxResources:
     """Resources after the wishes were carried out."""
     fields: dict[str, Any] = {
         CRI_FIELDS[parameter]: to_cri(parameter, wish.value) for parameter, (_, wish) in verdict.wishes.items()

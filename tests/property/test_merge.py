@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from interpose._pb import cri_pb2 as cri
 from interpose._pb import hook_pb2 as hook
 from interpose.hooks.dispatch.apply import apply
-from interpose.hooks.dispatch.fields import CONTAINER_FIELDS, Kind, fields_of, split
-from interpose.hooks.dispatch.merge import BadAnswerError, Change, advance, merge, read, write
+from interpose.hooks.dispatch.fields import CONTAINER_FIELDS, FieldKind, fields_of, split
+from interpose.hooks.dispatch.merge import FieldChange, HookAnswerError, advance, merge, read, write
 
 UNKNOWN = b"\xfa\x3f\x03abc"  # field 1023, which no message has
 NUMBERS = {
@@ -301,11 +301,11 @@ def test_any_answer_is_merged_or_refused(
         clear=clear,
     )
     before = (sent.SerializeToString(deterministic=True), answer.SerializeToString(deterministic=True))
-    changes: tuple[Change, ...] = ()
+    changes: tuple[FieldChange, ...] = ()
     complaint = ""
     try:
         changes = merge(sent, answer).changes
-    except BadAnswerError as error:
+    except HookAnswerError as error:
         complaint = str(error)
     assert complaint.isprintable()
     assert len({change.path for change in changes}) == len(changes)
@@ -314,4 +314,4 @@ def test_any_answer_is_merged_or_refused(
 
 def test_the_table_has_the_kinds_these_laws_are_about() -> None:
     """A new kind of field needs wishes here as well."""
-    assert {field.kind for field in CONTAINER_FIELDS.values()} == set(Kind)
+    assert {field.kind for field in CONTAINER_FIELDS.values()} == set(FieldKind)

@@ -17,8 +17,8 @@ from interpose.core.model.cpuset import CpuSet
 from interpose.hooks.server.actuators.cgroup import CgroupActuator
 from interpose.hooks.server.reconcile.apply import Applier
 from interpose.hooks.server.reconcile.journal import Journal
-from interpose.hooks.server.reconcile.plan import Action, CriBatch, by_container, ordered
-from interpose.hooks.server.targets import Target, Want
+from interpose.hooks.server.reconcile.plan import CriBatch, PlanAction, by_container, ordered
+from interpose.hooks.server.targets import DesiredValue, Target
 from interpose.host.cgroup.tree import CgroupTree
 from interpose.testing.kernel.cgroup import FakeKernel
 
@@ -96,7 +96,7 @@ class Server:
         journal.load()
         self.applier = Applier(dict.fromkeys(CgroupActuator.parameters, self.actuator), journal, now=lambda: 0.0)
 
-    def apply(self, wants: Sequence[Want]) -> int:
+    def apply(self, wants: Sequence[DesiredValue]) -> int:
         """One round; how many steps it took."""
         steps = ordered(self.applier.survey(wants, list(TARGETS.values())))
         for batch in by_container(steps):
@@ -110,17 +110,19 @@ class Server:
         for steps in batch.containers.values():
             for step in steps:
                 item = step.item
-                if item.action is Action.SET:
+                if item.action is PlanAction.SET:
                     self.journal.note(item.target, item.parameter, found=item.now, written=step.value, plugin="")
                 self.actuator.write(item.target, item.parameter, step.value)
-                if item.action is Action.RESTORE:
+                if item.action is PlanAction.RESTORE:
                     self.journal.forget(item.target.level, item.target.key, item.parameter)
                 self.applier.report(step)
 
 
-def wants_of(state: State) -> list[Want]:
+def wants_of(state: State) -> list[DesiredValue]:
     """Everything in a state is wanted."""
-    return [Want(TARGETS[directory], parameter, value, "x", "") for (directory, parameter), value in state.items()]
+    return [
+        DesiredValue(TARGETS[directory], parameter, value, "x", "") for (directory, parameter), value in state.items()
+    ]
 
 
 def picture(kernel: FakeKernel, directories: Iterable[str] = TARGETS) -> dict[tuple[str, str], str]:

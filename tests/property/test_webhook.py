@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from interpose.core.model.quantity import parse_quantity
 from interpose.kube.webhook.annotate import KNOWN_KEYS
-from interpose.kube.webhook.review import BadReviewError, Result, Rules, review
+from interpose.kube.webhook.review import AnnotationRules, BadReviewError, ReviewResult, review
 from interpose.kube.webhook.validity import validity_of
 from interpose.resmgr.container_request import annotated
 
@@ -84,7 +84,7 @@ def patched(pod: dict[str, Any], body: bytes) -> dict[str, Any]:
     return changed
 
 
-def check_total(body: bytes, rules: Rules) -> None:
+def check_total(body: bytes, rules: AnnotationRules) -> None:
     """An answer with the uid, or a reason why there is none."""
     try:
         answer = review(body, rules)
@@ -93,32 +93,32 @@ def check_total(body: bytes, rules: Rules) -> None:
     document = json.loads(answer.body)
     assert document["kind"] == "AdmissionReview"
     assert document["response"]["uid"] == answer.uid
-    assert document["response"]["allowed"] is (answer.result is not Result.UNREADABLE or not rules.deny)
-    assert answer.result is not Result.PATCHED or document["response"]["patchType"] == "JSONPatch"
+    assert document["response"]["allowed"] is (answer.result is not ReviewResult.UNREADABLE or not rules.deny)
+    assert answer.result is not ReviewResult.PATCHED or document["response"]["patchType"] == "JSONPatch"
 
 
 @given(st.binary(max_size=200), st.booleans())
 def test_any_bytes_are_answered_or_refused(body: bytes, deny: bool) -> None:
     """Never an exception of another kind."""
-    check_total(body, Rules(deny=deny))
+    check_total(body, AnnotationRules(deny=deny))
 
 
 @given(JSON | ALMOST, st.booleans())
 def test_any_json_is_answered_or_refused(document: object, deny: bool) -> None:
     """NaN and all."""
-    check_total(json.dumps(document).encode(), Rules(deny=deny))
+    check_total(json.dumps(document).encode(), AnnotationRules(deny=deny))
 
 
 @given(ALMOST, ALMOST, st.sampled_from(["CREATE", "UPDATE"]), st.booleans())
 def test_any_object_is_answered(pod: object, old: object, operation: str, deny: bool) -> None:
     """Whatever stands in place of a pod, the one before too."""
-    check_total(asked(pod, operation=operation, oldObject=old), Rules(deny=deny))
+    check_total(asked(pod, operation=operation, oldObject=old), AnnotationRules(deny=deny))
 
 
 @given(pods(), st.sampled_from([KNOWN_KEYS[:1], KNOWN_KEYS[1:], KNOWN_KEYS, ("example.com/own",)]))
 def test_relays_read_what_pods_ask_for(pod: dict[str, Any], keys: tuple[str, ...]) -> None:
     """Under the name that counts, whatever a user wrote there; nothing else of the pod changes."""
-    changed = patched(pod, review(asked(pod), Rules(keys=keys)).body)
+    changed = patched(pod, review(asked(pod), AnnotationRules(keys=keys)).body)
     annotations = changed["metadata"]["annotations"]
     for key in keys:
         said = annotated({KNOWN_KEYS[0]: annotations[key]})
@@ -139,11 +139,11 @@ def test_relays_read_what_pods_ask_for(pod: dict[str, Any], keys: tuple[str, ...
 @given(pods(), st.sampled_from([KNOWN_KEYS[:1], KNOWN_KEYS]))
 def test_asked_again_there_is_nothing_to_do(pod: dict[str, Any], keys: tuple[str, ...]) -> None:
     """Also when another webhook has put things in another order."""
-    rules = Rules(keys=keys)
+    rules = AnnotationRules(keys=keys)
     changed = patched(pod, review(asked(pod), rules).body)
     changed["spec"]["containers"].reverse()
     again = review(asked(changed), rules)
-    assert again.result is Result.UNCHANGED
+    assert again.result is ReviewResult.UNCHANGED
     assert "patch" not in json.loads(again.body)["response"]
 
 

@@ -16,7 +16,7 @@ from interpose.cli.common.admin_client import admin_option, ask
 from interpose.cli.common.terminal import printable
 from interpose.config.relay.settings import HookSettings
 from interpose.hooks.api.hookpoint import HookPoint
-from interpose.hooks.dispatch.registration_files import Reading, is_registration, read_registration
+from interpose.hooks.dispatch.registration_files import RegistrationFile, is_registration, read_registration
 from interpose.host.file_trust import Trust
 
 # Titles and keys of the table, in order. The error comes last, it is the long one.
@@ -181,9 +181,11 @@ def _check(path: str, *, named: bool) -> Iterator[Mapping[str, Any]]:
 
 
 def _checked_file(path: str, trust: Trust) -> Mapping[str, Any]:
-    reading = read_registration(path, trust, ask_trust=False) or Reading(problems=(f"file {path}: does not exist",))
+    reading = read_registration(path, trust, ask_trust=False) or RegistrationFile(
+        problems=(f"file {path}: does not exist",)
+    )
     if reading.server is None and not reading.problems:
-        reading = Reading(problems=(f"file {path}: is empty",))
+        reading = RegistrationFile(problems=(f"file {path}: is empty",))
     warnings = [*reading.warnings, *(f"{doubt}, a relay refuses it" for doubt in reading.doubts)]
     if not is_registration(path.rpartition("/")[2]):
         warnings.append(f"file {path}: a relay reads only names that end in .json and do not begin with a dot")

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from copy import deepcopy
 from typing import Any, NamedTuple
 
-from interpose.kube.client.api import Change, Object, Resource
+from interpose.kube.client.api import Object, Resource, WatchChange
 from tests.support.apiserver.patch.strategy import newcomer, successor
 from tests.support.apiserver.problems import already_exists, conflict, expired, not_found
 from tests.support.apiserver.resources import BY_RESOURCE, NAMESPACES
@@ -19,7 +19,7 @@ class Happening(NamedTuple):
     """One change. `object` is how it is after it (of a deletion: how it was), `previous` how it was before."""
 
     version: int
-    change: Change
+    change: WatchChange
     resource: Resource
     object: Object
     previous: Object | None
@@ -79,7 +79,7 @@ class Store:
         key = _key(resource, made)
         if key in self._objects:
             raise already_exists(kind, key.name)
-        return self._write(Change.ADDED, key, made, dry_run=dry_run)
+        return self._write(WatchChange.ADDED, key, made, dry_run=dry_run)
 
     def replace(
         self,
@@ -96,10 +96,10 @@ class Store:
         new = successor(BY_RESOURCE[resource], old, body, subresource=subresource)
         key = _key(resource, old)
         if new["metadata"].get("deletionTimestamp") and not new["metadata"].get("finalizers"):
-            return self._write(Change.DELETED, key, new, dry_run=dry_run)
+            return self._write(WatchChange.DELETED, key, new, dry_run=dry_run)
         if new == old:
             return old
-        return self._write(Change.MODIFIED, key, new, dry_run=dry_run)
+        return self._write(WatchChange.MODIFIED, key, new, dry_run=dry_run)
 
     def remove(
         self,
@@ -121,11 +121,11 @@ class Store:
             if old["metadata"].get("deletionTimestamp"):
                 return old
             marked = {**old, "metadata": {**old["metadata"], "deletionTimestamp": self._now()}}
-            return self._write(Change.MODIFIED, key, marked, dry_run=dry_run)
+            return self._write(WatchChange.MODIFIED, key, marked, dry_run=dry_run)
         if resource == NAMESPACES and not dry_run:
             for inside in [other for other in self._objects if other.namespace == name]:
-                self._write(Change.DELETED, inside, self._objects[inside])
-        return self._write(Change.DELETED, key, old, dry_run=dry_run)
+                self._write(WatchChange.DELETED, inside, self._objects[inside])
+        return self._write(WatchChange.DELETED, key, old, dry_run=dry_run)
 
     def put(self, resource: Resource, body: Object) -> Object:
         """The object as a test says it is, status and all; nothing is checked."""
@@ -143,16 +143,16 @@ class Store:
             made["status"] = deepcopy(body["status"])
         if made == old:
             return old
-        change = Change.ADDED if old is None else Change.MODIFIED
+        change = WatchChange.ADDED if old is None else WatchChange.MODIFIED
         return self._write(change, _key(resource, made), made)
 
-    def _write(self, change: Change, key: Key, candidate: Mapping[str, Any], *, dry_run: bool = False) -> Object:
+    def _write(self, change: WatchChange, key: Key, candidate: Mapping[str, Any], *, dry_run: bool = False) -> Object:
         if dry_run:
             return candidate
         self.version += 1
         previous = self._objects.get(key)
         stored = {**candidate, "metadata": {**candidate["metadata"], "resourceVersion": str(self.version)}}
-        if change is Change.DELETED:
+        if change is WatchChange.DELETED:
             del self._objects[key]
         else:
             self._objects[key] = stored

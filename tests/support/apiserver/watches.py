@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Any
 
-from interpose.kube.client.api import Change, Object
+from interpose.kube.client.api import Object, WatchChange
 from tests.support.apiserver.listing import selection
 from tests.support.apiserver.paths import Target, is_set, number
 from tests.support.apiserver.problems import Cause, RefusedError, invalid
@@ -54,7 +54,7 @@ class Watch:
             self._seen = self._store.version
             for item in self._store.list(resource, namespace=self.target.namespace):
                 if self._chosen(item):
-                    self._say(Change.ADDED, item)
+                    self._say(WatchChange.ADDED, item)
             return
         try:
             past = self._store.since(resource, version)
@@ -73,13 +73,13 @@ class Watch:
         if self.target.namespace not in ("", happening.object["metadata"].get("namespace", "")):
             return
         was = happening.previous is not None and self._chosen(happening.previous)
-        is_now = happening.change is not Change.DELETED and self._chosen(happening.object)
+        is_now = happening.change is not WatchChange.DELETED and self._chosen(happening.object)
         if is_now:
-            self._say(Change.MODIFIED if was else Change.ADDED, happening.object)
+            self._say(WatchChange.MODIFIED if was else WatchChange.ADDED, happening.object)
         elif was:
-            self._say(Change.DELETED, happening.object)
+            self._say(WatchChange.DELETED, happening.object)
 
-    def _say(self, change: Change, item: Object) -> None:
+    def _say(self, change: WatchChange, item: Object) -> None:
         self.lines.put_nowait(_line(change, item))
 
     def bookmark(self) -> None:
@@ -87,7 +87,7 @@ class Watch:
         if self.bookmarks:
             kind = self.target.kind.resource
             metadata = {"resourceVersion": str(self._store.version), "creationTimestamp": None}
-            self._say(Change.BOOKMARK, {"kind": kind.kind, "apiVersion": kind.api_version, "metadata": metadata})
+            self._say(WatchChange.BOOKMARK, {"kind": kind.kind, "apiVersion": kind.api_version, "metadata": metadata})
 
     def end(self, how: End) -> None:
         """Nothing comes after this."""

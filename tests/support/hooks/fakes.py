@@ -12,7 +12,7 @@ from interpose.hooks.api.hookpoint import FailurePolicy, HookPoint
 from interpose.hooks.api.messages import request_class, response_class
 from interpose.hooks.api.registration import HookServer, Selector
 from interpose.hooks.dispatch.dispatcher import Dispatcher
-from interpose.hooks.dispatch.hook_server import Metadata, Plugins
+from interpose.hooks.dispatch.hook_server import Metadata, RegisteredServers
 from interpose.net.grpc.status import RpcError
 from interpose.relay.api import CLIENT, Body, Call, Reply
 
@@ -123,7 +123,7 @@ class Bench:
         self.forwarded: list[bytes] = []
         self.reply = Reply(code=0)
         self.gate: asyncio.Event | None = None  # if set, the runtime's answer waits for it
-        self.plugins = Plugins(lambda server: self.callers[server.name])
+        self.plugins = RegisteredServers(lambda server: self.callers[server.name])
         self.dispatcher = Dispatcher(
             self.plugins,
             self.lookup,

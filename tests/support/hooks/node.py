@@ -18,7 +18,7 @@ from interpose.config.hookserver.settings import CgroupSettings, HookServerSetti
 from interpose.core.model.cgroup import Parameter, Value
 from interpose.hooks.server.plugin import AnyPlugin
 from interpose.hooks.server.pods.pod_annotations import NORMALIZATION_RATIO
-from interpose.hooks.server.reconcile.reconciler import Round
+from interpose.hooks.server.reconcile.reconciler import ReconcilePass
 from interpose.testing.eventually import WAIT_LIMIT, eventually
 from interpose.testing.fakenode import FakeNode
 from interpose.testing.kernel.cgroup import FakeKernel
@@ -151,11 +151,11 @@ class HookNode:
         self._answers = False
         await self._serving.aclose()
 
-    async def round(self, **options: Any) -> Round:
+    async def round(self, **options: Any) -> ReconcilePass:
         """One round."""
         return await self.parts.reconciler.round("test", **options)
 
-    async def off(self) -> Round:
+    async def off(self) -> ReconcilePass:
         """A round without any plugin: everything that was set is put back."""
         await self.start(plugins=())
         return await self.round()

@@ -13,7 +13,7 @@ from interpose.hooks.server.actuators.cgroup import CgroupActuator
 from interpose.hooks.server.context import ContainerContext, GroupContext, PodContext, Response
 from interpose.hooks.server.plugin import AnyPlugin, NodeInputs, Plugin
 from interpose.hooks.server.reconcile.apply import Applier
-from interpose.hooks.server.reconcile.cri_updates import Updates
+from interpose.hooks.server.reconcile.cri_updates import ContainerUpdates
 from interpose.hooks.server.reconcile.inventory import Inventory
 from interpose.hooks.server.reconcile.journal import Journal
 from interpose.hooks.server.worker_threads import Runner
@@ -81,7 +81,7 @@ class HookParts:
         asked: Callable[[str], int] | None = None,
         dry_run: bool = False,
     ) -> None:
-        """`asked` as `Updates` has it."""
+        """`asked` as `ContainerUpdates` has it."""
         self.node = FakeNode(FakeKernel(1)) if node is None else node  # v1 keeps numbers as they are
         self.now = 0.0
         self.plugins = tuple(plugins)
@@ -98,7 +98,7 @@ class HookParts:
             dry_run=dry_run,
             allowed=self.allowed,
         )
-        self.updates = Updates(
+        self.updates = ContainerUpdates(
             self.store, self.call, self.journal, allowed=self.allowed, refresh=self.sync.refresh, asked=asked
         )
 

@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from interpose.kube.client.access import Access, User
+from interpose.kube.client.access import Access, ClientIdentity
 from interpose.kube.client.client import KubeClient
 from interpose.net.http.address import parse_server
 from tests.support.net.scripted_server import Asked, Peer, Script, ScriptedServer
@@ -14,10 +14,14 @@ NODE = {"kind": "Node", "apiVersion": "v1", "metadata": {"name": "n1"}}
 
 
 @asynccontextmanager
-async def serving(script: Script, user: User | None = None, **options: Any) -> AsyncIterator[tuple[Any, KubeClient]]:
+async def serving(
+    script: Script, user: ClientIdentity | None = None, **options: Any
+) -> AsyncIterator[tuple[Any, KubeClient]]:
     """A server with a script, and a client of it."""
     async with ScriptedServer(script) as server:
-        access = Access(server=parse_server(server.url + "/k8s"), source="test", user=user or User(token="secret"))
+        access = Access(
+            server=parse_server(server.url + "/k8s"), source="test", user=user or ClientIdentity(token="secret")
+        )
         client = KubeClient(access, user_agent="interpose-agent/1", **options)
         try:
             yield server, client

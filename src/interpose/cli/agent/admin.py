@@ -9,7 +9,7 @@ from interpose.cli.common.daemon_views import DaemonViews
 from interpose.config.agent.settings import AgentSettings
 from interpose.config.agent.table import AGENT
 from interpose.config.effective import config_answer
-from interpose.kube.agent.configmap_choice import Chosen, Seen
+from interpose.kube.agent.configmap_choice import ObservedObject, SelectedConfig
 from interpose.kube.agent.metrics import (
     api_collector,
     config_collector,
@@ -124,14 +124,14 @@ class AgentViews(DaemonViews):
             "pushes": dict(parts.pusher.outcomes),
         }
 
-    def _map(self, seen: Seen) -> dict[str, Any]:
+    def _map(self, seen: ObservedObject) -> dict[str, Any]:
         chosen = self._parts.following.choice.chosen
         namespace = self._settings.config.namespace
         counts = chosen is not None and chosen.source == f"{namespace}/{seen.name}"
         return {"name": seen.name, "namespace": namespace, "counts": counts, **self._object(seen)}
 
     @staticmethod
-    def _object(seen: Seen) -> dict[str, Any]:
+    def _object(seen: ObservedObject) -> dict[str, Any]:
         state = "unknown" if not seen.known else "missing" if seen.object is None else "present"
         if not seen.known and seen.forbidden:
             state = "forbidden"
@@ -154,7 +154,7 @@ class AgentViews(DaemonViews):
         return json(config_answer(AGENT, self._settings, self._origins))
 
 
-def _chosen(one: Chosen | None) -> dict[str, Any] | None:
+def _chosen(one: SelectedConfig | None) -> dict[str, Any] | None:
     if one is None:
         return None
     return {"name": one.source, "version": one.version, "keys": sorted(one.data), "digest": one.digest}

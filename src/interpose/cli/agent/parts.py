@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Final
 
 from interpose import __version__
 from interpose.config.agent.settings import AgentSettings
-from interpose.kube.agent.configmap_choice import Choice
+from interpose.kube.agent.configmap_choice import ConfigChoice
 from interpose.kube.agent.report import config_problem, source_shown
 from interpose.kube.agent.reporter import Reporter
-from interpose.kube.agent.watches import Following
+from interpose.kube.agent.watches import NodeWatches
 from interpose.kube.client.access import Access
 from interpose.kube.client.api import Object
 from interpose.kube.client.client import KubeClient
@@ -39,7 +39,7 @@ class Parts:
         self.node = node
         self.hub = Hub()
         self.api = KubeClient(access, timeout=settings.api.timeout, user_agent=f"interpose-agent/{__version__}")
-        self.following = Following(
+        self.following = NodeWatches(
             self.api,
             node=node,
             namespace=settings.config.namespace,
@@ -115,7 +115,7 @@ class Parts:
 
     # -- who tells whom
 
-    def _choice_changed(self, choice: Choice) -> None:
+    def _choice_changed(self, choice: ConfigChoice) -> None:
         if self.pusher is not None:
             self.pusher.consider(choice)
 

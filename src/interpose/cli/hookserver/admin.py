@@ -10,7 +10,7 @@ from interpose.config.hookserver.table import HOOKSERVER
 from interpose.core.model.qos import qos_of
 from interpose.hooks.server.metrics import hook_collector, plugin_collector, value_collector
 from interpose.hooks.server.plugin import AnyPlugin
-from interpose.hooks.server.reconcile.report import Trouble, as_json
+from interpose.hooks.server.reconcile.report import ReportedProblem, as_json
 from interpose.log import LogControl
 from interpose.metrics import Collector, build_info, log_collector, process_collector
 from interpose.net.httpd.health import Check, health_routes, log_level_routes, metrics_route
@@ -178,7 +178,9 @@ class HookServerViews(DaemonViews):
         """Everything that is wanted, what is there and why: a round that changes nothing."""
         done = await self._daemon.parts.reconciler.round("view", detail=True, act=False, record=False)
         qos = {one.pod.uid: found for one in done.subjects if (found := qos_of(one.pod.labels)) is not None}
-        troubles = [Trouble(one.failure.plugin, one.target.name, one.failure.text) for one in done.desire.troubles]
+        troubles = [
+            ReportedProblem(one.failure.plugin, one.target.name, one.failure.text) for one in done.desire.troubles
+        ]
         problems = self._daemon.parts.reconciler.rules.problems
         return json(as_json(done.items, failures=troubles, problems=problems, qos=qos))
 

@@ -20,8 +20,8 @@ from interpose.config.hookserver.settings import HookServerSettings
 from interpose.core.model.qos import qos_of
 from interpose.errors import SocketInUseError
 from interpose.hooks.server.proxy.self_registration import Registrar
-from interpose.hooks.server.reconcile.reconciler import Round
-from interpose.hooks.server.reconcile.report import Trouble, as_json, idle_plugins, missing_parameters, render
+from interpose.hooks.server.reconcile.reconciler import ReconcilePass
+from interpose.hooks.server.reconcile.report import ReportedProblem, as_json, idle_plugins, missing_parameters, render
 from interpose.host.peer_credentials import check_unowned
 from interpose.log import setup
 
@@ -46,7 +46,9 @@ async def _main(settings: HookServerSettings, *, restore: bool, dry_run: bool, j
             parts.node_file.load()
         parts.upstream.start()
         done = await parts.reconciler.round("once", detail=True, act=not dry_run)
-        troubles = [Trouble(one.failure.plugin, one.target.name, one.failure.text) for one in done.desire.troubles]
+        troubles = [
+            ReportedProblem(one.failure.plugin, one.target.name, one.failure.text) for one in done.desire.troubles
+        ]
         _show(done, parts, troubles, acted=not dry_run, json_output=json_output)
         problems = list(parts.node_file.problems) if parts.node_file is not None else []
         if not done.listed:
@@ -59,7 +61,9 @@ async def _main(settings: HookServerSettings, *, restore: bool, dry_run: bool, j
         await parts.close()
 
 
-def _show(done: Round, parts: Parts, troubles: Sequence[Trouble], *, acted: bool, json_output: bool) -> None:
+def _show(
+    done: ReconcilePass, parts: Parts, troubles: Sequence[ReportedProblem], *, acted: bool, json_output: bool
+) -> None:
     rules = parts.reconciler.rules
     problems, idle = rules.problems, idle_plugins(rules.by_plugin)
     known = [one for one in parts.plugins if one.name in rules.by_plugin]

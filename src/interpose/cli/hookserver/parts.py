@@ -32,10 +32,10 @@ from interpose.hooks.server.node.node_inputs import Gatherer
 from interpose.hooks.server.node.relay_policy import PATH, Fetch, RelayPolicy
 from interpose.hooks.server.plugin import AnyPlugin
 from interpose.hooks.server.plugin_registry import all_plugins, plugins_on, stages_of
-from interpose.hooks.server.pods.kubelet_client import FactSource, KubeletPods
+from interpose.hooks.server.pods.kubelet_client import KubeletPods, MetadataSource
 from interpose.hooks.server.pods.pod_annotations import managed
 from interpose.hooks.server.reconcile.apply import Applier
-from interpose.hooks.server.reconcile.cri_updates import Updates
+from interpose.hooks.server.reconcile.cri_updates import ContainerUpdates
 from interpose.hooks.server.reconcile.inventory import Inventory, default_layout
 from interpose.hooks.server.reconcile.journal import Journal
 from interpose.hooks.server.reconcile.reconciler import Reconciler
@@ -98,10 +98,10 @@ class Parts:
         self.inventory = Inventory(self.tree, self.journal)
         # Nobody asked for what we send; a relay shall not take it for that.
         marked = RuntimeCalls(Client(self.upstream, self.hub), metadata=(NOT_REQUESTED,))
-        self.updates = Updates(
+        self.updates = ContainerUpdates(
             self.store, marked, self.journal, allowed=self.allowed, refresh=self.sync.refresh, asked=asked
         )
-        self.facts = FactSource(_kubelet(settings), told)
+        self.facts = MetadataSource(_kubelet(settings), told)
         self.policy = RelayPolicy(_relay(settings), now=time.monotonic, changed=told)
         self.node_file = None
         if settings.nodeslo:

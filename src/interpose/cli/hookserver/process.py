@@ -26,8 +26,8 @@ from interpose.hooks.api.hookpoint import FailurePolicy, HookPoint
 from interpose.hooks.server.proxy.proxy_mode import ProxyServer
 from interpose.hooks.server.proxy.self_registration import Registrar
 from interpose.hooks.server.proxy.side_effects import ProxyEffects
-from interpose.hooks.server.reconcile.reconciler import Round
-from interpose.hooks.server.reconcile.scheduler import SHORTEST, TICK, Newcomers, Rounds
+from interpose.hooks.server.reconcile.reconciler import ReconcilePass
+from interpose.hooks.server.reconcile.scheduler import SHORTEST, TICK, NewCgroups, ReconcileLoop
 from interpose.host.cgroup.watch import CgroupWatch
 from interpose.host.peer_credentials import peer_credentials
 from interpose.host.systemd import Notifier
@@ -140,11 +140,11 @@ class Daemon:
         admission = Admission(identify=peer_credentials, uids=allowed)
         self._server = LocalServer(self.proxy.handlers(), hub=parts.hub, admission=admission)
         self.registrar = _registrar(settings, served)
-        self._rounds = Rounds(self._round, settings.reconcile.interval if settings.reconciles else _HOUSEKEEPING)
+        self._rounds = ReconcileLoop(self._round, settings.reconcile.interval if settings.reconciles else _HOUSEKEEPING)
         # Groups of a koordlet have the same names: without the plugin they are not ours to sweep.
         self._has_groups = any(Parameter.RESCTRL in one.serves.get(Level.POD, ()) for one in plugins)
         self._watch: CgroupWatch | None = None
-        self._newcomers: Newcomers | None = None
+        self._newcomers: NewCgroups | None = None
         self._views = HookServerViews(settings, origins, self, log)
         self._tasks = TaskBag()
         self._troubled = 0  # rounds in a row with something left to do
@@ -153,7 +153,7 @@ class Daemon:
         self._beginning: asyncio.TimerHandle | None = None
 
     @property
-    def rounds(self) -> Rounds:
+    def rounds(self) -> ReconcileLoop:
         """When things are looked at."""
         return self._rounds
 
@@ -172,7 +172,7 @@ class Daemon:
             parts.node_file.start()
         if settings.reconciles:
             self._watch = CgroupWatch(parts.tree.watch_root, partial(self._rounds.soon, CGROUPS))
-            self._newcomers = Newcomers(parts.tree, self._watch, now=time.monotonic)
+            self._newcomers = NewCgroups(parts.tree, self._watch, now=time.monotonic)
         self._views.start(self._admin_socket, self._metrics_socket)
         if self._socket is None:
             self._begin()
@@ -229,7 +229,7 @@ class Daemon:
         await parts.reconciler.remake_rules(ready, complete=parts.sync.in_step)
         self._rounds.soon(DOCUMENT)
 
-    def _pause_after(self, done: Round) -> float | None:
+    def _pause_after(self, done: ReconcilePass) -> float | None:
         """When to try again what a round could not do; None if it did everything."""
         self._starting = self._starting + 1 if done.starting else 0
         if self._starting:

@@ -19,7 +19,7 @@ from interpose.cri.store.sync import Synchronizer
 from interpose.hooks.api.registration import HookServer
 from interpose.hooks.dispatch.client import HookClient
 from interpose.hooks.dispatch.dispatcher import Dispatcher
-from interpose.hooks.dispatch.hook_server import HookCaller, Plugins
+from interpose.hooks.dispatch.hook_server import HookCaller, RegisteredServers
 from interpose.hooks.dispatch.metrics import hook_collector, plugin_view
 from interpose.host.cpusets import allowed_sets
 from interpose.host.malloc import give_back_blocks
@@ -68,7 +68,7 @@ class Interceptors:
         self._bookkeeper = StoreUpdater(self.store, self.sync)
         self._calls.below = self._bookkeeper
         self._exits = ExitWatcher(self.sync, time.monotonic, relay.refresh)
-        self.plugins = Plugins(self._connect)
+        self.plugins = RegisteredServers(self._connect)
         self.dispatcher = Dispatcher(self.plugins, self.sync, settings.hooks, now=time.monotonic, allowed=allowed_sets)
         self._collect_hooks = hook_collector(self.dispatcher)
         self._collect_store = store_collector(self.sync)

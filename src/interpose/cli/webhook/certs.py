@@ -11,7 +11,7 @@ from interpose.kube.webhook.validity import certificate_name
 
 if TYPE_CHECKING:
     from interpose.kube.client.access import Access
-    from interpose.kube.webhook.bootstrap import Place, Wanted
+    from interpose.kube.webhook.bootstrap import CertificateRequest, CertificateStore
 
 _DOMAIN = "svc.cluster.local"
 _MISSING = "this needs the extra `certs`: pip install 'interpose[certs]'"
@@ -73,7 +73,7 @@ def certs(
     if renew_before >= days:
         raise click.UsageError(f"--renew-before {renew_before} must be less than --days {days}")
     try:
-        from interpose.kube.webhook.bootstrap import Wanted
+        from interpose.kube.webhook.bootstrap import CertificateRequest
     except ImportError:
         raise click.ClickException(_MISSING) from None
 
@@ -88,7 +88,9 @@ def certs(
         names = tuple(dict.fromkeys(map(certificate_name, given)))
     except ValueError as error:
         raise click.UsageError(str(error)) from None
-    wanted = Wanted(names=names, lifetime=timedelta(days=days), renew_before=timedelta(days=renew_before), force=force)
+    wanted = CertificateRequest(
+        names=names, lifetime=timedelta(days=days), renew_before=timedelta(days=renew_before), force=force
+    )
     return asyncio.run(
         _run(
             wanted,
@@ -108,7 +110,7 @@ def _service_names(service: str, namespace: str) -> tuple[str, ...]:
 
 
 async def _run(
-    wanted: "Wanted",
+    wanted: "CertificateRequest",
     access: "Access | None",
     *,
     namespace: str,
@@ -120,14 +122,14 @@ async def _run(
     from interpose import __version__
     from interpose.kube.client.api import ApiError
     from interpose.kube.client.client import KubeClient
-    from interpose.kube.webhook.bootstrap import Bootstrap, BootstrapError, SecretPlace
-    from interpose.kube.webhook.cert_dir import DirectoryPlace
+    from interpose.kube.webhook.bootstrap import Bootstrap, BootstrapError, SecretCertificateStore
+    from interpose.kube.webhook.cert_dir import DirectoryCertificateStore
     from interpose.net.http.errors import UnreachableError
 
     client = KubeClient(access, user_agent=f"interpose-webhook-certs/{__version__}") if access is not None else None
-    place: Place = DirectoryPlace(directory or "")
+    place: CertificateStore = DirectoryCertificateStore(directory or "")
     if secret and client is not None:
-        place = SecretPlace(client, namespace, secret, force=wanted.force)
+        place = SecretCertificateStore(client, namespace, secret, force=wanted.force)
     bootstrap = Bootstrap(place, now=lambda: datetime.now(UTC), say=click.echo, dry=dry)
     try:
         await bootstrap.run(wanted, client, configuration)

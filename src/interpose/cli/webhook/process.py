@@ -20,7 +20,7 @@ from interpose.config.webhook.settings import WebhookLimitSettings, WebhookSetti
 from interpose.errors import ConfigError
 from interpose.host.systemd import Notifier
 from interpose.kube.webhook.certificates import Certificates, TlsFiles
-from interpose.kube.webhook.review import Rules
+from interpose.kube.webhook.review import AnnotationRules
 from interpose.kube.webhook.server import ServerLimits, WebhookServer
 from interpose.log import LogControl, setup
 from interpose.metrics import build_info, log_collector, process_collector
@@ -72,7 +72,7 @@ class Webhook:
         self._server = WebhookServer(
             listener,
             self._certificates,
-            Rules(keys=settings.pods.annotation, deny=settings.pods.on_unreadable == "deny"),
+            AnnotationRules(keys=settings.pods.annotation, deny=settings.pods.on_unreadable == "deny"),
             limits=server_limits(settings.limits),
             needs_certificate=bool(tls.client_ca),
             plain=plain,

@@ -4,7 +4,8 @@ Edits the parsed original in place, so unknown fields, the order of variables an
 Invariants: a submessage is made only to write something into it; no request makes this fail, whatever it lacks.
 
 A request to create says all there is, so taking a value away is leaving it out. UpdateContainerResources is a patch in
-which runtimes ignore what is zero or empty; there a value is taken away by writing one that means it (`Field.lifted`).
+which runtimes ignore what is zero or empty; there a value is taken away by writing one that means it
+(`HookField.lifted`).
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -13,8 +14,17 @@ from functools import reduce
 from types import MappingProxyType
 from typing import Any
 
-from interpose.hooks.dispatch.fields import CONTAINER_FIELDS, POD_FIELDS, Allowed, Field, Key, Kind, Value, split
-from interpose.hooks.dispatch.merge import Change, read, write
+from interpose.hooks.dispatch.fields import (
+    CONTAINER_FIELDS,
+    POD_FIELDS,
+    Allowed,
+    FieldKind,
+    HookField,
+    Key,
+    Value,
+    split,
+)
+from interpose.hooks.dispatch.merge import FieldChange, read, write
 
 # All CPUs and all memory nodes a container may have, as lists.
 AllowedSets = Callable[[], tuple[str, str]]
@@ -44,7 +54,7 @@ TARGETS: Mapping[str, Mapping[str, tuple[str, ...]]] = MappingProxyType(
 )
 
 
-def apply(method: str, request: Any, changes: Iterable[Change], allowed: AllowedSets) -> tuple[str, ...]:
+def apply(method: str, request: Any, changes: Iterable[FieldChange], allowed: AllowedSets) -> tuple[str, ...]:
     """Make the changes in the request of this method; returns the paths that have no effect there.
 
     The changes may be those of several answers, one after the other. `allowed` is asked at most once, and only when an
@@ -52,14 +62,14 @@ def apply(method: str, request: Any, changes: Iterable[Change], allowed: Allowed
     """
     sets: list[tuple[str, str]] = []
 
-    def lifted(field: Field) -> Value | None:
+    def lifted(field: HookField) -> Value | None:
         if not isinstance(field.lifted, Allowed):
             return field.lifted
         if not sets:
             sets.append(allowed())
         return sets[0][field.lifted.value] or None
 
-    variables: dict[str, Change] = {}
+    variables: dict[str, FieldChange] = {}
     without_effect = []
     for change in _folded(changes):
         path, key = split(change.path)
@@ -67,7 +77,7 @@ def apply(method: str, request: Any, changes: Iterable[Change], allowed: Allowed
         steps = None if field is None else TARGETS.get(method, {}).get(field.owner or field.name)
         if field is None or steps is None:
             without_effect.append(change.path)
-        elif field.kind is Kind.ENVS:
+        elif field.kind is FieldKind.ENVS:
             variables[str(key)] = change  # all in one go: finding each in the list would take its length each time
         elif not _apply(method, request, change, field, key, steps, lifted):
             without_effect.append(change.path)
@@ -77,26 +87,26 @@ def apply(method: str, request: Any, changes: Iterable[Change], allowed: Allowed
     return tuple(without_effect)
 
 
-def _folded(changes: Iterable[Change]) -> list[Change]:
+def _folded(changes: Iterable[FieldChange]) -> list[FieldChange]:
     """One change per path, from what was there first to what is wanted last; none if that is the same.
 
     Without this, an update could not take back what an earlier answer added and a later one cleared.
     """
-    found: dict[str, Change] = {}
+    found: dict[str, FieldChange] = {}
     for change in changes:
         first = found.get(change.path, change)
-        found[change.path] = Change(change.path, first.before, change.after)
+        found[change.path] = FieldChange(change.path, first.before, change.after)
     return [change for change in found.values() if change.before != change.after]
 
 
 def _apply(
     method: str,
     request: Any,
-    change: Change,
-    field: Field,
+    change: FieldChange,
+    field: HookField,
     key: Key,
     steps: tuple[str, ...],
-    lifted: Callable[[Field], Value | None],
+    lifted: Callable[[HookField], Value | None],
 ) -> bool:
     if not field.owner:
         steps, field = steps[:-1], replace(field, name=steps[-1])
@@ -113,7 +123,7 @@ def _apply(
     return True
 
 
-def _write_variables(held: Any, wanted: Mapping[str, Change]) -> list[str]:
+def _write_variables(held: Any, wanted: Mapping[str, FieldChange]) -> list[str]:
     """Set or remove variables in a list that may name one more than once: the last one is the one that counts.
 
     Returns the keys that were to go and are not there.

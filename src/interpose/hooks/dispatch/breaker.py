@@ -12,7 +12,7 @@ together are not several bad news but one.
 from enum import StrEnum
 
 
-class State(StrEnum):
+class BreakerState(StrEnum):
     """Whether callers are let through."""
 
     CLOSED = "closed"  # all of them
@@ -24,7 +24,7 @@ class Breaker:
     """See the module. `openings` counts how often it opened."""
 
     def __init__(self, *, failures: int = 3, pause: float = 1.0, longest: float = 30.0) -> None:
-        self.state = State.CLOSED
+        self.state = BreakerState.CLOSED
         self.openings = 0
         self._most = failures
         self._first_pause = pause
@@ -38,18 +38,18 @@ class Breaker:
 
     def enter(self, now: float) -> int | None:
         """A ticket for one call, or None: do not ask."""
-        if self.state is State.OPEN and now >= self._until:
-            self._become(State.HALF_OPEN)
-        if self.state is State.CLOSED:
+        if self.state is BreakerState.OPEN and now >= self._until:
+            self._become(BreakerState.HALF_OPEN)
+        if self.state is BreakerState.CLOSED:
             return self._era
-        if self.state is State.OPEN or self._trying:
+        if self.state is BreakerState.OPEN or self._trying:
             return None
         self._trying = True
         return self._era
 
     def retry_in(self, now: float) -> float:
         """Seconds until the next trial may begin; 0 if it may now."""
-        return max(self._until - now, 0.0) if self.state is State.OPEN else 0.0
+        return max(self._until - now, 0.0) if self.state is BreakerState.OPEN else 0.0
 
     def succeeded(self, ticket: int) -> None:
         """The hook server answered."""
@@ -58,8 +58,8 @@ class Breaker:
             return
         self._failures = 0
         self._pause = self._first_pause
-        if self.state is not State.CLOSED:
-            self._become(State.CLOSED)
+        if self.state is not BreakerState.CLOSED:
+            self._become(BreakerState.CLOSED)
 
     def failed(self, ticket: int, now: float) -> None:
         """The hook server did not answer, or not in a way that can be understood."""
@@ -76,10 +76,10 @@ class Breaker:
 
         Without taking the success back, a hook server that always answers nonsense would never fail twice in a row.
         """
-        if self.state is State.CLOSED:
+        if self.state is BreakerState.CLOSED:
             state, self._failures, self._pause = self._before
-            self._before = (State.CLOSED, self._failures, self._pause)
-            if state is not State.CLOSED:
+            self._before = (BreakerState.CLOSED, self._failures, self._pause)
+            if state is not BreakerState.CLOSED:
                 self._become(state)
             self._count_failure(now)
 
@@ -88,13 +88,13 @@ class Breaker:
 
         Not half open: calls that come together just then would pass without a hook server that works.
         """
-        if self.state is not State.CLOSED:
+        if self.state is not BreakerState.CLOSED:
             self._pause = self._first_pause
             self._failures = self._most - 1
-            self._become(State.CLOSED)
+            self._become(BreakerState.CLOSED)
 
     def _count_failure(self, now: float) -> None:
-        if self.state is State.CLOSED:
+        if self.state is BreakerState.CLOSED:
             self._failures += 1
             if self._failures < self._most:
                 return
@@ -102,9 +102,9 @@ class Breaker:
             self._pause = min(self._pause * 2, self._longest)
         self.openings += 1
         self._until = now + self._pause
-        self._become(State.OPEN)
+        self._become(BreakerState.OPEN)
 
-    def _become(self, state: State) -> None:
+    def _become(self, state: BreakerState) -> None:
         self.state = state
         self._era += 1
         self._trying = False

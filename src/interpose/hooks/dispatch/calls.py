@@ -11,9 +11,9 @@ from interpose.hooks.api.hookpoint import RESOURCES_ASKED, HookPoint
 from interpose.hooks.api.messages import response_class
 from interpose.hooks.dispatch.client import HookCallError
 from interpose.hooks.dispatch.fields import Value
-from interpose.hooks.dispatch.hook_server import OK, Metadata, Plugin
-from interpose.hooks.dispatch.merge import BadAnswerError, Change, Merged, advance, merge
-from interpose.hooks.dispatch.requests import Subject
+from interpose.hooks.dispatch.hook_server import OK, Metadata, RegisteredServer
+from interpose.hooks.dispatch.merge import FieldChange, HookAnswerError, MergeResult, advance, merge
+from interpose.hooks.dispatch.requests import HookSubject
 from interpose.log import RateLimited
 
 _log = logging.getLogger(__name__)
@@ -27,13 +27,13 @@ _MOST_SHOWN: Final = 5
 class HookFailure(Exception):  # noqa: N818 - a decision of a failure policy, not a malfunction
     """A hook server under Fail did not let a call pass. The text is what the kubelet sees."""
 
-    def __init__(self, plugin: Plugin, point: HookPoint, text: str) -> None:
+    def __init__(self, plugin: RegisteredServer, point: HookPoint, text: str) -> None:
         super().__init__(f"hook server {plugin.name} (failure policy Fail) at {point}: {text}")
         self.plugin = plugin
         self.point = point
 
 
-class Asking:
+class HookCalls:
     """Calls plugins and merges their answers. Counts conflicts; everything else is counted by plugin."""
 
     def __init__(self, settings: HookSettings, now: Callable[[], float]) -> None:
@@ -46,16 +46,16 @@ class Asking:
         self._remarks = RateLimited(_log, clock=now)
 
     async def ask_all(
-        self, point: HookPoint, plugins: Sequence[Plugin], subject: Subject, until: float
-    ) -> tuple[tuple[Change, ...], dict[str, str]]:
+        self, point: HookPoint, plugins: Sequence[RegisteredServer], subject: HookSubject, until: float
+    ) -> tuple[tuple[FieldChange, ...], dict[str, str]]:
         """Every change that all plugins together make, in order, and by path who made the last one.
 
         Raises HookFailure for a plugin under Fail.
         """
         asked = subject.asked
         metadata: Metadata = (RESOURCES_ASKED,) if point is HookPoint.PRE_UPDATE_CONTAINER_RESOURCES else ()
-        made: list[Change] = []
-        owners: dict[str, Plugin] = {}
+        made: list[FieldChange] = []
+        owners: dict[str, RegisteredServer] = {}
         for plugin in plugins:
             if not subject.selected_by(plugin.server.selector):
                 continue
@@ -74,7 +74,7 @@ class Asking:
         return tuple(made), {path: plugin.name for path, plugin in owners.items()}
 
     async def tell(
-        self, point: HookPoint, plugin: Plugin, subject: Subject, metadata: Metadata, until: float
+        self, point: HookPoint, plugin: RegisteredServer, subject: HookSubject, metadata: Metadata, until: float
     ) -> str | None:
         """Tell a plugin what has happened; what it answers does not matter. Returns what went wrong."""
         if not subject.selected_by(plugin.server.selector):
@@ -85,12 +85,12 @@ class Asking:
     async def _ask(
         self,
         point: HookPoint,
-        plugin: Plugin,
+        plugin: RegisteredServer,
         asked: object,
         metadata: Metadata,
         until: float,
         held: Mapping[str, Value | None] = MappingProxyType({}),
-    ) -> Merged | str:
+    ) -> MergeResult | str:
         """One call of one plugin: what it changes, or in words what went wrong."""
         began = self._now()
         usual = plugin.server.timeout or self._settings.timeout
@@ -103,14 +103,14 @@ class Asking:
                 point, message, metadata=metadata, timeout=timeout, hurried=timeout < usual
             )
             if len(answer) > _ANSWER_LIMIT + 2 * len(message):
-                raise BadAnswerError(f"it has {len(answer)} bytes, for a question of {len(message)}")
+                raise HookAnswerError(f"it has {len(answer)} bytes, for a question of {len(message)}")
             if not answer or point.is_post:
                 merged = _NOTHING
             else:
                 merged = merge(asked, response_class(point).FromString(answer), self._protected, held)
         except HookCallError as error:
             return self._failed(point, plugin, error.reason, f"{error.code.name}: {error.message}", began)
-        except BadAnswerError as error:
+        except HookAnswerError as error:
             return self._failed(point, plugin, "bad-answer", f"its answer cannot be used: {error}", began)
         except Exception as error:
             # Bytes that are no answer (DecodeError, whose class is protobuf's), or a bug of ours in the merge: either
@@ -120,7 +120,7 @@ class Asking:
         plugin.stats.points[point].add(OK, self._now() - began)
         return merged
 
-    def _failed(self, point: HookPoint, plugin: Plugin, reason: str, text: str, began: float) -> str:
+    def _failed(self, point: HookPoint, plugin: RegisteredServer, reason: str, text: str, began: float) -> str:
         now = self._now()
         plugin.stats.failed(point, reason, text, now - began, now)
         level = logging.ERROR if plugin.must_see else logging.WARNING
@@ -130,7 +130,12 @@ class Asking:
     # -- what they did
 
     def _account(
-        self, point: HookPoint, plugin: Plugin, subject: Subject, merged: Merged, owners: dict[str, Plugin]
+        self,
+        point: HookPoint,
+        plugin: RegisteredServer,
+        subject: HookSubject,
+        merged: MergeResult,
+        owners: dict[str, RegisteredServer],
     ) -> None:
         plugin.stats.points[point].changes += len(merged.changes)
         if merged.refused:
@@ -156,7 +161,7 @@ class Asking:
                 before, after = (_shown(change.path, value) for value in (change.before, change.after))
                 _log.debug("Hook server changed a field", extra={"kv": kv | {"before": before, "after": after}})
 
-    def note_no_effect(self, point: HookPoint, paths: Sequence[str], subject: Subject) -> None:
+    def note_no_effect(self, point: HookPoint, paths: Sequence[str], subject: HookSubject) -> None:
         """Some changes have nowhere to go in this call."""
         names = _some(paths, ", ")
         text = "Changes have no effect at this hook point"
@@ -164,13 +169,15 @@ class Asking:
             logging.WARNING, text, key=f"{point} {names}", hook=point.value, fields=names, **subject.names
         )
 
-    def _remark(self, level: int, text: str, plugin: Plugin, point: HookPoint, about: str, **kv: object) -> None:
+    def _remark(
+        self, level: int, text: str, plugin: RegisteredServer, point: HookPoint, about: str, **kv: object
+    ) -> None:
         """Plugins fail and quarrel at the rate of calls; the log hears of it once a minute, the metrics each time."""
         key = f"{plugin.name} {point} {about}"
         self._remarks.log(level, text, key=key, plugin=plugin.name, hook=point.value, **kv)
 
 
-_NOTHING: Final = Merged()
+_NOTHING: Final = MergeResult()
 
 
 def _some(texts: Sequence[str], between: str) -> str:

@@ -11,8 +11,8 @@ from enum import StrEnum
 from typing import Final
 
 from interpose.hooks.api.hookpoint import HookPoint
-from interpose.hooks.dispatch.breaker import Breaker, State
-from interpose.hooks.dispatch.connection import Condition, Lookout
+from interpose.hooks.dispatch.breaker import Breaker, BreakerState
+from interpose.hooks.dispatch.connection import ConnectionState, DialPolicy
 from interpose.net.grpc.client import Client, Metadata
 from interpose.net.grpc.exchange import Exchange, RawReply
 from interpose.net.grpc.framing import PREFIX, frame, request_headers
@@ -35,7 +35,7 @@ _FOREVER: Final = 24 * 3600.0
 _TEXT_LIMIT: Final = 1000
 
 
-class Reason(StrEnum):
+class FailureReason(StrEnum):
     """Why a call of a hook server failed."""
 
     UNREACHABLE = "unreachable"  # nobody listens
@@ -48,7 +48,7 @@ class Reason(StrEnum):
 class HookCallError(Exception):
     """A hook server did not answer as it should. `message` is its own text, or ours about it."""
 
-    def __init__(self, code: Code, message: str, reason: Reason) -> None:
+    def __init__(self, code: Code, message: str, reason: FailureReason) -> None:
         super().__init__(f"{code.name}: {message}")
         self.code = code
         self.message = message
@@ -57,7 +57,7 @@ class HookCallError(Exception):
     @property
     def is_answer(self) -> bool:
         """Whether the hook server works and meant what it said. One that shuts down says UNAVAILABLE."""
-        return self.reason is Reason.REFUSED and self.code is not Code.UNAVAILABLE
+        return self.reason is FailureReason.REFUSED and self.code is not Code.UNAVAILABLE
 
 
 class HookClient:
@@ -69,8 +69,8 @@ class HookClient:
         self.breaker = Breaker()
         self._hub = hub
         self._now = now
-        self._lookout = Lookout(endpoint)
-        self._condition = Condition(name, breaker=self.breaker, lookout=self._lookout, now=now)
+        self._lookout = DialPolicy(endpoint)
+        self._condition = ConnectionState(name, breaker=self.breaker, lookout=self._lookout, now=now)
         self._upstream = Upstream(
             endpoint,
             hub=hub,
@@ -98,7 +98,7 @@ class HookClient:
         """A second has passed."""
         if not self._started or self._closed:
             return
-        if self.breaker.state is State.OPEN and self._upstream.up and self._lookout.replaced:
+        if self.breaker.state is BreakerState.OPEN and self._upstream.up and self._lookout.replaced:
             # Whoever holds our connection has stopped working, and a successor has made a socket of its own.
             self._upstream.hang_up()
         self._upstream.tick()
@@ -139,14 +139,14 @@ class HookClient:
         self.start()
         ticket = self.breaker.enter(self._now())
         if ticket is None:
-            raise HookCallError(Code.UNAVAILABLE, self._why_not(), Reason.OPEN)
+            raise HookCallError(Code.UNAVAILABLE, self._why_not(), FailureReason.OPEN)
         self.hold()
         try:
             answer = await self._ask(point, message, metadata, timeout)
         except HookCallError as error:
             if error.is_answer:
                 self.breaker.succeeded(ticket)
-            elif hurried and error.reason is Reason.TIMEOUT:
+            elif hurried and error.reason is FailureReason.TIMEOUT:
                 self.breaker.abandoned(ticket)
             else:
                 self.breaker.failed(ticket, self._now())
@@ -179,7 +179,7 @@ class HookClient:
         except TimeoutError:
             silent = ", not even HTTP/2 settings" if self._upstream.greeting else ""
             text = f"no answer within {timeout:.3g} s{silent}"
-            raise HookCallError(Code.DEADLINE_EXCEEDED, text, Reason.TIMEOUT) from None
+            raise HookCallError(Code.DEADLINE_EXCEEDED, text, FailureReason.TIMEOUT) from None
         finally:
             if timer is not None:
                 timer.cancel()
@@ -206,7 +206,7 @@ class HookClient:
         raise TimeoutError
 
     def _unreachable(self, why: str) -> HookCallError:
-        return HookCallError(Code.UNAVAILABLE, f"{self.endpoint} is not reachable: {why}", Reason.UNREACHABLE)
+        return HookCallError(Code.UNAVAILABLE, f"{self.endpoint} is not reachable: {why}", FailureReason.UNREACHABLE)
 
     def _why_not(self) -> str:
         seconds = self.breaker.retry_in(self._now())
@@ -253,16 +253,16 @@ class _Answer(Exchange):
 def _answer_in(reply: RawReply) -> bytes:
     """The message of a reply, or what is wrong with it."""
     if (failure := reply.failure) is not None:
-        raise HookCallError(failure.code, failure.message, Reason.BROKEN)
+        raise HookCallError(failure.code, failure.message, FailureReason.BROKEN)
     if reply.trailers is None or reply.trailers.grpc_status is None:
         http = (reply.trailers.get(b":status") if reply.trailers is not None else None) or b"none"
         text = f"its reply has no gRPC status (HTTP status: {http.decode('latin-1')})"
-        raise HookCallError(Code.INTERNAL, text, Reason.BROKEN)
+        raise HookCallError(Code.INTERNAL, text, FailureReason.BROKEN)
     if (status := reply.status) is not None:
         # Its server gives up at our deadline, sometimes a moment earlier than we do.
-        reason = Reason.TIMEOUT if status.code is Code.DEADLINE_EXCEEDED else Reason.REFUSED
+        reason = FailureReason.TIMEOUT if status.code is Code.DEADLINE_EXCEEDED else FailureReason.REFUSED
         raise HookCallError(status.code, status.message[:_TEXT_LIMIT], reason)
     try:
         return reply.message_of_ok(_ANSWER_LIMIT)
     except RpcError as error:
-        raise HookCallError(error.code, error.message, Reason.BROKEN) from None
+        raise HookCallError(error.code, error.message, FailureReason.BROKEN) from None

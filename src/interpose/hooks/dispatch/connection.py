@@ -1,10 +1,10 @@
 """Connection to one hook server: when its socket is dialled, and the state that views and the log show.
 
-`Lookout` decides when to dial. A hook server that is away costs a stat of its socket file every 50 ms and nothing else.
-A new socket file is dialled at once; one that keeps failing is dialled at growing intervals, because a server cannot
-come back without creating the file again.
+`DialPolicy` decides when to dial. A hook server that is away costs a stat of its socket file every 50 ms and nothing
+else. A new socket file is dialled at once; one that keeps failing is dialled at growing intervals, because a server
+cannot come back without creating the file again.
 
-`Condition` keeps the state: connected or not, since when, and the last error. It resets the breaker when the hook
+`ConnectionState` keeps the state: connected or not, since when, and the last error. It resets the breaker when the hook
 server has come back. Its callers pass in whether a connection is up, because only the connection knows that.
 """
 
@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from interpose.hooks.dispatch.breaker import Breaker, State
+from interpose.hooks.dispatch.breaker import Breaker, BreakerState
 from interpose.log import RateLimited
 
 LOOK_EVERY: Final = 0.05
@@ -25,7 +25,7 @@ _OF_USE: Final = 1.0
 Identity: TypeAlias = tuple[int, int, int]
 
 
-class Lookout:
+class DialPolicy:
     """The socket file at one path, and the dials it has seen. `dialled` is the file that was dialled last."""
 
     def __init__(self, path: str, now: Callable[[], float] = time.monotonic) -> None:
@@ -92,10 +92,10 @@ UNREACHABLE: Final = "unreachable"
 BROKEN: Final = "broken"
 
 
-class Condition:
+class ConnectionState:
     """See the module. `trouble` is why there is no connection, `last_error` what failed last, calls included."""
 
-    def __init__(self, name: str, *, breaker: Breaker, lookout: Lookout, now: Callable[[], float]) -> None:
+    def __init__(self, name: str, *, breaker: Breaker, lookout: DialPolicy, now: Callable[[], float]) -> None:
         self.trouble = "not dialled yet"
         self.last_error = ""
         self._name = name
@@ -112,7 +112,7 @@ class Condition:
     def state(self, up: bool) -> str:
         """`idle` until the first dial has ended, then one of the others; `broken` is a connection that is no use."""
         if up:
-            state = BROKEN if self._breaker.state is State.OPEN else CONNECTED
+            state = BROKEN if self._breaker.state is BreakerState.OPEN else CONNECTED
         else:
             state = UNREACHABLE if self._tried_in_vain or self._seen is not None else IDLE
         if state != self._state:

@@ -17,11 +17,11 @@ from interpose.core.model.pod import Container, Pod
 from interpose.cri.errors import UnreadableMessageError
 from interpose.hooks.api.hookpoint import HOOKED_METHODS, HookedMethod, HookPoint
 from interpose.hooks.dispatch.apply import apply
-from interpose.hooks.dispatch.calls import Asking, HookFailure
-from interpose.hooks.dispatch.hook_server import Metadata, Plugin, Plugins
-from interpose.hooks.dispatch.merge import Change
+from interpose.hooks.dispatch.calls import HookCalls, HookFailure
+from interpose.hooks.dispatch.hook_server import Metadata, RegisteredServer, RegisteredServers
+from interpose.hooks.dispatch.merge import FieldChange
 from interpose.hooks.dispatch.requests import (
-    Subject,
+    HookSubject,
     container_to_create,
     container_to_update,
     known_container,
@@ -80,7 +80,7 @@ class Dispatcher:
 
     def __init__(
         self,
-        plugins: Plugins,
+        plugins: RegisteredServers,
         lookup: Lookup,
         settings: HookSettings,
         *,
@@ -92,7 +92,7 @@ class Dispatcher:
         self.unknown: Counter[str] = Counter()  # calls by method whose pod could not be found out
         self.retries = 0
         self.tasks = TaskBag()
-        self.asking = Asking(settings, now)
+        self.asking = HookCalls(settings, now)
         self._lookup = lookup
         self._settings = settings
         self._now = now
@@ -121,11 +121,16 @@ class Dispatcher:
                 caller.release()
 
     async def _hooked(
-        self, call: Call, proceed: Proceed, row: HookedMethod, pre: Sequence[Plugin], post: Sequence[Plugin]
+        self,
+        call: Call,
+        proceed: Proceed,
+        row: HookedMethod,
+        pre: Sequence[RegisteredServer],
+        post: Sequence[RegisteredServer],
     ) -> Reply:
         time = Allowance(self._settings.budget, call.deadline, self._now)
         entered_with = call.body.data()
-        subject: Subject | None = None
+        subject: HookSubject | None = None
         try:
             until = time.begin()
             subject = await self._subject_in_time(call, pre, until)
@@ -157,7 +162,7 @@ class Dispatcher:
 
     # -- who the call is about
 
-    async def _subject_in_time(self, call: Call, pre: Sequence[Plugin], until: float) -> Subject | None:
+    async def _subject_in_time(self, call: Call, pre: Sequence[RegisteredServer], until: float) -> HookSubject | None:
         """Looking up is part of the hooks' time: a runtime that does not tell must not hold the call."""
         if call.method.name == "RunPodSandbox":
             return pod_to_run(call.request)  # says all there is to know
@@ -168,7 +173,7 @@ class Dispatcher:
             text = "the runtime did not say in time whose call it is"
             raise RpcError(Code.DEADLINE_EXCEEDED, text) from None
 
-    async def _subject(self, call: Call, pre: Sequence[Plugin]) -> Subject | None:
+    async def _subject(self, call: Call, pre: Sequence[RegisteredServer]) -> HookSubject | None:
         """What plugins are asked about; None if the runtime knows no such pod or container: it will say so itself."""
         request = call.request
         match call.method.name:
@@ -184,7 +189,7 @@ class Dispatcher:
             return container_to_update(request, *found)
         return known_container(*found)
 
-    async def _created(self, request: Any, pre: Sequence[Plugin]) -> Subject:
+    async def _created(self, request: Any, pre: Sequence[RegisteredServer]) -> HookSubject:
         """The request describes its pod too: good enough where no plugin must see the call, as selectors may err."""
         try:
             pod = await self._lookup.pod(request.pod_sandbox_id)
@@ -204,7 +209,7 @@ class Dispatcher:
     # -- before the runtime
 
     async def _before(
-        self, call: Call, point: HookPoint, plugins: Sequence[Plugin], subject: Subject, until: float
+        self, call: Call, point: HookPoint, plugins: Sequence[RegisteredServer], subject: HookSubject, until: float
     ) -> None:
         """Ask, merge, and write the result into the request. Raises HookFailure for a plugin under Fail."""
         changes, owners = await self.asking.ask_all(point, plugins, subject, until)
@@ -215,7 +220,7 @@ class Dispatcher:
                 path.removeprefix(_RESOURCES): name for path, name in owners.items() if path.startswith(_RESOURCES)
             }
 
-    def _write(self, call: Call, point: HookPoint, subject: Subject, changes: Sequence[Change]) -> None:
+    def _write(self, call: Call, point: HookPoint, subject: HookSubject, changes: Sequence[FieldChange]) -> None:
         def allowed() -> tuple[str, str]:
             return self._allowed(subject.asked.pod_cgroup_parent)
 
@@ -226,7 +231,7 @@ class Dispatcher:
     # -- after the runtime
 
     def _tell(
-        self, point: HookPoint, plugins: Sequence[Plugin], subject: Subject, reply: Reply, until: float
+        self, point: HookPoint, plugins: Sequence[RegisteredServer], subject: HookSubject, reply: Reply, until: float
     ) -> "asyncio.Task[None]":
         metadata: Metadata = ((b"interpose-runtime-code", b"%d" % reply.code),)
         if reply.message:
@@ -237,7 +242,12 @@ class Dispatcher:
         return self.tasks.spawn(work, name=f"{point} of {subject.names}")
 
     async def _tell_all(
-        self, point: HookPoint, plugins: Sequence[Plugin], subject: Subject, metadata: Metadata, until: float
+        self,
+        point: HookPoint,
+        plugins: Sequence[RegisteredServer],
+        subject: HookSubject,
+        metadata: Metadata,
+        until: float,
     ) -> None:
         for plugin in plugins:
             try:
@@ -248,7 +258,9 @@ class Dispatcher:
                 work = self._tell_again(point, plugin, subject, metadata)
                 self.tasks.spawn(work, name=f"repeat {point} for {plugin.name}")
 
-    async def _tell_again(self, point: HookPoint, plugin: Plugin, subject: Subject, metadata: Metadata) -> None:
+    async def _tell_again(
+        self, point: HookPoint, plugin: RegisteredServer, subject: HookSubject, metadata: Metadata
+    ) -> None:
         """Off the path: the reply is long gone. A plugin that was replaced or removed meanwhile is told no more."""
         told = False
         try:
@@ -277,7 +289,7 @@ class Dispatcher:
         return None
 
     def _first_that_must_see(
-        self, point: HookPoint | None, plugins: Sequence[Plugin], error: Exception
+        self, point: HookPoint | None, plugins: Sequence[RegisteredServer], error: Exception
     ) -> HookFailure | None:
         """Selectors cannot be asked about an unknown pod, so each plugin under Fail counts."""
         if point is None:
@@ -285,7 +297,7 @@ class Dispatcher:
         text = str(error) or type(error).__name__
         return next((HookFailure(one, point, f"could not be asked: {text}") for one in plugins if one.must_see), None)
 
-    def _note_trouble(self, call: Call, post: Sequence[Plugin], error: Exception) -> None:
+    def _note_trouble(self, call: Call, post: Sequence[RegisteredServer], error: Exception) -> None:
         self.unknown[call.method.name] += 1
         if missed := [plugin.name for plugin in post if plugin.must_see]:
             kv = {"method": call.method.name, "plugins": ", ".join(missed)}

@@ -23,7 +23,7 @@ Check = Callable[[Key, Value], str | None]  # what is wrong with a value, or Non
 RESERVED = "io.kubernetes."
 
 
-class Kind(Enum):
+class FieldKind(Enum):
     """How a field holds its values."""
 
     NUMBER = "number"  # zero: not set
@@ -35,7 +35,7 @@ class Kind(Enum):
     @property
     def keyed(self) -> bool:
         """Whether there are several values, each with a key."""
-        return self not in (Kind.NUMBER, Kind.TEXT)
+        return self not in (FieldKind.NUMBER, FieldKind.TEXT)
 
 
 class Absence(Enum):
@@ -55,12 +55,12 @@ class Allowed(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Field:
+class HookField:
     """A row. `lifted` is what an update writes to take the value away; None: an update cannot."""
 
     name: str
     owner: str = ""  # the submessage it is in
-    kind: Kind
+    kind: FieldKind
     check: Check
     absence: Absence = Absence.NOTHING
     lifted: int | Allowed | None = None
@@ -142,36 +142,38 @@ def _variable(key: Key, value: Value) -> str | None:
 # ---- The table -------------------------------------------------------------------------------------------------------
 
 _RESOURCES = (
-    Field(name="cpu_period", kind=Kind.NUMBER, check=_within(0), absence=Absence.FIRM, lifted=100_000),
-    Field(name="cpu_quota", kind=Kind.NUMBER, check=_within(-1), absence=Absence.LOOSE, lifted=-1),
-    Field(name="cpu_shares", kind=Kind.NUMBER, check=_within(0), absence=Absence.FIRM, lifted=1024),
-    Field(name="memory_limit_in_bytes", kind=Kind.NUMBER, check=_within(-1), absence=Absence.FIRM, lifted=-1),
-    Field(name="oom_score_adj", kind=Kind.NUMBER, check=_within(-1000, 1000), absence=Absence.FIRM),
-    Field(name="cpuset_cpus", kind=Kind.TEXT, check=_cpulist, absence=Absence.LOOSE, lifted=Allowed.CPUS),
-    Field(name="cpuset_mems", kind=Kind.TEXT, check=_cpulist, absence=Absence.LOOSE, lifted=Allowed.MEMS),
-    Field(name="hugepage_limits", kind=Kind.PAGES, check=_page_size, absence=Absence.KEYED),
-    Field(name="unified", kind=Kind.MAP, check=_cgroup_file, absence=Absence.KEYED),
-    Field(name="memory_swap_limit_in_bytes", kind=Kind.NUMBER, check=_within(-1), absence=Absence.LOOSE, lifted=-1),
+    HookField(name="cpu_period", kind=FieldKind.NUMBER, check=_within(0), absence=Absence.FIRM, lifted=100_000),
+    HookField(name="cpu_quota", kind=FieldKind.NUMBER, check=_within(-1), absence=Absence.LOOSE, lifted=-1),
+    HookField(name="cpu_shares", kind=FieldKind.NUMBER, check=_within(0), absence=Absence.FIRM, lifted=1024),
+    HookField(name="memory_limit_in_bytes", kind=FieldKind.NUMBER, check=_within(-1), absence=Absence.FIRM, lifted=-1),
+    HookField(name="oom_score_adj", kind=FieldKind.NUMBER, check=_within(-1000, 1000), absence=Absence.FIRM),
+    HookField(name="cpuset_cpus", kind=FieldKind.TEXT, check=_cpulist, absence=Absence.LOOSE, lifted=Allowed.CPUS),
+    HookField(name="cpuset_mems", kind=FieldKind.TEXT, check=_cpulist, absence=Absence.LOOSE, lifted=Allowed.MEMS),
+    HookField(name="hugepage_limits", kind=FieldKind.PAGES, check=_page_size, absence=Absence.KEYED),
+    HookField(name="unified", kind=FieldKind.MAP, check=_cgroup_file, absence=Absence.KEYED),
+    HookField(
+        name="memory_swap_limit_in_bytes", kind=FieldKind.NUMBER, check=_within(-1), absence=Absence.LOOSE, lifted=-1
+    ),
 )
 
 _POD = (
-    Field(name="labels", kind=Kind.MAP, check=_anything, reserved=RESERVED),
-    Field(name="annotations", kind=Kind.MAP, check=_anything, reserved=RESERVED),
-    Field(name="cgroup_parent", kind=Kind.TEXT, check=_cgroup_parent),
+    HookField(name="labels", kind=FieldKind.MAP, check=_anything, reserved=RESERVED),
+    HookField(name="annotations", kind=FieldKind.MAP, check=_anything, reserved=RESERVED),
+    HookField(name="cgroup_parent", kind=FieldKind.TEXT, check=_cgroup_parent),
     *(replace(row, owner="resources") for row in _RESOURCES),
 )
 
 _CONTAINER = (
-    Field(name="container_annotations", kind=Kind.MAP, check=_anything, reserved=RESERVED),
-    Field(name="pod_cgroup_parent", kind=Kind.TEXT, check=_cgroup_parent),
-    Field(name="container_envs", kind=Kind.ENVS, check=_variable, secret=True),
+    HookField(name="container_annotations", kind=FieldKind.MAP, check=_anything, reserved=RESERVED),
+    HookField(name="pod_cgroup_parent", kind=FieldKind.TEXT, check=_cgroup_parent),
+    HookField(name="container_envs", kind=FieldKind.ENVS, check=_variable, secret=True),
     *(replace(row, owner="container_resources") for row in _RESOURCES),
 )
 
-POD_FIELDS: Mapping[str, Field] = MappingProxyType({row.path: row for row in _POD})
-CONTAINER_FIELDS: Mapping[str, Field] = MappingProxyType({row.path: row for row in _CONTAINER})
+POD_FIELDS: Mapping[str, HookField] = MappingProxyType({row.path: row for row in _POD})
+CONTAINER_FIELDS: Mapping[str, HookField] = MappingProxyType({row.path: row for row in _CONTAINER})
 
 
-def fields_of(message: Any) -> Mapping[str, Field]:
+def fields_of(message: Any) -> Mapping[str, HookField]:
     """The rows for a request or answer of the hook protocol, by path."""
     return CONTAINER_FIELDS if hasattr(message, "container_resources") else POD_FIELDS

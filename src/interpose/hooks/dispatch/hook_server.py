@@ -48,7 +48,7 @@ class PointStats:
         self.seconds += seconds
 
 
-class PluginStats:
+class HookServerStats:
     """Everything counted for one plugin name; outlives edits of its registration."""
 
     def __init__(self) -> None:
@@ -75,12 +75,12 @@ class PluginStats:
         self.last_error, self.last_error_at = f"{point}: {text}", now
 
 
-class Plugin:
+class RegisteredServer:
     """One hook server in force. Immutable but for its counters, which it shares with its predecessors."""
 
     __slots__ = ("caller", "server", "stats")
 
-    def __init__(self, server: HookServer, caller: HookCaller, stats: PluginStats) -> None:
+    def __init__(self, server: HookServer, caller: HookCaller, stats: HookServerStats) -> None:
         self.server = server
         self.caller = caller
         self.stats = stats
@@ -95,17 +95,17 @@ class Plugin:
         return self.server.failure_policy is FailurePolicy.FAIL
 
 
-class Plugins:
+class RegisteredServers:
     """The plugins in force by hook point, replaced whole when registrations change."""
 
     def __init__(self, connect: Callable[[HookServer], HookCaller]) -> None:
         self._connect = connect
-        self._stats: dict[str, PluginStats] = {}
+        self._stats: dict[str, HookServerStats] = {}
         self._callers: dict[tuple[str, str], HookCaller] = {}
-        self.all: tuple[Plugin, ...] = ()
-        self._by_point: Mapping[HookPoint, tuple[Plugin, ...]] = {}
+        self.all: tuple[RegisteredServer, ...] = ()
+        self._by_point: Mapping[HookPoint, tuple[RegisteredServer, ...]] = {}
 
-    def at(self, point: HookPoint | None) -> tuple[Plugin, ...]:
+    def at(self, point: HookPoint | None) -> tuple[RegisteredServer, ...]:
         """Who is registered for this hook point, in order."""
         return self._by_point.get(point, ()) if point is not None else ()
 
@@ -114,7 +114,7 @@ class Plugins:
 
         A plugin whose endpoint stays keeps its connection, one that stays at all keeps its counters.
         """
-        stats = {server.name: self._stats.get(server.name) or PluginStats() for server in servers}
+        stats = {server.name: self._stats.get(server.name) or HookServerStats() for server in servers}
         callers = {}
         for server in servers:
             key = (server.name, server.endpoint)
@@ -122,7 +122,7 @@ class Plugins:
         unused = [caller for key, caller in self._callers.items() if key not in callers]
         self._stats, self._callers = stats, callers
         self.all = tuple(
-            Plugin(server, callers[server.name, server.endpoint], stats[server.name]) for server in servers
+            RegisteredServer(server, callers[server.name, server.endpoint], stats[server.name]) for server in servers
         )
         self._by_point = {
             point: found

@@ -18,9 +18,9 @@ from interpose.hooks.dispatch.fields import (
     CONTAINER_FIELDS,
     POD_FIELDS,
     Absence,
-    Field,
+    FieldKind,
+    HookField,
     Key,
-    Kind,
     Value,
     fields_of,
     split,
@@ -32,12 +32,12 @@ _MOST_PAGE_SIZES = 16  # no machine has half as many
 _MOST_NEW_KEYS = 256  # in one map; bounds the time of a merge
 
 
-class BadAnswerError(ValueError):
+class HookAnswerError(ValueError):
     """An answer that makes no sense; nothing of it counts. The text names path and value."""
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class FieldChange:
     """One value that becomes another; None is "not there". Values of environment variables are secrets: do not log."""
 
     path: str
@@ -46,10 +46,10 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Merged:
+class MergeResult:
     """What an answer changes, and in words what it wanted and may not have."""
 
-    changes: tuple[Change, ...] = ()
+    changes: tuple[FieldChange, ...] = ()
     refused: tuple[str, ...] = ()
 
 
@@ -75,7 +75,7 @@ _ENOUGH: Mapping[Absence, _Reading] = MappingProxyType(
 class _Row:
     """One field: what was sent, what came back, and which keys the answer says outright to clear."""
 
-    field: Field
+    field: HookField
     before: Mapping[Key, Value]
     after: Mapping[Key, Value]
     cleared: Set[Key]
@@ -88,7 +88,7 @@ class _Row:
 
 def merge(
     sent: Any, answer: Any, protected: Set[str] = frozenset(), held: Mapping[str, Value | None] = _NOTHING_HELD
-) -> Merged:
+) -> MergeResult:
     """What the answer changes in what was sent, but for protected paths. BadAnswerError if it makes no sense.
 
     `held` are values in force by path where they differ from what was sent: an answer that says outright to clear such
@@ -98,7 +98,7 @@ def merge(
         return _NOTHING
     rows = _rows(sent, answer)
     reading = _reading(rows)
-    changes: list[Change] = []
+    changes: list[FieldChange] = []
     refused: list[str] = []
     for row in rows:
         if row.before == row.after and not row.cleared and row.field.path not in held:
@@ -113,12 +113,12 @@ def merge(
                 refused.append(f"{_printable(change.path)} belongs to the pod's author and stays as it is")
             else:
                 if change.path in held:  # what there is is what is changed
-                    change = Change(change.path, held[change.path], change.after)
+                    change = FieldChange(change.path, held[change.path], change.after)
                 changes.append(change)
-    return Merged(tuple(changes), tuple(refused))
+    return MergeResult(tuple(changes), tuple(refused))
 
 
-def advance(sent: Any, changes: Iterable[Change]) -> None:
+def advance(sent: Any, changes: Iterable[FieldChange]) -> None:
     """Make the changes in the request itself, so that the next hook server sees what the one before it did."""
     rows = fields_of(sent)
     for change in changes:
@@ -130,17 +130,17 @@ def advance(sent: Any, changes: Iterable[Change]) -> None:
             write(getattr(sent, field.owner), field, key, change.after)
 
 
-def read(message: Any, field: Field) -> dict[Key, Value]:
+def read(message: Any, field: HookField) -> dict[Key, Value]:
     """The values of a field in the message that has it, by key; what is not set is not in it."""
     held = getattr(message, field.name)
-    if field.kind is Kind.PAGES:
+    if field.kind is FieldKind.PAGES:
         return {entry.page_size: entry.limit for entry in held}
     if field.kind.keyed:
         return _plain(held)
     return {None: held} if held else {}
 
 
-def write(message: Any, field: Field, key: Key, value: Value | None) -> None:
+def write(message: Any, field: HookField, key: Key, value: Value | None) -> None:
     """Set one value in the message that has the field, or take it away. An untouched value keeps its place."""
     if not field.kind.keyed:
         if value is None:
@@ -149,7 +149,7 @@ def write(message: Any, field: Field, key: Key, value: Value | None) -> None:
             setattr(message, field.name, value)
         return
     held = getattr(message, field.name)
-    if field.kind is Kind.PAGES:
+    if field.kind is FieldKind.PAGES:
         _write_page(held, key, value)
     elif value is None:
         held.pop(key, None)
@@ -170,10 +170,10 @@ def _write_page(held: Any, key: Key, value: Value | None) -> None:
 
 # ---- Comparing -------------------------------------------------------------------------------------------------------
 
-_NOTHING = Merged()
+_NOTHING = MergeResult()
 
 
-def _parts(fields: Mapping[str, Field]) -> tuple[tuple[str, bool], ...]:
+def _parts(fields: Mapping[str, HookField]) -> tuple[tuple[str, bool], ...]:
     """The names of a message that the rows are about, submessages once; with each, whether it is a map."""
     return tuple({field.owner or field.name: not field.owner and field.kind.keyed for field in fields.values()}.items())
 
@@ -210,12 +210,12 @@ def _rows(sent: Any, answer: Any) -> list[_Row]:
     for path, field in fields.items():
         source = getattr(sent, field.owner) if field.owner else sent
         result = getattr(answer, field.owner) if field.owner else answer
-        if field.kind is Kind.PAGES:
+        if field.kind is FieldKind.PAGES:
             _check_pages(field, source, result)
         before = read(source, field)
         after = read(result, field)
         if len(after) > len(before) + _MOST_NEW_KEYS:
-            raise BadAnswerError(f"{field.path} has {len(after)} keys where {len(before)} were sent")
+            raise HookAnswerError(f"{field.path} has {len(after)} keys where {len(before)} were sent")
         keys: Set[Key] = cleared.get(path, frozenset())
         if field.kind.keyed and None in keys:
             keys = before.keys() | after.keys()
@@ -224,28 +224,28 @@ def _rows(sent: Any, answer: Any) -> list[_Row]:
     return rows
 
 
-def _cleared(fields: Mapping[str, Field], paths: Iterable[str]) -> dict[str, set[Key]]:
+def _cleared(fields: Mapping[str, HookField], paths: Iterable[str]) -> dict[str, set[Key]]:
     """Keys to clear by row. For a row with keys, None stands for all of them."""
     found: dict[str, set[Key]] = {}
     for path in paths:
         try:
             name, key = split(path)
         except ValueError as error:
-            raise BadAnswerError(f"clear: {_printable(path)}: {error}") from error
+            raise HookAnswerError(f"clear: {_printable(path)}: {error}") from error
         if name not in fields or (key is not None and not fields[name].kind.keyed):
-            raise BadAnswerError(f"clear: {_printable(path)} is not something an answer can change")
+            raise HookAnswerError(f"clear: {_printable(path)} is not something an answer can change")
         found.setdefault(name, set()).add(key)
     return found
 
 
-def _check_pages(field: Field, source: Any, result: Any) -> None:
+def _check_pages(field: HookField, source: Any, result: Any) -> None:
     """A list can hold a size twice. Repeated as sent that is the caller's business, otherwise nobody knows the wish."""
     named, sent = _by_size(getattr(result, field.name)), _by_size(getattr(source, field.name))
     if len(named) > len(sent) + _MOST_PAGE_SIZES:
-        raise BadAnswerError(f"{field.path} has {len(named)} page sizes")
+        raise HookAnswerError(f"{field.path} has {len(named)} page sizes")
     for size, limits in sorted(named.items()):
         if len(limits) > 1 and limits != sent.get(size):
-            raise BadAnswerError(f"{_printable(field.path_of(size))} is there {len(limits)} times")
+            raise HookAnswerError(f"{_printable(field.path_of(size))} is there {len(limits)} times")
 
 
 def _by_size(held: Any) -> dict[str, list[int]]:
@@ -255,37 +255,37 @@ def _by_size(held: Any) -> dict[str, list[int]]:
     return found
 
 
-def _changes(row: _Row, gone: Set[Key]) -> Iterator[tuple[Change, Key]]:
+def _changes(row: _Row, gone: Set[Key]) -> Iterator[tuple[FieldChange, Key]]:
     for key in sorted(row.after.keys() | (gone & row.before.keys()), key=lambda key: key or ""):
         before, after = row.before.get(key), row.after.get(key)
         path = row.field.path_of(key)
         if before == after:
             # Repeated as sent, which alone is no wish; next to a `clear` it is that of a plugin that copies first.
             if key in gone:
-                yield Change(path, before, None), key
+                yield FieldChange(path, before, None), key
             continue
         if after is not None:
             _check(row, path, key, after)
-        yield Change(path, before, after), key
+        yield FieldChange(path, before, after), key
 
 
-def _said_of_held(row: _Row, reading: _Reading, held: Mapping[str, Value | None]) -> Change | None:
+def _said_of_held(row: _Row, reading: _Reading, held: Mapping[str, Value | None]) -> FieldChange | None:
     """What an answer says outright of a value in force that was not sent; None if it says nothing, or something new."""
     path = row.field.path
     if path not in held or row.field.kind.keyed or (row.after and row.after != row.before):
         return None
     if row.cleared:
-        return Change(path, held[path], None)
-    return Change(path, held[path], row.after[None]) if row.after and reading is _Reading.PARTIAL else None
+        return FieldChange(path, held[path], None)
+    return FieldChange(path, held[path], row.after[None]) if row.after and reading is _Reading.PARTIAL else None
 
 
 def _check(row: _Row, path: str, key: Key, value: Value) -> None:
     shown = "" if row.field.secret else f" {_printable(value)}"
     if key in row.cleared:
-        raise BadAnswerError(f"{_printable(path)} is set to{shown or ' a value'} and cleared in one answer")
+        raise HookAnswerError(f"{_printable(path)} is set to{shown or ' a value'} and cleared in one answer")
     problem = row.field.check(key, value)
     if problem is not None:
-        raise BadAnswerError(f"{_printable(path)}:{shown} {problem}")
+        raise HookAnswerError(f"{_printable(path)}:{shown} {problem}")
 
 
 def _printable(value: Value) -> str:

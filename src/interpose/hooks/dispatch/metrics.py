@@ -3,10 +3,10 @@
 from collections.abc import Callable, Iterable, Sequence
 
 from interpose.hooks.api.hookpoint import HookPoint
-from interpose.hooks.dispatch.breaker import State
+from interpose.hooks.dispatch.breaker import BreakerState
 from interpose.hooks.dispatch.client import HookClient
 from interpose.hooks.dispatch.dispatcher import Dispatcher
-from interpose.hooks.dispatch.hook_server import BOUNDS, Plugin, PointStats
+from interpose.hooks.dispatch.hook_server import BOUNDS, PointStats, RegisteredServer
 from interpose.metrics import Buckets, Family, Sample
 
 
@@ -47,12 +47,15 @@ def hook_collector(dispatcher: Dispatcher) -> Callable[[], Iterable[Family]]:
     return collect
 
 
-def _labels(plugin: Plugin, point: HookPoint) -> dict[str, str]:
+def _labels(plugin: RegisteredServer, point: HookPoint) -> dict[str, str]:
     return {"plugin": plugin.name, "hook": point.value}
 
 
 def _counter(
-    seen: Sequence[tuple[Plugin, HookPoint, PointStats]], name: str, text: str, value: Callable[[PointStats], int]
+    seen: Sequence[tuple[RegisteredServer, HookPoint, PointStats]],
+    name: str,
+    text: str,
+    value: Callable[[PointStats], int],
 ) -> Family:
     samples = [Sample(value(stats), _labels(plugin, point)) for plugin, point, stats in seen]
     return Family(f"interpose_hook_{name}_total", "counter", text, samples)
@@ -95,7 +98,7 @@ def _dispatcher_families(dispatcher: Dispatcher) -> Iterable[Family]:
     )
 
 
-def _plugin_families(plugins: Sequence[Plugin]) -> Iterable[Family]:
+def _plugin_families(plugins: Sequence[RegisteredServer]) -> Iterable[Family]:
     clients = [(plugin.name, plugin.caller) for plugin in plugins if isinstance(plugin.caller, HookClient)]
     yield Family(
         "interpose_hook_connected",
@@ -107,7 +110,7 @@ def _plugin_families(plugins: Sequence[Plugin]) -> Iterable[Family]:
         "interpose_hook_breaker_open",
         "gauge",
         "1 while a hook server is not asked because it failed repeatedly.",
-        [Sample(client.breaker.state is State.OPEN, {"plugin": name}) for name, client in clients],
+        [Sample(client.breaker.state is BreakerState.OPEN, {"plugin": name}) for name, client in clients],
     )
     yield Family(
         "interpose_hook_breaker_opened_total",
@@ -117,7 +120,7 @@ def _plugin_families(plugins: Sequence[Plugin]) -> Iterable[Family]:
     )
 
 
-def plugin_view(plugin: Plugin, now: float) -> dict[str, object]:
+def plugin_view(plugin: RegisteredServer, now: float) -> dict[str, object]:
     """One plugin as `interpose hooks list` shows it."""
     server, stats, client = plugin.server, plugin.stats, plugin.caller
     selector = server.selector

@@ -23,7 +23,7 @@ _SETTLED_NS = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class RegistrationFile:
     """One file as it was found: a hook server, or problems. Neither: it is being written."""
 
     server: HookServer | None = None
@@ -38,37 +38,39 @@ MAX_FILES = 128
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Listing:
+class RegistrationListing:
     """The directory as it was found, files by name. They are None if it cannot be read or trusted: see `problem`."""
 
-    files: Mapping[str, Reading] | None = None
+    files: Mapping[str, RegistrationFile] | None = None
     problem: str = ""
 
 
-def list_registrations(directory: str, before: Mapping[str, Reading], trust: Trust) -> Listing:
+def list_registrations(directory: str, before: Mapping[str, RegistrationFile], trust: Trust) -> RegistrationListing:
     """Look at every registration file. A directory that does not exist is an empty one."""
     try:
         dir_fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NONBLOCK)
     except FileNotFoundError:
-        return Listing(files={})
+        return RegistrationListing(files={})
     except OSError as error:
-        return Listing(problem=f"directory {directory}: cannot be opened: {error.strerror}")
+        return RegistrationListing(problem=f"directory {directory}: cannot be opened: {error.strerror}")
     try:
         if doubts := trust.doubts(os.fstat(dir_fd)):
-            return Listing(problem=f"directory {directory}: {doubts}")
+            return RegistrationListing(problem=f"directory {directory}: {doubts}")
         # All files are reached through this descriptor: they are of one directory, even if it is being swapped.
         names = sorted(name for name in os.listdir(dir_fd) if is_registration(name))  # noqa: PTH208 - of a descriptor
         if len(names) > MAX_FILES:
-            return Listing(problem=f"directory {directory}: has {len(names)} registration files, at most {MAX_FILES}")
+            return RegistrationListing(
+                problem=f"directory {directory}: has {len(names)} registration files, at most {MAX_FILES}"
+            )
         readings = {
             (label := _label(name)): read_registration(f"{directory}/{name}", trust, before.get(label), dir_fd=dir_fd)
             for name in names
         }
     except OSError as error:
-        return Listing(problem=f"directory {directory}: cannot be read: {error.strerror}")
+        return RegistrationListing(problem=f"directory {directory}: cannot be read: {error.strerror}")
     finally:
         os.close(dir_fd)
-    return Listing(files={label: reading for label, reading in readings.items() if reading is not None})
+    return RegistrationListing(files={label: reading for label, reading in readings.items() if reading is not None})
 
 
 def _label(name: str) -> str:
@@ -82,8 +84,13 @@ def is_registration(name: str) -> bool:
 
 
 def read_registration(
-    path: str, trust: Trust, before: Reading | None = None, *, dir_fd: int | None = None, ask_trust: bool = True
-) -> Reading | None:
+    path: str,
+    trust: Trust,
+    before: RegistrationFile | None = None,
+    *,
+    dir_fd: int | None = None,
+    ask_trust: bool = True,
+) -> RegistrationFile | None:
     """Read one file, unless `before` is of the very same; None if there is none of that name.
 
     With `dir_fd`, the file is looked up in that directory. Without `ask_trust`, a file that is not trusted is read all
@@ -92,7 +99,7 @@ def read_registration(
     name = path.rpartition("/")[2] if dir_fd is not None else path
     where = f"file {path}"
     if not path.isprintable():
-        return Reading(problems=(f"file {path!r}: the name holds a character that cannot be printed",))
+        return RegistrationFile(problems=(f"file {path!r}: the name holds a character that cannot be printed",))
     try:
         is_link = stat.S_ISLNK(os.lstat(name, dir_fd=dir_fd).st_mode)
     except OSError:
@@ -102,20 +109,20 @@ def read_registration(
         mode = os.stat(name, dir_fd=dir_fd).st_mode
         if not stat.S_ISREG(mode):
             kind = "a socket" if stat.S_ISSOCK(mode) else kind_of(mode)
-            return Reading(problems=(f"{where}: is {kind}, not a regular file",))
+            return RegistrationFile(problems=(f"{where}: is {kind}, not a regular file",))
         fd = os.open(name, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY, dir_fd=dir_fd)
     except FileNotFoundError:
-        return Reading(problems=(f"{where}: is a link to nothing",)) if is_link else None
+        return RegistrationFile(problems=(f"{where}: is a link to nothing",)) if is_link else None
     except OSError as error:
-        return Reading(problems=(f"{where}: cannot be opened: {error.strerror}",))
+        return RegistrationFile(problems=(f"{where}: cannot be opened: {error.strerror}",))
     try:
         doubts = _doubts(fd, where, trust, is_link=is_link)
         if doubts and ask_trust:
-            return Reading(problems=doubts, doubts=doubts)
+            return RegistrationFile(problems=doubts, doubts=doubts)
         reading = _read(fd, path, before)
         return replace(reading, doubts=doubts) if doubts else reading
     except OSError as error:
-        return Reading(problems=(f"{where}: cannot be read: {error.strerror}",))
+        return RegistrationFile(problems=(f"{where}: cannot be read: {error.strerror}",))
     finally:
         os.close(fd)
 
@@ -132,27 +139,29 @@ def _doubts(fd: int, where: str, trust: Trust, *, is_link: bool) -> tuple[str, .
     return tuple(found)
 
 
-def _read(fd: int, path: str, before: Reading | None) -> Reading:
+def _read(fd: int, path: str, before: RegistrationFile | None) -> RegistrationFile:
     where = f"file {path}"
     stamp = _stamp(fd)
     age = time.time_ns() - max(stamp.mtime_ns, stamp.ctime_ns)
     if before is not None and before.stamp == stamp:
         return before
     if stamp.size > MAX_BYTES:
-        return Reading(problems=(f"{where}: is larger than {MAX_BYTES} bytes, this is not a registration file",))
+        return RegistrationFile(
+            problems=(f"{where}: is larger than {MAX_BYTES} bytes, this is not a registration file",)
+        )
     with open(fd, "rb", closefd=False) as file:
         data = file.read(MAX_BYTES + 1)
     settled = stamp if age >= _SETTLED_NS and _stamp(fd) == stamp else None
     if not data.strip() and 0 <= age < _SETTLED_NS:
         # Koordlet empties its file and then writes it: too early to complain.
-        return Reading()
+        return RegistrationFile()
     try:
         parsed = parse_registration(data.decode("utf-8-sig"), path)
     except UnicodeDecodeError as error:
-        return Reading(problems=(f"{where}: is not UTF-8 text (byte {error.start})",), stamp=settled)
+        return RegistrationFile(problems=(f"{where}: is not UTF-8 text (byte {error.start})",), stamp=settled)
     except ConfigError as error:
-        return Reading(problems=tuple(error.problems), stamp=settled)
-    return Reading(server=parsed.server, warnings=parsed.warnings, stamp=settled)
+        return RegistrationFile(problems=tuple(error.problems), stamp=settled)
+    return RegistrationFile(server=parsed.server, warnings=parsed.warnings, stamp=settled)
 
 
 def _stamp(fd: int) -> Stamp:

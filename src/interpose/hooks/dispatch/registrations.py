@@ -16,7 +16,7 @@ from interpose.config.values import show_duration
 from interpose.errors import ConfigError
 from interpose.hooks.api.hookpoint import HookPoint
 from interpose.hooks.api.registration import HookServer, parse_registration, render_registration
-from interpose.hooks.dispatch.registration_files import Listing, Reading, list_registrations
+from interpose.hooks.dispatch.registration_files import RegistrationFile, RegistrationListing, list_registrations
 from interpose.host.dirwatch import DirWatch
 from interpose.host.file_trust import Trust
 from interpose.metrics import Family, Sample
@@ -42,7 +42,7 @@ class Registrations:
         self._trust = Trust(
             uids={0, os.getuid()} if uids is None else uids, gids={0, os.getgid()} if gids is None else gids
         )
-        self._readings: Mapping[str, Reading] = {}
+        self._readings: Mapping[str, RegistrationFile] = {}
         self._in_force: Mapping[str, HookServer] = {}
         self._reported: dict[str, set[str]] = {}
         self._changed: Callable[[], None] = _nothing
@@ -100,10 +100,10 @@ class Registrations:
         finally:
             self._scanning = False
 
-    def _scan(self) -> Listing:
+    def _scan(self) -> RegistrationListing:
         return list_registrations(self.directory, self._readings, self._trust)
 
-    def _apply(self, found: Listing) -> bool:
+    def _apply(self, found: RegistrationListing) -> bool:
         """Put in force what was found; whether that makes a difference."""
         if found.files is None:
             self._complain({**self.problems, self.directory: (found.problem,)}, self._readings)
@@ -127,7 +127,7 @@ class Registrations:
         self.servers = servers
         return True
 
-    def _complain(self, problems: Mapping[str, tuple[str, ...]], files: Mapping[str, Reading]) -> None:
+    def _complain(self, problems: Mapping[str, tuple[str, ...]], files: Mapping[str, RegistrationFile]) -> None:
         """Say what is wrong or strange, each thing once, and forget what was said about files that are fine or gone."""
         for name in self.problems.keys() - problems.keys():
             if name in files:

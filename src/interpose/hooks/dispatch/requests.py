@@ -23,7 +23,7 @@ from interpose.hooks.api.registration import EVERY_POD, Selector
 _NOTHING_HELD: Mapping[str, int | str | None] = MappingProxyType({})
 
 
-class Subject:
+class HookSubject:
     """A pod, or a container of it. `asked` is the message for hook servers; everything else is for choosing them."""
 
     __slots__ = ("_annotations", "_labels", "asked", "container", "held", "runtime_handler")
@@ -63,7 +63,7 @@ class Subject:
         return {"pod": pod} if self.container is None else {"pod": pod, "container": self.container}
 
 
-def pod_to_run(request: Any) -> Subject:
+def pod_to_run(request: Any) -> HookSubject:
     """The pod of a RunPodSandbox. Values go from message to message, without records in between."""
     config = request.config
     meta, linux = config.metadata, config.linux
@@ -78,18 +78,18 @@ def pod_to_run(request: Any) -> Subject:
         _copy(linux.overhead, message.overhead)
     if linux.HasField("resources"):
         _copy(linux.resources, message.resources)
-    return Subject(message, request.runtime_handler)
+    return HookSubject(message, request.runtime_handler)
 
 
-def known_pod(pod: Pod) -> Subject:
+def known_pod(pod: Pod) -> HookSubject:
     """A pod that exists."""
     message = _pod_message(pod)
     write_resources(pod.overhead, message.overhead)
     write_resources(pod.resources, message.resources)
-    return Subject(message, pod.runtime_handler)
+    return HookSubject(message, pod.runtime_handler)
 
 
-def container_to_create(request: Any, pod: Pod) -> Subject:
+def container_to_create(request: Any, pod: Pod) -> HookSubject:
     """The container of a CreateContainer, in a pod as the runtime knows it."""
     config = request.config
     message = _container_message(pod)
@@ -102,10 +102,10 @@ def container_to_create(request: Any, pod: Pod) -> Subject:
     if config.linux.HasField("resources"):
         _copy(config.linux.resources, message.container_resources)
     message.container_envs.update(text_envs((env.key, env.value) for env in config.envs))
-    return Subject(message, pod.runtime_handler, config.metadata.name)
+    return HookSubject(message, pod.runtime_handler, config.metadata.name)
 
 
-def known_container(container: Container, pod: Pod) -> Subject:
+def known_container(container: Container, pod: Pod) -> HookSubject:
     """A container that exists."""
     message = _container_message(pod)
     message.pod_cgroup_parent = container.cgroup_parent or pod.cgroup_parent
@@ -116,10 +116,10 @@ def known_container(container: Container, pod: Pod) -> Subject:
     message.container_resources.SetInParent()
     write_resources(container.resources, message.container_resources)
     message.container_envs.update(text_envs(container.envs))
-    return Subject(message, pod.runtime_handler, container.name)
+    return HookSubject(message, pod.runtime_handler, container.name)
 
 
-def container_to_update(request: Any, container: Container, pod: Pod) -> Subject:
+def container_to_update(request: Any, container: Container, pod: Pod) -> HookSubject:
     """A container as its caller wants it after an UpdateContainerResources: what was asked for, and the patch over it.
 
     Not what it has: a plugin that scales a value would scale its own result again with every update.

@@ -10,20 +10,20 @@ from typing import Any, NamedTuple, TypeVar, cast
 
 from interpose.core.model.cgroup import Level, Parameter, Special
 from interpose.hooks.server.context import ContainerContext, GroupContext, PodContext, Response, Wish
-from interpose.hooks.server.node.rules import Rules
+from interpose.hooks.server.node.rules import PluginRules
 from interpose.hooks.server.plugin import LEFT_OUT, AnyPlugin, NoWatch, Watch
 
 C = TypeVar("C", GroupContext, PodContext, ContainerContext)
 
 
-class Failure(NamedTuple):
+class PluginFailure(NamedTuple):
     """What went wrong with a plugin."""
 
     plugin: str
     text: str
 
 
-class Quarrel(NamedTuple):
+class ParameterConflict(NamedTuple):
     """Two plugins that want different values of one parameter."""
 
     parameter: Parameter
@@ -32,13 +32,13 @@ class Quarrel(NamedTuple):
 
 
 @dataclass(slots=True)
-class Verdict:
+class PluginResults:
     """What all plugins together want of one subject."""
 
     wishes: dict[Parameter, tuple[str, Wish]] = field(default_factory=dict)  # with the plugin that wants it
     envs: dict[str, tuple[str, str, str]] = field(default_factory=dict)  # variable -> (plugin, value, why)
-    failures: list[Failure] = field(default_factory=list)
-    quarrels: list[Quarrel] = field(default_factory=list)
+    failures: list[PluginFailure] = field(default_factory=list)
+    quarrels: list[ParameterConflict] = field(default_factory=list)
 
     def leave(self, parameters: Collection[Parameter]) -> None:
         """Somebody else decides about these."""
@@ -46,38 +46,38 @@ class Verdict:
             self.wishes.pop(parameter, None)
 
 
-class Hooks:
+class PluginChain:
     """The plugins that are on, in their order, and the rules in force."""
 
-    def __init__(self, plugins: Sequence[AnyPlugin], rules: Rules, watch: Watch | None = None) -> None:
+    def __init__(self, plugins: Sequence[AnyPlugin], rules: PluginRules, watch: Watch | None = None) -> None:
         self._plugins = tuple(plugins)
         self._rules = rules
         self._watch: Watch = watch if watch is not None else NoWatch()
 
-    def group(self, context: GroupContext) -> Verdict:
+    def group(self, context: GroupContext) -> PluginResults:
         """What plugins want of the node, a QoS directory or a host application."""
         return self._ask(context, context.level, lambda plugin, rule, one: plugin.group(rule, one))
 
-    def pod(self, context: PodContext) -> Verdict:
+    def pod(self, context: PodContext) -> PluginResults:
         """What plugins want of a pod."""
         return self._ask(context, Level.POD, lambda plugin, rule, one: plugin.pod(rule, one))
 
-    def container(self, context: ContainerContext) -> Verdict:
+    def container(self, context: ContainerContext) -> PluginResults:
         """What plugins want of a container, or of the sandbox container of a pod."""
         return self._ask(context, context.level, lambda plugin, rule, one: plugin.container(rule, one))
 
-    def _ask(self, context: C, level: Level, run: Callable[[AnyPlugin, Any, C], None]) -> Verdict:
-        verdict = Verdict()
+    def _ask(self, context: C, level: Level, run: Callable[[AnyPlugin, Any, C], None]) -> PluginResults:
+        verdict = PluginResults()
         for plugin in self._plugins:
             allowed = plugin.serves.get(level, frozenset())
             if not allowed and not plugin.envs:
                 continue
             if plugin.name not in self._rules.by_plugin:
                 if (problem := self._rules.problems.get(plugin.name)) is not None:
-                    verdict.failures.append(Failure(plugin.name, f"has no rule: {problem}"))
+                    verdict.failures.append(PluginFailure(plugin.name, f"has no rule: {problem}"))
                 continue
             if not self._watch.enter(plugin.name):
-                verdict.failures.append(Failure(plugin.name, LEFT_OUT))
+                verdict.failures.append(PluginFailure(plugin.name, LEFT_OUT))
                 continue
             own = replace(context, response=Response())
             failure = ""
@@ -86,31 +86,33 @@ class Hooks:
                 _merge(verdict, plugin, allowed, own.response)
             except Exception as error:  # whatever it is, it is this plugin's alone
                 failure = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
-                verdict.failures.append(Failure(plugin.name, failure))
+                verdict.failures.append(PluginFailure(plugin.name, failure))
             finally:
                 self._watch.leave(plugin.name, failure)
         return verdict
 
 
-def _merge(verdict: Verdict, plugin: AnyPlugin, allowed: frozenset[Parameter], response: Response) -> None:
+def _merge(verdict: PluginResults, plugin: AnyPlugin, allowed: frozenset[Parameter], response: Response) -> None:
     for parameter, wish in response.wishes.items():
         if parameter not in allowed:
-            verdict.failures.append(Failure(plugin.name, f"sets {parameter}, which it does not serve there"))
+            verdict.failures.append(PluginFailure(plugin.name, f"sets {parameter}, which it does not serve there"))
             continue
         value, why = cast("tuple[object, object]", wish)  # plugins of others may have no type checker
         if not isinstance(value, int | str | Special) or not isinstance(why, str):
             text = f"sets {parameter} to {value!r} because of {why!r}: a value is int, str, UNLIMITED or CLEAR"
-            verdict.failures.append(Failure(plugin.name, f"{text}, a reason is str"))
+            verdict.failures.append(PluginFailure(plugin.name, f"{text}, a reason is str"))
             continue
         before = verdict.wishes.get(parameter)
         if before is not None and before[1].value != wish.value:
-            verdict.quarrels.append(Quarrel(parameter, before[0], plugin.name))
+            verdict.quarrels.append(ParameterConflict(parameter, before[0], plugin.name))
         verdict.wishes[parameter] = (plugin.name, wish)
     if response.envs and not plugin.envs:
-        verdict.failures.append(Failure(plugin.name, "sets environment variables, which it does not serve"))
+        verdict.failures.append(PluginFailure(plugin.name, "sets environment variables, which it does not serve"))
         return
     for name, (value, why) in response.envs.items():
         if not all(isinstance(one, str) for one in (name, value, why)):
-            verdict.failures.append(Failure(plugin.name, f"sets variable {name!r}: name, value and reason are str"))
+            verdict.failures.append(
+                PluginFailure(plugin.name, f"sets variable {name!r}: name, value and reason are str")
+            )
             continue
         verdict.envs[name] = (plugin.name, value, why)

@@ -5,10 +5,10 @@ from collections.abc import Iterable
 from interpose.hooks.server.plugin import AnyPlugin
 from interpose.hooks.server.proxy.proxy_mode import ProxyServer
 from interpose.hooks.server.reconcile.apply import Applier
-from interpose.hooks.server.reconcile.cri_updates import Updates
+from interpose.hooks.server.reconcile.cri_updates import ContainerUpdates
 from interpose.hooks.server.reconcile.journal import Journal
 from interpose.hooks.server.reconcile.reconciler import Reconciler
-from interpose.hooks.server.worker_threads import BOUNDS, PluginStats, Runner
+from interpose.hooks.server.worker_threads import BOUNDS, PluginRunStats, Runner
 from interpose.metrics import Buckets, Collector, Family, Sample
 
 _PREFIX = "interpose_hookserver"
@@ -19,7 +19,7 @@ def plugin_collector(plugins: Iterable[AnyPlugin], runner: Runner, reconciler: R
     names = [plugin.name for plugin in plugins]
 
     def collect() -> Iterable[Family]:
-        stats = {name: runner.stats.get(name) or PluginStats() for name in names}
+        stats = {name: runner.stats.get(name) or PluginRunStats() for name in names}
         left_out = runner.left_out
         yield _counter(
             "plugin_failures_total",
@@ -87,7 +87,7 @@ def hook_collector(server: ProxyServer) -> Collector:
     return collect
 
 
-def value_collector(applier: Applier, updates: Updates, journal: Journal, reconciler: Reconciler) -> Collector:
+def value_collector(applier: Applier, updates: ContainerUpdates, journal: Journal, reconciler: Reconciler) -> Collector:
     """Values: written, held, put right; and the rounds that do it."""
 
     def collect() -> Iterable[Family]:

@@ -4,7 +4,7 @@ from interpose.config.hookserver.settings import PluginSettings
 from interpose.hooks.api.hookpoint import HookPoint
 from interpose.hooks.server.plugin import AnyPlugin
 from interpose.hooks.server.plugins.batch_resource import BatchResource
-from interpose.hooks.server.plugins.core_sched import CoreSched
+from interpose.hooks.server.plugins.core_sched import CoreSchedPlugin
 from interpose.hooks.server.plugins.cpu_normalization import CpuNormalization
 from interpose.hooks.server.plugins.cpuset import CpusetPlugin
 from interpose.hooks.server.plugins.gpu import GpuEnv
@@ -23,7 +23,7 @@ def all_plugins(settings: PluginSettings) -> tuple[AnyPlugin, ...]:
             be_cpu_manager=settings.be_cpu_manager,
             numa_mems=settings.numa_mems,
         ),
-        CoreSched(),
+        CoreSchedPlugin(),
         GroupIdentity(Fallback(settings.group_identity_fallback)),
         OomScoreAdj(),
         ResctrlPlugin(),

@@ -22,7 +22,7 @@ class Target:
     running: bool = True  # whether its processes exist; a container that was only created has no cgroup
 
 
-class Want(NamedTuple):
+class DesiredValue(NamedTuple):
     """A value that shall be on a target."""
 
     target: Target

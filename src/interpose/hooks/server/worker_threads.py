@@ -29,7 +29,7 @@ BOUNDS: Final = (0.00001, 0.000025, 0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0
 _SHORT_WAIT: Final = 1000
 
 
-class PluginStats:
+class PluginRunStats:
     """What is known about the runs of one plugin. Plain numbers, read when somebody scrapes."""
 
     __slots__ = ("buckets", "failures", "runs", "seconds", "timeouts")
@@ -48,7 +48,7 @@ class PluginStats:
         self.buckets[bisect_left(BOUNDS, seconds)] += 1
         self.seconds += seconds
 
-    def absorb(self, other: "PluginStats") -> None:
+    def absorb(self, other: "PluginRunStats") -> None:
         """Add the numbers of another."""
         self.runs += other.runs
         self.failures += other.failures
@@ -115,7 +115,7 @@ class PluginWatch:
         self.interrupted = False
         self.culprit = ""  # the plugin that wanted to end the thread or the program
         self.back: list[str] = []  # plugins that were left out before and have returned this time
-        self.stats: dict[str, PluginStats] = {}
+        self.stats: dict[str, PluginRunStats] = {}
         self.thread: threading.Thread | None = None
         self._trial = ""
         self._gate = gate
@@ -146,7 +146,7 @@ class PluginWatch:
         if current is not None:
             stats = self.stats.get(plugin)
             if stats is None:
-                stats = self.stats[plugin] = PluginStats()
+                stats = self.stats[plugin] = PluginRunStats()
             stats.add(bool(failure), self._now() - current[1])
 
     def _end(self) -> NoReturn:
@@ -210,7 +210,7 @@ class Runner:
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         """`timeout` seconds for one plugin and one subject, `pause` seconds without it; `now` is for threads."""
-        self.stats: dict[str, PluginStats] = {}
+        self.stats: dict[str, PluginRunStats] = {}
         self.stuck = 0  # threads that were given up and have not come back
         self._timeout = timeout
         self._pause = pause
@@ -348,8 +348,8 @@ class Runner:
         if self._ended is not None and not self._threads:
             self._ended.set()
 
-    def _stats_of(self, plugin: str) -> PluginStats:
-        return self.stats.setdefault(plugin, PluginStats())
+    def _stats_of(self, plugin: str) -> PluginRunStats:
+        return self.stats.setdefault(plugin, PluginRunStats())
 
 
 def _busy_seconds(watch: PluginWatch) -> float:

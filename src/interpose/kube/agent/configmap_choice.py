@@ -34,7 +34,7 @@ _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[
 _POLICY: Final = "policy"
 
 
-class Seen(NamedTuple):
+class ObservedObject(NamedTuple):
     """An object as far as it is known. Known without an object: it does not exist."""
 
     name: str
@@ -46,7 +46,7 @@ class Seen(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Chosen:
+class SelectedConfig:
     """A configuration: where it is from, and YAML texts by key. `digest` tells one content from another."""
 
     source: str  # namespace/name
@@ -57,12 +57,12 @@ class Chosen:
     def __post_init__(self) -> None:
         object.__setattr__(self, "digest", digest(self.data))
 
-    def same(self, other: "Chosen | None") -> bool:
+    def same(self, other: "SelectedConfig | None") -> bool:
         """Whether it says the same and is from the same map. Versions change for other reasons too."""
         return other is not None and self.source == other.source and self.data == other.data
 
 
-class Verdict(StrEnum):
+class ChoiceResult(StrEnum):
     """What can be said about the configuration of the node."""
 
     WAIT = "wait"  # not enough is known
@@ -74,11 +74,11 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
+class ConfigChoice:
     """The outcome. `problems` are in the way of a map that counts, `notes` are about maps that were passed over."""
 
-    verdict: Verdict
-    chosen: Chosen | None = None
+    verdict: ChoiceResult
+    chosen: SelectedConfig | None = None
     problems: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     before: str | None = None  # the map that the node went by last; empty: by none. None: nobody knows
@@ -118,7 +118,7 @@ def digest(data: Mapping[str, str]) -> str:
     return hashlib.sha256(json.dumps(dict(data), sort_keys=True).encode()).hexdigest()
 
 
-def choose(seen: Sequence[Seen], *, node: str, namespace: str, before: str | None = None) -> Choice:
+def choose(seen: Sequence[ObservedObject], *, node: str, namespace: str, before: str | None = None) -> ConfigChoice:
     """Find the map that counts. `seen` is in the order of `map_names`, `before` the map that the node went by last."""
     absent: set[str] = set()
     closed: list[str] = []
@@ -133,17 +133,17 @@ def choose(seen: Sequence[Seen], *, node: str, namespace: str, before: str | Non
             # Rights that end after a map did are of no interest any more.
             sure = sure and (one.current or one.forbidden)
         elif not one.forbidden:
-            return Choice(verdict=Verdict.WAIT, notes=tuple(closed), before=before)
+            return ConfigChoice(verdict=ChoiceResult.WAIT, notes=tuple(closed), before=before)
         else:
             # The server's words for it are with the map; they differ from one request to the next.
             closed.append(f"ConfigMap {source} may not be read")
             if source == before:
-                return Choice(verdict=Verdict.FORBIDDEN, problems=(closed[-1],), before=before)
+                return ConfigChoice(verdict=ChoiceResult.FORBIDDEN, problems=(closed[-1],), before=before)
     if not absent:
-        verdict = Verdict.FORBIDDEN if closed else Verdict.WAIT
-        return Choice(verdict=verdict, problems=tuple(closed), before=before)
-    verdict = Verdict.UNSEEN if closed and before != "" and before not in absent else Verdict.MISSING
-    return Choice(verdict=verdict, notes=tuple(closed), before=before, gone=before in absent, sure=sure)
+        verdict = ChoiceResult.FORBIDDEN if closed else ChoiceResult.WAIT
+        return ConfigChoice(verdict=verdict, problems=tuple(closed), before=before)
+    verdict = ChoiceResult.UNSEEN if closed and before != "" and before not in absent else ChoiceResult.MISSING
+    return ConfigChoice(verdict=verdict, notes=tuple(closed), before=before, gone=before in absent, sure=sure)
 
 
 def for_other_nodes(key: str, node: str) -> bool:
@@ -157,7 +157,7 @@ def for_other_nodes(key: str, node: str) -> bool:
     return not names_option(policy, whose.partition(".")[0])
 
 
-def _read(found: Object, source: str, node: str) -> Choice:
+def _read(found: Object, source: str, node: str) -> ConfigChoice:
     where = f"ConfigMap {source}"
     content = _Content()
     _texts(found.get("data"), where, node, content)
@@ -165,9 +165,9 @@ def _read(found: Object, source: str, node: str) -> Choice:
     size = sum(len(key.encode()) + len(text.encode("utf-8", "replace")) for key, text in content.data.items())
     if size > MAX_DATA:
         content.problems.append(f"{where}: has {size} bytes of data, at most {MAX_DATA} can be sent to the relay")
-    return Choice(
-        verdict=Verdict.UNUSABLE if content.problems else Verdict.CHOSEN,
-        chosen=Chosen(source=source, version=version_of(found), data=content.data),
+    return ConfigChoice(
+        verdict=ChoiceResult.UNUSABLE if content.problems else ChoiceResult.CHOSEN,
+        chosen=SelectedConfig(source=source, version=version_of(found), data=content.data),
         problems=tuple(content.problems),
         notes=tuple(content.notes),
     )

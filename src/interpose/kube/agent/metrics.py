@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from interpose.kube.agent.node_document import SloPhase
-from interpose.kube.agent.push_state import Phase
+from interpose.kube.agent.push_state import PushPhase
 from interpose.kube.agent.reporter import Reporter
-from interpose.kube.agent.watches import Following
+from interpose.kube.agent.watches import NodeWatches
 from interpose.metrics import Collector, Family, Sample
 
 if TYPE_CHECKING:  # parts that may be off
@@ -17,7 +17,7 @@ if TYPE_CHECKING:  # parts that may be off
     from interpose.kube.agent.relay_client import RelayClient
 
 _PUSHES: Final = ("accepted", "rejected", "failed")
-_IN_FORCE: Final = (Phase.APPLIED, Phase.WITHDRAWN, Phase.KEPT)
+_IN_FORCE: Final = (PushPhase.APPLIED, PushPhase.WITHDRAWN, PushPhase.KEPT)
 _WRITES: Final = ("written", "failed")
 _FOLLOWED: Final = {
     "lists": "Times that the objects of a kind were listed.",
@@ -38,7 +38,7 @@ def _gauge(name: str, text: str, value: float) -> Family:
     return Family(f"interpose_agent_{name}", "gauge", text, [Sample(value)])
 
 
-def api_collector(requests: Mapping[tuple[str, str], int], up: Callable[[], bool], following: Following) -> Collector:
+def api_collector(requests: Mapping[tuple[str, str], int], up: Callable[[], bool], following: NodeWatches) -> Collector:
     """The API server: whether it answers, what it was asked, and how often watches had to begin again."""
 
     def collect() -> Iterable[Family]:
@@ -69,7 +69,7 @@ def config_collector(pusher: "Pusher", relay: "RelayClient") -> Collector:
         text = "1 if the relay has what the cluster wants, also if that is nothing."
         yield _gauge("config_applied", text, int(state.phase in _IN_FORCE))
         text = "How the node stands to its configuration; 1 for the state that it is in."
-        samples = [Sample(int(phase is state.phase), {"state": phase.value}) for phase in Phase]
+        samples = [Sample(int(phase is state.phase), {"state": phase.value}) for phase in PushPhase]
         yield Family("interpose_agent_config_state", "gauge", text, samples)
         text = "When the relay accepted a configuration last, in seconds since 1970; 0: never since the start."
         yield _gauge("config_last_success_timestamp_seconds", text, pusher.last_success or 0)

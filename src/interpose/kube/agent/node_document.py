@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
-from interpose.kube.agent.configmap_choice import Seen
+from interpose.kube.agent.configmap_choice import ObservedObject
 from interpose.kube.client.api import NODE_SLOS, Object
 from interpose.kube.client.objects import identity, mapping, metadata, version_of
 
@@ -64,7 +64,7 @@ def judge(found: Object, check: Check) -> Judged:
 
 
 def slo_in_force(
-    slo: Seen, judged: Judged | None, *, good: Object | None, keep: bool
+    slo: ObservedObject, judged: Judged | None, *, good: Object | None, keep: bool
 ) -> tuple[Object | None, SloState]:
     """Which NodeSLO is in force, and what is to be said about it.
 

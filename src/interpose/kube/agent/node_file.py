@@ -26,7 +26,7 @@ from typing import Any, Final
 
 from interpose.host.atomic_file import replace_at
 from interpose.host.file_trust import Trust
-from interpose.kube.agent.configmap_choice import Seen
+from interpose.kube.agent.configmap_choice import ObservedObject
 from interpose.kube.agent.node_document import (
     Check,
     Judged,
@@ -168,8 +168,8 @@ class NodeFeed:
         file: StateFile,
         *,
         node: str,
-        seen_node: Callable[[], Seen],
-        seen_slo: Callable[[], Seen],
+        seen_node: Callable[[], ObservedObject],
+        seen_slo: Callable[[], ObservedObject],
         check: Check,
         on_slo: Callable[[SloState], None],
         deleted: str = "keep",

@@ -132,7 +132,7 @@ _ESCAPE: Final = re.compile(r"~(?![01])")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class PatchStep:
     """An operation that may be carried out, as far as that is known without the node."""
 
     number: int
@@ -143,19 +143,19 @@ class Step:
     place: str | None = None  # in the list of taints; empty is the whole list
 
 
-class RefusedError(ValueError):
+class PatchRefusedError(ValueError):
     """A request that is not carried out, and every reason."""
 
     def __init__(self, problems: Sequence[str]) -> None:
         super().__init__("; ".join(problems))
 
 
-def read_steps(operations: Sequence[Operation], names: Writable = EVERYTHING) -> list[Step]:
+def read_steps(operations: Sequence[Operation], names: Writable = EVERYTHING) -> list[PatchStep]:
     """What the operations mean; RefusedError if one of them may not be. `names` are those that may be changed."""
     if not operations:
-        raise RefusedError(["no operations"])
+        raise PatchRefusedError(["no operations"])
     if len(operations) > MAX_OPERATIONS:
-        raise RefusedError([f"{len(operations)} operations are more than {MAX_OPERATIONS}"])
+        raise PatchRefusedError([f"{len(operations)} operations are more than {MAX_OPERATIONS}"])
     steps, problems = [], []
     for number, operation in enumerate(operations):
         try:
@@ -163,16 +163,16 @@ def read_steps(operations: Sequence[Operation], names: Writable = EVERYTHING) ->
         except ValueError as error:
             problems.append(_problem(number, operation.op, operation.path, error))
     if problems:
-        raise RefusedError(problems)
+        raise PatchRefusedError(problems)
     return steps
 
 
-def needs_node(steps: Sequence[Step]) -> bool:
+def needs_node(steps: Sequence[PatchStep]) -> bool:
     """Whether it depends on the node what they do."""
     return any(step.whole or step.place is not None for step in steps)
 
 
-def node_patch(steps: Sequence[Step], node: Mapping[str, Any], names: Writable = EVERYTHING) -> JsonPatch:
+def node_patch(steps: Sequence[PatchStep], node: Mapping[str, Any], names: Writable = EVERYTHING) -> JsonPatch:
     """The patch to send. `node` counts only if it is needed; the patch then fails if it is another one by now.
 
     RefusedError if something may not be done to this node, UnmetError if the node is not as the operations take it
@@ -189,7 +189,7 @@ def node_patch(steps: Sequence[Step], node: Mapping[str, Any], names: Writable =
             except UnmetError as error:
                 raise UnmetError(_problem(step.number, step.op, step.path, error)) from None
             except ValueError as error:
-                raise RefusedError([_problem(step.number, step.op, step.path, error)]) from None
+                raise PatchRefusedError([_problem(step.number, step.op, step.path, error)]) from None
         elif not step.whole:
             patch.append(_plain(step))
         elif not node.get("metadata", {}).get(step.whole):
@@ -220,9 +220,9 @@ def capacity_patch(capacities: Mapping[str, str], names: Writable = EVERYTHING) 
     A JSON patch cannot do that for a node that has no capacities yet, as before its kubelet has first reported.
     """
     if not capacities:
-        raise RefusedError(["no capacities"])
+        raise PatchRefusedError(["no capacities"])
     if len(capacities) > MAX_OPERATIONS:
-        raise RefusedError([f"{len(capacities)} capacities are more than {MAX_OPERATIONS}"])
+        raise PatchRefusedError([f"{len(capacities)} capacities are more than {MAX_OPERATIONS}"])
     amounts: dict[str, str] = {}
     problems = []
     for name, text in sorted(capacities.items()):
@@ -231,7 +231,7 @@ def capacity_patch(capacities: Mapping[str, str], names: Writable = EVERYTHING) 
         except ValueError as error:
             problems.append(f"capacity {quoted(name)}: {error}")
     if problems:
-        raise RefusedError(problems)
+        raise PatchRefusedError(problems)
     return {"status": {"capacity": amounts}}
 
 
@@ -247,7 +247,7 @@ def _amount(name: str, text: str, names: Writable) -> int:
     return amount.numerator
 
 
-def _plain(step: Step) -> dict[str, Any]:
+def _plain(step: PatchStep) -> dict[str, Any]:
     value = {} if step.op == "remove" else {"value": step.value}
     return {"op": step.op, "path": step.path, **value}
 
@@ -256,7 +256,7 @@ def _problem(number: int, op: str, path: str, error: ValueError) -> str:
     return f"operation {number} ({op[:20]} {quoted(path)}): {error}"
 
 
-def _step(number: int, operation: Operation, names: Writable) -> Step:
+def _step(number: int, operation: Operation, names: Writable) -> PatchStep:
     op, path, text = operation
     if op not in _OPS:
         raise ValueError(f"{quoted(op)} is not one of {', '.join(_OPS)}")
@@ -278,24 +278,24 @@ def _step(number: int, operation: Operation, names: Writable) -> Step:
     else:
         names.check(key)
     value = None if op == "remove" else _VALUES[match["map"]](text)
-    return Step(number=number, op=op, path=path, value=value)
+    return PatchStep(number=number, op=op, path=path, value=value)
 
 
-def _taint_step(number: int, op: str, path: str, place: str, text: str) -> Step:
+def _taint_step(number: int, op: str, path: str, place: str, text: str) -> PatchStep:
     if place == "-" and op != "add":
         raise ValueError("there is nothing behind the last taint: only add can be done there")
     value = None
     if op != "remove":
         value = (read_taint if place else read_taints)(_json(text))
-    return Step(number=number, op=op, path=path, value=value, place=place)
+    return PatchStep(number=number, op=op, path=path, value=value, place=place)
 
 
-def _whole_step(number: int, op: str, path: str, which: str, text: str) -> Step:
+def _whole_step(number: int, op: str, path: str, which: str, text: str) -> PatchStep:
     if op == "test":
-        return Step(number=number, op=op, path=path, value=_json(text))
+        return PatchStep(number=number, op=op, path=path, value=_json(text))
     if op != "add" or _json(text) != {}:
         raise ValueError("can only be added as a whole, with the value {}, where there is none")
-    return Step(number=number, op=op, path=path, value={}, whole=which)
+    return PatchStep(number=number, op=op, path=path, value={}, whole=which)
 
 
 def _json(text: str) -> Any:

@@ -36,7 +36,7 @@ from interpose.kube.agent.messages import (
 from interpose.kube.agent.node_keys import EVERYTHING, Writable
 from interpose.kube.agent.node_patches import (
     JsonPatch,
-    Step,
+    PatchStep,
     UnmetError,
     capacity_patch,
     needs_node,
@@ -161,7 +161,7 @@ class NodeService:
                 await self._patch_as_read(steps)
         return patch_node_reply()
 
-    async def _patch_as_read(self, steps: Sequence[Step]) -> None:
+    async def _patch_as_read(self, steps: Sequence[PatchStep]) -> None:
         """With a patch that is made for the node as it is. Heartbeats change it too: then it is made again."""
         for left in reversed(range(_TRIES)):
             patch = node_patch(steps, await self._read(), self._names)

@@ -15,7 +15,7 @@ from enum import StrEnum
 from typing import Final
 
 from interpose.core.model.resources import nothing
-from interpose.kube.agent.configmap_choice import Choice, Chosen, Verdict
+from interpose.kube.agent.configmap_choice import ChoiceResult, ConfigChoice, SelectedConfig
 from interpose.net.http.backoff import Backoff
 
 # A relay that restarts is back within a few seconds; nobody needs to hear of that.
@@ -27,7 +27,7 @@ _FAILED: Final = {"first": 1.0, "most": 60.0}
 _REJECTED: Final = {"first": 30.0, "most": 600.0}
 
 
-class Phase(StrEnum):
+class PushPhase(StrEnum):
     """How the node stands to its configuration."""
 
     WAITING = "waiting"  # for the cluster to say what is wanted, or for the relay's answer
@@ -40,14 +40,14 @@ class Phase(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class State:
+class PushState:
     """What reports tell. `chosen` is what it is about, `last_good` what this agent saw accepted last."""
 
-    phase: Phase = Phase.WAITING
-    chosen: Chosen | None = None
+    phase: PushPhase = PushPhase.WAITING
+    chosen: SelectedConfig | None = None
     problems: tuple[str, ...] = ()
     since: float = 0.0  # wall clock
-    last_good: Chosen | None = None
+    last_good: SelectedConfig | None = None
     before: str = ""  # the map that the node goes by while there is none to choose
 
     @property
@@ -55,7 +55,7 @@ class State:
         """The map that the node goes by; empty if there is none."""
         return self.chosen.source if self.chosen is not None else self.before
 
-    def alike(self, other: "State") -> bool:
+    def alike(self, other: "PushState") -> bool:
         """Whether they tell the same, whatever the time."""
         mine = (self.phase, self.chosen, self.problems, self.before)
         return mine == (other.phase, other.chosen, other.problems, other.before)
@@ -67,7 +67,7 @@ class Push:
 
     data: Mapping[str, str] = field(default_factory=nothing)
     session: int = 0
-    chosen: Chosen | None = None  # none: what was sent before is taken back
+    chosen: SelectedConfig | None = None  # none: what was sent before is taken back
     again: bool = False  # what was accepted last is given back to a relay that may have forgotten it
 
 
@@ -79,7 +79,7 @@ class _Answer:
 
 @dataclass(frozen=True, slots=True)
 class _Target:
-    chosen: Chosen | None
+    chosen: SelectedConfig | None
 
     @property
     def data(self) -> Mapping[str, str]:
@@ -90,8 +90,8 @@ class _Target:
 class _Stance:
     """What is told while nothing of the cluster's can be sent."""
 
-    phase: Phase
-    chosen: Chosen | None = None
+    phase: PushPhase
+    chosen: SelectedConfig | None = None
     problems: tuple[str, ...] = ()
     before: str = ""
 
@@ -109,7 +109,7 @@ class PushPlan:
         patience: float = PATIENCE,
     ) -> None:
         """`grace` is how long a map may be missing before that counts; `withdraw`: what it said is then taken back."""
-        self.last_good: Chosen | None = None
+        self.last_good: SelectedConfig | None = None
         self.went_by: str | None = None  # the map that counts; empty: none does. None: there was no choice yet
         self._interval = interval
         self._grace = grace
@@ -119,7 +119,7 @@ class PushPlan:
         self._after_rejection = Backoff(chance, **_REJECTED)
         self._target: _Target | None = None
         self._stance: _Stance | None = None
-        self._awaited: tuple[float, Choice] | None = None  # what counts from then on, if nothing is said before
+        self._awaited: tuple[float, ConfigChoice] | None = None  # what counts from then on, if nothing is said before
         self._session: int | None = None
         self._given: int | None = None  # the session that has had what was accepted last
         self._flying: Push | None = None
@@ -133,9 +133,9 @@ class PushPlan:
 
     # -- what happens
 
-    def consider(self, choice: Choice, now: float) -> None:
+    def consider(self, choice: ConfigChoice, now: float) -> None:
         """The cluster says something about what is wanted."""
-        missing = choice.verdict is Verdict.MISSING
+        missing = choice.verdict is ChoiceResult.MISSING
         if not (missing or choice.gone) or (missing and self._knows_of_none()):
             self._awaited = None
             self._adopt(choice)
@@ -208,10 +208,10 @@ class PushPlan:
             moments.append(late if late > now else None)
         return min((moment for moment in moments if moment is not None), default=None)
 
-    def state(self, now: float, wall: float) -> State:
+    def state(self, now: float, wall: float) -> PushState:
         """How things stand."""
         told = self._stance or self._standing(now)
-        return State(
+        return PushState(
             phase=told.phase,
             chosen=told.chosen,
             problems=told.problems,
@@ -222,41 +222,41 @@ class PushPlan:
 
     def _standing(self, now: float) -> _Stance:
         if self._target is None:
-            return _Stance(Phase.WAITING)
+            return _Stance(PushPhase.WAITING)
         chosen = self._target.chosen
         if self._trouble_since is not None and now >= self._trouble_since + self._patience:
-            return _Stance(Phase.UNREACHABLE, chosen, (self._trouble,))
+            return _Stance(PushPhase.UNREACHABLE, chosen, (self._trouble,))
         if self._answer is None or not self._is_wanted(self._answer.data):
-            return _Stance(Phase.WAITING, chosen)
+            return _Stance(PushPhase.WAITING, chosen)
         if self._answer.problems:
-            return _Stance(Phase.REJECTED, chosen, self._answer.problems)
+            return _Stance(PushPhase.REJECTED, chosen, self._answer.problems)
         # An empty map and none at all are the same to the relay, not to people.
-        return _Stance(Phase.APPLIED if chosen is not None else Phase.WITHDRAWN, chosen)
+        return _Stance(PushPhase.APPLIED if chosen is not None else PushPhase.WITHDRAWN, chosen)
 
     # -- what is wanted
 
     def _knows_of_none(self) -> bool:
         """Whether we go by it already that there is no map."""
         if self._stance is not None:
-            return self._stance.phase is Phase.KEPT and not self._withdraw
+            return self._stance.phase is PushPhase.KEPT and not self._withdraw
         return self._target == _Target(None)
 
-    def _adopt(self, choice: Choice) -> None:
+    def _adopt(self, choice: ConfigChoice) -> None:
         """Go by a choice from now on. What is not known changes nothing."""
-        if choice.verdict is Verdict.CHOSEN and choice.chosen is not None:
+        if choice.verdict is ChoiceResult.CHOSEN and choice.chosen is not None:
             self._stance, self.went_by = None, choice.chosen.source
             self._want(choice.chosen)
-        elif choice.verdict is Verdict.UNUSABLE and choice.chosen is not None:
+        elif choice.verdict is ChoiceResult.UNUSABLE and choice.chosen is not None:
             self.went_by, self._target = choice.chosen.source, None
-            self._stance = _Stance(Phase.REJECTED, choice.chosen, choice.problems)
-        elif choice.verdict is Verdict.MISSING and self._withdraw:
+            self._stance = _Stance(PushPhase.REJECTED, choice.chosen, choice.problems)
+        elif choice.verdict is ChoiceResult.MISSING and self._withdraw:
             self._stance, self.went_by = None, ""
             self._set_target(_Target(None))
-        elif choice.verdict is not Verdict.WAIT:
-            phase = Phase.FORBIDDEN if choice.verdict is Verdict.FORBIDDEN else Phase.KEPT
+        elif choice.verdict is not ChoiceResult.WAIT:
+            phase = PushPhase.FORBIDDEN if choice.verdict is ChoiceResult.FORBIDDEN else PushPhase.KEPT
             self._stance = _Stance(phase, None, choice.problems or choice.notes, choice.before or "")
 
-    def _want(self, chosen: Chosen) -> None:
+    def _want(self, chosen: SelectedConfig) -> None:
         # Another version that says the same is no news: maps change for the sake of other nodes.
         if self._target is None or not chosen.same(self._target.chosen):
             self._set_target(_Target(chosen))
@@ -282,7 +282,7 @@ class PushPlan:
             return None
         return Push(data=self._target.data, session=self._session, chosen=self._target.chosen)
 
-    def _falls_back_on(self, good: Chosen) -> bool:
+    def _falls_back_on(self, good: SelectedConfig) -> bool:
         """Whether there is nothing to send, or something else that the relay has refused."""
         if self._target is None:
             return True

@@ -11,8 +11,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Final, Protocol
 
-from interpose.kube.agent.configmap_choice import Choice
-from interpose.kube.agent.push_state import Push, PushPlan, State
+from interpose.kube.agent.configmap_choice import ConfigChoice
+from interpose.kube.agent.push_state import Push, PushPlan, PushState
 from interpose.log import RateLimited
 from interpose.net.grpc.status import RpcError
 from interpose.tasks import LEAST_PAUSE, Idle, idle
@@ -29,7 +29,7 @@ _DONE: Final[Mapping[tuple[bool, bool], str]] = {  # whether it was given back, 
 _MAX_LOGGED: Final = 5  # problems in one line of the log; the state has all of them
 
 
-class Relay(Protocol):
+class RelayTarget(Protocol):
     """Who is to have the configuration."""
 
     sessions: int
@@ -52,10 +52,10 @@ class Pusher:
 
     def __init__(
         self,
-        relay: Relay,
+        relay: RelayTarget,
         *,
         node: str,
-        on_state: Callable[[State], None],
+        on_state: Callable[[PushState], None],
         interval: float = INTERVAL,
         grace: float = GRACE,
         when_missing: str = "withdraw",
@@ -66,7 +66,7 @@ class Pusher:
     ) -> None:
         self.outcomes: Counter[str] = Counter()  # accepted, rejected, failed
         self.last_success: float | None = None  # wall clock
-        self.state = State(since=wall())
+        self.state = PushState(since=wall())
         self._relay = relay
         self._node = node
         self._on_state = on_state
@@ -83,7 +83,7 @@ class Pusher:
         """The map that counts (namespace/name); empty: none does. None: there was no choice yet."""
         return self._plan.went_by
 
-    def consider(self, choice: Choice) -> None:
+    def consider(self, choice: ConfigChoice) -> None:
         """The cluster says something about what is wanted."""
         self._plan.consider(choice, self._now())
         self.poke()

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from interpose.kube.agent.configmap_choice import Choice, Seen, Verdict, digest
+from interpose.kube.agent.configmap_choice import ChoiceResult, ConfigChoice, ObservedObject, digest
 from interpose.kube.agent.node_document import SloPhase, SloState
 from interpose.kube.agent.node_keys import STATUS
-from interpose.kube.agent.push_state import Phase, State
+from interpose.kube.agent.push_state import PushPhase, PushState
 from interpose.kube.client.api import EVENTS, NODES, Object
 from interpose.kube.client.objects import mapping, metadata
 
@@ -32,11 +32,11 @@ _LONGEST_VERSION: Final = 20  # of an object
 _FIELDS: Final = ("state", "source", "hash", "message", "resourceVersion", "time")  # of the annotation
 _EMPTY: Final = digest({})
 # Nothing of the cluster's is in force then, or nobody knows what.
-_NOT_OURS: Final = (Phase.KEPT, Phase.FORBIDDEN)
+_NOT_OURS: Final = (PushPhase.KEPT, PushPhase.FORBIDDEN)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class ReportedEvent:
     """Something that happened, in words."""
 
     reason: str
@@ -45,11 +45,11 @@ class Told:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class NodeReport:
     """What is to be seen on the Node about its configuration."""
 
     status: str  # of the condition
-    told: Told
+    told: ReportedEvent
     phase: str
     source: str
     version: str
@@ -57,12 +57,12 @@ class Report:
     since: float
 
 
-def report_of(state: State) -> Report | None:
+def report_of(state: PushState) -> NodeReport | None:
     """What is to be seen; None if there is nothing to tell yet."""
-    if state.phase is Phase.WAITING:
+    if state.phase is PushPhase.WAITING:
         return None
     status, reason, warning = _CONDITIONS[state.phase]
-    if state.phase is Phase.KEPT and state.problems:
+    if state.phase is PushPhase.KEPT and state.problems:
         status = "Unknown"  # there may be one that we do not see
     chosen = state.chosen
     content = (chosen.digest if chosen is not None else _EMPTY if state.phase not in _NOT_OURS else "")[:_DIGITS]
@@ -70,9 +70,9 @@ def report_of(state: State) -> Report | None:
     message = _WORDS[state.phase].format(what=what, content=content)
     if state.problems:
         message = f"{message}: {_joined(state.problems)}"
-    return Report(
+    return NodeReport(
         status=status,
-        told=Told(reason=reason, message=clipped(message, _MAX_MESSAGE), warning=warning),
+        told=ReportedEvent(reason=reason, message=clipped(message, _MAX_MESSAGE), warning=warning),
         phase=state.phase.value,
         source=state.source,
         version=chosen.version if chosen is not None else "",
@@ -86,21 +86,21 @@ def slo_problem(slo: SloState) -> str:
     return clipped(_joined(slo.problems), _MAX_SLO)
 
 
-def slo_told(slo: SloState, before: str) -> Told | None:
+def slo_told(slo: SloState, before: str) -> ReportedEvent | None:
     """What is to be told about a NodeSLO, if what was wrong with it before was this; None: nothing new."""
     problems = slo_problem(slo)
     if slo.phase is SloPhase.UNKNOWN or problems == before:
         return None
     if not problems:
-        return Told(reason="NodeSLOApplied", message="nothing is wrong with the NodeSLO any more")
+        return ReportedEvent(reason="NodeSLOApplied", message="nothing is wrong with the NodeSLO any more")
     message = f"NodeSLO is not used, the last good one stays in force: {_joined(slo.problems)}"
-    return Told(reason="NodeSLORejected", message=clipped(message, _MAX_MESSAGE), warning=True)
+    return ReportedEvent(reason="NodeSLORejected", message=clipped(message, _MAX_MESSAGE), warning=True)
 
 
 # -- the annotation
 
 
-def annotation(report: Report | None, slo: SloState, node: Object) -> str:
+def annotation(report: NodeReport | None, slo: SloState, node: Object) -> str:
     """JSON, below 1 KiB; empty if there is nothing to say. What is not known is as it was."""
     fields = _fields(report, slo, node)
     longest = fields | {"message": "", "resourceVersion": "0" * _LONGEST_VERSION}
@@ -113,7 +113,7 @@ def annotation(report: Report | None, slo: SloState, node: Object) -> str:
     return _compact(fields) if fields else ""
 
 
-def annotation_shown(report: Report | None, slo: SloState, node: Object) -> bool:
+def annotation_shown(report: NodeReport | None, slo: SloState, node: Object) -> bool:
     """Whether the Node says the same already, no less and no more."""
     wanted = annotation(report, slo, node)
     return _lasting(shown_status(node)) == _lasting(json.loads(wanted or "{}"))
@@ -134,15 +134,15 @@ def source_shown(node: Object) -> str | None:
     source = shown.get("source")
     if isinstance(source, str) and source:
         return source
-    return "" if shown.get("state") == Phase.WITHDRAWN.value else None
+    return "" if shown.get("state") == PushPhase.WITHDRAWN.value else None
 
 
-def annotation_patch(report: Report | None, slo: SloState, node: Object) -> dict[str, Any]:
+def annotation_patch(report: NodeReport | None, slo: SloState, node: Object) -> dict[str, Any]:
     """A merge patch of the Node."""
     return {"metadata": {"annotations": {STATUS: annotation(report, slo, node) or None}}}
 
 
-def _fields(report: Report | None, slo: SloState, node: Object) -> dict[str, str]:
+def _fields(report: NodeReport | None, slo: SloState, node: Object) -> dict[str, str]:
     shown = {key: text for key, text in shown_status(node).items() if isinstance(text, str)}
     nodeslo = shown.pop("nodeSLO", "") if slo.phase is SloPhase.UNKNOWN else slo_problem(slo)
     if report is None:
@@ -166,14 +166,14 @@ def _lasting(fields: Mapping[str, Any]) -> dict[str, Any]:
 # -- the condition
 
 
-def condition_shown(report: Report, node: Object) -> bool:
+def condition_shown(report: NodeReport, node: Object) -> bool:
     """Whether the Node says the same already."""
     shown = _condition(node)
     wanted = (report.status, report.told.reason, report.told.message)
     return (shown.get("status"), shown.get("reason"), shown.get("message")) == wanted
 
 
-def condition_patch(report: Report, node: Object, wall: float) -> dict[str, Any]:
+def condition_patch(report: NodeReport, node: Object, wall: float) -> dict[str, Any]:
     """A strategic merge patch of the status of the Node. A condition keeps the time from which it has been so."""
     shown = _condition(node)
     before = shown.get("lastTransitionTime")
@@ -200,7 +200,7 @@ def _condition(node: Object) -> Mapping[str, Any]:
 # -- events
 
 
-def event(told: Told, node: Object, wall: float, *, once: bool = False) -> dict[str, Any]:
+def event(told: ReportedEvent, node: Object, wall: float, *, once: bool = False) -> dict[str, Any]:
     """An Event about the Node. `once`: it has the same name whenever it is told, so that there is one of it."""
     about_node = metadata(node)
     name = str(about_node.get("name", ""))
@@ -232,21 +232,21 @@ def event_again(body: Mapping[str, Any], wall: float) -> dict[str, Any]:
 
 # -- words
 
-_CONDITIONS: Final[Mapping[Phase, tuple[str, str, bool]]] = {
-    Phase.APPLIED: ("True", "ConfigApplied", False),
-    Phase.WITHDRAWN: ("True", "ConfigWithdrawn", False),
-    Phase.KEPT: ("True", "ConfigKept", False),
-    Phase.FORBIDDEN: ("Unknown", "ConfigForbidden", True),
-    Phase.REJECTED: ("False", "ConfigRejected", True),
-    Phase.UNREACHABLE: ("Unknown", "RelayUnreachable", True),
+_CONDITIONS: Final[Mapping[PushPhase, tuple[str, str, bool]]] = {
+    PushPhase.APPLIED: ("True", "ConfigApplied", False),
+    PushPhase.WITHDRAWN: ("True", "ConfigWithdrawn", False),
+    PushPhase.KEPT: ("True", "ConfigKept", False),
+    PushPhase.FORBIDDEN: ("Unknown", "ConfigForbidden", True),
+    PushPhase.REJECTED: ("False", "ConfigRejected", True),
+    PushPhase.UNREACHABLE: ("Unknown", "RelayUnreachable", True),
 }
-_WORDS: Final[Mapping[Phase, str]] = {
-    Phase.APPLIED: "{what} is in force (hash {content})",
-    Phase.WITHDRAWN: "there is no ConfigMap for this node, the relay has its own settings",
-    Phase.KEPT: "no ConfigMap for this node is to be seen, what was in force stays",
-    Phase.FORBIDDEN: "it is not known what is wanted, what was in force stays",
-    Phase.REJECTED: "{what} was rejected, what was in force stays (hash {content})",
-    Phase.UNREACHABLE: "relay does not answer, {what} is wanted (hash {content})",
+_WORDS: Final[Mapping[PushPhase, str]] = {
+    PushPhase.APPLIED: "{what} is in force (hash {content})",
+    PushPhase.WITHDRAWN: "there is no ConfigMap for this node, the relay has its own settings",
+    PushPhase.KEPT: "no ConfigMap for this node is to be seen, what was in force stays",
+    PushPhase.FORBIDDEN: "it is not known what is wanted, what was in force stays",
+    PushPhase.REJECTED: "{what} was rejected, what was in force stays (hash {content})",
+    PushPhase.UNREACHABLE: "relay does not answer, {what} is wanted (hash {content})",
 }
 
 
@@ -274,20 +274,20 @@ def _compact(fields: Mapping[str, str]) -> str:
     return json.dumps(fields, separators=(",", ":"), sort_keys=True, ensure_ascii=False)
 
 
-_SAID: Final[Mapping[Phase, str]] = {
-    Phase.REJECTED: "the configuration was rejected",
-    Phase.UNREACHABLE: "the relay is not reachable",
-    Phase.FORBIDDEN: "it is not known what the configuration is",
+_SAID: Final[Mapping[PushPhase, str]] = {
+    PushPhase.REJECTED: "the configuration was rejected",
+    PushPhase.UNREACHABLE: "the relay is not reachable",
+    PushPhase.FORBIDDEN: "it is not known what the configuration is",
 }
 
 
-def config_problem(choice: Choice, state: State, maps: Sequence[Seen]) -> str:
+def config_problem(choice: ConfigChoice, state: PushState, maps: Sequence[ObservedObject]) -> str:
     """What is wrong; empty if the node has what the cluster wants, or the cluster wants nothing."""
     if state.phase in _SAID:
         return f"{_SAID[state.phase]}: {'; '.join(state.problems)}"
-    if choice.verdict is Verdict.WAIT:
+    if choice.verdict is ChoiceResult.WAIT:
         reasons = dict.fromkeys(f"ConfigMap {one.name}: {one.problem}" for one in maps if one.problem)
         return f"it is not known which configuration counts: {'; '.join(reasons) or 'no answer yet'}"
-    if choice.verdict is Verdict.CHOSEN and state.phase is not Phase.APPLIED:
+    if choice.verdict is ChoiceResult.CHOSEN and state.phase is not PushPhase.APPLIED:
         return "the relay has not confirmed the configuration yet"
     return ""

@@ -13,16 +13,16 @@ from collections.abc import Callable, Collection
 from typing import Any, Final, Protocol
 
 from interpose.kube.agent.node_document import SloState
-from interpose.kube.agent.push_state import State
-from interpose.kube.agent.report import EVENT_NAMESPACE, Report, report_of
+from interpose.kube.agent.push_state import PushState
+from interpose.kube.agent.report import EVENT_NAMESPACE, NodeReport, report_of
 from interpose.kube.agent.report_sinks import (
     Budget,
     ConfigSubject,
-    Desk,
-    EventDesk,
+    EventReportSink,
+    ReportInput,
+    ReportSink,
+    ReportWrite,
     SloSubject,
-    View,
-    Write,
     annotation_desk,
     condition_desk,
 )
@@ -56,7 +56,7 @@ class Writes(Protocol):
 class _Place:
     """A desk, and when it may be gone to."""
 
-    def __init__(self, desk: Desk, chance: Callable[[], float]) -> None:
+    def __init__(self, desk: ReportSink, chance: Callable[[], float]) -> None:
         self.desk = desk
         self.wake = asyncio.Event()
         self.not_before = 0.0
@@ -86,16 +86,16 @@ class Reporter:
         self._now = now
         self._wall = wall
         self._pause = pause
-        self._report: Report | None = None
+        self._report: NodeReport | None = None
         self._slo = SloState()
         self._limited = RateLimited(_log, interval=600.0, clock=now)
         budget = Budget(now())
         # Events look first: they are left out if the Node shows already what they would tell.
-        desks: list[Desk] = []
+        desks: list[ReportSink] = []
         if "event" in kinds:
             desks += [
-                EventDesk(ConfigSubject(), budget, unseen=not {"annotation", "condition"} & set(kinds)),
-                EventDesk(SloSubject(), budget, unseen="annotation" not in kinds),
+                EventReportSink(ConfigSubject(), budget, unseen=not {"annotation", "condition"} & set(kinds)),
+                EventReportSink(SloSubject(), budget, unseen="annotation" not in kinds),
             ]
         if "condition" in kinds:
             desks.append(condition_desk())
@@ -112,7 +112,7 @@ class Reporter:
         kinds = [place.desk.kind for place in self._places if place.desk.next(view, now, wall) is not None]
         return tuple(dict.fromkeys(kinds))
 
-    def on_state(self, state: State) -> None:
+    def on_state(self, state: PushState) -> None:
         """The configuration of the node has another state."""
         self._report = report_of(state)
         self.poke()
@@ -148,9 +148,9 @@ class Reporter:
                 moment = self._failed(place, f"{type(error).__name__}: {error}", None)
             await self._pause(place.wake, None if moment is None else max(moment - self._now(), LEAST_PAUSE))
 
-    def _view(self) -> View | None:
+    def _view(self) -> ReportInput | None:
         node = self._seen()
-        return View(node, self._report, self._slo) if node is not None else None
+        return ReportInput(node, self._report, self._slo) if node is not None else None
 
     async def _attend(self, place: _Place) -> float | None:
         """Write what is to be written; when to come back if nothing happens before."""
@@ -178,7 +178,7 @@ class Reporter:
         self._limited.log(logging.WARNING, "Failed to write report", key=kind, kind=kind, err=problem)
         return place.not_before
 
-    async def _write(self, write: Write) -> bool:
+    async def _write(self, write: ReportWrite) -> bool:
         """False if the very same was there already."""
         if write.patch is not None:
             await self._api.patch(NODES, self._node, write.body, kind=write.patch, subresource=write.subresource)

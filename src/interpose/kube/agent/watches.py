@@ -12,10 +12,17 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple, Protocol
 
-from interpose.kube.agent.configmap_choice import Choice, Seen, choose, group_problem, is_name, map_names
+from interpose.kube.agent.configmap_choice import (
+    ConfigChoice,
+    ObservedObject,
+    choose,
+    group_problem,
+    is_name,
+    map_names,
+)
 from interpose.kube.client.api import CONFIG_MAPS, NODE_SLOS, NODES, Api, Object, Resource
 from interpose.kube.client.objects import mapping, metadata
-from interpose.kube.client.watcher import Follower
+from interpose.kube.client.watcher import ObjectWatcher
 from interpose.tasks import TaskBag
 
 _log = logging.getLogger(__name__)
@@ -25,7 +32,7 @@ _UNKNOWN_GROUP: Final = "?"
 GROUP_SPACING: Final = 10.0
 
 
-class Follows(Protocol):
+class WatcherProtocol(Protocol):
     """What is needed of a Follower."""
 
     known: bool
@@ -41,12 +48,12 @@ class Follows(Protocol):
         """Until cancelled."""
 
 
-class Make(Protocol):
+class WatcherFactory(Protocol):
     """Makes one."""
 
     def __call__(
         self, api: Api, resource: Resource, *, name: str, namespace: str = "", changed: Callable[[], None]
-    ) -> Follows:
+    ) -> WatcherProtocol:
         """As the class Follower does."""
 
 
@@ -62,19 +69,19 @@ def later(seconds: float, callback: Callable[[], None]) -> asyncio.TimerHandle:
     return asyncio.get_running_loop().call_later(seconds, callback)
 
 
-class Counts(NamedTuple):
+class WatchCounts(NamedTuple):
     """How much there was to do."""
 
     lists: int = 0
     watches: int = 0
     failures: int = 0
 
-    def plus(self, one: Follows) -> "Counts":
+    def plus(self, one: WatcherProtocol) -> "WatchCounts":
         """With those of one more."""
-        return Counts(self.lists + one.lists, self.watches + one.watches, self.failures + one.failures)
+        return WatchCounts(self.lists + one.lists, self.watches + one.watches, self.failures + one.failures)
 
 
-class Following:
+class NodeWatches:
     """Follows them all from `start` on. What it is told to call is called after each change of what is seen."""
 
     def __init__(
@@ -87,11 +94,11 @@ class Following:
         group_label: str,
         maps: bool,
         slo: bool,
-        on_choice: Callable[[Choice], None],
+        on_choice: Callable[[ConfigChoice], None],
         on_node: Callable[[], None],
         on_slo: Callable[[], None],
         went_by: Callable[[Object | None], str | None] = lambda _node: None,
-        make: Make = Follower,
+        make: WatcherFactory = ObjectWatcher,
         now: Callable[[], float] = time.monotonic,
         after: Later = later,
     ) -> None:
@@ -117,25 +124,25 @@ class Following:
         self._regrouping: asyncio.TimerHandle | None = None
         self._node = make(api, NODES, name=node, changed=self._node_changed)
         self._slo = make(api, NODE_SLOS, name=node, changed=on_slo) if slo else None
-        self._maps: dict[str, Follows] = {}
+        self._maps: dict[str, WatcherProtocol] = {}
         self._map_tasks: dict[str, asyncio.Task[None]] = {}
-        self._past = Counts()  # of ConfigMaps that are followed no more
+        self._past = WatchCounts()  # of ConfigMaps that are followed no more
         self._tasks = TaskBag()
 
     # -- what is seen
 
     @property
-    def node(self) -> Seen:
+    def node(self) -> ObservedObject:
         """The Node we run on."""
         return _seen(self._node_name, self._node)
 
     @property
-    def slo(self) -> Seen:
+    def slo(self) -> ObservedObject:
         """Its NodeSLO, if somebody wants to know."""
-        return Seen(self._node_name, False, None) if self._slo is None else _seen(self._node_name, self._slo)
+        return ObservedObject(self._node_name, False, None) if self._slo is None else _seen(self._node_name, self._slo)
 
     @property
-    def maps(self) -> list[Seen]:
+    def maps(self) -> list[ObservedObject]:
         """The ConfigMaps that may count, the first that exists does."""
         seen = []
         for name in self._names():
@@ -144,11 +151,11 @@ class Following:
                 seen.append(_seen(name, follower))
             else:
                 trouble = self._node.problem or "there is no such Node yet" if self._node.known else self._node.problem
-                seen.append(Seen(name, False, None, f"the group is not known: {trouble}" if trouble else ""))
+                seen.append(ObservedObject(name, False, None, f"the group is not known: {trouble}" if trouble else ""))
         return seen
 
     @property
-    def followers(self) -> Iterator[tuple[str, str, Follows]]:
+    def followers(self) -> Iterator[tuple[str, str, WatcherProtocol]]:
         """All of them: kind, name, follower."""
         yield NODES.kind, self._node_name, self._node
         if self._slo is not None:
@@ -158,11 +165,11 @@ class Following:
                 yield CONFIG_MAPS.kind, name, self._maps[name]
 
     @property
-    def counts(self) -> dict[str, Counts]:
+    def counts(self) -> dict[str, WatchCounts]:
         """By kind; never less than before."""
         found = {CONFIG_MAPS.kind: self._past} if self._follows_maps else {}
         for kind, _, follower in self.followers:
-            found[kind] = found.get(kind, Counts()).plus(follower)
+            found[kind] = found.get(kind, WatchCounts()).plus(follower)
         return found
 
     # -- following
@@ -255,5 +262,5 @@ class Following:
         return value if isinstance(value, str) else ""
 
 
-def _seen(name: str, follower: Follows) -> Seen:
-    return Seen(name, follower.known, follower.object, follower.problem, follower.forbidden, follower.current)
+def _seen(name: str, follower: WatcherProtocol) -> ObservedObject:
+    return ObservedObject(name, follower.known, follower.object, follower.problem, follower.forbidden, follower.current)

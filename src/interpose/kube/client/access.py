@@ -25,7 +25,7 @@ class ExecPlugin:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class User:
+class ClientIdentity:
     """Who we are. What counts first: token file, token, name with password, program. A certificate counts too."""
 
     token: str = field(default="", repr=False)
@@ -48,4 +48,4 @@ class Access:
     insecure: bool = False
     server_name: str = ""  # that the certificate has to be for, if it is not the host's
     proxy: Proxy | None = None
-    user: User = User()
+    user: ClientIdentity = ClientIdentity()

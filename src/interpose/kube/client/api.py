@@ -64,7 +64,7 @@ class PatchKind(StrEnum):
     STRATEGIC = "application/strategic-merge-patch+json"
 
 
-class Change(StrEnum):
+class WatchChange(StrEnum):
     """What a watch tells about an object."""
 
     ADDED = "ADDED"
@@ -76,7 +76,7 @@ class Change(StrEnum):
 class WatchEvent(NamedTuple):
     """One line of a watch."""
 
-    change: Change
+    change: WatchChange
     object: Object
 
 

@@ -21,7 +21,7 @@ from urllib.parse import quote, urlencode
 from interpose.errors import ConfigError
 from interpose.kube.client.access import Access
 from interpose.kube.client.api import ApiError, Listed, Object, PatchKind, Resource, WatchEvent
-from interpose.kube.client.credentials import Credentials, Grant
+from interpose.kube.client.credentials import CredentialSource, RequestCredentials
 from interpose.kube.client.decode import (
     Lines,
     read_error,
@@ -71,7 +71,7 @@ class KubeClient:
         self._chance = chance
         self._clock = clock
         self._limits = limits or HttpClientLimits()
-        self._credentials = Credentials(access)
+        self._credentials = CredentialSource(access)
         self._http = HttpClient(str(access.server), self._dial, limits=self._limits, clock=clock)
 
     async def close(self) -> None:
@@ -215,7 +215,7 @@ class KubeClient:
         return answer
 
     async def _sent(
-        self, request: HttpRequest, grant: Grant, stack: AsyncExitStack, begun: float, timeout: float
+        self, request: HttpRequest, grant: RequestCredentials, stack: AsyncExitStack, begun: float, timeout: float
     ) -> HttpResponse:
         if grant.authorization:
             request = replace(request, headers=(*request.headers, ("Authorization", grant.authorization)))

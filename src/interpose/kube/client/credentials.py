@@ -24,14 +24,14 @@ _MAX_TOKEN: Final = 1 << 16  # those with many groups in them have some KiB
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Grant:
+class RequestCredentials:
     """What one request is made with. `context` is None without TLS; another one means other connections."""
 
     authorization: str = field(default="", repr=False)
     context: ssl.SSLContext | None = None
 
 
-class Credentials:
+class CredentialSource:
     """Makes grants for an access. ConfigError says why there is none."""
 
     def __init__(self, access: Access) -> None:
@@ -43,12 +43,12 @@ class Credentials:
         self._context: ssl.SSLContext | None = None
         self._context_seen: object = None
 
-    async def grant(self) -> Grant:
+    async def grant(self) -> RequestCredentials:
         """For a request that is to be made now."""
         given = await self._runner.credential() if self._runner is not None else None
         return self._make(given)
 
-    async def renewed(self, refused: Grant) -> Grant | None:
+    async def renewed(self, refused: RequestCredentials) -> RequestCredentials | None:
         """After a 401: newer ones than the grant that was refused, or None if there are none."""
         given = None
         if self._runner is not None:
@@ -65,9 +65,9 @@ class Credentials:
         if self._runner is not None:
             await self._runner.close()
 
-    def _make(self, given: ExecCredential | None) -> Grant:
+    def _make(self, given: ExecCredential | None) -> RequestCredentials:
         context = self._tls(given) if self._access.server.scheme == "https" else None
-        return Grant(authorization=self._authorization(given), context=context)
+        return RequestCredentials(authorization=self._authorization(given), context=context)
 
     def _authorization(self, given: ExecCredential | None) -> str:
         user = self._access.user

@@ -7,11 +7,11 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
-from interpose.kube.client.api import ApiError, Change, Listed, Object, Resource, WatchEvent
+from interpose.kube.client.api import ApiError, Listed, Object, Resource, WatchChange, WatchEvent
 from interpose.net.http.errors import shortened
 
 # Of a text that is none of an API server, this much goes into the message.
-_CHANGES: Final = {change.value: change for change in Change}
+_CHANGES: Final = {change.value: change for change in WatchChange}
 
 
 class Lines:

@@ -6,7 +6,7 @@ from typing import Final
 
 from interpose.config.documents.yaml import parse_document, read_text
 from interpose.errors import ConfigError
-from interpose.kube.client.access import Access, User
+from interpose.kube.client.access import Access, ClientIdentity
 from interpose.kube.client.kubeconfig_document import Section, read_access
 from interpose.net.http.address import Server, proxy_from
 from interpose.net.http.tls import Pem
@@ -75,7 +75,7 @@ def _from_pod(env: Mapping[str, str], folder: Path) -> Access:
         namespace=_namespace(folder / "namespace"),
         authorities=Pem(file=str(authorities)),
         proxy=proxy,
-        user=User(token_file=str(token)),
+        user=ClientIdentity(token_file=str(token)),
     )
 
 

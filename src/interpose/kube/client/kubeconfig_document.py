@@ -15,7 +15,7 @@ from typing import Any, Final, NoReturn
 from interpose.config.documents.yaml import TAG_NAMES, Node
 from interpose.core.model.text import quoted
 from interpose.errors import ConfigError
-from interpose.kube.client.access import Access, ExecPlugin, User
+from interpose.kube.client.access import Access, ClientIdentity, ExecPlugin
 from interpose.net.http.address import Proxy, Server, parse_proxy, parse_server, proxy_from
 from interpose.net.http.tls import Pem
 
@@ -183,7 +183,7 @@ def read_access(files: Sequence[Section], source: str, env: Mapping[str, str], c
         insecure=insecure,
         server_name=cluster.text("tls-server-name"),
         proxy=_proxy(cluster, server, env),
-        user=_user(user, cluster, env) if user is not None else User(),
+        user=_user(user, cluster, env) if user is not None else ClientIdentity(),
     )
 
 
@@ -205,7 +205,7 @@ def _proxy(cluster: Section, server: Server, env: Mapping[str, str]) -> Proxy | 
         raise ConfigError(str(error)) from None
 
 
-def _user(user: Section, cluster: Section, env: Mapping[str, str]) -> User:
+def _user(user: Section, cluster: Section, env: Mapping[str, str]) -> ClientIdentity:
     for unsupported, why in _REFUSED.items():
         if user.node(unsupported) is not None:
             user.fail(unsupported, why)
@@ -220,7 +220,7 @@ def _user(user: Section, cluster: Section, env: Mapping[str, str]) -> User:
     if ":" in name or (password and not name):
         user.fail("username", "is missing or has a colon in it")
     plugin = user.section("exec")
-    return User(
+    return ClientIdentity(
         token=token,
         token_file=token_file,
         name=name,

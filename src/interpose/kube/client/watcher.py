@@ -14,7 +14,7 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Any, Final
 
-from interpose.kube.client.api import Api, ApiError, Change, Object, Resource, WatchEvent
+from interpose.kube.client.api import Api, ApiError, Object, Resource, WatchChange, WatchEvent
 from interpose.log import RateLimited
 from interpose.net.http.backoff import Backoff
 from interpose.net.http.errors import UnreachableError
@@ -32,7 +32,7 @@ _CONFIRMED: Final = 5.0
 _TEMPORARY: Final = (401, 408, 429)
 
 
-class Follower:
+class ObjectWatcher:
     """Follows one object; `run` does it until cancelled. `changed` is called after known, object or problem changed.
 
     known: whether the cluster has ever told. object: what it told last; None and known: it does not exist.
@@ -126,7 +126,7 @@ class Follower:
         try:
             async with asyncio.timeout(None if self._version or self.object is None else _CONFIRMED) as confirmed:
                 async for event in events:
-                    if event.change is not Change.BOOKMARK:
+                    if event.change is not WatchChange.BOOKMARK:
                         confirmed.reschedule(None)
                     self._take(event)
         except TimeoutError:
@@ -162,12 +162,12 @@ class Follower:
         self._worked()
         from_start = not self._version
         self._version = _version(event.object) or self._version
-        if event.change is Change.BOOKMARK or not self._is_mine(event.object):
+        if event.change is WatchChange.BOOKMARK or not self._is_mine(event.object):
             return
         if from_start and _is_older(event.object, self.object):
             self._version = ""  # a server that is behind the one that we asked: what we have comes next
             return
-        gone = event.change is Change.DELETED
+        gone = event.change is WatchChange.DELETED
         self._settle(known=True, object=None if gone else event.object, problem="")
 
     def _worked(self) -> None:

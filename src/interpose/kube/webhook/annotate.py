@@ -35,7 +35,7 @@ class UnreadableError(ValueError):
     """Not a pod, or not one we understand; the text says where and what was found."""
 
 
-class Number(str):
+class JsonNumber(str):
     """A number as it is written in JSON. Turning it into one could change it, and is not needed."""
 
     __slots__ = ()
@@ -136,7 +136,7 @@ _KINDS: Final[Mapping[type, str]] = {
     dict: "an object",
     list: "a list",
     bool: "true or false",
-    Number: "a number",
+    JsonNumber: "a number",
     str: "text",
     type(None): "nothing",
 }

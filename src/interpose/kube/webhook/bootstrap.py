@@ -35,7 +35,7 @@ class BootstrapError(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class CertificateRequest:
     """What the certificate shall be."""
 
     names: tuple[str, ...]
@@ -45,7 +45,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class StoredCertificate:
     """What a place holds."""
 
     current: Issued | None = None  # in use; None unless it is complete
@@ -54,14 +54,14 @@ class Found:
     obstacle: str = ""  # why it may not be replaced
 
 
-class Place(Protocol):
+class CertificateStore(Protocol):
     """Where key and certificate are kept."""
 
     @property
     def title(self) -> str:
         """For people."""
 
-    async def read(self) -> Found:
+    async def read(self) -> StoredCertificate:
         """What is there."""
 
     async def stage(self, issued: Issued) -> None:
@@ -72,36 +72,36 @@ class Place(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class RenewalDecision:
     """What is to be done about a certificate, and why."""
 
     keep: Issued | None
     reason: str
 
 
-def judge(found: Issued | None, wanted: Wanted, now: datetime) -> Verdict:
+def judge(found: Issued | None, wanted: CertificateRequest, now: datetime) -> RenewalDecision:
     """Whether what is there will do."""
     if found is None:
-        return Verdict(keep=None, reason="there is none yet")
+        return RenewalDecision(keep=None, reason="there is none yet")
     try:
         facts = examine(found)
     except ValueError as error:
-        return Verdict(keep=None, reason=str(error))
+        return RenewalDecision(keep=None, reason=str(error))
     if wanted.force:
-        return Verdict(keep=None, reason="a new one was asked for")
+        return RenewalDecision(keep=None, reason="a new one was asked for")
     if missing := facts.missing(wanted.names):
-        return Verdict(keep=None, reason=f"it is not for {', '.join(missing)}")
+        return RenewalDecision(keep=None, reason=f"it is not for {', '.join(missing)}")
     until = f"{facts.not_after:%Y-%m-%d}"
     if facts.not_after - now <= wanted.renew_before:
-        return Verdict(keep=None, reason=f"it is good until {until} only")
-    return Verdict(keep=found, reason=f"it is good until {until}")
+        return RenewalDecision(keep=None, reason=f"it is good until {until} only")
+    return RenewalDecision(keep=found, reason=f"it is good until {until}")
 
 
 class Bootstrap:
     """Does it. `say` is told each step, for people; with `dry` nothing is changed."""
 
     def __init__(
-        self, place: Place, *, now: Callable[[], datetime], say: Callable[[str], None], dry: bool = False
+        self, place: CertificateStore, *, now: Callable[[], datetime], say: Callable[[str], None], dry: bool = False
     ) -> None:
         self._place = place
         self._now = now
@@ -109,7 +109,7 @@ class Bootstrap:
         self._dry = dry
         self._made: Issued | None = None  # by this run
 
-    async def run(self, wanted: Wanted, api: Api | None = None, configuration: str = "") -> None:
+    async def run(self, wanted: CertificateRequest, api: Api | None = None, configuration: str = "") -> None:
         """Certificate and, if a webhook configuration is named, the authorities that it trusts."""
         for left in reversed(range(_ROUNDS)):
             try:
@@ -119,7 +119,7 @@ class Bootstrap:
                 if error.code != 409 or not left:
                     raise
 
-    async def _round(self, wanted: Wanted, api: Api | None, configuration: str) -> None:
+    async def _round(self, wanted: CertificateRequest, api: Api | None, configuration: str) -> None:
         found = await self._place.read()
         if found.current is not None and found.current == self._made:
             wanted = replace(wanted, force=False)  # it is the new one that was asked for
@@ -185,7 +185,7 @@ def with_authority(found: Object, authority: bytes, now: datetime) -> dict[str, 
     return None if webhooks == found["webhooks"] else {**found, "webhooks": webhooks}
 
 
-class SecretPlace:
+class SecretCertificateStore:
     """A Secret of the type kubernetes.io/tls."""
 
     def __init__(self, api: Api, namespace: str, name: str, *, force: bool = False) -> None:
@@ -200,7 +200,7 @@ class SecretPlace:
         """For people."""
         return f"Secret {self._namespace}/{self._name}"
 
-    async def read(self) -> Found:
+    async def read(self) -> StoredCertificate:
         """What is in it. Somebody else's that cannot be used is for them to mend."""
         try:
             self._found = await self._api.get(SECRETS, self._name, namespace=self._namespace)
@@ -208,11 +208,11 @@ class SecretPlace:
             if error.code != 404:
                 raise
             self._found = None
-            return Found(empty=True)
+            return StoredCertificate(empty=True)
         data = self._found.get("data") or {}
         label, owner = _OWNER
         ours = (self._found["metadata"].get("labels") or {}).get(label) == owner
-        return Found(
+        return StoredCertificate(
             current=_issued(data, ""),
             pending=_issued(data, _NEXT),
             obstacle=""

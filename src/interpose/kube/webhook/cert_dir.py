@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from interpose.host.atomic_file import replace_at
-from interpose.kube.webhook.bootstrap import AUTHORITY, CERTIFICATE, KEY, Found
+from interpose.kube.webhook.bootstrap import AUTHORITY, CERTIFICATE, KEY, StoredCertificate
 from interpose.kube.webhook.issue import Issued
 
 _NAMES = (AUTHORITY, CERTIFICATE, KEY)
@@ -15,7 +15,7 @@ _NAMES = (AUTHORITY, CERTIFICATE, KEY)
 _NEXT = ".next"
 
 
-class DirectoryPlace:
+class DirectoryCertificateStore:
     """Three files. Each is replaced as a whole; a webhook that reads in between finds a pair that does not match, and
     keeps the one it has. Who writes has the directory for itself, so what an earlier run left unfinished can go."""
 
@@ -27,9 +27,9 @@ class DirectoryPlace:
         """For people."""
         return f"directory {self._directory}"
 
-    async def read(self) -> Found:
+    async def read(self) -> StoredCertificate:
         """What is there."""
-        return Found(
+        return StoredCertificate(
             current=_read(self._directory),
             pending=_read(self._directory / _NEXT),
             empty=not any((self._directory / name).exists() for name in _NAMES),

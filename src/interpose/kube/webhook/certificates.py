@@ -46,7 +46,7 @@ class TlsFiles:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Loaded:
+class LoadedPair:
     """A pair that works."""
 
     context: ssl.SSLContext
@@ -131,7 +131,7 @@ class Certificates:
         self.stale = ""
         return ""
 
-    def _use(self, loaded: Loaded) -> None:
+    def _use(self, loaded: LoadedPair) -> None:
         self._loaded = loaded
         self.reloads["loaded"] += 1
         _log.info("Certificate reloaded", extra=kv(certificate=self._files.certificate, state=str(self.validity)))
@@ -150,7 +150,7 @@ def contents(files: TlsFiles) -> tuple[str, ...]:
     return tuple(hashlib.sha256(_read(path)).hexdigest() for path in files.all)
 
 
-def load(files: TlsFiles) -> Loaded:
+def load(files: TlsFiles) -> LoadedPair:
     """Make a context of the files. ConfigError that names the file and what is wrong."""
     before = contents(files)
     try:
@@ -173,7 +173,7 @@ def load(files: TlsFiles) -> Loaded:
             raise ConfigError(f"file {files.client_ca}: {_said(error)}") from None
     if contents(files) != before:
         raise ConfigError(f"file {files.certificate}: changed while it was read")
-    return Loaded(context=context, validity=validity, seen=before)
+    return LoadedPair(context=context, validity=validity, seen=before)
 
 
 def _read(path: str) -> bytes:

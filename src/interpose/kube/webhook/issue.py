@@ -35,7 +35,7 @@ class Issued:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
+class CertificateFacts:
     """What a certificate is good for."""
 
     names: frozenset[str]  # DNS names and addresses, in the one form of `names`
@@ -86,7 +86,7 @@ def issue(names: Sequence[str], lifetime: timedelta, now: datetime) -> Issued:
     )
 
 
-def examine(issued: Issued) -> Facts:
+def examine(issued: Issued) -> CertificateFacts:
     """What the certificate is good for; ValueError if the three do not belong together or cannot be read."""
     authority = _read(issued.authority, "ca.crt")
     certificate = _read(issued.certificate, "tls.crt")
@@ -100,7 +100,7 @@ def examine(issued: Issued) -> Facts:
         certificate.verify_directly_issued_by(authority)
     except (ValueError, TypeError, InvalidSignature):
         raise ValueError("tls.crt: is not signed by ca.crt") from None
-    return Facts(
+    return CertificateFacts(
         names=_names(certificate), not_after=min(certificate.not_valid_after_utc, authority.not_valid_after_utc)
     )
 

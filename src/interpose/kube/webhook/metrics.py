@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 
 from interpose.kube.webhook.certificates import Certificates
-from interpose.kube.webhook.review import OPERATIONS, OTHER, Result
+from interpose.kube.webhook.review import OPERATIONS, OTHER, ReviewResult
 from interpose.metrics import Buckets, Collector, Family, Kind, Sample
 from interpose.net.httpd.server import AdminServer
 
@@ -33,7 +33,7 @@ class Stats:
 _PREFIX = "interpose_webhook"
 # There from the start: a counter that appears with its first event hides that event.
 _EXPECTED = (
-    *((operation, result.value, False) for operation in OPERATIONS[:2] for result in Result),
+    *((operation, result.value, False) for operation in OPERATIONS[:2] for result in ReviewResult),
     (OTHER, ERROR, False),
 )
 

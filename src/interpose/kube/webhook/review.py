@@ -15,7 +15,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from interpose.core.model.text import quoted
-from interpose.kube.webhook.annotate import KNOWN_KEYS, Number, Patch, UnreadableError, patch_for, same_for_us
+from interpose.kube.webhook.annotate import KNOWN_KEYS, JsonNumber, Patch, UnreadableError, patch_for, same_for_us
 
 GROUP: Final = "admission.k8s.io"
 KIND: Final = "AdmissionReview"
@@ -43,7 +43,7 @@ class TooMuchError(BadReviewError):
     """More than any pod has, not even looked at."""
 
 
-class Result(StrEnum):
+class ReviewResult(StrEnum):
     """What became of a request."""
 
     PATCHED = "patched"
@@ -53,7 +53,7 @@ class Result(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rules:
+class AnnotationRules:
     """How pods are annotated."""
 
     keys: tuple[str, ...] = KNOWN_KEYS[:1]
@@ -61,11 +61,11 @@ class Rules:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class ReviewAnswer:
     """The response, and what metrics and the log want to know. `subject` is the pod, as far as it has a name."""
 
     body: bytes
-    result: Result
+    result: ReviewResult
     operation: str
     dry_run: bool
     uid: str
@@ -75,13 +75,13 @@ class Answer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Verdict:
-    result: Result
+    result: ReviewResult
     allowed: bool = True
     operations: tuple[Mapping[str, Any], ...] = ()
     remark: str = ""
 
 
-def review(body: bytes, rules: Rules) -> Answer:
+def review(body: bytes, rules: AnnotationRules) -> ReviewAnswer:
     """Answer one request."""
     document = _read(body)
     request = document.get("request")
@@ -98,7 +98,7 @@ def review(body: bytes, rules: Rules) -> Answer:
     else:
         verdict = _judge(request, rules)
     operation = request.get("operation")
-    return Answer(
+    return ReviewAnswer(
         body=_response(_echoed(version), uid, verdict),
         result=verdict.result,
         operation=operation if operation in OPERATIONS else OTHER,
@@ -118,7 +118,7 @@ def _read(body: bytes) -> dict[str, Any]:
         raise ValueError(f"{name} is not a number")
 
     try:
-        document = json.loads(body.decode(), parse_int=Number, parse_float=Number, parse_constant=refuse)
+        document = json.loads(body.decode(), parse_int=JsonNumber, parse_float=JsonNumber, parse_constant=refuse)
     except RecursionError:
         raise BadReviewError("the body is nested too deeply") from None
     except ValueError as error:
@@ -128,31 +128,31 @@ def _read(body: bytes) -> dict[str, Any]:
     return document
 
 
-def _judge(request: Mapping[str, Any], rules: Rules) -> _Verdict:
+def _judge(request: Mapping[str, Any], rules: AnnotationRules) -> _Verdict:
     resource = request.get("resource")
     if not isinstance(resource, dict) or any((resource.get(key) or "") != value for key, value in _PODS.items()):
         remark = f"only pods are annotated, this webhook should not be asked about {_resource(resource)}"
-        return _Verdict(result=Result.SKIPPED, remark=remark)
+        return _Verdict(result=ReviewResult.SKIPPED, remark=remark)
     operation = request.get("operation")
     if operation not in ("CREATE", "UPDATE") or (request.get("subResource") or "") not in _SUBRESOURCES:
-        return _Verdict(result=Result.SKIPPED)
+        return _Verdict(result=ReviewResult.SKIPPED)
     pod = request.get("object")
     try:
         if pod is None:
             raise UnreadableError("object: expected an object, found nothing")
         if operation == "UPDATE" and _untouched(pod, request.get("oldObject"), rules):
-            return _Verdict(result=Result.UNCHANGED)
+            return _Verdict(result=ReviewResult.UNCHANGED)
         patch = patch_for(pod, rules.keys)
     except UnreadableError as error:
         return _unreadable(f"the pod cannot be read: {error}", rules)
     return _Verdict(
-        result=Result.PATCHED if patch.operations else Result.UNCHANGED,
+        result=ReviewResult.PATCHED if patch.operations else ReviewResult.UNCHANGED,
         operations=patch.operations,
         remark=_about(patch, rules),
     )
 
 
-def _untouched(pod: object, before: object, rules: Rules) -> bool:
+def _untouched(pod: object, before: object, rules: AnnotationRules) -> bool:
     """Whether an update is about something else: pods older than the webhook are then left as they are."""
     try:
         return before is not None and same_for_us(pod, before, rules.keys)
@@ -160,12 +160,12 @@ def _untouched(pod: object, before: object, rules: Rules) -> bool:
         return False  # the new one alone counts
 
 
-def _about(patch: Patch, rules: Rules) -> str:
+def _about(patch: Patch, rules: AnnotationRules) -> str:
     return f"the pod has no annotation {rules.keys[0]}: {patch.left_out}" if patch.left_out else ""
 
 
-def _unreadable(remark: str, rules: Rules) -> _Verdict:
-    return _Verdict(result=Result.UNREADABLE, allowed=not rules.deny, remark=remark)
+def _unreadable(remark: str, rules: AnnotationRules) -> _Verdict:
+    return _Verdict(result=ReviewResult.UNREADABLE, allowed=not rules.deny, remark=remark)
 
 
 def _response(version: str, uid: str, verdict: _Verdict) -> bytes:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 from interpose.kube.webhook.certificates import Certificates
 from interpose.kube.webhook.metrics import ERROR, Stats, certificate_collector, connection_collector, request_collector
-from interpose.kube.webhook.review import OTHER, BadReviewError, Result, Rules, TooMuchError, review
+from interpose.kube.webhook.review import OTHER, AnnotationRules, BadReviewError, ReviewResult, TooMuchError, review
 from interpose.log import RateLimited, kv
 from interpose.metrics import Collector
 from interpose.net.httpd.health import Check, health_routes, metrics_route
@@ -48,7 +48,7 @@ class WebhookServer:
         self,
         listener: socket.socket,
         certificates: Certificates,
-        rules: Rules,
+        rules: AnnotationRules,
         *,
         limits: ServerLimits,
         needs_certificate: bool = False,
@@ -142,7 +142,7 @@ class WebhookServer:
         answer = review(request.body, self._rules)
         self._count(answer.operation, answer.result, began, dry_run=answer.dry_run)
         fields = kv(uid=answer.uid, pod=answer.subject, operation=answer.operation, result=answer.result)
-        if answer.result is Result.UNREADABLE or answer.remark:
+        if answer.result is ReviewResult.UNREADABLE or answer.remark:
             self._limited.log(
                 logging.WARNING, "Pod was not annotated", key=answer.result, **fields["kv"], why=answer.remark
             )

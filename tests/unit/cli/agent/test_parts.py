@@ -11,7 +11,7 @@ from interpose._pb.resmgr_agent_pb2 import JsonPatch, PatchNodeRequest
 from interpose.cli.agent.parts import Parts
 from interpose.config.agent.settings import AgentSettings, ConfigSettings, NodeStateSettings
 from interpose.host.unix_sockets import bind_unix
-from interpose.kube.agent.configmap_choice import Choice, Chosen, Verdict
+from interpose.kube.agent.configmap_choice import ChoiceResult, ConfigChoice, SelectedConfig
 from interpose.kube.agent.messages import PATCH_NODE
 from interpose.kube.client.access import Access
 from interpose.net.grpc.handlers import Unary
@@ -110,6 +110,8 @@ async def test_the_map_that_the_node_went_by(tmp_path: Path) -> None:
     assert parts._went_by(None) is None
     assert parts._went_by(node) == "ns/a"
     assert parts.pusher is not None
-    parts.pusher.consider(Choice(verdict=Verdict.CHOSEN, chosen=Chosen(source="ns/b", version="1", data={})))
+    parts.pusher.consider(
+        ConfigChoice(verdict=ChoiceResult.CHOSEN, chosen=SelectedConfig(source="ns/b", version="1", data={}))
+    )
     assert parts._went_by(node) == "ns/b"
     await parts.close()

@@ -7,7 +7,7 @@ import pytest
 
 from interpose._pb import cri_pb2 as cri
 from interpose.hooks.dispatch.apply import apply
-from interpose.hooks.dispatch.merge import Change
+from interpose.hooks.dispatch.merge import FieldChange
 from interpose.testing import pods
 
 UNKNOWN = b"\xfa\x3f\x03abc"  # field 1023, which no message has
@@ -47,10 +47,10 @@ def test_run_pod_sandbox() -> None:
     request = pods.run_request(pods.pod_config("web", annotations={"old": "1"}))
     wanted = cri.RunPodSandboxRequest.FromString(request.SerializeToString())
     changes = [
-        Change("labels[app]", None, "x"),
-        Change("annotations[old]", "1", None),
-        Change("cgroup_parent", request.config.linux.cgroup_parent, "/other"),
-        Change("resources.cpu_shares", None, 2),
+        FieldChange("labels[app]", None, "x"),
+        FieldChange("annotations[old]", "1", None),
+        FieldChange("cgroup_parent", request.config.linux.cgroup_parent, "/other"),
+        FieldChange("resources.cpu_shares", None, 2),
     ]
     assert apply("RunPodSandbox", request, changes, never) == ()
     wanted.config.labels["app"] = "x"
@@ -65,12 +65,12 @@ def test_create_container() -> None:
     request = create()
     wanted = cri.CreateContainerRequest.FromString(request.SerializeToString())
     changes = [
-        Change("container_annotations[team]", "blue", "red"),
-        Change("pod_cgroup_parent", request.sandbox_config.linux.cgroup_parent, "/other"),
-        Change("container_envs[A]", None, "ä"),
-        Change("container_resources.oom_score_adj", 999, None),
-        Change("container_resources.hugepage_limits[2MB]", None, 0),
-        Change("container_resources.unified[memory.high]", None, "max"),
+        FieldChange("container_annotations[team]", "blue", "red"),
+        FieldChange("pod_cgroup_parent", request.sandbox_config.linux.cgroup_parent, "/other"),
+        FieldChange("container_envs[A]", None, "ä"),
+        FieldChange("container_resources.oom_score_adj", 999, None),
+        FieldChange("container_resources.hugepage_limits[2MB]", None, 0),
+        FieldChange("container_resources.unified[memory.high]", None, "max"),
     ]
     assert apply("CreateContainer", request, changes, never) == ()
     wanted.config.annotations["team"] = "red"
@@ -87,10 +87,10 @@ def test_update_container_resources() -> None:
     request = cri.UpdateContainerResourcesRequest(container_id="c", annotations={"a": "1", "b": "2"})
     request.linux.cpu_shares = 512
     changes = [
-        Change("container_annotations[a]", "1", "x"),
-        Change("container_annotations[b]", "2", None),
-        Change("container_resources.cpu_shares", 512, 2),
-        Change("container_resources.cpuset_cpus", None, "0-3"),
+        FieldChange("container_annotations[a]", "1", "x"),
+        FieldChange("container_annotations[b]", "2", None),
+        FieldChange("container_resources.cpu_shares", 512, 2),
+        FieldChange("container_resources.cpuset_cpus", None, "0-3"),
     ]
     assert apply("UpdateContainerResources", request, changes, never) == ()
     assert request == cri.UpdateContainerResourcesRequest(
@@ -118,14 +118,16 @@ def test_update_container_resources() -> None:
 def test_an_update_clears_by_a_value_that_means_it(name: str, value: Any) -> None:
     """A zero in a patch says "leave it"."""
     request = cri.UpdateContainerResourcesRequest()
-    assert apply("UpdateContainerResources", request, [Change(f"container_resources.{name}", 5, None)], Node()) == ()
+    assert (
+        apply("UpdateContainerResources", request, [FieldChange(f"container_resources.{name}", 5, None)], Node()) == ()
+    )
     assert getattr(request.linux, name) == value
 
 
 def test_the_node_is_asked_once() -> None:
     """And not at all by those who need not know."""
     node = Node()
-    both = [Change(f"container_resources.cpuset_{what}", "0", None) for what in ("cpus", "mems")]
+    both = [FieldChange(f"container_resources.cpuset_{what}", "0", None) for what in ("cpus", "mems")]
     apply("UpdateContainerResources", cri.UpdateContainerResourcesRequest(), both, node)
     assert node.asked == 1
 
@@ -134,7 +136,7 @@ def test_an_update_without_knowledge_of_the_node_clears_nothing() -> None:
     """An empty set in a patch would say "leave it" anyway."""
     request = cri.UpdateContainerResourcesRequest()
     path = "container_resources.cpuset_cpus"
-    assert apply("UpdateContainerResources", request, [Change(path, "0", None)], Node("", "")) == (path,)
+    assert apply("UpdateContainerResources", request, [FieldChange(path, "0", None)], Node("", "")) == (path,)
     assert request == cri.UpdateContainerResourcesRequest()
 
 
@@ -147,7 +149,7 @@ def test_what_an_update_cannot_take_away(what: str) -> None:
     request.linux.hugepage_limits.add(page_size="2MB", limit=1)
     before = request.SerializeToString(deterministic=True)
     path = f"container_resources.{what}"
-    assert apply("UpdateContainerResources", request, [Change(path, 5, None)], never) == (path,)
+    assert apply("UpdateContainerResources", request, [FieldChange(path, 5, None)], never) == (path,)
     assert request.SerializeToString(deterministic=True) == before
 
 
@@ -168,7 +170,7 @@ def test_what_an_update_cannot_take_away(what: str) -> None:
 def test_a_change_without_a_target(method: str, request_class: Any, path: str, after: str | None) -> None:
     """It is reported and the request stays as it was."""
     request = request_class()
-    assert apply(method, request, [Change(path, "0", after)], never) == (path,)
+    assert apply(method, request, [FieldChange(path, "0", after)], never) == (path,)
     assert request == request_class()
 
 
@@ -191,21 +193,21 @@ def test_a_change_without_a_target(method: str, request_class: Any, path: str, a
 def test_clearing_in_an_empty_request(method: str, request_class: Any, paths: list[str]) -> None:
     """Nothing is there to take away, and no empty submessage is left behind."""
     request = request_class()
-    assert sorted(apply(method, request, [Change(path, "0", None) for path in paths], never)) == sorted(paths)
+    assert sorted(apply(method, request, [FieldChange(path, "0", None) for path in paths], never)) == sorted(paths)
     assert request.SerializeToString() == b""
 
 
 def test_writing_into_an_empty_request() -> None:
     """Submessages come into being, as far as needed."""
     pod = cri.RunPodSandboxRequest()
-    assert apply("RunPodSandbox", pod, [Change("resources.cpu_quota", None, -1)], never) == ()
+    assert apply("RunPodSandbox", pod, [FieldChange("resources.cpu_quota", None, -1)], never) == ()
     assert pod.config.linux.resources.cpu_quota == -1
     container = cri.CreateContainerRequest()
-    assert apply("CreateContainer", container, [Change("pod_cgroup_parent", None, "/x")], never) == ()
+    assert apply("CreateContainer", container, [FieldChange("pod_cgroup_parent", None, "/x")], never) == ()
     assert container.sandbox_config.linux.cgroup_parent == "/x"
     assert not container.HasField("config")
     variable = cri.CreateContainerRequest()
-    assert apply("CreateContainer", variable, [Change("container_envs[A]", None, "1")], never) == ()
+    assert apply("CreateContainer", variable, [FieldChange("container_envs[A]", None, "1")], never) == ()
     assert [(item.key, item.value) for item in variable.config.envs] == [("A", b"1")]
 
 
@@ -215,7 +217,10 @@ def test_writing_into_an_empty_request() -> None:
 def test_of_several_changes_of_a_value_the_last_counts() -> None:
     """A later plugin wins over an earlier one."""
     request = create()
-    changes = [Change("container_resources.cpu_shares", 102, 5), Change("container_resources.cpu_shares", 5, 7)]
+    changes = [
+        FieldChange("container_resources.cpu_shares", 102, 5),
+        FieldChange("container_resources.cpu_shares", 5, 7),
+    ]
     assert apply("CreateContainer", request, changes, never) == ()
     assert request.config.linux.resources.cpu_shares == 7
 
@@ -224,10 +229,13 @@ def test_what_one_plugin_adds_and_another_clears_never_happened() -> None:
     """Also in an update, which could not take it away, and with a variable that no plugin can see."""
     path = "container_resources.unified[memory.high]"
     update = cri.UpdateContainerResourcesRequest()
-    assert apply("UpdateContainerResources", update, [Change(path, None, "1"), Change(path, "1", None)], never) == ()
+    assert (
+        apply("UpdateContainerResources", update, [FieldChange(path, None, "1"), FieldChange(path, "1", None)], never)
+        == ()
+    )
     assert update == cri.UpdateContainerResourcesRequest()
     request = create([("A", b"\xff")])
-    changes = [Change("container_envs[A]", None, "1"), Change("container_envs[A]", "1", None)]
+    changes = [FieldChange("container_envs[A]", None, "1"), FieldChange("container_envs[A]", "1", None)]
     assert apply("CreateContainer", request, changes, never) == ()
     assert [(item.key, item.value) for item in request.config.envs] == [("A", b"\xff")]
 
@@ -239,9 +247,9 @@ def test_variables_keep_order_bytes_and_duplicates() -> None:
     """The last entry of a name counts, so that one is changed, in its place; new ones follow."""
     request = create([("A", b"1"), ("B", b"\xff"), ("A", b"2"), ("C", b"3")])
     changes = [
-        Change("container_envs[A]", "2", "x"),
-        Change("container_envs[D]", None, "4"),
-        Change("container_envs[E]", None, ""),
+        FieldChange("container_envs[A]", "2", "x"),
+        FieldChange("container_envs[D]", None, "4"),
+        FieldChange("container_envs[E]", None, ""),
     ]
     assert apply("CreateContainer", request, changes, never) == ()
     assert [(item.key, item.value) for item in request.config.envs] == [
@@ -257,7 +265,7 @@ def test_variables_keep_order_bytes_and_duplicates() -> None:
 def test_clearing_a_variable_removes_every_entry_of_it() -> None:
     """Otherwise an earlier value would come to light."""
     request = create([("A", b"1"), ("B", b"2"), ("A", b"\xff")])
-    assert apply("CreateContainer", request, [Change("container_envs[A]", "1", None)], never) == ()
+    assert apply("CreateContainer", request, [FieldChange("container_envs[A]", "1", None)], never) == ()
     assert [(item.key, item.value) for item in request.config.envs] == [("B", b"2")]
 
 
@@ -268,9 +276,9 @@ def test_huge_pages_are_changed_in_place() -> None:
     for size, limit in (("2MB", 1), ("1GB", 2), ("2MB", 3)):
         pages.add(page_size=size, limit=limit)
     path = "container_resources.hugepage_limits[2MB]"
-    apply("CreateContainer", request, [Change(path, 3, 9)], never)
+    apply("CreateContainer", request, [FieldChange(path, 3, 9)], never)
     assert [(item.page_size, item.limit) for item in pages] == [("2MB", 1), ("1GB", 2), ("2MB", 9)]
-    apply("CreateContainer", request, [Change(path, 9, None)], never)
+    apply("CreateContainer", request, [FieldChange(path, 9, None)], never)
     assert [(item.page_size, item.limit) for item in pages] == [("1GB", 2)]
 
 
@@ -280,9 +288,9 @@ def test_unknown_fields_survive() -> None:
     request.config.MergeFromString(UNKNOWN)
     request.config.linux.resources.MergeFromString(UNKNOWN)
     changes = [
-        Change("container_resources.cpu_shares", 102, 5),
-        Change("container_resources.oom_score_adj", 999, None),
-        Change("container_envs[A]", None, "1"),
+        FieldChange("container_resources.cpu_shares", 102, 5),
+        FieldChange("container_resources.oom_score_adj", 999, None),
+        FieldChange("container_envs[A]", None, "1"),
     ]
     apply("CreateContainer", request, changes, never)
     assert request.SerializeToString().count(UNKNOWN) == 3

@@ -2,7 +2,7 @@
 
 import pytest
 
-from interpose.hooks.dispatch.breaker import Breaker, State
+from interpose.hooks.dispatch.breaker import Breaker, BreakerState
 
 
 class Bench:
@@ -19,7 +19,7 @@ class Bench:
         assert ticket is not None
         return ticket
 
-    def play(self, story: str) -> State:
+    def play(self, story: str) -> BreakerState:
         """One letter per event; see the branches."""
         for event in story.replace(" ", ""):
             if event in "012345678":
@@ -42,39 +42,39 @@ class Bench:
 
 # S success, F failure, A abandoned, G an answer nobody could read, r the socket came back, digits are seconds.
 STORIES = [
-    ("", State.CLOSED, 0, 0),
-    ("FF", State.CLOSED, 0, 0),
-    ("FFSFF", State.CLOSED, 0, 0),
-    ("FFAFS", State.OPEN, 1, 1),
-    ("FFF", State.OPEN, 1, 0),
-    ("FFF SS", State.OPEN, 1, 2),
-    ("FFF 1 S", State.CLOSED, 1, 0),
-    ("FFF 1 S FF", State.CLOSED, 1, 0),
-    ("FFF 1 F", State.OPEN, 2, 0),
-    ("FFF 1F 1S", State.OPEN, 2, 1),
-    ("FFF 1F 2S", State.CLOSED, 2, 0),
-    ("FFF 1F 2F 3S", State.OPEN, 3, 1),
-    ("FFF 1F 2F 4S FFF 1S", State.CLOSED, 4, 0),
-    ("FFF 1A S", State.CLOSED, 1, 0),
-    ("FFF r", State.CLOSED, 1, 0),
-    ("FFF r F", State.OPEN, 2, 0),
-    ("FFF r SFF", State.CLOSED, 1, 0),
-    ("FFF r S", State.CLOSED, 1, 0),
-    ("FFF 1F 2F r F S", State.OPEN, 4, 1),
-    ("FFF 1F 2F r F 1S", State.CLOSED, 4, 0),
-    ("FF r F", State.OPEN, 1, 0),
-    ("GG", State.CLOSED, 0, 0),
-    ("GGG", State.OPEN, 1, 0),
-    ("GFG", State.OPEN, 1, 0),
-    ("GGSGG", State.CLOSED, 0, 0),
-    ("FFF 1G", State.OPEN, 2, 0),
-    ("FFF 1G 1S", State.OPEN, 2, 1),
-    ("FFF 1G 2S", State.CLOSED, 2, 0),
+    ("", BreakerState.CLOSED, 0, 0),
+    ("FF", BreakerState.CLOSED, 0, 0),
+    ("FFSFF", BreakerState.CLOSED, 0, 0),
+    ("FFAFS", BreakerState.OPEN, 1, 1),
+    ("FFF", BreakerState.OPEN, 1, 0),
+    ("FFF SS", BreakerState.OPEN, 1, 2),
+    ("FFF 1 S", BreakerState.CLOSED, 1, 0),
+    ("FFF 1 S FF", BreakerState.CLOSED, 1, 0),
+    ("FFF 1 F", BreakerState.OPEN, 2, 0),
+    ("FFF 1F 1S", BreakerState.OPEN, 2, 1),
+    ("FFF 1F 2S", BreakerState.CLOSED, 2, 0),
+    ("FFF 1F 2F 3S", BreakerState.OPEN, 3, 1),
+    ("FFF 1F 2F 4S FFF 1S", BreakerState.CLOSED, 4, 0),
+    ("FFF 1A S", BreakerState.CLOSED, 1, 0),
+    ("FFF r", BreakerState.CLOSED, 1, 0),
+    ("FFF r F", BreakerState.OPEN, 2, 0),
+    ("FFF r SFF", BreakerState.CLOSED, 1, 0),
+    ("FFF r S", BreakerState.CLOSED, 1, 0),
+    ("FFF 1F 2F r F S", BreakerState.OPEN, 4, 1),
+    ("FFF 1F 2F r F 1S", BreakerState.CLOSED, 4, 0),
+    ("FF r F", BreakerState.OPEN, 1, 0),
+    ("GG", BreakerState.CLOSED, 0, 0),
+    ("GGG", BreakerState.OPEN, 1, 0),
+    ("GFG", BreakerState.OPEN, 1, 0),
+    ("GGSGG", BreakerState.CLOSED, 0, 0),
+    ("FFF 1G", BreakerState.OPEN, 2, 0),
+    ("FFF 1G 1S", BreakerState.OPEN, 2, 1),
+    ("FFF 1G 2S", BreakerState.CLOSED, 2, 0),
 ]
 
 
 @pytest.mark.parametrize(("story", "state", "openings", "refused"), STORIES, ids=[row[0] or "-" for row in STORIES])
-def test_stories(story: str, state: State, openings: int, refused: int) -> None:
+def test_stories(story: str, state: BreakerState, openings: int, refused: int) -> None:
     """Where each story ends, how often the breaker opened and whom it sent away."""
     bench = Bench()
     assert bench.play(story) is state
@@ -86,7 +86,7 @@ def test_half_open_lets_one_through_at_a_time() -> None:
     bench = Bench()
     bench.play("FFF 1")
     trial = bench.ticket()
-    assert bench.play("") is State.HALF_OPEN
+    assert bench.play("") is BreakerState.HALF_OPEN
     assert bench.breaker.enter(bench.now) is None
     bench.breaker.succeeded(trial)
     bench.ticket()
@@ -131,10 +131,10 @@ def test_a_late_outcome_is_not_that_of_the_trial(outcome: str) -> None:
         bench.breaker.failed(late, bench.now)
     else:
         getattr(bench.breaker, outcome)(late)
-    assert bench.play("") is State.HALF_OPEN
+    assert bench.play("") is BreakerState.HALF_OPEN
     assert bench.breaker.enter(bench.now) is None
     bench.breaker.failed(trial, bench.now)
-    assert bench.play("") is State.OPEN
+    assert bench.play("") is BreakerState.OPEN
 
 
 def test_a_trial_of_the_old_socket_says_nothing_about_the_new_one() -> None:
@@ -145,9 +145,9 @@ def test_a_trial_of_the_old_socket_says_nothing_about_the_new_one() -> None:
     bench.breaker.reset()
     both = bench.ticket(), bench.ticket()
     bench.breaker.failed(old, bench.now)
-    assert bench.play("") is State.CLOSED
+    assert bench.play("") is BreakerState.CLOSED
     bench.breaker.failed(both[0], bench.now)
-    assert bench.play("") is State.OPEN
+    assert bench.play("") is BreakerState.OPEN
     bench.breaker.failed(both[1], bench.now)
     assert bench.breaker.openings == 2
 
@@ -159,8 +159,8 @@ def test_an_unreadable_late_answer_is_one_failure() -> None:
     bench.play("FFF 1S")
     bench.breaker.succeeded(late)
     bench.breaker.disown(bench.now)
-    assert bench.play("") is State.CLOSED
-    assert bench.play("FF") is State.OPEN
+    assert bench.play("") is BreakerState.CLOSED
+    assert bench.play("FF") is BreakerState.OPEN
 
 
 def test_disown_while_open_is_nothing() -> None:

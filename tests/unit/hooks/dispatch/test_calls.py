@@ -6,7 +6,7 @@ import pytest
 
 from interpose._pb import hook_pb2 as hook
 from interpose.hooks.api.hookpoint import HookPoint
-from interpose.hooks.dispatch.client import HookCallError, Reason
+from interpose.hooks.dispatch.client import FailureReason, HookCallError
 from interpose.net.grpc.status import Code
 from interpose.testing import pods
 from tests.support.hooks.fakes import Bench, registration
@@ -65,7 +65,7 @@ async def test_results_are_counted_by_reason() -> None:
     """Each call once, and the last error is kept for people."""
 
     def refusing(_point: HookPoint, _request: object) -> object:
-        raise HookCallError(Code.PERMISSION_DENIED, "no!", Reason.REFUSED)
+        raise HookCallError(Code.PERMISSION_DENIED, "no!", FailureReason.REFUSED)
 
     bench = Bench()
     caller = bench.plugin(registration("a"))

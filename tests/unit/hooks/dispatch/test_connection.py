@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from interpose.hooks.dispatch.breaker import Breaker, State
-from interpose.hooks.dispatch.connection import Condition, Lookout
+from interpose.hooks.dispatch.breaker import Breaker, BreakerState
+from interpose.hooks.dispatch.connection import ConnectionState, DialPolicy
 
 
 class Bench:
@@ -17,8 +17,8 @@ class Bench:
         self.path = path
         self.now = 100.0
         self.breaker = Breaker()
-        self.lookout = Lookout(str(path), lambda: self.now)
-        self.condition = Condition("batch", breaker=self.breaker, lookout=self.lookout, now=lambda: self.now)
+        self.lookout = DialPolicy(str(path), lambda: self.now)
+        self.condition = ConnectionState("batch", breaker=self.breaker, lookout=self.lookout, now=lambda: self.now)
 
     def make(self) -> None:
         """A new socket file."""
@@ -82,9 +82,9 @@ def test_last_error_and_its_age(bench: Bench) -> None:
 
 @pytest.mark.parametrize(
     ("between", "state"),
-    [("nothing", State.OPEN), ("another socket", State.CLOSED), ("a dial in vain", State.CLOSED)],
+    [("nothing", BreakerState.OPEN), ("another socket", BreakerState.CLOSED), ("a dial in vain", BreakerState.CLOSED)],
 )
-def test_who_came_back_is_tried_at_once(bench: Bench, between: str, state: State) -> None:
+def test_who_came_back_is_tried_at_once(bench: Bench, between: str, state: BreakerState) -> None:
     """A connection that ends and is made again to the same listener is no reason for hope."""
     bench.connect()
     bench.open_breaker()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from interpose.hooks.dispatch.connection import Lookout
+from interpose.hooks.dispatch.connection import DialPolicy
 
 
 class Bench:
@@ -15,7 +15,7 @@ class Bench:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.now = 100.0
-        self.lookout = Lookout(str(path), lambda: self.now)
+        self.lookout = DialPolicy(str(path), lambda: self.now)
 
     def make(self) -> None:
         """A new socket file."""

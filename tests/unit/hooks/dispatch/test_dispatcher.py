@@ -11,7 +11,7 @@ from interpose.core.model.pod import Container, Pod
 from interpose.core.model.resources import LinuxResources
 from interpose.hooks.api.hookpoint import HookPoint
 from interpose.hooks.api.registration import Selector
-from interpose.hooks.dispatch.client import HookCallError, Reason
+from interpose.hooks.dispatch.client import FailureReason, HookCallError
 from interpose.net.grpc.status import Code, RpcError
 from interpose.relay.api import Reply
 from interpose.testing import pods
@@ -46,7 +46,9 @@ BY_POINT = {
 }
 
 
-def failing(code: Code = Code.PERMISSION_DENIED, text: str = "no!", reason: Reason = Reason.REFUSED) -> Answer:
+def failing(
+    code: Code = Code.PERMISSION_DENIED, text: str = "no!", reason: FailureReason = FailureReason.REFUSED
+) -> Answer:
     """A plugin that fails in this way."""
 
     def answer(_point: HookPoint, _request: object) -> object:
@@ -164,7 +166,7 @@ async def test_selector_chooses_pods(bench: Bench) -> None:
     ("answer", "words"),
     [
         (failing(), "PERMISSION_DENIED: no!"),
-        (failing(Code.UNAVAILABLE, "no socket", Reason.UNREACHABLE), "UNAVAILABLE: no socket"),
+        (failing(Code.UNAVAILABLE, "no socket", FailureReason.UNREACHABLE), "UNAVAILABLE: no socket"),
         (lambda *_: b"\xff\xff\xff", "cannot be read"),
         (lambda *_: hook.ContainerResourceHookResponse(clear=["nonsense"]), "nonsense"),
     ],

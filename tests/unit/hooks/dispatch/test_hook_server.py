@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from interpose.hooks.api.hookpoint import FailurePolicy, HookPoint
 from interpose.hooks.api.registration import HookServer
-from interpose.hooks.dispatch.hook_server import OK, Plugins, PluginStats
+from interpose.hooks.dispatch.hook_server import OK, HookServerStats, RegisteredServers
 from tests.support.hooks.fakes import FakeCaller
 
 CREATE = HookPoint.PRE_CREATE_CONTAINER
@@ -24,7 +24,7 @@ def server(name: str, *hooks: HookPoint, endpoint: str = "/run/p.sock") -> HookS
 
 def test_plugins_are_found_by_hook_point_in_the_order_of_registrations() -> None:
     """Each only where it registered."""
-    plugins = Plugins(lambda _: FakeCaller())
+    plugins = RegisteredServers(lambda _: FakeCaller())
     plugins.update((server("a", CREATE, RUN), server("b", CREATE)))
     assert [one.name for one in plugins.at(CREATE)] == ["a", "b"]
     assert [one.name for one in plugins.at(RUN)] == ["a"]
@@ -40,7 +40,7 @@ def test_edited_registration_keeps_connection_and_counters() -> None:
         made.append(one.endpoint)
         return FakeCaller()
 
-    plugins = Plugins(connect)
+    plugins = RegisteredServers(connect)
     plugins.update((server("a"),))
     before = plugins.all[0]
     before.stats.points[CREATE].add(OK, 0.1)
@@ -55,7 +55,7 @@ def test_edited_registration_keeps_connection_and_counters() -> None:
 
 def test_removed_plugin_gives_its_client_back_and_forgets_its_counters() -> None:
     """Whoever removes it closes it."""
-    plugins = Plugins(lambda _: FakeCaller())
+    plugins = RegisteredServers(lambda _: FakeCaller())
     plugins.update((server("a"), server("b")))
     first = plugins.all[0]
     assert plugins.update((server("b"),)) == [first.caller]
@@ -65,8 +65,8 @@ def test_removed_plugin_gives_its_client_back_and_forgets_its_counters() -> None
 
 def test_counters_add_up() -> None:
     """Calls, failures and the mean, over all hook points."""
-    assert PluginStats().mean_seconds is None
-    stats = PluginStats()
+    assert HookServerStats().mean_seconds is None
+    stats = HookServerStats()
     stats.points[CREATE].add(OK, 0.1)
     stats.failed(RUN, "timeout", "no answer within 2 s", 0.3, now=5.0)
     assert (stats.calls, stats.failures) == (2, 1)

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from interpose._pb import hook_pb2 as hook
-from interpose.hooks.dispatch.merge import BadAnswerError, Change, Merged, advance, merge
+from interpose.hooks.dispatch.merge import FieldChange, HookAnswerError, MergeResult, advance, merge
 
 BURSTABLE: dict[str, Any] = {
     "cpu_period": 100_000,
@@ -54,7 +54,7 @@ def partial(clear: tuple[str, ...] = (), **resources: Any) -> hook.ContainerReso
     )
 
 
-def changed(merged: Merged) -> dict[str, Any]:
+def changed(merged: MergeResult) -> dict[str, Any]:
     """Path and new value of each change."""
     return {change.path.removeprefix("container_resources."): change.after for change in merged.changes}
 
@@ -64,8 +64,8 @@ def changed(merged: Merged) -> dict[str, Any]:
 
 def test_an_empty_answer_changes_nothing() -> None:
     """A plugin that only looks answers with an empty message."""
-    assert merge(container(**BURSTABLE), hook.ContainerResourceHookResponse()) == Merged()
-    assert merge(pod(), hook.PodSandboxHookResponse()) == Merged()
+    assert merge(container(**BURSTABLE), hook.ContainerResourceHookResponse()) == MergeResult()
+    assert merge(pod(), hook.PodSandboxHookResponse()) == MergeResult()
 
 
 def test_maps_merge_by_key() -> None:
@@ -74,8 +74,8 @@ def test_maps_merge_by_key() -> None:
         container_envs={"MODE": "slow", "NEW": ""}, container_annotations={"team": "blue"}
     )
     assert merge(container(), answer).changes == (
-        Change("container_envs[MODE]", "fast", "slow"),
-        Change("container_envs[NEW]", None, ""),
+        FieldChange("container_envs[MODE]", "fast", "slow"),
+        FieldChange("container_envs[NEW]", None, ""),
     )
 
 
@@ -94,14 +94,14 @@ def test_changes_of_a_pod() -> None:
         ),
     )
     assert merge(sent, answer).changes == (
-        Change("labels[a]", None, "1"),
-        Change("labels[z]", None, "1"),
-        Change("annotations[x]", "1", "2"),
-        Change("cgroup_parent", "/old", "/new"),
-        Change("resources.cpu_quota", None, -1),
-        Change("resources.hugepage_limits[2MB]", None, 0),
-        Change("resources.unified[memory.high]", None, "max"),
-        Change("resources.memory_swap_limit_in_bytes", None, -1),
+        FieldChange("labels[a]", None, "1"),
+        FieldChange("labels[z]", None, "1"),
+        FieldChange("annotations[x]", "1", "2"),
+        FieldChange("cgroup_parent", "/old", "/new"),
+        FieldChange("resources.cpu_quota", None, -1),
+        FieldChange("resources.hugepage_limits[2MB]", None, 0),
+        FieldChange("resources.unified[memory.high]", None, "max"),
+        FieldChange("resources.memory_swap_limit_in_bytes", None, -1),
     )
 
 
@@ -112,14 +112,14 @@ def test_huge_pages_merge_by_size() -> None:
     assert changed(merge(sent, partial(hugepage_limits=[pages[1], pages[0]]))) == {}
     wanted = [hook.HugepageLimit(page_size="1GB", limit=3)]
     assert merge(sent, partial(hugepage_limits=wanted)).changes == (
-        Change("container_resources.hugepage_limits[1GB]", 2, 3),
+        FieldChange("container_resources.hugepage_limits[1GB]", 2, 3),
     )
 
 
 def test_unknown_fields_are_ignored() -> None:
     """A plugin of a later protocol may say more than we understand."""
     answer = hook.ContainerResourceHookResponse.FromString(b"\xfa\x3f\x03abc")
-    assert merge(container(**BURSTABLE), answer) == Merged()
+    assert merge(container(**BURSTABLE), answer) == MergeResult()
 
 
 # ---- What belongs to the kubelet -------------------------------------------------------------------------------------
@@ -132,15 +132,15 @@ def test_keys_of_the_kubelet_are_refused_and_the_rest_counts() -> None:
         annotations={"io.kubernetes.new": "1"},
     )
     merged = merge(pod(), answer)
-    assert merged.changes == (Change("labels[app]", "web", "x"),)
+    assert merged.changes == (FieldChange("labels[app]", "web", "x"),)
     assert [line.split()[0] for line in merged.refused] == [
         "labels[io.kubernetes.pod.uid]",
         "annotations[io.kubernetes.new]",
     ]
     cleared = merge(pod(), hook.PodSandboxHookResponse(clear=["labels"]))
-    assert cleared.changes == (Change("labels[app]", "web", None),)
+    assert cleared.changes == (FieldChange("labels[app]", "web", None),)
     assert len(cleared.refused) == 1
-    assert merge(pod(), hook.PodSandboxHookResponse(labels=pod().labels)) == Merged()
+    assert merge(pod(), hook.PodSandboxHookResponse(labels=pod().labels)) == MergeResult()
 
 
 # ---- Echo or partial -------------------------------------------------------------------------------------------------
@@ -155,7 +155,7 @@ def test_an_exact_echo_changes_nothing() -> None:
         hugepage_limits=[hook.HugepageLimit(page_size="2MB", limit=n) for n in (1, 2)],
     )
     sent.container_envs["A=B"] = ""
-    assert merge(sent, echo(sent)) == Merged()
+    assert merge(sent, echo(sent)) == MergeResult()
 
 
 def test_a_partial_answer_loses_nothing() -> None:
@@ -176,9 +176,9 @@ def test_a_strong_echo_clears_everything_missing() -> None:
     sent = container(**BURSTABLE, cpuset_cpus="0-3")
     answer = echo(sent, cpuset_cpus=None, memory_limit_in_bytes=None, cpu_quota=7000)
     assert merge(sent, answer).changes == (
-        Change("container_resources.cpu_quota", None, 7000),
-        Change("container_resources.memory_limit_in_bytes", 1 << 28, None),
-        Change("container_resources.cpuset_cpus", "0-3", None),
+        FieldChange("container_resources.cpu_quota", None, 7000),
+        FieldChange("container_resources.memory_limit_in_bytes", 1 << 28, None),
+        FieldChange("container_resources.cpuset_cpus", "0-3", None),
     )
 
 
@@ -245,7 +245,7 @@ def test_an_echo_never_removes_what_is_around_resources() -> None:
     sent = container(**BURSTABLE)
     answer = echo(sent)
     del answer.container_envs["MODE"]
-    assert merge(sent, answer) == Merged()
+    assert merge(sent, answer) == MergeResult()
 
 
 # ---- clear -----------------------------------------------------------------------------------------------------------
@@ -265,11 +265,11 @@ def test_clear_takes_away_by_path() -> None:
         )
     )
     assert merge(sent, answer).changes == (
-        Change("container_annotations[a[0].b]", "1", None),
-        Change("pod_cgroup_parent", "/kubepods/burstable/pod1", None),
-        Change("container_envs[PATH]", "/bin", None),
-        Change("container_resources.oom_score_adj", 987, None),
-        Change("container_resources.unified[memory.high]", "1", None),
+        FieldChange("container_annotations[a[0].b]", "1", None),
+        FieldChange("pod_cgroup_parent", "/kubepods/burstable/pod1", None),
+        FieldChange("container_envs[PATH]", "/bin", None),
+        FieldChange("container_resources.oom_score_adj", 987, None),
+        FieldChange("container_resources.unified[memory.high]", "1", None),
     )
 
 
@@ -290,7 +290,7 @@ def test_clear_of_what_is_not_there_changes_nothing() -> None:
         "container_resources.unified",
         "pod_cgroup_parent",
     )
-    assert merge(hook.ContainerResourceHookRequest(), partial(clear=paths)) == Merged()
+    assert merge(hook.ContainerResourceHookRequest(), partial(clear=paths)) == MergeResult()
 
 
 def test_clear_counts_as_said_when_looking_for_an_echo() -> None:
@@ -305,7 +305,7 @@ def test_clear_beside_a_repeated_value_clears() -> None:
     sent = container(**BURSTABLE)
     answer = echo(sent)
     answer.clear.append("container_envs[MODE]")
-    assert merge(sent, answer).changes == (Change("container_envs[MODE]", "fast", None),)
+    assert merge(sent, answer).changes == (FieldChange("container_envs[MODE]", "fast", None),)
 
 
 # ---- Answers that make no sense --------------------------------------------------------------------------------------
@@ -333,7 +333,7 @@ def test_clear_beside_a_repeated_value_clears() -> None:
 )
 def test_an_answer_that_makes_no_sense(answer: Any, text: str) -> None:
     """It is refused with path and value, so that its author finds the place."""
-    with pytest.raises(BadAnswerError) as caught:
+    with pytest.raises(HookAnswerError) as caught:
         merge(container(), answer)
     assert text in str(caught.value)
 
@@ -342,7 +342,7 @@ def test_an_answer_that_makes_no_sense(answer: Any, text: str) -> None:
 def test_no_value_of_a_variable_in_an_error(key: str, clear: list[str]) -> None:
     """Errors are logged and returned to the caller; variables hold passwords."""
     answer = hook.ContainerResourceHookResponse(container_envs={key: "hunter2"}, clear=clear)
-    with pytest.raises(BadAnswerError) as caught:
+    with pytest.raises(HookAnswerError) as caught:
         merge(container(), answer)
     assert "hunter2" not in str(caught.value)
     assert "\0" not in str(caught.value)
@@ -351,7 +351,7 @@ def test_no_value_of_a_variable_in_an_error(key: str, clear: list[str]) -> None:
 
 def test_a_long_value_is_cut_in_an_error() -> None:
     """A log line stays a line."""
-    with pytest.raises(BadAnswerError) as caught:
+    with pytest.raises(HookAnswerError) as caught:
         merge(container(), partial(cpuset_cpus="x" * 10_000))
     assert len(str(caught.value)) < 250
 
@@ -366,15 +366,15 @@ def test_advance_shows_the_next_plugin_the_result() -> None:
     advance(
         sent,
         [
-            Change("container_annotations[new]", None, "1"),
-            Change("pod_cgroup_parent", "/kubepods/burstable/pod1", None),
-            Change("container_envs[PATH]", "/bin", None),
-            Change("container_resources.cpu_shares", 102, 2),
-            Change("container_resources.oom_score_adj", 987, None),
-            Change("container_resources.hugepage_limits[2MB]", 1, 7),
-            Change("container_resources.hugepage_limits[1GB]", 1, None),
-            Change("container_resources.hugepage_limits[64KB]", None, 0),
-            Change("container_resources.unified[a]", "1", None),
+            FieldChange("container_annotations[new]", None, "1"),
+            FieldChange("pod_cgroup_parent", "/kubepods/burstable/pod1", None),
+            FieldChange("container_envs[PATH]", "/bin", None),
+            FieldChange("container_resources.cpu_shares", 102, 2),
+            FieldChange("container_resources.oom_score_adj", 987, None),
+            FieldChange("container_resources.hugepage_limits[2MB]", 1, 7),
+            FieldChange("container_resources.hugepage_limits[1GB]", 1, None),
+            FieldChange("container_resources.hugepage_limits[64KB]", None, 0),
+            FieldChange("container_resources.unified[a]", "1", None),
         ],
     )
     wanted = container(
@@ -395,17 +395,17 @@ def test_advance_shows_the_next_plugin_the_result() -> None:
 def test_advance_makes_no_empty_resources() -> None:
     """Clearing where there are none leaves none."""
     sent = hook.PodSandboxHookRequest()
-    advance(sent, [Change("resources.cpu_quota", 1, None), Change("resources.unified[a]", "1", None)])
+    advance(sent, [FieldChange("resources.cpu_quota", 1, None), FieldChange("resources.unified[a]", "1", None)])
     assert not sent.HasField("resources")
 
 
 def test_answer_of_absurd_size_is_bad() -> None:
     """The time of a merge is bounded by what was sent, not by what a hook server makes up."""
     many = hook.ContainerResourceHookResponse(container_annotations={f"k{number}": "" for number in range(300)})
-    with pytest.raises(BadAnswerError, match=r"container_annotations has 300 keys where 2 were sent"):
+    with pytest.raises(HookAnswerError, match=r"container_annotations has 300 keys where 2 were sent"):
         merge(container(), many)
     sizes = [hook.HugepageLimit(page_size=f"{number}MB", limit=1) for number in range(1, 40)]
-    with pytest.raises(BadAnswerError, match=r"hugepage_limits has 39 page sizes"):
+    with pytest.raises(HookAnswerError, match=r"hugepage_limits has 39 page sizes"):
         merge(container(), partial(hugepage_limits=sizes))
 
 
@@ -424,26 +424,26 @@ HELD: dict[str, int | str | None] = {"container_resources.cpu_shares": 2, "conta
 @pytest.mark.parametrize(
     ("answer", "expected"),
     [
-        (partial(cpu_shares=102), [Change("container_resources.cpu_shares", 2, 102)]),
-        (partial(cpu_shares=7), [Change("container_resources.cpu_shares", 2, 7)]),
-        (partial(("container_resources.cpuset_cpus",)), [Change("container_resources.cpuset_cpus", "0-1", None)]),
-        (partial(("container_resources.cpu_shares",)), [Change("container_resources.cpu_shares", 2, None)]),
+        (partial(cpu_shares=102), [FieldChange("container_resources.cpu_shares", 2, 102)]),
+        (partial(cpu_shares=7), [FieldChange("container_resources.cpu_shares", 2, 7)]),
+        (partial(("container_resources.cpuset_cpus",)), [FieldChange("container_resources.cpuset_cpus", "0-1", None)]),
+        (partial(("container_resources.cpu_shares",)), [FieldChange("container_resources.cpu_shares", 2, None)]),
         (
             partial(("container_resources.cpu_shares",), cpu_shares=102),
-            [Change("container_resources.cpu_shares", 2, None)],
+            [FieldChange("container_resources.cpu_shares", 2, None)],
         ),
         (partial(memory_limit_in_bytes=1 << 28), []),
         (echo(container(**BURSTABLE)), []),
     ],
 )
-def test_what_is_said_outright_of_a_value_in_force_counts(answer: Any, expected: list[Change]) -> None:
+def test_what_is_said_outright_of_a_value_in_force_counts(answer: Any, expected: list[FieldChange]) -> None:
     """To have it as it was asked for, or not at all; an echo repeats everything and says nothing of it."""
     assert list(merge(container(**BURSTABLE), answer, held=HELD).changes) == expected
 
 
 def test_a_value_in_force_does_not_excuse_nonsense() -> None:
     """Set to something new and cleared in one answer."""
-    with pytest.raises(BadAnswerError, match="cleared in one answer"):
+    with pytest.raises(HookAnswerError, match="cleared in one answer"):
         merge(container(**BURSTABLE), partial(("container_resources.cpu_shares",), cpu_shares=9), held=HELD)
 
 

@@ -3,8 +3,8 @@
 from interpose._pb import hook_pb2 as hook
 from interpose.hooks.api.hookpoint import HookPoint
 from interpose.hooks.api.registration import Selector
-from interpose.hooks.dispatch.client import HookCallError, HookClient, Reason
-from interpose.hooks.dispatch.hook_server import Plugins
+from interpose.hooks.dispatch.client import FailureReason, HookCallError, HookClient
+from interpose.hooks.dispatch.hook_server import RegisteredServers
 from interpose.hooks.dispatch.metrics import hook_collector, plugin_view
 from interpose.metrics import Buckets, Family, Sample, expose
 from interpose.net.grpc.status import Code
@@ -37,7 +37,7 @@ async def test_counters_become_families() -> None:
     """Calls by result, changes, refusals, conflicts: each with the names of the plugins."""
 
     def refusing(_point: HookPoint, _request: object) -> object:
-        raise HookCallError(Code.PERMISSION_DENIED, "no!", Reason.REFUSED)
+        raise HookCallError(Code.PERMISSION_DENIED, "no!", FailureReason.REFUSED)
 
     bench = Bench()
     bench.plugin(registration("a"), lambda *_: shares(2))
@@ -71,7 +71,7 @@ def test_counters_of_a_plugin_that_was_never_asked_are_zero() -> None:
 async def test_state_of_clients_is_a_gauge() -> None:
     """Connected or not, and whether the breaker is open."""
     hub = Hub()
-    plugins = Plugins(lambda server: HookClient(server.endpoint, name=server.name, hub=hub))
+    plugins = RegisteredServers(lambda server: HookClient(server.endpoint, name=server.name, hub=hub))
     bench = Bench()
     bench.dispatcher.plugins = plugins
     plugins.update((registration("a"),))

@@ -7,7 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from interpose.hooks.dispatch.registration_files import Listing, Reading, list_registrations, read_registration
+from interpose.hooks.dispatch.registration_files import (
+    RegistrationFile,
+    RegistrationListing,
+    list_registrations,
+    read_registration,
+)
 from interpose.host.file_trust import Trust
 from tests.support.process_cost import open_fds
 
@@ -31,7 +36,7 @@ def settle(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("time.time_ns", lambda: later)
 
 
-def scan(directory: Path, before: Listing | None = None) -> dict[str, Reading]:
+def scan(directory: Path, before: RegistrationListing | None = None) -> dict[str, RegistrationFile]:
     """The files found."""
     listing = list_registrations(str(directory), (before.files if before else None) or {}, TRUST)
     assert listing.files is not None
@@ -59,13 +64,13 @@ def test_files_are_chosen_by_name(hooks: Path) -> None:
 
 def test_a_missing_directory_is_an_empty_one(tmp_path: Path) -> None:
     """Nothing is registered before somebody makes it."""
-    assert list_registrations(str(tmp_path / "missing/hooks.d"), {}, TRUST) == Listing(files={})
+    assert list_registrations(str(tmp_path / "missing/hooks.d"), {}, TRUST) == RegistrationListing(files={})
 
 
 def test_a_directory_that_is_none_is_a_problem(tmp_path: Path) -> None:
     """And not an empty one: what is in force stays."""
     (tmp_path / "file").touch()
-    assert list_registrations(str(tmp_path / "file"), {}, TRUST) == Listing(
+    assert list_registrations(str(tmp_path / "file"), {}, TRUST) == RegistrationListing(
         problem=f"directory {tmp_path}/file: cannot be opened: Not a directory"
     )
 
@@ -155,7 +160,7 @@ def test_a_directory_others_can_write_is_refused(hooks: Path) -> None:
     """Whole: whoever can write there can put files in others' places."""
     hooks.chmod(0o777)
     problem = f"directory {hooks}: has mode 0777, everybody may write to it (chmod o-w)"
-    assert list_registrations(str(hooks), {}, TRUST) == Listing(problem=problem)
+    assert list_registrations(str(hooks), {}, TRUST) == RegistrationListing(problem=problem)
 
 
 def test_the_folder_behind_a_link_is_asked_as_well(hooks: Path, tmp_path: Path) -> None:
@@ -207,7 +212,7 @@ def test_a_file_that_was_just_emptied_is_being_written(hooks: Path, monkeypatch:
     """Too early to complain; when it stays empty, it is a problem."""
     path = hooks / "a.json"
     path.touch()
-    assert scan(hooks) == {"a.json": Reading()}
+    assert scan(hooks) == {"a.json": RegistrationFile()}
     settle(path, monkeypatch)
     assert only_problem(hooks) == f"file {hooks}/a.json: is empty"
 
@@ -238,6 +243,6 @@ def test_directory_with_absurdly_many_files_changes_nothing(hooks: Path) -> None
     """Each registration costs something for ever; this is a mistake, not a wish."""
     for number in range(129):
         (hooks / f"{number}.json").write_text(GOOD)
-    assert list_registrations(str(hooks), {}, TRUST) == Listing(
+    assert list_registrations(str(hooks), {}, TRUST) == RegistrationListing(
         problem=f"directory {hooks}: has 129 registration files, at most 128"
     )

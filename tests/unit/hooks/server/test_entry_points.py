@@ -14,8 +14,8 @@ from interpose.core.model.pod import Container, Pod
 from interpose.hooks.api.hookpoint import HookPoint
 from interpose.hooks.server.context import ContainerContext
 from interpose.hooks.server.entry_points import GROUP, PluginEntryPoint, UnusablePlugin, installed, load_plugins
-from interpose.hooks.server.evaluate import Hooks
-from interpose.hooks.server.node.rules import Rules, make_rules
+from interpose.hooks.server.evaluate import PluginChain
+from interpose.hooks.server.node.rules import PluginRules, make_rules
 from interpose.hooks.server.plugin import NodeInputs, Plugin
 
 SHARES = frozenset((Parameter.CPU_SHARES,))
@@ -152,10 +152,10 @@ def test_lists_that_make_no_sense(attributes: dict[str, Any], text: str) -> None
 def test_the_others_go_on_and_what_it_set_stays() -> None:
     """One that could not be loaded fails like one without a rule; under Fail that refuses the call."""
     plugins = load_plugins(["gone", "good"], [point(lambda: Good)], ())
-    rules = make_rules(plugins, NodeInputs(), Rules())
+    rules = make_rules(plugins, NodeInputs(), PluginRules())
     assert rules.by_plugin == {"good": 5}
     assert "no installed package" in rules.problems["gone"]
-    verdict = Hooks(plugins, rules).container(ContainerContext(pod=Pod(id="p"), request=Container(id="c")))
+    verdict = PluginChain(plugins, rules).container(ContainerContext(pod=Pod(id="p"), request=Container(id="c")))
     assert [wish.value for _, wish in verdict.wishes.values()] == [5]
     assert [one.plugin for one in verdict.failures] == ["gone"]
     assert verdict.failures[0].text.startswith("has no rule: no installed package")

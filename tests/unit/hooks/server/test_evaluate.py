@@ -9,8 +9,8 @@ import pytest
 from interpose.core.model.cgroup import Level, Parameter
 from interpose.core.model.pod import Container, Pod
 from interpose.hooks.server.context import ContainerContext, GroupContext, PodContext, Wish
-from interpose.hooks.server.evaluate import Failure, Hooks, Quarrel
-from interpose.hooks.server.node.rules import Rules
+from interpose.hooks.server.evaluate import ParameterConflict, PluginChain, PluginFailure
+from interpose.hooks.server.node.rules import PluginRules
 from interpose.hooks.server.plugin import Plugin
 
 SHARES, QUOTA = Parameter.CPU_SHARES, Parameter.CPU_QUOTA
@@ -60,10 +60,10 @@ def raises(error: BaseException) -> Act:
     return act
 
 
-def hooks(*plugins: Toy, watch: Any = None, without_rule: str = "") -> Hooks:
+def hooks(*plugins: Toy, watch: Any = None, without_rule: str = "") -> PluginChain:
     """Each has a rule: its place in the list."""
     rules = {one.name: place for place, one in enumerate(plugins) if one.name != without_rule}
-    return Hooks(plugins, Rules(by_plugin=rules), watch)
+    return PluginChain(plugins, PluginRules(by_plugin=rules), watch)
 
 
 class Recorder:
@@ -100,7 +100,7 @@ def test_later_one_wins_and_the_quarrel_is_told() -> None:
     """Equal wishes are no quarrel."""
     verdict = hooks(Toy("A", sets(1)), Toy("B", sets(2)), Toy("C", sets(2))).pod(PodContext(request=POD))
     assert verdict.wishes[SHARES] == ("C", Wish(2, "rule 2"))
-    assert verdict.quarrels == [Quarrel(SHARES, "A", "B")]
+    assert verdict.quarrels == [ParameterConflict(SHARES, "A", "B")]
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_failing_plugin_contributes_nothing(error: Exception, text: str) -> None
     """What it had set before goes with it; the others count."""
     verdict = hooks(Toy("A", sets(1)), Toy("bad", raises(error)), Toy("C", sets(3, QUOTA))).pod(PodContext(request=POD))
     assert {parameter: wish[0] for parameter, wish in verdict.wishes.items()} == {SHARES: "A", QUOTA: "C"}
-    assert verdict.failures == [Failure("bad", text)]
+    assert verdict.failures == [PluginFailure("bad", text)]
 
 
 def test_what_a_plugin_does_not_serve_is_dropped() -> None:
@@ -182,7 +182,7 @@ def test_context_given_stays_as_it_was() -> None:
 def test_a_value_of_another_type_is_the_plugins_mistake(value: Any, why: Any) -> None:
     """It would break whoever carries it to the kernel, and the wishes of the others with it."""
     plugins = (Toy("odd", lambda _rule, context: context.response.set(QUOTA, value, why)), Toy("good", sets(5)))
-    verdict = Hooks(plugins, Rules(by_plugin={"odd": 1, "good": 2})).pod(PodContext(request=POD))
+    verdict = PluginChain(plugins, PluginRules(by_plugin={"odd": 1, "good": 2})).pod(PodContext(request=POD))
     assert verdict.wishes == {SHARES: ("good", Wish(5, "rule 2"))}
     assert [one.plugin for one in verdict.failures] == ["odd"]
     assert repr(value) in verdict.failures[0].text
@@ -195,6 +195,6 @@ def test_a_variable_that_is_no_text_is_the_plugins_mistake() -> None:
         context.response.set_env("COUNT", 5, "a number")
         context.response.set_env("TEXT", "5", "a text")
 
-    verdict = Hooks((Toy("odd", act, envs=True),), Rules(by_plugin={"odd": 1})).pod(PodContext(request=POD))
+    verdict = PluginChain((Toy("odd", act, envs=True),), PluginRules(by_plugin={"odd": 1})).pod(PodContext(request=POD))
     assert verdict.envs == {"TEXT": ("odd", "5", "a text")}
-    assert verdict.failures == [Failure("odd", "sets variable 'COUNT': name, value and reason are str")]
+    assert verdict.failures == [PluginFailure("odd", "sets variable 'COUNT': name, value and reason are str")]

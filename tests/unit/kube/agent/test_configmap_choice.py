@@ -6,10 +6,10 @@ import pytest
 
 from interpose.kube.agent.configmap_choice import (
     MAX_DATA,
-    Choice,
-    Chosen,
-    Seen,
-    Verdict,
+    ChoiceResult,
+    ConfigChoice,
+    ObservedObject,
+    SelectedConfig,
     choose,
     digest,
     for_other_nodes,
@@ -25,27 +25,27 @@ def config_map(data: Any = None, **more: Any) -> dict[str, Any]:
     return {"metadata": {"resourceVersion": "7"}, "data": {"policy": "x"} if data is None else data, **more}
 
 
-def there(name: str, data: Any = None, **more: Any) -> Seen:
+def there(name: str, data: Any = None, **more: Any) -> ObservedObject:
     """It exists."""
-    return Seen(name, True, config_map(data, **more))
+    return ObservedObject(name, True, config_map(data, **more))
 
 
-def absent(name: str) -> Seen:
+def absent(name: str) -> ObservedObject:
     """It does not exist."""
-    return Seen(name, True, None)
+    return ObservedObject(name, True, None)
 
 
-def forbidden(name: str) -> Seen:
+def forbidden(name: str) -> ObservedObject:
     """It may not be looked at."""
-    return Seen(name, False, None, "no rights", True)
+    return ObservedObject(name, False, None, "no rights", True)
 
 
-def unseen(name: str) -> Seen:
+def unseen(name: str) -> ObservedObject:
     """The API server has not answered."""
-    return Seen(name, False, None, "refused")
+    return ObservedObject(name, False, None, "refused")
 
 
-def chosen_from(*seen: Seen, before: str | None = None) -> Choice:
+def chosen_from(*seen: ObservedObject, before: str | None = None) -> ConfigChoice:
     """For the node of these tests."""
     return choose(seen, node=NODE, namespace="ns", before=before)
 
@@ -81,30 +81,30 @@ def test_group_problem_names_the_value() -> None:
 def test_first_that_exists_counts_whole() -> None:
     """Nothing is merged."""
     choice = chosen_from(absent("a"), there("b", {"policy.static": "1"}), there("c", {"policy.none": "2"}))
-    assert choice == Choice(
-        verdict=Verdict.CHOSEN, chosen=Chosen(source="ns/b", version="7", data={"policy.static": "1"})
+    assert choice == ConfigChoice(
+        verdict=ChoiceResult.CHOSEN, chosen=SelectedConfig(source="ns/b", version="7", data={"policy.static": "1"})
     )
 
 
 def test_none_exists() -> None:
     """Then the configuration is missing."""
-    assert chosen_from(absent("a"), absent("b")).verdict is Verdict.MISSING
+    assert chosen_from(absent("a"), absent("b")).verdict is ChoiceResult.MISSING
 
 
 def test_one_out_of_sight_is_waited_for() -> None:
     """One of lower order must not be in force for a moment."""
     choice = chosen_from(unseen("a"), there("b"))
-    assert choice == Choice(verdict=Verdict.WAIT)
+    assert choice == ConfigChoice(verdict=ChoiceResult.WAIT)
 
 
 def test_one_of_lower_order_out_of_sight_does_not_matter() -> None:
     """It would not count anyway."""
-    assert chosen_from(there("a"), unseen("b")).verdict is Verdict.CHOSEN
+    assert chosen_from(there("a"), unseen("b")).verdict is ChoiceResult.CHOSEN
 
 
 def test_one_that_was_known_still_counts() -> None:
     """An API server that is away, or forbids all of a sudden, says nothing about the map."""
-    choice = chosen_from(Seen("a", True, config_map(), "gone", True), there("b"))
+    choice = chosen_from(ObservedObject("a", True, config_map(), "gone", True), there("b"))
     assert choice.chosen is not None
     assert choice.chosen.source == "ns/a"
 
@@ -120,19 +120,21 @@ def test_forbidden_one_is_passed_over() -> None:
 def test_forbidden_one_that_the_node_went_by_is_not_passed_over() -> None:
     """Another one would be in force by mistake."""
     choice = chosen_from(absent("a"), forbidden("b"), there("c"), before="ns/b")
-    assert choice == Choice(verdict=Verdict.FORBIDDEN, problems=("ConfigMap ns/b may not be read",), before="ns/b")
+    assert choice == ConfigChoice(
+        verdict=ChoiceResult.FORBIDDEN, problems=("ConfigMap ns/b may not be read",), before="ns/b"
+    )
 
 
 @pytest.mark.parametrize(
     ("before", "verdict"),
     [
-        (None, Verdict.UNSEEN),  # nobody knows
-        ("ns/z", Verdict.UNSEEN),  # that of a group it was in before
-        ("ns/b", Verdict.MISSING),  # what it went by is gone
-        ("", Verdict.MISSING),  # it went by none
+        (None, ChoiceResult.UNSEEN),  # nobody knows
+        ("ns/z", ChoiceResult.UNSEEN),  # that of a group it was in before
+        ("ns/b", ChoiceResult.MISSING),  # what it went by is gone
+        ("", ChoiceResult.MISSING),  # it went by none
     ],
 )
-def test_forbidden_and_absent(before: str | None, verdict: Verdict) -> None:
+def test_forbidden_and_absent(before: str | None, verdict: ChoiceResult) -> None:
     """What a node has is taken back only if it is known that it is from none of those that cannot be seen."""
     choice = chosen_from(forbidden("a"), absent("b"), before=before)
     assert choice.verdict is verdict
@@ -141,13 +143,13 @@ def test_forbidden_and_absent(before: str | None, verdict: Verdict) -> None:
 
 def test_all_forbidden() -> None:
     """Then nothing is known at all."""
-    choice = chosen_from(forbidden("a"), Seen("b", False, None, "", True))
-    assert choice.verdict is Verdict.FORBIDDEN
+    choice = chosen_from(forbidden("a"), ObservedObject("b", False, None, "", True))
+    assert choice.verdict is ChoiceResult.FORBIDDEN
     assert len(choice.problems) == 2
 
 
 @pytest.mark.parametrize("rest", [(), (there("b"),)])
-def test_map_that_the_node_went_by_is_gone(rest: tuple[Seen, ...]) -> None:
+def test_map_that_the_node_went_by_is_gone(rest: tuple[ObservedObject, ...]) -> None:
     """Whether another one takes its place or not."""
     assert chosen_from(absent("a"), *rest, before="ns/a").gone
     assert not chosen_from(absent("a"), *rest, before="ns/b").gone
@@ -155,15 +157,15 @@ def test_map_that_the_node_went_by_is_gone(rest: tuple[Seen, ...]) -> None:
 
 @pytest.mark.parametrize("rest", [(), (there("b"),)])
 @pytest.mark.parametrize(("closed", "sure"), [(False, False), (True, True)])
-def test_missing_a_while_ago(rest: tuple[Seen, ...], closed: bool, sure: bool) -> None:
+def test_missing_a_while_ago(rest: tuple[ObservedObject, ...], closed: bool, sure: bool) -> None:
     """It may be there again. One that we lost the right to see after it was gone was taken away for good."""
-    gone = Seen("a", True, None, "refused", closed, False)
+    gone = ObservedObject("a", True, None, "refused", closed, False)
     assert chosen_from(gone, *rest).sure is sure
 
 
 def test_nothing_is_followed() -> None:
     """Nothing is known."""
-    assert chosen_from().verdict is Verdict.WAIT
+    assert chosen_from().verdict is ChoiceResult.WAIT
 
 
 # -- content
@@ -200,15 +202,15 @@ def test_keys_of_other_nodes(key: str, dropped: bool) -> None:
 def test_keys_of_other_nodes_may_be_anything() -> None:
     """Their trouble is not ours."""
     choice = chosen_from(there("a", {"policy.static.other": 3}, binaryData={"policy.none.other": "AAAA"}))
-    assert choice.verdict is Verdict.CHOSEN
+    assert choice.verdict is ChoiceResult.CHOSEN
 
 
 @pytest.mark.parametrize("data", [None, {}])
 def test_map_without_data(data: Any) -> None:
     """It says that nothing is wanted, which is not the same as being missing."""
     found = {"metadata": {}} if data is None else config_map(data)
-    choice = chosen_from(Seen("a", True, found))
-    assert choice.verdict is Verdict.CHOSEN
+    choice = chosen_from(ObservedObject("a", True, found))
+    assert choice.verdict is ChoiceResult.CHOSEN
     assert choice.chosen is not None
     assert choice.chosen.data == {}
 
@@ -231,22 +233,22 @@ def test_map_without_data(data: Any) -> None:
 )
 def test_map_that_cannot_be_sent(found: dict[str, Any], problem: str) -> None:
     """It counts all the same, and everything in the way is named."""
-    choice = chosen_from(Seen("a", True, found), there("b"))
-    assert choice.verdict is Verdict.UNUSABLE
+    choice = chosen_from(ObservedObject("a", True, found), there("b"))
+    assert choice.verdict is ChoiceResult.UNUSABLE
     assert choice.problems == (problem,)
 
 
 def test_binary_key_that_nobody_reads() -> None:
     """A note is enough."""
     choice = chosen_from(there("a", {}, binaryData={"logo.png": "AAAA"}))
-    assert choice.verdict is Verdict.CHOSEN
+    assert choice.verdict is ChoiceResult.CHOSEN
     assert choice.notes == ("ConfigMap ns/a: key logo.png: is binary, has no effect",)
 
 
 @pytest.mark.parametrize("metadata", [None, {"resourceVersion": 3}])
 def test_map_without_a_version(metadata: Any) -> None:
     """No API server sends such a thing, and nothing breaks."""
-    choice = chosen_from(Seen("a", True, {"metadata": metadata, "data": {}}))
+    choice = chosen_from(ObservedObject("a", True, {"metadata": metadata, "data": {}}))
     assert choice.chosen is not None
     assert choice.chosen.version == ""
 
@@ -256,15 +258,15 @@ def test_map_without_a_version(metadata: Any) -> None:
 
 def test_digest_is_that_of_the_content() -> None:
     """The order of keys is not content."""
-    one = Chosen(source="a", version="1", data={"a": "1", "b": "2"})
+    one = SelectedConfig(source="a", version="1", data={"a": "1", "b": "2"})
     assert one.digest == digest({"b": "2", "a": "1"})
     assert one.digest != digest({"a": "1"})
 
 
 def test_same_is_about_source_and_content() -> None:
     """Versions change for other reasons too."""
-    one = Chosen(source="a", version="1", data={"a": "1"})
-    assert one.same(Chosen(source="a", version="2", data={"a": "1"}))
-    assert not one.same(Chosen(source="b", version="1", data={"a": "1"}))
-    assert not one.same(Chosen(source="a", version="1", data={}))
+    one = SelectedConfig(source="a", version="1", data={"a": "1"})
+    assert one.same(SelectedConfig(source="a", version="2", data={"a": "1"}))
+    assert not one.same(SelectedConfig(source="b", version="1", data={"a": "1"}))
+    assert not one.same(SelectedConfig(source="a", version="1", data={}))
     assert not one.same(None)

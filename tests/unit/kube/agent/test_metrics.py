@@ -15,8 +15,8 @@ from interpose.kube.agent.metrics import (
     service_collector,
 )
 from interpose.kube.agent.node_document import SloPhase, SloState
-from interpose.kube.agent.push_state import Phase, State
-from interpose.kube.agent.watches import Counts
+from interpose.kube.agent.push_state import PushPhase, PushState
+from interpose.kube.agent.watches import WatchCounts
 from interpose.metrics import Family, Sample
 
 
@@ -35,7 +35,7 @@ def test_the_api_server() -> None:
     """By verb and code, and by kind of what is followed."""
     follower = SimpleNamespace(problem="no route")
     following: Any = SimpleNamespace(
-        counts={"Node": Counts(1, 2, 3)},
+        counts={"Node": WatchCounts(1, 2, 3)},
         followers=[("Node", "n1", follower), ("Node", "n2", SimpleNamespace(problem=""))],
     )
     requests = Counter({("get", "200"): 4, ("list", "unreachable"): 5})
@@ -51,11 +51,12 @@ def test_the_api_server() -> None:
 
 
 @pytest.mark.parametrize(
-    ("phase", "applied"), [(Phase.APPLIED, 1), (Phase.WITHDRAWN, 1), (Phase.REJECTED, 0), (Phase.WAITING, 0)]
+    ("phase", "applied"),
+    [(PushPhase.APPLIED, 1), (PushPhase.WITHDRAWN, 1), (PushPhase.REJECTED, 0), (PushPhase.WAITING, 0)],
 )
-def test_the_configuration(phase: Phase, applied: int) -> None:
+def test_the_configuration(phase: PushPhase, applied: int) -> None:
     """All results and states are there from the start, so that alerts have something to go by."""
-    pusher: Any = SimpleNamespace(outcomes=Counter(accepted=2), state=State(phase=phase), last_success=None)
+    pusher: Any = SimpleNamespace(outcomes=Counter(accepted=2), state=PushState(phase=phase), last_success=None)
     relay: Any = SimpleNamespace(up=True)
     found = shown(config_collector(pusher, relay)())
     assert found["config_applied"] == applied

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from interpose.cli.agent.documents import document_problems
-from interpose.kube.agent.configmap_choice import Seen
+from interpose.kube.agent.configmap_choice import ObservedObject
 from interpose.kube.agent.node_document import (
     SloPhase,
     SloState,
@@ -46,15 +46,15 @@ def slo(cpu: str = "groupIdentity", **more: Any) -> dict[str, Any]:
     }
 
 
-def made(seen_slo: Seen, *, good: Any = None, keep: bool = True) -> tuple[Any, SloState]:
+def made(seen_slo: ObservedObject, *, good: Any = None, keep: bool = True) -> tuple[Any, SloState]:
     """What is in force, by the rules of the hook server."""
     judged = judge(seen_slo.object, document_problems) if seen_slo.object is not None else None
     return slo_in_force(seen_slo, judged, good=good, keep=keep)
 
 
-def known(found: Any) -> Seen:
+def known(found: Any) -> ObservedObject:
     """The cluster told."""
-    return Seen("n", True, found)
+    return ObservedObject("n", True, found)
 
 
 GOOD = {"apiVersion": "slo.koordinator.sh/v1alpha1", "kind": "NodeSLO", "metadata": {"name": "n"}, "spec": {}}
@@ -99,7 +99,7 @@ def test_slo_without_a_spec() -> None:
 @pytest.mark.parametrize("problem", ["", "forbidden"])
 def test_slo_that_is_not_known_yet(problem: str) -> None:
     """That of the run before stays."""
-    assert made(Seen("n", False, None, problem), good=GOOD) == (
+    assert made(ObservedObject("n", False, None, problem), good=GOOD) == (
         GOOD,
         SloState(problems=(problem,) if problem else ()),
     )

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from interpose.kube.agent.configmap_choice import Seen
+from interpose.kube.agent.configmap_choice import ObservedObject
 from interpose.kube.agent.node_document import SloPhase, SloState
 from interpose.kube.agent.node_file import LOOK, SPACING, NodeFeed, StateFile
 from interpose.kube.client.api import Object
@@ -28,8 +28,8 @@ class Stage:
 
     def __init__(self, path: Path, deleted: str = "keep") -> None:
         self.path = path
-        self.node = Seen("n", True, {"metadata": {"name": "n", "labels": {"a": "b"}}})
-        self.slo = Seen("n", True, None)
+        self.node = ObservedObject("n", True, {"metadata": {"name": "n", "labels": {"a": "b"}}})
+        self.slo = ObservedObject("n", True, None)
         self.told: list[SloState] = []
         self.pauses: list[float | None] = []
         self.checked: list[Object] = []
@@ -69,7 +69,7 @@ class Stage:
         """The cluster says something about the NodeSLO."""
         version = str(len(self.pauses))
         found = None if spec is None else {"metadata": {"name": "n", "resourceVersion": version}, "spec": spec}
-        self.slo = Seen("n", True, found)
+        self.slo = ObservedObject("n", True, found)
         await self.look()
 
     def spec(self) -> Any:
@@ -165,14 +165,14 @@ async def test_disk_that_takes_nothing(stage: Stage) -> None:
 
 async def test_node_that_is_not_known(stage: Stage) -> None:
     """Nothing is written."""
-    stage.node = Seen("n", False, None)
+    stage.node = ObservedObject("n", False, None)
     await stage.look()
     assert not stage.path.exists()
 
 
 async def test_node_that_cannot_be_used(stage: Stage) -> None:
     """Nothing is written, and that is told."""
-    stage.node = Seen("n", True, {"metadata": {"name": "n", "labels": {"a": 3}}})
+    stage.node = ObservedObject("n", True, {"metadata": {"name": "n", "labels": {"a": 3}}})
     await stage.look()
     assert not stage.path.exists()
     assert stage.told[-1] == SloState(phase=SloPhase.REJECTED, problems=("label is wrong",))
@@ -199,7 +199,7 @@ async def test_slo_is_looked_at_once(stage: Stage) -> None:
     looks = len(stage.checked)
     for beat in range(5):
         found: Any = stage.node.object
-        stage.node = Seen("n", True, {**found, "status": {"beat": beat}})
+        stage.node = ObservedObject("n", True, {**found, "status": {"beat": beat}})
         await stage.look()
     assert len(stage.checked) == looks
     await stage.say({"x": 2})
@@ -212,7 +212,7 @@ async def test_annotations_that_change_all_the_time(stage: Stage, caplog: pytest
     await stage.look()
     for number in range(10):
         stage.time -= SPACING  # no time passes
-        stage.node = Seen(
+        stage.node = ObservedObject(
             "n", True, {"metadata": {"name": "n", "labels": {"a": "b"}, "annotations": {"x": str(number)}}}
         )
         await stage.look()

@@ -10,7 +10,7 @@ from interpose.kube.agent.node_keys import Writable
 from interpose.kube.agent.node_patches import (
     MAX_OPERATIONS,
     JsonPatch,
-    RefusedError,
+    PatchRefusedError,
     UnmetError,
     capacity_patch,
     needs_node,
@@ -101,13 +101,13 @@ def test_labels_and_annotations(operation: tuple[str, ...], sent: dict[str, Any]
 )
 def test_what_is_refused(operation: tuple[str, ...], why: str) -> None:
     """With number, path and the rule."""
-    with pytest.raises(RefusedError, match=why):
+    with pytest.raises(PatchRefusedError, match=why):
         patch_of(operation)
 
 
 def test_every_reason_is_told() -> None:
     """Not one after the other."""
-    with pytest.raises(RefusedError) as refused:
+    with pytest.raises(PatchRefusedError) as refused:
         patch_of(("add", LABEL, "a b"), ("add", LABEL, "fine"), ("add", "/x", "y"))
     assert "operation 0 " in str(refused.value)
     assert "operation 1 " not in str(refused.value)
@@ -117,9 +117,9 @@ def test_every_reason_is_told() -> None:
 def test_the_number_of_operations_is_bounded() -> None:
     """And none at all is a mistake."""
     assert len(patch_of(*[("remove", LABEL)] * MAX_OPERATIONS)) == MAX_OPERATIONS
-    with pytest.raises(RefusedError, match="101 operations are more than 100"):
+    with pytest.raises(PatchRefusedError, match="101 operations are more than 100"):
         patch_of(*[("remove", LABEL)] * (MAX_OPERATIONS + 1))
-    with pytest.raises(RefusedError, match="no operations"):
+    with pytest.raises(PatchRefusedError, match="no operations"):
         patch_of()
 
 
@@ -128,9 +128,9 @@ def test_patterns_narrow_down() -> None:
     other = Writable(patterns=["example.com/*"])
     assert patch_of(("add", LABEL, "true"), names=Writable(patterns=["cmk.intel.com/*"]))
     assert patch_of(("test", LABEL, "true"), names=Writable(patterns=[]))
-    with pytest.raises(RefusedError, match="is not among what may be changed: example"):
+    with pytest.raises(PatchRefusedError, match="is not among what may be changed: example"):
         patch_of(("add", LABEL, "true"), names=other)
-    with pytest.raises(RefusedError, match=r"operation 0 \(add '/spec/taints/-'\): cmk is not among"):
+    with pytest.raises(PatchRefusedError, match=r"operation 0 \(add '/spec/taints/-'\): cmk is not among"):
         patch_of(("add", "/spec/taints/-", json.dumps(CMK)), node=plain_node(), names=other)
 
 
@@ -181,7 +181,7 @@ def test_a_node_that_is_not_as_tested() -> None:
 
 def test_taints_of_kubernetes_are_protected() -> None:
     """With the number of the operation."""
-    with pytest.raises(RefusedError, match=r"operation 0 \(remove '/spec/taints/0'\): taint node\.kubernetes\.io"):
+    with pytest.raises(PatchRefusedError, match=r"operation 0 \(remove '/spec/taints/0'\): taint node\.kubernetes\.io"):
         patch_of(("remove", "/spec/taints/0"), node=node_with(THEIRS))
 
 
@@ -213,15 +213,15 @@ def test_capacities() -> None:
 )
 def test_capacities_that_are_refused(name: str, text: str, why: str) -> None:
     """The kubelet publishes its own."""
-    with pytest.raises(RefusedError, match=why):
+    with pytest.raises(PatchRefusedError, match=why):
         capacity_patch({name: text})
 
 
 def test_capacities_are_bounded_and_narrowed_down() -> None:
     """As operations are."""
-    with pytest.raises(RefusedError, match="no capacities"):
+    with pytest.raises(PatchRefusedError, match="no capacities"):
         capacity_patch({})
-    with pytest.raises(RefusedError, match="101 capacities are more than 100"):
+    with pytest.raises(PatchRefusedError, match="101 capacities are more than 100"):
         capacity_patch({f"a.b/x{n}": "1" for n in range(101)})
-    with pytest.raises(RefusedError, match="is not among what may be changed"):
+    with pytest.raises(PatchRefusedError, match="is not among what may be changed"):
         capacity_patch({"a.b/c": "1"}, names=Writable(patterns=["cmk*"]))

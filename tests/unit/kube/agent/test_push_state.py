@@ -5,26 +5,26 @@ from typing import Any
 
 import pytest
 
-from interpose.kube.agent.configmap_choice import Choice, Chosen, Verdict
-from interpose.kube.agent.push_state import PATIENCE, Phase, Push, PushPlan
+from interpose.kube.agent.configmap_choice import ChoiceResult, ConfigChoice, SelectedConfig
+from interpose.kube.agent.push_state import PATIENCE, Push, PushPhase, PushPlan
 
 INTERVAL = 2.0
 GRACE = 30.0
 
 
-def chosen(text: str, *, source: str = "ns/a", version: str = "1") -> Chosen:
+def chosen(text: str, *, source: str = "ns/a", version: str = "1") -> SelectedConfig:
     """A configuration."""
-    return Chosen(source=source, version=version, data={"policy": text} if text else {})
+    return SelectedConfig(source=source, version=version, data={"policy": text} if text else {})
 
 
-def choice(text: str, *, gone: bool = False, **more: Any) -> Choice:
+def choice(text: str, *, gone: bool = False, **more: Any) -> ConfigChoice:
     """It is what the cluster wants."""
-    return Choice(verdict=Verdict.CHOSEN, chosen=chosen(text, **more), gone=gone)
+    return ConfigChoice(verdict=ChoiceResult.CHOSEN, chosen=chosen(text, **more), gone=gone)
 
 
-MISSING = Choice(verdict=Verdict.MISSING)
-WAIT = Choice(verdict=Verdict.WAIT)
-UNUSABLE = Choice(verdict=Verdict.UNUSABLE, chosen=chosen("bad"), problems=("too large",))
+MISSING = ConfigChoice(verdict=ChoiceResult.MISSING)
+WAIT = ConfigChoice(verdict=ChoiceResult.WAIT)
+UNUSABLE = ConfigChoice(verdict=ChoiceResult.UNUSABLE, chosen=chosen("bad"), problems=("too large",))
 
 
 def plan(*, withdraw: bool = True, up: bool = True, patience: float = PATIENCE) -> PushPlan:
@@ -42,7 +42,7 @@ def begun(made: PushPlan, now: float) -> Push:
     return push
 
 
-def phase(made: PushPlan, now: float) -> Phase:
+def phase(made: PushPlan, now: float) -> PushPhase:
     """How it stands."""
     return made.state(now, 0.0).phase
 
@@ -111,7 +111,7 @@ def test_same_content_from_another_map_is_told_and_not_pushed() -> None:
     made.consider(choice("one", source="ns/b"), 1.0)
     assert made.begin(10.0) is None
     state = made.state(10.0, 0.0)
-    assert state.phase is Phase.APPLIED
+    assert state.phase is PushPhase.APPLIED
     assert state.chosen is not None
     assert state.chosen.source == "ns/b"
 
@@ -132,7 +132,7 @@ def test_wish_that_came_back_is_not_pushed() -> None:
     made.consider(choice("two"), 0.5)
     made.consider(choice("one"), 0.6)
     assert made.begin(10.0) is None
-    assert phase(made, 10.0) is Phase.APPLIED
+    assert phase(made, 10.0) is PushPhase.APPLIED
 
 
 def test_other_wish_during_a_push_follows_it() -> None:
@@ -142,7 +142,7 @@ def test_other_wish_during_a_push_follows_it() -> None:
     begun(made, 0.0)
     made.consider(choice("two"), 1.0)
     made.accepted()
-    assert phase(made, 1.0) is Phase.WAITING
+    assert phase(made, 1.0) is PushPhase.WAITING
     assert begun(made, 2.0).data == {"policy": "two"}
 
 
@@ -239,7 +239,7 @@ def test_rejected_and_then_accepted() -> None:
     made.consider(choice("one"), 0.0)
     begun(made, 0.0)
     made.rejected(("no",), 0.0)
-    assert phase(made, 0.0) is Phase.REJECTED
+    assert phase(made, 0.0) is PushPhase.REJECTED
     begun(made, 15.0)
     made.accepted()
     assert made.state(15.0, 3.0).alike(in_force().state(0.0, 4.0))
@@ -262,9 +262,9 @@ def test_missing_is_withdrawn_after_its_grace() -> None:
     assert made.due(20.0) == 40.0
     assert made.begin(39.0) is None
     assert begun(made, 40.0) == Push(data={}, session=1, chosen=None)
-    assert phase(made, 40.0) is Phase.WAITING
+    assert phase(made, 40.0) is PushPhase.WAITING
     made.accepted()
-    assert phase(made, 40.0) is Phase.WITHDRAWN
+    assert phase(made, 40.0) is PushPhase.WITHDRAWN
     made.consider(MISSING, 50.0)
     assert made.due(50.0) is None
 
@@ -275,7 +275,7 @@ def test_missing_and_there_again() -> None:
     made.consider(MISSING, 10.0)
     made.consider(choice("one", version="2"), 20.0)
     assert made.begin(100.0) is None
-    assert phase(made, 100.0) is Phase.APPLIED
+    assert phase(made, 100.0) is PushPhase.APPLIED
 
 
 def test_missing_and_out_of_sight() -> None:
@@ -290,9 +290,9 @@ def test_missing_is_kept_if_that_is_wanted() -> None:
     """That is told after the grace. The relay is even sent it again."""
     made = in_force(withdraw=False)
     made.consider(MISSING, 10.0)
-    assert phase(made, 10.0) is Phase.APPLIED
+    assert phase(made, 10.0) is PushPhase.APPLIED
     assert made.begin(100.0) is None
-    assert phase(made, 100.0) is Phase.KEPT
+    assert phase(made, 100.0) is PushPhase.KEPT
     made.consider(MISSING, 100.0)
     assert made.due(100.0) is None
     made.connection(2, "", 101.0)
@@ -302,10 +302,10 @@ def test_missing_is_kept_if_that_is_wanted() -> None:
 def test_empty_map_is_applied_and_not_withdrawn() -> None:
     """To the relay it is the same."""
     made = in_force("")
-    assert phase(made, 0.0) is Phase.APPLIED
+    assert phase(made, 0.0) is PushPhase.APPLIED
     made.consider(MISSING, 1.0)
     assert made.begin(100.0) is None
-    assert phase(made, 100.0) is Phase.WITHDRAWN
+    assert phase(made, 100.0) is PushPhase.WITHDRAWN
 
 
 # -- unusable
@@ -318,7 +318,7 @@ def test_unusable_is_told_and_not_pushed() -> None:
     assert made.begin(100.0) is None
     assert made.due(100.0) is None
     state = made.state(100.0, 0.0)
-    assert (state.phase, state.problems) == (Phase.REJECTED, ("too large",))
+    assert (state.phase, state.problems) == (PushPhase.REJECTED, ("too large",))
     assert state.last_good == chosen("one")
 
 
@@ -328,16 +328,16 @@ def test_unusable_and_then_mended() -> None:
     made.consider(UNUSABLE, 5.0)
     made.consider(choice("one"), 6.0)
     assert made.begin(100.0) is None
-    assert phase(made, 100.0) is Phase.APPLIED
+    assert phase(made, 100.0) is PushPhase.APPLIED
 
 
-@pytest.mark.parametrize(("withdraw", "expected"), [(True, Phase.WAITING), (False, Phase.KEPT)])
-def test_unusable_and_then_missing(withdraw: bool, expected: Phase) -> None:
+@pytest.mark.parametrize(("withdraw", "expected"), [(True, PushPhase.WAITING), (False, PushPhase.KEPT)])
+def test_unusable_and_then_missing(withdraw: bool, expected: PushPhase) -> None:
     """Nothing is wrong with a map that is gone."""
     made = plan(withdraw=withdraw)
     made.consider(UNUSABLE, 0.0)
     made.consider(MISSING, 1.0)
-    assert phase(made, 1.0) is Phase.REJECTED
+    assert phase(made, 1.0) is PushPhase.REJECTED
     made.begin(31.0)
     assert phase(made, 31.0) is expected
 
@@ -350,7 +350,7 @@ def test_lower_map_counts_after_the_grace() -> None:
     made = in_force()
     made.consider(choice("two", source="ns/b", gone=True), 10.0)
     made.consider(choice("three", source="ns/b", gone=True), 20.0)
-    assert phase(made, 20.0) is Phase.APPLIED
+    assert phase(made, 20.0) is PushPhase.APPLIED
     assert made.went_by == "ns/a"
     assert made.due(20.0) == 40.0
     assert begun(made, 40.0).data == {"policy": "three"}
@@ -363,7 +363,7 @@ def test_map_that_is_replaced() -> None:
     made.consider(choice("two", source="ns/b", gone=True), 10.0)
     made.consider(choice("one", version="9"), 11.0)
     assert made.begin(100.0) is None
-    assert phase(made, 100.0) is Phase.APPLIED
+    assert phase(made, 100.0) is PushPhase.APPLIED
 
 
 def test_higher_map_counts_at_once() -> None:
@@ -377,13 +377,15 @@ def test_lower_map_that_cannot_be_used_is_told_after_the_grace() -> None:
     """As it would be sent."""
     made = in_force()
     made.consider(replace(UNUSABLE, gone=True), 10.0)
-    assert phase(made, 10.0) is Phase.APPLIED
+    assert phase(made, 10.0) is PushPhase.APPLIED
     assert made.begin(40.0) is None
-    assert phase(made, 40.0) is Phase.REJECTED
+    assert phase(made, 40.0) is PushPhase.REJECTED
 
 
-@pytest.mark.parametrize("wanted", [MISSING, Choice(verdict=Verdict.CHOSEN, chosen=chosen("two"), gone=True)])
-def test_grace_runs_only_while_somebody_knows(wanted: Choice) -> None:
+@pytest.mark.parametrize(
+    "wanted", [MISSING, ConfigChoice(verdict=ChoiceResult.CHOSEN, chosen=chosen("two"), gone=True)]
+)
+def test_grace_runs_only_while_somebody_knows(wanted: ConfigChoice) -> None:
     """It begins anew when the API server is back."""
     made = in_force()
     made.consider(wanted, 10.0)
@@ -400,11 +402,14 @@ def test_grace_runs_only_while_somebody_knows(wanted: Choice) -> None:
 @pytest.mark.parametrize(
     ("said", "expected"),
     [
-        (Choice(verdict=Verdict.UNSEEN, notes=("a may not be read",), before="ns/a"), Phase.KEPT),
-        (Choice(verdict=Verdict.FORBIDDEN, problems=("a may not be read",), before="ns/a"), Phase.FORBIDDEN),
+        (ConfigChoice(verdict=ChoiceResult.UNSEEN, notes=("a may not be read",), before="ns/a"), PushPhase.KEPT),
+        (
+            ConfigChoice(verdict=ChoiceResult.FORBIDDEN, problems=("a may not be read",), before="ns/a"),
+            PushPhase.FORBIDDEN,
+        ),
     ],
 )
-def test_what_may_not_be_seen_changes_nothing(said: Choice, expected: Phase) -> None:
+def test_what_may_not_be_seen_changes_nothing(said: ConfigChoice, expected: PushPhase) -> None:
     """It is told, with the map that the node goes by."""
     made = in_force()
     made.consider(said, 10.0)
@@ -418,7 +423,7 @@ def test_what_may_not_be_seen_changes_nothing(said: Choice, expected: Phase) -> 
 def test_what_may_not_be_seen_by_an_agent_that_has_just_started() -> None:
     """Nothing is sent to a relay that may have something."""
     made = plan()
-    made.consider(Choice(verdict=Verdict.UNSEEN), 0.0)
+    made.consider(ConfigChoice(verdict=ChoiceResult.UNSEEN), 0.0)
     assert made.begin(100.0) is None
     assert made.state(100.0, 0.0).source == ""
     assert made.went_by is None
@@ -427,9 +432,9 @@ def test_what_may_not_be_seen_by_an_agent_that_has_just_started() -> None:
 def test_seen_again() -> None:
     """All is well."""
     made = in_force()
-    made.consider(Choice(verdict=Verdict.FORBIDDEN), 10.0)
+    made.consider(ConfigChoice(verdict=ChoiceResult.FORBIDDEN), 10.0)
     made.consider(choice("one"), 20.0)
-    assert phase(made, 20.0) is Phase.APPLIED
+    assert phase(made, 20.0) is PushPhase.APPLIED
 
 
 # -- a relay that has forgotten
@@ -443,9 +448,9 @@ def test_new_relay_gets_the_last_good_before_what_was_rejected() -> None:
     made.rejected(("no",), 5.0)
     made.connection(2, "", 10.0)
     assert begun(made, 10.0) == Push(data={"policy": "one"}, session=2, chosen=chosen("one"), again=True)
-    assert phase(made, 10.0) is Phase.REJECTED
+    assert phase(made, 10.0) is PushPhase.REJECTED
     made.accepted()
-    assert phase(made, 10.0) is Phase.REJECTED
+    assert phase(made, 10.0) is PushPhase.REJECTED
     assert begun(made, 12.0).data == {"policy": "bad"}
     made.rejected(("no",), 12.0)
     due = made.due(12.0)
@@ -455,7 +460,7 @@ def test_new_relay_gets_the_last_good_before_what_was_rejected() -> None:
 
 
 @pytest.mark.parametrize("said", [UNUSABLE, MISSING])
-def test_new_relay_gets_the_last_good_while_there_is_nothing_to_send(said: Choice) -> None:
+def test_new_relay_gets_the_last_good_while_there_is_nothing_to_send(said: ConfigChoice) -> None:
     """Once."""
     made = in_force(withdraw=False)
     made.consider(UNUSABLE, 5.0)
@@ -501,7 +506,7 @@ def test_last_good_is_wanted_again() -> None:
     made.consider(choice("one"), 11.0)
     assert not begun(made, 12.0).again
     made.accepted()
-    assert phase(made, 12.0) is Phase.APPLIED
+    assert phase(made, 12.0) is PushPhase.APPLIED
 
 
 def test_last_good_that_was_rejected_later_is_what_is_wanted() -> None:
@@ -532,17 +537,17 @@ def test_nothing_wanted_is_waiting() -> None:
     """Whatever the relay does."""
     made = plan(up=False)
     made.connection(None, "refused", 0.0)
-    assert phase(made, 1000.0) is Phase.WAITING
+    assert phase(made, 1000.0) is PushPhase.WAITING
 
 
 def test_relay_that_is_away_for_long_is_told() -> None:
     """A restart is not worth a word."""
     made = in_force()
     made.connection(None, "refused", 5.0)
-    assert phase(made, 5.0 + PATIENCE - 1) is Phase.APPLIED
+    assert phase(made, 5.0 + PATIENCE - 1) is PushPhase.APPLIED
     assert made.due(5.0) == 5.0 + PATIENCE
     state = made.state(5.0 + PATIENCE, 0.0)
-    assert (state.phase, state.problems) == (Phase.UNREACHABLE, ("refused",))
+    assert (state.phase, state.problems) == (PushPhase.UNREACHABLE, ("refused",))
     assert made.due(5.0 + PATIENCE) is None
 
 
@@ -563,7 +568,7 @@ def test_trouble_ends_with_an_answer(refused: bool) -> None:
     made = in_force()
     made.connection(None, "refused", 5.0)
     made.connection(2, "", 50.0)
-    assert phase(made, 50.0) is Phase.APPLIED
+    assert phase(made, 50.0) is PushPhase.APPLIED
     begun(made, 50.0)
     made.failed("oh", 50.0)
     begun(made, 70.0)
@@ -571,4 +576,4 @@ def test_trouble_ends_with_an_answer(refused: bool) -> None:
         made.rejected(("no",), 70.0)
     else:
         made.accepted()
-    assert phase(made, 70.0) is (Phase.REJECTED if refused else Phase.APPLIED)
+    assert phase(made, 70.0) is (PushPhase.REJECTED if refused else PushPhase.APPLIED)

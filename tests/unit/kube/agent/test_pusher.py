@@ -6,20 +6,22 @@ from collections.abc import AsyncIterator, Callable, Mapping
 
 import pytest
 
-from interpose.kube.agent.configmap_choice import Choice, Chosen, Verdict
-from interpose.kube.agent.push_state import Phase, State
+from interpose.kube.agent.configmap_choice import ChoiceResult, ConfigChoice, SelectedConfig
+from interpose.kube.agent.push_state import PushPhase, PushState
 from interpose.kube.agent.pusher import Pusher
 from interpose.net.grpc.status import Code, RpcError
 from interpose.tasks import TaskBag
 from interpose.testing.eventually import eventually
 
 
-def choice(text: str) -> Choice:
+def choice(text: str) -> ConfigChoice:
     """What the cluster wants."""
-    return Choice(verdict=Verdict.CHOSEN, chosen=Chosen(source="ns/a", version="1", data={"policy": text}))
+    return ConfigChoice(
+        verdict=ChoiceResult.CHOSEN, chosen=SelectedConfig(source="ns/a", version="1", data={"policy": text})
+    )
 
 
-MISSING = Choice(verdict=Verdict.MISSING)
+MISSING = ConfigChoice(verdict=ChoiceResult.MISSING)
 
 
 class Relay:
@@ -63,7 +65,7 @@ class Stage:
 
     def __init__(self, when_missing: str = "withdraw") -> None:
         self.relay = Relay()
-        self.states: list[State] = []
+        self.states: list[PushState] = []
         self.time = 0.0
         self.jumps = True
         self.pusher = Pusher(
@@ -89,7 +91,7 @@ class Stage:
         """What the relay was sent."""
         return [data.get("policy", "") for _, data in self.relay.got]
 
-    def phases(self) -> list[Phase]:
+    def phases(self) -> list[PushPhase]:
         """What was told."""
         return [state.phase for state in self.states]
 
@@ -106,7 +108,7 @@ async def stage() -> AsyncIterator[Stage]:
 async def test_what_is_wanted_is_sent_and_told(stage: Stage) -> None:
     """With the name of the node."""
     stage.pusher.consider(choice("one"))
-    await eventually(lambda: stage.pusher.state.phase is Phase.APPLIED, "the answer")
+    await eventually(lambda: stage.pusher.state.phase is PushPhase.APPLIED, "the answer")
     assert stage.relay.got == [("n", {"policy": "one"})]
     assert stage.pusher.outcomes == {"accepted": 1}
     assert stage.pusher.last_success == 1000.0
@@ -130,7 +132,7 @@ async def test_rejected_is_told_with_every_problem(stage: Stage, caplog: pytest.
     """And the log has the first ones."""
     stage.jumps = False
     stage.pusher.consider(choice("bad"))
-    await eventually(lambda: stage.pusher.state.phase is Phase.REJECTED, "the answer")
+    await eventually(lambda: stage.pusher.state.phase is PushPhase.REJECTED, "the answer")
     assert len(stage.pusher.state.problems) == 7
     line = next(record for record in caplog.records if record.levelno == logging.ERROR)
     assert line.kv["problems"].endswith("problem 4; and 2 more")  # type: ignore[attr-defined]
@@ -140,7 +142,7 @@ async def test_rejected_is_sent_again_and_told_once(stage: Stage) -> None:
     """Its problems are the same."""
     stage.pusher.consider(choice("bad"))
     await eventually(lambda: stage.pusher.outcomes["rejected"] >= 3, "some tries")
-    assert stage.phases() == [Phase.WAITING, Phase.REJECTED]
+    assert stage.phases() == [PushPhase.WAITING, PushPhase.REJECTED]
 
 
 @pytest.mark.parametrize("error", [RpcError(Code.UNAVAILABLE, "busy"), RuntimeError("a mistake of ours")])
@@ -148,9 +150,9 @@ async def test_failure_is_sent_again(stage: Stage, error: Exception) -> None:
     """Nothing ends the loop."""
     stage.relay.fails = error
     stage.pusher.consider(choice("one"))
-    await eventually(lambda: stage.pusher.state.phase is Phase.UNREACHABLE, "patience to end")
+    await eventually(lambda: stage.pusher.state.phase is PushPhase.UNREACHABLE, "patience to end")
     stage.relay.fails = None
-    await eventually(lambda: stage.pusher.state.phase is Phase.APPLIED, "an answer")
+    await eventually(lambda: stage.pusher.state.phase is PushPhase.APPLIED, "an answer")
     assert stage.pusher.outcomes["failed"] >= 2
 
 
@@ -159,11 +161,11 @@ async def test_relay_that_comes_back_is_sent_it_again(stage: Stage) -> None:
     stage.pusher.consider(choice("one"))
     await eventually(lambda: stage.texts() == ["one"], "the first push")
     stage.relay.change(up=False)
-    await eventually(lambda: stage.pusher.state.phase is Phase.UNREACHABLE, "patience to end")
+    await eventually(lambda: stage.pusher.state.phase is PushPhase.UNREACHABLE, "patience to end")
     assert stage.pusher.state.problems == ("refused",)
     stage.relay.change(up=True)
     await eventually(lambda: stage.texts() == ["one", "one"], "the second push")
-    await eventually(lambda: stage.pusher.state.phase is Phase.APPLIED, "the answer")
+    await eventually(lambda: stage.pusher.state.phase is PushPhase.APPLIED, "the answer")
 
 
 async def test_missing_is_withdrawn(stage: Stage) -> None:
@@ -171,7 +173,7 @@ async def test_missing_is_withdrawn(stage: Stage) -> None:
     stage.pusher.consider(choice("one"))
     await eventually(lambda: stage.texts() == ["one"], "the first push")
     stage.pusher.consider(MISSING)
-    await eventually(lambda: stage.pusher.state.phase is Phase.WITHDRAWN, "the end of the grace")
+    await eventually(lambda: stage.pusher.state.phase is PushPhase.WITHDRAWN, "the end of the grace")
     assert stage.relay.got[1:] == [("n", {})]
     assert stage.time >= 30.0
 
@@ -181,7 +183,7 @@ async def test_missing_is_kept() -> None:
     stage = Stage(when_missing="keep")
     stage.tasks.spawn(stage.pusher.run(), name="pusher")
     stage.pusher.consider(choice("one"))
-    await eventually(lambda: stage.pusher.state.phase is Phase.APPLIED, "the first push")
+    await eventually(lambda: stage.pusher.state.phase is PushPhase.APPLIED, "the first push")
     stage.pusher.consider(MISSING)
     stage.relay.change(up=True)
     await eventually(lambda: len(stage.texts()) == 2, "the second push")

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from interpose.kube.agent.configmap_choice import Chosen
+from interpose.kube.agent.configmap_choice import SelectedConfig
 from interpose.kube.agent.node_document import SloPhase, SloState
 from interpose.kube.agent.node_keys import STATUS
-from interpose.kube.agent.push_state import Phase, State
+from interpose.kube.agent.push_state import PushPhase, PushState
 from interpose.kube.agent.report import (
     CONDITION,
-    Report,
-    Told,
+    NodeReport,
+    ReportedEvent,
     annotation,
     annotation_patch,
     annotation_shown,
@@ -27,17 +27,19 @@ from interpose.kube.agent.report import (
     source_shown,
 )
 
-CHOSEN = Chosen(source="kube-system/cri-resmgr-config", version="42", data={"policy": "Active: static"})
+CHOSEN = SelectedConfig(source="kube-system/cri-resmgr-config", version="42", data={"policy": "Active: static"})
 NODE: dict[str, Any] = {"metadata": {"name": "n", "uid": "u-1"}}
 NO_SLO = SloState(phase=SloPhase.NONE)
 
 
-def state(phase: Phase, *problems: str, chosen: Chosen | None = CHOSEN) -> State:
+def state(phase: PushPhase, *problems: str, chosen: SelectedConfig | None = CHOSEN) -> PushState:
     """At one o'clock."""
-    return State(phase=phase, chosen=chosen, problems=problems, since=3600.0)
+    return PushState(phase=phase, chosen=chosen, problems=problems, since=3600.0)
 
 
-def report(phase: Phase = Phase.APPLIED, *problems: str, chosen: Chosen | None = CHOSEN, before: str = "") -> Report:
+def report(
+    phase: PushPhase = PushPhase.APPLIED, *problems: str, chosen: SelectedConfig | None = CHOSEN, before: str = ""
+) -> NodeReport:
     """There is something to tell."""
     made = report_of(replace(state(phase, *problems, chosen=chosen), before=before))
     assert made is not None
@@ -46,7 +48,7 @@ def report(phase: Phase = Phase.APPLIED, *problems: str, chosen: Chosen | None =
 
 def test_waiting_is_nothing_to_tell() -> None:
     """What is on the Node stays."""
-    assert report_of(State()) is None
+    assert report_of(PushState()) is None
 
 
 @pytest.mark.parametrize(
@@ -55,23 +57,23 @@ def test_waiting_is_nothing_to_tell() -> None:
         (
             report(),
             "True",
-            Told(
+            ReportedEvent(
                 reason="ConfigApplied",
                 message="ConfigMap kube-system/cri-resmgr-config is in force (hash 5271698d2e91)",
             ),
         ),
         (
-            report(Phase.WITHDRAWN, chosen=None),
+            report(PushPhase.WITHDRAWN, chosen=None),
             "True",
-            Told(
+            ReportedEvent(
                 reason="ConfigWithdrawn",
                 message="there is no ConfigMap for this node, the relay has its own settings",
             ),
         ),
         (
-            report(Phase.REJECTED, "a is wrong", "b is wrong"),
+            report(PushPhase.REJECTED, "a is wrong", "b is wrong"),
             "False",
-            Told(
+            ReportedEvent(
                 reason="ConfigRejected",
                 message="ConfigMap kube-system/cri-resmgr-config was rejected, what was in force stays"
                 " (hash 5271698d2e91): a is wrong; b is wrong",
@@ -79,31 +81,33 @@ def test_waiting_is_nothing_to_tell() -> None:
             ),
         ),
         (
-            report(Phase.KEPT, chosen=None),
+            report(PushPhase.KEPT, chosen=None),
             "True",
-            Told(reason="ConfigKept", message="no ConfigMap for this node is to be seen, what was in force stays"),
+            ReportedEvent(
+                reason="ConfigKept", message="no ConfigMap for this node is to be seen, what was in force stays"
+            ),
         ),
         (
-            report(Phase.KEPT, "a may not be read", chosen=None),
+            report(PushPhase.KEPT, "a may not be read", chosen=None),
             "Unknown",
-            Told(
+            ReportedEvent(
                 reason="ConfigKept",
                 message="no ConfigMap for this node is to be seen, what was in force stays: a may not be read",
             ),
         ),
         (
-            report(Phase.FORBIDDEN, "a may not be read", chosen=None),
+            report(PushPhase.FORBIDDEN, "a may not be read", chosen=None),
             "Unknown",
-            Told(
+            ReportedEvent(
                 reason="ConfigForbidden",
                 message="it is not known what is wanted, what was in force stays: a may not be read",
                 warning=True,
             ),
         ),
         (
-            report(Phase.UNREACHABLE, "refused", chosen=None),
+            report(PushPhase.UNREACHABLE, "refused", chosen=None),
             "Unknown",
-            Told(
+            ReportedEvent(
                 reason="RelayUnreachable",
                 message="relay does not answer, an empty configuration is wanted (hash 44136fa355b3): refused",
                 warning=True,
@@ -111,20 +115,20 @@ def test_waiting_is_nothing_to_tell() -> None:
         ),
     ],
 )
-def test_words(made: Report, status: str, told: Told) -> None:
+def test_words(made: NodeReport, status: str, told: ReportedEvent) -> None:
     """Each says what it is about, and what is wrong."""
     assert (made.status, made.told) == (status, told)
 
 
 def test_many_problems_are_counted() -> None:
     """The first ones are enough."""
-    made = report(Phase.REJECTED, *(f"p{number}" for number in range(9)))
+    made = report(PushPhase.REJECTED, *(f"p{number}" for number in range(9)))
     assert made.told.message.endswith("p0; p1; p2; p3; p4; and 4 more")
 
 
 def test_long_message_is_cut() -> None:
     """The API server takes no longer ones."""
-    made = report(Phase.REJECTED, "x" * 5000)
+    made = report(PushPhase.REJECTED, "x" * 5000)
     assert len(made.told.message) == 1024
 
 
@@ -149,9 +153,9 @@ def test_annotation() -> None:
 @pytest.mark.parametrize("char", ["x", "ü", '"', "\\", "\n", "\u2028"])
 def test_annotation_is_short(char: str) -> None:
     """Whatever the problems and names are made of."""
-    chosen = Chosen(source="n" * 317, version="9" * 20, data={})
+    chosen = SelectedConfig(source="n" * 317, version="9" * 20, data={})
     slo = SloState(phase=SloPhase.REJECTED, problems=(char * 5000,))
-    text = annotation(report(Phase.REJECTED, char * 5000, chosen=chosen), slo, NODE)
+    text = annotation(report(PushPhase.REJECTED, char * 5000, chosen=chosen), slo, NODE)
     assert len(text.encode()) < 1024
     assert json.loads(text)["state"] == "rejected"
 
@@ -162,7 +166,7 @@ def test_annotation_without_room_for_words() -> None:
     assert json.loads(annotation(None, BAD_SLO, node))["message"] == ""
 
 
-def shown(made: Report | None, slo: SloState = NO_SLO, node: dict[str, Any] = NODE) -> dict[str, Any]:
+def shown(made: NodeReport | None, slo: SloState = NO_SLO, node: dict[str, Any] = NODE) -> dict[str, Any]:
     """A Node that shows a report."""
     return node | {"metadata": node["metadata"] | annotation_patch(made, slo, node)["metadata"]}
 
@@ -170,9 +174,9 @@ def shown(made: Report | None, slo: SloState = NO_SLO, node: dict[str, Any] = NO
 def test_annotation_that_is_there() -> None:
     """Times and versions do not count, however long they are."""
     long = ("x" * 5000,)
-    later = Chosen(source=CHOSEN.source, version="43" * 9, data=CHOSEN.data)
-    for phase, problems in ((Phase.APPLIED, ()), (Phase.REJECTED, long)):
-        again = report_of(State(phase=phase, chosen=later, problems=problems, since=9999.0))
+    later = SelectedConfig(source=CHOSEN.source, version="43" * 9, data=CHOSEN.data)
+    for phase, problems in ((PushPhase.APPLIED, ()), (PushPhase.REJECTED, long)):
+        again = report_of(PushState(phase=phase, chosen=later, problems=problems, since=9999.0))
         assert annotation_shown(again, NO_SLO, shown(report(phase, *problems)))
 
 
@@ -181,8 +185,8 @@ def test_annotation_that_says_something_else(slo: SloState) -> None:
     """Another state, another content, another problem of the NodeSLO, or none any more."""
     node = shown(report(), BAD_SLO)
     assert annotation_shown(report(), BAD_SLO, node)
-    assert not annotation_shown(report(Phase.REJECTED, "x"), BAD_SLO, node)
-    other = Chosen(source=CHOSEN.source, version="42", data={})
+    assert not annotation_shown(report(PushPhase.REJECTED, "x"), BAD_SLO, node)
+    other = SelectedConfig(source=CHOSEN.source, version="42", data={})
     assert not annotation_shown(report(chosen=other), BAD_SLO, node)
     assert not annotation_shown(report(), slo, node)
 
@@ -191,7 +195,7 @@ def test_unknown_slo_takes_nothing_back() -> None:
     """What was wrong with it before may still be."""
     node = shown(report(), BAD_SLO)
     assert annotation_shown(report(), UNKNOWN_SLO, node)
-    assert json.loads(annotation(report(Phase.REJECTED), UNKNOWN_SLO, node))["nodeSLO"] == "x"
+    assert json.loads(annotation(report(PushPhase.REJECTED), UNKNOWN_SLO, node))["nodeSLO"] == "x"
 
 
 def test_annotation_about_the_slo_alone() -> None:
@@ -223,13 +227,13 @@ def test_annotation_that_cannot_be_read(text: Any) -> None:
     [
         (None, None),
         (report(), "kube-system/cri-resmgr-config"),
-        (report(Phase.REJECTED), "kube-system/cri-resmgr-config"),
-        (report(Phase.WITHDRAWN, chosen=None), ""),
-        (report(Phase.KEPT, chosen=None), None),
-        (report(Phase.FORBIDDEN, chosen=None, before="ns/a"), "ns/a"),
+        (report(PushPhase.REJECTED), "kube-system/cri-resmgr-config"),
+        (report(PushPhase.WITHDRAWN, chosen=None), ""),
+        (report(PushPhase.KEPT, chosen=None), None),
+        (report(PushPhase.FORBIDDEN, chosen=None, before="ns/a"), "ns/a"),
     ],
 )
-def test_map_that_an_agent_before_us_noted(made: Report | None, expected: str | None) -> None:
+def test_map_that_an_agent_before_us_noted(made: NodeReport | None, expected: str | None) -> None:
     """Also if it could not tell what it says."""
     assert source_shown(shown(made)) == expected
 
@@ -289,7 +293,7 @@ def test_condition_that_is_there() -> None:
 
 def test_event() -> None:
     """About the Node, as kubectl describe looks for it."""
-    made = event(Told(reason="ConfigRejected", message="m", warning=True), NODE, 3600.5)
+    made = event(ReportedEvent(reason="ConfigRejected", message="m", warning=True), NODE, 3600.5)
     assert made == {
         "apiVersion": "v1",
         "kind": "Event",
@@ -309,7 +313,7 @@ def test_event() -> None:
 
 def test_event_of_a_node_with_a_long_name() -> None:
     """No object may have a longer one."""
-    made = event(Told(reason="r", message="m"), {"metadata": {"name": "a" * 240 + "." + "b" * 12}}, 1e9)
+    made = event(ReportedEvent(reason="r", message="m"), {"metadata": {"name": "a" * 240 + "." + "b" * 12}}, 1e9)
     assert len(made["metadata"]["name"]) <= 253
     assert ".." not in made["metadata"]["name"]
     assert made["type"] == "Normal"
@@ -318,17 +322,17 @@ def test_event_of_a_node_with_a_long_name() -> None:
 
 def test_event_that_is_told_once() -> None:
     """Its name says what it tells to which Node, and not when."""
-    told = Told(reason="r", message="m")
+    told = ReportedEvent(reason="r", message="m")
     names = [event(told, NODE, wall, once=True)["metadata"]["name"] for wall in (1.0, 2.0)]
     assert names[0] == names[1]
     other = {"metadata": {"name": "n", "uid": "u-2"}}
     assert event(told, other, 1.0, once=True)["metadata"]["name"] != names[0]
-    assert event(Told(reason="r", message="other"), NODE, 1.0, once=True)["metadata"]["name"] != names[0]
+    assert event(ReportedEvent(reason="r", message="other"), NODE, 1.0, once=True)["metadata"]["name"] != names[0]
 
 
 def test_event_that_is_told_again() -> None:
     """It is counted up; when it was first told stays."""
-    body = event(Told(reason="r", message="m"), NODE, 0.0)
+    body = event(ReportedEvent(reason="r", message="m"), NODE, 0.0)
     assert event_again(body, 60.0) == body | {"count": 2, "lastTimestamp": "1970-01-01T00:01:00Z"}
 
 

@@ -2,36 +2,40 @@
 
 import pytest
 
-from interpose.kube.agent.configmap_choice import Choice, Chosen, Seen, Verdict
-from interpose.kube.agent.push_state import Phase, State
+from interpose.kube.agent.configmap_choice import ChoiceResult, ConfigChoice, ObservedObject, SelectedConfig
+from interpose.kube.agent.push_state import PushPhase, PushState
 from interpose.kube.agent.report import config_problem
 
-MAP = Chosen(source="kube-system/x", version="1", data={})
+MAP = SelectedConfig(source="kube-system/x", version="1", data={})
 
 
 @pytest.mark.parametrize(
     ("verdict", "phase", "problem"),
     [
-        (Verdict.CHOSEN, Phase.APPLIED, ""),
-        (Verdict.MISSING, Phase.WITHDRAWN, ""),
-        (Verdict.MISSING, Phase.WAITING, ""),  # nothing is wanted, or not yet
-        (Verdict.CHOSEN, Phase.WAITING, "the relay has not confirmed the configuration yet"),
-        (Verdict.CHOSEN, Phase.WITHDRAWN, "the relay has not confirmed the configuration yet"),
-        (Verdict.CHOSEN, Phase.REJECTED, "the configuration was rejected: one; two"),
-        (Verdict.UNUSABLE, Phase.REJECTED, "the configuration was rejected: one; two"),
-        (Verdict.CHOSEN, Phase.UNREACHABLE, "the relay is not reachable: one; two"),
-        (Verdict.WAIT, Phase.REJECTED, "the configuration was rejected: one; two"),
-        (Verdict.WAIT, Phase.WAITING, "it is not known which configuration counts: no answer yet"),
+        (ChoiceResult.CHOSEN, PushPhase.APPLIED, ""),
+        (ChoiceResult.MISSING, PushPhase.WITHDRAWN, ""),
+        (ChoiceResult.MISSING, PushPhase.WAITING, ""),  # nothing is wanted, or not yet
+        (ChoiceResult.CHOSEN, PushPhase.WAITING, "the relay has not confirmed the configuration yet"),
+        (ChoiceResult.CHOSEN, PushPhase.WITHDRAWN, "the relay has not confirmed the configuration yet"),
+        (ChoiceResult.CHOSEN, PushPhase.REJECTED, "the configuration was rejected: one; two"),
+        (ChoiceResult.UNUSABLE, PushPhase.REJECTED, "the configuration was rejected: one; two"),
+        (ChoiceResult.CHOSEN, PushPhase.UNREACHABLE, "the relay is not reachable: one; two"),
+        (ChoiceResult.WAIT, PushPhase.REJECTED, "the configuration was rejected: one; two"),
+        (ChoiceResult.WAIT, PushPhase.WAITING, "it is not known which configuration counts: no answer yet"),
     ],
 )
-def test_the_problem_is_named(verdict: Verdict, phase: Phase, problem: str) -> None:
+def test_the_problem_is_named(verdict: ChoiceResult, phase: PushPhase, problem: str) -> None:
     """What the relay says comes first, then what the cluster does not say."""
-    state = State(phase=phase, chosen=MAP, problems=("one", "two"))
-    assert config_problem(Choice(verdict=verdict), state, [Seen("x", False, None)]) == problem
+    state = PushState(phase=phase, chosen=MAP, problems=("one", "two"))
+    assert config_problem(ConfigChoice(verdict=verdict), state, [ObservedObject("x", False, None)]) == problem
 
 
 def test_why_it_is_not_known_is_said() -> None:
     """Each ConfigMap has its own trouble."""
-    maps = [Seen("x", False, None, "no route"), Seen("y", True, None), Seen("z", False, None, "no route")]
-    problem = config_problem(Choice(verdict=Verdict.WAIT), State(), maps)
+    maps = [
+        ObservedObject("x", False, None, "no route"),
+        ObservedObject("y", True, None),
+        ObservedObject("z", False, None, "no route"),
+    ]
+    problem = config_problem(ConfigChoice(verdict=ChoiceResult.WAIT), PushState(), maps)
     assert problem.endswith(": ConfigMap x: no route; ConfigMap z: no route")

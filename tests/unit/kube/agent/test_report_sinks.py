@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from interpose.kube.agent.configmap_choice import Chosen
+from interpose.kube.agent.configmap_choice import SelectedConfig
 from interpose.kube.agent.node_document import SloPhase, SloState
-from interpose.kube.agent.push_state import Phase, State
+from interpose.kube.agent.push_state import PushPhase, PushState
 from interpose.kube.agent.report import annotation_patch, condition_patch, report_of
 from interpose.kube.agent.report_sinks import (
     LAG,
@@ -14,11 +14,11 @@ from interpose.kube.agent.report_sinks import (
     REPEATED_AFTER,
     Budget,
     ConfigSubject,
-    EventDesk,
-    NodeDesk,
+    EventReportSink,
+    NodeReportSink,
+    ReportInput,
+    ReportWrite,
     SloSubject,
-    View,
-    Write,
     annotation_desk,
     condition_desk,
 )
@@ -29,16 +29,18 @@ NO_SLO = SloState(phase=SloPhase.NONE)
 BAD_SLO = SloState(phase=SloPhase.REJECTED, problems=("x",))
 
 
-def view(text: str = "one", *, node: Any = NODE, slo: SloState = NO_SLO, phase: Phase = Phase.APPLIED) -> View:
+def view(
+    text: str = "one", *, node: Any = NODE, slo: SloState = NO_SLO, phase: PushPhase = PushPhase.APPLIED
+) -> ReportInput:
     """A configuration is in force."""
-    chosen = Chosen(source="ns/a", version="1", data={"policy": text})
-    return View(node, report_of(State(phase=phase, chosen=chosen)), slo)
+    chosen = SelectedConfig(source="ns/a", version="1", data={"policy": text})
+    return ReportInput(node, report_of(PushState(phase=phase, chosen=chosen)), slo)
 
 
-NOTHING = view(phase=Phase.WAITING)
+NOTHING = view(phase=PushPhase.WAITING)
 
 
-def shown(seen: View) -> dict[str, Any]:
+def shown(seen: ReportInput) -> dict[str, Any]:
     """The Node with everything on it."""
     assert seen.report is not None
     metadata = seen.node["metadata"] | annotation_patch(seen.report, seen.slo, seen.node)["metadata"]
@@ -46,9 +48,9 @@ def shown(seen: View) -> dict[str, Any]:
 
 
 @pytest.fixture(params=[condition_desk, annotation_desk])
-def desk(request: pytest.FixtureRequest) -> NodeDesk:
+def desk(request: pytest.FixtureRequest) -> NodeReportSink:
     """Either of the two that write on the Node."""
-    made: NodeDesk = request.param()
+    made: NodeReportSink = request.param()
     return made
 
 
@@ -62,18 +64,18 @@ def test_patches() -> None:
     assert (annotation.patch, annotation.subresource) == (PatchKind.MERGE, "")
 
 
-def test_nothing_to_tell(desk: NodeDesk) -> None:
+def test_nothing_to_tell(desk: NodeReportSink) -> None:
     """Nothing is known, or all is shown."""
     assert desk.next(NOTHING, 0.0, 0.0) is None
     assert desk.next(view(node=shown(view())), 0.0, 0.0) is None
 
 
-def seen_as(version: str, text: str = "one", uid: str = "u") -> View:
+def seen_as(version: str, text: str = "one", uid: str = "u") -> ReportInput:
     """The Node at some version, without anything of ours on it."""
     return view(text, node={"metadata": {"name": "n", "uid": uid, "resourceVersion": version}})
 
 
-def written(desk: NodeDesk) -> NodeDesk:
+def written(desk: NodeReportSink) -> NodeReportSink:
     """At 0, when the Node had version 1."""
     write = desk.next(seen_as("1"), 0.0, 0.0)
     assert write is not None
@@ -83,7 +85,7 @@ def written(desk: NodeDesk) -> NodeDesk:
 
 
 @pytest.mark.parametrize(("version", "again"), [("1", None), ("2", LAG)])
-def test_what_was_written_takes_a_moment_to_be_seen(desk: NodeDesk, version: str, again: float | None) -> None:
+def test_what_was_written_takes_a_moment_to_be_seen(desk: NodeReportSink, version: str, again: float | None) -> None:
     """It is not written twice for that. If the Node was seen without it, it is looked at again in time."""
     written(desk)
     assert desk.next(seen_as(version), LAG - 1, 0.0) is None
@@ -91,25 +93,25 @@ def test_what_was_written_takes_a_moment_to_be_seen(desk: NodeDesk, version: str
     assert desk.next(seen_as(version, "two"), 1.0, 0.0) is not None
 
 
-def test_what_somebody_took_away_is_written_again(desk: NodeDesk) -> None:
+def test_what_somebody_took_away_is_written_again(desk: NodeReportSink) -> None:
     """After that moment."""
     written(desk)
     assert desk.next(seen_as("2"), LAG, 0.0) is not None
 
 
-def test_what_is_not_seen_yet_is_not_written_again(desk: NodeDesk) -> None:
+def test_what_is_not_seen_yet_is_not_written_again(desk: NodeReportSink) -> None:
     """A watch that is late is no news of the Node."""
     written(desk)
     assert desk.next(seen_as("1"), 10 * LAG, 0.0) is None
 
 
-def test_node_of_the_same_name_is_told_at_once(desk: NodeDesk) -> None:
+def test_node_of_the_same_name_is_told_at_once(desk: NodeReportSink) -> None:
     """It is another one."""
     written(desk)
     assert desk.next(seen_as("2", uid="v"), 1.0, 0.0) is not None
 
 
-def test_what_is_shown_needs_no_further_look(desk: NodeDesk) -> None:
+def test_what_is_shown_needs_no_further_look(desk: NodeReportSink) -> None:
     """All is told."""
     written(desk)
     assert desk.again_at(view(node=shown(seen_as("2"))), 1.0) is None
@@ -118,12 +120,12 @@ def test_what_is_shown_needs_no_further_look(desk: NodeDesk) -> None:
 # -- events
 
 
-def events(subject: ConfigSubject | SloSubject | None = None) -> EventDesk:
+def events(subject: ConfigSubject | SloSubject | None = None) -> EventReportSink:
     """With nothing spent."""
-    return EventDesk(subject or ConfigSubject(), Budget(0.0))
+    return EventReportSink(subject or ConfigSubject(), Budget(0.0))
 
 
-def tell(desk: EventDesk, seen: View, now: float = 0.0) -> str | None:
+def tell(desk: EventReportSink, seen: ReportInput, now: float = 0.0) -> str | None:
     """Write what is to be written; its reason."""
     desk.look(seen)
     write = desk.next(seen, now, now)
@@ -189,7 +191,7 @@ def test_event_that_is_counted_up_keeps_its_beginning() -> None:
 def test_events_that_are_counted_up_cost_nothing() -> None:
     """A state that comes and goes does not keep others from being told."""
     budget = Budget(0.0)
-    desk = EventDesk(ConfigSubject(), budget)
+    desk = EventReportSink(ConfigSubject(), budget)
     for number in range(100):
         assert tell(desk, view(str(number % 2))) is not None
     assert budget.ready_at(0.0) == 0.0
@@ -246,7 +248,7 @@ def test_first_event_of_a_run_has_a_name_that_lasts(unseen: bool) -> None:
     """Where the Node shows nothing, the API server knows whether it was told."""
     names = []
     for now in (1.0, 2.0):
-        desk = EventDesk(ConfigSubject(), Budget(0.0), unseen=unseen)
+        desk = EventReportSink(ConfigSubject(), Budget(0.0), unseen=unseen)
         for text in ("one", "two"):
             write = desk.next(view(text), now, now)
             assert write is not None
@@ -259,7 +261,7 @@ def test_first_event_of_a_run_has_a_name_that_lasts(unseen: bool) -> None:
 def test_event_tells_something() -> None:
     """A mistake of ours is not overlooked."""
     with pytest.raises(ValueError, match="a reason and a message"):
-        events().done(view(), Write(body={}), 0.0)
+        events().done(view(), ReportWrite(body={}), 0.0)
 
 
 def test_subject_without_a_report() -> None:

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from interpose.kube.agent.configmap_choice import Chosen
+from interpose.kube.agent.configmap_choice import SelectedConfig
 from interpose.kube.agent.node_document import SloPhase, SloState
 from interpose.kube.agent.node_keys import STATUS
-from interpose.kube.agent.push_state import Phase, State
+from interpose.kube.agent.push_state import PushPhase, PushState
 from interpose.kube.agent.report import CONDITION
 from interpose.kube.agent.reporter import KINDS, Reporter
 from interpose.kube.client.api import ApiError, Object, PatchKind, Resource
@@ -19,9 +19,9 @@ from interpose.tasks import TaskBag
 from interpose.testing.eventually import eventually
 
 
-def state(text: str = "one", phase: Phase = Phase.APPLIED) -> State:
+def state(text: str = "one", phase: PushPhase = PushPhase.APPLIED) -> PushState:
     """Of a configuration."""
-    return State(phase=phase, chosen=Chosen(source="ns/a", version="1", data={"policy": text}))
+    return PushState(phase=phase, chosen=SelectedConfig(source="ns/a", version="1", data={"policy": text}))
 
 
 class Cluster:

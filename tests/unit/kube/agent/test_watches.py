@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from interpose.kube.agent.configmap_choice import Choice, Verdict
-from interpose.kube.agent.watches import GROUP_SPACING, Following, Follows, later
+from interpose.kube.agent.configmap_choice import ChoiceResult, ConfigChoice
+from interpose.kube.agent.watches import GROUP_SPACING, NodeWatches, WatcherProtocol, later
 from interpose.kube.client.api import Api, Object, Resource
 from interpose.testing.eventually import eventually
 
@@ -48,7 +48,7 @@ class Followers(dict[str, FakeFollower]):
 
     def __call__(
         self, api: Api, resource: Resource, *, name: str, namespace: str = "", changed: Callable[[], None]
-    ) -> Follows:
+    ) -> WatcherProtocol:
         """Make one."""
         made = self[f"{resource.kind} {namespace}/{name}" if namespace else f"{resource.kind} {name}"] = FakeFollower(
             changed
@@ -64,7 +64,7 @@ class Told:
     """What the others were told."""
 
     def __init__(self) -> None:
-        self.choices: list[Choice] = []
+        self.choices: list[ConfigChoice] = []
         self.nodes = 0
         self.slos = 0
 
@@ -88,7 +88,7 @@ class Bench:
         self.before: str | None = None
         said: dict[str, Any] = {"group_label": LABEL, "maps": True, "slo": True} | settings
         nobody: Any = None
-        self.following = Following(
+        self.following = NodeWatches(
             nobody,
             node="n1",
             namespace="ns",
@@ -117,7 +117,7 @@ class Bench:
         self.made[f"ConfigMap ns/{name}"].tell(found)
 
     @property
-    def last(self) -> Choice:
+    def last(self) -> ConfigChoice:
         """The choice that was told last."""
         return self.told.choices[-1]
 
@@ -136,10 +136,10 @@ async def test_a_group_that_is_not_known_is_waited_for(bench: Bench) -> None:
     await eventually(lambda: bench.made.running() == ["cfg", "cfg.default", "cfg.node.n1"], "three maps")
     bench.map("cfg.node.n1", None)
     bench.map("cfg.default", {"policy": "x"})
-    assert bench.last.verdict is Verdict.WAIT
+    assert bench.last.verdict is ChoiceResult.WAIT
     assert [one.name for one in bench.following.maps] == ["cfg.node.n1", "cfg.group.?", "cfg.default", "cfg"]
     bench.made["Node n1"].tell(None)
-    assert bench.last.verdict is Verdict.WAIT
+    assert bench.last.verdict is ChoiceResult.WAIT
     assert bench.following.maps[1].problem == "the group is not known: there is no such Node yet"
     bench.made["Node n1"].tell(None, known=False, problem="no route")
     assert bench.following.maps[1].problem == "the group is not known: no route"
@@ -152,7 +152,7 @@ async def test_a_group_that_is_not_known_is_waited_for(bench: Bench) -> None:
 async def test_the_map_of_the_node_needs_no_group(bench: Bench) -> None:
     """It comes first anyway."""
     bench.map("cfg.node.n1", {"policy": "x"})
-    assert bench.last.verdict is Verdict.CHOSEN
+    assert bench.last.verdict is ChoiceResult.CHOSEN
 
 
 async def test_another_label_is_another_map(bench: Bench) -> None:
@@ -243,7 +243,7 @@ async def test_without_a_label_there_are_no_groups() -> None:
     bench.following.start()
     for name in ("cfg.node.n1", "cfg.default", "cfg"):
         bench.map(name, None)
-    assert bench.last.verdict is Verdict.MISSING
+    assert bench.last.verdict is ChoiceResult.MISSING
     bench.node({LABEL: "gold"})
     assert bench.following.group == ""
     await bench.following.close()

@@ -1,6 +1,6 @@
 """Values that know secrets."""
 
-from interpose.kube.client.access import Access, ExecPlugin, User
+from interpose.kube.client.access import Access, ClientIdentity, ExecPlugin
 from interpose.net.http.address import parse_proxy, parse_server
 from interpose.net.http.tls import Pem
 
@@ -10,7 +10,7 @@ def test_secrets_are_not_shown() -> None:
     plugin = ExecPlugin(
         api_version="v1", command="c", args=("hidden",), environment=(("X", "hidden"),), cluster="hidden"
     )
-    user = User(token="hidden", name="me", password="hidden", key=Pem(text="hidden"), plugin=plugin)
+    user = ClientIdentity(token="hidden", name="me", password="hidden", key=Pem(text="hidden"), plugin=plugin)
     proxy = parse_proxy("http://a:hidden@b")
     access = Access(server=parse_server("https://a"), source="file x", user=user, proxy=proxy)
     text = repr(access)

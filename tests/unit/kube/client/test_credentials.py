@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from interpose.errors import ConfigError
-from interpose.kube.client.access import Access, ExecPlugin, User
-from interpose.kube.client.credentials import Credentials, Grant
+from interpose.kube.client.access import Access, ClientIdentity, ExecPlugin
+from interpose.kube.client.credentials import CredentialSource, RequestCredentials
 from interpose.net.http.address import parse_server
 from interpose.net.http.tls import Pem
 from tests.support.net.certificates import Authority
@@ -18,12 +18,12 @@ NONE = Pem()
 V1 = "client.authentication.k8s.io/v1"
 
 
-def credentials(user: User, server: str = "http://a", authorities: Pem = NONE) -> Credentials:
+def credentials(user: ClientIdentity, server: str = "http://a", authorities: Pem = NONE) -> CredentialSource:
     """Of a user there."""
-    return Credentials(Access(server=parse_server(server), source="file f", user=user, authorities=authorities))
+    return CredentialSource(Access(server=parse_server(server), source="file f", user=user, authorities=authorities))
 
 
-async def header(user: User) -> str:
+async def header(user: ClientIdentity) -> str:
     """The Authorization header of a user."""
     return (await credentials(user).grant()).authorization
 
@@ -32,18 +32,18 @@ async def test_headers(tmp_path: Path) -> None:
     """What counts first: token file, token, name with password; nothing is nothing."""
     file = tmp_path / "token"
     file.write_text(" from-file\n")
-    assert await header(User(token="t", token_file=str(file))) == "Bearer from-file"
-    assert await header(User(token="t")) == "Bearer t"
-    assert await header(User(name="me", password="é")) == "Basic bWU6w6k="
-    assert await header(User()) == ""
+    assert await header(ClientIdentity(token="t", token_file=str(file))) == "Bearer from-file"
+    assert await header(ClientIdentity(token="t")) == "Bearer t"
+    assert await header(ClientIdentity(name="me", password="é")) == "Basic bWU6w6k="
+    assert await header(ClientIdentity()) == ""
 
 
 async def test_header_of_a_program(tmp_path: Path) -> None:
     """Its token counts last; only certificates of it need no header."""
     printed = {"kind": "ExecCredential", "apiVersion": V1, "status": {"token": "p"}}
     plugin = ExecPlugin(api_version=V1, command="/bin/echo", args=(json.dumps(printed),))
-    assert await header(User(plugin=plugin)) == "Bearer p"
-    assert await header(User(plugin=plugin, token="t")) == "Bearer t"
+    assert await header(ClientIdentity(plugin=plugin)) == "Bearer p"
+    assert await header(ClientIdentity(plugin=plugin, token="t")) == "Bearer t"
 
 
 async def test_certificate_of_a_program() -> None:
@@ -52,7 +52,7 @@ async def test_certificate_of_a_program() -> None:
     status = {"clientCertificateData": pair.certificate, "clientKeyData": pair.key}
     printed = json.dumps({"kind": "ExecCredential", "apiVersion": V1, "status": status})
     plugin = ExecPlugin(api_version=V1, command="/bin/echo", args=(printed,))
-    holder = credentials(User(plugin=plugin), "https://a")
+    holder = credentials(ClientIdentity(plugin=plugin), "https://a")
     grant = await holder.grant()
     assert grant.authorization == ""
     assert grant.context is not None
@@ -61,27 +61,27 @@ async def test_certificate_of_a_program() -> None:
 
 async def test_no_tls_without_https() -> None:
     """Then nobody reads certificates."""
-    assert (await credentials(User(certificate=Pem(file="/nowhere"))).grant()).context is None
+    assert (await credentials(ClientIdentity(certificate=Pem(file="/nowhere"))).grant()).context is None
 
 
 @pytest.mark.parametrize("token", ["hid\nden", "hid den", "hidé", "hid\x00den"])
 async def test_tokens_that_are_none(token: str) -> None:
     """They would break the header; they are not shown."""
     with pytest.raises(ConfigError, match="the token of file f has characters that no token has") as caught:
-        await header(User(token=token))
+        await header(ClientIdentity(token=token))
     assert "hid" not in str(caught.value)
 
 
 def test_grants_are_not_shown() -> None:
     """Their text can be logged."""
-    assert "hidden" not in repr(Grant(authorization="Bearer hidden"))
+    assert "hidden" not in repr(RequestCredentials(authorization="Bearer hidden"))
 
 
 async def test_token_file_is_read_when_it_changed(tmp_path: Path) -> None:
     """Not otherwise: what looks the same is not opened."""
     file = tmp_path / "token"
     file.write_text("one")
-    holder = credentials(User(token_file=str(file)))
+    holder = credentials(ClientIdentity(token_file=str(file)))
     assert (await holder.grant()).authorization == "Bearer one"
     look = file.stat()
     file.write_text("two")
@@ -96,7 +96,7 @@ async def test_token_file_is_read_after_a_refusal(tmp_path: Path) -> None:
     file = tmp_path / "token"
     file.write_text("one")
     look = file.stat()
-    holder = credentials(User(token_file=str(file)))
+    holder = credentials(ClientIdentity(token_file=str(file)))
     grant = await holder.grant()
     assert await holder.renewed(grant) is None
     file.write_text("two")
@@ -114,7 +114,7 @@ async def test_token_file_that_became_unusable(
     """The last token stays, with one warning; the next good one is taken."""
     file = tmp_path / "token"
     file.write_text("one")
-    holder = credentials(User(token_file=str(file)))
+    holder = credentials(ClientIdentity(token_file=str(file)))
     await holder.grant()
     if content is None:
         file.unlink()
@@ -131,7 +131,7 @@ async def test_token_file_that_became_unusable(
 async def test_token_file_that_never_was(tmp_path: Path) -> None:
     """Without a token before, it is an error that names the file."""
     file = tmp_path / "token"
-    holder = credentials(User(token_file=str(file)))
+    holder = credentials(ClientIdentity(token_file=str(file)))
     with pytest.raises(ConfigError, match=f"file {file}: cannot be read"):
         await holder.grant()
     file.write_text(" \n")
@@ -143,13 +143,13 @@ async def test_token_file_that_is_a_pipe(tmp_path: Path) -> None:
     """Nobody waits for whoever writes into it."""
     os.mkfifo(tmp_path / "token")
     with pytest.raises(ConfigError, match=f"file {tmp_path}/token: cannot be read: it is a named pipe"):
-        await header(User(token_file=str(tmp_path / "token")))
+        await header(ClientIdentity(token_file=str(tmp_path / "token")))
 
 
 async def test_certificates_are_read_when_they_changed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Another file is another context; one that cannot be used leaves the last one."""
     ca = tmp_path / "ca.crt"
-    holder = credentials(User(), "https://a", Pem(file=str(ca)))
+    holder = credentials(ClientIdentity(), "https://a", Pem(file=str(ca)))
     with pytest.raises(ConfigError, match=f"certificate authorities {ca}"):
         await holder.grant()
     ca.write_text(Authority().pem)
@@ -171,8 +171,8 @@ async def test_others_have_renewed_already(tmp_path: Path) -> None:
     printed = json.dumps({"kind": "ExecCredential", "apiVersion": V1, "status": {"token": "tN"}})
     script.write_text(f"{begin}echo '{printed}' | /bin/sed s/tN/t$n/\n")
     script.chmod(0o755)
-    holder = credentials(User(plugin=ExecPlugin(api_version=V1, command=str(script))))
+    holder = credentials(ClientIdentity(plugin=ExecPlugin(api_version=V1, command=str(script))))
     old = await holder.grant()
     assert old.authorization == "Bearer t1"
-    assert await holder.renewed(old) == Grant(authorization="Bearer t2")
-    assert await holder.renewed(old) == Grant(authorization="Bearer t2")
+    assert await holder.renewed(old) == RequestCredentials(authorization="Bearer t2")
+    assert await holder.renewed(old) == RequestCredentials(authorization="Bearer t2")

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from interpose.kube.client.api import NODE_SLOS, NODES, ApiError, Change
+from interpose.kube.client.api import NODE_SLOS, NODES, ApiError, WatchChange
 from interpose.kube.client.decode import (
     Lines,
     read_error,
@@ -126,7 +126,7 @@ def test_list_of_other_things() -> None:
 
 def test_events() -> None:
     """What changed, and how it is now."""
-    assert read_event(b'{"type": "DELETED", "object": {"a": 1}}') == (Change.DELETED, {"a": 1})
+    assert read_event(b'{"type": "DELETED", "object": {"a": 1}}') == (WatchChange.DELETED, {"a": 1})
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from interpose.errors import ConfigError
-from interpose.kube.client.access import User
+from interpose.kube.client.access import ClientIdentity
 from interpose.kube.client.kubeconfig import find_access
 from interpose.net.http.tls import Pem
 
@@ -41,7 +41,7 @@ def test_file(tmp_path: Path) -> None:
     """Whatever its name is; files it names are next to it."""
     access = find_access(write(tmp_path / "kubelet.conf"), POD)
     assert str(access.server) == "https://a:1"
-    assert access.user == User(token_file=str(tmp_path / "token"))
+    assert access.user == ClientIdentity(token_file=str(tmp_path / "token"))
     assert access.source == f"kubeconfig {tmp_path}/kubelet.conf, context 'c'"
 
 
@@ -92,7 +92,7 @@ def test_pod(tmp_path: Path) -> None:
     access = find_access("", POD, root=str(tmp_path))
     assert str(access.server) == "https://10.96.0.1:443"
     assert access.authorities == Pem(file=str(folder / "ca.crt"))
-    assert access.user == User(token_file=str(folder / "token"))
+    assert access.user == ClientIdentity(token_file=str(folder / "token"))
     assert access.namespace == "kube-system"
     assert access.source == "service account of the pod"
 

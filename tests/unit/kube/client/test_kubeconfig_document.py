@@ -8,7 +8,7 @@ import pytest
 
 from interpose.config.documents.yaml import parse_document
 from interpose.errors import ConfigError
-from interpose.kube.client.access import Access, User
+from interpose.kube.client.access import Access, ClientIdentity
 from interpose.kube.client.kubeconfig_document import Section, read_access
 from interpose.net.http.address import Proxy, parse_server
 from interpose.net.http.tls import Pem
@@ -63,7 +63,7 @@ def test_least() -> None:
 
 def test_without_a_user() -> None:
     """A context may name none."""
-    assert read(config(context={"user": ""})).user == User()
+    assert read(config(context={"user": ""})).user == ClientIdentity()
 
 
 def test_cluster() -> None:
@@ -94,10 +94,10 @@ def test_proxy_of_the_environment() -> None:
 
 def test_users() -> None:
     """Tokens, files, names and certificates."""
-    assert read(config(user={"token": "t", "tokenFile": "t"})).user == User(token="t", token_file="/d0/t")
-    assert read(config(user={"username": "me", "password": "p"})).user == User(name="me", password="p")
+    assert read(config(user={"token": "t", "tokenFile": "t"})).user == ClientIdentity(token="t", token_file="/d0/t")
+    assert read(config(user={"username": "me", "password": "p"})).user == ClientIdentity(name="me", password="p")
     pair = {"client-certificate-data": b64(CERTIFICATE), "client-key": "/k"}
-    assert read(config(user=pair)).user == User(certificate=Pem(text=CERTIFICATE), key=Pem(file="/k"))
+    assert read(config(user=pair)).user == ClientIdentity(certificate=Pem(text=CERTIFICATE), key=Pem(file="/k"))
 
 
 def test_credential_program() -> None:
@@ -143,7 +143,7 @@ def test_several_files() -> None:
     first = {"current-context": "c", "users": [{"name": "u", "user": {"tokenFile": "t"}}]}
     second = config(user={"token": "x"}, cluster=SERVER | {"certificate-authority": "ca.crt"})
     access = read(first, second | {"current-context": "other"})
-    assert access.user == User(token_file="/d0/t")
+    assert access.user == ClientIdentity(token_file="/d0/t")
     assert access.authorities == Pem(file="/d1/ca.crt")
 
 

@@ -12,14 +12,14 @@ from interpose.kube.client.api import (
     CONFIG_MAPS,
     NODE_SLOS,
     ApiError,
-    Change,
     Listed,
     Object,
     PatchKind,
     Resource,
+    WatchChange,
     WatchEvent,
 )
-from interpose.kube.client.watcher import Follower
+from interpose.kube.client.watcher import ObjectWatcher
 from interpose.net.http.errors import UnreachableError
 
 AWAY = UnreachableError("https://a: connection refused")
@@ -40,22 +40,22 @@ def cm(version: str, name: str = "cm", **more: Any) -> Object:
 
 def added(found: Object) -> WatchEvent:
     """It came."""
-    return WatchEvent(Change.ADDED, found)
+    return WatchEvent(WatchChange.ADDED, found)
 
 
 def modified(found: Object) -> WatchEvent:
     """It changed."""
-    return WatchEvent(Change.MODIFIED, found)
+    return WatchEvent(WatchChange.MODIFIED, found)
 
 
 def deleted(found: Object) -> WatchEvent:
     """It went."""
-    return WatchEvent(Change.DELETED, found)
+    return WatchEvent(WatchChange.DELETED, found)
 
 
 def bookmark(version: str) -> WatchEvent:
     """Nothing happened up to here."""
-    return WatchEvent(Change.BOOKMARK, {"metadata": {"resourceVersion": version}})
+    return WatchEvent(WatchChange.BOOKMARK, {"metadata": {"resourceVersion": version}})
 
 
 class Scripted:
@@ -133,7 +133,7 @@ class Told:
 
     def __init__(self) -> None:
         self.states: list[tuple[bool, str | None, str]] = []
-        self.follower: Follower | None = None
+        self.follower: ObjectWatcher | None = None
 
     def changed(self) -> None:
         """Note the state: known, version of the object, problem."""
@@ -145,10 +145,10 @@ class Told:
 
 async def follow(
     *steps: Any, resource: Resource = CONFIG_MAPS, changed: Callable[[], None] | None = None
-) -> tuple[Follower, Scripted, list[tuple[bool, str | None, str]]]:
+) -> tuple[ObjectWatcher, Scripted, list[tuple[bool, str | None, str]]]:
     """Let a follower live through a story to its end."""
     api, told = Scripted(*steps), Told()
-    follower = Follower(
+    follower = ObjectWatcher(
         api,
         resource,
         name="cm",
@@ -390,7 +390,7 @@ async def test_object_that_is_there_is_watched_for_long(monkeypatch: pytest.Monk
     """Once it was told of, nothing more has to happen."""
     monkeypatch.setattr("interpose.kube.client.watcher._CONFIRMED", 0.01)
     api = Scripted(NO, cm("5"), [added(cm("5")), None])
-    follower = Follower(api, CONFIG_MAPS, name="cm", namespace="ns", changed=lambda: None, sleep=api.sleep)
+    follower = ObjectWatcher(api, CONFIG_MAPS, name="cm", namespace="ns", changed=lambda: None, sleep=api.sleep)
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.1):
             await follower.run()
@@ -428,7 +428,7 @@ async def test_what_is_known_may_be_old() -> None:
     """`current` says whether it is confirmed; a change of it is told."""
     states: list[tuple[bool, bool]] = []
     api = Scripted(AWAY, listed(cm("5")), [bookmark("11"), AWAY], [AWAY], listed(cm("5")))
-    follower = Follower(
+    follower = ObjectWatcher(
         api,
         CONFIG_MAPS,
         name="cm",
@@ -526,7 +526,7 @@ async def test_cancelling_closes_the_watch() -> None:
     """The connection does not wait for the garbage collector."""
     api = Endless(listed(cm("5")), bookmark("11"))
     api.closed = []
-    follower = Follower(api, CONFIG_MAPS, name="cm", namespace="ns", changed=lambda: None)
+    follower = ObjectWatcher(api, CONFIG_MAPS, name="cm", namespace="ns", changed=lambda: None)
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.05):
             await follower.run()
@@ -535,9 +535,9 @@ async def test_cancelling_closes_the_watch() -> None:
 
 async def test_mistake_closes_the_watch() -> None:
     """What cannot be taken ends the watch, not only our reading of it."""
-    broken: Any = WatchEvent(Change.ADDED, None)  # type: ignore[arg-type]
+    broken: Any = WatchEvent(WatchChange.ADDED, None)  # type: ignore[arg-type]
     api = Endless(listed(cm("5")), broken)
     api.closed = []
-    follower = Follower(api, CONFIG_MAPS, name="cm", namespace="ns", changed=lambda: None)
+    follower = ObjectWatcher(api, CONFIG_MAPS, name="cm", namespace="ns", changed=lambda: None)
     assert await follower._step() > 0
     assert api.closed == ["10"]

@@ -19,11 +19,18 @@ from interpose.kube.client.api import (
     Resource,
     WatchEvent,
 )
-from interpose.kube.webhook.bootstrap import Bootstrap, BootstrapError, SecretPlace, Wanted, judge, with_authority
+from interpose.kube.webhook.bootstrap import (
+    Bootstrap,
+    BootstrapError,
+    CertificateRequest,
+    SecretCertificateStore,
+    judge,
+    with_authority,
+)
 from interpose.kube.webhook.issue import Issued, examine, issue
 
 NOW = datetime(2026, 11, 16, 12, tzinfo=UTC)
-WANTED = Wanted(names=("hook.ns.svc",), lifetime=timedelta(days=365), renew_before=timedelta(days=30))
+WANTED = CertificateRequest(names=("hook.ns.svc",), lifetime=timedelta(days=365), renew_before=timedelta(days=30))
 FORCED = replace(WANTED, force=True)
 LATER = NOW + timedelta(days=340)  # time to renew
 CONFIG = "interpose"
@@ -102,10 +109,12 @@ class MemoryApi:
         return base64.b64decode(hook["clientConfig"]["caBundle"])
 
 
-async def run(api: MemoryApi, wanted: Wanted = WANTED, *, now: datetime = NOW, dry: bool = False) -> list[str]:
+async def run(
+    api: MemoryApi, wanted: CertificateRequest = WANTED, *, now: datetime = NOW, dry: bool = False
+) -> list[str]:
     """One run of the command, and what it said."""
     said: list[str] = []
-    place = SecretPlace(api, "ns", "tls", force=wanted.force)
+    place = SecretCertificateStore(api, "ns", "tls", force=wanted.force)
     await Bootstrap(place, now=lambda: now, say=said.append, dry=dry).run(wanted, api, CONFIG)
     return said
 
@@ -174,7 +183,7 @@ async def test_nothing_is_trusted_that_could_not_be_kept(first: bool, now: datet
 
 
 @pytest.mark.parametrize("wanted", [WANTED, FORCED], ids=["due", "forced"])
-async def test_a_renewal_that_was_cut_short_goes_on_with_the_same_certificate(wanted: Wanted) -> None:
+async def test_a_renewal_that_was_cut_short_goes_on_with_the_same_certificate(wanted: CertificateRequest) -> None:
     """The one in use stays until the new one is trusted, and of many tries one authority is left."""
     api = MemoryApi()
     await run(api)

@@ -7,15 +7,22 @@ from typing import Any
 
 import pytest
 
-from interpose.kube.webhook.review import MAX_VALUES, BadReviewError, Result, Rules, TooMuchError, review
+from interpose.kube.webhook.review import (
+    MAX_VALUES,
+    AnnotationRules,
+    BadReviewError,
+    ReviewResult,
+    TooMuchError,
+    review,
+)
 
 GOLDEN = sorted((Path(__file__).parent / "golden").glob("*.json"))
-RULES = Rules()
+RULES = AnnotationRules()
 POD: dict[str, Any] = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c"}]}}
 PODS = {"group": "", "version": "v1", "resource": "pods"}
 
 
-def ask(request: object, *, rules: Rules = RULES, **document: object) -> tuple[dict[str, Any], Result]:
+def ask(request: object, *, rules: AnnotationRules = RULES, **document: object) -> tuple[dict[str, Any], ReviewResult]:
     """Review a request: the response part of the answer, and what is counted."""
     asked = {"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "request": request, **document}
     answer = review(json.dumps(asked).encode(), rules)
@@ -126,24 +133,26 @@ def test_a_pod_that_cannot_be_read_passes_with_a_warning(pod: object, reason: st
     text = f"interpose: the pod cannot be read: {reason}"
     assert (response, result) == (
         {"uid": "u", "allowed": True, "status": {"message": text}, "warnings": [text]},
-        Result.UNREADABLE,
+        ReviewResult.UNREADABLE,
     )
 
 
 def test_a_pod_that_cannot_be_read_is_refused_where_that_is_wanted() -> None:
     """With the reason, for whoever made it."""
-    response, result = ask(about(object=[]), rules=Rules(deny=True))
+    response, result = ask(about(object=[]), rules=AnnotationRules(deny=True))
     assert response["allowed"] is False
     assert response["status"]["code"] == 422
     assert "expected an object, found a list" in response["status"]["message"]
-    assert result is Result.UNREADABLE
+    assert result is ReviewResult.UNREADABLE
 
 
 def test_deny_does_not_concern_what_is_no_pod() -> None:
     """A mistake in the webhook's configuration stops nobody's workload."""
-    response, result = ask(about(resource={"group": "apps", "version": "v1", "resource": "x"}), rules=Rules(deny=True))
+    response, result = ask(
+        about(resource={"group": "apps", "version": "v1", "resource": "x"}), rules=AnnotationRules(deny=True)
+    )
     assert response["allowed"] is True
-    assert result is Result.SKIPPED
+    assert result is ReviewResult.SKIPPED
 
 
 @pytest.mark.parametrize(
@@ -153,7 +162,7 @@ def test_deny_does_not_concern_what_is_no_pod() -> None:
 def test_resources_of_any_form_are_skipped(resource: object, shown: str) -> None:
     """And named, as far as that can be done on one line."""
     response, result = ask(about(resource=resource))
-    assert result is Result.SKIPPED
+    assert result is ReviewResult.SKIPPED
     assert response["warnings"][0].endswith(f"asked about {shown}")
 
 
@@ -174,14 +183,14 @@ def test_an_unknown_version_gets_an_answer_and_no_patch(version: object, answere
     assert (document["apiVersion"], document["kind"]) == (answered, "AdmissionReview")
     assert document["response"]["allowed"] is True
     assert "patch" not in document["response"]
-    assert answer.result is Result.UNREADABLE
+    assert answer.result is ReviewResult.UNREADABLE
 
 
 def test_a_review_of_another_kind_is_not_understood() -> None:
     """The warning says what came."""
     response, result = ask(about(), kind="Pod")
     assert "found 'Pod' of 'admission.k8s.io/v1'" in response["warnings"][0]
-    assert result is Result.UNREADABLE
+    assert result is ReviewResult.UNREADABLE
 
 
 def test_long_warnings_are_cut() -> None:
@@ -236,7 +245,7 @@ def test_trials_are_told_apart() -> None:
 def test_an_update_of_what_was_not_readable_before_is_put_right() -> None:
     """The new one alone counts."""
     response, result = ask(about(operation="UPDATE", oldObject={**POD, "metadata": 5}))
-    assert result is Result.PATCHED
+    assert result is ReviewResult.PATCHED
     assert response["patchType"] == "JSONPatch"
 
 
@@ -244,5 +253,5 @@ def test_a_pod_that_is_too_large_says_so() -> None:
     """It passes without the annotation, and whoever made it is told."""
     pod = {"metadata": {}, "spec": {"containers": [{"name": f"{number:08}" * 8} for number in range(600)]}}
     response, result = ask(about(object=pod))
-    assert result is Result.UNCHANGED
+    assert result is ReviewResult.UNCHANGED
     assert response["warnings"][0].startswith("interpose: the pod has no annotation intel.com/resources: it would have")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from interpose.kube.client.api import CONFIG_MAPS, NODE_SLOS, NODES, Change
+from interpose.kube.client.api import CONFIG_MAPS, NODE_SLOS, NODES, WatchChange
 from tests.support.apiserver.problems import RefusedError
 from tests.support.apiserver.resources import NAMESPACES
 from tests.support.apiserver.store import Happening, Store
@@ -70,7 +70,7 @@ def test_listeners_hear_of_each_change(store: Store) -> None:
     store.create(NODES, {"metadata": {"name": "n"}})
     store.replace(NODES, "n", {"metadata": {"labels": {"a": "b"}}})
     store.remove(NODES, "n")
-    assert [happening.change for happening in told] == [Change.ADDED, Change.MODIFIED, Change.DELETED]
+    assert [happening.change for happening in told] == [WatchChange.ADDED, WatchChange.MODIFIED, WatchChange.DELETED]
     assert [happening.previous is None for happening in told] == [True, False, False]
     assert told[2].object["metadata"]["resourceVersion"] == str(told[2].version)
     assert told[2].object["metadata"]["labels"] == {"a": "b"}
@@ -115,8 +115,8 @@ def test_the_past_is_there_by_version_and_kind(store: Store) -> None:
     store.create(NODES, {"metadata": {"name": "n"}})
     store.create(NODE_SLOS, {**_SLO, "metadata": {"name": "n"}})
     store.remove(NODES, "n")
-    assert [past.change for past in store.since(NODES, start)] == [Change.ADDED, Change.DELETED]
-    assert [past.change for past in store.since(NODES, start + 1)] == [Change.DELETED]
+    assert [past.change for past in store.since(NODES, start)] == [WatchChange.ADDED, WatchChange.DELETED]
+    assert [past.change for past in store.since(NODES, start + 1)] == [WatchChange.DELETED]
     assert store.since(NODES, store.version) == []
 
 

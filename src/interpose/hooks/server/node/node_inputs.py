@@ -22,7 +22,7 @@ _log = logging.getLogger(__name__)
 _INCOMPLETE: Final = "the runtime has not listed all its pods"  # normal at the start
 
 
-class Surroundings(NamedTuple):
+class NodeInputSource(NamedTuple):
     """What rules are made of, and how the kubelet names cgroups (None: there are none of its yet)."""
 
     inputs: NodeInputs
@@ -54,7 +54,7 @@ class Gatherer:
         self._remarks = RateLimited(_log)
         self.problems: tuple[str, ...] = ()
 
-    def gather(self, pods: Sequence[Pod], complete: bool = True) -> Surroundings:
+    def gather(self, pods: Sequence[Pod], complete: bool = True) -> NodeInputSource:
         """Everything as it is now. Pods that are not all there are: nobody knows whose CPUs are whose."""
         problems: list[str] = []  # that there is a substitute for
         unread: list[str] = [] if complete else [_INCOMPLETE]
@@ -83,4 +83,4 @@ class Gatherer:
             pools=pooled.pools,
             kernel=self._probe(layout),
         )
-        return Surroundings(inputs, layout)
+        return NodeInputSource(inputs, layout)

@@ -12,14 +12,16 @@ from interpose.hooks.server.plugin import LEFT_OUT, AnyPlugin, NodeInputs, NoWat
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rules:
+class PluginRules:
     """A rule per plugin, and per plugin whose inputs cannot all be used the reason. Without a rule none runs."""
 
     by_plugin: Mapping[str, Any] = field(default_factory=dict)
     problems: Mapping[str, str] = field(default_factory=dict)
 
 
-def make_rules(plugins: Sequence[AnyPlugin], inputs: NodeInputs, previous: Rules, watch: Watch | None = None) -> Rules:
+def make_rules(
+    plugins: Sequence[AnyPlugin], inputs: NodeInputs, previous: PluginRules, watch: Watch | None = None
+) -> PluginRules:
     """The rules for these inputs. An unchanged rule stays the same object."""
     rules: dict[str, Any] = {}
     problems: dict[str, str] = {}
@@ -30,7 +32,7 @@ def make_rules(plugins: Sequence[AnyPlugin], inputs: NodeInputs, previous: Rules
             rules[plugin.name] = new
         if problem:
             problems[plugin.name] = problem
-    return Rules(by_plugin=rules, problems=problems)
+    return PluginRules(by_plugin=rules, problems=problems)
 
 
 def _make(plugin: AnyPlugin, inputs: NodeInputs, old: Any, watch: Watch) -> tuple[Any, str]:
@@ -54,7 +56,7 @@ def _make(plugin: AnyPlugin, inputs: NodeInputs, old: Any, watch: Watch) -> tupl
     return (old if same else new), problem
 
 
-def changed(before: Rules, after: Rules) -> frozenset[str]:
+def changed(before: PluginRules, after: PluginRules) -> frozenset[str]:
     """Names of the plugins whose rule came, changed or went."""
     names = {*before.by_plugin, *after.by_plugin}
     return frozenset(name for name in names if before.by_plugin.get(name) is not after.by_plugin.get(name))

@@ -52,7 +52,7 @@ class CoreSchedRule:
         return self.by_kube.get(kube_qos) if qos is None else self.by_class.get(qos)
 
 
-class CoreSched(Plugin[CoreSchedRule]):
+class CoreSchedPlugin(Plugin[CoreSchedRule]):
     """Gives containers the core scheduling group of their pod."""
 
     name: ClassVar[str] = "CoreSched"

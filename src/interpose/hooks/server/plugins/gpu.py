@@ -14,7 +14,7 @@ from interpose.core.model.pod import Container
 from interpose.hooks.api.hookpoint import HookPoint
 from interpose.hooks.server.context import ContainerContext
 from interpose.hooks.server.plugin import NodeInputs, Plugin
-from interpose.hooks.server.pods.pod_annotations import DEVICE_ALLOCATED, MAX_TEXT, Device, device_allocated
+from interpose.hooks.server.pods.pod_annotations import DEVICE_ALLOCATED, MAX_TEXT, AllocatedDevice, device_allocated
 
 CONTAINERS: Final = "interpose/gpu-containers"
 PROVIDER: Final = "koordinator.sh/gpu-isolation-provider"
@@ -59,7 +59,7 @@ class GpuEnv(Plugin[bool]):
         for name, value in envs.items():
             context.response.set_env(name, value, f"annotation {DEVICE_ALLOCATED}")
 
-    def _shared(self, devices: Sequence[Device], container: Container) -> dict[str, str]:
+    def _shared(self, devices: Sequence[AllocatedDevice], container: Container) -> dict[str, str]:
         """Limits for HAMi-core; none if all devices are the pod's alone."""
         ratios = [_amount(device, _RATIO) for device in devices]
         if all(ratio >= _WHOLE for ratio in ratios):
@@ -89,14 +89,14 @@ def _limits(name: str, values: Sequence[int]) -> dict[str, str]:
     return envs
 
 
-def _memory(device: Device) -> int:
+def _memory(device: AllocatedDevice) -> int:
     amount = ceil(_amount(device, _MEMORY))
     if not amount:  # HAMi-core takes it for no limit
         raise ValueError(f"annotation {DEVICE_ALLOCATED}: gpu {device.minor}: {_MEMORY} is zero")
     return amount
 
 
-def _amount(device: Device, resource: str) -> Fraction:
+def _amount(device: AllocatedDevice, resource: str) -> Fraction:
     amount = device.resources.get(resource)
     if amount is None:
         raise ValueError(f"annotation {DEVICE_ALLOCATED}: gpu {device.minor} has no {resource}, which {_HAMI} needs")

@@ -35,7 +35,7 @@ class Fallback(StrEnum):
     SHARES = "shares"
 
 
-class Backend(StrEnum):
+class IdentityBackend(StrEnum):
     """What the kernel is told in."""
 
     OFF = "off"
@@ -45,10 +45,10 @@ class Backend(StrEnum):
 
 
 # For kernels without bvt: the backend, what it needs, and the value that pods with -1 get.
-_INSTEAD: Final[Mapping[Fallback, tuple[Backend, Parameter, int]]] = MappingProxyType(
+_INSTEAD: Final[Mapping[Fallback, tuple[IdentityBackend, Parameter, int]]] = MappingProxyType(
     {
-        Fallback.IDLE: (Backend.IDLE, Parameter.CPU_IDLE, 1),
-        Fallback.SHARES: (Backend.SHARES, Parameter.CPU_SHARES, MIN_SHARES),
+        Fallback.IDLE: (IdentityBackend.IDLE, Parameter.CPU_IDLE, 1),
+        Fallback.SHARES: (IdentityBackend.SHARES, Parameter.CPU_SHARES, MIN_SHARES),
     }
 )
 _LAST_ONLY: Final = MappingProxyType({backend: (parameter, value) for backend, parameter, value in _INSTEAD.values()})
@@ -58,7 +58,7 @@ _LAST_ONLY: Final = MappingProxyType({backend: (parameter, value) for backend, p
 class GroupIdentityRule:
     """Who gets which bvt value and why, and how the kernel is told. The tables are complete unless it is off."""
 
-    backend: Backend = Backend.OFF
+    backend: IdentityBackend = IdentityBackend.OFF
     reason: str = ""  # why it is off
     by_class: Mapping[QosClass, Wish] = field(default_factory=dict)
     by_kube: Mapping[KubeQos, Wish] = field(default_factory=dict)  # pods without a class
@@ -68,7 +68,7 @@ class GroupIdentityRule:
     @property
     def enable(self) -> bool:
         """Whether anything is wanted at all."""
-        return self.backend is not Backend.OFF
+        return self.backend is not IdentityBackend.OFF
 
 
 class GroupIdentity(Plugin[GroupIdentityRule]):
@@ -105,19 +105,19 @@ class GroupIdentity(Plugin[GroupIdentityRule]):
         if not (slo.lsr.enable or slo.ls.enable or slo.be.enable):
             return GroupIdentityRule(reason="no class has cpuQOS.enable")
         backend, reason = self._backend(node.kernel)
-        if backend is Backend.OFF:
+        if backend is IdentityBackend.OFF:
             return GroupIdentityRule(reason=reason)
         return GroupIdentityRule(
             backend=backend,
             by_class=_by_class(slo),
             by_kube=_by_kube(slo),
             by_directory=_by_directory(slo),
-            sysctls=_sysctls(node.kernel) if backend is Backend.BVT else (),
+            sysctls=_sysctls(node.kernel) if backend is IdentityBackend.BVT else (),
         )
 
     def group(self, rule: GroupIdentityRule, context: GroupContext) -> None:
         """The node's switches, the value of a directory or of a host application; only bvt has those."""
-        if rule.backend is not Backend.BVT:
+        if rule.backend is not IdentityBackend.BVT:
             return
         if context.level is Level.NODE:
             for parameter, value in rule.sysctls:
@@ -139,21 +139,21 @@ class GroupIdentity(Plugin[GroupIdentityRule]):
             wish = _own_word(text, wish)
         _tell(context.response, rule.backend, wish)
 
-    def _backend(self, kernel: Kernel) -> tuple[Backend, str]:
+    def _backend(self, kernel: Kernel) -> tuple[IdentityBackend, str]:
         """What to use on this kernel, or why nothing can be used."""
         if Parameter.CPU_BVT in kernel.parameters or kernel.group_identity is not None:
-            return Backend.BVT, ""
+            return IdentityBackend.BVT, ""
         missing = f"this kernel has no {Parameter.CPU_BVT}"
         if self._fallback not in _INSTEAD:
-            return Backend.OFF, f"{missing}, and nothing was chosen instead"
+            return IdentityBackend.OFF, f"{missing}, and nothing was chosen instead"
         backend, needed, _ = _INSTEAD[self._fallback]
         if needed not in kernel.parameters:
-            return Backend.OFF, f"{missing}, and no {needed} either"
+            return IdentityBackend.OFF, f"{missing}, and no {needed} either"
         return backend, ""
 
 
-def _tell(response: Response, backend: Backend, wish: Wish) -> None:
-    if backend is Backend.BVT:
+def _tell(response: Response, backend: IdentityBackend, wish: Wish) -> None:
+    if backend is IdentityBackend.BVT:
         response.set(Parameter.CPU_BVT, *wish)
     elif wish.value == LAST:  # what stands in for bvt can only put pods behind, not rank the others
         parameter, value = _LAST_ONLY[backend]

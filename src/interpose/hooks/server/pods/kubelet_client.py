@@ -25,7 +25,7 @@ from urllib.parse import unquote, urlsplit
 
 from interpose.core.model.pod import Pod
 from interpose.errors import ConfigError
-from interpose.hooks.server.pods.pod_metadata import PodFacts, overlay, parse_pods
+from interpose.hooks.server.pods.pod_metadata import PodMetadata, overlay, parse_pods
 from interpose.tasks import TaskBag
 
 _log = logging.getLogger(__name__)
@@ -49,7 +49,7 @@ class Scheme(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
+class KubeletUrl:
     """A URL, taken apart. `host` is a file or socket where the scheme says so."""
 
     scheme: Scheme
@@ -58,7 +58,7 @@ class Source:
     target: str = "/pods"
 
 
-def parse_url(url: str) -> Source:
+def parse_url(url: str) -> KubeletUrl:
     """What a URL says; ConfigError if it cannot be used."""
     try:
         parts = urlsplit(url)
@@ -74,11 +74,11 @@ def parse_url(url: str) -> Source:
         path = unquote(parts.path)
         if parts.netloc or not path.startswith("/") or "\0" in path or parts.query:
             raise ConfigError(f"kubelet url {url!r}: needs an absolute path after {scheme}://")
-        return Source(scheme=scheme, host=path)
+        return KubeletUrl(scheme=scheme, host=path)
     if not host:
         raise ConfigError(f"kubelet url {url!r}: names no host")
     target = (parts.path if parts.path.strip("/") else "/pods") + (f"?{parts.query}" if parts.query else "")
-    return Source(scheme=scheme, host=host, port=port or _PORTS[scheme], target=target)
+    return KubeletUrl(scheme=scheme, host=host, port=port or _PORTS[scheme], target=target)
 
 
 class KubeletPods:
@@ -105,7 +105,7 @@ class KubeletPods:
         if ca_file and insecure:
             raise ConfigError(f"kubelet CA file {ca_file}: is of no use with insecure, which checks nothing")
         self.url = url
-        self.pods: Mapping[str, PodFacts] = MappingProxyType({})
+        self.pods: Mapping[str, PodMetadata] = MappingProxyType({})
         self.refreshes = 0
         self.failures = 0
         self.trouble = ""  # why the last refresh did not work; empty if it did
@@ -117,7 +117,7 @@ class KubeletPods:
         self._limit = limit
         self._now = now
         self._late = f"no answer within {timeout:g} s"
-        self._under_way: asyncio.Future[Mapping[str, PodFacts] | str] | None = None
+        self._under_way: asyncio.Future[Mapping[str, PodMetadata] | str] | None = None
 
     async def refresh(self) -> bool:
         """Ask once; whether there is a new list. Never raises for what the kubelet, the network or files do."""
@@ -152,7 +152,7 @@ class KubeletPods:
         self.trouble = why
         return False
 
-    def _fetch(self, request: "_Request") -> Mapping[str, PodFacts] | str:
+    def _fetch(self, request: "_Request") -> Mapping[str, PodMetadata] | str:
         """In a thread: the list, or what went wrong."""
         try:
             token = _token(self._token_file) if self._token_file else ""
@@ -183,7 +183,7 @@ class KubeletPods:
 class _Request:
     """One request, which another thread can break off."""
 
-    def __init__(self, source: Source, timeout: float, limit: int) -> None:
+    def __init__(self, source: KubeletUrl, timeout: float, limit: int) -> None:
         self._source = source
         self._timeout = timeout
         self._limit = limit
@@ -238,7 +238,7 @@ class _Connection(http.client.HTTPConnection):
 
     def __init__(
         self,
-        source: Source,
+        source: KubeletUrl,
         timeout: float,
         context: ssl.SSLContext | None,
         connected: Callable[[socket.socket], None],
@@ -324,14 +324,14 @@ class Polling:
             self._changed()
 
 
-class Facts(NamedTuple):
+class MetadataOverlay(NamedTuple):
     """How a pod looks with what is known of it, and whether the source has ever told anything."""
 
     of: Callable[[Pod], Pod]
     known: bool = True
 
 
-class FactSource:
+class MetadataSource:
     """The kubelet, or nobody. `changed` is called when it told something new after a round stopped waiting for it."""
 
     def __init__(self, kubelet: KubeletPods | None, changed: Callable[[], None]) -> None:
@@ -341,12 +341,12 @@ class FactSource:
             name = "ask the kubelet for its pods"
             self._polling = Polling(kubelet.refresh, lambda: kubelet.pods, changed, name=name)
 
-    async def ask(self) -> Facts:
+    async def ask(self) -> MetadataOverlay:
         """What is known now, after a short wait for the latest."""
         if self._kubelet is None or self._polling is None:
-            return Facts(self.of)
+            return MetadataOverlay(self.of)
         await self._polling.ask()
-        return Facts(self.of, known=self._kubelet.refreshed_at is not None)
+        return MetadataOverlay(self.of, known=self._kubelet.refreshed_at is not None)
 
     def of(self, pod: Pod) -> Pod:
         """A pod with what was told of it last."""

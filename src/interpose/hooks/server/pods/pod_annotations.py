@@ -75,7 +75,7 @@ class Extended:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Device:
+class AllocatedDevice:
     """A device, or a part of one, that is a pod's."""
 
     minor: int
@@ -107,7 +107,7 @@ def extended_resources(annotations: Mapping[str, str]) -> Mapping[str, Extended]
         return _by_name(fields.get("containers"), f"{EXTENDED_RESOURCES}: containers", _extended)
 
 
-def device_allocated(annotations: Mapping[str, str]) -> Mapping[str, tuple[Device, ...]]:
+def device_allocated(annotations: Mapping[str, str]) -> Mapping[str, tuple[AllocatedDevice, ...]]:
     """Devices by kind ("gpu", "rdma"); empty without any."""
     with about_annotation():
         document = _document(annotations, DEVICE_ALLOCATED)
@@ -229,9 +229,9 @@ def _extended(value: Any, where: str) -> Extended:
     )
 
 
-def _device(value: Any, where: str) -> Device:
+def _device(value: Any, where: str) -> AllocatedDevice:
     fields = _fields(value, where)
-    return Device(
+    return AllocatedDevice(
         minor=_number(fields.get("minor"), f"{where}.minor", 0, _MAX_MINOR),
         resources=_amounts(fields.get("resources"), f"{where}.resources"),
         id=_text(fields.get("id"), f"{where}.id"),

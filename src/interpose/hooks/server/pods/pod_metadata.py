@@ -34,7 +34,7 @@ _PARTS: Final = ("requests", "limits")
 _SHOWN: Final = 60
 
 
-class Asked(NamedTuple):
+class RequestedResources(NamedTuple):
     """Asked resources of one container, quantities as they are written."""
 
     requests: Mapping[str, str]
@@ -42,12 +42,12 @@ class Asked(NamedTuple):
     init: bool = False  # whether it ends before the next one starts
 
 
-def _no_containers() -> Mapping[str, Asked]:
+def _no_containers() -> Mapping[str, RequestedResources]:
     return MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PodFacts:
+class PodMetadata:
     """A pod as the kubelet has it. If it asks for extended resources, `annotations` has them as the pod asks today."""
 
     namespace: str = ""
@@ -56,10 +56,10 @@ class PodFacts:
     annotations: Mapping[str, str] = field(default_factory=nothing)
     phase: str = ""  # Pending, Running, Succeeded, Failed
     runtime_class: str = ""
-    extended: Mapping[str, Asked] = field(default_factory=_no_containers)
+    extended: Mapping[str, RequestedResources] = field(default_factory=_no_containers)
 
 
-def parse_pods(document: bytes) -> Mapping[str, PodFacts]:
+def parse_pods(document: bytes) -> Mapping[str, PodMetadata]:
     """The pods of a PodList by uid. ValueError names the place in the document and what is there."""
     try:
         root = json.loads(document)
@@ -73,7 +73,7 @@ def parse_pods(document: bytes) -> Mapping[str, PodFacts]:
     return dict(_pod(item, f"items[{index}]") for index, item in enumerate(items))
 
 
-def overlay(pod: Pod, facts: PodFacts | None) -> Pod:
+def overlay(pod: Pod, facts: PodMetadata | None) -> Pod:
     """The pod with what is known better; what the kubelet put on the sandbox to name it stays."""
     if facts is None:
         return pod
@@ -85,7 +85,7 @@ def _fresh(of_sandbox: Mapping[str, str], of_today: Mapping[str, str]) -> Mappin
     return {**of_today, **kept} if kept else of_today
 
 
-def _pod(item: Any, where: str) -> tuple[str, PodFacts]:
+def _pod(item: Any, where: str) -> tuple[str, PodMetadata]:
     pod = _group(item, where)
     meta, spec = _part(pod, "metadata", where), _part(pod, "spec", where)
     uid = _text(meta, "uid", f"{where}.metadata")
@@ -95,7 +95,7 @@ def _pod(item: Any, where: str) -> tuple[str, PodFacts]:
     extended = dict(_extended(spec, f"{where}.spec"))
     if extended:
         annotations = {**annotations, EXTENDED_RESOURCES: _annotation(extended)}
-    return uid, PodFacts(
+    return uid, PodMetadata(
         namespace=_text(meta, "namespace", f"{where}.metadata"),
         name=_text(meta, "name", f"{where}.metadata"),
         labels=_texts(meta, "labels", f"{where}.metadata"),
@@ -106,7 +106,7 @@ def _pod(item: Any, where: str) -> tuple[str, PodFacts]:
     )
 
 
-def _extended(spec: Mapping[str, Any], where: str) -> Iterator[tuple[str, Asked]]:
+def _extended(spec: Mapping[str, Any], where: str) -> Iterator[tuple[str, RequestedResources]]:
     """Containers that ask for something extended, in the order of their start; the others are not in it."""
     for key in _CONTAINERS:
         for index, item in enumerate(_list(spec, key, where)):
@@ -116,7 +116,7 @@ def _extended(spec: Mapping[str, Any], where: str) -> Iterator[tuple[str, Asked]
             requests, limits = (_quantities(resources, part, f"{place}.resources") for part in _PARTS)
             if requests or limits:
                 init = key == _INIT and _text(container, "restartPolicy", place) != _STAYS
-                yield _text(container, "name", place), Asked(requests, limits, init)
+                yield _text(container, "name", place), RequestedResources(requests, limits, init)
 
 
 def _quantities(resources: Mapping[str, Any], part: str, where: str) -> Mapping[str, str]:
@@ -130,7 +130,7 @@ def _quantities(resources: Mapping[str, Any], part: str, where: str) -> Mapping[
     return found
 
 
-def _annotation(extended: Mapping[str, Asked]) -> str:
+def _annotation(extended: Mapping[str, RequestedResources]) -> str:
     containers: dict[str, dict[str, Any]] = {}
     for name, one in extended.items():
         parts = zip(_PARTS, (one.requests, one.limits), strict=True)

@@ -20,7 +20,7 @@ from interpose.core.model.pod import Container, ContainerState, Pod
 from interpose.core.model.resources import NO_RESOURCES, SCALARS, LinuxResources, nothing
 from interpose.hooks.api.hookpoint import HookPoint
 from interpose.hooks.api.messages import ContainerResourceHookResponse, PodSandboxHookResponse, request_class
-from interpose.hooks.server.evaluate import Failure, Verdict
+from interpose.hooks.server.evaluate import PluginFailure, PluginResults
 from interpose.hooks.server.reconcile.original_values import ANNOTATION, note_of
 
 # ---- Requests --------------------------------------------------------------------------------------------------------
@@ -101,12 +101,12 @@ def _resources(message: Any) -> LinuxResources:
 # ---- Answers ---------------------------------------------------------------------------------------------------------
 
 
-class Answer(NamedTuple):
+class HookAnswer(NamedTuple):
     """A response, the paths of what it changes, and the wishes that could not be in it."""
 
     message: Any
     changed: tuple[str, ...] = ()
-    failures: tuple[Failure, ...] = ()
+    failures: tuple[PluginFailure, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,12 +171,12 @@ def echo(point: HookPoint, request: Any) -> Any:
     )
 
 
-def answer(point: HookPoint, request: Any, verdict: Verdict) -> Answer:
+def answer(point: HookPoint, request: Any, verdict: PluginResults) -> HookAnswer:
     """The response for a verdict. What the call has no place for is not in it: that is for files, or for nobody."""
     response = echo(point, request)
     carried = _CARRIED.get(point)
     if carried is None:
-        return Answer(response)
+        return HookAnswer(response)
     values, failures = _wanted(carried, verdict)
     asked = getattr(request, carried.owner)
     if carried.patch and _must_be_outright(carried, asked, values):
@@ -201,20 +201,20 @@ def answer(point: HookPoint, request: Any, verdict: Verdict) -> Answer:
         elif ANNOTATION in request.container_annotations:  # somebody else's words, which would be taken for ours
             del response.container_annotations[ANNOTATION]
             response.clear.append(f"container_annotations[{ANNOTATION}]")
-    return Answer(response, tuple(changed), tuple(failures))
+    return HookAnswer(response, tuple(changed), tuple(failures))
 
 
-def _wanted(carried: _Carried, verdict: Verdict) -> tuple[dict[Parameter, int | str], list[Failure]]:
+def _wanted(carried: _Carried, verdict: PluginResults) -> tuple[dict[Parameter, int | str], list[PluginFailure]]:
     """Values as the message holds them, and the wishes that cannot be one."""
     values: dict[Parameter, int | str] = {}
-    failures: list[Failure] = []
+    failures: list[PluginFailure] = []
     for parameter, (plugin, wish) in verdict.wishes.items():
         if parameter not in carried.fields:
             continue
         try:
             values[parameter] = _raw(parameter, wish.value)
         except ValueError as error:
-            failures.append(Failure(plugin, f"wants {parameter} {_shown(wish.value)}: {error}"))
+            failures.append(PluginFailure(plugin, f"wants {parameter} {_shown(wish.value)}: {error}"))
     return values, failures
 
 
@@ -237,10 +237,12 @@ def _partial(asked: Any) -> Any:
     return response
 
 
-def _write_envs(request: Any, verdict: Verdict, response: Any, changed: list[str], failures: list[Failure]) -> None:
+def _write_envs(
+    request: Any, verdict: PluginResults, response: Any, changed: list[str], failures: list[PluginFailure]
+) -> None:
     for name, (plugin, value, _) in verdict.envs.items():
         if problem := _env_problem(name, value):
-            failures.append(Failure(plugin, f"wants the variable {_shown(name)}: {problem}"))
+            failures.append(PluginFailure(plugin, f"wants the variable {_shown(name)}: {problem}"))
         elif request.container_envs.get(name) != value:
             response.container_envs[name] = value
             changed.append(f"container_envs[{name}]")

@@ -17,9 +17,9 @@ from typing import Any, Final, NamedTuple, Protocol, TypeVar
 from interpose.core.model.pod import Container, Pod
 from interpose.hooks.api.hookpoint import RESOURCES_ASKED, FailurePolicy, HookPoint
 from interpose.hooks.server.context import ContainerContext, PodContext
-from interpose.hooks.server.evaluate import Failure, Hooks, Verdict
+from interpose.hooks.server.evaluate import PluginChain, PluginFailure, PluginResults
 from interpose.hooks.server.node.relay_policy import Ownership
-from interpose.hooks.server.node.rules import Rules
+from interpose.hooks.server.node.rules import PluginRules
 from interpose.hooks.server.plugin import AnyPlugin, Watch
 from interpose.hooks.server.pods.pod_annotations import managed
 from interpose.hooks.server.proxy.convert import answer, container_of, echo, pod_of, read_request
@@ -42,13 +42,13 @@ _MOST_ASKED: Final = 4096
 class Effects(Protocol):
     """What happens besides the answer. Awaited before it goes out, but never for long."""
 
-    async def pod_files(self, pod: Pod, verdict: Verdict) -> None:
+    async def pod_files(self, pod: Pod, verdict: PluginResults) -> None:
         """Values of a pod that files carry; nothing if the pod has no cgroup yet."""
 
-    async def created(self, pod: Pod, container: Container, verdict: Verdict) -> None:
+    async def created(self, pod: Pod, container: Container, verdict: PluginResults) -> None:
         """A container is about to be created with these values. It has no id yet."""
 
-    async def updated(self, pod: Pod, container: Container, verdict: Verdict) -> Verdict:
+    async def updated(self, pod: Pod, container: Container, verdict: PluginResults) -> PluginResults:
         """A container is about to be updated; the verdict with what has to be put back as well."""
 
     async def started(self, pod: Pod, container: Container) -> None:
@@ -83,7 +83,7 @@ class AsSent:
         return container
 
 
-class Outcome(StrEnum):
+class HookOutcome(StrEnum):
     """What became of a call."""
 
     CHANGED = "changed"
@@ -109,15 +109,15 @@ class _Call(NamedTuple):
 
 class _Reply(NamedTuple):
     response: Any
-    outcome: Outcome
+    outcome: HookOutcome
 
 
 class _Decided(NamedTuple):
-    pod: Verdict
-    container: Verdict
+    pod: PluginResults
+    container: PluginResults
 
 
-_NOTHING: Final = Verdict()
+_NOTHING: Final = PluginResults()
 _NO_CONTAINER: Final = Container(id="")
 
 
@@ -128,7 +128,7 @@ class ProxyServer:
         self,
         *,
         plugins: Sequence[AnyPlugin],
-        rules: Callable[[], Rules],
+        rules: Callable[[], PluginRules],
         runner: Runner,
         effects: Effects,
         originals: Originals | None = None,
@@ -137,7 +137,7 @@ class ProxyServer:
         owned: Callable[[], Ownership] = Ownership,
     ) -> None:
         """`owned` is what a policy of the relay decides: no answer speaks of it."""
-        self.outcomes: Counter[tuple[HookPoint, Outcome]] = Counter()
+        self.outcomes: Counter[tuple[HookPoint, HookOutcome]] = Counter()
         self.effect_failures: Counter[tuple[str, str]] = Counter()  # (effect, failed or late)
         self.plugin_failures: Counter[tuple[str, HookPoint]] = Counter()
         self.quarrels: Counter[tuple[str, str, str]] = Counter()  # (parameter, loser, winner)
@@ -168,31 +168,31 @@ class ProxyServer:
         try:
             request = read_request(point, data)
         except ValueError as error:
-            self.outcomes[point, Outcome.UNREADABLE] += 1
+            self.outcomes[point, HookOutcome.UNREADABLE] += 1
             raise RpcError(Code.INVALID_ARGUMENT, f"{point}Hook: {error}") from error
         try:
             pod, container = (pod_of(request), _NO_CONTAINER) if point.about_pod else container_of(request)
             if point not in self._stages:
-                response, outcome = echo(point, request), Outcome.DISABLED
+                response, outcome = echo(point, request), HookOutcome.DISABLED
             elif not managed(pod):
-                response, outcome = echo(point, request), Outcome.UNMANAGED
+                response, outcome = echo(point, request), HookOutcome.UNMANAGED
             elif (serve := self._served.get(point)) is None:
-                response, outcome = echo(point, request), Outcome.UNCHANGED
+                response, outcome = echo(point, request), HookOutcome.UNCHANGED
             else:
                 pod = self._originals.pod(pod)
                 if not point.about_pod and RESOURCES_ASKED not in context.metadata:
                     container = self._originals.container(pod, container)
                 response, outcome = await serve(_Call(point, request, context, pod, container))
         except RpcError:
-            self.outcomes[point, Outcome.REFUSED] += 1
+            self.outcomes[point, HookOutcome.REFUSED] += 1
             raise
         except Exception as error:
             _log.exception("Hook call failed", extra={"kv": {"hook": point.value}})
             if self._must_see:
-                self.outcomes[point, Outcome.REFUSED] += 1
+                self.outcomes[point, HookOutcome.REFUSED] += 1
                 text = f"{point}: {type(error).__name__}: {error}"
                 raise RpcError(Code.FAILED_PRECONDITION, text) from error
-            response, outcome = echo(point, request), Outcome.FAILED
+            response, outcome = echo(point, request), HookOutcome.FAILED
         self.outcomes[point, outcome] += 1
         wire: bytes = response.SerializeToString()
         return wire
@@ -224,17 +224,17 @@ class ProxyServer:
 
     async def _started(self, call: _Call) -> _Reply:
         await self._affect(call, "started", self._effects.started(call.pod, call.container), None)
-        return _Reply(echo(call.point, call.request), Outcome.UNCHANGED)
+        return _Reply(echo(call.point, call.request), HookOutcome.UNCHANGED)
 
     async def _container_stopped(self, call: _Call) -> _Reply:
         self.asked.pop(call.container.id, None)
         stopped = self._effects.container_stopped(call.pod, call.container.id)
         await self._affect(call, "container_stopped", stopped, None)
-        return _Reply(echo(call.point, call.request), Outcome.UNCHANGED)
+        return _Reply(echo(call.point, call.request), HookOutcome.UNCHANGED)
 
     async def _pod_stopped(self, call: _Call) -> _Reply:
         await self._affect(call, "stopped", self._effects.stopped(call.pod), None)
-        return _Reply(echo(call.point, call.request), Outcome.UNCHANGED)
+        return _Reply(echo(call.point, call.request), HookOutcome.UNCHANGED)
 
     # -- steps
 
@@ -251,11 +251,11 @@ class ProxyServer:
         asks_pod = call.point is not HookPoint.PRE_UPDATE_CONTAINER_RESOURCES
 
         def job(watch: Watch) -> _Decided:
-            pod = Hooks(about_pod, rules, watch).pod(PodContext(request=call.pod)) if asks_pod else _NOTHING
+            pod = PluginChain(about_pod, rules, watch).pod(PodContext(request=call.pod)) if asks_pod else _NOTHING
             if call.point.about_pod:
                 return _Decided(pod, _NOTHING)
             context = ContainerContext(pod=call.pod, request=call.container)
-            return _Decided(pod, Hooks(self._plugins[call.point], rules, watch).container(context))
+            return _Decided(pod, PluginChain(self._plugins[call.point], rules, watch).container(context))
 
         decided = await self._runner.run(job)
         decided.container.leave(self._owned().parameters)
@@ -265,15 +265,15 @@ class ProxyServer:
         self._judge(call, (failure for verdict in decided for failure in verdict.failures))
         return decided
 
-    def _answer(self, call: _Call, verdict: Verdict) -> _Reply:
+    def _answer(self, call: _Call, verdict: PluginResults) -> _Reply:
         made = answer(call.point, call.request, verdict)
         self._judge(call, made.failures)
         if made.changed and _log.isEnabledFor(logging.DEBUG):
             kv = {"hook": call.point.value, "pod": call.name, "fields": ", ".join(made.changed)}
             _log.debug("Hook response has changes", extra={"kv": kv})
-        return _Reply(made.message, Outcome.CHANGED if made.changed else Outcome.UNCHANGED)
+        return _Reply(made.message, HookOutcome.CHANGED if made.changed else HookOutcome.UNCHANGED)
 
-    def _judge(self, call: _Call, failures: Iterable[Failure]) -> None:
+    def _judge(self, call: _Call, failures: Iterable[PluginFailure]) -> None:
         """Count and tell what went wrong; under Fail it ends the call."""
         texts = []
         for plugin, text in failures:

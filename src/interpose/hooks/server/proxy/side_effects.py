@@ -13,25 +13,25 @@ from interpose.core.model.cgroup import CLEAR, CRI_FIELDS, Level, Parameter, Val
 from interpose.core.model.pod import Container, Pod
 from interpose.cri.store.sync import Synchronizer
 from interpose.hooks.server.context import ContainerContext, PodContext, Wish
-from interpose.hooks.server.evaluate import Hooks, Verdict
+from interpose.hooks.server.evaluate import PluginChain, PluginResults
 from interpose.hooks.server.node.relay_policy import Ownership
-from interpose.hooks.server.node.rules import Rules
+from interpose.hooks.server.node.rules import PluginRules
 from interpose.hooks.server.plugin import AnyPlugin, Watch
 from interpose.hooks.server.pods.pod_annotations import RESOURCE_STATUS
 from interpose.hooks.server.reconcile.apply import Applier
 from interpose.hooks.server.reconcile.desired_state import wants_of
 from interpose.hooks.server.reconcile.inventory import Inventory, container_target, is_own, pod_target
-from interpose.hooks.server.reconcile.journal import Entry, Journal
+from interpose.hooks.server.reconcile.journal import Journal, JournalEntry
 from interpose.hooks.server.reconcile.original_values import (
     ANNOTATION,
     NEUTRAL,
-    Given,
+    ValueRecord,
     as_asked,
     given_by,
     in_force,
     read_note,
 )
-from interpose.hooks.server.reconcile.plan import Route, ordered, route_of
+from interpose.hooks.server.reconcile.plan import WriteRoute, ordered, route_of
 from interpose.hooks.server.targets import Target
 from interpose.hooks.server.worker_threads import Runner
 from interpose.host.cgroup.paths import find_child
@@ -46,7 +46,7 @@ class ProxyEffects:
         self,
         *,
         plugins: Sequence[AnyPlugin],
-        rules: Callable[[], Rules],
+        rules: Callable[[], PluginRules],
         runner: Runner,
         inventory: Inventory,
         applier: Applier,
@@ -88,7 +88,7 @@ class ProxyEffects:
         """With what was asked for, where a caller other than our relay tells what we made of it."""
         return as_asked(container, self._given(container)) if container.id else container
 
-    def _given(self, container: Container) -> Mapping[Parameter, Given]:
+    def _given(self, container: Container) -> Mapping[Parameter, ValueRecord]:
         notes = dict(read_note(container.annotations.get(ANNOTATION, "")))
         for parameter, entry in self._journal.entries_of(Level.CONTAINER, container.id).items():
             if parameter in CRI_FIELDS:
@@ -98,15 +98,15 @@ class ProxyEffects:
 
     # -- effects
 
-    async def pod_files(self, pod: Pod, verdict: Verdict) -> None:
+    async def pod_files(self, pod: Pod, verdict: PluginResults) -> None:
         """Values of a pod that files carry; nothing if the pod has no cgroup yet."""
         if verdict.wishes:
             await self._in_turn(pod, lambda: self._write_pod(pod, verdict))
 
-    async def created(self, pod: Pod, container: Container, verdict: Verdict) -> None:
+    async def created(self, pod: Pod, container: Container, verdict: PluginResults) -> None:
         """The note of what was asked for is in the answer."""
 
-    async def updated(self, pod: Pod, container: Container, verdict: Verdict) -> Verdict:
+    async def updated(self, pod: Pod, container: Container, verdict: PluginResults) -> PluginResults:
         """Note what was asked for; put back what an earlier rule set and nobody wants now."""
         entries = self._journal.entries_of(Level.CONTAINER, container.id)
         failed = _failed(verdict)
@@ -124,7 +124,7 @@ class ProxyEffects:
         return replace(verdict, wishes={**unwanted, **wishes})
 
     def _note_update(
-        self, pod: Pod, container: Container, verdict: Verdict, entries: Mapping[Parameter, Entry]
+        self, pod: Pod, container: Container, verdict: PluginResults, entries: Mapping[Parameter, JournalEntry]
     ) -> set[Parameter]:
         """What could not be noted: it must not be changed, or nobody would know what it was."""
         directory, children = self._inventory.look(container.cgroup_parent or pod.cgroup_parent)
@@ -146,7 +146,7 @@ class ProxyEffects:
                 unnoted.add(parameter)
         return unnoted
 
-    def _had(self, container_id: str, parameter: Parameter, entry: Entry | None) -> Value | None:
+    def _had(self, container_id: str, parameter: Parameter, entry: JournalEntry | None) -> Value | None:
         """What a container has of us until the runtime has done what it is told now."""
         if entry is None:
             return None
@@ -162,8 +162,8 @@ class ProxyEffects:
     async def started(self, pod: Pod, container: Container) -> None:
         """What only running processes can have: of the container, and of its pod."""
 
-        def job(watch: Watch) -> tuple[Verdict, Verdict]:
-            hooks = Hooks(self._plugins, self._rules(), watch)
+        def job(watch: Watch) -> tuple[PluginResults, PluginResults]:
+            hooks = PluginChain(self._plugins, self._rules(), watch)
             return hooks.pod(PodContext(request=pod)), hooks.container(ContainerContext(pod=pod, request=container))
 
         self._note_pools(pod)
@@ -191,27 +191,29 @@ class ProxyEffects:
         async with lock:
             await asyncio.to_thread(work)
 
-    def _write_pod(self, pod: Pod, verdict: Verdict) -> None:
+    def _write_pod(self, pod: Pod, verdict: PluginResults) -> None:
         directory, _ = self._inventory.look(pod.cgroup_parent)
         if directory and is_own(pod, directory):
             self._write([(pod_target(pod, directory), verdict)])
 
-    def _write_started(self, pod: Pod, container: Container, of_pod: Verdict, of_container: Verdict) -> None:
+    def _write_started(
+        self, pod: Pod, container: Container, of_pod: PluginResults, of_container: PluginResults
+    ) -> None:
         directory, children = self._inventory.look(container.cgroup_parent or pod.cgroup_parent)
         child = find_child(children, container.id) if directory else None
         if child is not None:
             judged = [(pod_target(pod, directory), of_pod)] if is_own(pod, directory) else []
             self._write([*judged, (container_target(pod, container, f"{directory}/{child}"), of_container)])
 
-    def _write(self, judged: Sequence[tuple[Target, Verdict]]) -> None:
+    def _write(self, judged: Sequence[tuple[Target, PluginResults]]) -> None:
         wants = [want for target, verdict in judged for want in wants_of(target, verdict)]
         # Not all plugins were asked, so nothing is put back; rounds do that.
         items = self._applier.survey(wants, [], whole=False, undo=False)
-        steps = ordered(one for one in items if route_of(one) is Route.FILE)
+        steps = ordered(one for one in items if route_of(one) is WriteRoute.FILE)
         self._applier.carry_out(steps)
 
 
-def _failed(verdict: Verdict) -> set[str]:
+def _failed(verdict: PluginResults) -> set[str]:
     """Plugins whose values stay, for nobody knows what they want; what has no plugin's name may be one's of them."""
     failed = {one.plugin for one in verdict.failures}
     return failed | {""} if failed else failed

@@ -16,12 +16,12 @@ from typing import Final, NamedTuple
 from interpose.core.model.cgroup import CLEAR, Level, Parameter, Value
 from interpose.hooks.server.actuators.api import Actuator
 from interpose.hooks.server.node.relay_policy import Ownership
-from interpose.hooks.server.reconcile.diff import Allowed, Known, Survey, action_of, has, log_release, same, text_of
+from interpose.hooks.server.reconcile.diff import Allowed, Known, StateDiff, action_of, has, log_release, same, text_of
 from interpose.hooks.server.reconcile.journal import Journal
 from interpose.hooks.server.reconcile.original_values import NEUTRAL
-from interpose.hooks.server.reconcile.plan import CHANGES, SPOILS, Action, Item, Step, is_off
-from interpose.hooks.server.reconcile.retry import Holds
-from interpose.hooks.server.targets import Target, Want
+from interpose.hooks.server.reconcile.plan import CHANGES, SPOILS, PlanAction, PlanItem, WriteStep, is_off
+from interpose.hooks.server.reconcile.retry import RetryBackoff
+from interpose.hooks.server.targets import DesiredValue, Target
 
 _log = logging.getLogger(__name__)
 
@@ -43,16 +43,16 @@ _MEANINGS: Final[Mapping[tuple[Parameter, int], str]] = MappingProxyType(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class StepOutcome:
     """What became of a step."""
 
-    step: Step
+    step: WriteStep
     ok: bool
     error: str = ""  # also empty if the target is gone, which is normal
     drifted: bool = False  # it had been as wanted, and somebody else changed it
 
 
-class Refusal(NamedTuple):
+class WriteError(NamedTuple):
     """Something that went wrong, for people who look."""
 
     when: float
@@ -85,9 +85,9 @@ class Applier:
         self._now = now
         self._dry_run = dry_run
         self._allowed = allowed
-        self._holds = Holds()
+        self._holds = RetryBackoff()
         self._blocked: dict[str, str] = {}  # plugin -> which switch of the node is not as it wants
-        self._errors: deque[Refusal] = deque(maxlen=_ERRORS_KEPT)
+        self._errors: deque[WriteError] = deque(maxlen=_ERRORS_KEPT)
         self._counting = threading.Lock()
 
     @property
@@ -96,13 +96,13 @@ class Applier:
         return len(self._holds)
 
     @property
-    def last_errors(self) -> list[Refusal]:
+    def last_errors(self) -> list[WriteError]:
         """What went wrong lately, oldest first."""
         return list(self._errors)
 
     def survey(
         self,
-        wants: Sequence[Want],
+        wants: Sequence[DesiredValue],
         live: Sequence[Target],
         *,
         known: Known = _NOTHING_KNOWN,
@@ -110,7 +110,7 @@ class Applier:
         whole: bool = True,
         undo: bool = True,
         unsure: Collection[tuple[Level, str, str]] = (),
-    ) -> list[Item]:
+    ) -> list[PlanItem]:
         """What differs from the wants, and what of our values nobody wants any more; with `detail` all the rest too.
 
         `live` are all targets there are. If they and the wants are only a part, `whole` is False, and nothing is
@@ -122,7 +122,7 @@ class Applier:
         there = {(target.level, target.key): target for target in live}
         for want in wants:
             there.setdefault((want.target.level, want.target.key), want.target)
-        survey = Survey(
+        survey = StateDiff(
             self._actuators,
             self._journal,
             self._holds,
@@ -144,7 +144,7 @@ class Applier:
             self._blocked = {
                 item.plugin: _not_set(item, item.note)
                 for item in survey.items
-                if item.target.level is Level.NODE and item.action is Action.HELD
+                if item.target.level is Level.NODE and item.action is PlanAction.HELD
             }
         return survey.items
 
@@ -155,11 +155,11 @@ class Applier:
         """
         return self._blocked.get(plugin, "")
 
-    def carry_out(self, steps: Sequence[Step]) -> list[Outcome]:
+    def carry_out(self, steps: Sequence[WriteStep]) -> list[StepOutcome]:
         """Write files, step by step."""
         return [] if self._dry_run else [self._carry_out(step) for step in steps]
 
-    def displaced(self, step: Step) -> str:
+    def displaced(self, step: WriteStep) -> str:
         """What stands where somebody else was to put a value, as an error; empty if it is in place, or nobody can tell.
 
         A relay may have a policy that decides the same, and has the last word.
@@ -177,16 +177,16 @@ class Applier:
             return ""
         return f"sent {value}, found {'nothing' if found is None else found}: {self.owned.owner} sets it"
 
-    def report(self, step: Step, error: str = "") -> Outcome:
+    def report(self, step: WriteStep, error: str = "") -> StepOutcome:
         """Count a step that somebody else has carried out, and journaled; one that was refused is held."""
         return self._refused(step, error) if error else self._done(step, drifted=False)
 
-    def _carry_out(self, step: Step) -> Outcome:
+    def _carry_out(self, step: WriteStep) -> StepOutcome:
         item, value = step.item, step.value
         target, parameter = item.target, item.parameter
         if reason := self.blocked(item.plugin):
             self._count(parameter, "skipped")
-            return Outcome(step=step, ok=False, error=f"skipped: {reason}")
+            return StepOutcome(step=step, ok=False, error=f"skipped: {reason}")
         actuator = self._actuators[parameter]
         drifted = False
         try:
@@ -200,19 +200,19 @@ class Applier:
                     shown = "nothing" if found is None else found
                     return self._refused(step, f"wrote {value}, found {shown}", drifted=drifted)
         except Exception as error:  # a mistake of an actuator costs this value only
-            if action_of(error) is Action.GONE:
+            if action_of(error) is PlanAction.GONE:
                 self._count(parameter, "gone")
-                return Outcome(step=step, ok=False, drifted=drifted)
+                return StepOutcome(step=step, ok=False, drifted=drifted)
             return self._refused(step, _explained(parameter, error), drifted=drifted)
         return self._done(step, drifted=drifted)
 
-    def count_drift(self, item: Item) -> bool:
+    def count_drift(self, item: PlanItem) -> bool:
         """Whether the value had been in place and somebody changed it; to be asked before it is journaled again.
 
         One that is held never was in place, though the journal says it was tried.
         """
         spot = (item.target.level, item.target.key, item.parameter)
-        if item.action is not Action.SET or spot in self._holds:
+        if item.action is not PlanAction.SET or spot in self._holds:
             return False
         entry = self._journal.get(*spot)
         if entry is None or entry.written != item.final:
@@ -222,7 +222,7 @@ class Applier:
             self.drift[key] = self.drift.get(key, 0) + 1
         return True
 
-    def _note(self, step: Step, now: Value | None, actuator: Actuator) -> None:
+    def _note(self, step: WriteStep, now: Value | None, actuator: Actuator) -> None:
         """Put down what is found and what is about to be written.
 
         If this process ends before the write, what is there is still the value before: if that was ours too, it must
@@ -235,13 +235,13 @@ class Applier:
         before = next((value for value in ours if same(actuator, parameter, now, value)), None)
         self._journal.note(target, parameter, found=now, written=step.value, plugin=plugin, before=before)
 
-    def _note_spoiled(self, step: Step, now: Value | None) -> None:
+    def _note_spoiled(self, step: WriteStep, now: Value | None) -> None:
         """Journal a value that the kernel replaces when this switch is turned on: that is our write too, as CLEAR.
 
         If the value was restored before, it is no other process that changes it back.
         """
         spoiled = SPOILS.get(step.item.parameter)
-        if spoiled is None or spoiled not in self._actuators or step.item.action is Action.RESTORE:
+        if spoiled is None or spoiled not in self._actuators or step.item.action is PlanAction.RESTORE:
             return
         if is_off(step.value) or not is_off(now):
             return
@@ -250,25 +250,25 @@ class Applier:
         self._journal.note(target, spoiled, found=found, written=CLEAR, plugin=plugin)
         self._holds.wanted((target.level, target.key, spoiled))
 
-    def _done(self, step: Step, *, drifted: bool) -> Outcome:
+    def _done(self, step: WriteStep, *, drifted: bool) -> StepOutcome:
         item = step.item
         self._count(item.parameter, "ok")
         if step.value == item.final:
             spot = (item.target.level, item.target.key, item.parameter)
-            if item.action is Action.RESTORE:
+            if item.action is PlanAction.RESTORE:
                 hold = self._holds.restored(spot, item.final)
                 self._journal.forget(*spot)
             else:
                 hold = self._holds.release(spot)
                 self._holds.wanted(spot)
             log_release(hold, item.target, item.parameter)
-        return Outcome(step=step, ok=True, drifted=drifted)
+        return StepOutcome(step=step, ok=True, drifted=drifted)
 
-    def _refused(self, step: Step, error: str, *, drifted: bool = False) -> Outcome:
+    def _refused(self, step: WriteStep, error: str, *, drifted: bool = False) -> StepOutcome:
         item, target = step.item, step.item.target
         name, now = target.name or target.key, self._now()
         self._count(item.parameter, "failed")
-        self._errors.append(Refusal(now, name, item.parameter, step.value, item.plugin, error))
+        self._errors.append(WriteError(now, name, item.parameter, step.value, item.plugin, error))
         if self._holds.refuse((target.level, target.key, item.parameter), item.final, error, now):
             fields = {
                 "target": name,
@@ -280,14 +280,14 @@ class Applier:
             _log.warning("Value rejected, will be retried", extra={"kv": fields})
         if target.level is Level.NODE:
             self._blocked[item.plugin] = _not_set(item, error)
-        return Outcome(step=step, ok=False, error=error, drifted=drifted)
+        return StepOutcome(step=step, ok=False, error=error, drifted=drifted)
 
     def _count(self, parameter: Parameter, outcome: str) -> None:
         with self._counting:
             self.writes[parameter, outcome] = self.writes.get((parameter, outcome), 0) + 1
 
 
-def _not_set(item: Item, error: str) -> str:
+def _not_set(item: PlanItem, error: str) -> str:
     return f"{item.parameter} of the node could not be set to {item.final}: {error}"
 
 

@@ -36,7 +36,7 @@ _PARALLEL: Final = 8
 _LATER: Final = frozenset((Code.UNAVAILABLE, Code.DEADLINE_EXCEEDED, Code.CANCELLED, Code.ABORTED))
 
 
-class Update(NamedTuple):
+class ContainerUpdate(NamedTuple):
     """One container, what it shall have, and what is put back: there None is nothing of its own."""
 
     target: Target
@@ -46,14 +46,14 @@ class Update(NamedTuple):
     plugins: Mapping[Parameter, str]
 
 
-class Refused(NamedTuple):
+class UpdateRefusal(NamedTuple):
     """Why an update was not made. `later`: the runtime has no opinion, it was not there or did not get to it."""
 
     text: str
     later: bool
 
 
-class Updates:
+class ContainerUpdates:
     """Sends updates, some at a time. `asked` counts how often a relay asked us about a container's update."""
 
     def __init__(
@@ -92,9 +92,9 @@ class Updates:
                 _log.warning("Update was lost while the container was started and is sent again", extra={"kv": kv})
         self.unconfirmed -= running.keys() - frozenset(differing)
 
-    async def send(self, updates: Sequence[Update]) -> dict[str, Refused]:
+    async def send(self, updates: Sequence[ContainerUpdate]) -> dict[str, UpdateRefusal]:
         """Carry them out. What went wrong, by container; a container that is gone is not among it."""
-        errors: dict[str, Refused] = {}
+        errors: dict[str, UpdateRefusal] = {}
         self.gone.clear()
         waiting = iter(updates)
 
@@ -106,7 +106,7 @@ class Updates:
         await asyncio.gather(*(work() for _ in range(min(_PARALLEL, len(updates)))))
         return errors
 
-    async def _send(self, update: Update) -> Refused | None:
+    async def _send(self, update: ContainerUpdate) -> UpdateRefusal | None:
         self.sent += 1
         self.sending.add(update.target.key)
         if update.member.state is ContainerState.RUNNING:
@@ -122,15 +122,15 @@ class Updates:
                 self.gone.add(update.target.key)
                 return None
             self.failed += 1
-            return Refused(f"{error.code.name}: {error.message}", error.code in _LATER)
+            return UpdateRefusal(f"{error.code.name}: {error.message}", error.code in _LATER)
         except OSError as error:
             # What is found could not be noted down: then nothing is changed either.
             self.failed += 1
-            return Refused(f"journal: {error}", later=True)
+            return UpdateRefusal(f"journal: {error}", later=True)
         finally:
             self.sending.discard(update.target.key)
 
-    async def _directly(self, update: Update) -> Refused | None:
+    async def _directly(self, update: ContainerUpdate) -> UpdateRefusal | None:
         wanted = self._wanted(update)
         await asyncio.to_thread(self._note_all, update, wanted)
         values: dict[str, Any] = {CRI_FIELDS[one]: to_cri(one, value) for one, value in wanted.items()}
@@ -142,7 +142,7 @@ class Updates:
             self._store.put_container(replace(record, resources=has, requested=record.requested.overlay(resources)))
         return None
 
-    async def _through_relay(self, update: Update, asked: Callable[[str], int]) -> Refused | None:
+    async def _through_relay(self, update: ContainerUpdate, asked: Callable[[str], int]) -> UpdateRefusal | None:
         key = update.target.key
         before = asked(key)
         await self._call("UpdateContainerResources", convert.update_resources(key, NO_RESOURCES))
@@ -160,10 +160,10 @@ class Updates:
         await self._refresh(key)
         if (record := self._store.containers.get(key)) is not None and (text := self._missing(record, update)):
             self.failed += 1
-            return Refused(text, later=False)
+            return UpdateRefusal(text, later=False)
         return None
 
-    def _missing(self, record: Container, update: Update) -> str:
+    def _missing(self, record: Container, update: ContainerUpdate) -> str:
         """What a container does not have after an update of which the relay asked us; empty if nothing is missing."""
         for parameter, value in update.values.items():
             now = cri_value(record.resources, parameter)
@@ -172,12 +172,12 @@ class Updates:
             return f"{parameter} is {now} after an update to {value}: a later hook server or the policy sets it"
         return ""
 
-    def _note_all(self, update: Update, wanted: Mapping[Parameter, Value]) -> None:
+    def _note_all(self, update: ContainerUpdate, wanted: Mapping[Parameter, Value]) -> None:
         for parameter in update.values:
             if parameter in wanted:
                 self._note(update, parameter, wanted[parameter])
 
-    def _note(self, update: Update, parameter: Parameter, value: Value) -> None:
+    def _note(self, update: ContainerUpdate, parameter: Parameter, value: Value) -> None:
         target, plugin = update.target, update.plugins.get(parameter, "")
         entry = self._journal.get(Level.CONTAINER, target.key, parameter)
         found, before = cri_value(update.member.requested, parameter), None
@@ -187,7 +187,7 @@ class Updates:
                 before = cri_value(record.resources, parameter)  # ours still, should this update not come to be
         self._journal.supersede(target, parameter, found=found, written=value, plugin=plugin, before=before)
 
-    def _wanted(self, update: Update) -> dict[Parameter, Value]:
+    def _wanted(self, update: ContainerUpdate) -> dict[Parameter, Value]:
         """What is sent. A set cannot be cleared, so it gets everything; that is what counts as ours then."""
         restored = {
             parameter: NEUTRAL[parameter] if value is None else value for parameter, value in update.restored.items()
@@ -198,7 +198,7 @@ class Updates:
             for parameter, value in wanted.items()
         }
 
-    def _whole(self, update: Update, parameter: Parameter) -> str:
+    def _whole(self, update: ContainerUpdate, parameter: Parameter) -> str:
         if parameter not in (Parameter.CPUSET_CPUS, Parameter.CPUSET_MEMS):
             return ""
         return self._allowed(parameter, update.target.directory.rpartition("/")[0])

@@ -11,12 +11,12 @@ from typing import NamedTuple
 from interpose.core.model.cgroup import Level
 from interpose.core.model.pod import Container, Pod
 from interpose.hooks.server.context import ContainerContext, GroupContext, PodContext
-from interpose.hooks.server.evaluate import Failure, Hooks, Verdict
-from interpose.hooks.server.targets import Conflict, Target, Want
+from interpose.hooks.server.evaluate import PluginChain, PluginFailure, PluginResults
+from interpose.hooks.server.targets import Conflict, DesiredValue, Target
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Member:
+class ContainerTarget:
     """A container of a pod as it was asked for, and where it is."""
 
     container: Container
@@ -24,13 +24,13 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Subject:
+class PodTarget:
     """A pod with everything in it. A part without a cgroup has no target."""
 
     pod: Pod
     target: Target | None = None
     sandbox: Target | None = None
-    members: tuple[Member, ...] = ()
+    members: tuple[ContainerTarget, ...] = ()
 
     @property
     def targets(self) -> Iterable[Target]:
@@ -38,32 +38,32 @@ class Subject:
         return (*(one for one in (self.target, self.sandbox) if one is not None), *(one.target for one in self.members))
 
 
-class Group(NamedTuple):
+class GroupTarget(NamedTuple):
     """Something above pods, and where it is."""
 
     context: GroupContext
     target: Target
 
 
-class Trouble(NamedTuple):
+class PluginProblem(NamedTuple):
     """A plugin that failed, and what it was asked about."""
 
     target: Target
-    failure: Failure
+    failure: PluginFailure
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Desire:
+class DesiredState:
     """What shall be, and what went wrong while finding out."""
 
-    wants: tuple[Want, ...] = ()
-    troubles: tuple[Trouble, ...] = ()
+    wants: tuple[DesiredValue, ...] = ()
+    troubles: tuple[PluginProblem, ...] = ()
     conflicts: tuple[Conflict, ...] = ()
 
 
-def of_pod(hooks: Hooks, subject: Subject) -> Desire:
+def of_pod(hooks: PluginChain, subject: PodTarget) -> DesiredState:
     """What plugins want of a pod, its sandbox container and its containers."""
-    verdicts: list[tuple[Target, Verdict]] = []
+    verdicts: list[tuple[Target, PluginResults]] = []
     pod = subject.pod
     if subject.target is not None:
         verdicts.append((subject.target, hooks.pod(PodContext(request=pod))))
@@ -78,22 +78,23 @@ def of_pod(hooks: Hooks, subject: Subject) -> Desire:
     return _gathered(verdicts)
 
 
-def of_groups(hooks: Hooks, groups: Sequence[Group]) -> Desire:
+def of_groups(hooks: PluginChain, groups: Sequence[GroupTarget]) -> DesiredState:
     """What plugins want of the node, the directories of QoS classes and host applications."""
     return _gathered([(group.target, hooks.group(group.context)) for group in groups])
 
 
-def wants_of(target: Target, verdict: Verdict) -> tuple[Want, ...]:
+def wants_of(target: Target, verdict: PluginResults) -> tuple[DesiredValue, ...]:
     """A verdict about one target."""
     return tuple(
-        Want(target, parameter, wish.value, plugin, wish.why) for parameter, (plugin, wish) in verdict.wishes.items()
+        DesiredValue(target, parameter, wish.value, plugin, wish.why)
+        for parameter, (plugin, wish) in verdict.wishes.items()
     )
 
 
-def _gathered(verdicts: Sequence[tuple[Target, Verdict]]) -> Desire:
-    return Desire(
+def _gathered(verdicts: Sequence[tuple[Target, PluginResults]]) -> DesiredState:
+    return DesiredState(
         wants=tuple(want for target, verdict in verdicts for want in wants_of(target, verdict)),
-        troubles=tuple(Trouble(target, one) for target, verdict in verdicts for one in verdict.failures),
+        troubles=tuple(PluginProblem(target, one) for target, verdict in verdicts for one in verdict.failures),
         conflicts=tuple(
             Conflict(target=target, parameter=one.parameter, loser=one.loser, winner=one.winner)
             for target, verdict in verdicts

@@ -16,33 +16,33 @@ from interpose.core.model.cgroup import CLEAR, UNLIMITED, Level, Parameter, Valu
 from interpose.core.model.cpuset import CpuSet
 from interpose.hooks.server.actuators.api import Actuator, RuntimeComparison
 from interpose.hooks.server.node.relay_policy import Ownership
-from interpose.hooks.server.reconcile.journal import Entry, Journal
+from interpose.hooks.server.reconcile.journal import Journal, JournalEntry
 from interpose.hooks.server.reconcile.plan import (
     BOUNDED,
     CHANGES,
     COLLECTIVE,
     SETS,
     SPOILS,
-    Action,
-    Item,
-    Route,
+    PlanAction,
+    PlanItem,
+    WriteRoute,
     is_off,
     route,
 )
-from interpose.hooks.server.reconcile.retry import Hold, Holds, Spot
-from interpose.hooks.server.targets import Target, Want
+from interpose.hooks.server.reconcile.retry import RetryBackoff, RetryDelay, Spot
+from interpose.hooks.server.targets import DesiredValue, Target
 
 _log = logging.getLogger(__name__)
 
 Known = Mapping[tuple[str, Parameter], Value | None]  # by key of a container
 Allowed = Callable[[Parameter, str], str]  # all CPUs or memory nodes that a directory's children can have
 
-_ACTIONS: Final[Mapping[int | None, Action]] = MappingProxyType(
+_ACTIONS: Final[Mapping[int | None, PlanAction]] = MappingProxyType(
     {
-        errno.ENOENT: Action.GONE,
-        errno.ESRCH: Action.GONE,
-        errno.ENODEV: Action.GONE,  # a group that was removed while its file was open
-        errno.ENOTSUP: Action.UNSUPPORTED,
+        errno.ENOENT: PlanAction.GONE,
+        errno.ESRCH: PlanAction.GONE,
+        errno.ENODEV: PlanAction.GONE,  # a group that was removed while its file was open
+        errno.ENOTSUP: PlanAction.UNSUPPORTED,
     }
 )
 _ABOVE_PODS: Final = frozenset((Level.NODE, Level.QOS, Level.HOST_APP))
@@ -71,22 +71,22 @@ def has(
         return True
     if (
         wanted is not None
-        and route(target, parameter) is Route.CRI
+        and route(target, parameter) is WriteRoute.CRI
         and isinstance(actuator, RuntimeComparison)
         and actuator.same_by_runtime(parameter, now, wanted)
     ):
         return True
     if (wanted is not CLEAR and wanted is not None) or allowed is None:
         return False
-    if not isinstance(now, str) or parameter not in SETS or route(target, parameter) is Route.FILE:
+    if not isinstance(now, str) or parameter not in SETS or route(target, parameter) is WriteRoute.FILE:
         return False
     whole = allowed(parameter, target.directory.rpartition("/")[0])
     return bool(whole) and CpuSet.parse(whole) <= CpuSet.parse(now)
 
 
-def action_of(error: Exception) -> Action:
+def action_of(error: Exception) -> PlanAction:
     """What an error means: HELD unless it is a normal thing."""
-    return _ACTIONS.get(error.errno, Action.HELD) if isinstance(error, OSError) else Action.HELD
+    return _ACTIONS.get(error.errno, PlanAction.HELD) if isinstance(error, OSError) else PlanAction.HELD
 
 
 def text_of(error: Exception) -> str:
@@ -96,26 +96,28 @@ def text_of(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"
 
 
-def log_release(hold: Hold | None, target: Target, parameter: Parameter) -> None:
+def log_release(hold: RetryDelay | None, target: Target, parameter: Parameter) -> None:
     """Say that something that was refused is settled."""
     if hold is not None:
         fields = {"target": target.name or target.key, "parameter": str(parameter), "refusals": hold.refusals}
         _log.info("Rejected value is now in place or no longer needed", extra={"kv": fields})
 
 
-def _to_set(want: Want, now: Value | None) -> Item:
+def _to_set(want: DesiredValue, now: Value | None) -> PlanItem:
     target, parameter, value, plugin, why = want
-    return Item(target=target, parameter=parameter, now=now, wanted=value, plugin=plugin, why=why, action=Action.SET)
+    return PlanItem(
+        target=target, parameter=parameter, now=now, wanted=value, plugin=plugin, why=why, action=PlanAction.SET
+    )
 
 
-class Survey:
+class StateDiff:
     """One round of looking."""
 
     def __init__(
         self,
         actuators: Mapping[Parameter, Actuator],
         journal: Journal,
-        holds: Holds,
+        holds: RetryBackoff,
         *,
         time: float,
         known: Known,
@@ -124,7 +126,7 @@ class Survey:
         forget: bool,
         owned: Ownership,
     ) -> None:
-        self.items: list[Item] = []
+        self.items: list[PlanItem] = []
         self.kept = 0
         self.left: Counter[tuple[str, Parameter]] = Counter()  # values that are a policy's, by plugin
         self._owned = owned
@@ -136,9 +138,9 @@ class Survey:
         self._allowed = allowed
         self._detail = detail
         self._forget = forget  # whether entries of the journal may be ended
-        self._cleared: list[tuple[Want, str]] = []  # sets that have what their parent has, as a copy
+        self._cleared: list[tuple[DesiredValue, str]] = []  # sets that have what their parent has, as a copy
 
-    def compare(self, wanted: Mapping[Spot, Want]) -> None:
+    def compare(self, wanted: Mapping[Spot, DesiredValue]) -> None:
         """What differs from what is wanted."""
         actuators, holds = self._actuators, self._holds
         for spot, want in wanted.items():
@@ -151,17 +153,17 @@ class Survey:
                 if not self._detail:
                     continue
             elif actuator is None:
-                action = Action.UNSUPPORTED
+                action = PlanAction.UNSUPPORTED
             else:
                 try:
                     now = self._read(actuator, target, parameter)
                     kept = has(actuator, target, parameter, now, value, self._allowed) and not self._half_done(
                         target, parameter
                     )
-                    action = Action.KEEP if kept else Action.SET
+                    action = PlanAction.KEEP if kept else PlanAction.SET
                 except Exception as error:  # whatever it is, the others are looked at
                     action, note = action_of(error), text_of(error)
-            if action is Action.KEEP:
+            if action is PlanAction.KEEP:
                 self.kept += 1
                 if spot in holds:
                     log_release(holds.release(spot), target, parameter)
@@ -169,10 +171,10 @@ class Survey:
                     self._cleared.append((want, now))
                 if not self._detail:
                     continue
-            elif action is Action.SET and (reason := holds.reason(spot, value, self._time)):
-                action, note = Action.HELD, reason
+            elif action is PlanAction.SET and (reason := holds.reason(spot, value, self._time)):
+                action, note = PlanAction.HELD, reason
             self.items.append(
-                Item(
+                PlanItem(
                     target=target,
                     parameter=parameter,
                     now=now,
@@ -184,16 +186,16 @@ class Survey:
                 )
             )
 
-    def _leave(self, spot: Spot, plugin: str) -> tuple[Action, str]:
+    def _leave(self, spot: Spot, plugin: str) -> tuple[PlanAction, str]:
         """A value is another's: what is known of it stays as it is, and counts again when the other has ended."""
         self.left[plugin, spot[2]] += 1
         self._holds.release(spot)
-        return Action.LEFT, f"{self._owned.owner} decides about it"
+        return PlanAction.LEFT, f"{self._owned.owner} decides about it"
 
     def clean_up(
         self,
         live: Mapping[tuple[Level, str], Target],
-        wanted: Mapping[Spot, Want],
+        wanted: Mapping[Spot, DesiredValue],
         unsure: Collection[tuple[Level, str, str]],
         *,
         whole: bool,
@@ -216,7 +218,7 @@ class Survey:
             for item in self.items
             if item.parameter in SETS and item.action in CHANGES
         }
-        following: dict[Spot, Item] = {}
+        following: dict[Spot, PlanItem] = {}
         for want, now in sorted(self._cleared, key=lambda one: one[0].target.directory):
             target, parameter = want.target, want.parameter
             if (parameter, target.directory.rpartition("/")[0]) in changing:
@@ -229,7 +231,7 @@ class Survey:
             ]
             self.items += following.values()
 
-    def mind_switches(self, wanted: Mapping[Spot, Want]) -> None:
+    def mind_switches(self, wanted: Mapping[Spot, DesiredValue]) -> None:
         """Values that the kernel replaces and does not take while a switch is on.
 
         If it stays on, wanted ones are held, and others are no matter yet. If it is switched off, what is read of them
@@ -240,30 +242,30 @@ class Survey:
             for item in self.items
             if item.parameter in SPOILS and item.action in CHANGES and is_off(item.final)
         }
-        items: dict[Spot, Item] = {}
+        items: dict[Spot, PlanItem] = {}
         for item in self.items:
             target, parameter = item.target, item.parameter
             spot = (target.level, target.key, parameter)
             if parameter in _SWITCHES and item.action in CHANGES and spot not in ending:
                 item = self._waiting(item, _SWITCHES[parameter])
-                if item.action is Action.KEEP:
+                if item.action is PlanAction.KEEP:
                     self.kept += 1
                     if not self._detail:
                         continue
             items[spot] = item
         for spot in ending & wanted.keys():
-            if spot not in items or items[spot].action is Action.KEEP:
+            if spot not in items or items[spot].action is PlanAction.KEEP:
                 self.kept -= 1
                 items[spot] = _to_set(wanted[spot], None)
         self.items = list(items.values())
 
-    def _waiting(self, item: Item, switch: Parameter) -> Item:
+    def _waiting(self, item: PlanItem, switch: Parameter) -> PlanItem:
         if not self._is_on(item.target, switch):
             return item
-        action = Action.KEEP if item.action is Action.RESTORE else Action.HELD
+        action = PlanAction.KEEP if item.action is PlanAction.RESTORE else PlanAction.HELD
         return replace(item, action=action, note=f"the kernel does not take it while {switch} is on")
 
-    def _undo(self, target: Target, parameter: Parameter, entry: Entry) -> None:
+    def _undo(self, target: Target, parameter: Parameter, entry: JournalEntry) -> None:
         spot = (target.level, target.key, parameter)
         actuator = self._actuators.get(parameter)
         now: Value | None = None
@@ -273,14 +275,14 @@ class Survey:
             if not self._detail:
                 return
         elif actuator is None:
-            action = Action.UNSUPPORTED
+            action = PlanAction.UNSUPPORTED
         else:
             try:
                 now = self._read(actuator, target, parameter)
                 action = self._undoing(actuator, target, parameter, entry, now)
             except Exception as error:
                 action, note = action_of(error), text_of(error)
-        if action is Action.KEEP:
+        if action is PlanAction.KEEP:
             self.kept += 1
             if self._forget:
                 self._journal.forget(*spot)
@@ -289,12 +291,12 @@ class Survey:
                 return
         original = self._original(actuator, target, parameter, entry, now)
         final = CLEAR if original is None else original
-        if action is Action.RESTORE:
+        if action is PlanAction.RESTORE:
             self._mind_undone(target, parameter, entry.plugin, now, final)
-        if action is Action.RESTORE and (reason := self._holds.reason(spot, final, self._time)):
-            action, note = Action.HELD, reason
+        if action is PlanAction.RESTORE and (reason := self._holds.reason(spot, final, self._time)):
+            action, note = PlanAction.HELD, reason
         self.items.append(
-            Item(
+            PlanItem(
                 target=target,
                 parameter=parameter,
                 now=now,
@@ -320,7 +322,7 @@ class Survey:
             _log.warning("Restored value was changed back by another process, will be retried", extra={"kv": fields})
 
     def _original(
-        self, actuator: Actuator | None, target: Target, parameter: Parameter, entry: Entry, now: Value | None
+        self, actuator: Actuator | None, target: Target, parameter: Parameter, entry: JournalEntry, now: Value | None
     ) -> Value | None:
         """What to go back to."""
         if not entry.moved or actuator is None:
@@ -328,29 +330,29 @@ class Survey:
         return entry.original(has_written=has(actuator, target, parameter, now, entry.written, self._allowed))
 
     def _undoing(
-        self, actuator: Actuator, target: Target, parameter: Parameter, entry: Entry, now: Value | None
-    ) -> Action:
+        self, actuator: Actuator, target: Target, parameter: Parameter, entry: JournalEntry, now: Value | None
+    ) -> PlanAction:
         """KEEP if nothing is to be undone: it is as it was, or somebody else has set something of his own."""
         if parameter in _SWITCHES and self._is_on(target, _SWITCHES[parameter]):
             # What is read is the kernel's doing, and of no use unless it was us who switched it on.
             switched = self._journal.get(target.level, target.key, _SWITCHES[parameter])
-            return Action.KEEP if switched is None else Action.RESTORE
+            return PlanAction.KEEP if switched is None else PlanAction.RESTORE
         if has(
             actuator, target, parameter, now, self._original(actuator, target, parameter, entry, now), self._allowed
         ):
-            return Action.RESTORE if self._remembers(target, parameter, entry.written) else Action.KEEP
+            return PlanAction.RESTORE if self._remembers(target, parameter, entry.written) else PlanAction.KEEP
         spoiled = parameter in _SWITCHES and entry.written is CLEAR
         if spoiled or parameter in COLLECTIVE:
-            return Action.RESTORE
+            return PlanAction.RESTORE
         ours = [value for value in (entry.written, entry.before) if value is not None]
         if any(has(actuator, target, parameter, now, value, self._allowed) for value in ours):
-            return Action.RESTORE
+            return PlanAction.RESTORE
         fields = {"target": target.name or target.key, "parameter": str(parameter), "plugin": entry.plugin}
         _log.info("Value changed by another process, not restored", extra={"kv": fields})
-        return Action.KEEP
+        return PlanAction.KEEP
 
     def _read(self, actuator: Actuator, target: Target, parameter: Parameter) -> Value | None:
-        if (target.running and target.directory) or route(target, parameter) is Route.FILE:
+        if (target.running and target.directory) or route(target, parameter) is WriteRoute.FILE:
             return actuator.read(target, parameter)
         if (target.key, parameter) not in self._known:
             raise FileNotFoundError(errno.ENOENT, "it does not run, and nothing is known of it")
@@ -396,7 +398,7 @@ class Survey:
             try:
                 self._actuators[parameter].read(target, parameter)
             except Exception as error:
-                if action_of(error) is Action.GONE:
+                if action_of(error) is PlanAction.GONE:
                     continue
             return True
         return False

@@ -12,9 +12,16 @@ from interpose.core.model.cgroup import CLEAR, CRI_FIELDS, KubeQos, Level, Param
 from interpose.core.model.pod import Container, ContainerState, Pod
 from interpose.hooks.server.context import GroupContext
 from interpose.hooks.server.node.nodeslo import HostApplication
-from interpose.hooks.server.reconcile.desired_state import Group, Member, Subject
+from interpose.hooks.server.reconcile.desired_state import ContainerTarget, GroupTarget, PodTarget
 from interpose.hooks.server.reconcile.journal import Journal
-from interpose.hooks.server.reconcile.original_values import ANNOTATION, Given, as_asked, given_by, in_force, read_note
+from interpose.hooks.server.reconcile.original_values import (
+    ANNOTATION,
+    ValueRecord,
+    as_asked,
+    given_by,
+    in_force,
+    read_note,
+)
 from interpose.hooks.server.targets import Target
 from interpose.host.cgroup.paths import Driver, Layout, find_child, pod_directory
 from interpose.host.cgroup.tree import CgroupTree
@@ -32,10 +39,10 @@ class Inventory:
     def __init__(self, tree: CgroupTree, journal: Journal) -> None:
         self._tree = tree
         self._journal = journal
-        self._members: dict[str, tuple[Container, Mapping[Parameter, Given], Member]] = {}
-        self._subjects: dict[str, Subject] = {}
+        self._members: dict[str, tuple[Container, Mapping[Parameter, ValueRecord], ContainerTarget]] = {}
+        self._subjects: dict[str, PodTarget] = {}
 
-    def subjects(self, pods: Iterable[tuple[Pod, Sequence[Container]]]) -> list[Subject]:
+    def subjects(self, pods: Iterable[tuple[Pod, Sequence[Container]]]) -> list[PodTarget]:
         """Pods that live, with their containers that do."""
         found = [self._subject(pod, containers) for pod, containers in newest(pods)]
         self._subjects = {one.pod.id: one for one in found}
@@ -43,7 +50,7 @@ class Inventory:
         self._members = {key: value for key, value in self._members.items() if key in alive}
         return found
 
-    def _subject(self, pod: Pod, containers: Sequence[Container]) -> Subject:
+    def _subject(self, pod: Pod, containers: Sequence[Container]) -> PodTarget:
         directory, children = self.look(pod.cgroup_parent)
         target = sandbox = None
         if directory and is_own(pod, directory):
@@ -52,7 +59,7 @@ class Inventory:
             place = f"{directory}/{child}"
             sandbox = Target(level=Level.SANDBOX, key=pod.id, directory=place, name=_name(pod), pod_uid=pod.uid)
         members = tuple(self._member(pod, one, directory, children) for one in containers if _lives(one))
-        fresh = Subject(pod=pod, target=target, sandbox=sandbox, members=members)
+        fresh = PodTarget(pod=pod, target=target, sandbox=sandbox, members=members)
         known = self._subjects.get(pod.id)
         return known if known == fresh else fresh
 
@@ -63,7 +70,7 @@ class Inventory:
             return directory, self._tree.children(directory)
         return "", []
 
-    def _member(self, pod: Pod, record: Container, directory: str, children: Sequence[str]) -> Member:
+    def _member(self, pod: Pod, record: Container, directory: str, children: Sequence[str]) -> ContainerTarget:
         if record.cgroup_parent and record.cgroup_parent != pod.cgroup_parent:
             directory, children = self.look(record.cgroup_parent)
         child = find_child(children, record.id) if directory else None
@@ -72,17 +79,17 @@ class Inventory:
         known = self._members.get(record.id)
         if known is not None and known[0] is record and known[1] == notes and known[2].target == target:
             return known[2]
-        member = Member(container=as_asked(record, notes), target=target)
+        member = ContainerTarget(container=as_asked(record, notes), target=target)
         self._members[record.id] = (record, notes, member)
         return member
 
-    def _notes(self, record: Container, target: Target) -> Mapping[Parameter, Given]:
+    def _notes(self, record: Container, target: Target) -> Mapping[Parameter, ValueRecord]:
         """What of the container's resources is our doing. What only its annotation tells goes into the journal.
 
         An entry whose value is not in force any more tells nothing: somebody asked for something else since.
         """
         entries = self._journal.entries_of(Level.CONTAINER, record.id)
-        notes: dict[Parameter, Given] = {}
+        notes: dict[Parameter, ValueRecord] = {}
         for parameter, pair in read_note(record.annotations.get(ANNOTATION, "")).items():
             if parameter not in entries and (there := self._in_force(record, target, parameter, pair)) is not None:
                 notes[parameter] = there
@@ -95,7 +102,9 @@ class Inventory:
                     notes[parameter] = there
         return notes
 
-    def _in_force(self, record: Container, target: Target, parameter: Parameter, pair: Given) -> Given | None:
+    def _in_force(
+        self, record: Container, target: Target, parameter: Parameter, pair: ValueRecord
+    ) -> ValueRecord | None:
         whole = ""
         if CLEAR in (pair.given, pair.before) and target.directory:
             look = self._tree.allowed_cpus if parameter is Parameter.CPUSET_CPUS else self._tree.allowed_mems
@@ -105,15 +114,17 @@ class Inventory:
 
     # -- above pods
 
-    def groups(self, layout: Layout | None, applications: Sequence[HostApplication]) -> list[Group]:
+    def groups(self, layout: Layout | None, applications: Sequence[HostApplication]) -> list[GroupTarget]:
         """The node, directories of QoS classes and host applications that exist."""
-        groups = [Group(GroupContext(level=Level.NODE, name="node"), Target(level=Level.NODE, key="node", name="node"))]
+        groups = [
+            GroupTarget(GroupContext(level=Level.NODE, name="node"), Target(level=Level.NODE, key="node", name="node"))
+        ]
         if layout is not None:
             for qos in KubeQos:
                 directory = layout.qos_directory(qos)
                 if self._tree.exists(directory):
                     target = Target(level=Level.QOS, key=directory, directory=directory, name=qos.value)
-                    groups.append(Group(GroupContext(level=Level.QOS, kube_qos=qos, name=qos.value), target))
+                    groups.append(GroupTarget(GroupContext(level=Level.QOS, kube_qos=qos, name=qos.value), target))
         for application in applications:
             with suppress(ValueError):
                 directory = application_directory(application, layout)
@@ -121,7 +132,7 @@ class Inventory:
                     name = application.name
                     target = Target(level=Level.HOST_APP, key=directory, directory=directory, name=name)
                     context = GroupContext(level=Level.HOST_APP, qos=application.qos, name=name)
-                    groups.append(Group(context, target))
+                    groups.append(GroupTarget(context, target))
         return groups
 
 

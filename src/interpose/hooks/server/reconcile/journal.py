@@ -21,7 +21,7 @@ from interpose.core.model.cgroup import Level, Parameter, Value
 from interpose.errors import ConfigError
 from interpose.hooks.server.reconcile.journal_format import (
     Content,
-    Entry,
+    JournalEntry,
     Slot,
     TargetId,
     forget_line,
@@ -31,7 +31,7 @@ from interpose.hooks.server.reconcile.journal_format import (
 )
 from interpose.hooks.server.targets import Target
 
-__all__ = ["Entry", "Journal"]
+__all__ = ["Journal", "JournalEntry"]
 
 _log = logging.getLogger(__name__)
 
@@ -111,7 +111,7 @@ class Journal:
         """A value is about to be written. An entry keeps what was found first."""
         with self._lock:
             old = self._get(target.level, target.key, parameter)
-            entry = Entry(found=old.found if old else found, written=written, plugin=plugin, before=before)
+            entry = JournalEntry(found=old.found if old else found, written=written, plugin=plugin, before=before)
             if entry != old:
                 self._put(target, parameter, entry)
 
@@ -131,7 +131,7 @@ class Journal:
         """
         with self._lock:
             old = self._get(target.level, target.key, parameter)
-            entry = Entry(found=found, written=written, plugin=plugin, before=before)
+            entry = JournalEntry(found=found, written=written, plugin=plugin, before=before)
             if old is not None and before is not None and old.found != found:
                 original = old.original(has_written=before == old.written)
                 entry = replace(entry, moved=True, found_before=original)
@@ -164,11 +164,11 @@ class Journal:
                 self._count -= len(slot.entries)
                 self._append_if_possible(forget_line(level, key))
 
-    def get(self, level: Level, key: str, parameter: Parameter) -> Entry | None:
+    def get(self, level: Level, key: str, parameter: Parameter) -> JournalEntry | None:
         """The entry of one value."""
         return self._get(level, key, parameter)
 
-    def entries_of(self, level: Level, key: str) -> Mapping[Parameter, Entry]:
+    def entries_of(self, level: Level, key: str) -> Mapping[Parameter, JournalEntry]:
         """The entries of a target, as they are now."""
         slot = self._slots.get((level, key))
         return dict(slot.entries) if slot else {}
@@ -195,11 +195,11 @@ class Journal:
 
     # -- memory; the lock is held
 
-    def _get(self, level: Level, key: str, parameter: Parameter) -> Entry | None:
+    def _get(self, level: Level, key: str, parameter: Parameter) -> JournalEntry | None:
         slot = self._slots.get((level, key))
         return slot.entries.get(parameter) if slot else None
 
-    def _put(self, target: Target, parameter: Parameter, entry: Entry) -> None:
+    def _put(self, target: Target, parameter: Parameter, entry: JournalEntry) -> None:
         self._append(line_of(target, parameter, entry))
         slot = self._slots.setdefault((target.level, target.key), Slot(target))
         slot.target = target

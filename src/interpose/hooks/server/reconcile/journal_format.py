@@ -20,7 +20,7 @@ _PARAMETERS: Final = {str(parameter): parameter for parameter in Parameter}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class JournalEntry:
     """What we know of one value that we set."""
 
     found: Value | None  # before we touched it; None: nothing of its own
@@ -41,7 +41,7 @@ class Slot:
     """The entries of a target, and the target as it was when the last one was made."""
 
     target: Target
-    entries: dict[Parameter, Entry] = field(default_factory=dict)
+    entries: dict[Parameter, JournalEntry] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -60,7 +60,7 @@ def header_line(boot: str) -> bytes:
     return _encoded({"version": VERSION, "boot": boot})
 
 
-def line_of(target: Target, parameter: Parameter, entry: Entry) -> bytes:
+def line_of(target: Target, parameter: Parameter, entry: JournalEntry) -> bytes:
     """The line that makes or replaces an entry."""
     fields = {
         "level": target.level,
@@ -130,7 +130,7 @@ def _make(slots: dict[TargetId, Slot], level: Level, key: str, parameter: Parame
     )
     slot = slots.setdefault((level, key), Slot(target))
     slot.target = target
-    slot.entries[parameter] = Entry(
+    slot.entries[parameter] = JournalEntry(
         found=_value(fields["found"]),
         written=written,
         plugin=_text(fields["plugin"]),

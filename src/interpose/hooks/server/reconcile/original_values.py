@@ -16,7 +16,7 @@ from interpose.core.model.cgroup import CLEAR, CREATE_FIELDS, UNLIMITED, Paramet
 from interpose.core.model.cpuset import CpuSet
 from interpose.core.model.pod import Container
 from interpose.core.model.resources import LinuxResources
-from interpose.hooks.server.reconcile.journal_format import Entry
+from interpose.hooks.server.reconcile.journal_format import JournalEntry
 
 ANNOTATION: Final = "interpose/hookserver"
 
@@ -33,7 +33,7 @@ NEUTRAL: Final[Mapping[Parameter, Value]] = MappingProxyType(
 _INT64: Final = range(-(1 << 63), 1 << 63)
 
 
-class Given(NamedTuple):
+class ValueRecord(NamedTuple):
     """What was asked for (None: nothing), and what the container got instead.
 
     `before` is what it got the time before, if the last time may not have come to be.
@@ -64,7 +64,7 @@ def note_of(asked: LinuxResources, wanted: Mapping[Parameter, Value], plugins: M
     return json.dumps(changed, separators=(",", ":"), sort_keys=True) if changed else ""
 
 
-def read_note(text: str) -> Mapping[Parameter, Given]:
+def read_note(text: str) -> Mapping[Parameter, ValueRecord]:
     """What the annotation of a container says."""
     try:
         document = json.loads(text) if text else {}
@@ -76,12 +76,12 @@ def read_note(text: str) -> Mapping[Parameter, Given]:
     return {parameter: pair for parameter, pair in found.items() if pair is not None}
 
 
-def given_by(entry: Entry) -> Given:
+def given_by(entry: JournalEntry) -> ValueRecord:
     """What the journal knows of one value."""
-    return Given(entry.found, entry.written, entry.before, entry.plugin, entry.found_before, entry.moved)
+    return ValueRecord(entry.found, entry.written, entry.before, entry.plugin, entry.found_before, entry.moved)
 
 
-def in_force(container: Container, parameter: Parameter, pair: Given, whole: str = "") -> Given | None:
+def in_force(container: Container, parameter: Parameter, pair: ValueRecord, whole: str = "") -> ValueRecord | None:
     """The pair with what was asked for, if the container still has what it was given for that; None if not.
 
     `whole` are all CPUs or memory nodes there are for it: CRI cannot clear a set, so a cleared one is there in full.
@@ -105,7 +105,7 @@ def _is(now: Value | None, value: Value, whole: str) -> bool:
         return False
 
 
-def as_asked(container: Container, notes: Mapping[Parameter, Given]) -> Container:
+def as_asked(container: Container, notes: Mapping[Parameter, ValueRecord]) -> Container:
     """The container with the resources that were asked for; `notes` are those of what is in force."""
     if not notes:
         return container
@@ -117,7 +117,7 @@ def as_asked(container: Container, notes: Mapping[Parameter, Given]) -> Containe
     return replace(container, requested=replace(container.requested, **values))
 
 
-def _pair(parameter: Parameter, raw: object) -> Given | None:
+def _pair(parameter: Parameter, raw: object) -> ValueRecord | None:
     if not isinstance(raw, list) or len(raw) not in (2, 3):
         return None
     values, plugin = raw[:2], raw[2] if len(raw) == 3 else ""
@@ -127,7 +127,7 @@ def _pair(parameter: Parameter, raw: object) -> Given | None:
     if not all(type(one) is kind and (kind is str or one in _INT64) for one in values):
         return None
     asked, given = (cri_value(replace(_NOTHING, **{CREATE_FIELDS[parameter]: one}), parameter) for one in values)
-    return Given(asked, CLEAR if given is None else given, plugin=plugin)
+    return ValueRecord(asked, CLEAR if given is None else given, plugin=plugin)
 
 
 _NOTHING: Final = LinuxResources()

@@ -18,7 +18,7 @@ from interpose.core.model.cpuset import CpuSet
 from interpose.hooks.server.targets import Target
 
 
-class Action(StrEnum):
+class PlanAction(StrEnum):
     """What is to be done about one value."""
 
     KEEP = "keep"  # it is as wanted
@@ -30,14 +30,14 @@ class Action(StrEnum):
     LEFT = "left"  # a policy of the relay decides about it
 
 
-class Route(StrEnum):
+class WriteRoute(StrEnum):
     """How a value reaches the kernel."""
 
     FILE = "file"
     CRI = "cri"
 
 
-class Direction(StrEnum):
+class ChangeDirection(StrEnum):
     """What a change does to what a group may have."""
 
     GROW = "grow"
@@ -46,7 +46,7 @@ class Direction(StrEnum):
     FREE = "free"  # levels do not limit each other
 
 
-class Phase(IntEnum):
+class StepPhase(IntEnum):
     """When a step is taken."""
 
     NODE = 0
@@ -56,7 +56,7 @@ class Phase(IntEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Item:
+class PlanItem:
     """One value on one target: what is there, what shall be, and what is to be done about it."""
 
     target: Target
@@ -65,7 +65,7 @@ class Item:
     wanted: Value | None  # None: nothing of one's own
     plugin: str
     why: str
-    action: Action
+    action: PlanAction
     note: str = ""  # for people: what went wrong, or why it is held
 
     @property
@@ -75,31 +75,31 @@ class Item:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class WriteStep:
     """One value to be written; an item has one or two of them."""
 
-    item: Item
+    item: PlanItem
     value: Value
-    phase: Phase
+    phase: StepPhase
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileBatch:
     """Steps to be taken one after the other, by writing files."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[WriteStep, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CriBatch:
     """Steps by container: one update each, several containers at a time. A later step of a parameter counts."""
 
-    containers: Mapping[str, tuple[Step, ...]]
+    containers: Mapping[str, tuple[WriteStep, ...]]
 
 
 Batch = FileBatch | CriBatch
 
-CHANGES: Final = frozenset((Action.SET, Action.RESTORE))
+CHANGES: Final = frozenset((PlanAction.SET, PlanAction.RESTORE))
 # Limits that a child may not have more of than its parent; nothing set is no limit.
 BOUNDED: Final = frozenset((Parameter.CPU_QUOTA, Parameter.MEMORY_LIMIT))
 SETS: Final = frozenset((Parameter.CPUSET_CPUS, Parameter.CPUSET_MEMS))
@@ -116,10 +116,10 @@ _PARAMETER_RANK: Final = {parameter: rank for rank, parameter in enumerate(Param
 _AFTER_ALL: Final = len(_PARAMETER_RANK)
 # Nothing below them is ours: between growing and shrinking they can have any value in one step.
 _LEAVES: Final = frozenset((Level.SANDBOX, Level.CONTAINER))
-_PHASES: Final = {Direction.GROW: Phase.GROW, Direction.FREE: Phase.GROW}
+_PHASES: Final = {ChangeDirection.GROW: StepPhase.GROW, ChangeDirection.FREE: StepPhase.GROW}
 
 _Place = tuple[int | str, ...]
-_Ceilings = Mapping[tuple[Parameter, str], Item]
+_Ceilings = Mapping[tuple[Parameter, str], PlanItem]
 
 
 def is_off(value: Value | None) -> bool:
@@ -127,27 +127,27 @@ def is_off(value: Value | None) -> bool:
     return value is None or value in _OFF
 
 
-def route_of(item: Item) -> Route:
+def route_of(item: PlanItem) -> WriteRoute:
     """How an item is carried out."""
     return route(item.target, item.parameter)
 
 
-def route(target: Target, parameter: Parameter) -> Route:
+def route(target: Target, parameter: Parameter) -> WriteRoute:
     """Runtimes keep their own record of what CRI carries and write it again: around them nothing would last."""
-    return Route.CRI if target.level is Level.CONTAINER and parameter in CRI_FIELDS else Route.FILE
+    return WriteRoute.CRI if target.level is Level.CONTAINER and parameter in CRI_FIELDS else WriteRoute.FILE
 
 
-def direction(parameter: Parameter, now: Value | None, wanted: Value | None) -> Direction:
+def direction(parameter: Parameter, now: Value | None, wanted: Value | None) -> ChangeDirection:
     """What changing a parameter from one value to another does; FREE if nothing does."""
     if parameter in BOUNDED:
         before, after = _amount(now), _amount(wanted)
         if before == after:
-            return Direction.FREE
-        return Direction.GROW if after > before else Direction.SHRINK
-    return _direction_of_sets(now, wanted) if parameter in SETS else Direction.FREE
+            return ChangeDirection.FREE
+        return ChangeDirection.GROW if after > before else ChangeDirection.SHRINK
+    return _direction_of_sets(now, wanted) if parameter in SETS else ChangeDirection.FREE
 
 
-def ordered(items: Iterable[Item]) -> tuple[Step, ...]:
+def ordered(items: Iterable[PlanItem]) -> tuple[WriteStep, ...]:
     """The steps for all items that are to be set or restored."""
     changes = [item for item in items if item.action in CHANGES]
     ending = {
@@ -160,19 +160,19 @@ def ordered(items: Iterable[Item]) -> tuple[Step, ...]:
     return tuple(step for _, step in sorted(placed, key=itemgetter(0)))
 
 
-def direction_of(item: Item) -> Direction:
+def direction_of(item: PlanItem) -> ChangeDirection:
     """What carrying out an item does."""
     return direction(item.parameter, item.now, item.final)
 
 
-def by_container(steps: Iterable[Step]) -> list[Batch]:
+def by_container(steps: Iterable[WriteStep]) -> list[Batch]:
     """Ordered steps in batches; carrying out one batch after the other keeps the order.
 
     Growing and shrinking containers are neighbours in the order, so one update of a container has both.
     """
     batches: list[Batch] = []
-    files: list[Step] = []
-    containers: dict[str, list[Step]] = {}
+    files: list[WriteStep] = []
+    containers: dict[str, list[WriteStep]] = {}
 
     def close() -> None:
         if files:
@@ -183,7 +183,7 @@ def by_container(steps: Iterable[Step]) -> list[Batch]:
             containers.clear()
 
     for step in steps:
-        if route_of(step.item) is Route.FILE:
+        if route_of(step.item) is WriteRoute.FILE:
             if containers:
                 close()
             files.append(step)
@@ -203,49 +203,49 @@ def _is_text(value: Value | None) -> bool:
     return isinstance(value, str) and bool(value.strip())
 
 
-def _direction_of_sets(now: Value | None, wanted: Value | None) -> Direction:
+def _direction_of_sets(now: Value | None, wanted: Value | None) -> ChangeDirection:
     try:
         # A group whose list is empty has no CPUs on cgroup v1; on v2 it has its parent's, and order does not matter.
         before = CpuSet.parse(now) if isinstance(now, str) else None
         after = CpuSet.parse(str(wanted)) if _is_text(wanted) else None
     except ValueError:
-        return Direction.FREE  # whoever writes it says what is wrong with it
+        return ChangeDirection.FREE  # whoever writes it says what is wrong with it
     if before == after:
-        return Direction.FREE
+        return ChangeDirection.FREE
     if after is None:
-        return Direction.GROW
+        return ChangeDirection.GROW
     if before is None or after <= before:
-        return Direction.SHRINK
-    return Direction.GROW if before <= after else Direction.MIXED
+        return ChangeDirection.SHRINK
+    return ChangeDirection.GROW if before <= after else ChangeDirection.MIXED
 
 
-def _steps(item: Item, ceilings: _Ceilings) -> Iterator[Step]:
+def _steps(item: PlanItem, ceilings: _Ceilings) -> Iterator[WriteStep]:
     value, way = item.final, direction_of(item)
     if item.target.level is Level.NODE:
-        yield Step(item=item, value=value, phase=Phase.NODE)
+        yield WriteStep(item=item, value=value, phase=StepPhase.NODE)
         return
     leaf = item.target.level in _LEAVES
-    narrowed = None if way is Direction.FREE else _narrowed_above(item, ceilings)
+    narrowed = None if way is ChangeDirection.FREE else _narrowed_above(item, ceilings)
     if narrowed is not None:
         # The parent cannot lose what this one has, so this one gets the parent's new set beforehand.
         if not leaf:
-            yield Step(item=item, value=_union(item.now, narrowed), phase=Phase.GROW)
-        yield Step(item=item, value=narrowed, phase=Phase.SHRINK)
-        yield Step(item=item, value=value, phase=Phase.SETTLE)
+            yield WriteStep(item=item, value=_union(item.now, narrowed), phase=StepPhase.GROW)
+        yield WriteStep(item=item, value=narrowed, phase=StepPhase.SHRINK)
+        yield WriteStep(item=item, value=value, phase=StepPhase.SETTLE)
         return
-    if way is Direction.MIXED and not leaf:
-        yield Step(item=item, value=_union(item.now, value), phase=Phase.GROW)
-    yield Step(item=item, value=value, phase=_PHASES.get(way, Phase.SHRINK))
+    if way is ChangeDirection.MIXED and not leaf:
+        yield WriteStep(item=item, value=_union(item.now, value), phase=StepPhase.GROW)
+    yield WriteStep(item=item, value=value, phase=_PHASES.get(way, StepPhase.SHRINK))
 
 
-def _narrowed_above(item: Item, ceilings: _Ceilings) -> str | None:
+def _narrowed_above(item: PlanItem, ceilings: _Ceilings) -> str | None:
     """For a group that is to have what its parent has: the parent's new set, if the parent loses something."""
     while item.parameter in SETS and not _is_text(item.final):
         above = ceilings.get((item.parameter, item.target.directory.rpartition("/")[0]))
         if above is None:
             return None
         if _is_text(above.final):
-            loses = direction_of(above) in (Direction.SHRINK, Direction.MIXED)
+            loses = direction_of(above) in (ChangeDirection.SHRINK, ChangeDirection.MIXED)
             return str(above.final) if loses else None
         item = above
     return None
@@ -255,15 +255,15 @@ def _union(one: Value | None, other: Value) -> str:
     return str(CpuSet.parse(one if isinstance(one, str) else "") | CpuSet.parse(str(other)))
 
 
-def _place(step: Step, ending: set[tuple[Level, str, Parameter]]) -> _Place:
+def _place(step: WriteStep, ending: set[tuple[Level, str, Parameter]]) -> _Place:
     """Where a step comes in the order."""
     item, target = step.item, step.item.target
     parameter = _PARAMETER_RANK[item.parameter]
-    if step.phase is Phase.NODE:  # two features that exclude each other: one off, then the other on
+    if step.phase is StepPhase.NODE:  # two features that exclude each other: one off, then the other on
         return (step.phase, int(not is_off(step.value)), 0, 0, target.key, parameter)
     if (target.level, target.key, item.parameter) in ending:
         parameter += _AFTER_ALL
-    rank, depth, by_cri = _RANK[target.level], target.directory.count("/"), int(route_of(item) is Route.CRI)
-    if step.phase is Phase.SHRINK:
+    rank, depth, by_cri = _RANK[target.level], target.directory.count("/"), int(route_of(item) is WriteRoute.CRI)
+    if step.phase is StepPhase.SHRINK:
         return (step.phase, -rank, -by_cri, -depth, target.key, parameter)
     return (step.phase, rank, by_cri, depth, target.key, parameter)

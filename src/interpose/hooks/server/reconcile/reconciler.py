@@ -16,24 +16,24 @@ from typing import NamedTuple
 from interpose.core.model.cgroup import CRI_FIELDS, Level, Parameter, Value, cri_value
 from interpose.core.model.pod import ContainerState, Pod
 from interpose.cri.store.sync import Synchronizer
-from interpose.hooks.server.evaluate import Hooks
-from interpose.hooks.server.node.node_inputs import Surroundings
+from interpose.hooks.server.evaluate import PluginChain
+from interpose.hooks.server.node.node_inputs import NodeInputSource
 from interpose.hooks.server.node.relay_policy import Ownership
-from interpose.hooks.server.node.rules import Rules, changed, make_rules
+from interpose.hooks.server.node.rules import PluginRules, changed, make_rules
 from interpose.hooks.server.plugin import AnyPlugin, NodeInputs, Watch
-from interpose.hooks.server.pods.kubelet_client import Facts
+from interpose.hooks.server.pods.kubelet_client import MetadataOverlay
 from interpose.hooks.server.reconcile import desired_state as desired
 from interpose.hooks.server.reconcile.apply import Applier
-from interpose.hooks.server.reconcile.cri_updates import Update, Updates
-from interpose.hooks.server.reconcile.desired_state import Desire, Member, Subject
+from interpose.hooks.server.reconcile.cri_updates import ContainerUpdate, ContainerUpdates
+from interpose.hooks.server.reconcile.desired_state import ContainerTarget, DesiredState, PodTarget
 from interpose.hooks.server.reconcile.inventory import Inventory
 from interpose.hooks.server.reconcile.plan import (
     CHANGES,
-    Action,
     CriBatch,
-    Item,
-    Route,
-    Step,
+    PlanAction,
+    PlanItem,
+    WriteRoute,
+    WriteStep,
     by_container,
     ordered,
     route_of,
@@ -46,30 +46,30 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True, kw_only=True)
-class Round:
+class ReconcilePass:
     """What came of a round."""
 
     reason: str
     seconds: float = 0.0
     cpu_seconds: float = 0.0  # of the whole process; other work is in it
     listed: bool = False  # whether the runtime told what exists
-    subjects: list[Subject] = field(default_factory=list)
+    subjects: list[PodTarget] = field(default_factory=list)
     wanted: int = 0
     kept: int = 0
-    items: list[Item] = field(default_factory=list)
+    items: list[PlanItem] = field(default_factory=list)
     written: int = 0
     errors: list[str] = field(default_factory=list)
-    undone: list[Item] = field(default_factory=list)  # what was refused, skipped, or gone by then
+    undone: list[PlanItem] = field(default_factory=list)  # what was refused, skipped, or gone by then
     starting: int = 0  # containers that are left alone until their start has ended
-    desire: Desire = field(default_factory=Desire)
+    desire: DesiredState = field(default_factory=DesiredState)
 
 
-class Kept(NamedTuple):
+class CachedState(NamedTuple):
     """A pod's desire, and what it was made of."""
 
-    subject: Subject
-    rules: Rules
-    desire: Desire
+    subject: PodTarget
+    rules: PluginRules
+    desire: DesiredState
 
 
 class Reconciler:
@@ -82,17 +82,17 @@ class Reconciler:
         sync: Synchronizer,
         inventory: Inventory,
         applier: Applier,
-        updates: Updates,
+        updates: ContainerUpdates,
         runner: Runner,
-        gather: Callable[[Sequence[Pod], bool], Surroundings],
-        facts: Callable[[], Awaitable[Facts]],
+        gather: Callable[[Sequence[Pod], bool], NodeInputSource],
+        facts: Callable[[], Awaitable[MetadataOverlay]],
         managed: Callable[[Pod], bool],
         policy: Callable[[], Awaitable[Ownership]],
     ) -> None:
-        self.rules = Rules()
-        self.surroundings = Surroundings(NodeInputs(), None)
+        self.rules = PluginRules()
+        self.surroundings = NodeInputSource(NodeInputs(), None)
         self.rounds: Counter[str] = Counter()
-        self.last: Round | None = None
+        self.last: ReconcilePass | None = None
         self.rule_changes = 0
         self.conflicts: Counter[tuple[str, str, str]] = Counter()  # (parameter, loser, winner) in the last look
         self._remarks = RateLimited(_log)
@@ -107,18 +107,18 @@ class Reconciler:
         self._managed = managed
         self._policy = policy  # of the relay
         self._told_left: set[tuple[str, Parameter, str]] = set()
-        self._kept: dict[str, Kept] = {}
+        self._kept: dict[str, CachedState] = {}
         self._doubt = True  # whether an update may have been cut off: by our own end, or an error
         self._lock = asyncio.Lock()
         self._making = asyncio.Lock()  # rules are also made outside of rounds
 
-    async def round(self, reason: str, *, detail: bool = False, act: bool = True, record: bool = True) -> Round:
+    async def round(self, reason: str, *, detail: bool = False, act: bool = True, record: bool = True) -> ReconcilePass:
         """One round; `detail` also tells of values that are as they shall be, without `act` nothing is changed.
 
         One that is not recorded is only somebody's look.
         """
         async with self._lock:
-            done = Round(reason=reason)
+            done = ReconcilePass(reason=reason)
             began, cpu = time.monotonic(), time.process_time()
             facts, self._applier.owned = await asyncio.gather(self._facts(), self._policy())
             done.listed = await self._sync.resync()
@@ -151,10 +151,10 @@ class Reconciler:
                 self.rule_changes += 1
                 _log.info("Rules changed", extra={"kv": {"plugins": ", ".join(sorted(names))}})
             else:
-                self.rules = Rules(by_plugin=before.by_plugin, problems=self.rules.problems)
+                self.rules = PluginRules(by_plugin=before.by_plugin, problems=self.rules.problems)
             return bool(names)
 
-    def _tell_problems(self, before: Rules) -> None:
+    def _tell_problems(self, before: PluginRules) -> None:
         for plugin, problem in self.rules.problems.items():
             if before.problems.get(plugin) != problem:
                 extra = {"kv": {"plugin": plugin, "err": problem}}
@@ -162,14 +162,14 @@ class Reconciler:
 
     # -- looking
 
-    async def _look(self, done: Round, facts: Facts, *, detail: bool) -> None:
+    async def _look(self, done: ReconcilePass, facts: MetadataOverlay, *, detail: bool) -> None:
         store = self._sync.store
         pods = [(facts.of(pod), store.containers_of(pod.id)) for pod in store.pods.values()]
         await self.remake_rules([pod for pod, _ in pods if pod.ready], complete=done.listed)
         slo = self.surroundings.inputs.slo
         applications = slo.host_applications if slo is not None else ()
 
-        def find() -> tuple[list[Subject], list[desired.Group]]:
+        def find() -> tuple[list[PodTarget], list[desired.GroupTarget]]:
             return self._inventory.subjects(pods), self._inventory.groups(self.surroundings.layout, applications)
 
         done.subjects, groups = await asyncio.to_thread(find)
@@ -181,14 +181,16 @@ class Reconciler:
         done.wanted = len(wants)
         unsure = self._unsure(done.desire, live, facts)
 
-        def survey() -> list[Item]:
+        def survey() -> list[PlanItem]:
             return self._applier.survey(wants, live, known=known, detail=detail, unsure=unsure, whole=done.listed)
 
         done.items = await asyncio.to_thread(survey)
         done.kept = self._applier.kept
         self._tell_left()
 
-    def _unsure(self, desire: Desire, live: Sequence[Target], facts: Facts) -> set[tuple[Level, str, str]]:
+    def _unsure(
+        self, desire: DesiredState, live: Sequence[Target], facts: MetadataOverlay
+    ) -> set[tuple[Level, str, str]]:
         """Of which targets nobody knows what a plugin wants now: what it gave them stays until it says something else.
 
         What has no plugin's name, from a note that does not tell, may be anybody's.
@@ -212,7 +214,7 @@ class Reconciler:
             _log.warning("Values are left to the policy of the relay", extra={"kv": kv})
         self._told_left = told
 
-    def _tell(self, desire: Desire) -> None:
+    def _tell(self, desire: DesiredState) -> None:
         """What went wrong while finding out what plugins want; each thing once in a while."""
         for target, (plugin, text) in desire.troubles:
             key = f"{plugin} {target.level} {target.key} {text}"
@@ -229,7 +231,7 @@ class Reconciler:
                 winner=one.winner,
             )
 
-    async def _desire(self, subjects: Sequence[Subject], groups: Sequence[desired.Group]) -> Desire:
+    async def _desire(self, subjects: Sequence[PodTarget], groups: Sequence[desired.GroupTarget]) -> DesiredState:
         """What shall be; of a pod about which nothing changed the answer is known."""
         rules, kept = self.rules, self._kept
         by_plugin = rules.by_plugin
@@ -242,36 +244,36 @@ class Reconciler:
             or known.desire.troubles
         ]
 
-        def work(watch: Watch) -> tuple[Desire, list[Desire]]:
-            hooks = Hooks(self._plugins, rules, watch)
-            unmanaged = Desire()
+        def work(watch: Watch) -> tuple[DesiredState, list[DesiredState]]:
+            hooks = PluginChain(self._plugins, rules, watch)
+            unmanaged = DesiredState()
             return desired.of_groups(hooks, groups), [
                 desired.of_pod(hooks, one) if self._managed(one.pod) else unmanaged for one in todo
             ]
 
         above, found = await self._runner.run(work)
-        kept |= {one.pod.id: Kept(one, rules, desire) for one, desire in zip(todo, found, strict=True)}
+        kept |= {one.pod.id: CachedState(one, rules, desire) for one, desire in zip(todo, found, strict=True)}
         self._kept = {one.pod.id: kept[one.pod.id] for one in subjects}
         parts = [above, *(one.desire for one in self._kept.values())]
-        return Desire(
+        return DesiredState(
             wants=tuple(want for part in parts for want in part.wants),
             troubles=tuple(one for part in parts for one in part.troubles),
             conflicts=tuple(one for part in parts for one in part.conflicts),
         )
 
-    def _drifted(self, items: Sequence[Item]) -> list[str]:
+    def _drifted(self, items: Sequence[PlanItem]) -> list[str]:
         """Containers that are to be updated though they run with values we know."""
         return list(
             dict.fromkeys(
                 one.target.key
                 for one in items
-                if one.action in (Action.SET, Action.RESTORE) and route_of(one) is Route.CRI
+                if one.action in (PlanAction.SET, PlanAction.RESTORE) and route_of(one) is WriteRoute.CRI
             )
         )
 
     # -- acting
 
-    async def _act(self, done: Round) -> None:
+    async def _act(self, done: ReconcilePass) -> None:
         members = {member.target.key: member for subject in done.subjects for member in subject.members}
         for batch in by_container(self._to_do(done, members)):
             if isinstance(batch, CriBatch):
@@ -307,14 +309,14 @@ class Reconciler:
             kv = {"reason": done.reason, "written": done.written, "failed": len(done.errors)}
             _log.info("Restored values changed by others", extra={"kv": kv})
 
-    def _to_do(self, done: Round, members: Mapping[str, Member]) -> tuple[Step, ...]:
+    def _to_do(self, done: ReconcilePass, members: Mapping[str, ContainerTarget]) -> tuple[WriteStep, ...]:
         """All steps but those that a runtime may lose: updates of containers that are being started."""
         states = {key: one.container.state for key, one in members.items()}
         running = {key: one.target.name for key, one in members.items() if states[key] is ContainerState.RUNNING}
         # A container has a cgroup from the beginning of its start on, and runs by its end.
         created = {key for key, state in states.items() if state is ContainerState.CREATED}
         starting = {key for key in created if members[key].target.directory}
-        updated = [item for item in done.items if item.action in CHANGES and route_of(item) is Route.CRI]
+        updated = [item for item in done.items if item.action in CHANGES and route_of(item) is WriteRoute.CRI]
         self._updates.unconfirmed &= members.keys()
         self._updates.confirm(running, {item.target.key for item in updated})
         waiting = [item for item in updated if item.target.key in starting]
@@ -323,7 +325,7 @@ class Reconciler:
         later = set(map(id, waiting))
         return ordered(item for item in done.items if id(item) not in later)
 
-    def _look_after(self, steps: Sequence[Step], done: Round, *, look: bool) -> None:
+    def _look_after(self, steps: Sequence[WriteStep], done: ReconcilePass, *, look: bool) -> None:
         """An update was taken: see what came of it. What is not there is held, as if it had been refused."""
         done.written += 1
         for step in steps:
@@ -333,7 +335,7 @@ class Reconciler:
                 done.errors.append(f"{step.item.target.name}: {step.item.parameter}: {outcome.error}")
 
 
-def _known(subjects: Sequence[Subject], *, running: bool) -> dict[tuple[str, Parameter], Value | None]:
+def _known(subjects: Sequence[PodTarget], *, running: bool) -> dict[tuple[str, Parameter], Value | None]:
     """What containers without a cgroup have, as the runtime says; if in doubt, also what those have that run."""
     return {
         (member.target.key, parameter): cri_value(member.container.resources, parameter)
@@ -344,14 +346,14 @@ def _known(subjects: Sequence[Subject], *, running: bool) -> dict[tuple[str, Par
     }
 
 
-def _update(member: Member, steps: Sequence[Step]) -> Update:
+def _update(member: ContainerTarget, steps: Sequence[WriteStep]) -> ContainerUpdate:
     """One update for all steps of a container; of two for the same parameter the later one counts."""
     values: dict[Parameter, Value] = {}
     restored: dict[Parameter, Value | None] = {}
     for step in steps:
-        if step.item.action is Action.RESTORE:
+        if step.item.action is PlanAction.RESTORE:
             restored[step.item.parameter] = step.item.wanted
         else:
             values[step.item.parameter] = step.value
     plugins = {step.item.parameter: step.item.plugin for step in steps}
-    return Update(member.target, member.container, values, restored, plugins)
+    return ContainerUpdate(member.target, member.container, values, restored, plugins)

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 from interpose.core.model.cgroup import CLEAR, UNLIMITED, Level, Parameter, Special, Value, kube_qos_of
 from interpose.core.model.qos import QosClass
 from interpose.hooks.server.plugin import AnyPlugin, Kernel
-from interpose.hooks.server.reconcile.plan import BOUNDED, Action, Item
+from interpose.hooks.server.reconcile.plan import BOUNDED, PlanAction, PlanItem
 from interpose.hooks.server.targets import Target
 
 WIDTH: Final = 100
@@ -32,7 +32,7 @@ _NO_PROBLEMS: Final[Mapping[str, str]] = MappingProxyType({})
 _NOTHING_MISSING: Final[Mapping[str, Sequence[Parameter]]] = MappingProxyType({})
 
 
-class Trouble(NamedTuple):
+class ReportedProblem(NamedTuple):
     """A plugin that could say nothing about a subject, and why."""
 
     plugin: str
@@ -66,15 +66,15 @@ class _Shown(NamedTuple):
     always: bool = False  # in the summary also if there are none
 
 
-_ACTIONS: Final[Mapping[Action, _Shown]] = MappingProxyType(
+_ACTIONS: Final[Mapping[PlanAction, _Shown]] = MappingProxyType(
     {
-        Action.KEEP: _Shown("ok", _Style.GREEN, "as wanted", always=True),
-        Action.SET: _Shown("set", _Style.YELLOW, "to change", "changed", always=True),
-        Action.RESTORE: _Shown("restore", _Style.CYAN, "to restore", "restored", always=True),
-        Action.UNSUPPORTED: _Shown("unsupported", _Style.FAINT, "unsupported", always=True),
-        Action.HELD: _Shown("held", _Style.RED, "held back"),
-        Action.GONE: _Shown("gone", _Style.FAINT, "gone"),
-        Action.LEFT: _Shown("left", _Style.FAINT, "left to a policy"),
+        PlanAction.KEEP: _Shown("ok", _Style.GREEN, "as wanted", always=True),
+        PlanAction.SET: _Shown("set", _Style.YELLOW, "to change", "changed", always=True),
+        PlanAction.RESTORE: _Shown("restore", _Style.CYAN, "to restore", "restored", always=True),
+        PlanAction.UNSUPPORTED: _Shown("unsupported", _Style.FAINT, "unsupported", always=True),
+        PlanAction.HELD: _Shown("held", _Style.RED, "held back"),
+        PlanAction.GONE: _Shown("gone", _Style.FAINT, "gone"),
+        PlanAction.LEFT: _Shown("left", _Style.FAINT, "left to a policy"),
     }
 )
 
@@ -84,7 +84,7 @@ _UNDONE: Final = _Shown("not done", _Style.RED, "not done")
 
 class _Row(NamedTuple):
     indent: int
-    item: Item
+    item: PlanItem
     shown: _Shown
 
 
@@ -98,16 +98,16 @@ _Line = _Row | _Heading
 
 
 def render(
-    items: Iterable[Item],
+    items: Iterable[PlanItem],
     *,
     kept: int = 0,
-    failures: Sequence[Trouble] = (),
+    failures: Sequence[ReportedProblem] = (),
     problems: Mapping[str, str] = _NO_PROBLEMS,
     idle: Mapping[str, str] = _NO_PROBLEMS,
     missing: Mapping[str, Sequence[Parameter]] = _NOTHING_MISSING,
     qos: Mapping[str, QosClass] = _NO_QOS,
     acted: bool = False,
-    undone: Collection[Item] = (),
+    undone: Collection[PlanItem] = (),
     width: int = WIDTH,
     colour: bool = False,
 ) -> str:
@@ -129,14 +129,14 @@ def render(
     return "\n".join(text) + "\n"
 
 
-def _spot(item: Item) -> tuple[Level, str, Parameter]:
+def _spot(item: PlanItem) -> tuple[Level, str, Parameter]:
     return item.target.level, item.target.key, item.parameter
 
 
 def as_json(
-    items: Iterable[Item],
+    items: Iterable[PlanItem],
     *,
-    failures: Sequence[Trouble] = (),
+    failures: Sequence[ReportedProblem] = (),
     problems: Mapping[str, str] = _NO_PROBLEMS,
     idle: Mapping[str, str] = _NO_PROBLEMS,
     missing: Mapping[str, Sequence[Parameter]] = _NOTHING_MISSING,
@@ -210,10 +210,10 @@ def _pod_name(target: Target) -> str:
     return name or target.pod_uid or target.key
 
 
-def _sorted(items: Iterable[Item]) -> list[Item]:
+def _sorted(items: Iterable[PlanItem]) -> list[PlanItem]:
     levels, parameters = list(Level), list(Parameter)
 
-    def place(item: Item) -> tuple[Any, ...]:
+    def place(item: PlanItem) -> tuple[Any, ...]:
         target = item.target
         in_pod = target.level in _IN_PODS
         outer = (_pod_name(target), _group_of(target)) if in_pod else (levels.index(target.level), target.name)
@@ -321,7 +321,7 @@ def _joined(cells: Sequence[str], sizes: Sequence[int], style: _Style, paint: _P
 # -- what comes after it
 
 
-def _troubles(failures: Sequence[Trouble], problems: Mapping[str, str], paint: _Paint) -> Iterator[str]:
+def _troubles(failures: Sequence[ReportedProblem], problems: Mapping[str, str], paint: _Paint) -> Iterator[str]:
     if problems:
         yield paint(_Style.HEADING, "Rules that cannot be made; what was in force stays:")
         yield from (f"  {_printable(plugin)}: {_printable(text)}" for plugin, text in sorted(problems.items()))
@@ -345,15 +345,15 @@ def _idle(idle: Mapping[str, str], missing: Mapping[str, Sequence[Parameter]], p
         yield ""
 
 
-def _summary(rows: Sequence[_Row], kept: int, failures: Sequence[Trouble], *, acted: bool) -> str:
+def _summary(rows: Sequence[_Row], kept: int, failures: Sequence[ReportedProblem], *, acted: bool) -> str:
     counts = Counter(row.shown for row in rows)
-    counts[_ACTIONS[Action.KEEP]] += kept
+    counts[_ACTIONS[PlanAction.KEEP]] += kept
     parts = [
         f"{counts[one]} {(one.done if acted else '') or one.summary}"
         for one in (*_ACTIONS.values(), _UNDONE)
         if one.always or counts[one]
     ]
-    parts[0] = parts[0].replace(" ", " value " if counts[_ACTIONS[Action.KEEP]] == 1 else " values ", 1)
+    parts[0] = parts[0].replace(" ", " value " if counts[_ACTIONS[PlanAction.KEEP]] == 1 else " values ", 1)
     if failures:
         parts.append(f"{len(failures)} undecided")
     return ", ".join(parts)

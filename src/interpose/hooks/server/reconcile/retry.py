@@ -17,7 +17,7 @@ Spot = tuple[Level, str, Parameter]  # level and key of a target, and a paramete
 
 
 @dataclass(slots=True)
-class Hold:
+class RetryDelay:
     """A value that was refused."""
 
     value: Value
@@ -28,12 +28,14 @@ class Hold:
     undone: bool = False  # it was not refused, but did not last
 
 
-class Holds:
+class RetryBackoff:
     """What is held, by place. One thread at a time for a place; several for several."""
 
     def __init__(self) -> None:
-        self._holds: dict[Spot, Hold] = {}
-        self._restored: dict[Spot, Hold] = {}  # values that were put back, with the next wait if somebody undoes that
+        self._holds: dict[Spot, RetryDelay] = {}
+        self._restored: dict[
+            Spot, RetryDelay
+        ] = {}  # values that were put back, with the next wait if somebody undoes that
 
     def __len__(self) -> int:
         return len(self._holds)
@@ -45,7 +47,7 @@ class Holds:
         """A value was refused; says whether that is news. A second refusal during the wait does not prolong it."""
         hold = self._holds.get(spot)
         if hold is None or hold.value != value:
-            self._holds[spot] = Hold(value, error, FIRST_DELAY, now + FIRST_DELAY)
+            self._holds[spot] = RetryDelay(value, error, FIRST_DELAY, now + FIRST_DELAY)
             return True
         hold.error = error
         if now >= hold.until:
@@ -54,11 +56,13 @@ class Holds:
             hold.refusals += 1
         return False
 
-    def restored(self, spot: Spot, value: Value) -> Hold | None:
+    def restored(self, spot: Spot, value: Value) -> RetryDelay | None:
         """A value was put back; gives what was refused there before. It is remembered, for somebody may undo it."""
         hold = self._holds.pop(spot, None)
         undone = hold is not None and hold.undone and hold.value == value
-        self._restored[spot] = hold if hold is not None and undone else Hold(value, "", FIRST_DELAY / 2, 0.0, 0, True)
+        self._restored[spot] = (
+            hold if hold is not None and undone else RetryDelay(value, "", FIRST_DELAY / 2, 0.0, 0, True)
+        )
         return None if undone else hold
 
     def undone(self, spot: Spot, value: Value, error: str, now: float) -> bool:
@@ -79,7 +83,7 @@ class Holds:
             return ""
         return f"{hold.error}; again in {hold.until - now:.0f} s"
 
-    def release(self, spot: Spot) -> Hold | None:
+    def release(self, spot: Spot) -> RetryDelay | None:
         """A place has what it shall have; gives what was held there."""
         return self._holds.pop(spot, None)
 

@@ -1,9 +1,9 @@
 """When reconcile passes happen: periodically, soon after an event, and while new cgroups are not yet identified.
 
-Events that come together share a pass (`Rounds`). A cgroup is made before the runtime lists its pod or container, and
-an update that reaches the runtime while a container is being started may change nothing. So an unidentified cgroup
-leads to another pass soon, and so does a pass that changed something. Pauses grow, and a cgroup that stays unidentified
-is ignored after a while (`Newcomers`).
+Events that come together share a pass (`ReconcileLoop`). A cgroup is made before the runtime lists its pod or
+container, and an update that reaches the runtime while a container is being started may change nothing. So an
+unidentified cgroup leads to another pass soon, and so does a pass that changed something. Pauses grow, and a cgroup
+that stays unidentified is ignored after a while (`NewCgroups`).
 
 Invariant: the kernel reports what is made in a directory that was watched before it was listed; so each directory is
 watched first and listed then.
@@ -16,7 +16,7 @@ from contextlib import suppress
 from typing import Final, Protocol
 
 from interpose.core.model.cgroup import KubeQos
-from interpose.hooks.server.reconcile.desired_state import Subject
+from interpose.hooks.server.reconcile.desired_state import PodTarget
 from interpose.host.cgroup.paths import Layout
 from interpose.host.cgroup.tree import CgroupTree
 from interpose.tasks import TaskBag
@@ -27,7 +27,7 @@ LONGEST: Final = 2.0
 PATIENCE: Final = 10.0
 
 
-class Follows(Protocol):
+class DirectoryWatch(Protocol):
     """A watch over directories."""
 
     def follow(self, directories: Iterable[str]) -> None:
@@ -55,16 +55,16 @@ class Pauses:
         return min(min(pauses), LONGEST) if pauses else None
 
 
-class Newcomers:
+class NewCgroups:
     """Told of every round. Belongs to one loop."""
 
-    def __init__(self, tree: CgroupTree, watch: Follows, *, now: Callable[[], float]) -> None:
+    def __init__(self, tree: CgroupTree, watch: DirectoryWatch, *, now: Callable[[], float]) -> None:
         self._tree = tree
         self._watch = watch
         self._pauses = Pauses(now)
         self._followed: Sequence[str] = ()
 
-    async def after(self, subjects: Sequence[Subject], layout: Layout | None, *, changed: bool) -> float | None:
+    async def after(self, subjects: Sequence[PodTarget], layout: Layout | None, *, changed: bool) -> float | None:
         """Follow where pods and containers appear; how long to wait for the next look, None if there need be none."""
         pods = [one.target.directory for one in subjects if one.target is not None]
         above = {"" if layout is None else layout.qos_directory(qos) for qos in KubeQos}
@@ -98,7 +98,7 @@ _MOST_PAUSES: Final = 60
 TICK: Final = "tick"
 
 
-class Rounds:
+class ReconcileLoop:
     """Calls `work(reason)` every `interval` seconds and soon after `soon`; one call at a time."""
 
     def __init__(self, work: Callable[[str], Awaitable[None]], interval: float) -> None:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from interpose.hooks.server.node.nodeslo import NodeSLO
-from interpose.hooks.server.node.rules import Rules, changed, make_rules
+from interpose.hooks.server.node.rules import PluginRules, changed, make_rules
 from interpose.hooks.server.plugin import NodeInputs, Partly, Plugin
 
 
@@ -71,13 +71,13 @@ def of(ratio: str) -> NodeInputs:
 
 def test_each_plugin_gets_its_rule() -> None:
     """All of the same inputs."""
-    rules = make_rules([Reading(), Policy()], NodeInputs(annotations={"ratio": "7"}, slo=NodeSLO()), Rules())
-    assert rules == Rules(by_plugin={"reading": Ratio("7"), "policy": True})
+    rules = make_rules([Reading(), Policy()], NodeInputs(annotations={"ratio": "7"}, slo=NodeSLO()), PluginRules())
+    assert rules == PluginRules(by_plugin={"reading": Ratio("7"), "policy": True})
 
 
 def test_a_rule_that_cannot_be_made_leaves_the_last_good_one() -> None:
     """With the reason; the others are made."""
-    before = make_rules([Reading(), Policy()], of("7"), Rules())
+    before = make_rules([Reading(), Policy()], of("7"), PluginRules())
     after = make_rules([Reading(), Policy()], NodeInputs(annotations={"ratio": "x"}, slo=NodeSLO()), before)
     assert after.by_plugin == {"reading": Ratio("7"), "policy": True}
     assert after.problems == {"reading": "annotation ratio: expected a number, found 'x'"}
@@ -85,23 +85,23 @@ def test_a_rule_that_cannot_be_made_leaves_the_last_good_one() -> None:
 
 def test_a_plugin_without_a_good_rule_has_none() -> None:
     """It does not run, and the reason is known."""
-    rules = make_rules([Reading(), Policy()], of("x"), Rules())
+    rules = make_rules([Reading(), Policy()], of("x"), PluginRules())
     assert rules.by_plugin == {"policy": False}
     assert list(rules.problems) == ["reading"]
 
 
 def test_a_rule_that_can_be_made_in_part_is_in_force() -> None:
     """With what was left out as a problem; the rest of the inputs is followed."""
-    before = make_rules([Careful(), Policy()], of("7"), Rules())
+    before = make_rules([Careful(), Policy()], of("7"), PluginRules())
     after = make_rules([Careful(), Policy()], NodeInputs(annotations={"ratio": "x"}, labels={"a": ""}), before)
     assert after.by_plugin == {"careful": ("7", 1), "policy": False}
     assert after.problems == {"careful": "annotation ratio: 'x'"}
-    assert make_rules([Careful()], of("x"), Rules()).by_plugin["careful"] == ("", 0)
+    assert make_rules([Careful()], of("x"), PluginRules()).by_plugin["careful"] == ("", 0)
 
 
 def test_a_partial_rule_that_is_the_same_stays_the_same_object() -> None:
     """Nothing is done again because of a problem."""
-    before = make_rules([Careful()], of("7"), Rules())
+    before = make_rules([Careful()], of("7"), PluginRules())
     after = make_rules([Careful()], of("x"), before)
     assert after.by_plugin["careful"] is before.by_plugin["careful"]
     assert changed(before, after) == frozenset()
@@ -110,7 +110,7 @@ def test_a_partial_rule_that_is_the_same_stays_the_same_object() -> None:
 
 def test_a_mistake_of_a_plugin_is_its_own() -> None:
     """Whatever it raises, it keeps its rule and the others get theirs."""
-    before = make_rules([Reading(), Policy()], of("7"), Rules())
+    before = make_rules([Reading(), Policy()], of("7"), PluginRules())
     after = make_rules([Reading(), Policy()], of("zero"), before)
     assert after.by_plugin == before.by_plugin
     assert after.problems == {"reading": "ZeroDivisionError: by hand"}
@@ -118,7 +118,7 @@ def test_a_mistake_of_a_plugin_is_its_own() -> None:
 
 def test_a_problem_ends_with_its_cause() -> None:
     """The next good inputs are enough."""
-    bad = make_rules([Reading()], of("x"), make_rules([Reading()], of("7"), Rules()))
+    bad = make_rules([Reading()], of("x"), make_rules([Reading()], of("7"), PluginRules()))
     good = make_rules([Reading()], of("7"), bad)
     assert good.problems == {}
     assert changed(bad, good) == frozenset()
@@ -126,7 +126,7 @@ def test_a_problem_ends_with_its_cause() -> None:
 
 def test_the_rule_in_force_is_handed_on() -> None:
     """For those who ignore small changes."""
-    first = make_rules([Lazy()], NodeInputs(labels={"a": ""}), Rules())
+    first = make_rules([Lazy()], NodeInputs(labels={"a": ""}), PluginRules())
     second = make_rules([Lazy()], NodeInputs(labels={"a": "", "b": ""}), first)
     third = make_rules([Lazy()], NodeInputs(labels={"a": "", "b": "", "c": ""}), second)
     assert [rules.by_plugin["lazy"] for rules in (first, second, third)] == [1, 1, 3]
@@ -134,7 +134,7 @@ def test_the_rule_in_force_is_handed_on() -> None:
 
 def test_an_unchanged_rule_stays_the_same_object() -> None:
     """So that nobody has to compare it again."""
-    before = make_rules([Reading()], of("7"), Rules())
+    before = make_rules([Reading()], of("7"), PluginRules())
     after = make_rules([Reading()], of("7"), before)
     assert after.by_plugin["reading"] is before.by_plugin["reading"]
     assert changed(before, after) == frozenset()
@@ -142,7 +142,7 @@ def test_an_unchanged_rule_stays_the_same_object() -> None:
 
 def test_rules_that_came_changed_or_went_are_named() -> None:
     """And no others."""
-    before = make_rules([Reading(), Policy()], of("7"), Rules())
+    before = make_rules([Reading(), Policy()], of("7"), PluginRules())
     after = make_rules([Reading(), Lazy()], of("8"), before)
     assert changed(before, after) == {"reading", "policy", "lazy"}
     assert changed(before, make_rules([Reading(), Policy()], of("8"), before)) == {"reading"}
@@ -150,9 +150,9 @@ def test_rules_that_came_changed_or_went_are_named() -> None:
 
 def test_the_snapshot_before_is_not_touched() -> None:
     """Whoever holds it has a consistent set."""
-    before = make_rules([Reading()], of("7"), Rules())
+    before = make_rules([Reading()], of("7"), PluginRules())
     make_rules([Reading()], of("8"), before)
-    assert before == Rules(by_plugin={"reading": Ratio("7")})
+    assert before == PluginRules(by_plugin={"reading": Ratio("7")})
 
 
 class Incomparable:
@@ -176,7 +176,7 @@ class Arrays(Plugin[Incomparable]):
 
 def test_a_rule_that_cannot_be_compared_costs_its_plugin_only() -> None:
     """The others get theirs."""
-    rules = make_rules((Arrays(), Policy()), NodeInputs(), Rules())
+    rules = make_rules((Arrays(), Policy()), NodeInputs(), PluginRules())
     assert rules.by_plugin == {"policy": False}
     assert rules.problems == {"arrays": "RuntimeError: which element?"}
 
@@ -199,7 +199,7 @@ class Shut:
 def test_a_plugin_that_is_left_out_keeps_its_rule() -> None:
     """Its function is not called, and the reason is told. Inputs that cannot be used are no failure of a plugin."""
     watch = Shut()
-    before = Rules(by_plugin={"policy": True})
+    before = PluginRules(by_plugin={"policy": True})
     inputs = NodeInputs(annotations={"ratio": "many"})
     rules = make_rules((Policy(), Reading(), Arrays()), inputs, before, watch)
     assert rules.by_plugin == {"policy": True}

@@ -7,11 +7,11 @@ from interpose.core.model.pod import Container, Pod
 from interpose.core.model.qos import QOS_LABEL
 from interpose.hooks.api.hookpoint import HookPoint
 from interpose.hooks.server.context import ContainerContext, GroupContext, PodContext, Wish
-from interpose.hooks.server.evaluate import Hooks
+from interpose.hooks.server.evaluate import PluginChain
 from interpose.hooks.server.node.nodeslo import CpuPolicy, CpuQos, NodeSLO
-from interpose.hooks.server.node.rules import Rules
+from interpose.hooks.server.node.rules import PluginRules
 from interpose.hooks.server.plugin import Kernel, NodeInputs
-from interpose.hooks.server.plugins.core_sched import GROUP_LABEL, POLICY_LABEL, CoreSched, CoreSchedRule
+from interpose.hooks.server.plugins.core_sched import GROUP_LABEL, POLICY_LABEL, CoreSchedPlugin, CoreSchedRule
 
 EXPELLER = CpuQos(enable=True, core_expeller=True)
 MEEK = CpuQos(enable=True)
@@ -28,7 +28,7 @@ PARENTS = {
 
 def rule_of(slo: NodeSLO | None = ALL, kernel: Kernel = KERNEL) -> CoreSchedRule:
     """The rule for these inputs."""
-    return CoreSched().rule(NodeInputs(slo=slo, kernel=kernel), None)
+    return CoreSchedPlugin().rule(NodeInputs(slo=slo, kernel=kernel), None)
 
 
 def policy(*, lsr: CpuQos = OFF, ls: CpuQos = OFF, be: CpuQos = OFF) -> CoreSchedRule:
@@ -46,7 +46,7 @@ def pod_of(qos: str = "", kube: KubeQos = KubeQos.BURSTABLE, uid: str = "uid-1",
 def wish_of(rule: CoreSchedRule, pod: Pod, level: Level = Level.CONTAINER) -> Wish | None:
     """What is wanted of a container of a pod."""
     context = ContainerContext(pod=pod, request=Container(id="c"), level=level)
-    CoreSched().container(rule, context)
+    CoreSchedPlugin().container(rule, context)
     assert set(context.response.wishes) <= {Parameter.CORE_SCHED}
     return context.response.wishes.get(Parameter.CORE_SCHED)
 
@@ -60,7 +60,7 @@ def group_of(rule: CoreSchedRule, pod: Pod) -> object:
 def idle_of(rule: CoreSchedRule, pod: Pod) -> Wish | None:
     """What is wanted of cpu.idle of a pod."""
     context = PodContext(request=pod)
-    CoreSched().pod(rule, context)
+    CoreSchedPlugin().pod(rule, context)
     return context.response.wishes.get(Parameter.CPU_IDLE)
 
 
@@ -197,7 +197,7 @@ def test_off_means_no_wish_at_all(slo: NodeSLO | None, kernel: Kernel, reason: s
     """What was set is put back by others; labels nobody acts on are no error."""
     rule = rule_of(slo, kernel)
     node = GroupContext(level=Level.NODE)
-    CoreSched().group(rule, node)
+    CoreSchedPlugin().group(rule, node)
     assert rule.reason == reason
     assert node.response.wishes == {}
     assert group_of(rule, pod_of("LS", policy="nonsense")) is None
@@ -219,7 +219,7 @@ def test_the_nodes_switches_are_set_where_they_exist(
     """Group identity goes off before core scheduling goes on."""
     kernel = Kernel(core_sched=True, group_identity=group_identity, sched_core=sched_core)
     node = GroupContext(level=Level.NODE)
-    CoreSched().group(rule_of(kernel=kernel), node)
+    CoreSchedPlugin().group(rule_of(kernel=kernel), node)
     assert [(parameter, wish.value) for parameter, wish in node.response.wishes.items()] == expected
 
 
@@ -227,7 +227,7 @@ def test_only_what_is_listed_is_set() -> None:
     """The runner finds nothing to complain about, and does not ask about directories at all."""
     slo = NodeSLO(cpu_policy=CpuPolicy.CORE_SCHED, lsr=IDLE, ls=IDLE, be=IDLE)
     kernel = Kernel(core_sched=True, group_identity=1, sched_core=0)
-    hooks = Hooks([CoreSched()], Rules(by_plugin={"CoreSched": rule_of(slo, kernel)}))
+    hooks = PluginChain([CoreSchedPlugin()], PluginRules(by_plugin={"CoreSched": rule_of(slo, kernel)}))
     pod = pod_of("BE")
     directory = hooks.group(GroupContext(level=Level.QOS, kube_qos=KubeQos.BEST_EFFORT))
     verdicts = [hooks.group(GroupContext(level=Level.NODE)), hooks.pod(PodContext(request=pod))]
@@ -239,4 +239,4 @@ def test_only_what_is_listed_is_set() -> None:
 
 def test_it_is_asked_when_there_are_processes() -> None:
     """Right after the start, not at the next round of somebody."""
-    assert CoreSched.stages == {HookPoint.POST_START_CONTAINER}
+    assert CoreSchedPlugin.stages == {HookPoint.POST_START_CONTAINER}

@@ -8,8 +8,8 @@ import pytest
 from interpose.core.model.cgroup import Level
 from interpose.core.model.pod import Container, Pod
 from interpose.hooks.server.context import ContainerContext
-from interpose.hooks.server.evaluate import Hooks
-from interpose.hooks.server.node.rules import Rules, make_rules
+from interpose.hooks.server.evaluate import PluginChain
+from interpose.hooks.server.node.rules import PluginRules, make_rules
 from interpose.hooks.server.plugin import NodeInputs
 from interpose.hooks.server.plugins.gpu import GpuEnv
 
@@ -190,7 +190,7 @@ def test_sandbox_gets_nothing() -> None:
 
 def test_variables_are_part_of_the_verdict() -> None:
     """The plugin serves nothing but variables, and is asked all the same."""
-    rules = make_rules([PLUGIN], NodeInputs(), Rules())
-    verdict = Hooks([PLUGIN], rules).container(context(gpu(0)))
+    rules = make_rules([PLUGIN], NodeInputs(), PluginRules())
+    verdict = PluginChain([PLUGIN], rules).container(context(gpu(0)))
     assert verdict.envs == {"NVIDIA_VISIBLE_DEVICES": ("GPUEnvInject", "0", f"annotation {KEY}")}
     assert verdict.failures == []

@@ -9,16 +9,16 @@ from interpose.core.model.pod import Pod
 from interpose.core.model.qos import QOS_LABEL, QosClass
 from interpose.hooks.api.hookpoint import HookPoint
 from interpose.hooks.server.context import GroupContext, PodContext, Wish
-from interpose.hooks.server.evaluate import Hooks
+from interpose.hooks.server.evaluate import PluginChain
 from interpose.hooks.server.node.nodeslo import CpuPolicy, CpuQos, NodeSLO
-from interpose.hooks.server.node.rules import Rules
+from interpose.hooks.server.node.rules import PluginRules
 from interpose.hooks.server.plugin import Kernel, NodeInputs
 from interpose.hooks.server.plugins.group_identity import (
     ANNOTATION,
-    Backend,
     Fallback,
     GroupIdentity,
     GroupIdentityRule,
+    IdentityBackend,
 )
 
 FIRST = CpuQos(enable=True, group_identity=2)
@@ -204,7 +204,7 @@ def test_reasons_name_what_decided() -> None:
 def test_off_means_no_wish_at_all(slo: NodeSLO | None, kernel: Kernel, reason: str) -> None:
     """What was set is put back by others; an annotation nobody acts on is no error."""
     rule = rule_of(slo, kernel)
-    assert (rule.backend, rule.reason, rule.enable) == (Backend.OFF, reason, False)
+    assert (rule.backend, rule.reason, rule.enable) == (IdentityBackend.OFF, reason, False)
     assert pod_wishes(rule, "LS", annotation="{") == {}
     assert group_wishes(rule, Level.NODE) == {}
     assert group_wishes(rule, Level.QOS, KubeQos.BEST_EFFORT) == {}
@@ -230,7 +230,7 @@ def test_the_nodes_switches_are_set_where_they_exist(
 
 def test_the_switch_of_the_node_is_a_sign_of_support() -> None:
     """Also when no cgroup with the file was found yet."""
-    assert rule_of(kernel=Kernel(group_identity=0)).backend is Backend.BVT
+    assert rule_of(kernel=Kernel(group_identity=0)).backend is IdentityBackend.BVT
 
 
 def test_support_is_looked_at_each_time() -> None:
@@ -238,7 +238,7 @@ def test_support_is_looked_at_each_time() -> None:
     plugin = GroupIdentity()
     before = plugin.rule(NodeInputs(slo=ALL), None)
     after = plugin.rule(NodeInputs(slo=ALL, kernel=BVT), before)
-    assert (before.backend, after.backend) == (Backend.OFF, Backend.BVT)
+    assert (before.backend, after.backend) == (IdentityBackend.OFF, IdentityBackend.BVT)
 
 
 @pytest.mark.parametrize(
@@ -275,8 +275,8 @@ def test_a_fallback_needs_the_kernel_as_well() -> None:
 @pytest.mark.parametrize("kernel", [BVT, PLAIN, Kernel(group_identity=0, sched_core=1)])
 def test_only_what_is_listed_is_set(fallback: Fallback, kernel: Kernel) -> None:
     """The runner finds nothing to complain about."""
-    rules = Rules(by_plugin={"GroupIdentity": rule_of(kernel=kernel, fallback=fallback)})
-    hooks = Hooks([GroupIdentity(fallback)], rules)
+    rules = PluginRules(by_plugin={"GroupIdentity": rule_of(kernel=kernel, fallback=fallback)})
+    hooks = PluginChain([GroupIdentity(fallback)], rules)
     verdicts = [hooks.group(GroupContext(level=Level.NODE)), hooks.group(GroupContext(level=Level.HOST_APP))]
     verdicts += [hooks.group(GroupContext(level=Level.QOS, kube_qos=kube)) for kube in KubeQos]
     verdicts += [hooks.pod(PodContext(request=Pod(id="p", cgroup_parent=parent))) for parent in PARENTS.values()]

@@ -5,8 +5,8 @@ import pytest
 from interpose.core.model.cgroup import Level, Parameter
 from interpose.core.model.pod import Container, Pod
 from interpose.hooks.server.context import ContainerContext
-from interpose.hooks.server.evaluate import Hooks
-from interpose.hooks.server.node.rules import Rules, make_rules
+from interpose.hooks.server.evaluate import PluginChain
+from interpose.hooks.server.node.rules import PluginRules, make_rules
 from interpose.hooks.server.plugin import NodeInputs
 from interpose.hooks.server.plugins.oom_score import OomScoreAdj
 
@@ -77,9 +77,9 @@ def test_both_being_bad_is_said_of_both() -> None:
 
 def test_sandbox_is_not_asked_about() -> None:
     """The container that holds the pod together keeps the runtime's value."""
-    rules = make_rules([PLUGIN], NodeInputs(), Rules())
+    rules = make_rules([PLUGIN], NodeInputs(), PluginRules())
     pod = Pod(id="p", annotations={POD_KEY: "300"})
-    hooks = Hooks([PLUGIN], rules)
+    hooks = PluginChain([PLUGIN], rules)
     sandbox = ContainerContext(pod=pod, request=Container(id="s"), level=Level.SANDBOX)
     assert not hooks.container(sandbox).wishes
     assert hooks.container(ContainerContext(pod=pod, request=Container(id="c"))).wishes

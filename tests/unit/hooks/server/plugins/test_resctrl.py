@@ -8,7 +8,7 @@ import pytest
 from interpose.core.model.cgroup import Parameter
 from interpose.core.model.pod import Pod
 from interpose.hooks.server.context import PodContext
-from interpose.hooks.server.node.rules import Rules, make_rules
+from interpose.hooks.server.node.rules import PluginRules, make_rules
 from interpose.hooks.server.plugin import Kernel, NodeInputs, Resctrl
 from interpose.hooks.server.plugins.resctrl import ResctrlPlugin, cache_mask
 
@@ -150,7 +150,7 @@ def test_bad_annotation_is_named_with_place_and_value(annotation: Any, message: 
 
 def test_mask_with_holes_makes_no_rule() -> None:
     """The rule in force stays, and the problem names the mask."""
-    good = make_rules([PLUGIN], NodeInputs(kernel=Kernel(resctrl=INTEL)), Rules())
+    good = make_rules([PLUGIN], NodeInputs(kernel=Kernel(resctrl=INTEL)), PluginRules())
     bad = make_rules([PLUGIN], NodeInputs(kernel=Kernel(resctrl=Resctrl(cbm_mask=0x5))), good)
     assert bad.by_plugin == good.by_plugin
     assert bad.problems == {"Resctrl": "resctrl: cbm_mask 5 of the L3 cache has holes"}

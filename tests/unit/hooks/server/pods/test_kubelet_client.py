@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from interpose.errors import ConfigError
-from interpose.hooks.server.pods.kubelet_client import KubeletPods, Scheme, Source, parse_url
+from interpose.hooks.server.pods.kubelet_client import KubeletPods, KubeletUrl, Scheme, parse_url
 
 
 def write_pods(path: Path, *uids: str) -> None:
@@ -18,16 +18,19 @@ def write_pods(path: Path, *uids: str) -> None:
 @pytest.mark.parametrize(
     ("url", "source"),
     [
-        ("http://127.0.0.1:10255/pods", Source(scheme=Scheme.HTTP, host="127.0.0.1", port=10255)),
-        ("https://127.0.0.1:10250/pods/", Source(scheme=Scheme.HTTPS, host="127.0.0.1", port=10250, target="/pods/")),
-        ("https://[::1]", Source(scheme=Scheme.HTTPS, host="::1", port=10250)),
-        ("http://node/", Source(scheme=Scheme.HTTP, host="node", port=10255)),
-        ("http://node/a?b=c", Source(scheme=Scheme.HTTP, host="node", port=10255, target="/a?b=c")),
-        ("unix:///run/kubelet.sock", Source(scheme=Scheme.UNIX, host="/run/kubelet.sock")),
-        ("file:///tmp/a%20b.json", Source(scheme=Scheme.FILE, host="/tmp/a b.json")),
+        ("http://127.0.0.1:10255/pods", KubeletUrl(scheme=Scheme.HTTP, host="127.0.0.1", port=10255)),
+        (
+            "https://127.0.0.1:10250/pods/",
+            KubeletUrl(scheme=Scheme.HTTPS, host="127.0.0.1", port=10250, target="/pods/"),
+        ),
+        ("https://[::1]", KubeletUrl(scheme=Scheme.HTTPS, host="::1", port=10250)),
+        ("http://node/", KubeletUrl(scheme=Scheme.HTTP, host="node", port=10255)),
+        ("http://node/a?b=c", KubeletUrl(scheme=Scheme.HTTP, host="node", port=10255, target="/a?b=c")),
+        ("unix:///run/kubelet.sock", KubeletUrl(scheme=Scheme.UNIX, host="/run/kubelet.sock")),
+        ("file:///tmp/a%20b.json", KubeletUrl(scheme=Scheme.FILE, host="/tmp/a b.json")),
     ],
 )
-def test_urls(url: str, source: Source) -> None:
+def test_urls(url: str, source: KubeletUrl) -> None:
     """Port and path have the usual defaults."""
     assert parse_url(url) == source
 

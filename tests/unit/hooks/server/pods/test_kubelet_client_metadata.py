@@ -9,7 +9,7 @@ import pytest
 
 from interpose.core.model.pod import Pod
 from interpose.hooks.server.pods import kubelet_client as facts
-from interpose.hooks.server.pods.kubelet_client import FactSource, KubeletPods
+from interpose.hooks.server.pods.kubelet_client import KubeletPods, MetadataSource
 from interpose.testing.eventually import eventually
 
 POD = Pod(id="s", uid="u", name="web", namespace="shop", labels={"a": "old"})
@@ -41,7 +41,7 @@ class Told:
 
     def __init__(self, kubelet: KubeletPods | None) -> None:
         self.news = 0
-        self.source = FactSource(kubelet, self._more)
+        self.source = MetadataSource(kubelet, self._more)
 
     def _more(self) -> None:
         self.news += 1

@@ -11,8 +11,8 @@ from interpose.core.model.pod import Pod
 from interpose.core.model.qos import QosClass
 from interpose.hooks.server.pods import pod_annotations as podspec
 from interpose.hooks.server.pods.pod_annotations import (
+    AllocatedDevice,
     Colocated,
-    Device,
     Extended,
     NumaResources,
     ResourceStatus,
@@ -104,8 +104,8 @@ def test_devices_by_kind() -> None:
         "fpga": None,
     }
     assert read(podspec.DEVICE_ALLOCATED, document) == {
-        "gpu": (Device(minor=1, resources={"koordinator.sh/gpu-core": Fraction(50)}, id="GPU-1"),),
-        "rdma": (Device(minor=0),),
+        "gpu": (AllocatedDevice(minor=1, resources={"koordinator.sh/gpu-core": Fraction(50)}, id="GPU-1"),),
+        "rdma": (AllocatedDevice(minor=0),),
         "fpga": (),
     }
 

@@ -7,7 +7,7 @@ import pytest
 
 from interpose.core.model.pod import Pod
 from interpose.hooks.server.pods.pod_annotations import EXTENDED_RESOURCES, extended_resources
-from interpose.hooks.server.pods.pod_metadata import MAX_PODS, Asked, PodFacts, overlay, parse_pods
+from interpose.hooks.server.pods.pod_metadata import MAX_PODS, PodMetadata, RequestedResources, overlay, parse_pods
 
 
 def pod_list(*pods: Any) -> bytes:
@@ -46,7 +46,7 @@ def test_facts_of_a_pod() -> None:
         }
     )
     assert parse_pods(document) == {
-        "u1": PodFacts(
+        "u1": PodMetadata(
             namespace="shop",
             name="web",
             labels={"koordinator.sh/qosClass": "LS"},
@@ -79,9 +79,9 @@ def test_extended_resources_become_the_annotation() -> None:
     )
     facts = parse_pods(document)["u1"]
     assert facts.extended == {
-        "main": Asked({"kubernetes.io/batch-cpu": "500"}, {"kubernetes.io/batch-memory": "1Gi"}),
-        "prepare": Asked({"kubernetes.io/mid-cpu": "250"}, {}, init=True),
-        "debug": Asked({}, {"koordinator.sh/batch-cpu": "1"}),
+        "main": RequestedResources({"kubernetes.io/batch-cpu": "500"}, {"kubernetes.io/batch-memory": "1Gi"}),
+        "prepare": RequestedResources({"kubernetes.io/mid-cpu": "250"}, {}, init=True),
+        "debug": RequestedResources({}, {"koordinator.sh/batch-cpu": "1"}),
     }
     assert json.loads(facts.annotations[EXTENDED_RESOURCES]) == {
         "containers": {
@@ -186,7 +186,7 @@ def test_labels_and_annotations_of_today_replace_those_of_the_sandbox() -> None:
         annotations={"io.kubernetes.docker.type": "x", "a": "1"},
         cgroup_parent="/kubepods/podu1",
     )
-    facts = PodFacts(labels={"app": "new", "io.kubernetes.pod.uid": "forged"}, annotations={"b": "2"})
+    facts = PodMetadata(labels={"app": "new", "io.kubernetes.pod.uid": "forged"}, annotations={"b": "2"})
     fresh = overlay(sandbox, facts)
     assert fresh.labels == {"app": "new", "io.kubernetes.pod.uid": "u1"}
     assert fresh.annotations == {"b": "2", "io.kubernetes.docker.type": "x"}
@@ -201,4 +201,4 @@ def test_pod_the_kubelet_does_not_list_stays_as_it_is() -> None:
 
 def test_pod_without_marks_of_the_kubelet() -> None:
     """Everything is replaced."""
-    assert overlay(Pod(id="p1", labels={"app": "old"}), PodFacts(labels={"app": "new"})).labels == {"app": "new"}
+    assert overlay(Pod(id="p1", labels={"app": "old"}), PodMetadata(labels={"app": "new"})).labels == {"app": "new"}

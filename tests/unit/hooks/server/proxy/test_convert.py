@@ -12,7 +12,7 @@ from interpose.core.model.resources import LinuxResources
 from interpose.hooks.api.hookpoint import HookPoint
 from interpose.hooks.dispatch.merge import advance, merge
 from interpose.hooks.server.context import Wish
-from interpose.hooks.server.evaluate import Failure, Verdict
+from interpose.hooks.server.evaluate import PluginFailure, PluginResults
 from interpose.hooks.server.proxy.convert import answer, carries, container_of, echo, pod_of, read_request
 from interpose.hooks.server.reconcile.original_values import ANNOTATION
 
@@ -58,9 +58,9 @@ def pod(**resources: Any) -> hook.PodSandboxHookRequest:
     )
 
 
-def verdict(wishes: Mapping[Parameter, Value], envs: Mapping[str, str] | None = None) -> Verdict:
+def verdict(wishes: Mapping[Parameter, Value], envs: Mapping[str, str] | None = None) -> PluginResults:
     """Of one plugin."""
-    return Verdict(
+    return PluginResults(
         wishes={parameter: ("P", Wish(value, "")) for parameter, value in wishes.items()},
         envs={name: ("P", value, "") for name, value in (envs or {}).items()},
     )
@@ -177,7 +177,7 @@ def test_read_request() -> None:
 def test_no_wish_changes_nothing(reader: Any, point: HookPoint, resources: dict[str, Any]) -> None:
     """Whoever reads the answer, and however little was sent."""
     request = container("c", **resources)
-    made = answer(point, request, Verdict())
+    made = answer(point, request, PluginResults())
     assert not made.changed
     assert reader(request, made.message) == request
 
@@ -271,7 +271,7 @@ def test_pod_answer_has_the_three_values_of_a_pod() -> None:
 def test_pod_without_wishes_stays_as_it_is() -> None:
     """And no empty resources come into being."""
     for request in (pod(), pod(cpu_shares=2)):
-        made = answer(RUN, request, Verdict())
+        made = answer(RUN, request, PluginResults())
         assert made.message.HasField("resources") == request.HasField("resources")
         assert as_relay(request, made.message) == request
 
@@ -372,4 +372,4 @@ def test_bad_variable_is_its_plugins_failure_alone(name: str, value: str) -> Non
     assert [one.plugin for one in made.failures] == ["P"]
     assert "xyz" not in made.failures[0].text
     assert as_relay(request, made.message).container_envs["GOOD"] == "1"
-    assert isinstance(made.failures[0], Failure)
+    assert isinstance(made.failures[0], PluginFailure)

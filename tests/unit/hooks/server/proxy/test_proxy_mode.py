@@ -15,12 +15,12 @@ from interpose.core.model.resources import LinuxResources
 from interpose.hooks.api.hookpoint import FailurePolicy, HookPoint
 from interpose.hooks.api.messages import response_class
 from interpose.hooks.server.context import ContainerContext, PodContext, Wish
-from interpose.hooks.server.evaluate import Verdict
+from interpose.hooks.server.evaluate import PluginResults
 from interpose.hooks.server.node.relay_policy import Ownership
-from interpose.hooks.server.node.rules import Rules
+from interpose.hooks.server.node.rules import PluginRules
 from interpose.hooks.server.plugin import Plugin
 from interpose.hooks.server.proxy import proxy_mode as proxyserver
-from interpose.hooks.server.proxy.proxy_mode import Outcome, ProxyServer
+from interpose.hooks.server.proxy.proxy_mode import HookOutcome, ProxyServer
 from interpose.hooks.server.worker_threads import Runner
 from interpose.net.grpc.handlers import Unary
 from interpose.net.grpc.status import Code, RpcError
@@ -75,15 +75,15 @@ class Effects:
         if name in self.errors:
             raise self.errors[name]
 
-    async def pod_files(self, pod: Pod, verdict: Verdict) -> None:
+    async def pod_files(self, pod: Pod, verdict: PluginResults) -> None:
         """Note it."""
         await self._note("pod_files", pod.name, {key: wish.value for key, (_, wish) in verdict.wishes.items()})
 
-    async def created(self, pod: Pod, container: Container, verdict: Verdict) -> None:
+    async def created(self, pod: Pod, container: Container, verdict: PluginResults) -> None:
         """Note it."""
         await self._note("created", container.name, {key: wish.value for key, (_, wish) in verdict.wishes.items()})
 
-    async def updated(self, pod: Pod, container: Container, verdict: Verdict) -> Verdict:
+    async def updated(self, pod: Pod, container: Container, verdict: PluginResults) -> PluginResults:
         """Note it, and add what shall be restored."""
         await self._note("updated", container.id)
         more = {key: ("before", Wish(value, "")) for key, value in self.restores.items()}
@@ -131,7 +131,7 @@ class Harness:
         self.rules = {one.name: rule for one in plugins}
         self.server = ProxyServer(
             plugins=plugins,
-            rules=lambda: Rules(by_plugin=self.rules),
+            rules=lambda: PluginRules(by_plugin=self.rules),
             runner=self.runner,
             effects=self.effects,
             **more,
@@ -192,7 +192,7 @@ async def test_run_pod(node: Harness) -> None:
     response = await node.call(RUN, pod_request())
     assert response.resources == hook.LinuxContainerResources(cpu_shares=70)
     assert node.effects.told == [("pod_files", "web", {BVT: -1, SHARES: 70})]
-    assert node.server.outcomes == {(RUN, Outcome.CHANGED): 1}
+    assert node.server.outcomes == {(RUN, HookOutcome.CHANGED): 1}
 
 
 async def test_create(node: Harness) -> None:
@@ -240,7 +240,7 @@ async def test_others_change_nothing(node: Harness, point: HookPoint, told: list
     request = pod_request() if point.about_pod else container_request("c-1")
     assert await node.raw(point, request.SerializeToString()) == b""
     assert node.effects.told == told
-    assert node.server.outcomes == {(point, Outcome.UNCHANGED): 1}
+    assert node.server.outcomes == {(point, HookOutcome.UNCHANGED): 1}
 
 
 async def test_container_that_stopped_is_forgotten(node: Harness) -> None:
@@ -304,7 +304,7 @@ async def test_unmanaged_pod(node: Harness) -> None:
     assert response.container_resources == request.container_resources
     assert response.container_envs == request.container_envs
     assert not node.effects.told
-    assert node.server.outcomes == {(CREATE, Outcome.UNMANAGED): 1}
+    assert node.server.outcomes == {(CREATE, HookOutcome.UNMANAGED): 1}
 
 
 async def test_disabled_stage(node: Harness) -> None:
@@ -313,7 +313,7 @@ async def test_disabled_stage(node: Harness) -> None:
     response = await node.call(CREATE, container_request())
     assert response.container_resources == container_request().container_resources
     assert not node.effects.told
-    assert node.server.outcomes == {(CREATE, Outcome.DISABLED): 1}
+    assert node.server.outcomes == {(CREATE, HookOutcome.DISABLED): 1}
 
 
 async def test_unreadable_message(node: Harness) -> None:
@@ -322,7 +322,7 @@ async def test_unreadable_message(node: Harness) -> None:
         await node.raw(CREATE, b"\xff\xff\xff")
     assert caught.value.code is Code.INVALID_ARGUMENT
     assert caught.value.message.startswith("PreCreateContainerHook: not a ContainerResourceHookRequest")
-    assert node.server.outcomes == {(CREATE, Outcome.UNREADABLE): 1}
+    assert node.server.outcomes == {(CREATE, HookOutcome.UNREADABLE): 1}
 
 
 # -- plugins that fail
@@ -345,7 +345,7 @@ async def test_ignore_goes_on_with_the_others(node: Harness, point: HookPoint, a
     assert response.container_resources.cpu_shares == 7
     assert response.container_resources.cpuset_cpus == "0-3"
     assert node.server.plugin_failures == {("bad", point): 1}
-    assert node.server.outcomes == {(point, Outcome.CHANGED): 1}
+    assert node.server.outcomes == {(point, HookOutcome.CHANGED): 1}
 
 
 @pytest.mark.parametrize("point", [CREATE, UPDATE])
@@ -358,7 +358,7 @@ async def test_fail_refuses_and_does_nothing(node: Harness, point: HookPoint, ac
     assert caught.value.code is Code.FAILED_PRECONDITION
     assert caught.value.message.startswith(f"{point}: plugin bad: ")
     assert not node.effects.told
-    assert node.server.outcomes == {(point, Outcome.REFUSED): 1}
+    assert node.server.outcomes == {(point, HookOutcome.REFUSED): 1}
 
 
 async def test_quarrels_are_counted(node: Harness) -> None:
@@ -377,11 +377,11 @@ async def test_mistake_of_our_own(node: Harness, policy: FailurePolicy, caplog: 
         with pytest.raises(RpcError) as caught:
             await node.call(CREATE, container_request())
         assert caught.value.code is Code.FAILED_PRECONDITION
-        assert node.server.outcomes == {(CREATE, Outcome.REFUSED): 1}
+        assert node.server.outcomes == {(CREATE, HookOutcome.REFUSED): 1}
     else:
         response = await node.call(CREATE, container_request())
         assert response.container_resources == container_request().container_resources
-        assert node.server.outcomes == {(CREATE, Outcome.FAILED): 1}
+        assert node.server.outcomes == {(CREATE, HookOutcome.FAILED): 1}
     assert "Hook call failed" in caplog.text
 
 
@@ -416,7 +416,7 @@ async def test_failing_effect_under_fail(node: Harness, point: HookPoint, name: 
     node.effects.errors[name] = RuntimeError("a bug")
     with pytest.raises(RpcError, match=f"{point}: {name}: RuntimeError: a bug"):
         await node.call(point, pod_request() if point.about_pod else container_request("c"))
-    assert node.server.outcomes == {(point, Outcome.REFUSED): 1}
+    assert node.server.outcomes == {(point, HookOutcome.REFUSED): 1}
 
 
 async def test_effect_that_takes_too_long(node: Harness, monkeypatch: pytest.MonkeyPatch) -> None:

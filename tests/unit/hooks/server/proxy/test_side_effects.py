@@ -14,15 +14,15 @@ from interpose.core.model.resources import LinuxResources
 from interpose.hooks.api.hookpoint import HookPoint
 from interpose.hooks.api.messages import request_class
 from interpose.hooks.server.context import Wish
-from interpose.hooks.server.evaluate import Failure, Verdict
+from interpose.hooks.server.evaluate import PluginFailure, PluginResults
 from interpose.hooks.server.node.relay_policy import Ownership
-from interpose.hooks.server.node.rules import Rules, make_rules
+from interpose.hooks.server.node.rules import PluginRules, make_rules
 from interpose.hooks.server.plugin import NodeInputs
 from interpose.hooks.server.pods.pod_annotations import RESOURCE_STATUS
 from interpose.hooks.server.proxy.convert import container_of
 from interpose.hooks.server.proxy.side_effects import ProxyEffects
 from interpose.hooks.server.reconcile.inventory import pod_target
-from interpose.hooks.server.reconcile.journal_format import Entry
+from interpose.hooks.server.reconcile.journal_format import JournalEntry
 from interpose.hooks.server.reconcile.original_values import ANNOTATION
 from interpose.hooks.server.targets import Target
 from interpose.testing.eventually import eventually
@@ -51,7 +51,7 @@ class Hooked:
         self.started: list[str] = []
         self.effects = ProxyEffects(
             plugins=self.parts.plugins,
-            rules=lambda: make_rules(self.parts.plugins, NodeInputs(), Rules()),
+            rules=lambda: make_rules(self.parts.plugins, NodeInputs(), PluginRules()),
             runner=self.parts.runner,
             inventory=self.parts.inventory,
             applier=self.parts.applier,
@@ -107,12 +107,12 @@ async def hooked() -> AsyncIterator[Hooked]:
     await made.parts.close()
 
 
-def verdict(wishes: Mapping[Parameter, Value]) -> Verdict:
+def verdict(wishes: Mapping[Parameter, Value]) -> PluginResults:
     """What a plugin wants."""
-    return Verdict(wishes={parameter: ("toy", Wish(value, "told so")) for parameter, value in wishes.items()})
+    return PluginResults(wishes={parameter: ("toy", Wish(value, "told so")) for parameter, value in wishes.items()})
 
 
-def wished(said: Verdict) -> dict[Parameter, Value]:
+def wished(said: PluginResults) -> dict[Parameter, Value]:
     """The values in it."""
     return {parameter: wish.value for parameter, (_, wish) in said.wishes.items()}
 
@@ -276,7 +276,7 @@ async def test_an_update_that_is_refused_leaves_the_original(hooked: Hooked) -> 
     asked = replace(hooked.container, requested=LinuxResources(cpu_shares=300))
     await hooked.effects.updated(hooked.pod, asked, verdict({SHARES: 9}))
     entry = hooked.parts.journal.get(Level.CONTAINER, hooked.key, SHARES)
-    assert entry == Entry(found=300, written=9, plugin="toy", before=7, moved=True, found_before=512)
+    assert entry == JournalEntry(found=300, written=9, plugin="toy", before=7, moved=True, found_before=512)
 
 
 async def test_what_is_still_wanted_is_not_put_back(hooked: Hooked) -> None:
@@ -304,7 +304,7 @@ async def test_what_a_plugin_that_failed_gave_before_stays(hooked: Hooked) -> No
     """Nobody knows what it wants now."""
     hooked.note(SHARES, found=None, written=7)
     asked = replace(hooked.container, requested=LinuxResources())
-    said = Verdict(failures=[Failure("toy", "no idea")])
+    said = PluginResults(failures=[PluginFailure("toy", "no idea")])
     assert wished(await hooked.effects.updated(hooked.pod, asked, said)) == {}
 
 

@@ -7,8 +7,8 @@ import pytest
 
 from interpose.core.model.cgroup import CLEAR, Level, Parameter, Value
 from interpose.hooks.server.context import Wish
-from interpose.hooks.server.evaluate import Verdict
-from interpose.hooks.server.node.rules import Rules, make_rules
+from interpose.hooks.server.evaluate import PluginResults
+from interpose.hooks.server.node.rules import PluginRules, make_rules
 from interpose.hooks.server.plugin import NodeInputs
 from interpose.hooks.server.proxy.side_effects import ProxyEffects
 from interpose.hooks.server.targets import Target
@@ -31,7 +31,7 @@ class Hooked:
         parts = self.parts
         return ProxyEffects(
             plugins=parts.plugins,
-            rules=lambda: make_rules(parts.plugins, NodeInputs(), Rules()),
+            rules=lambda: make_rules(parts.plugins, NodeInputs(), PluginRules()),
             runner=parts.runner,
             inventory=parts.inventory,
             applier=parts.applier,
@@ -46,7 +46,7 @@ class Hooked:
         """An update that gives the container something else; what is noted as the value before."""
         store = self.parts.store
         container = store.containers[self.key]
-        verdict = Verdict(wishes={parameter: ("toy", Wish(value, "told so"))})
+        verdict = PluginResults(wishes={parameter: ("toy", Wish(value, "told so"))})
         await self.effects(lambda key: looked_at and key == self.key).updated(
             store.pods[self.sandbox.id], container, verdict
         )

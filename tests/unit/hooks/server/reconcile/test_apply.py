@@ -9,10 +9,10 @@ import pytest
 from interpose.core.model.cgroup import CLEAR, UNLIMITED, Level, Parameter, Value
 from interpose.hooks.server.actuators.api import Actuator
 from interpose.hooks.server.actuators.cgroup import CgroupActuator, SysctlActuator
-from interpose.hooks.server.reconcile.apply import Applier, Outcome
-from interpose.hooks.server.reconcile.journal import Entry, Journal
-from interpose.hooks.server.reconcile.plan import Action, ordered
-from interpose.hooks.server.targets import Target, Want
+from interpose.hooks.server.reconcile.apply import Applier, StepOutcome
+from interpose.hooks.server.reconcile.journal import Journal, JournalEntry
+from interpose.hooks.server.reconcile.plan import PlanAction, ordered
+from interpose.hooks.server.targets import DesiredValue, Target
 from interpose.host.cgroup.tree import CgroupTree
 from interpose.testing.kernel.cgroup import FakeKernel
 
@@ -40,7 +40,7 @@ class Node:
         actuators |= dict.fromkeys(SysctlActuator.parameters, SysctlActuator(self.kernel, self.kernel.proc))
         self.applier = Applier(actuators, self.journal, now=lambda: self.time, dry_run=dry_run)
 
-    def apply(self, *wants: Want) -> list[Outcome]:
+    def apply(self, *wants: DesiredValue) -> list[StepOutcome]:
         """One round."""
         return self.applier.carry_out(ordered(self.applier.survey(wants, LIVE)))
 
@@ -67,9 +67,9 @@ def node() -> Node:
     return Node()
 
 
-def want(target: Target, parameter: Parameter, value: Value, plugin: str = "x") -> Want:
+def want(target: Target, parameter: Parameter, value: Value, plugin: str = "x") -> DesiredValue:
     """Of a plugin."""
-    return Want(target, parameter, value, plugin, "because")
+    return DesiredValue(target, parameter, value, plugin, "because")
 
 
 def lines(caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -104,7 +104,7 @@ def test_a_value_is_in_the_journal_before_it_is_written(tmp_path: Path) -> None:
     node = Node(journal=journal)
     steps = ordered(node.applier.survey([want(POD, SHARES, 50)], LIVE))
     node.kernel.write(node.kernel.path("q/p", "cpu.shares"), "77")
-    seen: list[Entry | None] = []
+    seen: list[JournalEntry | None] = []
     write = node.kernel.write
 
     def writing(path: str, text: str) -> None:
@@ -113,7 +113,7 @@ def test_a_value_is_in_the_journal_before_it_is_written(tmp_path: Path) -> None:
 
     node.kernel.write = writing  # type: ignore[method-assign]
     node.applier.carry_out(steps)
-    assert seen == [Entry(found=77, written=50, plugin="x")]
+    assert seen == [JournalEntry(found=77, written=50, plugin="x")]
     journal.close()
 
 
@@ -148,7 +148,7 @@ def test_a_refused_value_waits_longer_each_time(node: Node, caplog: pytest.LogCa
     assert node.applier.held == 1
     assert node.apply(wanted) == []
     (item,) = node.applier.survey([wanted], LIVE)
-    assert (item.action, item.note) == (Action.HELD, "refused (EINVAL); again in 1 s")
+    assert (item.action, item.note) == (PlanAction.HELD, "refused (EINVAL); again in 1 s")
     node.time += 1
     assert [one.ok for one in node.apply(wanted)] == [False]
     node.time += 1
@@ -382,7 +382,7 @@ def test_what_others_carried_out_is_reported(node: Node, caplog: pytest.LogCaptu
     steps = ordered(node.applier.survey([wanted], [*LIVE, container], known=known))
     assert node.applier.report(steps[0], "UNAVAILABLE: no runtime").error == "UNAVAILABLE: no runtime"
     (item,) = node.applier.survey([wanted], [*LIVE, container], known=known)
-    assert item.action is Action.HELD
+    assert item.action is PlanAction.HELD
     assert node.applier.report(steps[0]).ok
     assert node.applier.held == 0
     assert node.applier.writes == {(SHARES, "failed"): 1, (SHARES, "ok"): 1}
@@ -395,7 +395,7 @@ def test_a_set_that_moves_is_one_change(node: Node) -> None:
     assert all(outcome.ok for outcome in node.apply(*wants))
     moved = [want(QOS, CPUS, "2-5"), want(POD, CPUS, "2-5"), want(SANDBOX, CPUS, "2-5")]
     assert all(outcome.ok for outcome in node.apply(*moved))
-    assert node.journal.get(Level.QOS, "q", CPUS) == Entry(found="0-7", written="2-5", plugin="x", before="0-5")
+    assert node.journal.get(Level.QOS, "q", CPUS) == JournalEntry(found="0-7", written="2-5", plugin="x", before="0-5")
     assert node.kernel.refused == []
     assert all(outcome.ok for outcome in node.apply())
     assert node.value(QOS, CPUS) == "0-7"

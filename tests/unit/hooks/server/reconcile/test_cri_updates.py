@@ -10,7 +10,7 @@ import pytest
 
 from interpose._pb import cri_pb2 as cri
 from interpose.core.model.cgroup import CLEAR, UNLIMITED, Level, Parameter, Value, cri_value
-from interpose.hooks.server.reconcile.cri_updates import Refused, Update, Updates
+from interpose.hooks.server.reconcile.cri_updates import ContainerUpdate, ContainerUpdates, UpdateRefusal
 from interpose.net.grpc.status import Code
 from interpose.testing.fakenode import FakeNode
 from interpose.testing.kernel.cgroup import FakeKernel
@@ -32,7 +32,7 @@ async def parts() -> AsyncIterator[HookParts]:
     await made.close()
 
 
-def of(parts: HookParts, values: Mapping[Parameter, Value | None], number: int = 0) -> Update:
+def of(parts: HookParts, values: Mapping[Parameter, Value | None], number: int = 0) -> ContainerUpdate:
     """An update of one of the containers, as a round makes it."""
     members = [member for one in parts.inventory.subjects(parts.records()) for member in one.members]
     member = members[number]
@@ -42,7 +42,7 @@ def of(parts: HookParts, values: Mapping[Parameter, Value | None], number: int =
         for parameter, value in values.items()
         if value is None
     }
-    return Update(member.target, member.container, wanted, restored, dict.fromkeys(values, "toy"))
+    return ContainerUpdate(member.target, member.container, wanted, restored, dict.fromkeys(values, "toy"))
 
 
 def journal(parts: HookParts, key: str) -> dict[Parameter, tuple[Value | None, Value, Value | None]]:
@@ -77,10 +77,10 @@ class Relay:
         self.refreshed.append(ref)
         await self.parts.sync.refresh(ref)
 
-    def updates(self) -> Updates:
+    def updates(self) -> ContainerUpdates:
         """Sent through it."""
         parts = self.parts
-        return Updates(
+        return ContainerUpdates(
             parts.store,
             self.call,
             parts.journal,
@@ -194,7 +194,7 @@ async def test_a_cleared_set_is_all_that_its_parent_allows() -> None:
 
 async def test_a_set_of_which_nobody_knows_the_parents_is_left_alone(parts: HookParts) -> None:
     """Nothing is sent for it, and the next round sees that it differs."""
-    updates = Updates(
+    updates = ContainerUpdates(
         parts.store, parts.call, parts.journal, allowed=lambda _one, _directory: "", refresh=parts.sync.refresh
     )
     await updates.send([of(parts, {CPUS: CLEAR, SHARES: 7})])
@@ -247,7 +247,7 @@ async def test_every_other_error_is_told(parts: HookParts, code: Code, later: bo
     """By container, with its code, and whether it is an opinion about the value at all."""
     parts.node.runtime.fail(METHOD, code, "not now")
     update = of(parts, {SHARES: 7})
-    assert await parts.updates.send([update]) == {update.target.key: Refused(f"{code.name}: not now", later)}
+    assert await parts.updates.send([update]) == {update.target.key: UpdateRefusal(f"{code.name}: not now", later)}
     assert parts.updates.failed == 1
 
 
@@ -357,7 +357,7 @@ async def test_an_error_through_a_relay_leaves_everything_as_noted(parts: HookPa
     update = of(parts, {SHARES: None})
     parts.journal.note(update.target, SHARES, found=512, written=7, plugin="toy")
     errors = await relay.updates().send([update])
-    assert errors == {update.target.key: Refused("FAILED_PRECONDITION: a hook server said no", False)}
+    assert errors == {update.target.key: UpdateRefusal("FAILED_PRECONDITION: a hook server said no", False)}
     assert len(relay.seen) == 1
     assert list(journal(parts, update.target.key)) == [SHARES]
 

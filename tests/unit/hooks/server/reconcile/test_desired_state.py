@@ -5,10 +5,17 @@ from typing import ClassVar
 from interpose.core.model.cgroup import Level, Parameter
 from interpose.core.model.pod import Container, Pod
 from interpose.hooks.server.context import ContainerContext, GroupContext, PodContext
-from interpose.hooks.server.evaluate import Hooks
-from interpose.hooks.server.node.rules import Rules, make_rules
+from interpose.hooks.server.evaluate import PluginChain
+from interpose.hooks.server.node.rules import PluginRules, make_rules
 from interpose.hooks.server.plugin import NodeInputs, Plugin
-from interpose.hooks.server.reconcile.desired_state import Desire, Group, Member, Subject, of_groups, of_pod
+from interpose.hooks.server.reconcile.desired_state import (
+    ContainerTarget,
+    DesiredState,
+    GroupTarget,
+    PodTarget,
+    of_groups,
+    of_pod,
+)
 from interpose.hooks.server.targets import Target
 
 POD = Pod(id="s", name="web", namespace="shop", uid="u", cgroup_parent="/kubepods/podu")
@@ -56,23 +63,23 @@ def target(level: Level, key: str) -> Target:
     return Target(level=level, key=key, directory=key, name=f"{level} {key}")
 
 
-def hooks(*plugins: Plugin[int]) -> Hooks:
+def hooks(*plugins: Plugin[int]) -> PluginChain:
     """Hooks with the rules of these plugins."""
-    return Hooks(plugins, make_rules(plugins, NodeInputs(), Rules()))
+    return PluginChain(plugins, make_rules(plugins, NodeInputs(), PluginRules()))
 
 
-def shown(desire: Desire) -> list[tuple[str, int | str | object, str, str]]:
+def shown(desire: DesiredState) -> list[tuple[str, int | str | object, str, str]]:
     """Wants in short."""
     return [(one.target.key, one.value, one.plugin, one.why) for one in desire.wants]
 
 
 def test_a_pod_its_sandbox_and_its_containers_are_asked_about() -> None:
     """Each with its own target."""
-    subject = Subject(
+    subject = PodTarget(
         pod=POD,
         target=target(Level.POD, "d"),
         sandbox=target(Level.SANDBOX, "s"),
-        members=(Member(container=Container(id="c1", name="app"), target=target(Level.CONTAINER, "c1")),),
+        members=(ContainerTarget(container=Container(id="c1", name="app"), target=target(Level.CONTAINER, "c1")),),
     )
     desire = of_pod(hooks(Toy()), subject)
     assert shown(desire) == [
@@ -85,16 +92,17 @@ def test_a_pod_its_sandbox_and_its_containers_are_asked_about() -> None:
 
 def test_what_has_no_cgroup_is_not_asked_about() -> None:
     """A pod that was not run yet."""
-    assert of_pod(hooks(Toy()), Subject(pod=POD)) == Desire()
-    assert list(Subject(pod=POD).targets) == []
+    assert of_pod(hooks(Toy()), PodTarget(pod=POD)) == DesiredState()
+    assert list(PodTarget(pod=POD).targets) == []
 
 
 def test_failures_and_conflicts_name_their_target() -> None:
     """One bad container is not the others' trouble."""
     members = tuple(
-        Member(container=Container(id=name, name=name), target=target(Level.CONTAINER, name)) for name in ("bad", "ok")
+        ContainerTarget(container=Container(id=name, name=name), target=target(Level.CONTAINER, name))
+        for name in ("bad", "ok")
     )
-    desire = of_pod(hooks(Toy(), Rival()), Subject(pod=POD, target=target(Level.POD, "d"), members=members))
+    desire = of_pod(hooks(Toy(), Rival()), PodTarget(pod=POD, target=target(Level.POD, "d"), members=members))
     assert [(one.target.key, one.failure.plugin, one.failure.text) for one in desire.troubles] == [
         ("bad", "Toy", "bad container")
     ]
@@ -104,5 +112,5 @@ def test_failures_and_conflicts_name_their_target() -> None:
 
 def test_groups_above_pods() -> None:
     """The node, QoS directories, host applications."""
-    group = Group(GroupContext(level=Level.QOS, name="BestEffort"), target(Level.QOS, "kubepods/besteffort"))
+    group = GroupTarget(GroupContext(level=Level.QOS, name="BestEffort"), target(Level.QOS, "kubepods/besteffort"))
     assert shown(of_groups(hooks(Toy()), [group])) == [("kubepods/besteffort", 7, "Toy", "BestEffort")]

@@ -10,8 +10,8 @@ from interpose.hooks.server.actuators.api import Actuator
 from interpose.hooks.server.reconcile.apply import Applier
 from interpose.hooks.server.reconcile.diff import action_of, has, same, text_of
 from interpose.hooks.server.reconcile.journal import Journal
-from interpose.hooks.server.reconcile.plan import Action, Item
-from interpose.hooks.server.targets import Target, Want
+from interpose.hooks.server.reconcile.plan import PlanAction, PlanItem
+from interpose.hooks.server.targets import DesiredValue, Target
 
 SHARES, QUOTA, IDLE, CPUS = Parameter.CPU_SHARES, Parameter.CPU_QUOTA, Parameter.CPU_IDLE, Parameter.CPUSET_CPUS
 OOM = Parameter.OOM_SCORE_ADJ
@@ -94,12 +94,12 @@ def make(
     return Applier(actuators, journal, now=lambda: 0.0, dry_run=dry_run, allowed=allowed)
 
 
-def want(target: Target, parameter: Parameter, value: Value) -> Want:
+def want(target: Target, parameter: Parameter, value: Value) -> DesiredValue:
     """Of a plugin."""
-    return Want(target, parameter, value, "x", "because")
+    return DesiredValue(target, parameter, value, "x", "because")
 
 
-def told(items: list[Item]) -> list[tuple[Parameter, Action, Value | None, Value | None]]:
+def told(items: list[PlanItem]) -> list[tuple[Parameter, PlanAction, Value | None, Value | None]]:
     """Items, as short as a test can read them."""
     return [(item.parameter, item.action, item.now, item.wanted) for item in items]
 
@@ -111,39 +111,39 @@ def test_what_is_as_wanted_is_only_counted(table: Table, applier: Applier) -> No
     assert applier.survey(wants, [POD]) == []
     assert applier.kept == 1
     (item,) = applier.survey(wants, [POD], detail=True)
-    assert (item.action, item.plugin, item.why) == (Action.KEEP, "x", "because")
+    assert (item.action, item.plugin, item.why) == (PlanAction.KEEP, "x", "because")
 
 
 def test_what_differs_is_to_be_set(table: Table, applier: Applier) -> None:
     """With what is there now."""
     table.values["p", SHARES] = 2
-    assert told(applier.survey([want(POD, SHARES, 5)], [POD])) == [(SHARES, Action.SET, 2, 5)]
+    assert told(applier.survey([want(POD, SHARES, 5)], [POD])) == [(SHARES, PlanAction.SET, 2, 5)]
 
 
 @pytest.mark.parametrize(
     ("error", "action"),
     [
-        (FileNotFoundError(errno.ENOENT, "No such file"), Action.GONE),
-        (ProcessLookupError(errno.ESRCH, "No such process"), Action.GONE),
-        (OSError(errno.ENODEV, "No such device"), Action.GONE),
-        (OSError(errno.ENOTSUP, "Not supported"), Action.UNSUPPORTED),
-        (PermissionError(errno.EACCES, "Permission denied"), Action.HELD),
-        (KeyError("a mistake"), Action.HELD),
+        (FileNotFoundError(errno.ENOENT, "No such file"), PlanAction.GONE),
+        (ProcessLookupError(errno.ESRCH, "No such process"), PlanAction.GONE),
+        (OSError(errno.ENODEV, "No such device"), PlanAction.GONE),
+        (OSError(errno.ENOTSUP, "Not supported"), PlanAction.UNSUPPORTED),
+        (PermissionError(errno.EACCES, "Permission denied"), PlanAction.HELD),
+        (KeyError("a mistake"), PlanAction.HELD),
     ],
 )
-def test_what_cannot_be_read_is_an_item(table: Table, applier: Applier, error: Exception, action: Action) -> None:
+def test_what_cannot_be_read_is_an_item(table: Table, applier: Applier, error: Exception, action: PlanAction) -> None:
     """And the others are looked at all the same, wanted or not."""
     table.values["p", SHARES] = error
     table.values["p", QUOTA] = 1
     items = applier.survey([want(POD, SHARES, 5), want(POD, QUOTA, 2)], [POD])
-    assert told(items) == [(SHARES, action, None, 5), (QUOTA, Action.SET, 1, 2)]
+    assert told(items) == [(SHARES, action, None, 5), (QUOTA, PlanAction.SET, 1, 2)]
     assert items[0].note == text_of(error)
 
 
 def test_what_nobody_can_set_is_unsupported(applier: Applier) -> None:
     """Though it is wanted."""
     items = applier.survey([want(POD, Parameter.RESCTRL, "L3:0=f")], [POD])
-    assert told(items) == [(Parameter.RESCTRL, Action.UNSUPPORTED, None, "L3:0=f")]
+    assert told(items) == [(Parameter.RESCTRL, PlanAction.UNSUPPORTED, None, "L3:0=f")]
 
 
 def test_the_last_of_two_wants_counts(table: Table, applier: Applier) -> None:
@@ -160,22 +160,22 @@ def test_a_running_container_is_looked_at(table: Table, applier: Applier) -> Non
     """What is known of it elsewhere does not count."""
     table.values["c", SHARES] = 2
     items = applier.survey([want(CONTAINER, SHARES, 5)], [CONTAINER], known={("c", SHARES): 5})
-    assert told(items) == [(SHARES, Action.SET, 2, 5)]
+    assert told(items) == [(SHARES, PlanAction.SET, 2, 5)]
 
 
 @pytest.mark.parametrize(
     ("parameter", "known", "wanted", "action"),
     [
-        (SHARES, 5, 5, Action.KEEP),
-        (SHARES, 2, 5, Action.SET),
-        (SHARES, None, 5, Action.SET),
-        (QUOTA, None, UNLIMITED, Action.KEEP),
-        (CPUS, None, CLEAR, Action.KEEP),
-        (CPUS, "0-1", CLEAR, Action.SET),
+        (SHARES, 5, 5, PlanAction.KEEP),
+        (SHARES, 2, 5, PlanAction.SET),
+        (SHARES, None, 5, PlanAction.SET),
+        (QUOTA, None, UNLIMITED, PlanAction.KEEP),
+        (CPUS, None, CLEAR, PlanAction.KEEP),
+        (CPUS, "0-1", CLEAR, PlanAction.SET),
     ],
 )
 def test_a_container_that_does_not_run_has_what_is_known(
-    table: Table, applier: Applier, parameter: Parameter, known: Value | None, wanted: Value, action: Action
+    table: Table, applier: Applier, parameter: Parameter, known: Value | None, wanted: Value, action: PlanAction
 ) -> None:
     """There is no group to look at; nothing set is no limit."""
     items = applier.survey([want(CREATED, parameter, wanted)], [CREATED], known={("c", parameter): known}, detail=True)
@@ -185,15 +185,20 @@ def test_a_container_that_does_not_run_has_what_is_known(
 
 def test_a_container_of_which_nothing_is_known_is_as_good_as_gone(applier: Applier) -> None:
     """It gets its values when it is seen to run."""
-    assert told(applier.survey([want(CREATED, SHARES, 5)], [CREATED])) == [(SHARES, Action.GONE, None, 5)]
+    assert told(applier.survey([want(CREATED, SHARES, 5)], [CREATED])) == [(SHARES, PlanAction.GONE, None, 5)]
 
 
 @pytest.mark.parametrize(
     ("found", "allowed", "action"),
-    [("0-7", "0-7", Action.KEEP), ("0-3", "0-7", Action.SET), ("0-3", "", Action.SET), (CLEAR, "0-7", Action.KEEP)],
+    [
+        ("0-7", "0-7", PlanAction.KEEP),
+        ("0-3", "0-7", PlanAction.SET),
+        ("0-3", "", PlanAction.SET),
+        (CLEAR, "0-7", PlanAction.KEEP),
+    ],
 )
 def test_a_containers_set_is_cleared_if_it_is_full(
-    table: Table, journal: Journal, found: Value, allowed: str, action: Action
+    table: Table, journal: Journal, found: Value, allowed: str, action: PlanAction
 ) -> None:
     """CRI cannot take a set away, so all that can be had is written."""
     asked: list[tuple[Parameter, str]] = []
@@ -214,7 +219,7 @@ def test_a_full_set_elsewhere_is_not_cleared(table: Table, journal: Journal) -> 
     table.values["p", CPUS] = table.values["c", CPUS] = "0-7"
     applier = make(table, journal, allowed=lambda *_: "0-7")
     wants = [want(POD, CPUS, CLEAR), want(CONTAINER, CPUS, "0-3")]
-    assert [item.action for item in applier.survey(wants, [POD, CONTAINER])] == [Action.SET, Action.SET]
+    assert [item.action for item in applier.survey(wants, [POD, CONTAINER])] == [PlanAction.SET, PlanAction.SET]
 
 
 # -- what nobody wants any more
@@ -225,14 +230,14 @@ def test_what_nobody_wants_any_more_is_restored(table: Table, journal: Journal, 
     table.values["p", SHARES] = 5
     journal.note(POD, SHARES, found=2, written=5, plugin="y")
     (item,) = applier.survey([], [POD])
-    assert (item.action, item.now, item.wanted, item.plugin) == (Action.RESTORE, 5, 2, "y")
+    assert (item.action, item.now, item.wanted, item.plugin) == (PlanAction.RESTORE, 5, 2, "y")
 
 
 def test_a_value_before_the_last_is_ours_too(table: Table, journal: Journal, applier: Applier) -> None:
     """The process before was killed between noting the next value and writing it."""
     table.values["p", SHARES] = 4
     journal.note(POD, SHARES, found=2, written=5, plugin="y", before=4)
-    assert told(applier.survey([], [POD])) == [(SHARES, Action.RESTORE, 4, 2)]
+    assert told(applier.survey([], [POD])) == [(SHARES, PlanAction.RESTORE, 4, 2)]
 
 
 def test_what_is_as_it_was_is_forgotten(table: Table, journal: Journal, applier: Applier) -> None:
@@ -251,7 +256,7 @@ def test_what_somebody_else_has_set_is_left_to_him(
     caplog.set_level("INFO")
     table.values["p", SHARES] = 77
     journal.note(POD, SHARES, found=2, written=5, plugin="y")
-    assert told(applier.survey([], [POD], detail=True)) == [(SHARES, Action.KEEP, 77, 2)]
+    assert told(applier.survey([], [POD], detail=True)) == [(SHARES, PlanAction.KEEP, 77, 2)]
     assert len(journal) == 0
     assert [record.getMessage() for record in caplog.records] == ["Value changed by another process, not restored"]
 
@@ -260,7 +265,7 @@ def test_newcomers_are_no_somebody_else(table: Table, journal: Journal, applier:
     """Processes that were born without the value do not make it another's."""
     table.values["c", OOM] = None
     journal.note(CONTAINER, OOM, found=0, written=900, plugin="y")
-    assert told(applier.survey([], [CONTAINER])) == [(OOM, Action.RESTORE, None, 0)]
+    assert told(applier.survey([], [CONTAINER])) == [(OOM, PlanAction.RESTORE, None, 0)]
 
 
 def test_what_cannot_be_undone_is_an_item(table: Table, journal: Journal, applier: Applier) -> None:
@@ -269,7 +274,7 @@ def test_what_cannot_be_undone_is_an_item(table: Table, journal: Journal, applie
     journal.note(POD, SHARES, found=2, written=5, plugin="y")
     journal.note(POD, Parameter.RESCTRL, found=None, written="L3:0=f", plugin="y")
     items = applier.survey([], [POD])
-    assert [item.action for item in items] == [Action.HELD, Action.UNSUPPORTED]
+    assert [item.action for item in items] == [PlanAction.HELD, PlanAction.UNSUPPORTED]
     assert len(journal) == 2
 
 
@@ -324,7 +329,7 @@ def test_shares_are_held_while_a_pod_stays_idle(table: Table, applier: Applier) 
     """The kernel would refuse them, and that is no error."""
     table.values |= {("p", SHARES): 3, ("p", IDLE): 1}
     items = applier.survey([want(POD, SHARES, 5), want(POD, IDLE, 1)], [POD])
-    assert told(items) == [(SHARES, Action.HELD, 3, 5)]
+    assert told(items) == [(SHARES, PlanAction.HELD, 3, 5)]
     assert items[0].note == "the kernel does not take it while cpu.idle is on"
 
 
@@ -333,13 +338,13 @@ def test_shares_are_set_when_a_pod_stops_being_idle(table: Table, applier: Appli
     """Also if they look right: an idle group shows the kernel's own, and another when it is none any more."""
     table.values |= {("p", SHARES): 3, ("p", IDLE): 1}
     items = applier.survey([want(POD, SHARES, wanted), want(POD, IDLE, 0)], [POD], detail=True)
-    assert {(item.parameter, item.action) for item in items} == {(SHARES, Action.SET), (IDLE, Action.SET)}
+    assert {(item.parameter, item.action) for item in items} == {(SHARES, PlanAction.SET), (IDLE, PlanAction.SET)}
 
 
 def test_shares_of_a_pod_that_is_not_idle_are_set(table: Table, applier: Applier) -> None:
     """Even if nobody can say whether it is."""
     table.values |= {("p", SHARES): 3, ("p", IDLE): OSError(errno.ENOTSUP, "no cpu.idle here")}
-    assert told(applier.survey([want(POD, SHARES, 5)], [POD])) == [(SHARES, Action.SET, 3, 5)]
+    assert told(applier.survey([want(POD, SHARES, 5)], [POD])) == [(SHARES, PlanAction.SET, 3, 5)]
 
 
 @pytest.mark.parametrize("detail", [False, True])
@@ -351,10 +356,10 @@ def test_shares_that_idling_replaced_wait_for_its_end(
     journal.note(POD, SHARES, found=2, written=CLEAR, plugin="y")
     journal.note(POD, IDLE, found=0, written=1, plugin="y")
     items = applier.survey([want(POD, IDLE, 1)], [POD], detail=detail)
-    assert all(item.action is Action.KEEP for item in items)
+    assert all(item.action is PlanAction.KEEP for item in items)
     assert len(items) == (2 if detail else 0)
     assert applier.kept == 2
-    assert told(applier.survey([], [POD])) == [(SHARES, Action.RESTORE, 3, 2), (IDLE, Action.RESTORE, 1, 0)]
+    assert told(applier.survey([], [POD])) == [(SHARES, PlanAction.RESTORE, 3, 2), (IDLE, PlanAction.RESTORE, 1, 0)]
     assert len(journal) == 2
 
 
@@ -364,7 +369,7 @@ def test_shares_that_idling_replaced_are_restored_after_a_kill(
     """The process before ended idling, and was killed before it could restore the shares."""
     table.values |= {("p", SHARES): 1024, ("p", IDLE): 0}
     journal.note(POD, SHARES, found=2, written=CLEAR, plugin="y")
-    assert told(applier.survey([], [POD])) == [(SHARES, Action.RESTORE, 1024, 2)]
+    assert told(applier.survey([], [POD])) == [(SHARES, PlanAction.RESTORE, 1024, 2)]
 
 
 def test_shares_of_a_pod_that_somebody_else_made_idle_are_not_ours(
@@ -381,7 +386,7 @@ def test_without_idling_there_are_no_switches(table: Table, journal: Journal) ->
     """Shares are shares."""
     table.values["p", SHARES] = 3
     applier = Applier({SHARES: table}, journal, now=lambda: 0.0)
-    assert told(applier.survey([want(POD, SHARES, 5)], [POD])) == [(SHARES, Action.SET, 3, 5)]
+    assert told(applier.survey([want(POD, SHARES, 5)], [POD])) == [(SHARES, PlanAction.SET, 3, 5)]
 
 
 @pytest.mark.parametrize("detail", [False, True])
@@ -404,7 +409,7 @@ def test_copies_of_a_parents_set_follow_it(journal: Journal, detail: bool) -> No
         want(group, CPUS, "0-1"),
     ]
     items = applier.survey(wants, [group, POD, CONTAINER, other], detail=detail)
-    changes = {item.target.key: item.now for item in items if item.action is Action.SET}
+    changes = {item.target.key: item.now for item in items if item.action is PlanAction.SET}
     assert changes == {"q": "0-3", "p": "0-3", "c": "0-3"}
     assert applier.kept == 1
     assert len(items) == (4 if detail else 3)
@@ -415,7 +420,7 @@ def test_errors_in_words() -> None:
     assert text_of(OSError(errno.EINVAL, "Invalid argument", "/x")) == "Invalid argument (EINVAL)"
     assert text_of(OSError("odd")) == "OSError: odd"
     assert text_of(OSError(12345, "odd")) == "odd (12345)"
-    assert action_of(OSError("odd")) is Action.HELD
+    assert action_of(OSError("odd")) is PlanAction.HELD
 
 
 @pytest.mark.parametrize(

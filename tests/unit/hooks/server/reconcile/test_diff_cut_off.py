@@ -7,8 +7,8 @@ import pytest
 from interpose.core.model.cgroup import CLEAR, Level, Parameter, Value
 from interpose.hooks.server.reconcile.apply import Applier
 from interpose.hooks.server.reconcile.journal import Journal
-from interpose.hooks.server.reconcile.plan import Action
-from interpose.hooks.server.targets import Target, Want
+from interpose.hooks.server.reconcile.plan import PlanAction
+from interpose.hooks.server.targets import DesiredValue, Target
 
 QUOTA, CPUS = Parameter.CPU_QUOTA, Parameter.CPUSET_CPUS
 CONTAINER = Target(level=Level.CONTAINER, key="c", directory="q/p/c")
@@ -41,22 +41,22 @@ def actions(
     noted: tuple[Value | None, Value, Value | None] | None,
     remembered: Value | None,
     known: bool = True,
-) -> list[Action]:
+) -> list[PlanAction]:
     """What is to be done about a container with this value, of which this is noted, and which the runtime takes for."""
     journal = Journal(None, "boot")
     if noted is not None:
         found, written, before = noted
         journal.note(CONTAINER, parameter, found=found, written=written, plugin="x", before=before)
     applier = Applier(MappingProxyType({parameter: Now(now)}), journal, now=lambda: 0.0)
-    wants = [] if wanted is None else [Want(CONTAINER, parameter, wanted, "x", "because")]
+    wants = [] if wanted is None else [DesiredValue(CONTAINER, parameter, wanted, "x", "because")]
     told = {(CONTAINER.key, parameter): remembered} if known else {}
     return [item.action for item in applier.survey(wants, [CONTAINER], known=told)]
 
 
 def test_a_value_that_the_runtime_has_taken_back_is_set_again() -> None:
     """Or its next update, of whatever, would write the old one."""
-    assert actions(QUOTA, 500, wanted=500, noted=(None, 500, 900), remembered=900) == [Action.SET]
-    assert actions(CPUS, "0", wanted="0", noted=(None, "0", CLEAR), remembered=None) == [Action.SET]
+    assert actions(QUOTA, 500, wanted=500, noted=(None, 500, 900), remembered=900) == [PlanAction.SET]
+    assert actions(CPUS, "0", wanted="0", noted=(None, "0", CLEAR), remembered=None) == [PlanAction.SET]
 
 
 @pytest.mark.parametrize(
@@ -83,6 +83,6 @@ def test_without_word_of_the_runtime_the_kernel_counts() -> None:
 
 def test_a_restored_value_that_the_runtime_has_not_taken_in_is_restored_again() -> None:
     """The kernel has what was found, the runtime still has ours."""
-    assert actions(QUOTA, 1000, wanted=None, noted=(1000, 500, None), remembered=500) == [Action.RESTORE]
+    assert actions(QUOTA, 1000, wanted=None, noted=(1000, 500, None), remembered=500) == [PlanAction.RESTORE]
     assert actions(QUOTA, 1000, wanted=None, noted=(1000, 500, None), remembered=1000) == []
     assert actions(QUOTA, 1000, wanted=None, noted=(1000, 500, None), remembered=None, known=False) == []

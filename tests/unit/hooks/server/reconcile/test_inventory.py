@@ -11,7 +11,7 @@ from interpose.core.model.pod import Container, ContainerState, Pod
 from interpose.core.model.qos import QosClass
 from interpose.core.model.resources import LinuxResources
 from interpose.hooks.server.node.nodeslo import HostApplication
-from interpose.hooks.server.reconcile.desired_state import Subject
+from interpose.hooks.server.reconcile.desired_state import PodTarget
 from interpose.hooks.server.reconcile.inventory import Inventory, application_directory, default_layout, is_own, newest
 from interpose.hooks.server.reconcile.journal import Journal
 from interpose.hooks.server.reconcile.original_values import ANNOTATION
@@ -57,7 +57,7 @@ def container(**said: object) -> Container:
     return replace(one, **{"resources": has, "requested": has, **said})  # type: ignore[arg-type]
 
 
-def only(found: list[Subject]) -> Subject:
+def only(found: list[PodTarget]) -> PodTarget:
     """The one subject."""
     (one,) = found
     return one

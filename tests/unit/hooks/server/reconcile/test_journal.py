@@ -12,7 +12,7 @@ import pytest
 
 from interpose.core.model.cgroup import CLEAR, UNLIMITED, Level, Parameter
 from interpose.errors import ConfigError
-from interpose.hooks.server.reconcile.journal import Entry, Journal
+from interpose.hooks.server.reconcile.journal import Journal, JournalEntry
 from interpose.hooks.server.targets import Target
 
 POD = Target(level=Level.POD, key="p", directory="kubepods/p", name="ns/p", pod_uid="u")
@@ -62,7 +62,7 @@ def test_what_was_found_first_stays(path: Path, journal: Journal) -> None:
     """What is found later is our own."""
     journal.note(POD, SHARES, found=2, written=100, plugin="x")
     journal.note(POD, SHARES, found=100, written=200, plugin="y", before=100)
-    entry = Entry(found=2, written=200, plugin="y", before=100)
+    entry = JournalEntry(found=2, written=200, plugin="y", before=100)
     assert journal.get(Level.POD, "p", SHARES) == entry
     journal.close()
     assert again(path).get(Level.POD, "p", SHARES) == entry
@@ -127,7 +127,7 @@ def test_an_original_can_be_replaced(path: Path, journal: Journal) -> None:
     assert lines(path) == 2
     journal.close()
     read = again(path)
-    assert read.get(Level.POD, "p", SHARES) == Entry(found=5, written=100, plugin="x")
+    assert read.get(Level.POD, "p", SHARES) == JournalEntry(found=5, written=100, plugin="x")
     assert read.get(Level.POD, "p", QUOTA) is None
 
 
@@ -164,7 +164,7 @@ def test_a_damaged_line_costs_its_own_entry(
         path.write_bytes(content)
         with caplog.at_level(logging.ERROR):
             read = again(path)
-        assert read.get(POD.level, POD.key, SHARES) == Entry(found=2, written=100, plugin="x")
+        assert read.get(POD.level, POD.key, SHARES) == JournalEntry(found=2, written=100, plugin="x")
         assert path.with_name(f"journal.damaged-{number}").read_bytes() == content
         assert damage not in path.read_bytes()
     assert len(caplog.records) == 2
@@ -193,7 +193,7 @@ def test_what_an_update_replaces_is_known_until_it_is_done(path: Path, journal: 
     journal.supersede(POD, SHARES, found=3, written=200, plugin="x", before=100)
     journal.close()
     entry = again(path).get(POD.level, POD.key, SHARES)
-    assert entry == Entry(found=3, written=200, plugin="x", before=100, moved=True, found_before=2)
+    assert entry == JournalEntry(found=3, written=200, plugin="x", before=100, moved=True, found_before=2)
     assert (entry.original(has_written=True), entry.original(has_written=False)) == (3, 2)
 
 
@@ -203,7 +203,7 @@ def test_an_update_with_the_same_original_moves_nothing(journal: Journal) -> Non
     for _ in range(2):
         journal.supersede(POD, SHARES, found=2, written=200, plugin="x", before=100)
     entry = journal.get(POD.level, POD.key, SHARES)
-    assert entry == Entry(found=2, written=200, plugin="x", before=100)
+    assert entry == JournalEntry(found=2, written=200, plugin="x", before=100)
     assert entry.original(has_written=False) == 2
 
 
@@ -257,7 +257,7 @@ def test_a_full_disk_fails_the_note_and_leaves_the_file_whole(path: Path, journa
     journal.room = 10**6
     journal.note(POD, QUOTA, found=3, written=100, plugin="x")
     journal.close()
-    assert again(path).get(Level.POD, "p", QUOTA) == Entry(found=3, written=100, plugin="x")
+    assert again(path).get(Level.POD, "p", QUOTA) == JournalEntry(found=3, written=100, plugin="x")
 
 
 def test_a_broken_disk_is_named(journal: FullDisk) -> None:
@@ -287,8 +287,8 @@ def test_a_long_file_is_written_anew(path: Path, journal: Journal) -> None:
     assert path.stat().st_mode & 0o777 == 0o600
     journal.close()
     read = again(path)
-    assert read.get(Level.POD, "p", SHARES) == Entry(found=2, written=2999, plugin="x")
-    assert read.get(Level.QOS, "q", SHARES) == Entry(found=7, written=8, plugin="x")
+    assert read.get(Level.POD, "p", SHARES) == JournalEntry(found=2, written=2999, plugin="x")
+    assert read.get(Level.QOS, "q", SHARES) == JournalEntry(found=7, written=8, plugin="x")
 
 
 def test_a_long_file_is_written_anew_at_the_start(path: Path, journal: Journal) -> None:
@@ -329,7 +329,7 @@ def test_without_a_path_it_is_memory() -> None:
     journal = Journal(None, "boot")
     journal.load()
     journal.note(POD, SHARES, found=2, written=100, plugin="x")
-    assert journal.get(Level.POD, "p", SHARES) == Entry(found=2, written=100, plugin="x")
+    assert journal.get(Level.POD, "p", SHARES) == JournalEntry(found=2, written=100, plugin="x")
     journal.forget(Level.POD, "p", SHARES)
     journal.close()
     assert len(journal) == 0

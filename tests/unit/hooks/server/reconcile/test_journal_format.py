@@ -5,48 +5,48 @@ import json
 import pytest
 
 from interpose.core.model.cgroup import CLEAR, UNLIMITED, Level, Parameter, Value
-from interpose.hooks.server.reconcile.journal_format import Entry, forget_line, header_line, line_of, parse
+from interpose.hooks.server.reconcile.journal_format import JournalEntry, forget_line, header_line, line_of, parse
 from interpose.hooks.server.targets import Target
 
 POD = Target(level=Level.POD, key="p", directory="kubepods/p", name="ns/p", pod_uid="u")
 SHARES, QUOTA = Parameter.CPU_SHARES, Parameter.CPU_QUOTA
 HEADER = header_line("boot")
-GOOD = Entry(found=1, written=2, plugin="p")
+GOOD = JournalEntry(found=1, written=2, plugin="p")
 
 
 def changed(**fields: object) -> bytes:
     """A good line with some fields replaced."""
-    line = json.loads(line_of(POD, SHARES, Entry(found=2, written=3, plugin="x")))
+    line = json.loads(line_of(POD, SHARES, JournalEntry(found=2, written=3, plugin="x")))
     return json.dumps(line | fields).encode() + b"\n"
 
 
 @pytest.mark.parametrize("value", [0, -1, 1024, "", "0-3", "unlimited", "clear", UNLIMITED, CLEAR])
 def test_values_keep_their_kind(value: Value) -> None:
     """The word and the text that looks like it are told apart."""
-    entry = Entry(found=value, written=value, plugin="x", before=value)
+    entry = JournalEntry(found=value, written=value, plugin="x", before=value)
     content = parse(HEADER + line_of(POD, SHARES, entry), "boot")
     assert content.slots[Level.POD, "p"].entries == {SHARES: entry}
 
 
 def test_a_target_can_be_made_again() -> None:
     """With directory, name and uid."""
-    content = parse(HEADER + line_of(POD, SHARES, Entry(found=None, written=3, plugin="x")), "boot")
+    content = parse(HEADER + line_of(POD, SHARES, JournalEntry(found=None, written=3, plugin="x")), "boot")
     assert content.slots[Level.POD, "p"].target == POD
     assert content.lines == 1
 
 
 def test_the_last_line_counts() -> None:
     """Each has the whole entry."""
-    lines = line_of(POD, SHARES, Entry(found=2, written=3, plugin="x")) + line_of(
-        POD, SHARES, Entry(found=2, written=4, plugin="y")
+    lines = line_of(POD, SHARES, JournalEntry(found=2, written=3, plugin="x")) + line_of(
+        POD, SHARES, JournalEntry(found=2, written=4, plugin="y")
     )
     (entry,) = parse(HEADER + lines, "boot").slots[Level.POD, "p"].entries.values()
-    assert entry == Entry(found=2, written=4, plugin="y")
+    assert entry == JournalEntry(found=2, written=4, plugin="y")
 
 
 def test_entries_and_targets_end() -> None:
     """A target without entries is none; ending what is not there is nothing."""
-    one, other = (line_of(POD, each, Entry(found=2, written=3, plugin="x")) for each in (SHARES, QUOTA))
+    one, other = (line_of(POD, each, JournalEntry(found=2, written=3, plugin="x")) for each in (SHARES, QUOTA))
     data = HEADER + one + other + forget_line(Level.POD, "p", SHARES)
     assert list(parse(data, "boot").slots[Level.POD, "p"].entries) == [QUOTA]
     assert parse(data + forget_line(Level.POD, "p", QUOTA), "boot").slots == {}
@@ -56,8 +56,8 @@ def test_entries_and_targets_end() -> None:
 
 def test_half_a_line_at_the_end_is_none() -> None:
     """The size is where to go on."""
-    good = HEADER + line_of(POD, SHARES, Entry(found=2, written=3, plugin="x"))
-    half = line_of(POD, QUOTA, Entry(found=2, written=3, plugin="x"))[:-1]
+    good = HEADER + line_of(POD, SHARES, JournalEntry(found=2, written=3, plugin="x"))
+    half = line_of(POD, QUOTA, JournalEntry(found=2, written=3, plugin="x"))[:-1]
     content = parse(good + half, "boot")
     assert list(content.slots[Level.POD, "p"].entries) == [SHARES]
     assert content.size == len(good)

@@ -8,8 +8,15 @@ import pytest
 from interpose.core.model.cgroup import CLEAR, UNLIMITED, Parameter, Value
 from interpose.core.model.pod import Container
 from interpose.core.model.resources import LinuxResources
-from interpose.hooks.server.reconcile.journal_format import Entry
-from interpose.hooks.server.reconcile.original_values import Given, as_asked, given_by, in_force, note_of, read_note
+from interpose.hooks.server.reconcile.journal_format import JournalEntry
+from interpose.hooks.server.reconcile.original_values import (
+    ValueRecord,
+    as_asked,
+    given_by,
+    in_force,
+    note_of,
+    read_note,
+)
 
 ASKED = LinuxResources(cpu_shares=2, cpu_quota=100_000, cpuset_cpus="0-3", oom_score_adj=1000)
 
@@ -38,10 +45,10 @@ def test_a_note_tells_what_was_asked_for_and_given() -> None:
         "oom_score_adj": [1000, 0, "P"],
     }
     assert read_note(note) == {
-        Parameter.CPU_QUOTA: Given(100_000, 83_334, plugin="P"),
-        Parameter.CPUSET_CPUS: Given("0-3", CLEAR, plugin="P"),
-        Parameter.MEMORY_LIMIT: Given(None, UNLIMITED, plugin="P"),
-        Parameter.OOM_SCORE_ADJ: Given(1000, 0, plugin="P"),
+        Parameter.CPU_QUOTA: ValueRecord(100_000, 83_334, plugin="P"),
+        Parameter.CPUSET_CPUS: ValueRecord("0-3", CLEAR, plugin="P"),
+        Parameter.MEMORY_LIMIT: ValueRecord(None, UNLIMITED, plugin="P"),
+        Parameter.OOM_SCORE_ADJ: ValueRecord(1000, 0, plugin="P"),
     }
     assert note_of(ASKED, {Parameter.CPU_SHARES: 2}, {}) == ""
 
@@ -72,19 +79,19 @@ def test_a_damaged_note_is_as_good_as_none(text: str) -> None:
 @pytest.mark.parametrize(
     ("pair", "resources", "asked"),
     [
-        (Given(1, 5000), {"cpu_quota": 5000}, 1),
-        (Given(1, 5000), {"cpu_quota": 6000}, "no"),
-        (Given(1, 5000, before=6000), {"cpu_quota": 6000}, 1),
-        (Given(1, 5000, before=6000), {"cpu_quota": 7000}, "no"),
-        (Given(1, 5000, before=6000, asked_before=2, moved=True), {"cpu_quota": 6000}, 2),
-        (Given(1, 5000, before=6000, asked_before=2, moved=True), {"cpu_quota": 5000}, 1),
-        (Given(1, UNLIMITED), {"cpu_quota": -1}, 1),
-        (Given(1, CLEAR), {}, 1),
-        (Given(1, CLEAR), {"cpu_quota": 1}, "no"),
+        (ValueRecord(1, 5000), {"cpu_quota": 5000}, 1),
+        (ValueRecord(1, 5000), {"cpu_quota": 6000}, "no"),
+        (ValueRecord(1, 5000, before=6000), {"cpu_quota": 6000}, 1),
+        (ValueRecord(1, 5000, before=6000), {"cpu_quota": 7000}, "no"),
+        (ValueRecord(1, 5000, before=6000, asked_before=2, moved=True), {"cpu_quota": 6000}, 2),
+        (ValueRecord(1, 5000, before=6000, asked_before=2, moved=True), {"cpu_quota": 5000}, 1),
+        (ValueRecord(1, UNLIMITED), {"cpu_quota": -1}, 1),
+        (ValueRecord(1, CLEAR), {}, 1),
+        (ValueRecord(1, CLEAR), {"cpu_quota": 1}, "no"),
     ],
 )
 def test_a_note_counts_while_the_container_has_what_it_was_given(
-    pair: Given, resources: dict[str, Any], asked: object
+    pair: ValueRecord, resources: dict[str, Any], asked: object
 ) -> None:
     """Or what it was given before, if the last time may not have come to be: with what was asked for then."""
     found = in_force(container(**resources), Parameter.CPU_QUOTA, pair)
@@ -104,25 +111,25 @@ def test_a_note_counts_while_the_container_has_what_it_was_given(
 )
 def test_a_set_that_was_cleared_is_there_in_full(cpus: str, whole: str, counts: bool) -> None:
     """CRI cannot clear one."""
-    found = in_force(container(cpuset_cpus=cpus), Parameter.CPUSET_CPUS, Given("1", CLEAR), whole)
+    found = in_force(container(cpuset_cpus=cpus), Parameter.CPUSET_CPUS, ValueRecord("1", CLEAR), whole)
     assert (found is not None) is counts
 
 
 def test_an_entry_of_the_journal_is_such_a_pair() -> None:
     """With everything it knows."""
-    entry = Entry(found=1, written=2, plugin="p", before=3, moved=True, found_before=4)
-    assert given_by(entry) == Given(1, 2, 3, "p", 4, True)
+    entry = JournalEntry(found=1, written=2, plugin="p", before=3, moved=True, found_before=4)
+    assert given_by(entry) == ValueRecord(1, 2, 3, "p", 4, True)
 
 
 def test_a_note_may_leave_out_by_whom() -> None:
     """It is not needed to know what was asked for."""
-    assert read_note('{"cpu_quota": [1, 5000]}') == {Parameter.CPU_QUOTA: Given(1, 5000)}
+    assert read_note('{"cpu_quota": [1, 5000]}') == {Parameter.CPU_QUOTA: ValueRecord(1, 5000)}
 
 
 def test_a_container_as_it_was_asked_for() -> None:
     """What nobody noted is as it is."""
     found = container(cpu_quota=5000, cpuset_cpus="1", cpu_shares=9)
-    notes = {Parameter.CPU_QUOTA: Given(UNLIMITED, 5000), Parameter.CPUSET_CPUS: Given(None, "1")}
+    notes = {Parameter.CPU_QUOTA: ValueRecord(UNLIMITED, 5000), Parameter.CPUSET_CPUS: ValueRecord(None, "1")}
     asked = as_asked(found, notes).requested
     assert (asked.cpu_quota, asked.cpuset_cpus, asked.cpu_shares) == (-1, "", 9)
     assert as_asked(found, {}) is found
@@ -131,5 +138,5 @@ def test_a_container_as_it_was_asked_for() -> None:
 def test_a_number_that_was_not_asked_for_is_zero_again() -> None:
     """As CRI says it."""
     found = container(memory_limit_in_bytes=4096)
-    asked = as_asked(found, {Parameter.MEMORY_LIMIT: Given(None, 4096)}).requested
+    asked = as_asked(found, {Parameter.MEMORY_LIMIT: ValueRecord(None, 4096)}).requested
     assert asked.memory_limit_in_bytes == 0

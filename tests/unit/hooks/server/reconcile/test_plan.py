@@ -6,13 +6,13 @@ import pytest
 
 from interpose.core.model.cgroup import CLEAR, UNLIMITED, Level, Parameter, Value
 from interpose.hooks.server.reconcile.plan import (
-    Action,
+    ChangeDirection,
     CriBatch,
-    Direction,
     FileBatch,
-    Item,
-    Phase,
-    Route,
+    PlanAction,
+    PlanItem,
+    StepPhase,
+    WriteRoute,
     by_container,
     direction,
     ordered,
@@ -37,19 +37,19 @@ def item(
     wanted: Value | None,
     *,
     directory: str = "",
-    action: Action = Action.SET,
-) -> Item:
+    action: PlanAction = PlanAction.SET,
+) -> PlanItem:
     """A value that shall change."""
     target = Target(level=level, key=key, directory=directory or key)
-    return Item(target=target, parameter=parameter, now=now, wanted=wanted, plugin="p", why="", action=action)
+    return PlanItem(target=target, parameter=parameter, now=now, wanted=wanted, plugin="p", why="", action=action)
 
 
-def told(items: list[Item]) -> list[tuple[str, str, Value, Phase]]:
+def told(items: list[PlanItem]) -> list[tuple[str, str, Value, StepPhase]]:
     """Steps, as short as a test can read them."""
     return [(s.item.target.key, str(s.item.parameter), s.value, s.phase) for s in ordered(items)]
 
 
-def keys(items: list[Item]) -> list[str]:
+def keys(items: list[PlanItem]) -> list[str]:
     """Targets in the order of their steps."""
     return [step.item.target.key for step in ordered(items)]
 
@@ -57,32 +57,32 @@ def keys(items: list[Item]) -> list[str]:
 @pytest.mark.parametrize(
     ("parameter", "now", "wanted", "expected"),
     [
-        (QUOTA, 1000, 2000, Direction.GROW),
-        (QUOTA, 2000, 1000, Direction.SHRINK),
-        (QUOTA, 1000, UNLIMITED, Direction.GROW),
-        (QUOTA, UNLIMITED, 1000, Direction.SHRINK),
-        (QUOTA, None, 1000, Direction.SHRINK),
-        (QUOTA, None, UNLIMITED, Direction.FREE),
-        (QUOTA, 1000, 1000, Direction.FREE),
-        (MEMORY, 1 << 30, CLEAR, Direction.GROW),
-        (MEMORY, 1 << 30, 1 << 20, Direction.SHRINK),
-        (CPUS, "0-3", "0-1", Direction.SHRINK),
-        (CPUS, "0-1", "0-3", Direction.GROW),
-        (CPUS, "0-3", "2-5", Direction.MIXED),
-        (CPUS, "0-3", "0,1,2,3", Direction.FREE),
-        (CPUS, "0-3", CLEAR, Direction.GROW),
-        (CPUS, "0-3", "", Direction.GROW),
-        (CPUS, None, "0-3", Direction.SHRINK),
-        (CPUS, CLEAR, "0-3", Direction.SHRINK),
-        (CPUS, "", "0-3", Direction.GROW),
-        (CPUS, None, None, Direction.FREE),
-        (CPUS, "0-3", ",4-7", Direction.FREE),
-        (MEMS, "0", "0-1", Direction.GROW),
-        (SHARES, 2, 1024, Direction.FREE),
-        (BVT, 2, -1, Direction.FREE),
+        (QUOTA, 1000, 2000, ChangeDirection.GROW),
+        (QUOTA, 2000, 1000, ChangeDirection.SHRINK),
+        (QUOTA, 1000, UNLIMITED, ChangeDirection.GROW),
+        (QUOTA, UNLIMITED, 1000, ChangeDirection.SHRINK),
+        (QUOTA, None, 1000, ChangeDirection.SHRINK),
+        (QUOTA, None, UNLIMITED, ChangeDirection.FREE),
+        (QUOTA, 1000, 1000, ChangeDirection.FREE),
+        (MEMORY, 1 << 30, CLEAR, ChangeDirection.GROW),
+        (MEMORY, 1 << 30, 1 << 20, ChangeDirection.SHRINK),
+        (CPUS, "0-3", "0-1", ChangeDirection.SHRINK),
+        (CPUS, "0-1", "0-3", ChangeDirection.GROW),
+        (CPUS, "0-3", "2-5", ChangeDirection.MIXED),
+        (CPUS, "0-3", "0,1,2,3", ChangeDirection.FREE),
+        (CPUS, "0-3", CLEAR, ChangeDirection.GROW),
+        (CPUS, "0-3", "", ChangeDirection.GROW),
+        (CPUS, None, "0-3", ChangeDirection.SHRINK),
+        (CPUS, CLEAR, "0-3", ChangeDirection.SHRINK),
+        (CPUS, "", "0-3", ChangeDirection.GROW),
+        (CPUS, None, None, ChangeDirection.FREE),
+        (CPUS, "0-3", ",4-7", ChangeDirection.FREE),
+        (MEMS, "0", "0-1", ChangeDirection.GROW),
+        (SHARES, 2, 1024, ChangeDirection.FREE),
+        (BVT, 2, -1, ChangeDirection.FREE),
     ],
 )
-def test_direction(parameter: Parameter, now: Value | None, wanted: Value | None, expected: Direction) -> None:
+def test_direction(parameter: Parameter, now: Value | None, wanted: Value | None, expected: ChangeDirection) -> None:
     """Limits and sets grow or shrink, with nothing set as the most there is; all else is free."""
     assert direction(parameter, now, wanted) is expected
 
@@ -90,15 +90,15 @@ def test_direction(parameter: Parameter, now: Value | None, wanted: Value | None
 @pytest.mark.parametrize(
     ("level", "parameter", "expected"),
     [
-        (Level.CONTAINER, SHARES, Route.CRI),
-        (Level.CONTAINER, CPUS, Route.CRI),
-        (Level.CONTAINER, BVT, Route.FILE),
-        (Level.CONTAINER, Parameter.OOM_SCORE_ADJ, Route.FILE),
-        (Level.POD, SHARES, Route.FILE),
-        (Level.SANDBOX, CPUS, Route.FILE),
+        (Level.CONTAINER, SHARES, WriteRoute.CRI),
+        (Level.CONTAINER, CPUS, WriteRoute.CRI),
+        (Level.CONTAINER, BVT, WriteRoute.FILE),
+        (Level.CONTAINER, Parameter.OOM_SCORE_ADJ, WriteRoute.FILE),
+        (Level.POD, SHARES, WriteRoute.FILE),
+        (Level.SANDBOX, CPUS, WriteRoute.FILE),
     ],
 )
-def test_what_cri_carries_goes_by_cri(level: Level, parameter: Parameter, expected: Route) -> None:
+def test_what_cri_carries_goes_by_cri(level: Level, parameter: Parameter, expected: WriteRoute) -> None:
     """Only of containers; everything else is files."""
     assert route_of(item(level, "x", parameter, None, 1)) is expected
 
@@ -141,8 +141,8 @@ def test_a_group_inside_another_of_its_level_counts_as_below() -> None:
 def test_a_set_that_moves_is_widened_first() -> None:
     """What is below has room at every moment."""
     assert told([item(Level.POD, "p", CPUS, "0-3", "2-5")]) == [
-        ("p", "cpuset.cpus", "0-5", Phase.GROW),
-        ("p", "cpuset.cpus", "2-5", Phase.SHRINK),
+        ("p", "cpuset.cpus", "0-5", StepPhase.GROW),
+        ("p", "cpuset.cpus", "2-5", StepPhase.SHRINK),
     ]
 
 
@@ -153,26 +153,26 @@ def test_a_leaf_moves_in_one_step_between_growing_and_shrinking() -> None:
         item(Level.POD, "p", CPUS, "0-1", "2-3"),
     ]
     assert told(items) == [
-        ("p", "cpuset.cpus", "0-3", Phase.GROW),
-        ("c", "cpuset.cpus", "2-3", Phase.SHRINK),
-        ("p", "cpuset.cpus", "2-3", Phase.SHRINK),
+        ("p", "cpuset.cpus", "0-3", StepPhase.GROW),
+        ("c", "cpuset.cpus", "2-3", StepPhase.SHRINK),
+        ("p", "cpuset.cpus", "2-3", StepPhase.SHRINK),
     ]
 
 
 def test_a_child_is_cleared_after_its_growing_parent() -> None:
     """It takes over what the parent has by then."""
     items = [item(Level.POD, "p/c", CPUS, "0", CLEAR), item(Level.QOS, "p", CPUS, "0", "0-3")]
-    assert told(items) == [("p", "cpuset.cpus", "0-3", Phase.GROW), ("p/c", "cpuset.cpus", CLEAR, Phase.GROW)]
+    assert told(items) == [("p", "cpuset.cpus", "0-3", StepPhase.GROW), ("p/c", "cpuset.cpus", CLEAR, StepPhase.GROW)]
 
 
 def test_a_cleared_child_makes_room_for_its_shrinking_parent() -> None:
     """On cgroup v1 it would otherwise have the parent's old set, which the parent then could not leave."""
     items = [item(Level.POD, "p/c", CPUS, "2", CLEAR), item(Level.QOS, "p", CPUS, "0-3", "0-1")]
     assert told(items) == [
-        ("p/c", "cpuset.cpus", "0-2", Phase.GROW),
-        ("p/c", "cpuset.cpus", "0-1", Phase.SHRINK),
-        ("p", "cpuset.cpus", "0-1", Phase.SHRINK),
-        ("p/c", "cpuset.cpus", CLEAR, Phase.SETTLE),
+        ("p/c", "cpuset.cpus", "0-2", StepPhase.GROW),
+        ("p/c", "cpuset.cpus", "0-1", StepPhase.SHRINK),
+        ("p", "cpuset.cpus", "0-1", StepPhase.SHRINK),
+        ("p/c", "cpuset.cpus", CLEAR, StepPhase.SETTLE),
     ]
 
 
@@ -184,12 +184,12 @@ def test_a_cleared_leaf_below_a_cleared_group_follows_the_group_above_both() -> 
         item(Level.SANDBOX, "q/p/s", CPUS, "3", CLEAR),
     ]
     assert told(items) == [
-        ("q/p", "cpuset.cpus", "0-3", Phase.GROW),
-        ("q/p/s", "cpuset.cpus", "0-1", Phase.SHRINK),
-        ("q/p", "cpuset.cpus", "0-1", Phase.SHRINK),
-        ("q", "cpuset.cpus", "0-1", Phase.SHRINK),
-        ("q/p", "cpuset.cpus", CLEAR, Phase.SETTLE),
-        ("q/p/s", "cpuset.cpus", CLEAR, Phase.SETTLE),
+        ("q/p", "cpuset.cpus", "0-3", StepPhase.GROW),
+        ("q/p/s", "cpuset.cpus", "0-1", StepPhase.SHRINK),
+        ("q/p", "cpuset.cpus", "0-1", StepPhase.SHRINK),
+        ("q", "cpuset.cpus", "0-1", StepPhase.SHRINK),
+        ("q/p", "cpuset.cpus", CLEAR, StepPhase.SETTLE),
+        ("q/p/s", "cpuset.cpus", CLEAR, StepPhase.SETTLE),
     ]
 
 
@@ -201,9 +201,9 @@ def test_switches_of_the_node_come_first_and_off_before_on() -> None:
         item(Level.NODE, "node", Parameter.SCHED_CORE, 1, 0),
     ]
     assert told(items) == [
-        ("node", "kernel.sched_core", 0, Phase.NODE),
-        ("node", "kernel.sched_group_identity_enabled", 1, Phase.NODE),
-        ("q", "cpu.bvt_warp_ns", 2, Phase.GROW),
+        ("node", "kernel.sched_core", 0, StepPhase.NODE),
+        ("node", "kernel.sched_group_identity_enabled", 1, StepPhase.NODE),
+        ("q", "cpu.bvt_warp_ns", 2, StepPhase.GROW),
     ]
 
 
@@ -217,7 +217,7 @@ def test_shares_are_written_after_a_pod_stops_being_idle() -> None:
     """Before, the kernel refuses them; of another pod they are not affected."""
     items = [
         item(Level.POD, "p", SHARES, 3, 100),
-        item(Level.POD, "p", IDLE, 1, 0, action=Action.RESTORE),
+        item(Level.POD, "p", IDLE, 1, 0, action=PlanAction.RESTORE),
         item(Level.POD, "r", SHARES, 3, 100),
         item(Level.POD, "r", BVT, 3, 2),
     ]
@@ -225,15 +225,15 @@ def test_shares_are_written_after_a_pod_stops_being_idle() -> None:
     assert parameters == [("p", IDLE), ("p", SHARES), ("r", SHARES), ("r", BVT)]
 
 
-@pytest.mark.parametrize("action", [Action.KEEP, Action.GONE, Action.UNSUPPORTED, Action.HELD])
-def test_only_what_is_set_or_restored_becomes_a_step(action: Action) -> None:
+@pytest.mark.parametrize("action", [PlanAction.KEEP, PlanAction.GONE, PlanAction.UNSUPPORTED, PlanAction.HELD])
+def test_only_what_is_set_or_restored_becomes_a_step(action: PlanAction) -> None:
     """Everything else is for people to look at."""
     assert ordered([item(Level.POD, "p", SHARES, 1, 2, action=action)]) == ()
 
 
 def test_restoring_to_nothing_is_clearing() -> None:
     """There is no value to write."""
-    (step,) = ordered([item(Level.POD, "p", Parameter.RESCTRL, "L3:0=f", None, action=Action.RESTORE)])
+    (step,) = ordered([item(Level.POD, "p", Parameter.RESCTRL, "L3:0=f", None, action=PlanAction.RESTORE)])
     assert step.value is CLEAR
 
 

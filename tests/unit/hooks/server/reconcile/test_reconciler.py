@@ -14,14 +14,14 @@ from interpose.core.model.cgroup import CLEAR, UNLIMITED, Level, Parameter, Valu
 from interpose.core.model.pod import Pod
 from interpose.core.model.qos import QosClass
 from interpose.hooks.server.entry_points import UnusablePlugin
-from interpose.hooks.server.node.node_inputs import Surroundings
+from interpose.hooks.server.node.node_inputs import NodeInputSource
 from interpose.hooks.server.node.nodeslo import HostApplication, NodeSLO
 from interpose.hooks.server.node.relay_policy import Ownership
 from interpose.hooks.server.plugin import AnyPlugin, NodeInputs
-from interpose.hooks.server.pods.kubelet_client import Facts
+from interpose.hooks.server.pods.kubelet_client import MetadataOverlay
 from interpose.hooks.server.reconcile.original_values import ANNOTATION
-from interpose.hooks.server.reconcile.plan import Action
-from interpose.hooks.server.reconcile.reconciler import Reconciler, Round
+from interpose.hooks.server.reconcile.plan import PlanAction
+from interpose.hooks.server.reconcile.reconciler import ReconcilePass, Reconciler
 from interpose.hooks.server.targets import Target
 from interpose.hooks.server.worker_threads import Runner
 from interpose.net.grpc.status import Code
@@ -71,7 +71,7 @@ class Rig:
         """From now on."""
         self.toy.wanted = {}
 
-    async def round(self, *, detail: bool = False, act: bool = True) -> Round:
+    async def round(self, *, detail: bool = False, act: bool = True) -> ReconcilePass:
         """One of them."""
         return await self.reconciler.round("test", detail=detail, act=act)
 
@@ -98,13 +98,13 @@ class Rig:
                 )
         return fresh
 
-    def _gather(self, pods: Sequence[Pod], complete: bool) -> Surroundings:
+    def _gather(self, pods: Sequence[Pod], complete: bool) -> NodeInputSource:
         self.complete = complete
         self.gathered.append([pod.name for pod in pods])
-        return Surroundings(self.inputs, self.parts.node.layout)
+        return NodeInputSource(self.inputs, self.parts.node.layout)
 
-    async def _facts(self) -> Facts:
-        return Facts(self.facts, known=self.facts_known)
+    async def _facts(self) -> MetadataOverlay:
+        return MetadataOverlay(self.facts, known=self.facts_known)
 
     async def _policy(self) -> Ownership:
         return self.owned
@@ -152,7 +152,7 @@ async def test_detail_tells_of_what_is_as_wanted(rig: Rig) -> None:
     ls_pod(rig.parts.node, "web")
     rig.want(Level.POD, cpu_shares=99)
     await rig.round()
-    assert [one.action for one in (await rig.round(detail=True)).items] == [Action.KEEP]
+    assert [one.action for one in (await rig.round(detail=True)).items] == [PlanAction.KEEP]
 
 
 async def test_without_acting_nothing_is_changed(rig: Rig) -> None:
@@ -162,8 +162,8 @@ async def test_without_acting_nothing_is_changed(rig: Rig) -> None:
     rig.want(Level.CONTAINER, cpu_shares=33)
     done = await rig.round(act=False)
     assert [(one.target.name, one.now, one.wanted, one.action) for one in done.items] == [
-        ("default/web", 512, 99, Action.SET),
-        ("default/web/main", 512, 33, Action.SET),
+        ("default/web", 512, 99, PlanAction.SET),
+        ("default/web/main", 512, 33, PlanAction.SET),
     ]
     assert (rig.of(sandbox, SHARES), done.written, len(rig.parts.journal)) == (512, 0, 0)
 
@@ -350,7 +350,7 @@ async def test_an_update_that_is_refused_is_told_and_held(rig: Rig) -> None:
     rig.parts.node.runtime.fail(UPDATE, Code.UNKNOWN, "no", times=1)
     assert (await rig.round()).errors == ["default/web/main: UNKNOWN: no"]
     held = await rig.round()
-    assert [(one.action, one.note) for one in held.items] == [(Action.HELD, "UNKNOWN: no; again in 1 s")]
+    assert [(one.action, one.note) for one in held.items] == [(PlanAction.HELD, "UNKNOWN: no; again in 1 s")]
     assert held.errors == []
     rig.parts.now += 2
     await rig.round()
@@ -667,7 +667,7 @@ async def test_what_the_policy_of_a_relay_owns_is_left_alone(rig: Rig, caplog: p
         done = await rig.round(detail=True)
     assert (rig.of(sandbox, CPUS, 1), rig.of(sandbox, SHARES, 1), rig.of_pod(sandbox, SHARES)) == ("0-1", 33, 99)
     assert rig.parts.applier.left == {("toy", CPUS): 2}
-    notes = {one.note for one in done.items if one.action is Action.LEFT}
+    notes = {one.note for one in done.items if one.action is PlanAction.LEFT}
     assert notes == {"policy static of the relay decides about it"}
     told = [one.kv for one in caplog.records if "left to the policy" in one.message]  # type: ignore[attr-defined]
     assert told == [{"plugin": "toy", "parameter": "cpuset.cpus", "policy": "static"}]
@@ -786,7 +786,7 @@ async def test_a_rule_that_hangs_holds_up_nobody(rig: Rig) -> None:
         applier=rig.parts.applier,
         updates=rig.parts.updates,
         runner=runner,
-        gather=lambda _pods, _complete: Surroundings(NodeInputs(), rig.parts.node.layout),
+        gather=lambda _pods, _complete: NodeInputSource(NodeInputs(), rig.parts.node.layout),
         facts=rig._facts,
         managed=lambda _pod: True,
         policy=rig._policy,

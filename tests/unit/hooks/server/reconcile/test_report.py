@@ -8,13 +8,13 @@ import pytest
 from interpose.core.model.cgroup import CLEAR, UNLIMITED, Level, Parameter, Value
 from interpose.core.model.qos import QosClass
 from interpose.hooks.server.plugin import Kernel, Resctrl
-from interpose.hooks.server.plugins.core_sched import CoreSched
+from interpose.hooks.server.plugins.core_sched import CoreSchedPlugin
 from interpose.hooks.server.plugins.group_identity import GroupIdentity, GroupIdentityRule
 from interpose.hooks.server.plugins.oom_score import OomScoreAdj
 from interpose.hooks.server.plugins.resctrl import ResctrlPlugin
-from interpose.hooks.server.reconcile.plan import Action, Item
+from interpose.hooks.server.reconcile.plan import PlanAction, PlanItem
 from interpose.hooks.server.reconcile.report import (
-    Trouble,
+    ReportedProblem,
     as_json,
     idle_plugins,
     missing_parameters,
@@ -37,10 +37,10 @@ NAMELESS = Target(level=Level.CONTAINER, key="0123456789abcdef", pod_uid="u2")
 
 
 def item(
-    target: Target, parameter: Parameter, now: Value | None, wanted: Value | None, action: Action, **more: str
-) -> Item:
+    target: Target, parameter: Parameter, now: Value | None, wanted: Value | None, action: PlanAction, **more: str
+) -> PlanItem:
     """A value that GroupIdentity wants, unless something else is said."""
-    return Item(
+    return PlanItem(
         target=target,
         parameter=parameter,
         now=now,
@@ -53,16 +53,23 @@ def item(
 
 
 ITEMS = [
-    item(MAIN, Parameter.MEMORY_LIMIT, UNLIMITED, GIB, Action.SET, plugin="BatchResource", why="limit 1Gi"),
-    item(MAIN, Parameter.CPU_SHARES, 512, 512, Action.KEEP, plugin="BatchResource", why="request 500"),
-    item(EVIL, Parameter.CPUSET_CPUS, "0-3", CLEAR, Action.GONE, plugin="CPUSetAllocator", why="evil\n\x07"),
-    item(SANDBOX, Parameter.CPUSET_CPUS, "0,2,4,6,8,10,12,14,16,18", "0-19", Action.SET, why="pools of all NUMA nodes"),
-    item(POD, Parameter.CPU_BVT, None, -1, Action.UNSUPPORTED, note="this kernel has no such file"),
-    item(POD, Parameter.MEMORY_LIMIT, UNLIMITED, 3 * GIB // 2, Action.HELD, note="usage is above the limit"),
-    item(APP, Parameter.CPU_BVT, 0, 2, Action.SET, why="class LS"),
-    item(BEST_EFFORT, Parameter.CPU_BVT, 0, -1, Action.SET, why="directory of BE"),
-    item(NODE, Parameter.SCHED_CORE, 1, 0, Action.SET, why="cpuPolicy is groupIdentity"),
-    item(NAMELESS, Parameter.CPU_BURST, 5000, None, Action.RESTORE, why=""),
+    item(MAIN, Parameter.MEMORY_LIMIT, UNLIMITED, GIB, PlanAction.SET, plugin="BatchResource", why="limit 1Gi"),
+    item(MAIN, Parameter.CPU_SHARES, 512, 512, PlanAction.KEEP, plugin="BatchResource", why="request 500"),
+    item(EVIL, Parameter.CPUSET_CPUS, "0-3", CLEAR, PlanAction.GONE, plugin="CPUSetAllocator", why="evil\n\x07"),
+    item(
+        SANDBOX,
+        Parameter.CPUSET_CPUS,
+        "0,2,4,6,8,10,12,14,16,18",
+        "0-19",
+        PlanAction.SET,
+        why="pools of all NUMA nodes",
+    ),
+    item(POD, Parameter.CPU_BVT, None, -1, PlanAction.UNSUPPORTED, note="this kernel has no such file"),
+    item(POD, Parameter.MEMORY_LIMIT, UNLIMITED, 3 * GIB // 2, PlanAction.HELD, note="usage is above the limit"),
+    item(APP, Parameter.CPU_BVT, 0, 2, PlanAction.SET, why="class LS"),
+    item(BEST_EFFORT, Parameter.CPU_BVT, 0, -1, PlanAction.SET, why="directory of BE"),
+    item(NODE, Parameter.SCHED_CORE, 1, 0, PlanAction.SET, why="cpuPolicy is groupIdentity"),
+    item(NAMELESS, Parameter.CPU_BURST, 5000, None, PlanAction.RESTORE, why=""),
 ]
 QOS = {"u1": QosClass.BE}
 
@@ -141,7 +148,7 @@ def test_failures_and_problems_come_after_the_values() -> None:
     text = render(
         (),
         kept=7,
-        failures=[Trouble("BatchResource", "batch/x", "annotation a: 'y' is not a quantity")],
+        failures=[ReportedProblem("BatchResource", "batch/x", "annotation a: 'y' is not a quantity")],
         problems={"GroupIdentity": "lsClass: 7 is not -1 to 2"},
     )
     assert text.splitlines() == [
@@ -191,7 +198,9 @@ def test_values_for_people(parameter: Parameter, value: Value | None, text: str)
 
 def test_records_for_programs() -> None:
     """Everything, in the order of the report, with values as they are."""
-    records = as_json(ITEMS[:3], failures=[Trouble("A", "batch/x", "no")], problems={"C": "later", "B": "bad"}, qos=QOS)
+    records = as_json(
+        ITEMS[:3], failures=[ReportedProblem("A", "batch/x", "no")], problems={"C": "later", "B": "bad"}, qos=QOS
+    )
     assert [one.get("parameter") for one in records] == [
         "cpuset.cpus", "cpu.shares", "memory.limit_in_bytes", None, None, None,
     ]  # fmt: skip
@@ -221,7 +230,7 @@ def test_records_for_programs() -> None:
 
 
 PLAIN = Kernel(parameters=frozenset((Parameter.CPU_SHARES, Parameter.CPU_IDLE)))
-PLUGINS = (GroupIdentity(), OomScoreAdj(), CoreSched(), ResctrlPlugin())
+PLUGINS = (GroupIdentity(), OomScoreAdj(), CoreSchedPlugin(), ResctrlPlugin())
 
 
 def test_what_a_kernel_does_not_have_is_known_by_plugin() -> None:

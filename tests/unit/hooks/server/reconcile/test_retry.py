@@ -1,14 +1,14 @@
 """When a refused value is tried again."""
 
 from interpose.core.model.cgroup import Level, Parameter
-from interpose.hooks.server.reconcile.retry import LONGEST_DELAY, Holds, Spot
+from interpose.hooks.server.reconcile.retry import LONGEST_DELAY, RetryBackoff, Spot
 
 SPOT: Spot = (Level.POD, "p", Parameter.CPU_QUOTA)
 
 
 def test_a_refused_value_waits() -> None:
     """For a second; the reason says why and for how long."""
-    holds = Holds()
+    holds = RetryBackoff()
     assert holds.refuse(SPOT, 5, "no", 10.0)
     assert holds.reason(SPOT, 5, 10.5) == "no; again in 0 s"
     assert holds.reason(SPOT, 5, 11.0) == ""
@@ -18,7 +18,7 @@ def test_a_refused_value_waits() -> None:
 
 def test_each_refusal_doubles_the_wait_up_to_a_limit() -> None:
     """And only the first is news."""
-    holds = Holds()
+    holds = RetryBackoff()
     time, waits = 0.0, []
     holds.refuse(SPOT, 5, "no", time)
     for _ in range(12):
@@ -32,7 +32,7 @@ def test_each_refusal_doubles_the_wait_up_to_a_limit() -> None:
 
 def test_a_second_refusal_during_the_wait_does_not_prolong_it() -> None:
     """One round may try the same value twice."""
-    holds = Holds()
+    holds = RetryBackoff()
     holds.refuse(SPOT, 5, "no", 0.0)
     assert not holds.refuse(SPOT, 5, "still no", 0.0)
     assert holds.reason(SPOT, 5, 0.5).startswith("still no")
@@ -41,7 +41,7 @@ def test_a_second_refusal_during_the_wait_does_not_prolong_it() -> None:
 
 def test_another_value_starts_anew() -> None:
     """It may be one that is taken."""
-    holds = Holds()
+    holds = RetryBackoff()
     holds.refuse(SPOT, 5, "no", 0.0)
     assert holds.reason(SPOT, 6, 0.5) == ""
     assert holds.refuse(SPOT, 6, "no", 0.5)
@@ -49,7 +49,7 @@ def test_another_value_starts_anew() -> None:
 
 def test_release_gives_what_was_held() -> None:
     """Once."""
-    holds = Holds()
+    holds = RetryBackoff()
     holds.refuse(SPOT, 5, "no", 0.0)
     hold = holds.release(SPOT)
     assert hold is not None
@@ -59,7 +59,7 @@ def test_release_gives_what_was_held() -> None:
 
 def test_what_is_of_no_interest_is_forgotten() -> None:
     """Targets that are gone leave nothing behind."""
-    holds = Holds()
+    holds = RetryBackoff()
     holds.refuse(SPOT, 5, "no", 0.0)
     holds.refuse((Level.POD, "q", Parameter.CPU_QUOTA), 5, "no", 0.0)
     holds.keep(lambda spot: spot[1] == "q")
@@ -69,7 +69,7 @@ def test_what_is_of_no_interest_is_forgotten() -> None:
 
 def test_a_restore_that_is_undone_waits_longer_each_time() -> None:
     """However well it went in between; only the first time is news."""
-    holds, time, waits = Holds(), 0.0, []
+    holds, time, waits = RetryBackoff(), 0.0, []
     assert not holds.undone(SPOT, 5, "no", time)  # it was never put back
     for number in range(12):
         assert holds.restored(SPOT, 5) is None
@@ -85,7 +85,7 @@ def test_a_restore_that_is_undone_waits_longer_each_time() -> None:
 
 def test_a_restore_of_something_else_starts_anew() -> None:
     """So does one of a value that somebody wanted in between; what was refused before is told once."""
-    holds = Holds()
+    holds = RetryBackoff()
     holds.restored(SPOT, 5)
     assert not holds.undone(SPOT, 6, "undone", 0.0)
     holds.wanted(SPOT)
@@ -99,7 +99,7 @@ def test_a_restore_of_something_else_starts_anew() -> None:
 
 def test_what_was_put_back_on_targets_that_are_gone_is_forgotten() -> None:
     """Nobody can undo it."""
-    holds = Holds()
+    holds = RetryBackoff()
     holds.restored(SPOT, 5)
     holds.keep(lambda _spot: False)
     assert not holds.undone(SPOT, 5, "undone", 0.0)

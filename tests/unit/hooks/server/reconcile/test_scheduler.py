@@ -4,8 +4,8 @@ from collections.abc import Iterable
 
 from interpose.core.model.cgroup import Level
 from interpose.core.model.pod import Pod
-from interpose.hooks.server.reconcile.desired_state import Subject
-from interpose.hooks.server.reconcile.scheduler import LONGEST, PATIENCE, SHORTEST, Newcomers, Pauses
+from interpose.hooks.server.reconcile.desired_state import PodTarget
+from interpose.hooks.server.reconcile.scheduler import LONGEST, PATIENCE, SHORTEST, NewCgroups, Pauses
 from interpose.hooks.server.targets import Target
 from interpose.host.cgroup.paths import Driver, Layout
 from interpose.host.cgroup.tree import CgroupTree
@@ -42,21 +42,21 @@ class FakeWatch:
                 self.kernel.make(self.then.pop(directory))
 
 
-def subject(directory: str = POD, sandbox: str = "s1") -> Subject:
+def subject(directory: str = POD, sandbox: str = "s1") -> PodTarget:
     """A pod with its sandbox container, where they are."""
-    return Subject(
+    return PodTarget(
         pod=Pod(id=sandbox, uid="u1"),
         target=Target(level=Level.POD, key=directory, directory=directory, name="web"),
         sandbox=Target(level=Level.SANDBOX, key=sandbox, directory=f"{directory}/{sandbox}", name="web"),
     )
 
 
-def newcomers(kernel: FakeKernel) -> tuple[Newcomers, FakeWatch]:
+def newcomers(kernel: FakeKernel) -> tuple[NewCgroups, FakeWatch]:
     """On a node with the directories of QoS classes."""
     watch = FakeWatch()
     for group in GROUPS:
         kernel.make(group)
-    return Newcomers(CgroupTree(kernel, version=1), watch, now=Clock()), watch
+    return NewCgroups(CgroupTree(kernel, version=1), watch, now=Clock()), watch
 
 
 # -- how long
@@ -168,7 +168,7 @@ async def test_without_a_kubelet_the_root_is_followed() -> None:
     kernel = FakeKernel(1)
     kernel.make("system.slice/cron")
     watch = FakeWatch()
-    comers = Newcomers(CgroupTree(kernel, version=1), watch, now=Clock())
+    comers = NewCgroups(CgroupTree(kernel, version=1), watch, now=Clock())
     assert await comers.after([], None, changed=False) is None
     assert watch.followed[-1] == [""]
 

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from interpose.hooks.server.reconcile.scheduler import Rounds
+from interpose.hooks.server.reconcile.scheduler import ReconcileLoop
 from interpose.testing.eventually import eventually
 
 _LONG = 3600.0
@@ -15,7 +15,7 @@ async def test_later_leads_to_a_round() -> None:
     async def work(reason: str) -> None:
         reasons.append(reason)
 
-    rounds = Rounds(work, _LONG)
+    rounds = ReconcileLoop(work, _LONG)
     rounds.start()
     rounds.later("again", 0.05)
     await eventually(lambda: reasons == ["start", "again"], "both rounds")
@@ -29,7 +29,7 @@ async def test_the_last_word_counts() -> None:
     async def work(reason: str) -> None:
         reasons.append(reason)
 
-    rounds = Rounds(work, _LONG)
+    rounds = ReconcileLoop(work, _LONG)
     rounds.start()
     rounds.later("never", _LONG)
     rounds.later("now", 0.0)
@@ -40,7 +40,7 @@ async def test_the_last_word_counts() -> None:
 
 async def test_nothing_is_due_after_the_end() -> None:
     """The timer goes with the rounds."""
-    rounds = Rounds(lambda _reason: asyncio.sleep(0), _LONG)
+    rounds = ReconcileLoop(lambda _reason: asyncio.sleep(0), _LONG)
     rounds.start()
     rounds.later("again", 0.0)
     await rounds.close()

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from interpose.hooks.server.reconcile import scheduler as module
-from interpose.hooks.server.reconcile.scheduler import TICK, Rounds
+from interpose.hooks.server.reconcile.scheduler import TICK, ReconcileLoop
 from interpose.testing.eventually import eventually
 
 _NEVER = 3600.0
@@ -56,21 +56,21 @@ async def work() -> Work:
 
 
 @pytest.fixture
-async def rounds(work: Work) -> AsyncIterator[Rounds]:
+async def rounds(work: Work) -> AsyncIterator[ReconcileLoop]:
     """Without a tick."""
-    made = Rounds(work, _NEVER)
+    made = ReconcileLoop(work, _NEVER)
     yield made
     await made.close()
 
 
-async def test_it_begins_with_a_round(work: Work, rounds: Rounds) -> None:
+async def test_it_begins_with_a_round(work: Work, rounds: ReconcileLoop) -> None:
     """Nobody has to say so."""
     rounds.start()
     await work.happened(1)
     assert work.reasons == ["start"]
 
 
-async def test_reasons_that_come_together_share_a_round(work: Work, rounds: Rounds) -> None:
+async def test_reasons_that_come_together_share_a_round(work: Work, rounds: ReconcileLoop) -> None:
     """In their order, each named once."""
     for reason in ("cgroups", "NodeSLO", "cgroups"):
         rounds.soon(reason)
@@ -79,7 +79,7 @@ async def test_reasons_that_come_together_share_a_round(work: Work, rounds: Roun
     assert work.reasons == ["cgroups, NodeSLO, start"]
 
 
-async def test_a_reason_during_a_round_means_one_more(work: Work, rounds: Rounds) -> None:
+async def test_a_reason_during_a_round_means_one_more(work: Work, rounds: ReconcileLoop) -> None:
     """However many there are; two rounds never overlap."""
     work.free.clear()
     rounds.start()
@@ -94,7 +94,7 @@ async def test_a_reason_during_a_round_means_one_more(work: Work, rounds: Rounds
 
 async def test_without_a_reason_there_is_a_round_after_the_interval(work: Work) -> None:
     """Its reason is that it is time."""
-    rounds = Rounds(work, 0.01)
+    rounds = ReconcileLoop(work, 0.01)
     rounds.start()
     await work.happened(3)
     await rounds.close()
@@ -102,7 +102,7 @@ async def test_without_a_reason_there_is_a_round_after_the_interval(work: Work) 
 
 
 async def test_a_round_that_failed_is_not_the_last(
-    work: Work, rounds: Rounds, caplog: pytest.LogCaptureFixture
+    work: Work, rounds: ReconcileLoop, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It is told with all that is known about it."""
     work.failures = 1
@@ -118,7 +118,7 @@ async def test_a_round_that_failed_is_not_the_last(
     assert "no luck" in str(record.exc_info[1])
 
 
-async def test_reasons_during_a_failure_are_not_lost(work: Work, rounds: Rounds) -> None:
+async def test_reasons_during_a_failure_are_not_lost(work: Work, rounds: ReconcileLoop) -> None:
     """They have the next round."""
     work.failures = 1
     work.free.clear()
@@ -130,7 +130,7 @@ async def test_reasons_during_a_failure_are_not_lost(work: Work, rounds: Rounds)
     assert work.reasons == ["start", "start, NodeSLO"]
 
 
-async def test_closing_cuts_off_a_round(work: Work, rounds: Rounds) -> None:
+async def test_closing_cuts_off_a_round(work: Work, rounds: ReconcileLoop) -> None:
     """And there are no more of them."""
     work.free.clear()
     rounds.start()
@@ -141,7 +141,7 @@ async def test_closing_cuts_off_a_round(work: Work, rounds: Rounds) -> None:
     assert work.reasons == ["start"]
 
 
-async def test_what_was_never_started_can_be_closed(rounds: Rounds, work: Work) -> None:
+async def test_what_was_never_started_can_be_closed(rounds: ReconcileLoop, work: Work) -> None:
     """A daemon that fails to start closes everything it has."""
     rounds.soon("cgroups")
     await rounds.close()
