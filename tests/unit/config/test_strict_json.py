@@ -2,7 +2,7 @@
 
 import pytest
 
-from interpose.config.strict_json import Fraction, Object, Whole, expect, read_object, shown
+from interpose.config.strict_json import Fraction, Object, Whole, _lines_of_keys, expect, read_object, shown
 from interpose.core.model.text import quoted
 from interpose.errors import ConfigError
 
@@ -12,6 +12,11 @@ def test_duplicates_and_the_text_of_numbers_survive() -> None:
     pairs = read_object('{"a": 1, "a": 1.50, "b": [true, null, {}]}', "file x").pairs
     assert pairs == [("a", "1"), ("a", "1.50"), ("b", [True, None, Object([])])]
     assert [type(value) for _, value in pairs] == [Whole, Fraction, list]
+
+
+def test_objects_come_in_the_order_of_their_ends() -> None:
+    """All of them, the outermost last."""
+    assert list(_lines_of_keys('{"a": {},\n"b": [{"c": 1}]}')) == [[], [2], [1, 2]]
 
 
 def test_lines_of_keys() -> None:
