@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from interpose.cri.messages import cri
-from interpose.node.runtime.network.cni import Network
+from interpose.node.runtime.network.cni import CniNetwork
 from interpose.node.runtime.network.netns_connect import connect, in_network
 from interpose.node.runtime.network.types import NetworkError
 
@@ -38,7 +38,7 @@ def netns() -> Iterator[str]:
 
 
 @pytest.fixture
-def network(scratch: Path) -> Network:
+def network(scratch: Path) -> CniNetwork:
     """A point-to-point network with addresses of its own."""
     third = secrets.randbelow(250)
     conf = scratch / "conf"
@@ -49,14 +49,14 @@ def network(scratch: Path) -> Network:
     (conf / "10-test.conflist").write_text(
         json.dumps({"name": "test", "cniVersion": "0.4.0", "plugins": [ptp, {"type": "tuning"}]})
     )
-    return Network(str(conf), [PLUGINS], scratch / "cache")
+    return CniNetwork(str(conf), [PLUGINS], scratch / "cache")
 
 
 def _leases(scratch: Path) -> list[str]:
     return [entry.name for entry in (scratch / "ipam/test").iterdir() if entry.name[0].isdigit()]
 
 
-async def test_a_pod_gets_an_address_and_gives_it_back(scratch: Path, network: Network, netns: str) -> None:
+async def test_a_pod_gets_an_address_and_gives_it_back(scratch: Path, network: CniNetwork, netns: str) -> None:
     """The address is in the namespace; after teardown, also a second one, the lease is free."""
     assert network.configured
     assert network.ready.ready
@@ -70,19 +70,19 @@ async def test_a_pod_gets_an_address_and_gives_it_back(scratch: Path, network: N
     assert _leases(scratch) == []
 
 
-async def test_teardown_after_a_restart_with_the_namespace_gone(scratch: Path, network: Network, netns: str) -> None:
+async def test_teardown_after_a_restart_with_the_namespace_gone(scratch: Path, network: CniNetwork, netns: str) -> None:
     """Another runtime with another configuration takes down what the first has set up."""
     await network.setup("s1", netns, CONFIG)
     conf = scratch / "conf/10-test.conflist"
     conf.write_text(json.dumps({"name": "other", "cniVersion": "0.4.0", "type": "ptp"}))
-    after = Network(str(scratch / "conf"), [PLUGINS], scratch / "cache")
+    after = CniNetwork(str(scratch / "conf"), [PLUGINS], scratch / "cache")
     assert await after.leftovers([]) == ["s1"]
     await after.teardown("s1", "")
     assert _leases(scratch) == []
     assert await after.leftovers([]) == []
 
 
-async def test_a_chain_that_fails_gives_back_what_it_took(scratch: Path, network: Network, netns: str) -> None:
+async def test_a_chain_that_fails_gives_back_what_it_took(scratch: Path, network: CniNetwork, netns: str) -> None:
     """The first plugin has leased an address when the second fails, in its own words."""
     conf = scratch / "conf/10-test.conflist"
     document = json.loads(conf.read_text())

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from interpose.node.runtime.images.store import ImageStore
+from interpose.node.runtime.images.store import LocalImageStore
 from tests.support.node.image_files import docker_archive, layer, make_image
 from tests.support.node.registry import FakeRegistry
 
@@ -64,7 +64,7 @@ async def test_a_killed_removal_can_be_done_again(tmp_path: Path) -> None:
     """An image is there whole, or not at all."""
     file = tmp_path / "image.tar"
     file.write_bytes(docker_archive({"x:1": IMAGE}))
-    store = ImageStore(tmp_path / "images", durable=False)
+    store = LocalImageStore(tmp_path / "images", durable=False)
     store.load()
     await store.import_file(file)
     await store.close()

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from interpose.node.runtime.images.layers.unpack import unpack
-from interpose.node.runtime.images.layers.whiteouts import OVERLAY, form_for
+from interpose.node.runtime.images.layers.whiteouts import OVERLAY, detect_format
 from tests.support.node.layer_model import Entry, Model, RefusedError, Tree, read_tree, tar_of
 
 _PARTS = "abc"
@@ -84,7 +84,7 @@ def _said_by_the_model(layers: Sequence[list[Entry]]) -> Tree:
 
 
 def _shown_by_the_kernel(layers: Sequence[list[Entry]], folder: Path) -> Tree:
-    if form_for(folder) is not OVERLAY:
+    if detect_format(folder) is not OVERLAY:
         pytest.skip("whiteouts as overlay has them need root and a file system that takes them")
     done: list[Path] = []
     for number, layer in enumerate(layers):

@@ -10,42 +10,42 @@ from pathlib import Path
 import pytest
 
 from interpose.net.http.address import parse_server
-from interpose.node.runtime.images.disk import Disk
+from interpose.node.runtime.images.disk import ImageDisk
 from interpose.node.runtime.images.layers.flatten import flatten
 from interpose.node.runtime.images.manifests import linux_platform
-from interpose.node.runtime.images.registry.client import Registry
-from interpose.node.runtime.images.registry.endpoints import Endpoint, Registries
-from interpose.node.runtime.images.registry.http import Patience
-from interpose.node.runtime.images.store import ImageStore
-from interpose.node.runtime.images.types import Auth, Phase, PullError, PullProgress
+from interpose.node.runtime.images.registry.client import RegistryClient
+from interpose.node.runtime.images.registry.endpoints import Registries, RegistryEndpoint
+from interpose.node.runtime.images.registry.http import RegistryTimeouts
+from interpose.node.runtime.images.store import LocalImageStore
+from interpose.node.runtime.images.types import Auth, PullError, PullPhase, PullProgress
 from tests.support.node.image_files import MadeImage, digest, layer, make_image, make_index
 from tests.support.node.registry import Door, FakeRegistry
 
-PATIENCE = Patience(connect=5, answer=5, stall=5, tries=3, first_wait=0.001, longest_wait=0.01)
+PATIENCE = RegistryTimeouts(connect=5, answer=5, stall=5, tries=3, first_wait=0.001, longest_wait=0.01)
 BASE = layer({"etc/": 0o755, "etc/passwd": "root:x:0:0::/:/bin/sh\n", "etc/shadow": "secret"})
 # Several pieces of what is written at a time: it must not shrink when it is compressed.
 TOP = layer({"etc/.wh.shadow": "", "app": random.Random(0).randbytes(3_000_000)})
 IMAGE = make_image([BASE, TOP], user="1000", env=["A=b"])
 
-Make = Callable[..., ImageStore]
+Make = Callable[..., LocalImageStore]
 
 
 @pytest.fixture
 async def store_at(tmp_path: Path) -> AsyncIterator[Make]:
     """Makes stores that trust some registries."""
-    made: list[ImageStore] = []
+    made: list[LocalImageStore] = []
 
-    def make(*trusted: FakeRegistry, registries: Registries | None = None, name: str = "images") -> ImageStore:
+    def make(*trusted: FakeRegistry, registries: Registries | None = None, name: str = "images") -> LocalImageStore:
         endpoints = {}
         for registry in trusted:
             ca = tmp_path / f"{registry.port}.pem"
             if registry.authority is not None:
                 ca.write_text(registry.authority.pem)
             endpoints[registry.host] = (
-                Endpoint(server=parse_server(registry.url), ca=str(ca) if registry.authority else ""),
+                RegistryEndpoint(server=parse_server(registry.url), ca=str(ca) if registry.authority else ""),
             )
-        client = Registry(registries or Registries(endpoints=endpoints), patience=PATIENCE, env={})
-        store = ImageStore(tmp_path / name, registry=client, platform=linux_platform("x86_64"), durable=False)
+        client = RegistryClient(registries or Registries(endpoints=endpoints), patience=PATIENCE, env={})
+        store = LocalImageStore(tmp_path / name, registry=client, platform=linux_platform("x86_64"), durable=False)
         store.load()
         made.append(store)
         return store
@@ -174,7 +174,7 @@ async def test_no_room_for_an_image_is_told_before_it_is_fetched(
     store_at: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With the place, what is needed and what is free."""
-    monkeypatch.setattr(Disk, "free", lambda _self: 10)
+    monkeypatch.setattr(ImageDisk, "free", lambda _self: 10)
     async with FakeRegistry() as registry:
         name = registry.put("app", "1", IMAGE)
         needed = sum(map(len, IMAGE.layers))
@@ -188,7 +188,7 @@ async def test_a_certificate_of_somebody_else_is_not_trusted(store_at: Make) -> 
     """Nor is plain HTTP tried instead, where the settings say HTTPS."""
     async with FakeRegistry(tls=True) as registry:
         name = registry.put("app", "1", IMAGE)
-        trusting = Registries(endpoints={registry.host: (Endpoint(server=parse_server(registry.url)),)})
+        trusting = Registries(endpoints={registry.host: (RegistryEndpoint(server=parse_server(registry.url)),)})
         with pytest.raises(PullError, match="cannot be trusted"):
             await store_at(registries=trusting).pull(name)
         assert registry.requests == []
@@ -317,7 +317,7 @@ async def test_a_mirror_is_asked_first(store_at: Make) -> None:
     """And the next endpoint if it does not have the image."""
     async with FakeRegistry() as mirror, FakeRegistry() as registry:
         registry.put("library/app", "1", IMAGE)
-        endpoints = tuple(Endpoint(server=parse_server(one.url)) for one in (mirror, registry))
+        endpoints = tuple(RegistryEndpoint(server=parse_server(one.url)) for one in (mirror, registry))
         store = store_at(registries=Registries(endpoints={"docker.io": endpoints}))
         image = await store.pull("app:1")
         assert image.repo_tags == ("docker.io/library/app:1",)
@@ -335,7 +335,7 @@ async def test_a_mirror_that_is_wrong_does_not_keep_us_from_the_registry(store_a
                 one.put("library/app", "1", IMAGE)
             mirror.faults.lies = {key: bytes(len(IMAGE.blobs[key]))}
             mirror.faults.cut(key, times=9 if cut else 0)
-            endpoints = tuple(Endpoint(server=parse_server(one.url)) for one in (mirror, registry))
+            endpoints = tuple(RegistryEndpoint(server=parse_server(one.url)) for one in (mirror, registry))
             store = store_at(registries=Registries(endpoints={"docker.io": endpoints}), name=f"images-{cut}")
             assert (await store.pull("app:1")).id == IMAGE.id
 
@@ -350,8 +350,8 @@ async def test_layers_that_are_there_are_not_fetched_again(store_at: Make) -> No
         await store.pull(registry.put("app", "2", second), progress=news.append)
         paths = registry.paths()
         assert sum(path.endswith(digest(IMAGE.layers[0])) for path in paths) == 1
-    assert Phase.EXISTS in {one.phase for one in news if one.what == digest(IMAGE.layers[0])}
-    assert [one.phase for one in news if one.what == digest(second.layers[1])][-1] is Phase.DONE
+    assert PullPhase.EXISTS in {one.phase for one in news if one.what == digest(IMAGE.layers[0])}
+    assert [one.phase for one in news if one.what == digest(second.layers[1])][-1] is PullPhase.DONE
 
 
 async def test_two_pulls_at_once_fetch_each_layer_once(store_at: Make) -> None:
@@ -372,7 +372,7 @@ async def test_a_pull_that_is_given_up_leaves_nothing(store_at: Make, tmp_path: 
         begun = asyncio.Event()
 
         def watch(news: PullProgress) -> None:
-            if news.phase is Phase.UNPACKING:
+            if news.phase is PullPhase.UNPACKING:
                 begun.set()
 
         task = asyncio.create_task(store.pull(name, progress=watch))
@@ -415,7 +415,7 @@ async def test_credentials_for_another_machine_stay_away_from_this_one(
     async with FakeRegistry(tls=True, door=Door.TOKEN, users={"me": "pw"}) as registry, FakeRegistry() as local:
         registry.realm = f"{local.url}/token"
         registry.put("app", "1", IMAGE)
-        endpoint = Endpoint(server=parse_server(f"https://localhost:{registry.port}"), skip_verify=True)
+        endpoint = RegistryEndpoint(server=parse_server(f"https://localhost:{registry.port}"), skip_verify=True)
         store = store_at(registries=Registries(endpoints={"registry.example": (endpoint,)}))
         with pytest.raises(PullError, match=r"credentials over plain HTTP at http://127\.0\.0\.1"):
             await store.pull("registry.example/app:1", Auth(username="me", password="pw"))
@@ -433,7 +433,7 @@ async def test_redirects_have_an_end(store_at: Make) -> None:
 async def test_a_certificate_that_cannot_be_read_is_named(store_at: Make, tmp_path: Path) -> None:
     """The settings are wrong, not the registry."""
     async with FakeRegistry(tls=True) as registry:
-        endpoint = Endpoint(server=parse_server(registry.url), ca=str(tmp_path / "none.pem"))
+        endpoint = RegistryEndpoint(server=parse_server(registry.url), ca=str(tmp_path / "none.pem"))
         store = store_at(registries=Registries(endpoints={registry.host: (endpoint,)}))
         with pytest.raises(PullError, match=r"none\.pem: cannot be read"):
             await store.pull(registry.put("app", "1", IMAGE))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from interpose.node.runtime.shimclient.client import NotRunningError, ShimError, StartRequest
+from interpose.node.runtime.shimclient.client import ShimError, ShimNotRunningError, StartRequest
 from interpose.testing.eventually import eventually
 from tests.support.node.shim_node import ShimNode
 
@@ -93,7 +93,7 @@ async def test_a_signal_ends_a_container(sandbox: ShimNode) -> None:
 
     assert (await sandbox.ended()).code == 137
     await sandbox.shim.signal("c1", signal.SIGKILL)
-    with pytest.raises(NotRunningError):
+    with pytest.raises(ShimNotRunningError):
         await sandbox.shim.signal("c2", signal.SIGKILL)
 
 

@@ -13,7 +13,13 @@ from typing import Any
 import pytest
 
 from interpose.node.runtime.shimclient import client as shimclient
-from interpose.node.runtime.shimclient.client import NotRunningError, Shim, ShimError, ShimGoneError, StartRequest
+from interpose.node.runtime.shimclient.client import (
+    ShimClient,
+    ShimClosedError,
+    ShimError,
+    ShimNotRunningError,
+    StartRequest,
+)
 from interpose.node.runtime.shimclient.paths import living_shim
 from interpose.testing.eventually import eventually
 from tests.support.lab.processes import Child
@@ -33,7 +39,7 @@ async def test_the_shim_outlives_the_runtime(bare_sandbox: ShimNode, spawn: Call
     runtime.wait_until(lambda: "up" in runtime.log_tail(), what="the container to start")
 
     runtime.kill()
-    bare_sandbox.shim = await Shim.attach_to(bare_sandbox.paths, **bare_sandbox.listeners())
+    bare_sandbox.shim = await ShimClient.attach_to(bare_sandbox.paths, **bare_sandbox.listeners())
     ended = await eventually(lambda: (bare_sandbox.folder / "c1.exit").exists(), "the exit record")
 
     assert ended
@@ -46,11 +52,11 @@ async def test_the_shim_outlives_the_runtime(bare_sandbox: ShimNode, spawn: Call
 RUNTIME = """
 import asyncio, json, sys
 from pathlib import Path
-from interpose.node.runtime.shimclient.client import SandboxOptions, Shim, StartRequest
+from interpose.node.runtime.shimclient.client import SandboxOptions, ShimClient, StartRequest
 from interpose.node.runtime.shimclient.paths import ShimPaths
 
 async def main():
-    shim = await Shim.launch(ShimPaths(folder=Path(sys.argv[1])), SandboxOptions())
+    shim = await ShimClient.launch(ShimPaths(folder=Path(sys.argv[1])), SandboxOptions())
     await shim.run(StartRequest(**json.loads(Path(sys.argv[2]).read_text())))
     print("up", flush=True)
     await asyncio.Event().wait()
@@ -65,7 +71,7 @@ async def test_a_start_under_way_is_known_to_the_next_runtime(sandbox: ShimNode)
         id="c1", command=["/bin/sh", "-c", "sleep 1000"], log_path="", exit_file=str(sandbox.folder / "x"), timeout=1
     )
     starting = asyncio.ensure_future(sandbox.shim.run(slow))
-    other = await Shim.attach_to(sandbox.paths)
+    other = await ShimClient.attach_to(sandbox.paths)
 
     states = await other.states()  # after what was asked before
 
@@ -82,10 +88,10 @@ async def test_a_shim_that_is_killed_takes_its_holder_along(sandbox: ShimNode) -
 
     await eventually(lambda: "lost" in sandbox.heard, "on_lost")
     await eventually(lambda: not Path(f"/proc/{holder}").exists(), "the end of the holder")
-    with pytest.raises(ShimGoneError):
+    with pytest.raises(ShimClosedError):
         await sandbox.shim.states()
-    with pytest.raises(ShimGoneError):
-        await Shim.attach_to(sandbox.paths)
+    with pytest.raises(ShimClosedError):
+        await ShimClient.attach_to(sandbox.paths)
     assert living_shim(sandbox.paths) is None
 
 
@@ -96,7 +102,7 @@ async def test_the_end_of_the_holder_is_told(sandbox: ShimNode) -> None:
     await eventually(lambda: sandbox.heard == ["died"], "on_died")
 
     assert sandbox.shim.holder == 0
-    with pytest.raises(NotRunningError, match="sandbox has ended"):
+    with pytest.raises(ShimNotRunningError, match="sandbox has ended"):
         await sandbox.run("true")
 
 
@@ -116,7 +122,7 @@ async def test_stop_waits_for_containers(sandbox: ShimNode) -> None:
     await sandbox.run("sleep", "1000")
     with pytest.raises(ShimError, match="still run"):
         await sandbox.shim.stop(timeout=0.1)
-    other = await Shim.attach_to(sandbox.paths)
+    other = await ShimClient.attach_to(sandbox.paths)
 
     await other.signal("c1", signal.SIGKILL)
     await other.stop()
@@ -224,11 +230,11 @@ async def test_a_shim_that_does_not_answer_is_killed(sandbox: ShimNode, monkeypa
     with pytest.raises(ShimError, match="does not answer"):
         await sandbox.shim.attach("c1")
     assert living_shim(sandbox.paths) == sandbox.shim.pid
-    with pytest.raises(ShimGoneError, match="does not answer"):
+    with pytest.raises(ShimClosedError, match="does not answer"):
         await sandbox.shim.signal("c1", signal.SIGTERM)
     await eventually(lambda: living_shim(sandbox.paths) is None, "the end of the shim")
     await eventually(lambda: sandbox.heard == ["lost"], "to be told")
-    with pytest.raises(ShimGoneError):
+    with pytest.raises(ShimClosedError):
         await sandbox.shim.states()
 
 

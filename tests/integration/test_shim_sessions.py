@@ -10,17 +10,17 @@ import pytest
 from interpose.node.runtime.shim import protocol as wire
 from interpose.node.runtime.shimclient.client import (
     ExecRequest,
-    ExecResult,
-    NotRunningError,
+    ShimClosedError,
     ShimError,
-    ShimGoneError,
-    ShimStreams,
+    ShimExecResult,
+    ShimNotRunningError,
+    ShimSession,
 )
 from interpose.testing.eventually import WAIT_LIMIT, eventually
 from tests.support.node.shim_node import ShimNode
 
 
-async def _read_all(streams: ShimStreams) -> bytes:
+async def _read_all(streams: ShimSession) -> bytes:
     out = b""
     while (piece := await streams.read()) is not None:
         out += piece[1]
@@ -33,7 +33,7 @@ async def test_exec_gives_output_and_code(sandbox: ShimNode) -> None:
 
     got = await sandbox.exec("sh", "-c", "echo out; echo err >&2; exit 7")
 
-    assert got == ExecResult(stdout=b"out\n", stderr=b"err\n", code=7)
+    assert got == ShimExecResult(stdout=b"out\n", stderr=b"err\n", code=7)
 
 
 async def test_exec_of_what_is_not_there(sandbox: ShimNode) -> None:
@@ -47,11 +47,11 @@ async def test_exec_of_what_is_not_there(sandbox: ShimNode) -> None:
 
 async def test_exec_in_a_container_that_does_not_run(sandbox: ShimNode) -> None:
     """Unknown or ended is told apart from failures."""
-    with pytest.raises(NotRunningError):
+    with pytest.raises(ShimNotRunningError):
         await sandbox.exec("true", name="c2")
     await sandbox.run("true")
     await sandbox.ended()
-    with pytest.raises(NotRunningError):
+    with pytest.raises(ShimNotRunningError):
         await sandbox.exec("true")
 
 
@@ -62,7 +62,7 @@ async def test_exec_in_a_container_that_ends_meanwhile(sandbox: ShimNode) -> Non
     wait = f"while [ -e /proc/{pid} ]; do :; done; echo stopped container >&2; exit 1"
     request = ExecRequest(container_id="c1", command=["/bin/sh", "-c", f"kill -9 {pid}; {wait}"], process={})
 
-    with pytest.raises(NotRunningError, match="stopped container"):
+    with pytest.raises(ShimNotRunningError, match="stopped container"):
         await sandbox.shim.exec_sync(request)
 
 
@@ -74,7 +74,7 @@ async def test_exec_has_a_time_limit(sandbox: ShimNode) -> None:
     while not (got := await sandbox.exec("sh", "-c", "echo early; sleep 1000; echo late", timeout=timeout)).stdout:
         timeout *= 2  # it had not begun
 
-    assert got == ExecResult(stdout=b"early\n", stderr=b"", code=137, timed_out=True)
+    assert got == ShimExecResult(stdout=b"early\n", stderr=b"", code=137, timed_out=True)
     assert b"sleep 1000; echo" not in (await sandbox.exec("sh", "-c", "cat /proc/[0-9]*/cmdline")).stdout
 
 
@@ -244,7 +244,7 @@ async def test_a_client_that_does_not_read_cannot_hold_a_container(sandbox: Shim
 
     assert (await sandbox.ended()).code == 0
     assert len([text for text in sandbox.texts() if text.startswith("stdout F")]) == 60
-    with pytest.raises(ShimGoneError, match="ended the session"):
+    with pytest.raises(ShimClosedError, match="ended the session"):
         await _read_all(streams)
     await streams.close()
 

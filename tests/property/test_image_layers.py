@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from interpose.node.runtime.images.layers.flatten import flatten
 from interpose.node.runtime.images.layers.unpack import unpack
-from interpose.node.runtime.images.layers.whiteouts import FORMS, MARKED, form_for
+from interpose.node.runtime.images.layers.whiteouts import FORMATS, MARKED, detect_format
 from tests.support.node.layer_model import Entry, Model, RefusedError, read_tree, tar_of
 
 _PART = st.sampled_from("abc")
@@ -30,7 +30,7 @@ _LAYERS = st.lists(st.lists(_ENTRY, max_size=8), min_size=1, max_size=4)
 
 def forms(folder: Path) -> list[str]:
     """Those that can be written here."""
-    return sorted({form_for(folder).name, MARKED.name})
+    return sorted({detect_format(folder).name, MARKED.name})
 
 
 @given(_LAYERS)
@@ -49,7 +49,7 @@ def test_layers_are_what_the_model_says(layers: list[list[Entry]]) -> None:
                 except RefusedError:
                     accepted = False
                 try:
-                    unpack(io.BytesIO(tar_of(entries)), target, done, FORMS[form])
+                    unpack(io.BytesIO(tar_of(entries)), target, done, FORMATS[form])
                     assert accepted
                 except ValueError:
                     assert not accepted

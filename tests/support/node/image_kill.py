@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from interpose.node.runtime.images.manifests import linux_platform
-from interpose.node.runtime.images.store import ImageStore
+from interpose.node.runtime.images.store import LocalImageStore
 
 _STEPS = frozenset(
     f"os.{name}"
@@ -47,7 +47,7 @@ def kill_at(number: int) -> None:
 
 
 async def _work(root: Path, what: str, which: str) -> None:
-    store = ImageStore(root, platform=linux_platform("x86_64"), durable=False)
+    store = LocalImageStore(root, platform=linux_platform("x86_64"), durable=False)
     try:
         await asyncio.to_thread(store.load)
         if what == "import":
@@ -62,7 +62,7 @@ async def _work(root: Path, what: str, which: str) -> None:
 
 async def _look(root: Path) -> dict[str, Any]:
     """What a process finds that comes after."""
-    store = ImageStore(root, platform=linux_platform("x86_64"), durable=False)
+    store = LocalImageStore(root, platform=linux_platform("x86_64"), durable=False)
     store.load()
     images = await store.list()
     layers = {str(path.parent.name) for image in images for path in store.layers(image)}

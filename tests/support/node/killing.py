@@ -102,14 +102,14 @@ class Acts:
         from interpose.cri.remote import RemoteCaller
         from interpose.node.runtime.fs import mounts as mounting
         from interpose.node.runtime.service.runtime import LocalRuntime
-        from interpose.node.runtime.shimclient.client import Shim
+        from interpose.node.runtime.shimclient.client import ShimClient
 
         sys.addaudithook(self.audit)
         self.around(asyncio, "create_subprocess_exec", lambda *words: f"program {' '.join(map(str, words))}")
         self.around(Process, "communicate", lambda _, *_more: "program works")
         self.around(Process, "wait", lambda _: "program works")
-        self.around(Shim, "_ask", lambda _, op, *_more: f"shim {op}")
-        self.around(Shim, "_session", lambda _, op, *_more: f"shim {op}")
+        self.around(ShimClient, "_ask", lambda _, op, *_more: f"shim {op}")
+        self.around(ShimClient, "_session", lambda _, op, *_more: f"shim {op}")
         self.around(LocalRuntime, "call", lambda _, method, *_more: f"answer {method}", before=False)
         self.around(RemoteCaller, "call", lambda _, method, *_more: f"call {method}")
         mounting._libc = _CountedLibrary(mounting._libc, self)  # type: ignore[assignment]

@@ -12,7 +12,7 @@ from typing import Any, Self
 from interpose.cri.messages import cri
 from interpose.cri.server import handlers
 from interpose.net.grpc.server import LocalServer, serve
-from interpose.node.runtime.images.store import ImageStore
+from interpose.node.runtime.images.store import LocalImageStore
 from interpose.node.runtime.service.runtime import LocalRuntime
 from interpose.node.runtime.service.wiring import RuntimeOptions, open_runtime
 from interpose.testing.pods import container_config, pod_config
@@ -71,7 +71,7 @@ class LocalNode:
         tar = self.folder / "image.tar"
         if not _write_image(tar):
             return
-        store = ImageStore(self.options.root / "images", durable=False)
+        store = LocalImageStore(self.options.root / "images", durable=False)
         store.load()
         await store.import_file(tar)
         await store.close()

@@ -17,22 +17,30 @@ from typing import Any
 
 from interpose.cri.messages import cri
 from interpose.net.streaming.handler import ByteReader, ByteWriter
-from interpose.node.runtime.service.core import Core
-from interpose.node.runtime.service.exec import Execution
+from interpose.node.runtime.service.core import RuntimeCore
+from interpose.node.runtime.service.exec import ExecService
 from interpose.node.runtime.service.interfaces import (
-    Addresses,
-    Ears,
+    BundleResult,
+    ContainerExit,
     ExecOutput,
-    Exit,
-    Made,
     NotRunningError,
     PartError,
+    PodAddresses,
+    ShimCallbacks,
     ShimGoneError,
     ShimState,
 )
-from interpose.node.runtime.service.queries import Identity
+from interpose.node.runtime.service.queries import RuntimeIdentity
 from interpose.node.runtime.service.runtime import LocalRuntime
-from interpose.node.runtime.state.records import ContainerRecord, Record, SandboxRecord, UsedImage, User, decode, encode
+from interpose.node.runtime.state.records import (
+    ContainerRecord,
+    ContainerUser,
+    Record,
+    SandboxRecord,
+    UsedImage,
+    decode,
+    encode,
+)
 
 IMAGE = "localhost/app:1"
 IMAGE_ID = "sha256:" + "1" * 64
@@ -48,7 +56,7 @@ class _Process:
 
     pid: int
     stubborn: bool = False
-    exited: Exit | None = None
+    exited: ContainerExit | None = None
 
 
 @dataclass(slots=True)
@@ -56,7 +64,7 @@ class _Shim:
     pid: int
     holder: int
     containers: dict[str, _Process] = field(default_factory=dict)
-    ears: Ears | None = None
+    ears: ShimCallbacks | None = None
     lost: asyncio.Event = field(default_factory=asyncio.Event)
 
 
@@ -72,7 +80,7 @@ class LocalWorld:
         self.settled_networks: list[list[str]] = []  # what was left alone when strays were ended, by start
         self.bundles: dict[str, dict[str, Any]] = {}
         self.known_to_oci: set[str] = set()
-        self.exits: dict[str, Exit] = {}  # what shims wrote
+        self.exits: dict[str, ContainerExit] = {}  # what shims wrote
         self.strays: set[str] = set()  # containers that run without a shim
         self.stubborn = False
         self.hanging = False  # processes do not even end when they are killed, only with their cgroup
@@ -100,7 +108,7 @@ class LocalWorld:
         for shim in self.shims.values():
             process = shim.containers.get(container_id)
             if process is not None and process.exited is None:
-                process.exited = self.exits[container_id] = Exit(code=code, at=self.now(), oom=oom)
+                process.exited = self.exits[container_id] = ContainerExit(code=code, at=self.now(), oom=oom)
                 if shim.ears is not None:
                     shim.ears.exited(container_id, process.exited)
 
@@ -189,7 +197,7 @@ class Process:
     def runtime(self, make_folder: Callable[[str, str], Awaitable[None]] | None = None) -> LocalRuntime:
         """A runtime in this process."""
         world = self.world
-        core = Core(
+        core = RuntimeCore(
             records=_Records(self),
             shims=_Shims(self),
             ground=_Ground(self),
@@ -199,8 +207,8 @@ class Process:
             new_id=world.new_id,
             clock=world.now,
         )
-        execution = Execution(core, _no_connection)
-        identity = Identity(version="0", settings={})
+        execution = ExecService(core, _no_connection)
+        identity = RuntimeIdentity(version="0", settings={})
         return LocalRuntime(core, identity, execution, (), make_folder=make_folder or _no_folder)
 
 
@@ -267,10 +275,10 @@ class _Bundles:
     async def image(self, reference: str, asked: str = "") -> UsedImage | None:
         return UsedImage(id=IMAGE_ID, name=IMAGE) if reference in (IMAGE, IMAGE_ID) else None
 
-    async def make(self, record: ContainerRecord, sandbox: SandboxRecord, holder: int, target_pid: int) -> Made:
+    async def make(self, record: ContainerRecord, sandbox: SandboxRecord, holder: int, target_pid: int) -> BundleResult:
         spec = {"process": {}, "linux": {"resources": {}}, "target": target_pid, "holder": holder}
         self._process.act("make bundle", lambda: self._world.bundles.__setitem__(record.id, spec))
-        return Made(user=User(uid=7, gid=8, groups=(9,)), stop_signal=15)
+        return BundleResult(user=ContainerUser(uid=7, gid=8, groups=(9,)), stop_signal=15)
 
     async def clear(self, record: ContainerRecord) -> None:
         self._process.act("clear bundle", lambda: self._clear(record.id))
@@ -279,7 +287,7 @@ class _Bundles:
         self._world.bundles.pop(container_id, None)
         self._world.exits.pop(container_id, None)
 
-    async def exit_of(self, container_id: str) -> Exit | None:
+    async def exit_of(self, container_id: str) -> ContainerExit | None:
         return self._world.exits.get(container_id)
 
     async def spec(self, container_id: str) -> dict[str, Any]:
@@ -333,10 +341,10 @@ class _Network:
     def node_address(self) -> str:
         return "192.0.2.1"
 
-    async def setup(self, record: SandboxRecord, holder: int) -> Addresses:
+    async def setup(self, record: SandboxRecord, holder: int) -> PodAddresses:
         assert holder
         self._process.act("network up", lambda: self._world.networks.add(record.id))
-        return Addresses(ip="10.0.0.2", additional=("fd00::2",))
+        return PodAddresses(ip="10.0.0.2", additional=("fd00::2",))
 
     async def teardown(self, record: SandboxRecord, holder: int) -> None:
         self._process.act("network down", lambda: self._world.networks.discard(record.id))
@@ -355,13 +363,13 @@ class _Shims:
     def __init__(self, process: Process) -> None:
         self._process, self._world = process, process.world
 
-    async def launch(self, record: SandboxRecord, ears: Ears) -> "_Link":
+    async def launch(self, record: SandboxRecord, ears: ShimCallbacks) -> "_Link":
         world = self._world
         shim = _Shim(pid=world.new_pid(), holder=0 if world.short_lived else world.new_pid(), ears=ears)
         self._process.act("launch shim", lambda: world.shims.__setitem__(record.id, shim))
         return _Link(self._process, record.id, shim)
 
-    async def attach(self, sandbox_id: str, ears: Ears) -> "_Link":
+    async def attach(self, sandbox_id: str, ears: ShimCallbacks) -> "_Link":
         shim = self._world.shims.get(sandbox_id)
         if shim is None:
             raise ShimGoneError("no shim")

@@ -8,7 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from interpose.node.runtime.oci.runc import OciRuntime, find_executor
-from interpose.node.runtime.shimclient.client import ExecRequest, ExecResult, Exit, SandboxOptions, Shim, StartRequest
+from interpose.node.runtime.shimclient.client import (
+    ExecRequest,
+    SandboxOptions,
+    ShimClient,
+    ShimExecResult,
+    ShimExit,
+    StartRequest,
+)
 from interpose.node.runtime.shimclient.paths import ShimPaths, living_shim
 from interpose.testing.eventually import eventually
 from tests.support.lab.processes import missing_programs
@@ -25,8 +32,8 @@ class ShimNode:
     folder: Path
     oci: OciRuntime
     rootfs: Path
-    shim: Shim = field(init=False)
-    exits: dict[str, Exit] = field(default_factory=dict)
+    shim: ShimClient = field(init=False)
+    exits: dict[str, ShimExit] = field(default_factory=dict)
     heard: list[str] = field(default_factory=list)
     started: list[str] = field(default_factory=list)
 
@@ -46,7 +53,7 @@ class ShimNode:
     async def launch(self, **options: Any) -> None:
         """Start the shim; options are those of the sandbox."""
         self.paths.folder.mkdir(mode=0o700)
-        self.shim = await Shim.launch(self.paths, SandboxOptions(**options), **self.listeners())
+        self.shim = await ShimClient.launch(self.paths, SandboxOptions(**options), **self.listeners())
 
     def log(self, name: str = "c1") -> Path:
         """The log of a container."""
@@ -101,11 +108,11 @@ class ShimNode:
             **options,
         )
 
-    async def exec(self, *args: str, **options: Any) -> ExecResult:
+    async def exec(self, *args: str, **options: Any) -> ShimExecResult:
         """Run a command to its end."""
         return await self.shim.exec_sync(self.command(*args, **options))
 
-    async def ended(self, name: str = "c1") -> Exit:
+    async def ended(self, name: str = "c1") -> ShimExit:
         """Wait until we are told that a container ended."""
         await eventually(lambda: name in self.exits, f"the end of {name}")
         return self.exits[name]

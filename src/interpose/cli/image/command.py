@@ -18,7 +18,7 @@ from interpose.errors import ConfigError
 
 if TYPE_CHECKING:
     from interpose.node.runtime.images.registry.endpoints import Registries
-    from interpose.node.runtime.images.store import ImageStore
+    from interpose.node.runtime.images.store import LocalImageStore
     from interpose.node.runtime.images.types import Auth, StoredImage
 
 _T = TypeVar("_T")
@@ -74,7 +74,7 @@ def import_command(files: tuple[str, ...], name: str, root: str, output: str) ->
     gzip, with zstd from Python 3.14 on.
     """
 
-    async def work(store: "ImageStore") -> "list[StoredImage]":
+    async def work(store: "LocalImageStore") -> "list[StoredImage]":
         found: list[str] = []
         with ProgressLines(sys.stderr) as progress:
             for file in files:
@@ -110,7 +110,7 @@ def pull_command(
         raise click.UsageError("--username and --password-stdin go together")
     auth = _given(username) if username else _found(docker_config, reference)
 
-    async def work(store: "ImageStore") -> "list[StoredImage]":
+    async def work(store: "LocalImageStore") -> "list[StoredImage]":
         with ProgressLines(sys.stderr) as progress:
             return [await store.pull(reference, auth, progress.tell)]
 
@@ -123,7 +123,7 @@ def pull_command(
 def ls_command(root: str, output: str) -> None:
     """List the images that are there."""
 
-    async def work(store: "ImageStore") -> "list[StoredImage]":
+    async def work(store: "LocalImageStore") -> "list[StoredImage]":
         return await store.list()
 
     _show(_run(root, work, sweep=False), output)
@@ -140,7 +140,7 @@ def tag_command(reference: str, names: tuple[str, ...], root: str, output: str) 
     REF is a name or an id. A NAME that another image has moves to this one.
     """
 
-    async def work(store: "ImageStore") -> "list[StoredImage]":
+    async def work(store: "LocalImageStore") -> "list[StoredImage]":
         tagged = await store.tag(reference, names)
         if tagged is None:
             raise _none(reference)
@@ -158,7 +158,7 @@ def inspect_command(references: tuple[str, ...], root: str) -> int:
     The keys are those of `docker image inspect`; Containers and Layers are of our store.
     """
 
-    async def work(store: "ImageStore") -> int:
+    async def work(store: "LocalImageStore") -> int:
         from interpose.node.runtime.images.inspection import inspected
 
         found = {reference: await store.get(reference) for reference in references}
@@ -196,7 +196,7 @@ def save_command(references: tuple[str, ...], file: str, root: str) -> None:
     if file == "-" and sys.stdout.isatty():
         raise click.UsageError("an archive is not written to a terminal: use -o FILE, or a pipe")
 
-    async def work(store: "ImageStore") -> None:
+    async def work(store: "LocalImageStore") -> None:
         with whole_file(file) as target:
             saved = await store.save(references, target)
         for one in saved:
@@ -250,7 +250,7 @@ def rm_command(references: tuple[str, ...], root: str) -> int:
     stay: what a container was made of is removed when the container is.
     """
 
-    async def work(store: "ImageStore") -> int:
+    async def work(store: "LocalImageStore") -> int:
         code = 0
         for reference in references:
             if await store.untag(reference):
@@ -272,7 +272,7 @@ def prune_command(everything: bool, root: str) -> None:
     A name moves when another image is brought with it; the one before stays without one.
     """
 
-    async def work(store: "ImageStore") -> "list[StoredImage]":
+    async def work(store: "LocalImageStore") -> "list[StoredImage]":
         used = set((await asyncio.to_thread(store.holds)).values())
         found = await store.list()
         gone = [one for one in found if (everything or not one.repo_tags) and not one.pinned and one.id not in used]
@@ -295,19 +295,19 @@ def _show_removed(images: "list[StoredImage]") -> None:
 
 def _run(
     root: str,
-    work: "Callable[[ImageStore], Awaitable[_T]]",
+    work: "Callable[[LocalImageStore], Awaitable[_T]]",
     registries: "Registries | None" = None,
     *,
     sweep: bool = True,
 ) -> _T:
     from interpose.log import setup
-    from interpose.node.runtime.images.store import ImageStore
+    from interpose.node.runtime.images.store import LocalImageStore
     from interpose.node.runtime.images.types import PullError
 
     folder = Path(root) / "images"
 
     async def run() -> _T:
-        store = ImageStore(folder, registries=registries)
+        store = LocalImageStore(folder, registries=registries)
         try:
             await asyncio.to_thread(store.load)
             return await work(store)

@@ -10,8 +10,8 @@ from click.testing import CliRunner, Result
 
 from interpose.cli.image.command import image
 from interpose.cli.main import cli
-from interpose.node.runtime.images.disk import Disk
-from interpose.node.runtime.images.store import ImageStore
+from interpose.node.runtime.images.disk import ImageDisk
+from interpose.node.runtime.images.store import LocalImageStore
 from tests.support.node.image_files import docker_archive, layer, make_image
 
 IMAGE = make_image([layer({"a": "1"})], user="1000", cmd=["sh"], architecture="amd64")
@@ -126,7 +126,7 @@ def test_images_that_nobody_needs_are_removed(root: Path, archive: Path, tmp_pat
 
 
 async def _hold(root: Path, name: str) -> None:
-    store = ImageStore(root / "images")
+    store = LocalImageStore(root / "images")
     store.load()
     image = await store.get(name)
     assert image is not None
@@ -226,7 +226,7 @@ def test_a_name_is_given_beside_that_of_the_file(root: Path, archive: Path) -> N
 
 def test_no_room_is_told_with_place_and_bytes(root: Path, archive: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Before anything is unpacked."""
-    monkeypatch.setattr(Disk, "free", lambda _self: 1)
+    monkeypatch.setattr(ImageDisk, "free", lambda _self: 1)
     result = run("import", archive, "--root", root)
     needed = len(IMAGE.layers[0])
     assert (result.exit_code, result.stderr) == (
@@ -290,7 +290,7 @@ def test_a_disk_that_is_full_is_told_with_the_file(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     run("import", archive, "--root", root)
-    monkeypatch.setattr(ImageStore, "save", full)
+    monkeypatch.setattr(LocalImageStore, "save", full)
     file = tmp_path / "saved.tar"
     result = run("save", "x:1", *(["-o", file] if to_file else []), "--root", root)
     place = file if to_file else "standard output"
@@ -304,5 +304,5 @@ def test_errors_of_the_store_name_its_files(root: Path, archive: Path, monkeypat
         raise PermissionError(errno.EACCES, "Permission denied", "/layers/1")
 
     run("import", archive, "--root", root)
-    monkeypatch.setattr(ImageStore, "save", unreadable)
+    monkeypatch.setattr(LocalImageStore, "save", unreadable)
     assert run("save", "x:1", "--root", root).stderr == "error: /layers/1: Permission denied\n"

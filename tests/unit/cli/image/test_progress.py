@@ -5,7 +5,7 @@ import io
 import pytest
 
 from interpose.cli.image.progress import ProgressLines, line
-from interpose.node.runtime.images.types import Phase, PullProgress
+from interpose.node.runtime.images.types import PullPhase, PullProgress
 
 LAYER = "sha256:" + "ab" * 32
 
@@ -21,15 +21,15 @@ class Terminal(io.StringIO):
 @pytest.mark.parametrize(
     ("news", "text"),
     [
-        (PullProgress(what=LAYER, phase=Phase.WAITING), "layer abababababab  waiting"),
+        (PullProgress(what=LAYER, phase=PullPhase.WAITING), "layer abababababab  waiting"),
         (
-            PullProgress(what=LAYER, phase=Phase.DOWNLOADING, done=512, total=1024),
+            PullProgress(what=LAYER, phase=PullPhase.DOWNLOADING, done=512, total=1024),
             "layer abababababab  [==========          ] 512 B of 1 KiB",
         ),
-        (PullProgress(what=LAYER, phase=Phase.DOWNLOADING, done=512), "layer abababababab  downloading"),
-        (PullProgress(what=LAYER, phase=Phase.UNPACKING, total=5), "layer abababababab  unpacking"),
-        (PullProgress(what="abc/layer.tar", phase=Phase.DONE, total=2048), "layer abc  done, 2 KiB"),
-        (PullProgress(what=LAYER, phase=Phase.EXISTS, total=1), "layer abababababab  is there already, 1 B"),
+        (PullProgress(what=LAYER, phase=PullPhase.DOWNLOADING, done=512), "layer abababababab  downloading"),
+        (PullProgress(what=LAYER, phase=PullPhase.UNPACKING, total=5), "layer abababababab  unpacking"),
+        (PullProgress(what="abc/layer.tar", phase=PullPhase.DONE, total=2048), "layer abc  done, 2 KiB"),
+        (PullProgress(what=LAYER, phase=PullPhase.EXISTS, total=1), "layer abababababab  is there already, 1 B"),
     ],
 )
 def test_news_are_a_line(news: PullProgress, text: str) -> None:
@@ -42,7 +42,7 @@ def test_without_a_terminal_only_the_end_is_told() -> None:
     """A log has a line for each layer."""
     stream = io.StringIO()
     with ProgressLines(stream) as progress:
-        for phase in (Phase.WAITING, Phase.UNPACKING, Phase.DONE):
+        for phase in (PullPhase.WAITING, PullPhase.UNPACKING, PullPhase.DONE):
             progress.tell(PullProgress(what=LAYER, phase=phase, total=1))
     assert stream.getvalue() == "layer abababababab  done, 1 B\n"
 
@@ -51,14 +51,14 @@ def test_on_a_terminal_lines_change_in_place() -> None:
     """Not more often than somebody can see, and the last picture is the truth."""
     stream, now = Terminal(), [0.0]
     with ProgressLines(stream, clock=lambda: now[0]) as progress:
-        progress.tell(PullProgress(what="a", phase=Phase.WAITING))
+        progress.tell(PullProgress(what="a", phase=PullPhase.WAITING))
         first = stream.getvalue()
-        progress.tell(PullProgress(what="b", phase=Phase.WAITING))
+        progress.tell(PullProgress(what="b", phase=PullPhase.WAITING))
         assert stream.getvalue() == first
         now[0] = 1.0
-        progress.tell(PullProgress(what="a", phase=Phase.UNPACKING))
+        progress.tell(PullProgress(what="a", phase=PullPhase.UNPACKING))
         assert stream.getvalue()[len(first) :].startswith("\x1b[1A\x1b[2Klayer a  unpacking\n")
-        progress.tell(PullProgress(what="a", phase=Phase.DONE))
+        progress.tell(PullProgress(what="a", phase=PullPhase.DONE))
     assert stream.getvalue().endswith("\x1b[2A\x1b[2Klayer a  done, 0 B\n\x1b[2Klayer b  waiting\n")
 
 
@@ -72,4 +72,4 @@ def test_nothing_is_drawn_of_nothing() -> None:
 
 def test_the_name_of_a_layer_cannot_move_a_cursor() -> None:
     """An archive may come from anybody."""
-    assert line(PullProgress(what="\x1b[2Jx", phase=Phase.WAITING), 0) == "layer ?[2Jx  waiting"
+    assert line(PullProgress(what="\x1b[2Jx", phase=PullPhase.WAITING), 0) == "layer ?[2Jx  waiting"

@@ -8,7 +8,7 @@ import pytest
 
 from examples.demo.image import IMAGE, PROGRAMS, write_image
 from interpose.node.runtime.images.layers.flatten import flatten
-from interpose.node.runtime.images.store import ImageStore
+from interpose.node.runtime.images.store import LocalImageStore
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def archive(tmp_path: Path) -> Path:
 
 async def test_it_can_be_imported_and_its_shell_runs(archive: Path, tmp_path: Path) -> None:
     """For this machine, with a name, and with programs that start."""
-    store = ImageStore(tmp_path / "images")
+    store = LocalImageStore(tmp_path / "images")
     store.load()
     (image,) = await store.import_file(archive)
     flatten(store.layers(image), tmp_path / "root")

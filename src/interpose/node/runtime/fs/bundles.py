@@ -14,7 +14,7 @@ from typing import Any, Final, Protocol
 
 from interpose.cri.messages import cri
 from interpose.node.runtime.fs.rootfs import Rootfs
-from interpose.node.runtime.fs.sandbox_files import SandboxGround
+from interpose.node.runtime.fs.sandbox_files import LocalSandboxFiles
 from interpose.node.runtime.fs.user_paths import UserPaths
 from interpose.node.runtime.images.types import StoredImage
 from interpose.node.runtime.oci import signals
@@ -24,12 +24,12 @@ from interpose.node.runtime.oci.runc import OciError, OciRuntime
 from interpose.node.runtime.oci.spec import container_spec
 from interpose.node.runtime.oci.spec_types import HostFacts, SpecError
 from interpose.node.runtime.service.errors import invalid, reasoned, unfit
-from interpose.node.runtime.service.interfaces import Exit, Made, PartError
+from interpose.node.runtime.service.interfaces import BundleResult, ContainerExit, PartError
 from interpose.node.runtime.service.validation import updated_field
 from interpose.node.runtime.shimclient.types import exit_of
 from interpose.node.runtime.state.ids import is_id
-from interpose.node.runtime.state.paths import Places
-from interpose.node.runtime.state.records import ContainerRecord, SandboxRecord, UsedImage, User
+from interpose.node.runtime.state.paths import RuntimePaths
+from interpose.node.runtime.state.records import ContainerRecord, ContainerUser, SandboxRecord, UsedImage
 
 _SPEC: Final = "config.json"
 # Words that kubelets look for.
@@ -37,7 +37,7 @@ _VOLUME_FAILED: Final = "ImageVolumeMountFailed"
 _NOT_RECURSIVE: Final = "RROUnsupported"
 
 
-class HeldImages(Protocol):
+class BundleImages(Protocol):
     """What is wanted of the store of images."""
 
     async def get(self, reference: str) -> StoredImage | None: ...
@@ -56,10 +56,10 @@ class ContainerBundles:
 
     def __init__(
         self,
-        places: Places,
-        images: HeldImages,
+        places: RuntimePaths,
+        images: BundleImages,
         rootfs: Rootfs,
-        ground: SandboxGround,
+        ground: LocalSandboxFiles,
         host: HostFacts,
         runtime: OciRuntime,
         paths: UserPaths,
@@ -86,7 +86,7 @@ class ContainerBundles:
         except ValueError as error:
             raise invalid(field, str(error)) from None
 
-    async def make(self, record: ContainerRecord, sandbox: SandboxRecord, holder: int, target_pid: int) -> Made:
+    async def make(self, record: ContainerRecord, sandbox: SandboxRecord, holder: int, target_pid: int) -> BundleResult:
         """Hold the image, make the root file system and the configuration."""
         if not self._host.recursive_read_only and any(one.recursive_read_only for one in record.config.mounts):
             raise reasoned(_NOT_RECURSIVE, f"{self._runtime.name} cannot make mounts read-only recursively")
@@ -121,7 +121,7 @@ class ContainerBundles:
         except ValueError as error:
             raise invalid("config", str(error)) from None
         await asyncio.to_thread(self._write, record.id, spec)
-        return Made(user=_user(inputs), stop_signal=stop_signal)
+        return BundleResult(user=_user(inputs), stop_signal=stop_signal)
 
     async def _mount_images(self, record: ContainerRecord) -> dict[str, str]:
         """Images that the configuration wants as folders, by place."""
@@ -155,16 +155,16 @@ class ContainerBundles:
         """Remove all of it."""
         await self.sweep_away(record.id)
 
-    async def exit_of(self, container_id: str) -> Exit | None:
+    async def exit_of(self, container_id: str) -> ContainerExit | None:
         """What the shim wrote when it ended."""
         return await asyncio.to_thread(self._exit_of, container_id)
 
-    def _exit_of(self, container_id: str) -> Exit | None:
+    def _exit_of(self, container_id: str) -> ContainerExit | None:
         try:
             said = exit_of(json.loads(self._places.exit_file(container_id).read_bytes()))
         except (OSError, ValueError, KeyError, TypeError):
             return None
-        return Exit(code=said.code, at=said.at_ns, oom=said.oom)
+        return ContainerExit(code=said.code, at=said.at_ns, oom=said.oom)
 
     async def spec(self, container_id: str) -> dict[str, Any]:
         """The OCI configuration in force; empty if it is gone."""
@@ -216,9 +216,9 @@ class ContainerBundles:
         await asyncio.to_thread(shutil.rmtree, self._places.bundle(container_id), True)
 
 
-def _user(inputs: SpecInputs) -> User:
+def _user(inputs: SpecInputs) -> ContainerUser:
     found = inputs.user
-    return User(uid=found.uid, gid=found.gid, groups=tuple(found.groups))
+    return ContainerUser(uid=found.uid, gid=found.gid, groups=tuple(found.groups))
 
 
 def _names(folder: Path) -> list[str]:

@@ -24,7 +24,7 @@ from interpose.node.runtime.oci.resources import cgroup_directory
 from interpose.node.runtime.oci.spec_types import SandboxFacts
 from interpose.node.runtime.shim.syscalls import may_isolate
 from interpose.node.runtime.state.ids import is_id
-from interpose.node.runtime.state.paths import Places
+from interpose.node.runtime.state.paths import RuntimePaths
 from interpose.node.runtime.state.records import NetworkPlace, SandboxRecord
 
 _log = logging.getLogger(__name__)
@@ -51,10 +51,10 @@ def own_namespaces(record: SandboxRecord, *, possible: bool) -> frozenset[str]:
     return frozenset(name for name, own in wanted.items() if own and possible)
 
 
-class SandboxGround:
+class LocalSandboxFiles:
     """Grounds of all sandboxes."""
 
-    def __init__(self, places: Places, cgroups: CgroupDirs, *, driver: str, namespaces: bool) -> None:
+    def __init__(self, places: RuntimePaths, cgroups: CgroupDirs, *, driver: str, namespaces: bool) -> None:
         self._places = places
         self._cgroups = cgroups
         self._driver = driver

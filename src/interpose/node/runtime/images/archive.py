@@ -27,8 +27,8 @@ from interpose.node.runtime.images.layers.tar_reader import (
 from interpose.node.runtime.images.manifests import (
     MOST_BYTES,
     Descriptor,
-    Index,
-    Manifest,
+    ImageManifest,
+    ManifestIndex,
     Platform,
     choose,
     digest_of,
@@ -45,7 +45,7 @@ _INDEX: Final = "index.json"
 _MANIFEST: Final = "manifest.json"
 
 
-class Files(Protocol):
+class ArchiveFiles(Protocol):
     """Files by name, of an archive or of a folder."""
 
     def open(self, name: str) -> IO[bytes]:
@@ -75,7 +75,7 @@ class FoundImage:
     size: int
 
 
-class Folder:
+class ArchiveFolder:
     """An OCI layout as a folder."""
 
     def __init__(self, path: Path) -> None:
@@ -93,7 +93,7 @@ class Folder:
         """Nothing is open."""
 
 
-class Archive:
+class TarArchive:
     """A tar file: where its files are in it."""
 
     def __init__(self, file: IO[bytes], where: Mapping[str, tuple[int, int]], links: Mapping[str, str]) -> None:
@@ -144,12 +144,12 @@ class _Part(io.RawIOBase):
         return self._at
 
 
-def open_files(path: Path, spare: Path, stopped: Callable[[], bool]) -> Files:
+def open_files(path: Path, spare: Path, stopped: Callable[[], bool]) -> ArchiveFiles:
     """The files of an archive or a layout. `spare` is a place for a file. ValueError says what is wrong."""
     if path.is_dir():
         if not (path / _INDEX).is_file():
             raise ValueError(f"it is a folder without {_INDEX}, so it is not an OCI layout")
-        return Folder(path)
+        return ArchiveFolder(path)
     try:
         file: IO[bytes] = open(path, "rb", opener=_open_at_once)  # noqa: SIM115 - the archive closes it
         try:
@@ -187,7 +187,7 @@ def _spooled(file: IO[bytes], source: Readable, spare: Path, stopped: Callable[[
     return target
 
 
-def _scan(file: IO[bytes], stopped: Callable[[], bool]) -> Archive:
+def _scan(file: IO[bytes], stopped: Callable[[], bool]) -> TarArchive:
     """Go over the entries once, and remember where files are."""
     file.seek(0)
     where: dict[str, tuple[int, int]] = {}
@@ -200,7 +200,7 @@ def _scan(file: IO[bytes], stopped: Callable[[], bool]) -> Archive:
             links[name] = _plain(f"{name.rpartition('/')[0]}/{member.linkname}")
         elif member.islnk():
             links[name] = _plain(member.linkname)
-    return Archive(file, where, links)
+    return TarArchive(file, where, links)
 
 
 class _Skipping(TarBytes):
@@ -226,7 +226,7 @@ def _plain(name: str) -> str:
     return posixpath.normpath("/" + name).lstrip("/")
 
 
-def find_images(files: Files, platform: Platform, *, base: str = "") -> list[FoundImage]:
+def find_images(files: ArchiveFiles, platform: Platform, *, base: str = "") -> list[FoundImage]:
     """The images of an archive or layout for a platform; `base` is the name of those that have only a tag."""
     found = _oci_images(files, platform, base)
     if not any(image.tags for image in found):
@@ -248,12 +248,12 @@ def named(images: Sequence[FoundImage], given: str) -> list[FoundImage]:
     ]
 
 
-def _oci_images(files: Files, platform: Platform, base: str) -> list[FoundImage]:
+def _oci_images(files: ArchiveFiles, platform: Platform, base: str) -> list[FoundImage]:
     try:
         index = read_manifest(_read(files, _INDEX), _INDEX)
     except FileNotFoundError:
         return []
-    if not isinstance(index, Index):
+    if not isinstance(index, ManifestIndex):
         raise ValueError(f"{_INDEX}: it is not an index")
     by_digest: dict[str, FoundImage] = {}
     ours = [one for one in index.manifests if one.platform is None or is_for(one.platform, platform)]
@@ -275,13 +275,13 @@ def _merged(one: FoundImage, other: FoundImage) -> FoundImage:
     )
 
 
-def _oci_image(files: Files, named: Descriptor, platform: Platform, names: tuple[str, ...]) -> FoundImage:
+def _oci_image(files: ArchiveFiles, named: Descriptor, platform: Platform, names: tuple[str, ...]) -> FoundImage:
     """One image; an index stands for the one of its manifests that is for us."""
     at = named
     for _ in range(_MOST_LINKS):
         what = f"manifest {at.digest}"
         found = read_manifest(_blob(files, at, what), what)
-        if isinstance(found, Manifest):
+        if isinstance(found, ImageManifest):
             break
         at = choose(found, platform, what)
     else:
@@ -298,7 +298,7 @@ def _oci_image(files: Files, named: Descriptor, platform: Platform, names: tuple
     )
 
 
-def _docker_images(files: Files) -> list[FoundImage]:
+def _docker_images(files: ArchiveFiles) -> list[FoundImage]:
     images = []
     for entry in read_docker_manifest(_read(files, _MANIFEST)):
         config = _needed(files, _plain(entry.config))
@@ -318,21 +318,21 @@ def _place(descriptor: Descriptor) -> str:
     return f"blobs/sha256/{encoded(descriptor.digest)}"
 
 
-def _needed(files: Files, name: str) -> bytes:
+def _needed(files: ArchiveFiles, name: str) -> bytes:
     try:
         return _read(files, name)
     except FileNotFoundError:
         raise ValueError(f"file {name!a} is named and not there") from None
 
 
-def _blob(files: Files, descriptor: Descriptor, what: str) -> bytes:
+def _blob(files: ArchiveFiles, descriptor: Descriptor, what: str) -> bytes:
     data = _needed(files, _place(descriptor))
     if digest_of(data) != descriptor.digest:
         raise ValueError(f"{what}: its content has another digest: it was damaged")
     return data
 
 
-def _read(files: Files, name: str) -> bytes:
+def _read(files: ArchiveFiles, name: str) -> bytes:
     with files.open(name) as file:
         data = file.read(MOST_BYTES + 1)
     if len(data) > MOST_BYTES:
@@ -340,7 +340,7 @@ def _read(files: Files, name: str) -> bytes:
     return data
 
 
-def check_layer(files: Files, layer: LayerFile, stopped: Callable[[], bool]) -> None:
+def check_layer(files: ArchiveFiles, layer: LayerFile, stopped: Callable[[], bool]) -> None:
     """Whether a layer is there and has its digest; ValueError otherwise."""
     digest = hashlib.sha256()
     try:

@@ -6,7 +6,7 @@ from typing import Final
 
 from interpose.node.runtime.images.concurrency import Threads
 from interpose.node.runtime.images.manifests import Descriptor
-from interpose.node.runtime.images.types import Phase, Progress, PullProgress
+from interpose.node.runtime.images.types import Progress, PullPhase, PullProgress
 
 # Bytes are handed to a thread in pieces of this size: the network gives them in smaller ones.
 _PIECE: Final = 1 << 20
@@ -54,7 +54,7 @@ class BlobFile:
         self._file.close()
 
     def _tell(self) -> None:
-        news = PullProgress(what=self._blob.digest, phase=Phase.DOWNLOADING, done=self.size, total=self._blob.size)
+        news = PullProgress(what=self._blob.digest, phase=PullPhase.DOWNLOADING, done=self.size, total=self._blob.size)
         self._progress(news)
 
     async def _flush(self) -> None:

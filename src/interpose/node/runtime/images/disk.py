@@ -30,11 +30,11 @@ from interpose.errors import ConfigError
 from interpose.host.atomic_file import remove_leftovers, replace_file
 from interpose.log import kv
 from interpose.node.runtime.images.index import ImageIndex, read_index, write_index
-from interpose.node.runtime.images.layers.whiteouts import FORMS, MARKED, Form, form_for
+from interpose.node.runtime.images.layers.whiteouts import FORMATS, MARKED, WhiteoutFormat, detect_format
 from interpose.node.runtime.images.manifests import chain_ids, read_config
 from interpose.node.runtime.images.registry.reference import encoded
-from interpose.node.runtime.images.staging import Workroom, discard
-from interpose.node.runtime.images.types import ImageConfig, Unpacked
+from interpose.node.runtime.images.staging import StagingDir, discard
+from interpose.node.runtime.images.types import ImageConfig, UnpackResult
 
 SPLIT: Final = "tar-split"
 _CONTAINER: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
@@ -45,14 +45,14 @@ _FULL: Final = frozenset((errno.ENOSPC, errno.EDQUOT))
 _log = logging.getLogger(__name__)
 
 
-class Disk:
+class ImageDisk:
     """One store. `durable`: what counts is on the disk itself before it is said to be there."""
 
     def __init__(self, root: Path, *, durable: bool = True) -> None:
         self.root = root
-        self.form: Form = MARKED
+        self.form: WhiteoutFormat = MARKED
         self._durable = durable
-        self._work = Workroom(root / "work")
+        self._work = StagingDir(root / "work")
         self._index: tuple[object, ImageIndex] = (None, ImageIndex())  # with what the file was; one value, for threads
         self._complained = ""  # what was logged last about it
         self._configs: dict[str, ImageConfig] = {}
@@ -85,13 +85,13 @@ class Disk:
         """Remove what does not count."""
         self._work.close()
 
-    def _read_form(self) -> Form:
+    def _read_form(self) -> WhiteoutFormat:
         path = self.root / "store.json"
         try:
             document = json.loads(path.read_bytes())
-            return FORMS[document["form"]]
+            return FORMATS[document["form"]]
         except FileNotFoundError:
-            form = form_for(self.root / "work")
+            form = detect_format(self.root / "work")
             replace_file(str(path), json.dumps({"version": 1, "form": form.name}).encode())
             return form
         except (ValueError, KeyError, TypeError):
@@ -202,7 +202,7 @@ class Disk:
         """A place for something that does not count yet."""
         return self._work.new_path(kind)
 
-    def put_layer(self, chain_id: str, made: Path, unpacked: Unpacked) -> None:
+    def put_layer(self, chain_id: str, made: Path, unpacked: UnpackResult) -> None:
         """Let a layer count: `made` has its files in `fs`. If another process was faster, its layer is as good."""
         cost = {"diff_id": unpacked.diff_id, "size": unpacked.size, "inodes": unpacked.inodes}
         (made / "layer.json").write_text(json.dumps(cost), encoding="utf-8")

@@ -15,7 +15,7 @@ from interpose.tasks import TaskBag
 _log = logging.getLogger(__name__)
 
 
-class Collector:
+class ImageCollector:
     """Collections of one store, one after the other."""
 
     def __init__(self, collect: Callable[[], object]) -> None:

@@ -14,16 +14,16 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import IO, Final
 
-from interpose.node.runtime.images.archive import Files, FoundImage, LayerFile, check_layer
+from interpose.node.runtime.images.archive import ArchiveFiles, FoundImage, LayerFile, check_layer
 from interpose.node.runtime.images.concurrency import KeyedSemaphore, Threads
-from interpose.node.runtime.images.disk import SPLIT, Disk
-from interpose.node.runtime.images.gc import Collector
-from interpose.node.runtime.images.index import Entry
+from interpose.node.runtime.images.disk import SPLIT, ImageDisk
+from interpose.node.runtime.images.gc import ImageCollector
+from interpose.node.runtime.images.index import IndexEntry
 from interpose.node.runtime.images.layers.unpack import unpack
 from interpose.node.runtime.images.manifests import chain_ids, digest_of, read_config, short
 from interpose.node.runtime.images.saving.tar_split import TarSplitWriter
 from interpose.node.runtime.images.staging import discard
-from interpose.node.runtime.images.types import ImageConfig, Limits, Phase, Progress, PullProgress
+from interpose.node.runtime.images.types import ImageConfig, Progress, PullPhase, PullProgress, UnpackLimits
 from interpose.tasks import TaskBag
 
 _OF_AN_IMAGE: Final = 3  # layers fetched at a time
@@ -32,7 +32,7 @@ _AT_WORK: Final = 3  # unpacked at a time: that is bound by the disk
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Layer:
+class LayerSource:
     """A layer to come. `open` fetches it from `source` and gives an open file; `what` is its name in progress."""
 
     what: str
@@ -41,10 +41,10 @@ class Layer:
     open: Callable[[], Awaitable[IO[bytes]]]
 
 
-class Bringer:
+class ImageImporter:
     """Brings images into a store."""
 
-    def __init__(self, disk: Disk, collector: Collector, limits: Limits) -> None:
+    def __init__(self, disk: ImageDisk, collector: ImageCollector, limits: UnpackLimits) -> None:
         self.disk = disk
         self.short = Threads(_OF_AN_IMAGE)  # never wait for the others
         self.long = Threads(_AT_WORK)
@@ -73,16 +73,16 @@ class Bringer:
     async def bring(
         self,
         config_data: bytes,
-        layers: Sequence[Layer],
+        layers: Sequence[LayerSource],
         progress: Progress,
         *,
         tags: tuple[str, ...],
         digests: tuple[str, ...],
         size: int,
-    ) -> Entry:
+    ) -> IndexEntry:
         """Bring an image: layers that are missing, then the image itself, with these names."""
         config = self.config_of(config_data, len(layers))
-        entry = Entry(id=digest_of(config_data), tags=tags, digests=digests, size=max(size, 1))
+        entry = IndexEntry(id=digest_of(config_data), tags=tags, digests=digests, size=max(size, 1))
         claim = self.disk.bringing(chain_ids(config.diff_ids))
         try:
             with ExitStack() as stack:
@@ -93,7 +93,7 @@ class Bringer:
         finally:
             self._collector.ask()  # an image that lost its name, or layers of one that did not come
 
-    def _check_room(self, config: ImageConfig, layers: Sequence[Layer]) -> None:
+    def _check_room(self, config: ImageConfig, layers: Sequence[LayerSource]) -> None:
         """OSError if not even the layers as they come have room: unpacked they seldom take less."""
         chain = chain_ids(config.diff_ids)
         needed = sum(layer.size for layer, one in zip(layers, chain, strict=True) if not self.disk.has_layer(one))
@@ -102,18 +102,18 @@ class Bringer:
             words = f"not enough space: {needed} bytes are needed and {free} are free"
             raise OSError(errno.ENOSPC, words, str(self.disk.root))
 
-    def _commit(self, entry: Entry, config_data: bytes) -> Entry:
+    def _commit(self, entry: IndexEntry, config_data: bytes) -> IndexEntry:
         with self.disk.locked():
             self.disk.put_config(entry.id, config_data)
             index = self.disk.change(lambda index: index.with_image(entry))
         return index.get(entry.id) or entry
 
-    async def _layers(self, config: ImageConfig, layers: Sequence[Layer], progress: Progress) -> None:
+    async def _layers(self, config: ImageConfig, layers: Sequence[LayerSource], progress: Progress) -> None:
         chain = chain_ids(config.diff_ids)
         fetching = asyncio.Semaphore(_OF_AN_IMAGE)
         tasks: list[asyncio.Task[Exception | None]] = []
         for at, layer in enumerate(layers):
-            progress(PullProgress(what=layer.what, phase=Phase.WAITING, total=layer.size))
+            progress(PullProgress(what=layer.what, phase=PullPhase.WAITING, total=layer.size))
             below = tasks[-1] if tasks else None
             work = self._layer(layer, config.diff_ids[at], chain[: at + 1], below, fetching, progress)
             tasks.append(self._tasks.spawn(work, name=f"image layer {short(chain[at])}"))
@@ -131,7 +131,7 @@ class Bringer:
 
     async def _layer(
         self,
-        layer: Layer,
+        layer: LayerSource,
         diff_id: str,
         chain: tuple[str, ...],
         below: "asyncio.Task[Exception | None] | None",
@@ -142,7 +142,7 @@ class Bringer:
         try:
             async with self._layer_turns.turn(chain[-1]):
                 if self.disk.has_layer(chain[-1]):
-                    progress(PullProgress(what=layer.what, phase=Phase.EXISTS, done=layer.size, total=layer.size))
+                    progress(PullProgress(what=layer.what, phase=PullPhase.EXISTS, done=layer.size, total=layer.size))
                     return None
                 async with fetching, self._sources.turn(layer.source):
                     file = await layer.open()
@@ -151,28 +151,30 @@ class Bringer:
                         await asyncio.wait((below,))
                         if below.cancelled() or below.result() is not None:
                             return RuntimeError("the layer below could not be brought")
-                    progress(PullProgress(what=layer.what, phase=Phase.UNPACKING, done=layer.size, total=layer.size))
+                    progress(
+                        PullProgress(what=layer.what, phase=PullPhase.UNPACKING, done=layer.size, total=layer.size)
+                    )
                     await self.long.run(lambda stopped: self._unpack(file, layer, diff_id, chain, stopped))
-            progress(PullProgress(what=layer.what, phase=Phase.DONE, done=layer.size, total=layer.size))
+            progress(PullProgress(what=layer.what, phase=PullPhase.DONE, done=layer.size, total=layer.size))
         except Exception as error:
             return error
         return None
 
-    async def bring_file(self, files: Files, image: FoundImage, progress: Progress) -> Entry:
+    async def bring_file(self, files: ArchiveFiles, image: FoundImage, progress: Progress) -> IndexEntry:
         """Bring an image of an archive."""
 
-        def layer_of(found: LayerFile) -> Layer:
+        def layer_of(found: LayerFile) -> LayerSource:
             async def opened() -> IO[bytes]:
                 await self.long.run(lambda stopped: check_layer(files, found, stopped))
                 return files.open(found.name)
 
-            return Layer(what=found.digest or found.name, size=found.size, source="", open=opened)
+            return LayerSource(what=found.digest or found.name, size=found.size, source="", open=opened)
 
         layers = [layer_of(found) for found in image.layers]
         return await self.bring(image.config, layers, progress, tags=image.tags, digests=image.digests, size=image.size)
 
     def _unpack(
-        self, file: IO[bytes], layer: Layer, diff_id: str, chain: tuple[str, ...], stopped: Callable[[], bool]
+        self, file: IO[bytes], layer: LayerSource, diff_id: str, chain: tuple[str, ...], stopped: Callable[[], bool]
     ) -> None:
         made = self.disk.new_path("layer")
         made.mkdir(mode=0o700)

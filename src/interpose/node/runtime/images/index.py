@@ -14,7 +14,7 @@ _VERSION: Final = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class IndexEntry:
     """One image; `id` is the digest of its config."""
 
     id: str
@@ -31,13 +31,13 @@ class Entry:
 class ImageIndex:
     """All of them, in the order they came."""
 
-    entries: tuple[Entry, ...] = ()
+    entries: tuple[IndexEntry, ...] = ()
 
-    def get(self, image_id: str) -> Entry | None:
+    def get(self, image_id: str) -> IndexEntry | None:
         """The image with exactly this id."""
         return next((entry for entry in self.entries if entry.id == image_id), None)
 
-    def find(self, text: str) -> Entry | None:
+    def find(self, text: str) -> IndexEntry | None:
         """The image that a name, an id or the unique beginning of an id means.
 
         A name counts before an id that begins alike. ValueError for a text that can be neither, or begins several ids.
@@ -51,7 +51,7 @@ class ImageIndex:
         found = find_id(text, [entry.id for entry in self.entries])
         return self.get(found) if found is not None else None
 
-    def with_image(self, image: Entry) -> "ImageIndex":
+    def with_image(self, image: IndexEntry) -> "ImageIndex":
         """With an image, or with more names for it; its names are no other's any more."""
         known = self.get(image.id)
         names = frozenset((*image.tags, *image.digests))
@@ -92,7 +92,7 @@ class ImageIndex:
         return ImageIndex(entries=tuple(kept))
 
 
-def _orphans(entry: Entry, name: str) -> Iterable[str]:
+def _orphans(entry: IndexEntry, name: str) -> Iterable[str]:
     """The digests that are left of the repository of a tag, if no tag of it is."""
     gone = parse_reference(name)
     if gone.digest or any(parse_reference(tag).repository == gone.repository for tag in entry.tags):
@@ -100,7 +100,7 @@ def _orphans(entry: Entry, name: str) -> Iterable[str]:
     return [one for one in entry.digests if parse_reference(one).repository == gone.repository]
 
 
-def _without(entry: Entry, names: frozenset[str]) -> Entry:
+def _without(entry: IndexEntry, names: frozenset[str]) -> IndexEntry:
     return replace(
         entry,
         tags=tuple(name for name in entry.tags if name not in names),
@@ -141,7 +141,7 @@ def read_index(data: bytes) -> ImageIndex:
     return ImageIndex(entries=tuple(_entry(one, at) for at, one in enumerate(images)))
 
 
-def _entry(found: object, at: int) -> Entry:
+def _entry(found: object, at: int) -> IndexEntry:
     given: Mapping[str, Any] = found if isinstance(found, dict) else {}
     image_id, size = given.get("id"), given.get("size")
     tags, digests = given.get("tags"), given.get("digests")
@@ -149,7 +149,7 @@ def _entry(found: object, at: int) -> Entry:
         raise ValueError(f"key images[{at}]: it has no id and size")
     if not isinstance(tags, list) or not isinstance(digests, list):
         raise ValueError(f"key images[{at}]: it has no lists of tags and digests")
-    return Entry(
+    return IndexEntry(
         id=image_id,
         tags=tuple(map(str, tags)),
         digests=tuple(map(str, digests)),

@@ -6,7 +6,7 @@ _K = TypeVar("_K")
 _V = TypeVar("_V")
 
 
-class Recent(Generic[_K, _V]):
+class LruCache(Generic[_K, _V]):
     """Values by key; the one that nobody asked for the longest time makes room for a new one."""
 
     def __init__(self, most: int) -> None:

@@ -65,7 +65,7 @@ class Descriptor:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Manifest:
+class ImageManifest:
     """One image: its config and its layers, lowest first."""
 
     config: Descriptor
@@ -73,7 +73,7 @@ class Manifest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Index:
+class ManifestIndex:
     """Several images, for several platforms or with several names."""
 
     manifests: tuple[Descriptor, ...]
@@ -90,7 +90,7 @@ def linux_platform(machine: str) -> Platform:
     return Platform(os="linux", architecture=architecture, variant=variant)
 
 
-def read_manifest(data: bytes, what: str) -> Manifest | Index:
+def read_manifest(data: bytes, what: str) -> ImageManifest | ManifestIndex:
     """A manifest or an index, whatever the bytes say they are; `what` begins each error."""
     document = _object(data, what)
     kind = document.get("mediaType", "")
@@ -103,14 +103,14 @@ def read_manifest(data: bytes, what: str) -> Manifest | Index:
     raise ValueError(f"{what}: key mediaType: {kind!r} is not a manifest of an image")
 
 
-def _index(document: Mapping[str, Any], what: str) -> Index:
+def _index(document: Mapping[str, Any], what: str) -> ManifestIndex:
     entries = document.get("manifests")
     if not isinstance(entries, list) or len(entries) > _MOST_MANIFESTS:
         raise ValueError(f"{what}: key manifests: it is not a list of at most {_MOST_MANIFESTS} manifests")
-    return Index(manifests=tuple(_descriptor(one, what, f"manifests[{at}]") for at, one in enumerate(entries)))
+    return ManifestIndex(manifests=tuple(_descriptor(one, what, f"manifests[{at}]") for at, one in enumerate(entries)))
 
 
-def _manifest(document: Mapping[str, Any], what: str) -> Manifest:
+def _manifest(document: Mapping[str, Any], what: str) -> ImageManifest:
     config = _descriptor(document.get("config"), what, "config")
     entries = document.get("layers")
     if not isinstance(entries, list) or len(entries) > _MOST_LAYERS:
@@ -119,7 +119,7 @@ def _manifest(document: Mapping[str, Any], what: str) -> Manifest:
     for at, layer in enumerate(layers):
         if any(word in layer.media_type for word in _NO_LAYERS):
             raise ValueError(f"{what}: key layers[{at}].mediaType: {layer.media_type!r} is not a layer of files")
-    return Manifest(config=config, layers=layers)
+    return ImageManifest(config=config, layers=layers)
 
 
 def _descriptor(found: object, what: str, key: str) -> Descriptor:
@@ -154,7 +154,7 @@ def is_for(platform: Platform, wanted: Platform) -> bool:
     return (platform.os, platform.architecture) == (wanted.os, wanted.architecture)
 
 
-def choose(index: Index, wanted: Platform, what: str) -> Descriptor:
+def choose(index: ManifestIndex, wanted: Platform, what: str) -> Descriptor:
     """The manifest for a platform: the same variant, else one that names none, else the first; ValueError if none.
 
     An entry without platform is for everybody, after those that name ours.

@@ -26,7 +26,7 @@ _CLAIM: Final = "claim"
 _log = logging.getLogger(__name__)
 
 
-class Workroom:
+class StagingDir:
     """Folder of one process below `parent`. It is made when it is needed first."""
 
     def __init__(self, parent: Path) -> None:

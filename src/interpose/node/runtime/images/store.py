@@ -16,18 +16,18 @@ from interpose.log import kv
 from interpose.node.runtime.images import archive as archives
 from interpose.node.runtime.images.archive_names import tag_of, written_out
 from interpose.node.runtime.images.concurrency import Threads
-from interpose.node.runtime.images.disk import Disk
-from interpose.node.runtime.images.gc import Collector
-from interpose.node.runtime.images.importer import Bringer
-from interpose.node.runtime.images.index import Entry, ImageIndex
+from interpose.node.runtime.images.disk import ImageDisk
+from interpose.node.runtime.images.gc import ImageCollector
+from interpose.node.runtime.images.importer import ImageImporter
+from interpose.node.runtime.images.index import ImageIndex, IndexEntry
 from interpose.node.runtime.images.manifests import Platform, chain_ids, linux_platform, read_config
-from interpose.node.runtime.images.registry.client import Registry
+from interpose.node.runtime.images.registry.client import RegistryClient
 from interpose.node.runtime.images.registry.docker_config import shown_to
 from interpose.node.runtime.images.registry.endpoints import Registries
 from interpose.node.runtime.images.registry.pull import pull_image
 from interpose.node.runtime.images.registry.reference import is_digest, parse_reference
 from interpose.node.runtime.images.saving.archive import ImageToSave, LayerFolder, SavedImage, merged, save_images
-from interpose.node.runtime.images.types import Auth, Limits, Progress, StoredImage, silent
+from interpose.node.runtime.images.types import Auth, Progress, StoredImage, UnpackLimits, silent
 
 # By name: `list` is a method below.
 Images: TypeAlias = list[StoredImage]
@@ -36,7 +36,7 @@ Paths: TypeAlias = list[Path]
 _log = logging.getLogger(__name__)
 
 
-class ImageStore:
+class LocalImageStore:
     """Images in a folder. ValueError says what is wrong with a name or an archive, PullError why a pull failed."""
 
     def __init__(
@@ -44,16 +44,16 @@ class ImageStore:
         root: Path,
         *,
         registries: Registries | None = None,
-        registry: Registry | None = None,
+        registry: RegistryClient | None = None,
         platform: Platform | None = None,
-        limits: Limits | None = None,
+        limits: UnpackLimits | None = None,
         durable: bool = True,
     ) -> None:
         self._platform = platform or linux_platform(machine.machine())
-        self._disk = Disk(root, durable=durable)
-        self._registry = registry or Registry(registries or Registries())
-        self._collector = Collector(self._disk.collect)
-        self._bringer = Bringer(self._disk, self._collector, limits or Limits())
+        self._disk = ImageDisk(root, durable=durable)
+        self._registry = registry or RegistryClient(registries or Registries())
+        self._collector = ImageCollector(self._disk.collect)
+        self._bringer = ImageImporter(self._disk, self._collector, limits or UnpackLimits())
 
     def load(self) -> None:
         """Open the store; what killed processes left is removed. Blocking. ConfigError if it is no store of ours."""
@@ -101,7 +101,7 @@ class ImageStore:
         """Bytes and inodes of everything."""
         return self._disk.usage()
 
-    def _stored(self, entry: Entry) -> StoredImage | None:
+    def _stored(self, entry: IndexEntry) -> StoredImage | None:
         try:
             config = self._disk.config(entry.id)
         except (OSError, ValueError) as error:
@@ -146,7 +146,7 @@ class ImageStore:
         """Give an image more names, which are no other's any more; None if there is none."""
         tags = [tag_of(name) for name in names]
 
-        def change(_stopped: object) -> Entry | None:
+        def change(_stopped: object) -> IndexEntry | None:
             with self._disk.locked():
                 known = self._disk.index().find(text)
                 if known is None:
@@ -186,7 +186,7 @@ class ImageStore:
             ),
         )
 
-    def _here(self, entry: Entry) -> StoredImage:
+    def _here(self, entry: IndexEntry) -> StoredImage:
         image = self._stored(entry)
         if image is None:
             raise ValueError(f"image {entry.id}: it was removed while it came")
@@ -247,13 +247,13 @@ def _written_out(text: str) -> str:
 class _WithFiles:
     """The files of an archive while they are needed."""
 
-    def __init__(self, path: Path, disk: Disk, threads: Threads) -> None:
+    def __init__(self, path: Path, disk: ImageDisk, threads: Threads) -> None:
         self._path = path
         self._disk = disk
         self._threads = threads
-        self._files: archives.Files | None = None
+        self._files: archives.ArchiveFiles | None = None
 
-    async def __aenter__(self) -> archives.Files:
+    async def __aenter__(self) -> archives.ArchiveFiles:
         self._files = await self._threads.run(
             lambda stopped: archives.open_files(self._path, self._disk.new_path("archive"), stopped)
         )

@@ -56,7 +56,7 @@ class StoredImage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class UnpackLimits:
     """What one layer may cost. The largest layers in use have some GiB and some 100000 files."""
 
     size: int = 64 << 30  # bytes of the tar file
@@ -65,7 +65,7 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Unpacked:
+class UnpackResult:
     """What became of a layer."""
 
     diff_id: str
@@ -86,7 +86,7 @@ class Auth:
     registry_token: str = field(default="", repr=False)  # shown as it is
 
 
-class Phase(StrEnum):
+class PullPhase(StrEnum):
     """What happens to a part of an image."""
 
     WAITING = "waiting"
@@ -101,7 +101,7 @@ class PullProgress:
     """News of one part of an image. Bytes; `total` is 0 where nobody knows."""
 
     what: str
-    phase: Phase
+    phase: PullPhase
     done: int = 0
     total: int = 0
 

@@ -36,13 +36,19 @@ from interpose.node.runtime.metrics.values import (
     SpecLimits,
 )
 from interpose.node.runtime.service import cri_views as views
-from interpose.node.runtime.service.core import Core
-from interpose.node.runtime.service.methods import Ask, Feed, Look, Methods, in_batches
-from interpose.node.runtime.service.registry import Container, Sandbox
+from interpose.node.runtime.service.core import RuntimeCore
+from interpose.node.runtime.service.methods import (
+    MemoryMethod,
+    Methods,
+    QueryMethod,
+    ServerStreamMethod,
+    stream_in_batches,
+)
+from interpose.node.runtime.service.registry import RuntimeContainer, RuntimeSandbox
 from interpose.node.runtime.state.records import NetworkPlace
 
 # A container with what was sampled of it.
-_Sampled: TypeAlias = tuple[Container, FsUsage | None, ProcessCounts | None]
+_Sampled: TypeAlias = tuple[RuntimeContainer, FsUsage | None, ProcessCounts | None]
 _POD: Final = "POD"  # how the container that holds a pod's network is called
 _KINDS: Final = {MetricKind.COUNTER: cri.COUNTER, MetricKind.GAUGE: cri.GAUGE}
 _MOUNTS: Final = Path("/proc/self/mountinfo")
@@ -53,7 +59,7 @@ _PRESSURE: Final = Path("/proc/pressure")
 class MetricsService:
     """Methods about metrics. `layers` is shared with the statistics."""
 
-    def __init__(self, core: Core, cgroups: CgroupDirs, rootfs: Rootfs, layers: Sampler[str, FsUsage]) -> None:
+    def __init__(self, core: RuntimeCore, cgroups: CgroupDirs, rootfs: Rootfs, layers: Sampler[str, FsUsage]) -> None:
         self._core = core
         self._cgroups = cgroups
         self._folder = rootfs.folder
@@ -68,9 +74,9 @@ class MetricsService:
     def methods(self) -> Methods:
         """The part of the method table that lives here."""
         return {
-            "ListMetricDescriptors": Look(self._descriptors),
-            "ListPodSandboxMetrics": Ask(self._list),
-            "StreamPodSandboxMetrics": Feed(self._stream),
+            "ListMetricDescriptors": MemoryMethod(self._descriptors),
+            "ListPodSandboxMetrics": QueryMethod(self._list),
+            "StreamPodSandboxMetrics": ServerStreamMethod(self._stream),
         }
 
     def _descriptors(self, _request: cri.ListMetricDescriptorsRequest) -> cri.ListMetricDescriptorsResponse:
@@ -88,7 +94,7 @@ class MetricsService:
 
     async def _stream(self, _request: cri.StreamPodSandboxMetricsRequest) -> AsyncGenerator[Message, None]:
         items = await self._all()
-        async for answer in in_batches(
+        async for answer in stream_in_batches(
             items, lambda part: cri.StreamPodSandboxMetricsResponse(pod_sandbox_metrics=part)
         ):
             yield answer
@@ -105,7 +111,7 @@ class MetricsService:
 
     # -- in threads
 
-    def _answers(self, pods: Sequence[Sandbox], running: Sequence[_Sampled]) -> list[cri.PodSandboxMetrics]:
+    def _answers(self, pods: Sequence[RuntimeSandbox], running: Sequence[_Sampled]) -> list[cri.PodSandboxMetrics]:
         now, space = self._core.clock(), filesystem_space(self._folder)
         found = {pod.id: cri.PodSandboxMetrics(pod_sandbox_id=pod.id) for pod in pods}
         for pod in pods:
@@ -121,7 +127,7 @@ class MetricsService:
             )
         return list(found.values())
 
-    def _figures(self, container: Container, space: FilesystemSpace | None, now: int) -> ContainerFigures:
+    def _figures(self, container: RuntimeContainer, space: FilesystemSpace | None, now: int) -> ContainerFigures:
         record = container.record
         counters = self._cgroups.counters(record.cgroup)
         seen = {one.device for one in counters.io} | ({space.number} if space is not None else set())
@@ -178,11 +184,11 @@ def device_name(number: str, devices: Path = _DEVICES) -> str:
     return number
 
 
-def _where(container: Container) -> ContainerProcesses:
+def _where(container: RuntimeContainer) -> ContainerProcesses:
     return ContainerProcesses(cgroup=container.record.cgroup, pid=container.record.pid)
 
 
-def _network(sandbox: Sandbox) -> dict[str, InterfaceCounters]:
+def _network(sandbox: RuntimeSandbox) -> dict[str, InterfaceCounters]:
     """Counters of the network a pod has, which may be the node's; none for one that asked for the node's own."""
     if sandbox.record.place is not NetworkPlace.HOST and sandbox.holder:
         with suppress(OSError):

@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import Collection
 
 from interpose.node.runtime.network import netns_connect as connecting
-from interpose.node.runtime.network.cni import Network
+from interpose.node.runtime.network.cni import CniNetwork
 from interpose.node.runtime.network.types import NetworkError
-from interpose.node.runtime.service.interfaces import Addresses, PartError
+from interpose.node.runtime.service.interfaces import PartError, PodAddresses
 from interpose.node.runtime.state.records import SandboxRecord
 
 
@@ -18,10 +18,10 @@ async def connect(netns: str, port: int) -> tuple[asyncio.StreamReader, asyncio.
         raise PartError(str(error)) from None
 
 
-class CniNetwork:
+class PodNetworkAdapter:
     """Sets up and tears down; without namespaces there is nothing to set up."""
 
-    def __init__(self, network: Network, *, namespaces: bool) -> None:
+    def __init__(self, network: CniNetwork, *, namespaces: bool) -> None:
         self._network = network
         self._namespaces = namespaces
 
@@ -39,13 +39,13 @@ class CniNetwork:
         """The address of the node."""
         return self._network.node_address()
 
-    async def setup(self, record: SandboxRecord, holder: int) -> Addresses:
+    async def setup(self, record: SandboxRecord, holder: int) -> PodAddresses:
         """Connect the namespace of a holder."""
         try:
             found = await self._network.setup(record.id, f"/proc/{holder}/ns/net", record.config)
         except NetworkError as error:
             raise PartError(f"set up the network: {error}") from None
-        return Addresses(ip=found.ip, additional=tuple(found.additional))
+        return PodAddresses(ip=found.ip, additional=tuple(found.additional))
 
     async def teardown(self, record: SandboxRecord, holder: int) -> None:
         """Disconnect it; what is gone is fine."""

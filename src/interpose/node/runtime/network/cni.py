@@ -13,9 +13,9 @@ from typing import Any, Final
 
 from interpose.node.runtime.network.capability_args import arguments, offered
 from interpose.node.runtime.network.conf import at_least, plugin_input
-from interpose.node.runtime.network.conf_dir import ConfigurationFolder
-from interpose.node.runtime.network.plugins import TIMEOUT, WHOSE, Attachment, Plugins
-from interpose.node.runtime.network.result_cache import Cache, Entry
+from interpose.node.runtime.network.conf_dir import CniConfDir
+from interpose.node.runtime.network.plugins import TIMEOUT, WHOSE, Attachment, CniPlugins
+from interpose.node.runtime.network.result_cache import CachedAttachment, CniResultCache
 from interpose.node.runtime.network.results import net_result
 from interpose.node.runtime.network.types import NetResult, NetworkError, NetworkList, Readiness
 from interpose.node.runtime.state import orphans as strays
@@ -29,13 +29,13 @@ _ROUTED: Final = ((socket.AF_INET, "192.0.2.1"), (socket.AF_INET6, "2001:db8::1"
 _DISCARD_PORT: Final = 9
 
 
-class Network:
+class CniNetwork:
     """Networks for sandboxes. Calls for different sandboxes may run at the same time."""
 
     def __init__(self, conf_dir: str, bin_dirs: Sequence[str], cache_dir: Path, *, timeout: float = TIMEOUT) -> None:
-        self._folder = ConfigurationFolder(conf_dir)
-        self._plugins = Plugins(bin_dirs, timeout=timeout)
-        self._cache = Cache(cache_dir)
+        self._folder = CniConfDir(conf_dir)
+        self._plugins = CniPlugins(bin_dirs, timeout=timeout)
+        self._cache = CniResultCache(cache_dir)
 
     @property
     def configured(self) -> bool:
@@ -68,7 +68,7 @@ class Network:
         network, problems = self._folder.current()
         if network is None:
             raise NetworkError("; ".join(problems) or f"no CNI configuration in {self._folder.folder}")
-        entry = Entry(network=network, arguments=arguments(sandbox_id, config), offered=offered(config))
+        entry = CachedAttachment(network=network, arguments=arguments(sandbox_id, config), offered=offered(config))
         await asyncio.to_thread(self._cache.write, sandbox_id, entry)
         who = Attachment(sandbox_id=sandbox_id, netns=netns, arguments=entry.arguments)
         try:
@@ -76,7 +76,9 @@ class Network:
         except NetworkError:
             await self._undo_quietly(sandbox_id, entry, who)
             raise
-        done = Entry(network=network, arguments=entry.arguments, offered=entry.offered, result=result.document)
+        done = CachedAttachment(
+            network=network, arguments=entry.arguments, offered=entry.offered, result=result.document
+        )
         await asyncio.to_thread(self._cache.write, sandbox_id, done)
         return result
 
@@ -91,7 +93,7 @@ class Network:
             if network is None or config is None or not netns:
                 await asyncio.to_thread(self._cache.remove, sandbox_id)
                 return
-            entry = Entry(network=network, arguments=arguments(sandbox_id, config), offered=offered(config))
+            entry = CachedAttachment(network=network, arguments=arguments(sandbox_id, config), offered=offered(config))
         await self._delete(entry, Attachment(sandbox_id=sandbox_id, netns=netns, arguments=entry.arguments))
         await asyncio.to_thread(self._cache.remove, sandbox_id)
 
@@ -117,7 +119,7 @@ class Network:
 
     # -- chains
 
-    async def _add(self, entry: Entry, who: Attachment) -> NetResult:
+    async def _add(self, entry: CachedAttachment, who: Attachment) -> NetResult:
         network, result = entry.network, None
         for plugin in network.plugins:
             document = plugin_input(network, plugin, entry.offered, result)
@@ -127,14 +129,14 @@ class Network:
         except ValueError as error:
             raise NetworkError(f"network {network.name!r}: {error}") from None
 
-    async def _delete(self, entry: Entry, who: Attachment) -> None:
+    async def _delete(self, entry: CachedAttachment, who: Attachment) -> None:
         network: NetworkList = entry.network
         previous = entry.result if at_least(network.version, _RESULT_IN_DEL) else None
         for plugin in reversed(network.plugins):
             document = plugin_input(network, plugin, entry.offered, previous)
             await self._plugins.run("DEL", plugin["type"], document, who)
 
-    async def _undo_quietly(self, sandbox_id: str, entry: Entry, who: Attachment) -> None:
+    async def _undo_quietly(self, sandbox_id: str, entry: CachedAttachment, who: Attachment) -> None:
         try:
             await self._delete(entry, who)
         except NetworkError as error:

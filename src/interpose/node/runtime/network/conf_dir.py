@@ -14,7 +14,7 @@ _log = logging.getLogger(__name__)
 _LARGEST: Final = 1 << 20
 
 
-class ConfigurationFolder:
+class CniConfDir:
     """Reads lazily. A file that went bad keeps its last good content in force while it is there."""
 
     def __init__(self, folder: str) -> None:

@@ -27,7 +27,7 @@ class Attachment:
     arguments: str
 
 
-class Plugins:
+class CniPlugins:
     """The programs in some folders."""
 
     def __init__(self, folders: Sequence[str], *, timeout: float = TIMEOUT) -> None:

@@ -16,7 +16,7 @@ from interpose.node.runtime.network.types import NetworkList
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class CachedAttachment:
     """A network a sandbox is in. No result: the plugins did not all finish."""
 
     network: NetworkList
@@ -25,13 +25,13 @@ class Entry:
     result: Mapping[str, Any] | None = None
 
 
-class Cache:
+class CniResultCache:
     """One file for each sandbox. Blocking, small."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def write(self, sandbox_id: str, entry: Entry) -> None:
+    def write(self, sandbox_id: str, entry: CachedAttachment) -> None:
         """Replace the entry of a sandbox."""
         document = {
             "network": configuration.as_document(entry.network),
@@ -47,12 +47,12 @@ class Cache:
         finally:
             os.close(directory)
 
-    def read(self, sandbox_id: str) -> Entry | None:
+    def read(self, sandbox_id: str) -> CachedAttachment | None:
         """The entry of a sandbox; one that cannot be read is none."""
         path = self._folder / self._names(sandbox_id)[0]
         try:
             document = json.loads(path.read_bytes())
-            return Entry(
+            return CachedAttachment(
                 network=configuration.parse(json.dumps(document["network"]), str(path)),
                 arguments=str(document["arguments"]),
                 offered=dict(document["offered"]),

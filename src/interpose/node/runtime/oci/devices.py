@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from posixpath import normpath
 from typing import Any, Final
 
-from interpose.node.runtime.oci.spec_types import Device, SpecError
+from interpose.node.runtime.oci.spec_types import OciDevice, SpecError
 
 _KINDS: Final = {stat.S_IFCHR: "c", stat.S_IFBLK: "b"}
 _ACCESS: Final = frozenset("rwm")
@@ -20,14 +20,14 @@ _CONSOLE: Final = "console"
 _PERMISSIONS: Final = 0o7777
 
 
-def all_devices(folder: str = "/dev") -> tuple[Device, ...]:
+def all_devices(folder: str = "/dev") -> tuple[OciDevice, ...]:
     """Every device node of the machine, for privileged containers."""
     return tuple(sorted(_walk(folder, folder, skip=_OWN), key=lambda one: one.path))
 
 
-def wanted_devices(devices: Sequence[Any], at: Callable[[str], None] = lambda _path: None) -> tuple[Device, ...]:
+def wanted_devices(devices: Sequence[Any], at: Callable[[str], None] = lambda _path: None) -> tuple[OciDevice, ...]:
     """CRI's devices: a node, or all nodes of a folder; `at` is told each path. SpecError names one that is not had."""
-    found: list[Device] = []
+    found: list[OciDevice] = []
     for number, device in enumerate(devices):
         where = f"devices[{number}]"
         access = device.permissions or "rwm"
@@ -51,7 +51,7 @@ def wanted_devices(devices: Sequence[Any], at: Callable[[str], None] = lambda _p
     return tuple({one.path: one for one in found}.values())
 
 
-def _walk(folder: str, inside: str, *, skip: frozenset[str], access: str = "rwm") -> Iterator[Device]:
+def _walk(folder: str, inside: str, *, skip: frozenset[str], access: str = "rwm") -> Iterator[OciDevice]:
     try:
         names = sorted(os.listdir(folder))  # noqa: PTH208
     except OSError:
@@ -70,12 +70,12 @@ def _walk(folder: str, inside: str, *, skip: frozenset[str], access: str = "rwm"
             continue
 
 
-def _node(path: str, inside: str, access: str) -> Device | None:
+def _node(path: str, inside: str, access: str) -> OciDevice | None:
     found = os.lstat(path)
     kind = _KINDS.get(stat.S_IFMT(found.st_mode))
     if kind is None:
         return None
-    return Device(
+    return OciDevice(
         path=inside,
         kind=kind,
         major=os.major(found.st_rdev),

@@ -15,7 +15,7 @@ from interpose.node.runtime.fs.mounts import prepare_sources
 from interpose.node.runtime.fs.scoped_path import read_inside
 from interpose.node.runtime.oci import capabilities, devices, seccomp, users
 from interpose.node.runtime.oci.seccomp import ARCHITECTURES
-from interpose.node.runtime.oci.spec_types import Device, HostFacts, SpecError
+from interpose.node.runtime.oci.spec_types import HostFacts, OciDevice, SpecError
 from interpose.node.runtime.oci.users import ResolvedUser
 
 _LARGEST_PROFILE: Final = 4 << 20
@@ -30,7 +30,7 @@ class SpecInputs:
     """What `ocispec.container_spec` takes besides the configuration."""
 
     user: ResolvedUser
-    devices: tuple[Device, ...]
+    devices: tuple[OciDevice, ...]
     sources: Mapping[str, str]
     seccomp_profile: Mapping[str, Any] | None
 
@@ -61,7 +61,7 @@ def _refuse_links(rootfs: str) -> None:
             raise SpecError("image", f"has a link in the place of /{name}")
 
 
-def _devices(config: Any, at: Callable[[str], None]) -> tuple[Device, ...]:
+def _devices(config: Any, at: Callable[[str], None]) -> tuple[OciDevice, ...]:
     """Those asked for; a privileged container also has all that the machine has just now."""
     every = devices.all_devices() if config.linux.security_context.privileged else ()
     return tuple({one.path: one for one in (*every, *devices.wanted_devices(config.devices, at))}.values())

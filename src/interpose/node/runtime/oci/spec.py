@@ -17,9 +17,9 @@ from interpose.node.runtime.oci.spec_types import (
     MODE_NODE,
     MODE_POD,
     MODE_TARGET,
-    Device,
     HostFacts,
     ImageDefaults,
+    OciDevice,
     SandboxFacts,
     SpecError,
 )
@@ -44,7 +44,7 @@ def container_spec(
     host: HostFacts,
     container_id: str,
     rootfs: str,
-    devices: Sequence[Device] = (),
+    devices: Sequence[OciDevice] = (),
     volumes: Mapping[str, str] = _NOTHING,
     sources: Mapping[str, str] = _NOTHING,
     image_mounts: Mapping[str, str] = _NOTHING,
@@ -133,7 +133,7 @@ def _process_namespace(mode: int, sandbox: SandboxFacts, target: int | None) -> 
     return [{"type": "pid", "path": f"/proc/{target}/ns/pid"}]
 
 
-def _device_rules(privileged: bool, wanted: Sequence[Device]) -> list[dict[str, Any]]:
+def _device_rules(privileged: bool, wanted: Sequence[OciDevice]) -> list[dict[str, Any]]:
     """Nothing but what is allowed after it. The runtime adds what every container has (null, zero, ptmx ...)."""
     if privileged:
         return [{"allow": True, "access": "rwm"}]
@@ -145,7 +145,7 @@ def _device_rules(privileged: bool, wanted: Sequence[Device]) -> list[dict[str, 
     return rules
 
 
-def _node(device: Device) -> dict[str, Any]:
+def _node(device: OciDevice) -> dict[str, Any]:
     return {
         "path": device.path,
         "type": device.kind,

@@ -41,7 +41,7 @@ class ImageDefaults(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Device:
+class OciDevice:
     """A device node as a container will have it."""
 
     path: str

@@ -33,7 +33,7 @@ class UsageError(Exception):
     """The command line cannot be understood."""
 
 
-class Words:
+class CommandLine:
     """A command line understood: the verb, its flags by their long name without dashes, and what is left."""
 
     __slots__ = ("flags", "rest", "verb")
@@ -57,7 +57,7 @@ class Words:
         return self.rest[0]
 
 
-def parse(argv: "Sequence[str]") -> Words:
+def parse(argv: "Sequence[str]") -> CommandLine:
     """UsageError names the word that is wrong."""
     verb, flags, rest = "", {}, []
     words = iter(argv)
@@ -83,4 +83,4 @@ def parse(argv: "Sequence[str]") -> Words:
             raise UsageError(f"no such flag{f' of {verb}' if verb else ''}: {word}")
     if not verb:
         raise UsageError("no command given")
-    return Words(verb, flags, rest)
+    return CommandLine(verb, flags, rest)

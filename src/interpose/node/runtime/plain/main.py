@@ -10,10 +10,10 @@ import time
 
 from interpose.node.runtime.plain import filesystem
 from interpose.node.runtime.plain.cgroup import Cgroup
-from interpose.node.runtime.plain.commandline import UsageError, Words, parse
+from interpose.node.runtime.plain.commandline import CommandLine, UsageError, parse
 from interpose.node.runtime.plain.isolation import not_isolated
-from interpose.node.runtime.plain.start import Plan, StartError, namespaces_like, namespaces_of, start
-from interpose.node.runtime.plain.state import State, StateError, started
+from interpose.node.runtime.plain.start import PlainStartError, StartPlan, namespaces_like, namespaces_of, start
+from interpose.node.runtime.plain.state import PlainState, StateError, started
 from interpose.node.runtime.shim import syscalls as kernel
 
 _ROOT = "/run/interpose/plain"
@@ -30,7 +30,7 @@ def main() -> None:
         _VERBS[words.verb](words)
     except UsageError as error:
         _fail(log, str(error))
-    except (StartError, StateError) as error:
+    except (PlainStartError, StateError) as error:
         _fail(log, f"{error}")
     except OSError as error:
         _fail(log, f"{error.strerror}: {error.filename}" if error.filename else str(error.strerror or error))
@@ -38,7 +38,7 @@ def main() -> None:
         _fail(log, f"{type(error).__name__}: {error}")
 
 
-def _run(words: Words) -> None:
+def _run(words: CommandLine) -> None:
     bundle = os.path.abspath(words.flags.get("bundle", "."))  # noqa: PTH100
     config = _document(os.path.join(bundle, "config.json"))  # noqa: PTH118
     linux = _table(config, "linux")
@@ -48,7 +48,7 @@ def _run(words: Words) -> None:
     cgroup = _cgroup(words, path)
     try:
         cgroup.make(_table(linux, "resources"))
-        plan = Plan(
+        plan = StartPlan(
             container=words.container(),
             process=_table(config, "process"),
             rootfs=os.path.join(bundle, str(_table(config, "root").get("path", "rootfs"))),  # noqa: PTH118
@@ -69,13 +69,13 @@ def _run(words: Words) -> None:
     _write_pid(words, pid)
 
 
-def _exec(words: Words) -> None:
+def _exec(words: CommandLine) -> None:
     state = _state(words)
     pid = state.pid()
     if not pid:
         raise StateError("cannot exec in a stopped container")
     known = state.read()
-    plan = Plan(
+    plan = StartPlan(
         container=words.container(),
         process=_document(words.flag("process")),
         rootfs=str(known["rootfs"]),
@@ -87,7 +87,7 @@ def _exec(words: Words) -> None:
     _write_pid(words, start(plan))
 
 
-def _kill(words: Words) -> None:
+def _kill(words: CommandLine) -> None:
     state = _state(words)
     number = int(words.rest[1]) if len(words.rest) > 1 else 15
     if "all" in words.flags:
@@ -100,7 +100,7 @@ def _kill(words: Words) -> None:
     os.kill(pid, number)
 
 
-def _delete(words: Words) -> None:
+def _delete(words: CommandLine) -> None:
     state = _state(words)
     try:
         known = state.read()
@@ -115,21 +115,21 @@ def _delete(words: Words) -> None:
     state.remove()
 
 
-def _update(words: Words) -> None:
+def _update(words: CommandLine) -> None:
     known = _state(words).read()
     source = words.flag("resources")
     resources = json.load(sys.stdin) if source == "-" else _document(source)
     _cgroup(words, str(known.get("cgroup", ""))).limit(resources)
 
 
-def _show(words: Words) -> None:
+def _show(words: CommandLine) -> None:
     state = _state(words)
     known, pid = state.read(), state.pid()
     said = {"ociVersion": _VERSION, "id": words.container(), "status": "running" if pid else "stopped", "pid": pid}
     print(json.dumps({**said, "bundle": known.get("bundle", ""), "rootfs": known.get("rootfs", "")}))  # noqa: T201
 
 
-def _features(_words: Words) -> None:
+def _features(_words: CommandLine) -> None:
     print(json.dumps({"ociVersionMax": _VERSION, "not_isolated": not_isolated(kernel.may_isolate())}))  # noqa: T201
 
 
@@ -144,11 +144,11 @@ _VERBS = {
 }
 
 
-def _state(words: Words) -> State:
-    return State(words.flags.get("root", _ROOT), words.container())
+def _state(words: CommandLine) -> PlainState:
+    return PlainState(words.flags.get("root", _ROOT), words.container())
 
 
-def _cgroup(words: Words, path: str) -> Cgroup:
+def _cgroup(words: CommandLine, path: str) -> Cgroup:
     return Cgroup(words.flags.get("cgroup-root", _CGROUPS), path)
 
 
@@ -167,7 +167,7 @@ def _table(config: dict[str, object], key: str) -> dict[str, object]:
     return value
 
 
-def _write_pid(words: Words, pid: int) -> None:
+def _write_pid(words: CommandLine, pid: int) -> None:
     path = words.flags.get("pid-file")
     if path:
         with open(f"{path}.tmp", "w") as file:  # noqa: PTH123

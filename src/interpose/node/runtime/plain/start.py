@@ -32,11 +32,11 @@ _KINDS = {
 _FILES = {"network": "net", "ipc": "ipc", "uts": "uts", "pid": "pid", "mount": "mnt"}
 
 
-class StartError(Exception):
+class PlainStartError(Exception):
     """It did not start; in words for whoever asked."""
 
 
-class Plan:
+class StartPlan:
     """What to start: where, who, and how to get there."""
 
     def __init__(
@@ -63,7 +63,7 @@ def namespaces_of(config: dict[str, object]) -> tuple[list[tuple[str, int]], int
         if kind == "cgroup":
             continue  # nothing is isolated by leaving it out
         if kind not in _KINDS:
-            raise StartError(f"linux.namespaces: {kind!r} is not supported by the plain executor")
+            raise PlainStartError(f"linux.namespaces: {kind!r} is not supported by the plain executor")
         if entry.get("path"):
             join.append((str(entry["path"]), _KINDS[kind]))
         else:
@@ -76,7 +76,7 @@ def namespaces_like(pid: int) -> list[tuple[str, int]]:
     return [(f"/proc/{pid}/ns/{_FILES[kind]}", flag) for kind, flag in _KINDS.items()]
 
 
-def start(plan: Plan) -> int:
+def start(plan: StartPlan) -> int:
     """The pid of the program, once it runs. StartError if it does not, and then nothing is left of it."""
     slave = _terminal(plan) if plan.process.get("terminal") else -1
     told, teller = os.pipe2(os.O_CLOEXEC)
@@ -95,20 +95,20 @@ def start(plan: Plan) -> int:
     number, _, error = said.partition(b"\n")
     if error or not number.isdigit():
         reason = (error or number).decode(errors="replace").strip() or "it ended before it ran"
-        raise StartError(f"unable to start container process: {reason}")
+        raise PlainStartError(f"unable to start container process: {reason}")
     return int(number)
 
 
 def _guard(work: "Callable[[], None]", teller: int) -> None:
     try:
         work()
-    except (OSError, StartError, ValueError, KeyError, TypeError) as error:
+    except (OSError, PlainStartError, ValueError, KeyError, TypeError) as error:
         os.write(teller, f"\n{error}".encode())
     finally:
         os._exit(1)
 
 
-def _first(plan: Plan, slave: int, teller: int) -> None:
+def _first(plan: StartPlan, slave: int, teller: int) -> None:
     opened = [(os.open(path, os.O_RDONLY | os.O_CLOEXEC), kind) for path, kind in plan.join]
     plan.cgroup.join()
     credentials.set_oom_score(plan.process.get("oomScoreAdj"))
@@ -123,7 +123,7 @@ def _first(plan: Plan, slave: int, teller: int) -> None:
     os._exit(0)
 
 
-def _second(plan: Plan, slave: int, teller: int) -> None:
+def _second(plan: StartPlan, slave: int, teller: int) -> None:
     os.setsid()
     process = plan.process
     if slave >= 0:
@@ -135,7 +135,7 @@ def _second(plan: Plan, slave: int, teller: int) -> None:
     args, env = _words(process.get("args")), _words(process.get("env"))
     cwd = str(process.get("cwd") or "/")
     if not args:
-        raise StartError("process.args is empty")
+        raise PlainStartError("process.args is empty")
     if plan.isolated:
         kernel.prctl(_PR_SET_DUMPABLE, 0)  # others in the container cannot reach our files through /proc
         program = _as_root(process, args, env, cwd)
@@ -149,7 +149,7 @@ def _second(plan: Plan, slave: int, teller: int) -> None:
     try:
         os.execve(program, args, environment)  # noqa: S606
     except OSError as error:
-        raise StartError(f'exec: "{args[0]}": {error.strerror}') from None
+        raise PlainStartError(f'exec: "{args[0]}": {error.strerror}') from None
 
 
 def _as_root(process: dict[str, object], args: list[str], env: list[str], cwd: str) -> str:
@@ -164,7 +164,7 @@ def _as_root(process: dict[str, object], args: list[str], env: list[str], cwd: s
     return program
 
 
-def _as_user(plan: Plan, args: list[str], env: list[str], cwd: str) -> str:
+def _as_user(plan: StartPlan, args: list[str], env: list[str], cwd: str) -> str:
     """The host's file system: the program of the image if there is one of that name, else the host's."""
     credentials.set_limits(plan.process)
     try:
@@ -176,7 +176,7 @@ def _as_user(plan: Plan, args: list[str], env: list[str], cwd: str) -> str:
     return program
 
 
-def _terminal(plan: Plan) -> int:
+def _terminal(plan: StartPlan) -> int:
     """A terminal of the host; one end goes to whoever listens at the console socket, ours is for the program."""
     master, slave = os.openpty()
     with socket.socket(socket.AF_UNIX) as connection:

@@ -18,7 +18,7 @@ class StateError(Exception):
     """The container is not in the state that the command needs; in runc's words."""
 
 
-class State:
+class PlainState:
     """The folder of one container."""
 
     def __init__(self, root: str, container: str) -> None:

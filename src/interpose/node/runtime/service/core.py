@@ -19,9 +19,17 @@ from interpose.cri.messages import cri
 from interpose.log import kv
 from interpose.node.runtime.service import cri_views as views
 from interpose.node.runtime.service.events import EventFeed
-from interpose.node.runtime.service.interfaces import Bundles, Executor, Exit, Ground, PodNetwork, ShimGoneError, Shims
-from interpose.node.runtime.service.operations import Operations
-from interpose.node.runtime.service.registry import Container, Registry, Sandbox
+from interpose.node.runtime.service.interfaces import (
+    Bundles,
+    ContainerExit,
+    Executor,
+    PodNetwork,
+    SandboxFiles,
+    ShimGoneError,
+    ShimManager,
+)
+from interpose.node.runtime.service.operations import OperationRunner
+from interpose.node.runtime.service.registry import ObjectRegistry, RuntimeContainer, RuntimeSandbox
 from interpose.node.runtime.state.records import ContainerPhase, ContainerRecord, Record, SandboxPhase, SandboxRecord
 
 _log = logging.getLogger(__name__)
@@ -31,7 +39,7 @@ LOST_REASON = "Unknown"
 _WRITERS = 2
 
 
-class RecordKeeper(Protocol):
+class RecordStore(Protocol):
     """Records on disk; blocking, called in threads."""
 
     def prepare(self) -> None: ...
@@ -43,15 +51,15 @@ class RecordKeeper(Protocol):
     def load(self, kind: type[Record]) -> dict[str, Record]: ...
 
 
-class Core:
+class RuntimeCore:
     """Shared by lifecycle, queries and repair."""
 
     def __init__(
         self,
         *,
-        records: RecordKeeper,
-        shims: Shims,
-        ground: Ground,
+        records: RecordStore,
+        shims: ShimManager,
+        ground: SandboxFiles,
         bundles: Bundles,
         executor: Executor,
         network: PodNetwork,
@@ -67,8 +75,8 @@ class Core:
         self.network = network
         self.cgroup_driver = cgroup_driver
         self.clock = clock
-        self.registry = Registry(new_id)
-        self.operations = Operations()
+        self.registry = ObjectRegistry(new_id)
+        self.operations = OperationRunner()
         self.events = EventFeed()
         # Of their own: a record does not wait for whoever copies or removes a large tree.
         self._writers = ThreadPoolExecutor(_WRITERS, "records")
@@ -79,17 +87,17 @@ class Core:
 
     # -- records
 
-    async def save_sandbox(self, sandbox: Sandbox, **changes: Any) -> None:
+    async def save_sandbox(self, sandbox: RuntimeSandbox, **changes: Any) -> None:
         """Change a sandbox: on disk, then in memory."""
         await self._on_disk(self.records.put, replace(sandbox.record, **changes))
         sandbox.record = replace(sandbox.record, **changes)
 
-    async def save_container(self, container: Container, **changes: Any) -> None:
+    async def save_container(self, container: RuntimeContainer, **changes: Any) -> None:
         """Change a container: on disk, then in memory."""
         await self._on_disk(self.records.put, replace(container.record, **changes))
         container.record = replace(container.record, **changes)
 
-    async def note_sandbox(self, sandbox: Sandbox, **changes: Any) -> None:
+    async def note_sandbox(self, sandbox: RuntimeSandbox, **changes: Any) -> None:
         """Change a sandbox that comes to an end: in memory in any case, on disk if that can be done.
 
         What the disk says instead is older. The next start does from there what was done already; it may be repeated.
@@ -97,7 +105,7 @@ class Core:
         await self._on_disk_if_possible(replace(sandbox.record, **changes))
         sandbox.record = replace(sandbox.record, **changes)
 
-    async def note_container(self, container: Container, **changes: Any) -> None:
+    async def note_container(self, container: RuntimeContainer, **changes: Any) -> None:
         """As `note_sandbox`. Also for one that runs: the next start asks its shim, whatever the disk says."""
         await self._on_disk_if_possible(replace(container.record, **changes))
         container.record = replace(container.record, **changes)
@@ -118,7 +126,7 @@ class Core:
 
     # -- ends of containers
 
-    def heard_exit(self, container_id: str, end: Exit) -> None:
+    def heard_exit(self, container_id: str, end: ContainerExit) -> None:
         """A shim says that a container has ended. The shim has it on disk, so memory may know first."""
         container = self.registry.containers.get(container_id)
         if container is None:
@@ -128,7 +136,7 @@ class Core:
         elif container.phase is ContainerPhase.RUNNING:
             self.ended(container, end)
 
-    def ended(self, container: Container, end: Exit, *, reason: str = "", message: str = "") -> None:
+    def ended(self, container: RuntimeContainer, end: ContainerExit, *, reason: str = "", message: str = "") -> None:
         """RUNNING -> EXITED, and the rest of it is given back in the background."""
         said = reason or ("OOMKilled" if end.oom else "Completed" if end.code == 0 else "Error")
         container.record = replace(
@@ -145,20 +153,20 @@ class Core:
         self.tell(cri.CONTAINER_STOPPED_EVENT, container.id, container.sandbox)
         self.operations.later(f"tidy up after container {container.id}", partial(self._tidy_later, container))
 
-    async def _tidy_later(self, container: Container) -> None:
+    async def _tidy_later(self, container: RuntimeContainer) -> None:
         async with container.lock:
             if container.id in self.registry.containers and container.phase is ContainerPhase.EXITED:
                 await self.note_container(container)
                 await self.tidy(container)
 
-    async def tidy(self, container: Container) -> None:
+    async def tidy(self, container: RuntimeContainer) -> None:
         """Let the OCI runtime forget a container that has ended, and end what it left running. Its lock is held."""
         if container.untidy:
             await self.executor.kill_all(container.record)
             await self.executor.delete(container.record)
             container.untidy = False
 
-    async def bury(self, container: Container) -> None:
+    async def bury(self, container: RuntimeContainer) -> None:
         """End a container whose shim is gone, and say how it ended as far as anybody knows. Its lock is held."""
         await self.executor.kill_all(container.record)
         if container.phase in (ContainerPhase.STARTING, ContainerPhase.RUNNING):
@@ -166,7 +174,7 @@ class Core:
             if end is not None:
                 self.ended(container, end)
             else:
-                self.ended(container, Exit(code=LOST_CODE, at=self.clock()), reason=LOST_REASON)
+                self.ended(container, ContainerExit(code=LOST_CODE, at=self.clock()), reason=LOST_REASON)
         await self.note_container(container)
         await self.executor.delete(container.record, force=True)
         container.untidy = False
@@ -179,7 +187,7 @@ class Core:
         if sandbox is not None:
             self.operations.later(f"see after sandbox {sandbox_id}", partial(self._see_after, sandbox))
 
-    async def _see_after(self, sandbox: Sandbox) -> None:
+    async def _see_after(self, sandbox: RuntimeSandbox) -> None:
         """NOTREADY; what runs goes on while there is a shim to look after it, and is ended if there is none."""
         async with sandbox.lock:
             if sandbox.id not in self.registry.sandboxes or sandbox.shim is None:
@@ -200,6 +208,6 @@ class Core:
 
     # -- events
 
-    def tell(self, kind: "cri.ContainerEventType", object_id: str, sandbox: Sandbox | None) -> None:
+    def tell(self, kind: "cri.ContainerEventType", object_id: str, sandbox: RuntimeSandbox | None) -> None:
         """Something happened to a container or a sandbox."""
         self.events.publish(lambda: views.event(kind, object_id, sandbox, self.clock()))

@@ -9,7 +9,7 @@ from typing import Final
 
 from interpose.cri.messages import cri
 from interpose.node.runtime.oci.signals import number
-from interpose.node.runtime.service.registry import Container, Registry, Sandbox
+from interpose.node.runtime.service.registry import ObjectRegistry, RuntimeContainer, RuntimeSandbox
 from interpose.node.runtime.state.ids import wanted_id
 from interpose.node.runtime.state.records import ContainerPhase, ContainerRecord, NetworkPlace, SandboxRecord
 
@@ -33,7 +33,7 @@ _SIGNALS: Final[Mapping[int, int]] = MappingProxyType(
 )
 
 
-def state_name(container: Container) -> str:
+def state_name(container: RuntimeContainer) -> str:
     """The state as CRI spells it, for messages."""
     return cri.ContainerState.Name(CONTAINER_STATES[container.phase])
 
@@ -119,13 +119,13 @@ def container_status(record: ContainerRecord) -> cri.ContainerStatus:
     return status
 
 
-def shown(sandbox: Sandbox) -> list[Container]:
+def shown(sandbox: RuntimeSandbox) -> list[RuntimeContainer]:
     """The containers of a sandbox that can be seen, in the order they were created."""
     return [one for one in sandbox.containers.values() if one.visible]
 
 
 def event(
-    kind: "cri.ContainerEventType", object_id: str, sandbox: Sandbox | None, now: int
+    kind: "cri.ContainerEventType", object_id: str, sandbox: RuntimeSandbox | None, now: int
 ) -> cri.ContainerEventResponse:
     """An event with the whole pod beside it; only the end of the sandbox itself has nothing left to show."""
     message = cri.ContainerEventResponse(container_id=object_id, container_event_type=kind, created_at=now)
@@ -135,7 +135,7 @@ def event(
     return message
 
 
-def list_sandboxes(registry: Registry, wanted: cri.PodSandboxFilter) -> list[cri.PodSandbox]:
+def list_sandboxes(registry: ObjectRegistry, wanted: cri.PodSandboxFilter) -> list[cri.PodSandbox]:
     """The sandboxes a filter asks for; all parts of a filter must match."""
     sandbox_id = wanted_id(registry.sandboxes, wanted.id)
     return [
@@ -147,7 +147,7 @@ def list_sandboxes(registry: Registry, wanted: cri.PodSandboxFilter) -> list[cri
     ]
 
 
-def list_containers(registry: Registry, wanted: cri.ContainerFilter) -> list[cri.Container]:
+def list_containers(registry: ObjectRegistry, wanted: cri.ContainerFilter) -> list[cri.Container]:
     """The containers a filter asks for; all parts of a filter must match."""
     return [
         _kept_container(one)
@@ -156,20 +156,22 @@ def list_containers(registry: Registry, wanted: cri.ContainerFilter) -> list[cri
     ]
 
 
-def _kept_sandbox(one: Sandbox) -> cri.PodSandbox:
+def _kept_sandbox(one: RuntimeSandbox) -> cri.PodSandbox:
     """Lists are asked for all the time and change seldom. Whoever gets it copies it and changes nothing."""
     if one.item is None or one.item[0] is not one.record:
         one.item = (one.record, sandbox_item(one.record))
     return one.item[1]
 
 
-def _kept_container(one: Container) -> cri.Container:
+def _kept_container(one: RuntimeContainer) -> cri.Container:
     if one.item is None or one.item[0] is not one.record:
         one.item = (one.record, container_item(one.record))
     return one.item[1]
 
 
-def matching(registry: Registry, container_id: str, sandbox_id: str, labels: Mapping[str, str]) -> Iterable[Container]:
+def matching(
+    registry: ObjectRegistry, container_id: str, sandbox_id: str, labels: Mapping[str, str]
+) -> Iterable[RuntimeContainer]:
     """The containers with these ids (or starts of them; empty for any) and labels."""
     container_id = wanted_id(registry.containers, container_id)
     sandbox_id = wanted_id(registry.sandboxes, sandbox_id)

@@ -13,12 +13,12 @@ from typing import Final, Protocol
 from interpose.cri.messages import cri
 from interpose.net.grpc.status import Code, RpcError
 from interpose.net.streaming.handler import ByteReader, ByteWriter, SessionIo, StreamHandlerError, TooManyRequestsError
-from interpose.node.runtime.service.core import Core
+from interpose.node.runtime.service.core import RuntimeCore
 from interpose.node.runtime.service.cri_views import state_name
 from interpose.node.runtime.service.errors import failed, invalid, unsupported, wrong_state
 from interpose.node.runtime.service.interfaces import NotRunningError, PartError, Shim, ShimStreams
-from interpose.node.runtime.service.methods import Ask, Look, Methods
-from interpose.node.runtime.service.registry import Container, Sandbox
+from interpose.node.runtime.service.methods import MemoryMethod, Methods, QueryMethod
+from interpose.node.runtime.service.registry import RuntimeContainer, RuntimeSandbox
 from interpose.node.runtime.service.validation import check_command, check_streams
 from interpose.node.runtime.state.records import NetworkPlace
 from interpose.tasks import TaskBag
@@ -33,7 +33,7 @@ _COMMAND_TOLD: Final = 6 << 20
 Connect = Callable[[str, int], Awaitable[tuple[ByteReader, ByteWriter]]]
 
 
-class Urls(Protocol):
+class StreamUrls(Protocol):
     """The stream server, as far as URLs are concerned."""
 
     def exec_url(
@@ -45,22 +45,22 @@ class Urls(Protocol):
     def port_forward_url(self, sandbox_id: str, ports: tuple[int, ...]) -> str: ...
 
 
-class Execution:
+class ExecService:
     """Methods that reach into running containers; also the stream server's attendant."""
 
-    def __init__(self, core: Core, connect: Connect) -> None:
+    def __init__(self, core: RuntimeCore, connect: Connect) -> None:
         self._core = core
         self._connect = connect
-        self.urls: Urls | None = None  # None: nobody serves streams
+        self.urls: StreamUrls | None = None  # None: nobody serves streams
 
     def methods(self) -> Methods:
         """The part of the method table that lives here."""
         return {
-            "ExecSync": Ask(self._exec_sync),
-            "Exec": Look(self._exec),
-            "Attach": Look(self._attach),
-            "PortForward": Look(self._port_forward),
-            "ReopenContainerLog": Ask(self._reopen_log),
+            "ExecSync": QueryMethod(self._exec_sync),
+            "Exec": MemoryMethod(self._exec),
+            "Attach": MemoryMethod(self._attach),
+            "PortForward": MemoryMethod(self._port_forward),
+            "ReopenContainerLog": QueryMethod(self._reopen_log),
         }
 
     async def _exec_sync(self, request: cri.ExecSyncRequest) -> cri.ExecSyncResponse:
@@ -109,7 +109,7 @@ class Execution:
             raise wrong_state(f'sandbox "{sandbox.id}" is not ready')
         return cri.PortForwardResponse(url=self._url(lambda urls: urls.port_forward_url(sandbox.id, ports)))
 
-    def _url(self, make: Callable[[Urls], str]) -> str:
+    def _url(self, make: Callable[[StreamUrls], str]) -> str:
         if self.urls is None:
             raise unsupported("streaming (it is switched off)")
         try:
@@ -151,7 +151,7 @@ class Execution:
         except (PartError, OSError) as error:
             raise StreamHandlerError(f"failed to connect to localhost:{port} in the pod: {error}") from None
 
-    def _running(self, container_id: str) -> tuple[Container, Shim]:
+    def _running(self, container_id: str) -> tuple[RuntimeContainer, Shim]:
         container = self._core.registry.container(container_id)
         if not container.record.running or container.sandbox.shim is None:
             raise wrong_state(f"container is in {state_name(container)} state")
@@ -186,7 +186,7 @@ def fitting(stdout: bytes, stderr: bytes, room: int = _ANSWER) -> tuple[bytes, b
     return stdout, stderr[: room - len(stdout)]
 
 
-def _network_of(sandbox: Sandbox) -> str:
+def _network_of(sandbox: RuntimeSandbox) -> str:
     if not sandbox.record.ready:
         raise wrong_state(f'sandbox "{sandbox.id}" is not ready')
     return f"/proc/{sandbox.holder}/ns/net" if sandbox.record.place is NetworkPlace.POD else ""

@@ -10,10 +10,16 @@ from interpose.cri.messages import cri
 from interpose.net.grpc.status import Code, RpcError
 from interpose.node.runtime.images.types import Auth, PullError, StoredImage
 from interpose.node.runtime.service.errors import invalid
-from interpose.node.runtime.service.methods import Act, Ask, Feed, Methods, in_batches
+from interpose.node.runtime.service.methods import (
+    ChangeMethod,
+    Methods,
+    QueryMethod,
+    ServerStreamMethod,
+    stream_in_batches,
+)
 
 
-class Images(Protocol):
+class ImageBackend(Protocol):
     """What is wanted of the store."""
 
     async def list(self) -> Sequence[StoredImage]: ...
@@ -29,10 +35,12 @@ _DIGITS = 18  # of a number that CRI can carry; users have ten at most
 Usage = Callable[[], Awaitable[tuple[str, int, int]]]  # where, bytes, inodes
 
 
-class ImageService:
+class CriImageService:
     """Methods of the image service."""
 
-    def __init__(self, images: Images, clock: Callable[[], int], images_use: Usage, containers_use: Usage) -> None:
+    def __init__(
+        self, images: ImageBackend, clock: Callable[[], int], images_use: Usage, containers_use: Usage
+    ) -> None:
         self._images = images
         self._clock = clock
         self._images_use = images_use
@@ -41,12 +49,12 @@ class ImageService:
     def methods(self) -> Methods:
         """The method table of the image service."""
         return {
-            "ListImages": Ask(self._list),
-            "StreamImages": Feed(self._stream),
-            "ImageStatus": Ask(self._status),
-            "PullImage": Ask(self._pull),  # nobody wants what nobody waits for; half of it does not count
-            "RemoveImage": Act(self._remove),
-            "ImageFsInfo": Ask(self._fs_info),
+            "ListImages": QueryMethod(self._list),
+            "StreamImages": ServerStreamMethod(self._stream),
+            "ImageStatus": QueryMethod(self._status),
+            "PullImage": QueryMethod(self._pull),  # nobody wants what nobody waits for; half of it does not count
+            "RemoveImage": ChangeMethod(self._remove),
+            "ImageFsInfo": QueryMethod(self._fs_info),
         }
 
     async def _list(self, request: cri.ListImagesRequest) -> cri.ListImagesResponse:
@@ -54,7 +62,7 @@ class ImageService:
 
     async def _stream(self, request: cri.StreamImagesRequest) -> AsyncGenerator[Message, None]:
         items = await self._matching(request.filter.image.image)
-        async for answer in in_batches(items, lambda part: cri.StreamImagesResponse(images=part)):
+        async for answer in stream_in_batches(items, lambda part: cri.StreamImagesResponse(images=part)):
             yield answer
 
     async def _matching(self, reference: str) -> list[cri.Image]:

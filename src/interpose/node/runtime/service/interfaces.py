@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from interpose.cri.messages import cri
-from interpose.node.runtime.state.records import ContainerRecord, SandboxRecord, UsedImage, User
+from interpose.node.runtime.state.records import ContainerRecord, ContainerUser, SandboxRecord, UsedImage
 
 
 class PartError(Exception):
@@ -25,7 +25,7 @@ class ShimGoneError(PartError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Exit:
+class ContainerExit:
     """How a container ended."""
 
     code: int
@@ -39,7 +39,7 @@ class ShimState:
 
     pid: int = 0
     started_at: int = 0
-    exited: Exit | None = None
+    exited: ContainerExit | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,27 +118,27 @@ class Shim(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ears:
+class ShimCallbacks:
     """Who is told by a shim: a container's end, and the end of the sandbox (its holder died, or the shim itself)."""
 
-    exited: Callable[[str, Exit], None]
+    exited: Callable[[str, ContainerExit], None]
     lost: Callable[[str], None]
 
 
-class Shims(Protocol):
+class ShimManager(Protocol):
     """Starts shims and finds them again."""
 
-    async def launch(self, record: SandboxRecord, ears: Ears) -> Shim:
+    async def launch(self, record: SandboxRecord, ears: ShimCallbacks) -> Shim:
         """A new one, with the holder in its namespaces."""
 
-    async def attach(self, sandbox_id: str, ears: Ears) -> Shim:
+    async def attach(self, sandbox_id: str, ears: ShimCallbacks) -> Shim:
         """The one that is there; ShimGoneError, and then there is none."""
 
     async def sweep(self, known: Collection[str]) -> list[str]:
         """Ids of sandboxes that have a shim and are not known."""
 
 
-class Ground(Protocol):
+class SandboxFiles(Protocol):
     """What a sandbox stands on: its folder, /etc files, shared memory, the cgroup of its holder."""
 
     async def lay(self, record: SandboxRecord) -> None: ...
@@ -160,10 +160,10 @@ class Ground(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Made:
+class BundleResult:
     """What came out of making a bundle."""
 
-    user: User
+    user: ContainerUser
     stop_signal: int
 
 
@@ -173,12 +173,14 @@ class Bundles(Protocol):
     async def image(self, reference: str, asked: str = "") -> UsedImage | None:
         """The image that a container is to be made of; `asked` is what the pod's author calls it."""
 
-    async def make(self, record: ContainerRecord, sandbox: SandboxRecord, holder: int, target_pid: int) -> Made: ...
+    async def make(
+        self, record: ContainerRecord, sandbox: SandboxRecord, holder: int, target_pid: int
+    ) -> BundleResult: ...
 
     async def clear(self, record: ContainerRecord) -> None:
         """Remove all of it."""
 
-    async def exit_of(self, container_id: str) -> Exit | None:
+    async def exit_of(self, container_id: str) -> ContainerExit | None:
         """What the shim wrote when it ended."""
 
     async def spec(self, container_id: str) -> dict[str, Any]:
@@ -207,7 +209,7 @@ class Executor(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Addresses:
+class PodAddresses:
     """Where a pod can be reached."""
 
     ip: str = ""
@@ -227,7 +229,7 @@ class PodNetwork(Protocol):
     def node_address(self) -> str:
         """The address of the node, for pods that share its network."""
 
-    async def setup(self, record: SandboxRecord, holder: int) -> Addresses: ...
+    async def setup(self, record: SandboxRecord, holder: int) -> PodAddresses: ...
 
     async def teardown(self, record: SandboxRecord, holder: int) -> None:
         """`holder` 0: it is gone, and its namespace with it."""

@@ -18,11 +18,11 @@ from interpose.cri.messages import cri
 from interpose.log import kv
 from interpose.net.grpc.status import Code, RpcError
 from interpose.node.runtime.oci import signals
-from interpose.node.runtime.service.core import Core
+from interpose.node.runtime.service.core import RuntimeCore
 from interpose.node.runtime.service.cri_views import state_name
 from interpose.node.runtime.service.errors import failed, wrong_state
 from interpose.node.runtime.service.interfaces import PartError, ShimGoneError
-from interpose.node.runtime.service.registry import Container
+from interpose.node.runtime.service.registry import RuntimeContainer
 from interpose.node.runtime.state.records import ContainerPhase
 from interpose.tasks import TaskBag
 
@@ -36,7 +36,7 @@ KILL_TIMEOUT: Final = 10.0
 class ContainerLifecycle:
     """The CRI methods StartContainer, StopContainer and RemoveContainer."""
 
-    def __init__(self, core: Core, make_folder: Callable[[str, str], Awaitable[None]]) -> None:
+    def __init__(self, core: RuntimeCore, make_folder: Callable[[str, str], Awaitable[None]]) -> None:
         """`make_folder` makes the folder of a log file, for a sandbox."""
         self._core = core
         self._make_folder = make_folder
@@ -69,7 +69,7 @@ class ContainerLifecycle:
                 core.ended(container, container.early)
         return cri.StartContainerResponse()
 
-    async def _fail_start(self, container: Container, message: str) -> None:
+    async def _fail_start(self, container: RuntimeContainer, message: str) -> None:
         """CREATED -> EXITED for a container that never ran; it cannot be started again."""
         core = self._core
         try:
@@ -99,7 +99,7 @@ class ContainerLifecycle:
             await kill_container(self._core, container)
         return cri.StopContainerResponse()
 
-    async def _send_stop_signal(self, container: Container) -> bool:
+    async def _send_stop_signal(self, container: RuntimeContainer) -> bool:
         """Send the container's stop signal; False if it does not run."""
         async with container.lock:
             if container.phase is not ContainerPhase.RUNNING:
@@ -115,13 +115,13 @@ class ContainerLifecycle:
         return cri.RemoveContainerResponse()
 
 
-async def kill_container(core: Core, container: Container) -> None:
+async def kill_container(core: RuntimeCore, container: RuntimeContainer) -> None:
     """Kill a container with SIGKILL; one that does not run is left alone."""
     async with container.lock:
         await kill_locked(core, container)
 
 
-async def kill_locked(core: Core, container: Container) -> None:
+async def kill_locked(core: RuntimeCore, container: RuntimeContainer) -> None:
     """As `kill_container`; its lock is held. DEADLINE_EXCEEDED if it does not exit."""
     if container.phase is not ContainerPhase.RUNNING:
         return
@@ -134,7 +134,7 @@ async def kill_locked(core: Core, container: Container) -> None:
         raise RpcError(Code.DEADLINE_EXCEEDED, f'container "{container.id}" was killed and has not ended')
 
 
-async def remove_container(core: Core, container: Container) -> None:
+async def remove_container(core: RuntimeCore, container: RuntimeContainer) -> None:
     """Remove a container; nothing happens if another call has removed it already."""
     async with container.lock:
         if container.id not in core.registry.containers:
@@ -146,7 +146,7 @@ async def remove_container(core: Core, container: Container) -> None:
         core.tell(cri.CONTAINER_DELETED_EVENT, container.id, container.sandbox)
 
 
-async def clear_container(core: Core, container: Container) -> None:
+async def clear_container(core: RuntimeCore, container: RuntimeContainer) -> None:
     """Remove all that a container has outside of memory. Its record goes last: recovery finds the rest by it."""
     await core.tidy(container)
     if container.sandbox.shim is not None:
@@ -156,7 +156,7 @@ async def clear_container(core: Core, container: Container) -> None:
     await core.drop(container.record)
 
 
-async def _signal(core: Core, container: Container, number: int) -> None:
+async def _signal(core: RuntimeCore, container: RuntimeContainer, number: int) -> None:
     shim = container.sandbox.shim
     try:
         if shim is None:
@@ -167,7 +167,7 @@ async def _signal(core: Core, container: Container, number: int) -> None:
         await core.bury(container)
 
 
-async def _wait_for_reported_exit(core: Core, container: Container) -> bool:
+async def _wait_for_reported_exit(core: RuntimeCore, container: RuntimeContainer) -> bool:
     """Whether its shim reports the exit in time. If the shim goes away meanwhile the container is reaped here."""
     shim = container.sandbox.shim
     if shim is None:
@@ -184,7 +184,7 @@ async def _wait_for_reported_exit(core: Core, container: Container) -> bool:
     return container.exited.is_set()
 
 
-async def _wait_for_exit(container: Container, seconds: float) -> bool:
+async def _wait_for_exit(container: RuntimeContainer, seconds: float) -> bool:
     try:
         async with asyncio.timeout(seconds):
             await container.exited.wait()

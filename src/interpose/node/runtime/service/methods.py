@@ -10,37 +10,37 @@ BATCH: Final = 1000  # items in one answer of a stream: far below what a message
 
 
 @dataclass(frozen=True, slots=True)
-class Act:
+class ChangeMethod:
     """Changes something: goes on to its end even if the caller goes away."""
 
     run: Callable[[Any], Awaitable[Message]]
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class MemoryMethod:
     """Changes nothing, answered from memory."""
 
     run: Callable[[Any], Message]
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class QueryMethod:
     """Changes nothing of ours, but has to wait; ends with the caller."""
 
     run: Callable[[Any], Awaitable[Message]]
 
 
 @dataclass(frozen=True, slots=True)
-class Feed:
+class ServerStreamMethod:
     """Any number of answers."""
 
     run: Callable[[Any], AsyncGenerator[Message, None]]
 
 
-Methods: TypeAlias = Mapping[str, Act | Look | Ask | Feed]
+Methods: TypeAlias = Mapping[str, ChangeMethod | MemoryMethod | QueryMethod | ServerStreamMethod]
 
 
-async def in_batches(
+async def stream_in_batches(
     items: Sequence[Message], wrap: Callable[[Sequence[Any]], Message], size: int = BATCH
 ) -> AsyncGenerator[Message, None]:
     """A list as a stream of answers; an empty list is an empty stream."""

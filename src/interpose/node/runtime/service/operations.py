@@ -18,7 +18,7 @@ _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
 
-class Operations:
+class OperationRunner:
     """The operations of one runtime."""
 
     def __init__(self) -> None:

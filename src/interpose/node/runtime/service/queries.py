@@ -10,15 +10,21 @@ from interpose.cri.messages import cri
 from interpose.node.runtime.oci.resources import cgroup_path
 from interpose.node.runtime.service import cri_views as views
 from interpose.node.runtime.service import verbose_info as info
-from interpose.node.runtime.service.core import Core
-from interpose.node.runtime.service.methods import Ask, Feed, Look, Methods, in_batches
+from interpose.node.runtime.service.core import RuntimeCore
+from interpose.node.runtime.service.methods import (
+    MemoryMethod,
+    Methods,
+    QueryMethod,
+    ServerStreamMethod,
+    stream_in_batches,
+)
 
 # What the kubelet insists on; it is not the version of the API.
 _KUBELET_VERSION = "0.1.0"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Identity:
+class RuntimeIdentity:
     """Who the runtime is, for Version and Status."""
 
     version: str
@@ -31,27 +37,27 @@ class Identity:
     settings: Mapping[str, object]
 
 
-class Queries:
+class QueryService:
     """Methods that change nothing."""
 
-    def __init__(self, core: Core, identity: Identity) -> None:
+    def __init__(self, core: RuntimeCore, identity: RuntimeIdentity) -> None:
         self._core = core
         self._identity = identity
 
     def methods(self) -> Methods:
         """The part of the method table that lives here."""
         return {
-            "Version": Look(self._version),
-            "Status": Look(self._status),
-            "RuntimeConfig": Look(self._runtime_config),
-            "UpdateRuntimeConfig": Look(self._update_runtime_config),
-            "PodSandboxStatus": Look(self._sandbox_status),
-            "ListPodSandbox": Look(self._list_sandboxes),
-            "StreamPodSandboxes": Feed(self._stream_sandboxes),
-            "ContainerStatus": Ask(self._container_status),
-            "ListContainers": Look(self._list_containers),
-            "StreamContainers": Feed(self._stream_containers),
-            "GetContainerEvents": Feed(lambda _request: self._core.events.stream()),
+            "Version": MemoryMethod(self._version),
+            "Status": MemoryMethod(self._status),
+            "RuntimeConfig": MemoryMethod(self._runtime_config),
+            "UpdateRuntimeConfig": MemoryMethod(self._update_runtime_config),
+            "PodSandboxStatus": MemoryMethod(self._sandbox_status),
+            "ListPodSandbox": MemoryMethod(self._list_sandboxes),
+            "StreamPodSandboxes": ServerStreamMethod(self._stream_sandboxes),
+            "ContainerStatus": QueryMethod(self._container_status),
+            "ListContainers": MemoryMethod(self._list_containers),
+            "StreamContainers": ServerStreamMethod(self._stream_containers),
+            "GetContainerEvents": ServerStreamMethod(lambda _request: self._core.events.stream()),
         }
 
     def _version(self, _request: cri.VersionRequest) -> cri.VersionResponse:
@@ -122,8 +128,8 @@ class Queries:
 
     def _stream_sandboxes(self, request: cri.StreamPodSandboxesRequest) -> AsyncGenerator[Message, None]:
         items = views.list_sandboxes(self._core.registry, request.filter)
-        return in_batches(items, lambda part: cri.StreamPodSandboxesResponse(pod_sandboxes=part))
+        return stream_in_batches(items, lambda part: cri.StreamPodSandboxesResponse(pod_sandboxes=part))
 
     def _stream_containers(self, request: cri.StreamContainersRequest) -> AsyncGenerator[Message, None]:
         items = views.list_containers(self._core.registry, request.filter)
-        return in_batches(items, lambda part: cri.StreamContainersResponse(containers=part))
+        return stream_in_batches(items, lambda part: cri.StreamContainersResponse(containers=part))

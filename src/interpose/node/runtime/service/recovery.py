@@ -13,11 +13,11 @@ from functools import partial
 from typing import Final
 
 from interpose.log import kv
-from interpose.node.runtime.service.core import Core
-from interpose.node.runtime.service.interfaces import Ears, PartError, ShimGoneError, ShimState
+from interpose.node.runtime.service.core import RuntimeCore
+from interpose.node.runtime.service.interfaces import PartError, ShimCallbacks, ShimGoneError, ShimState
 from interpose.node.runtime.service.lifecycle import clear_container
-from interpose.node.runtime.service.registry import Container, Sandbox
-from interpose.node.runtime.service.sandboxes import Sandboxes
+from interpose.node.runtime.service.registry import RuntimeContainer, RuntimeSandbox
+from interpose.node.runtime.service.sandboxes import SandboxService
 from interpose.node.runtime.state.records import ContainerPhase, ContainerRecord, SandboxPhase, SandboxRecord
 
 _log = logging.getLogger(__name__)
@@ -25,10 +25,10 @@ _START_PATIENCE: Final = 10.0
 _START_PAUSE: Final = 0.02
 
 
-class Repair:
+class StateRecovery:
     """One start."""
 
-    def __init__(self, core: Core, sandboxes: Sandboxes) -> None:
+    def __init__(self, core: RuntimeCore, sandboxes: SandboxService) -> None:
         self._core = core
         self._sandboxes = sandboxes
 
@@ -38,14 +38,14 @@ class Repair:
         core.records.prepare()
         sandboxes, containers = core.records.load(SandboxRecord), core.records.load(ContainerRecord)
         for record in sorted(sandboxes.values(), key=lambda one: one.created_at):
-            core.registry.add_sandbox(Sandbox(record=record))
+            core.registry.add_sandbox(RuntimeSandbox(record=record))
         orphans = []
         for found in sorted(containers.values(), key=lambda one: one.created_at):
             owner = core.registry.sandboxes.get(found.sandbox_id)
             if owner is None:
                 orphans.append(found)
             else:
-                core.registry.add_container(Container(record=found, sandbox=owner))
+                core.registry.add_container(RuntimeContainer(record=found, sandbox=owner))
         # READY is written after the last plugin was done, and taken back before the first one undoes it.
         settled = [one.id for one in core.registry.sandboxes.values() if one.record.phase is SandboxPhase.READY]
         await _tolerant(partial(core.network.end_strays, settled))
@@ -57,7 +57,7 @@ class Repair:
             counts = {"sandboxes": len(core.registry.sandboxes), "containers": len(core.registry.containers)}
             _log.info("Recovered state of the previous process", extra=kv(**counts))
 
-    async def _sandbox(self, sandbox: Sandbox) -> None:
+    async def _sandbox(self, sandbox: RuntimeSandbox) -> None:
         async with sandbox.lock:
             states = await self._find_shim(sandbox)
             for container in list(sandbox.containers.values()):
@@ -70,9 +70,9 @@ class Repair:
                 # Asked to stop, and perhaps not done with it.
                 await self._sandboxes.stop_sandbox(sandbox)
 
-    async def _find_shim(self, sandbox: Sandbox) -> Mapping[str, ShimState]:
+    async def _find_shim(self, sandbox: RuntimeSandbox) -> Mapping[str, ShimState]:
         core = self._core
-        ears = Ears(exited=core.heard_exit, lost=core.heard_loss)
+        ears = ShimCallbacks(exited=core.heard_exit, lost=core.heard_loss)
         try:
             sandbox.shim = await core.shims.attach(sandbox.id, ears)
             return await sandbox.shim.states()
@@ -80,7 +80,7 @@ class Repair:
             sandbox.shim = None
         return {}
 
-    async def _container(self, container: Container, states: Mapping[str, ShimState]) -> None:
+    async def _container(self, container: RuntimeContainer, states: Mapping[str, ShimState]) -> None:
         core = self._core
         async with container.lock:
             if container.phase in (ContainerPhase.CREATING, ContainerPhase.REMOVING):
@@ -92,7 +92,7 @@ class Repair:
                 container.untidy = True
                 await core.tidy(container)
 
-    async def _was_running(self, container: Container, state: ShimState | None) -> None:
+    async def _was_running(self, container: RuntimeContainer, state: ShimState | None) -> None:
         core = self._core
         if state is not None and state.pid == 0 and state.exited is None:
             state = await self._started(container)
@@ -110,7 +110,7 @@ class Repair:
         if end is not None:
             core.ended(container, end)
 
-    async def _started(self, container: Container) -> ShimState | None:
+    async def _started(self, container: RuntimeContainer) -> ShimState | None:
         """The process before us asked for a start that is still under way: what comes of it; None if nothing does."""
         shim, deadline = container.sandbox.shim, asyncio.get_running_loop().time() + _START_PATIENCE
         while shim is not None and asyncio.get_running_loop().time() < deadline:
@@ -120,7 +120,7 @@ class Repair:
             await asyncio.sleep(_START_PAUSE)
         return None
 
-    async def _remove(self, container: Container) -> None:
+    async def _remove(self, container: RuntimeContainer) -> None:
         core = self._core
         await core.executor.kill_all(container.record)
         await core.executor.delete(container.record, force=True)
@@ -151,7 +151,9 @@ class Repair:
     async def _sweep_sandbox(self, sandbox_id: str) -> None:
         core = self._core
         try:
-            shim = await core.shims.attach(sandbox_id, Ears(exited=lambda _id, _end: None, lost=lambda _id: None))
+            shim = await core.shims.attach(
+                sandbox_id, ShimCallbacks(exited=lambda _id, _end: None, lost=lambda _id: None)
+            )
             await shim.stop()
         except ShimGoneError:
             pass

@@ -18,18 +18,18 @@ from interpose.node.runtime.cgroups.cri_stats import CpuRate, FsUsage
 from interpose.node.runtime.metrics.sampler import SampledValue
 from interpose.node.runtime.metrics.values import ProcessCounts
 from interpose.node.runtime.service.errors import ambiguous, empty_id, not_found, reserved
-from interpose.node.runtime.service.interfaces import Exit, Shim
+from interpose.node.runtime.service.interfaces import ContainerExit, Shim
 from interpose.node.runtime.state.ids import ids_like
 from interpose.node.runtime.state.records import ContainerPhase, ContainerRecord, SandboxRecord
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class Sandbox:
+class RuntimeSandbox:
     """A sandbox. `containers` are in the order they were created, those half made included."""
 
     record: SandboxRecord
     shim: Shim | None = None
-    containers: "dict[str, Container]" = field(default_factory=dict)
+    containers: "dict[str, RuntimeContainer]" = field(default_factory=dict)
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     visible: bool = True  # what is half made is in no list
     cpu: CpuRate = field(default_factory=CpuRate)
@@ -46,14 +46,14 @@ class Sandbox:
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class Container:
+class RuntimeContainer:
     """A container. `exited` is set when it cannot run (any more); `early` is an end that came before start was done."""
 
     record: ContainerRecord
-    sandbox: Sandbox
+    sandbox: RuntimeSandbox
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     exited: asyncio.Event = field(default_factory=asyncio.Event)
-    early: Exit | None = None
+    early: ContainerExit | None = None
     visible: bool = True
     untidy: bool = False  # ended, but the OCI runtime still knows it
     cpu: CpuRate = field(default_factory=CpuRate)
@@ -70,59 +70,59 @@ class Container:
         return self.record.phase
 
 
-_Object = TypeVar("_Object", Sandbox, Container)
+_Object = TypeVar("_Object", RuntimeSandbox, RuntimeContainer)
 
 
-class Registry:
+class ObjectRegistry:
     """The objects of one runtime."""
 
     def __init__(self, new_id: Callable[[], str]) -> None:
         self._new_id = new_id
-        self._sandboxes: dict[str, Sandbox] = {}
-        self._containers: dict[str, Container] = {}
+        self._sandboxes: dict[str, RuntimeSandbox] = {}
+        self._containers: dict[str, RuntimeContainer] = {}
         self._names: dict[tuple[str, str], str] = {}
 
     @property
-    def sandboxes(self) -> Mapping[str, Sandbox]:
+    def sandboxes(self) -> Mapping[str, RuntimeSandbox]:
         """By id, half made ones included."""
         return MappingProxyType(self._sandboxes)
 
     @property
-    def containers(self) -> Mapping[str, Container]:
+    def containers(self) -> Mapping[str, RuntimeContainer]:
         """By id, half made ones included."""
         return MappingProxyType(self._containers)
 
-    def shown_sandboxes(self) -> Iterator[Sandbox]:
+    def shown_sandboxes(self) -> Iterator[RuntimeSandbox]:
         """Those for lists."""
         return (one for one in self._sandboxes.values() if one.visible)
 
-    def shown_containers(self) -> Iterator[Container]:
+    def shown_containers(self) -> Iterator[RuntimeContainer]:
         """Those for lists."""
         return (one for one in self._containers.values() if one.visible)
 
     # -- finding
 
-    def sandbox(self, sandbox_id: str) -> Sandbox:
+    def sandbox(self, sandbox_id: str) -> RuntimeSandbox:
         """By id or a unique start of it; NOT_FOUND, INVALID_ARGUMENT for a start that several have."""
         found = self.find_sandbox(sandbox_id)
         if found is None:
             raise not_found("sandbox", sandbox_id)
         return found
 
-    def container(self, container_id: str) -> Container:
+    def container(self, container_id: str) -> RuntimeContainer:
         """As `sandbox`."""
         found = self.find_container(container_id)
         if found is None:
             raise not_found("container", container_id)
         return found
 
-    def find_sandbox(self, sandbox_id: str) -> Sandbox | None:
+    def find_sandbox(self, sandbox_id: str) -> RuntimeSandbox | None:
         """As `sandbox`, but None for what is not there."""
         if not sandbox_id:
             raise empty_id("pod_sandbox_id")
         return _found(self._sandboxes, "sandbox", sandbox_id)
 
-    def find_container(self, container_id: str) -> Container | None:
+    def find_container(self, container_id: str) -> RuntimeContainer | None:
         """As `container`, but None for what is not there."""
         if not container_id:
             raise empty_id("container_id")
@@ -143,23 +143,23 @@ class Registry:
         """The name can be used again."""
         self._names.pop((kind, name), None)
 
-    def add_sandbox(self, sandbox: Sandbox) -> None:
+    def add_sandbox(self, sandbox: RuntimeSandbox) -> None:
         """A sandbox is there; its name is taken."""
         self._names["sandbox", sandbox.record.name] = sandbox.id
         self._sandboxes[sandbox.id] = sandbox
 
-    def add_container(self, container: Container) -> None:
+    def add_container(self, container: RuntimeContainer) -> None:
         """A container is there; its name is taken."""
         self._names["container", container.record.name] = container.id
         self._containers[container.id] = container
         container.sandbox.containers[container.id] = container
 
-    def discard_sandbox(self, sandbox: Sandbox) -> None:
+    def discard_sandbox(self, sandbox: RuntimeSandbox) -> None:
         """A sandbox is gone."""
         self._sandboxes.pop(sandbox.id, None)
         self.release("sandbox", sandbox.record.name)
 
-    def discard_container(self, container: Container) -> None:
+    def discard_container(self, container: RuntimeContainer) -> None:
         """A container is gone."""
         self._containers.pop(container.id, None)
         container.sandbox.containers.pop(container.id, None)

@@ -13,21 +13,21 @@ from google.protobuf.message import Message
 
 from interpose.metrics import Family, Sample
 from interpose.net.grpc.status import Code, RpcError
-from interpose.node.runtime.service.containers import Containers
-from interpose.node.runtime.service.core import Core
+from interpose.node.runtime.service.containers import ContainerService
+from interpose.node.runtime.service.core import RuntimeCore
 from interpose.node.runtime.service.cri_views import CONTAINER_STATES
-from interpose.node.runtime.service.exec import Execution
+from interpose.node.runtime.service.exec import ExecService
 from interpose.node.runtime.service.lifecycle import ContainerLifecycle
-from interpose.node.runtime.service.methods import Act, Ask, Feed, Look, Methods
-from interpose.node.runtime.service.queries import Identity, Queries
-from interpose.node.runtime.service.recovery import Repair
-from interpose.node.runtime.service.sandboxes import Sandboxes
+from interpose.node.runtime.service.methods import ChangeMethod, MemoryMethod, Methods, QueryMethod, ServerStreamMethod
+from interpose.node.runtime.service.queries import QueryService, RuntimeIdentity
+from interpose.node.runtime.service.recovery import StateRecovery
+from interpose.node.runtime.service.sandboxes import SandboxService
 
 _LEAVE_PATIENCE: Final = 10.0
 _NOT_OURS: Final = frozenset({"CheckpointContainer", "CheckpointPod", "RestorePod"})
 
 
-class StreamServing(Protocol):
+class StreamServerLifecycle(Protocol):
     """The stream server's life."""
 
     async def start(self) -> None: ...
@@ -42,12 +42,12 @@ class LocalRuntime:
 
     def __init__(
         self,
-        core: Core,
-        identity: Identity,
-        execution: Execution,
+        core: RuntimeCore,
+        identity: RuntimeIdentity,
+        execution: ExecService,
         services: Iterable[Methods],
         *,
-        streams: StreamServing | None = None,
+        streams: StreamServerLifecycle | None = None,
         make_folder: Callable[[str, str], Awaitable[None]],
         closing: Iterable[Callable[[], Awaitable[None]]] = (),
     ) -> None:
@@ -57,21 +57,21 @@ class LocalRuntime:
         self._identity = identity
         self._streams = streams
         self._closing = tuple(closing)
-        sandboxes = Sandboxes(core, identity.handlers)
-        containers = Containers(core)
+        sandboxes = SandboxService(core, identity.handlers)
+        containers = ContainerService(core)
         lifecycle = ContainerLifecycle(core, make_folder)
-        self._repair = Repair(core, sandboxes)
+        self._repair = StateRecovery(core, sandboxes)
         self._methods: Methods = {
-            "RunPodSandbox": Act(sandboxes.run),
-            "StopPodSandbox": Act(sandboxes.stop),
-            "RemovePodSandbox": Act(sandboxes.remove),
-            "UpdatePodSandboxResources": Act(sandboxes.update),
-            "CreateContainer": Act(containers.create),
-            "UpdateContainerResources": Act(containers.update),
-            "StartContainer": Act(lifecycle.start),
-            "StopContainer": Act(lifecycle.stop),
-            "RemoveContainer": Act(lifecycle.remove),
-            **Queries(core, identity).methods(),
+            "RunPodSandbox": ChangeMethod(sandboxes.run),
+            "StopPodSandbox": ChangeMethod(sandboxes.stop),
+            "RemovePodSandbox": ChangeMethod(sandboxes.remove),
+            "UpdatePodSandboxResources": ChangeMethod(sandboxes.update),
+            "CreateContainer": ChangeMethod(containers.create),
+            "UpdateContainerResources": ChangeMethod(containers.update),
+            "StartContainer": ChangeMethod(lifecycle.start),
+            "StopContainer": ChangeMethod(lifecycle.stop),
+            "RemoveContainer": ChangeMethod(lifecycle.remove),
+            **QueryService(core, identity).methods(),
             **execution.methods(),
             **{name: method for part in services for name, method in part.items()},
         }
@@ -107,13 +107,13 @@ class LocalRuntime:
     async def call(self, method: str, request: Message, *, timeout: float | None = None) -> Any:
         """A unary call; every failure is an RpcError."""
         definition = self._methods.get(method)
-        if isinstance(definition, Look):
+        if isinstance(definition, MemoryMethod):
             return definition.run(request)
-        if not isinstance(definition, Act | Ask):
+        if not isinstance(definition, ChangeMethod | QueryMethod):
             raise _unknown(method)
         try:
             async with asyncio.timeout(timeout):
-                if isinstance(definition, Act):
+                if isinstance(definition, ChangeMethod):
                     return await self._core.operations.run(method, lambda: definition.run(request))
                 return await definition.run(request)
         except TimeoutError:
@@ -122,7 +122,7 @@ class LocalRuntime:
     async def stream(self, method: str, request: Message, *, timeout: float | None = None) -> AsyncGenerator[Any, None]:
         """A server-streaming call."""
         definition = self._methods.get(method)
-        if not isinstance(definition, Feed):
+        if not isinstance(definition, ServerStreamMethod):
             raise _unknown(method)
         # Closed here and now: a caller that leaves must not keep a subscription open until the next collection.
         async with aclosing(definition.run(request)) as answers:

@@ -10,21 +10,21 @@ from functools import partial
 from interpose.cri.messages import cri
 from interpose.log import kv
 from interpose.node.runtime.oci.resource_patch import patch_resources
-from interpose.node.runtime.service.core import Core
+from interpose.node.runtime.service.core import RuntimeCore
 from interpose.node.runtime.service.errors import failed
-from interpose.node.runtime.service.interfaces import Ears, PartError
+from interpose.node.runtime.service.interfaces import PartError, ShimCallbacks
 from interpose.node.runtime.service.lifecycle import kill_container, remove_container
-from interpose.node.runtime.service.registry import Sandbox
+from interpose.node.runtime.service.registry import RuntimeSandbox
 from interpose.node.runtime.service.validation import check_sandbox
 from interpose.node.runtime.state.records import NetworkPlace, SandboxPhase, SandboxRecord
 
 _log = logging.getLogger(__name__)
 
 
-class Sandboxes:
+class SandboxService:
     """The calls that change sandboxes."""
 
-    def __init__(self, core: Core, handlers: tuple[str, ...]) -> None:
+    def __init__(self, core: RuntimeCore, handlers: tuple[str, ...]) -> None:
         self._core = core
         self._handlers = handlers
 
@@ -33,7 +33,7 @@ class Sandboxes:
         check_sandbox(request.config, request.runtime_handler, self._handlers, self._core.cgroup_driver)
         core = self._core
         record = self._new_record(request)
-        sandbox = Sandbox(record=record, visible=False)
+        sandbox = RuntimeSandbox(record=record, visible=False)
         async with sandbox.lock:
             core.registry.add_sandbox(sandbox)
             try:
@@ -74,10 +74,10 @@ class Sandboxes:
             return NetworkPlace.HOST
         return NetworkPlace.POD if self._core.network.configured else NetworkPlace.NODE
 
-    async def _set_up(self, sandbox: Sandbox) -> None:
+    async def _set_up(self, sandbox: RuntimeSandbox) -> None:
         core = self._core
         await core.ground.lay(sandbox.record)
-        ears = Ears(exited=core.heard_exit, lost=core.heard_loss)
+        ears = ShimCallbacks(exited=core.heard_exit, lost=core.heard_loss)
         sandbox.shim = await core.shims.launch(sandbox.record, ears)
         if not sandbox.holder:
             raise PartError("the process that holds its namespaces has died")
@@ -91,7 +91,7 @@ class Sandboxes:
             changes["ip"] = core.network.node_address()
         await core.save_sandbox(sandbox, **changes)
 
-    async def _undo(self, sandbox: Sandbox) -> None:
+    async def _undo(self, sandbox: RuntimeSandbox) -> None:
         try:
             await self.give_back(sandbox)
             await self.forget(sandbox)
@@ -111,7 +111,7 @@ class Sandboxes:
                 await self.stop_sandbox(sandbox)
         return cri.StopPodSandboxResponse()
 
-    async def stop_sandbox(self, sandbox: Sandbox) -> None:
+    async def stop_sandbox(self, sandbox: RuntimeSandbox) -> None:
         """As `stop`; its lock is held."""
         if sandbox.record.phase is SandboxPhase.READY:
             await self._core.note_sandbox(sandbox, phase=SandboxPhase.STOPPED)
@@ -120,7 +120,7 @@ class Sandboxes:
         await self._core.operations.together(f"kill what runs in sandbox {sandbox.id}", kills)
         await self.give_back(sandbox)
 
-    async def give_back(self, sandbox: Sandbox) -> None:
+    async def give_back(self, sandbox: RuntimeSandbox) -> None:
         """Network first, while its namespace is there, then holder and shim."""
         core = self._core
         if sandbox.record.network_held:
@@ -140,7 +140,7 @@ class Sandboxes:
                     await self.remove_sandbox(sandbox)
         return cri.RemovePodSandboxResponse()
 
-    async def remove_sandbox(self, sandbox: Sandbox) -> None:
+    async def remove_sandbox(self, sandbox: RuntimeSandbox) -> None:
         """As `remove`; its lock is held."""
         await self.stop_sandbox(sandbox)
         for container in list(sandbox.containers.values()):
@@ -149,7 +149,7 @@ class Sandboxes:
         await self.forget(sandbox)
         self._core.tell(cri.CONTAINER_DELETED_EVENT, sandbox.id, None)
 
-    async def forget(self, sandbox: Sandbox) -> None:
+    async def forget(self, sandbox: RuntimeSandbox) -> None:
         """The last of it: ground, record, name."""
         await self._core.ground.clear(sandbox.record)
         await self._core.drop(sandbox.record)

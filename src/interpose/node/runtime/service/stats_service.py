@@ -17,17 +17,17 @@ from interpose.node.runtime.cgroups.usage import CgroupStats, InterfaceCounters
 from interpose.node.runtime.fs.rootfs import Rootfs
 from interpose.node.runtime.metrics.sampler import Sampler
 from interpose.node.runtime.service import cri_views as views
-from interpose.node.runtime.service.core import Core
-from interpose.node.runtime.service.methods import Ask, Feed, Methods, in_batches
-from interpose.node.runtime.service.registry import Container, Sandbox
+from interpose.node.runtime.service.core import RuntimeCore
+from interpose.node.runtime.service.methods import Methods, QueryMethod, ServerStreamMethod, stream_in_batches
+from interpose.node.runtime.service.registry import RuntimeContainer, RuntimeSandbox
 from interpose.node.runtime.state.ids import wanted_id
 from interpose.node.runtime.state.records import NetworkPlace
 
 
-class UsageService:
+class StatsService:
     """Methods about usage."""
 
-    def __init__(self, core: Core, cgroups: CgroupDirs, rootfs: Rootfs, layers: Sampler[str, FsUsage]) -> None:
+    def __init__(self, core: RuntimeCore, cgroups: CgroupDirs, rootfs: Rootfs, layers: Sampler[str, FsUsage]) -> None:
         self._core = core
         self._cgroups = cgroups
         self._rootfs = rootfs
@@ -36,12 +36,12 @@ class UsageService:
     def methods(self) -> Methods:
         """The part of the method table that lives here."""
         return {
-            "ContainerStats": Ask(self._container_stats),
-            "ListContainerStats": Ask(self._list_container_stats),
-            "StreamContainerStats": Feed(self._stream_container_stats),
-            "PodSandboxStats": Ask(self._pod_stats),
-            "ListPodSandboxStats": Ask(self._list_pod_stats),
-            "StreamPodSandboxStats": Feed(self._stream_pod_stats),
+            "ContainerStats": QueryMethod(self._container_stats),
+            "ListContainerStats": QueryMethod(self._list_container_stats),
+            "StreamContainerStats": ServerStreamMethod(self._stream_container_stats),
+            "PodSandboxStats": QueryMethod(self._pod_stats),
+            "ListPodSandboxStats": QueryMethod(self._list_pod_stats),
+            "StreamPodSandboxStats": ServerStreamMethod(self._stream_pod_stats),
         }
 
     # -- containers
@@ -55,14 +55,16 @@ class UsageService:
 
     async def _stream_container_stats(self, request: cri.StreamContainerStatsRequest) -> AsyncGenerator[Message, None]:
         items = await self._matching(request.filter)
-        async for answer in in_batches(items, lambda part: cri.StreamContainerStatsResponse(container_stats=part)):
+        async for answer in stream_in_batches(
+            items, lambda part: cri.StreamContainerStatsResponse(container_stats=part)
+        ):
             yield answer
 
     async def _matching(self, wanted: cri.ContainerStatsFilter) -> list[cri.ContainerStats]:
         found = views.matching(self._core.registry, wanted.id, wanted.pod_sandbox_id, wanted.label_selector)
         return await self._of(list(found))
 
-    async def _of(self, containers: Sequence[Container]) -> list[cri.ContainerStats]:
+    async def _of(self, containers: Sequence[RuntimeContainer]) -> list[cri.ContainerStats]:
         running = [one for one in containers if one.record.running]
         used = await asyncio.to_thread(self._read, [one.record.cgroup for one in running])
         now, mountpoint = self._core.clock(), str(self._rootfs.folder)
@@ -88,7 +90,7 @@ class UsageService:
     def _read(self, groups: Iterable[str]) -> list[CgroupStats]:
         return [self._cgroups.stats(group) for group in groups]
 
-    async def _written(self, containers: Sequence[Container]) -> list[FsUsage | None]:
+    async def _written(self, containers: Sequence[RuntimeContainer]) -> list[FsUsage | None]:
         return await self._layers.of([(one.id, one.layer) for one in containers])
 
     # -- pods
@@ -102,7 +104,9 @@ class UsageService:
 
     async def _stream_pod_stats(self, request: cri.StreamPodSandboxStatsRequest) -> AsyncGenerator[Message, None]:
         items = await self._matching_pods(request.filter)
-        async for answer in in_batches(items, lambda part: cri.StreamPodSandboxStatsResponse(pod_sandbox_stats=part)):
+        async for answer in stream_in_batches(
+            items, lambda part: cri.StreamPodSandboxStatsResponse(pod_sandbox_stats=part)
+        ):
             yield answer
 
     async def _matching_pods(self, wanted: cri.PodSandboxStatsFilter) -> list[cri.PodSandboxStats]:
@@ -114,7 +118,7 @@ class UsageService:
         ]
         return [await self._of_pod(one) for one in found]
 
-    async def _of_pod(self, sandbox: Sandbox) -> cri.PodSandboxStats:
+    async def _of_pod(self, sandbox: RuntimeSandbox) -> cri.PodSandboxStats:
         config = sandbox.record.config
         attributes = cri.PodSandboxAttributes(
             id=sandbox.id, metadata=config.metadata, labels=config.labels, annotations=config.annotations
@@ -128,7 +132,7 @@ class UsageService:
         rate = sandbox.cpu.rate(used.cpu_ns, now) if used is not None else None
         return pod_stats(attributes, used, at=now, rate=rate, network=network, containers=containers)
 
-    def _read_pod(self, sandbox: Sandbox) -> tuple[CgroupStats | None, dict[str, InterfaceCounters] | None]:
+    def _read_pod(self, sandbox: RuntimeSandbox) -> tuple[CgroupStats | None, dict[str, InterfaceCounters] | None]:
         parent = sandbox.record.config.linux.cgroup_parent
         used = self._cgroups.stats(parent) if parent else None
         network = None

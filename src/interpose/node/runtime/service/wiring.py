@@ -18,26 +18,26 @@ from interpose.node.runtime.cgroups import cgroups as cgroup_dirs
 from interpose.node.runtime.fs.bundles import ContainerBundles
 from interpose.node.runtime.fs.disk_usage import layer_sampler
 from interpose.node.runtime.fs.rootfs import Rootfs
-from interpose.node.runtime.fs.sandbox_files import SandboxGround
+from interpose.node.runtime.fs.sandbox_files import LocalSandboxFiles
 from interpose.node.runtime.fs.user_paths import PATIENCE, UserPaths
 from interpose.node.runtime.images.registry.endpoints import Registries, read_registries
-from interpose.node.runtime.images.store import ImageStore
+from interpose.node.runtime.images.store import LocalImageStore
 from interpose.node.runtime.metrics.service import MetricsService
-from interpose.node.runtime.network.adapter import CniNetwork, connect
-from interpose.node.runtime.network.cni import Network
+from interpose.node.runtime.network.adapter import PodNetworkAdapter, connect
+from interpose.node.runtime.network.cni import CniNetwork
 from interpose.node.runtime.oci.executor import OciExecutor
 from interpose.node.runtime.oci.inputs import read_host
 from interpose.node.runtime.oci.runc import PLAIN, OciRuntime, find_executor
-from interpose.node.runtime.service.core import Core
-from interpose.node.runtime.service.exec import Execution
-from interpose.node.runtime.service.image_service import ImageService
-from interpose.node.runtime.service.queries import Identity
+from interpose.node.runtime.service.core import RuntimeCore
+from interpose.node.runtime.service.exec import ExecService
+from interpose.node.runtime.service.image_service import CriImageService
+from interpose.node.runtime.service.queries import RuntimeIdentity
 from interpose.node.runtime.service.runtime import LocalRuntime
-from interpose.node.runtime.service.stats_service import UsageService
-from interpose.node.runtime.shimclient.adapter import LaunchedShims
-from interpose.node.runtime.state.lock import Claim
-from interpose.node.runtime.state.paths import Places
-from interpose.node.runtime.state.record_store import RecordFolder
+from interpose.node.runtime.service.stats_service import StatsService
+from interpose.node.runtime.shimclient.adapter import ProcessShimManager
+from interpose.node.runtime.state.lock import RuntimeStateLock
+from interpose.node.runtime.state.paths import RuntimePaths
+from interpose.node.runtime.state.record_store import FileRecordStore
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,9 +60,9 @@ class RuntimeOptions:
 
 def open_runtime(options: RuntimeOptions) -> LocalRuntime:
     """A runtime that is not started yet; ConfigError names what is wrong. It has root and state for itself."""
-    places = Places(root=options.root, state=options.state)
+    places = RuntimePaths(root=options.root, state=options.state)
     places.prepare()
-    claim = Claim(places)
+    claim = RuntimeStateLock(places)
     try:
         return _open(options, places, claim)
     except BaseException:
@@ -70,44 +70,44 @@ def open_runtime(options: RuntimeOptions) -> LocalRuntime:
         raise
 
 
-def _open(options: RuntimeOptions, places: Places, claim: Claim) -> LocalRuntime:
+def _open(options: RuntimeOptions, places: RuntimePaths, claim: RuntimeStateLock) -> LocalRuntime:
     driver = options.cgroup_driver
     executor = find_executor(options.executor, places.oci, systemd=driver == "systemd", cgroup_root=options.cgroup_root)
     groups = cgroup_dirs.detect(options.cgroup_root)
     host = read_host(cgroup_version=groups.version, cgroup_driver=driver, cgroup_root=groups.root)
     host = replace(host, recursive_read_only=executor.name != PLAIN)
-    images = ImageStore(places.images, registries=_registries(options.registries))
+    images = LocalImageStore(places.images, registries=_registries(options.registries))
     images.load()
     rootfs = Rootfs(places.rootfs)
     paths = UserPaths(patience=options.path_patience)
-    ground = SandboxGround(places, groups, driver=driver, namespaces=executor.namespaces)
+    ground = LocalSandboxFiles(places, groups, driver=driver, namespaces=executor.namespaces)
     bundles = ContainerBundles(places, images, rootfs, ground, host, executor, paths)
-    network = Network(options.cni_conf_dir, options.cni_bin_dirs, places.network)
-    shims = LaunchedShims(places, executor, bundles, groups, driver)
-    core = Core(
-        records=RecordFolder(places.root),
+    network = CniNetwork(options.cni_conf_dir, options.cni_bin_dirs, places.network)
+    shims = ProcessShimManager(places, executor, bundles, groups, driver)
+    core = RuntimeCore(
+        records=FileRecordStore(places.root),
         shims=shims,
         ground=ground,
         bundles=bundles,
         executor=OciExecutor(executor, groups),
-        network=CniNetwork(network, namespaces=executor.namespaces),
+        network=PodNetworkAdapter(network, namespaces=executor.namespaces),
         cgroup_driver=driver,
         new_id=lambda: secrets.token_hex(32),
     )
-    execution = Execution(core, connect)
+    execution = ExecService(core, connect)
     streams = None
     if options.stream_host is not None:
         limits = StreamLimits(idle=options.stream_idle_timeout)
         streams = StreamServer(execution, host=options.stream_host, port=options.stream_port, limits=limits)
         execution.urls = streams
     layers = layer_sampler(rootfs.writable)
-    usage = UsageService(core, groups, rootfs, layers)
+    usage = StatsService(core, groups, rootfs, layers)
     metrics = MetricsService(core, groups, rootfs, layers)
 
     async def images_use() -> tuple[str, int, int]:
         return str(places.images), *await asyncio.to_thread(images.usage)
 
-    image_service = ImageService(images, time.time_ns, images_use, usage.written_in_all)
+    image_service = CriImageService(images, time.time_ns, images_use, usage.written_in_all)
     return LocalRuntime(
         core,
         _identity(options, executor),
@@ -119,8 +119,8 @@ def _open(options: RuntimeOptions, places: Places, claim: Claim) -> LocalRuntime
     )
 
 
-def _identity(options: RuntimeOptions, executor: OciRuntime) -> Identity:
-    return Identity(
+def _identity(options: RuntimeOptions, executor: OciRuntime) -> RuntimeIdentity:
+    return RuntimeIdentity(
         version=__version__,
         executor=executor.name,
         executor_version=executor.version,

@@ -9,11 +9,11 @@ import signal
 import time
 
 from interpose.node.runtime.shim import protocol as wire
-from interpose.node.runtime.shim.event_loop import Loop, say
+from interpose.node.runtime.shim.event_loop import EventLoop, say
 from interpose.node.runtime.shim.launch import Launched
 from interpose.node.runtime.shim.log import LogFile, LogLines
 from interpose.node.runtime.shim.oom import OomKills
-from interpose.node.runtime.shim.streams import Input, Output, resize_terminal
+from interpose.node.runtime.shim.streams import InputPipe, OutputPipe, resize_terminal
 
 TYPE_CHECKING = False  # importing typing costs a megabyte
 if TYPE_CHECKING:
@@ -31,22 +31,22 @@ if TYPE_CHECKING:
 _NAMES = {wire.STDOUT: "stdout", wire.STDERR: "stderr"}
 
 
-class Container:
+class ShimContainer:
     """One container. pid 0: it is being started."""
 
-    def __init__(self, loop: Loop, *, log: str, exit_file: str, kills: OomKills, stdin_once: bool) -> None:
+    def __init__(self, loop: EventLoop, *, log: str, exit_file: str, kills: OomKills, stdin_once: bool) -> None:
         self.pid = 0
         self.started_at = 0
         self.exited: dict[str, object] | None = None
         self.stdin_once = stdin_once
-        self.input: Input | None = None
+        self.input: InputPipe | None = None
         self.watchers: list[Watcher] = []
         self._loop = loop
         self._log_path = log
         self._log: LogFile | None = None
         self._exit_file = exit_file
         self._kills = kills
-        self._outputs: list[Output] = []
+        self._outputs: list[OutputPipe] = []
         self._pausing = 0
         self._terminal = -1
 
@@ -66,7 +66,7 @@ class Container:
         self._terminal = launched.terminal
         self._log = LogFile(self._log_path)
         if launched.stdin >= 0:
-            self.input = Input(self._loop, launched.stdin)
+            self.input = InputPipe(self._loop, launched.stdin)
         for channel, fd in ((wire.STDOUT, launched.stdout), (wire.STDERR, launched.stderr)):
             if fd >= 0:
                 self._follow(channel, fd, self._log)
@@ -144,7 +144,7 @@ class Container:
             log.write(lines.end(time.time_ns()))
             self._outputs.remove(output)
 
-        output = Output(self._loop, fd, take, ended)
+        output = OutputPipe(self._loop, fd, take, ended)
         self._outputs.append(output)
 
 

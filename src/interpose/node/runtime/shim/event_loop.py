@@ -23,7 +23,7 @@ _LONGEST_WAIT = 3600.0  # the kernel counts milliseconds in 32 bits; to wake up 
 _AFTER_A_MISTAKE = 0.1  # one that comes again and again must not take the processor
 
 
-class Timer:
+class LoopTimer:
     """Something to do later."""
 
     __slots__ = ("at", "todo")
@@ -36,18 +36,18 @@ class Timer:
         """Do not do it, and let go of what it would have needed."""
         self.todo = None
 
-    def __lt__(self, other: "Timer") -> bool:
+    def __lt__(self, other: "LoopTimer") -> bool:
         return self.at < other.at
 
 
-class Loop:
+class EventLoop:
     """Waits and calls back. `on_child(pid, status)` gets every child that ended."""
 
     def __init__(self, on_child: "Callable[[int, int], None]") -> None:
         self._on_child = on_child
         self._epoll = select.epoll()
         self._watched: dict[int, tuple[int, Callable[[int], None]]] = {}
-        self._timers: list[Timer] = []
+        self._timers: list[LoopTimer] = []
         self._crowd = _CROWD
         self._ended = False
         for number in _IGNORED:
@@ -70,13 +70,13 @@ class Loop:
         if self._watched.pop(fd, None) is not None:
             self._epoll.unregister(fd)
 
-    def later(self, seconds: float, todo: "Callable[[], None]") -> Timer:
+    def later(self, seconds: float, todo: "Callable[[], None]") -> LoopTimer:
         """Do something in a while, unless the timer is cancelled."""
         if len(self._timers) > self._crowd:  # most are cancelled long before their time
             self._timers = [timer for timer in self._timers if timer.todo is not None]
             heapq.heapify(self._timers)
             self._crowd = max(_CROWD, 2 * len(self._timers))
-        timer = Timer(time.monotonic() + seconds, todo)
+        timer = LoopTimer(time.monotonic() + seconds, todo)
         heapq.heappush(self._timers, timer)
         return timer
 

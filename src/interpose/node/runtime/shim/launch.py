@@ -11,7 +11,7 @@ import signal
 import socket
 
 from interpose.node.runtime.shim import protocol as wire
-from interpose.node.runtime.shim.event_loop import Loop, Timer
+from interpose.node.runtime.shim.event_loop import EventLoop, LoopTimer
 from interpose.node.runtime.shim.oci_errors import reason
 
 TYPE_CHECKING = False  # importing typing costs a megabyte
@@ -59,7 +59,7 @@ class Launch:
 
     def __init__(
         self,
-        loop: Loop,
+        loop: EventLoop,
         *,
         prefix: str,
         command: list[str],
@@ -75,7 +75,7 @@ class Launch:
         self._loop = loop
         self._prefix = prefix
         self._done = done
-        self._timer: Timer | None = None
+        self._timer: LoopTimer | None = None
         self._late = False
         self._listener: socket.socket | None = None
         self._ours: list[int] = []

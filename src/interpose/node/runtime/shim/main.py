@@ -11,8 +11,8 @@ import time
 
 from interpose.node.runtime.shim import syscalls as kernel
 from interpose.node.runtime.shim.event_loop import say, say_error
-from interpose.node.runtime.shim.pause import HolderError, start_holder
-from interpose.node.runtime.shim.server import Shim
+from interpose.node.runtime.shim.pause import PauseError, start_pause
+from interpose.node.runtime.shim.server import ShimServer
 
 TYPE_CHECKING = False  # importing typing costs a megabyte
 if TYPE_CHECKING:
@@ -42,10 +42,10 @@ def _detached(folder: str, options: "Mapping[str, object]") -> None:
         os.chdir(folder)
         kernel.prctl(kernel.PR_SET_NAME, b"interpose-shim")
         kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
-        holder, lifeline = start_holder(dict(options))
+        holder, lifeline = start_pause(dict(options))
         _write_down(holder)
         listener = _listener()
-        shim = Shim(folder)
+        shim = ShimServer(folder)
         shim.holder = holder
         shim.listen(listener)
         _ready({"pid": os.getpid(), "holder": holder})
@@ -54,7 +54,7 @@ def _detached(folder: str, options: "Mapping[str, object]") -> None:
         end_children()
         _leave()
         code = 0
-    except (HolderError, OSError, ValueError) as error:
+    except (PauseError, OSError, ValueError) as error:
         say_error("the shim ends: ")
         _ready({"error": str(error)})
     except BaseException:

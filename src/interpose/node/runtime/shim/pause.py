@@ -31,14 +31,14 @@ _FOREVER = "2147483647"  # seconds; every implementation knows a number
 _NAME = "interpose-hold"
 
 
-class HolderError(Exception):
+class PauseError(Exception):
     """The sandbox cannot be made as asked for."""
 
 
-def start_holder(options: dict[str, object]) -> tuple[int, int]:
+def start_pause(options: dict[str, object]) -> tuple[int, int]:
     """Fork a holder and wait until it is ready: its pid, and the pipe that it lives by (never close it before its end).
 
-    HolderError says what could not be done; nothing is left then.
+    PauseError says what could not be done; nothing is left then.
     """
     life, lifeline = os.pipe2(os.O_CLOEXEC)
     told, teller = os.pipe2(os.O_CLOEXEC)
@@ -52,7 +52,7 @@ def start_holder(options: dict[str, object]) -> tuple[int, int]:
     os.close(told)
     if not said.startswith(_READY):
         os.close(lifeline)
-        raise HolderError(said.decode(errors="replace") or "the holder ended before it was ready")
+        raise PauseError(said.decode(errors="replace") or "the holder ended before it was ready")
     os.write(lifeline, _READY)
     return int(said[1:]), lifeline
 
@@ -71,7 +71,7 @@ def _child(work: "Callable[[], None]", teller: int) -> None:
     try:
         work()
         code = 0
-    except (OSError, HolderError, ValueError) as error:
+    except (OSError, PauseError, ValueError) as error:
         os.write(teller, f"{error}\n".encode())
     finally:
         os._exit(code)
@@ -100,16 +100,16 @@ def _first(options: dict[str, object], life: int, lifeline: int, told: int, tell
 def _set_sysctls(options: dict[str, object]) -> None:
     sysctls = options.get("sysctls") or {}
     if not isinstance(sysctls, dict):
-        raise HolderError("sysctls are no table")
+        raise PauseError("sysctls are no table")
     for name, value in sysctls.items():
         problem = sysctl_problem(name, network=bool(options.get("network")), ipc=bool(options.get("ipc")))
         if problem is not None:
-            raise HolderError(problem)
+            raise PauseError(problem)
         try:
             with open(f"/proc/sys/{sysctl_path(name)}", "w") as file:  # noqa: PTH123
                 file.write(str(value))
         except OSError as error:
-            raise HolderError(f"sysctl {name!r} cannot be set to {value!r}: {error.strerror}") from None
+            raise PauseError(f"sysctl {name!r} cannot be set to {value!r}: {error.strerror}") from None
 
 
 def _hold(options: dict[str, object], life: int, teller: int) -> None:

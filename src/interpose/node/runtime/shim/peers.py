@@ -3,7 +3,7 @@
 import socket
 
 from interpose.node.runtime.shim import protocol as wire
-from interpose.node.runtime.shim.event_loop import HANGUP, READ, WRITE, Loop, Timer
+from interpose.node.runtime.shim.event_loop import HANGUP, READ, WRITE, EventLoop, LoopTimer
 
 TYPE_CHECKING = False  # importing typing costs a megabyte
 if TYPE_CHECKING:
@@ -14,11 +14,11 @@ _LIMIT = 16 << 20
 _GOODBYE = 5.0
 
 
-class Peer:
+class ShimPeer:
     """One connection. It begins with documents; `switch` makes it one of frames."""
 
     def __init__(
-        self, loop: Loop, connection: socket.socket, heard: "Callable[[Peer, dict[str, object]], None]"
+        self, loop: EventLoop, connection: socket.socket, heard: "Callable[[ShimPeer, dict[str, object]], None]"
     ) -> None:
         connection.setblocking(False)
         self.open = True
@@ -33,7 +33,7 @@ class Peer:
         self._out = bytearray()
         self._held = False
         self._finishing = False
-        self._goodbye: Timer | None = None
+        self._goodbye: LoopTimer | None = None
         self._watch()
 
     @property

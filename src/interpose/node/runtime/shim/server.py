@@ -5,11 +5,11 @@ import signal
 import socket
 
 from interpose.node.runtime.shim import protocol as wire
-from interpose.node.runtime.shim.containers import Container
-from interpose.node.runtime.shim.event_loop import READ, Loop, Timer, say
+from interpose.node.runtime.shim.containers import ShimContainer
+from interpose.node.runtime.shim.event_loop import READ, EventLoop, LoopTimer, say
 from interpose.node.runtime.shim.launch import Launch, Launched, LaunchError
 from interpose.node.runtime.shim.oom import OomKills, PodKills
-from interpose.node.runtime.shim.peers import Peer
+from interpose.node.runtime.shim.peers import ShimPeer
 from interpose.node.runtime.shim.sessions import AttachSession, ExecSession, result_frame
 
 TYPE_CHECKING = False  # importing typing costs a megabyte
@@ -23,7 +23,7 @@ _LAUNCH_LIMIT = 120.0
 _NOT_RUNNING = "not-running"
 
 
-class RefusedError(Exception):
+class RequestRefusedError(Exception):
     """The request cannot be met; `kind` tells the runtime what to make of it."""
 
     def __init__(self, message: str, kind: str = "failed") -> None:
@@ -31,23 +31,23 @@ class RefusedError(Exception):
         self.kind = kind
 
 
-class Shim:
+class ShimServer:
     """Everything there is: one holder, containers, processes in them, connections."""
 
     def __init__(self, folder: str) -> None:
-        self.loop = Loop(self._child)
+        self.loop = EventLoop(self._child)
         self.holder = 0
         self._folder = folder
-        self._containers: dict[str, Container] = {}
+        self._containers: dict[str, ShimContainer] = {}
         self._kills = PodKills()
-        self._peers: set[Peer] = set()
+        self._peers: set[ShimPeer] = set()
         self._launches: dict[int, Launch] = {}
         self._children: dict[int, Callable[[int], None]] = {}
         # Ended while something was being started, which they may be: status, and how many starts there were then.
         self._strays: dict[int, tuple[int, int]] = {}
         self._count = 0
         self._stopping = False
-        self._ops: dict[str, Callable[[Peer, dict[str, Any]], dict[str, object] | None]] = {
+        self._ops: dict[str, Callable[[ShimPeer, dict[str, Any]], dict[str, object] | None]] = {
             "hello": self._hello,
             "run": self._run,
             "exec": self._exec,
@@ -76,15 +76,15 @@ class Shim:
             self.loop.unwatch(listener.fileno())
             self.loop.later(_ACCEPT_AGAIN, lambda: self.listen(listener))
             return
-        peer = Peer(self.loop, connection, self._heard)
+        peer = ShimPeer(self.loop, connection, self._heard)
         peer.gone = lambda: self._peers.discard(peer)
         self._peers.add(peer)
 
-    def _heard(self, peer: Peer, said: "dict[str, Any]") -> None:
+    def _heard(self, peer: ShimPeer, said: "dict[str, Any]") -> None:
         number = said.get("id")
         try:
             answer = self._ops[str(said["op"])](peer, said)
-        except RefusedError as error:
+        except RequestRefusedError as error:
             peer.tell({"id": number, "error": {"kind": error.kind, "message": str(error)}})
         except (KeyError, TypeError, ValueError, OSError) as error:
             peer.tell({"id": number, "error": {"kind": "failed", "message": f"{type(error).__name__}: {error}"}})
@@ -92,20 +92,20 @@ class Shim:
             if answer is not None:
                 peer.tell({"id": number, "ok": answer})
 
-    def _hello(self, peer: Peer, _said: "dict[str, Any]") -> dict[str, object]:
+    def _hello(self, peer: ShimPeer, _said: "dict[str, Any]") -> dict[str, object]:
         peer.wants_events = True
         return {"protocol": wire.PROTOCOL, "pid": os.getpid(), "holder": self.holder}
 
-    def _states(self, _peer: Peer, _said: "dict[str, Any]") -> dict[str, object]:
+    def _states(self, _peer: ShimPeer, _said: "dict[str, Any]") -> dict[str, object]:
         return {"containers": {name: container.state() for name, container in self._containers.items()}}
 
-    def _run(self, peer: Peer, said: "dict[str, Any]") -> None:
+    def _run(self, peer: ShimPeer, said: "dict[str, Any]") -> None:
         name, number = str(said["container"]), said.get("id")
         if name in self._containers:
-            raise RefusedError(f"container {name} was started already")
+            raise RequestRefusedError(f"container {name} was started already")
         if self._stopping or not self.holder:
-            raise RefusedError("the sandbox has ended", _NOT_RUNNING)
-        container = Container(
+            raise RequestRefusedError("the sandbox has ended", _NOT_RUNNING)
+        container = ShimContainer(
             self.loop,
             log=str(said["log"]),
             exit_file=str(said["exit_file"]),
@@ -126,11 +126,11 @@ class Shim:
         self._launch(said, done)
         self._containers[name] = container
 
-    def _container_ended(self, name: str, container: Container, status: int) -> None:
+    def _container_ended(self, name: str, container: ShimContainer, status: int) -> None:
         container.ended(status, lambda: self._announce({"event": "exit", "container": name, "exit": container.exited}))
         self._leave_if_done()
 
-    def _exec(self, peer: Peer, said: "dict[str, Any]") -> None:
+    def _exec(self, peer: ShimPeer, said: "dict[str, Any]") -> None:
         container = self._running(said)
         number, timeout = said.get("id"), float(said.get("timeout") or 0)
         session: ExecSession | None = None
@@ -145,7 +145,7 @@ class Shim:
             else:
                 launch.give_up()
 
-        deadline: Timer | None = self.loop.later(timeout, expire) if timeout > 0 else None
+        deadline: LoopTimer | None = self.loop.later(timeout, expire) if timeout > 0 else None
 
         def done(result: Launched | LaunchError) -> None:
             nonlocal session
@@ -166,52 +166,52 @@ class Shim:
 
         launch = self._launch(said, done)
 
-    def _attach(self, peer: Peer, said: "dict[str, Any]") -> None:
+    def _attach(self, peer: ShimPeer, said: "dict[str, Any]") -> None:
         container = self._running(said)
         peer.tell({"id": said.get("id"), "ok": {"pid": container.pid}})
         AttachSession(self.loop, peer, container, stdin=bool(said.get("stdin")), left=lambda: self._peers.discard(peer))
 
-    def _signal(self, _peer: Peer, said: "dict[str, Any]") -> dict[str, object]:
+    def _signal(self, _peer: ShimPeer, said: "dict[str, Any]") -> dict[str, object]:
         container = self._known(said)
         container.signal(int(said["signal"]))
         return {}
 
-    def _resize(self, _peer: Peer, said: "dict[str, Any]") -> dict[str, object]:
+    def _resize(self, _peer: ShimPeer, said: "dict[str, Any]") -> dict[str, object]:
         self._running(said).resize(int(said["width"]), int(said["height"]))
         return {}
 
-    def _reopen(self, _peer: Peer, said: "dict[str, Any]") -> dict[str, object]:
+    def _reopen(self, _peer: ShimPeer, said: "dict[str, Any]") -> dict[str, object]:
         self._running(said).reopen_log()
         return {}
 
-    def _forget(self, _peer: Peer, said: "dict[str, Any]") -> dict[str, object]:
+    def _forget(self, _peer: ShimPeer, said: "dict[str, Any]") -> dict[str, object]:
         name = str(said["container"])
         container = self._containers.get(name)
         if container is not None:
             if container.exited is None:
-                raise RefusedError(f"container {name} has not ended")
+                raise RequestRefusedError(f"container {name} has not ended")
             container.close()
             del self._containers[name]
         return {}
 
-    def _stop(self, _peer: Peer, _said: "dict[str, Any]") -> dict[str, object]:
+    def _stop(self, _peer: ShimPeer, _said: "dict[str, Any]") -> dict[str, object]:
         self._stopping = True
         if self.holder:
             os.kill(self.holder, signal.SIGKILL)
         self._leave_if_done()
         return {}
 
-    def _known(self, said: "dict[str, Any]") -> Container:
+    def _known(self, said: "dict[str, Any]") -> ShimContainer:
         name = str(said["container"])
         container = self._containers.get(name)
         if container is None:
-            raise RefusedError(f"container {name} does not run in this sandbox", _NOT_RUNNING)
+            raise RequestRefusedError(f"container {name} does not run in this sandbox", _NOT_RUNNING)
         return container
 
-    def _running(self, said: "dict[str, Any]") -> Container:
+    def _running(self, said: "dict[str, Any]") -> ShimContainer:
         container = self._known(said)
         if not container.running:
-            raise RefusedError(f"container {said['container']} does not run", _NOT_RUNNING)
+            raise RequestRefusedError(f"container {said['container']} does not run", _NOT_RUNNING)
         return container
 
     def _launch(self, said: "dict[str, Any]", done: "Callable[[Launched | LaunchError], None]") -> Launch:

@@ -10,11 +10,11 @@ import signal
 import struct
 
 from interpose.node.runtime.shim import protocol as wire
-from interpose.node.runtime.shim.containers import Container
-from interpose.node.runtime.shim.event_loop import Loop, Timer
+from interpose.node.runtime.shim.containers import ShimContainer
+from interpose.node.runtime.shim.event_loop import EventLoop, LoopTimer
 from interpose.node.runtime.shim.launch import Launched
-from interpose.node.runtime.shim.peers import Peer
-from interpose.node.runtime.shim.streams import Input, Output, resize_terminal
+from interpose.node.runtime.shim.peers import ShimPeer
+from interpose.node.runtime.shim.streams import InputPipe, OutputPipe, resize_terminal
 
 TYPE_CHECKING = False  # importing typing costs a megabyte
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ _STALL = 5.0
 class ExecSession:
     """A process started in a container for one client. It begins when the process runs."""
 
-    def __init__(self, loop: Loop, peer: Peer, launched: Launched, deadline: Timer | None) -> None:
+    def __init__(self, loop: EventLoop, peer: ShimPeer, launched: Launched, deadline: LoopTimer | None) -> None:
         self.pid = launched.pid
         self._loop = loop
         self._peer = peer
@@ -39,8 +39,8 @@ class ExecSession:
         self._terminal = launched.terminal
         self._code: int | None = None
         self._timed_out = False
-        self._outputs: list[Output] = []
-        self._input = Input(loop, launched.stdin) if launched.stdin >= 0 else None
+        self._outputs: list[OutputPipe] = []
+        self._input = InputPipe(loop, launched.stdin) if launched.stdin >= 0 else None
         for channel, fd in ((wire.STDOUT, launched.stdout), (wire.STDERR, launched.stderr)):
             if fd >= 0:
                 self._follow(channel, fd)
@@ -118,7 +118,7 @@ class ExecSession:
             if self._code is not None and not self._outputs:
                 self._finish()
 
-        output = Output(self._loop, fd, take, ended)
+        output = OutputPipe(self._loop, fd, take, ended)
         self._outputs.append(output)
 
     def _resume(self) -> None:
@@ -136,14 +136,14 @@ class AttachSession:
     """Somebody who watches a container, and may write to it."""
 
     def __init__(
-        self, loop: Loop, peer: Peer, container: Container, *, stdin: bool, left: "Callable[[], None]"
+        self, loop: EventLoop, peer: ShimPeer, container: ShimContainer, *, stdin: bool, left: "Callable[[], None]"
     ) -> None:
         self._loop = loop
         self._peer = peer
         self._container = container
         self._writes = stdin
         self._left = left
-        self._stalled: Timer | None = None
+        self._stalled: LoopTimer | None = None
         container.watchers.append(self)
         peer.gone = self._gone
         peer.room = self._room
@@ -198,7 +198,7 @@ def result_frame(code: int | None, *, timed_out: bool) -> bytes:
     return wire.frame(wire.RESULT, json.dumps({"code": code, "timed_out": timed_out}).encode())
 
 
-def feed(peer: Peer, target: Input, data: bytes, *, ends: bool) -> None:
+def feed(peer: ShimPeer, target: InputPipe, data: bytes, *, ends: bool) -> None:
     """Hand input on, and read no more of it while the process does not take it."""
     if not data:
         if ends:

@@ -5,7 +5,7 @@ import os
 import struct
 import termios
 
-from interpose.node.runtime.shim.event_loop import READ, WRITE, Loop
+from interpose.node.runtime.shim.event_loop import READ, WRITE, EventLoop
 
 TYPE_CHECKING = False  # importing typing costs a megabyte
 if TYPE_CHECKING:
@@ -15,10 +15,10 @@ CHUNK = 1 << 16
 _DRAIN = 1 << 20
 
 
-class Output:
+class OutputPipe:
     """What a process writes. `take(data)` gets it as it comes, `ended()` is called once at its end."""
 
-    def __init__(self, loop: Loop, fd: int, take: "Callable[[bytes], None]", ended: "Callable[[], None]") -> None:
+    def __init__(self, loop: EventLoop, fd: int, take: "Callable[[bytes], None]", ended: "Callable[[], None]") -> None:
         os.set_blocking(fd, False)
         self.open = True
         self._loop = loop
@@ -68,10 +68,10 @@ class Output:
         return len(data)
 
 
-class Input:
+class InputPipe:
     """What a process reads. Writers ask `full` and wait with `when_room`."""
 
-    def __init__(self, loop: Loop, fd: int) -> None:
+    def __init__(self, loop: EventLoop, fd: int) -> None:
         os.set_blocking(fd, False)
         self._loop = loop
         self._fd = fd

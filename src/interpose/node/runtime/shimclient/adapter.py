@@ -14,11 +14,11 @@ from interpose.node.runtime.oci.runc import OciRuntime
 from interpose.node.runtime.oci.spec import exec_process
 from interpose.node.runtime.service.errors import invalid
 from interpose.node.runtime.service.interfaces import (
-    Ears,
+    ContainerExit,
     ExecOutput,
-    Exit,
     NotRunningError,
     PartError,
+    ShimCallbacks,
     ShimGoneError,
     ShimState,
 )
@@ -27,7 +27,7 @@ from interpose.node.runtime.shimclient import client as shimclient
 from interpose.node.runtime.shimclient.launch import find_shims, kill_unreachable_shim
 from interpose.node.runtime.shimclient.paths import ShimPaths, kill_shim
 from interpose.node.runtime.shimclient.template import ShimTemplate
-from interpose.node.runtime.state.paths import Places
+from interpose.node.runtime.state.paths import RuntimePaths
 from interpose.node.runtime.state.records import ContainerRecord, SandboxRecord
 
 _log = logging.getLogger(__name__)
@@ -39,23 +39,23 @@ _HOLDER_SCORE: Final = -998
 def _in_our_words() -> Iterator[None]:
     try:
         yield
-    except shimclient.ShimGoneError as error:
+    except shimclient.ShimClosedError as error:
         raise ShimGoneError(str(error)) from None
-    except shimclient.NotRunningError as error:
+    except shimclient.ShimNotRunningError as error:
         raise NotRunningError(str(error)) from None
     except shimclient.ShimError as error:
         raise PartError(str(error)) from None
 
 
-def _exit(said: shimclient.Exit) -> Exit:
-    return Exit(code=said.code, at=said.at_ns, oom=said.oom)
+def _exit(said: shimclient.ShimExit) -> ContainerExit:
+    return ContainerExit(code=said.code, at=said.at_ns, oom=said.oom)
 
 
-class LaunchedShims:
+class ProcessShimManager:
     """Shims with folders in the state."""
 
     def __init__(
-        self, places: Places, runtime: OciRuntime, bundles: ContainerBundles, cgroups: CgroupDirs, driver: str
+        self, places: RuntimePaths, runtime: OciRuntime, bundles: ContainerBundles, cgroups: CgroupDirs, driver: str
     ) -> None:
         self._places = places
         self.runtime = runtime
@@ -68,7 +68,7 @@ class LaunchedShims:
         """End what shims are made from; they go on."""
         await self._template.close()
 
-    async def launch(self, record: SandboxRecord, ears: Ears) -> "LinkedShim":
+    async def launch(self, record: SandboxRecord, ears: ShimCallbacks) -> "ShimAdapter":
         """A new shim for a sandbox."""
         own = own_namespaces(record, possible=self.runtime.namespaces)
         sysctls = dict(record.config.linux.sysctls)
@@ -86,18 +86,18 @@ class LaunchedShims:
         )
         with _in_our_words():
             calls = _calls(record.id, ears)
-            shim = await shimclient.Shim.launch(self._paths(record.id), options, starter=self._template, **calls)
-        return LinkedShim(shim, self, self._places)
+            shim = await shimclient.ShimClient.launch(self._paths(record.id), options, starter=self._template, **calls)
+        return ShimAdapter(shim, self, self._places)
 
-    async def attach(self, sandbox_id: str, ears: Ears) -> "LinkedShim":
+    async def attach(self, sandbox_id: str, ears: ShimCallbacks) -> "ShimAdapter":
         """The shim that is there. One that lives and cannot be reached is as good as dead, so it is killed."""
         try:
             with _in_our_words():
-                shim = await shimclient.Shim.attach_to(self._paths(sandbox_id), **_calls(sandbox_id, ears))
+                shim = await shimclient.ShimClient.attach_to(self._paths(sandbox_id), **_calls(sandbox_id, ears))
         except PartError as error:
             await self._end(sandbox_id)
             raise ShimGoneError(str(error)) from None
-        return LinkedShim(shim, self, self._places)
+        return ShimAdapter(shim, self, self._places)
 
     async def sweep(self, known: Collection[str]) -> list[str]:
         """Sandboxes that have a shim and are not known; `attach` ends those that cannot be reached."""
@@ -117,7 +117,7 @@ class LaunchedShims:
         return ShimPaths(folder=self._places.sandbox(sandbox_id))
 
 
-def _calls(sandbox_id: str, ears: Ears) -> dict[str, Any]:
+def _calls(sandbox_id: str, ears: ShimCallbacks) -> dict[str, Any]:
     return {
         "on_exit": lambda container_id, said: ears.exited(container_id, _exit(said)),
         "on_lost": lambda: ears.lost(sandbox_id),
@@ -125,10 +125,10 @@ def _calls(sandbox_id: str, ears: Ears) -> dict[str, Any]:
     }
 
 
-class LinkedShim:
+class ShimAdapter:
     """One shim."""
 
-    def __init__(self, shim: shimclient.Shim, shims: LaunchedShims, places: Places) -> None:
+    def __init__(self, shim: shimclient.ShimClient, shims: ProcessShimManager, places: RuntimePaths) -> None:
         self._shim = shim
         self._shims = shims
         self._places = places
@@ -174,11 +174,11 @@ class LinkedShim:
             said = await self._shim.exec_sync(request)
         return ExecOutput(stdout=said.stdout, stderr=said.stderr, code=said.code, timed_out=said.timed_out)
 
-    async def exec(self, container_id: str, command: Sequence[str], *, tty: bool, stdin: bool) -> "LinkedStreams":
+    async def exec(self, container_id: str, command: Sequence[str], *, tty: bool, stdin: bool) -> "ShimStreamsAdapter":
         """Run a command with streams."""
         request = await self._exec_request(container_id, command, tty=tty, stdin=stdin)
         with _in_our_words():
-            return LinkedStreams(await self._shim.exec_streams(request))
+            return ShimStreamsAdapter(await self._shim.exec_streams(request))
 
     async def _exec_request(
         self, container_id: str, command: Sequence[str], *, tty: bool = False, stdin: bool = False, timeout: int = 0
@@ -195,10 +195,10 @@ class LinkedShim:
             timeout=timeout,
         )
 
-    async def attach(self, container_id: str, *, stdin: bool) -> "LinkedStreams":
+    async def attach(self, container_id: str, *, stdin: bool) -> "ShimStreamsAdapter":
         """The streams of the container itself."""
         with _in_our_words():
-            return LinkedStreams(await self._shim.attach(container_id, stdin=stdin))
+            return ShimStreamsAdapter(await self._shim.attach(container_id, stdin=stdin))
 
     async def reopen_log(self, container_id: str) -> None:
         """Write to a new log file."""
@@ -243,10 +243,10 @@ class LinkedShim:
         await self._shim.close()
 
 
-class LinkedStreams:
+class ShimStreamsAdapter:
     """A session with a process."""
 
-    def __init__(self, streams: shimclient.ShimStreams) -> None:
+    def __init__(self, streams: shimclient.ShimSession) -> None:
         self._streams = streams
 
     async def output(self) -> AsyncIterator[tuple[int, bytes]]:

@@ -1,12 +1,9 @@
-"""The runtime's side of a shim: launch it, find it again, tell it what to do, hear how containers ended.
+"""The runtime's side of a shim: launches it, reconnects to it, sends it requests and receives the exits of containers.
 
-A `Shim` is a connection, not the process: closing it or dying with it changes nothing for the sandbox. When the shim
-itself is gone (ShimGoneError, `on_lost`), its holder is gone with it, but containers may live on without a parent that
-knows them: whoever catches it kills them by their cgroup, deletes them with the OCI runtime by force, and takes the
-exit record if there is one, else 255.
-
-A shim answers at once, or is in trouble. One that does not answer where the end of a container depends on it is killed,
-and gone like any other; elsewhere it is an error.
+A `ShimClient` is a connection, not the process: closing it or dying with it changes nothing for the sandbox. When the
+shim itself is gone (ShimClosedError, `on_lost`), its pause process is gone with it, but containers may live on without
+a parent that knows them: whoever catches it kills them by their cgroup, deletes them with the OCI runtime by force, and
+takes the exit record if there is one, else 255.
 """
 
 import asyncio
@@ -16,18 +13,18 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, Self
 
 from interpose.node.runtime.shim import protocol as wire
-from interpose.node.runtime.shimclient.launch import Starter, connect, launch, read_document
+from interpose.node.runtime.shimclient.launch import ShimStarter, connect, launch, read_document
 from interpose.node.runtime.shimclient.paths import ShimPaths, kill_shim
-from interpose.node.runtime.shimclient.streams import ShimStreams
+from interpose.node.runtime.shimclient.streams import ShimSession
 from interpose.node.runtime.shimclient.types import (
-    ContainerState,
     ExecRequest,
-    ExecResult,
-    Exit,
-    NotRunningError,
     SandboxOptions,
+    ShimClosedError,
+    ShimContainerState,
     ShimError,
-    ShimGoneError,
+    ShimExecResult,
+    ShimExit,
+    ShimNotRunningError,
     StartRequest,
     StreamExit,
     error_of,
@@ -37,16 +34,16 @@ from interpose.node.runtime.shimclient.types import (
 from interpose.tasks import TaskBag
 
 __all__ = [
-    "ContainerState",
     "ExecRequest",
-    "ExecResult",
-    "Exit",
-    "NotRunningError",
     "SandboxOptions",
-    "Shim",
+    "ShimClient",
+    "ShimClosedError",
+    "ShimContainerState",
     "ShimError",
-    "ShimGoneError",
-    "ShimStreams",
+    "ShimExecResult",
+    "ShimExit",
+    "ShimNotRunningError",
+    "ShimSession",
     "StartRequest",
     "StreamExit",
 ]
@@ -63,7 +60,7 @@ _VITAL: Final = frozenset({"run", "signal", "states", "stop"})
 _log = logging.getLogger(__name__)
 
 
-class Shim:
+class ShimClient:
     """A connection to one shim. Callbacks are called on the loop, one at a time, in the order things happened.
 
     `on_exit(id, exit)`: a container ended. `on_died()`: the holder did, and the sandbox with it. `on_lost()`: the shim
@@ -76,7 +73,7 @@ class Shim:
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
         *,
-        on_exit: Callable[[str, Exit], None] | None,
+        on_exit: Callable[[str, ShimExit], None] | None,
         on_lost: Callable[[], None] | None,
         on_died: Callable[[], None] | None,
     ) -> None:
@@ -100,11 +97,11 @@ class Shim:
         paths: ShimPaths,
         options: SandboxOptions,
         *,
-        on_exit: Callable[[str, Exit], None] | None = None,
+        on_exit: Callable[[str, ShimExit], None] | None = None,
         on_lost: Callable[[], None] | None = None,
         on_died: Callable[[], None] | None = None,
         timeout: float = 20.0,
-        starter: Starter | None = None,
+        starter: ShimStarter | None = None,
     ) -> Self:
         """Start a shim and its holder; both are there when this returns, or neither is (ShimError says why).
 
@@ -118,7 +115,7 @@ class Shim:
         cls,
         paths: ShimPaths,
         *,
-        on_exit: Callable[[str, Exit], None] | None = None,
+        on_exit: Callable[[str, ShimExit], None] | None = None,
         on_lost: Callable[[], None] | None = None,
         on_died: Callable[[], None] | None = None,
         timeout: float = 10.0,
@@ -131,7 +128,7 @@ class Shim:
             async with asyncio.timeout(timeout):
                 reader, writer = await connect(paths)
         except TimeoutError:
-            raise ShimGoneError(f"the shim of {paths.folder} does not answer") from None
+            raise ShimClosedError(f"the shim of {paths.folder} does not answer") from None
         shim = cls(paths, reader, writer, on_exit=on_exit, on_lost=on_lost, on_died=on_died)
         shim._tasks.spawn(shim._listen(), name=f"shim {paths.folder.name[:12]}")
         try:
@@ -140,7 +137,7 @@ class Shim:
         except BaseException as error:
             await shim.close()
             if isinstance(error, TimeoutError):
-                raise ShimGoneError(f"the shim of {paths.folder} does not answer") from None
+                raise ShimClosedError(f"the shim of {paths.folder} does not answer") from None
             raise
         if said["protocol"] != wire.PROTOCOL:
             await shim.close()
@@ -169,7 +166,7 @@ class Shim:
         """Send a signal to the first process of a container: by its parent, so it is never another process."""
         await self._ask("signal", container=container_id, signal=int(number))
 
-    async def exec_sync(self, request: ExecRequest, *, limit: int = OUTPUT_LIMIT) -> ExecResult:
+    async def exec_sync(self, request: ExecRequest, *, limit: int = OUTPUT_LIMIT) -> ShimExecResult:
         """Run a command in a container to its end. Output beyond the limit (per stream) is thrown away.
 
         If we are cancelled the command is killed. One that should have been killed and did not end has timed out.
@@ -190,7 +187,7 @@ class Shim:
         finally:
             await streams.close()
         ended = streams.exit or StreamExit(code=255)
-        return ExecResult(
+        return ShimExecResult(
             stdout=bytes(kept[wire.STDOUT]),
             stderr=bytes(kept[wire.STDERR]),
             code=ended.code,
@@ -198,7 +195,7 @@ class Shim:
             truncated=truncated,
         )
 
-    async def exec_streams(self, request: ExecRequest) -> ShimStreams:
+    async def exec_streams(self, request: ExecRequest) -> ShimSession:
         """Start a process in a container and stay with it."""
         return await self._session(
             "exec",
@@ -211,7 +208,7 @@ class Shim:
             timeout=request.timeout,
         )
 
-    async def attach(self, container_id: str, *, stdin: bool = True) -> ShimStreams:
+    async def attach(self, container_id: str, *, stdin: bool = True) -> ShimSession:
         """See what a container writes from now on, and write to its stdin if it has one."""
         return await self._session("attach", PATIENCE, container=container_id, stdin=stdin)
 
@@ -223,7 +220,7 @@ class Shim:
         """Write to a new file of the same name from now on. ShimError if it cannot be opened."""
         await self._ask("reopen", container=container_id)
 
-    async def states(self) -> dict[str, ContainerState]:
+    async def states(self) -> dict[str, ShimContainerState]:
         """Every container that was started here and not forgotten."""
         said = await self._ask("states")
         return {container_id: state_of(state) for container_id, state in said["containers"].items()}
@@ -242,7 +239,7 @@ class Shim:
             await self._ask("stop")
             async with asyncio.timeout(timeout):
                 await self._lost.wait()
-        except ShimGoneError:
+        except ShimClosedError:
             pass
         except TimeoutError:
             self._leaving = False
@@ -261,7 +258,7 @@ class Shim:
 
     async def _ask(self, op: str, patience: float | None = None, **values: object) -> dict[str, Any]:
         if self._lost.is_set() or self._writer.is_closing():
-            raise ShimGoneError(f"the shim of {self.paths.folder} is gone")
+            raise ShimClosedError(f"the shim of {self.paths.folder} is gone")
         number = next(self._numbers)
         future: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
         self._waiting[number] = future
@@ -285,20 +282,20 @@ class Shim:
         _log.error("Shim does not respond; killing it", extra={"kv": {"folder": str(self.paths.folder), "asked": op}})
         await asyncio.to_thread(kill_shim, self.paths)
         self._writer.transport.abort()  # should it not even die
-        raise ShimGoneError(self._silent)
+        raise ShimClosedError(self._silent)
 
     @property
     def _silent(self) -> str:
         return f"the shim of {self.paths.folder} does not answer"
 
-    async def _session(self, op: str, patience: float, **values: object) -> ShimStreams:
+    async def _session(self, op: str, patience: float, **values: object) -> ShimSession:
         try:
             async with asyncio.timeout(patience):
                 return await self._begin(op, values)
         except TimeoutError:
             raise ShimError(self._silent) from None
 
-    async def _begin(self, op: str, values: Mapping[str, object]) -> ShimStreams:
+    async def _begin(self, op: str, values: Mapping[str, object]) -> ShimSession:
         reader, writer = await connect(self.paths)
         try:
             writer.write(wire.document({"id": 0, "op": op, **values}))
@@ -308,7 +305,7 @@ class Shim:
         except BaseException:
             writer.close()
             raise
-        return ShimStreams(reader, writer, pid=int(said["ok"]["pid"]))
+        return ShimSession(reader, writer, pid=int(said["ok"]["pid"]))
 
     async def _listen(self) -> None:
         try:
@@ -318,14 +315,14 @@ class Shim:
                     self._heard(said)
                 elif (future := self._waiting.get(said["id"])) is not None and not future.done():
                     future.set_result(said)
-        except (ShimGoneError, wire.WireError) as error:
+        except (ShimClosedError, wire.WireError) as error:
             reason = str(error)
         finally:
             self._lost.set()
             self._writer.close()
             for future in self._waiting.values():
                 if not future.done():
-                    future.set_exception(ShimGoneError(f"the shim of {self.paths.folder} is gone"))
+                    future.set_exception(ShimClosedError(f"the shim of {self.paths.folder} is gone"))
         if not self._leaving:
             _log.warning("Shim lost", extra={"kv": {"folder": str(self.paths.folder), "why": reason}})
             if self.on_lost is not None:

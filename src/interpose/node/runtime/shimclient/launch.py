@@ -17,7 +17,7 @@ from typing import Any, Final, Protocol
 import interpose
 from interpose.node.runtime.shim import protocol as wire
 from interpose.node.runtime.shimclient.paths import SOCKET, ShimPaths
-from interpose.node.runtime.shimclient.types import SandboxOptions, ShimError, ShimGoneError
+from interpose.node.runtime.shimclient.types import SandboxOptions, ShimClosedError, ShimError
 from interpose.node.runtime.state import orphans as strays
 from interpose.node.runtime.state.ids import is_id
 
@@ -45,7 +45,7 @@ def shim_environment() -> dict[str, str]:
     return {"PATH": os.environ.get("PATH", _PATH)}
 
 
-class Starter(Protocol):
+class ShimStarter(Protocol):
     """What makes shims."""
 
     async def start(self, folder: str, options: Mapping[str, object], telling: int, log: int) -> None:
@@ -55,7 +55,7 @@ class Starter(Protocol):
         """No shim came in time: whoever was to make it may hang, and is not to be asked again."""
 
 
-class Command:
+class CommandStarter:
     """Starts a shim as a program."""
 
     async def start(self, folder: str, options: Mapping[str, object], telling: int, log: int) -> None:
@@ -78,11 +78,11 @@ class Command:
         """Each shim has a starter of its own."""
 
 
-async def launch(paths: ShimPaths, options: SandboxOptions, timeout: float, starter: Starter | None = None) -> None:
+async def launch(paths: ShimPaths, options: SandboxOptions, timeout: float, starter: ShimStarter | None = None) -> None:
     """Start a shim and wait until it listens; ShimError with its reason if it does not."""
-    said = await _first_line(paths, options, timeout, starter or Command())
+    said = await _first_line(paths, options, timeout, starter or CommandStarter())
     if not said:  # whoever was to start it took the order and died
-        said = await _first_line(paths, options, timeout, starter or Command())
+        said = await _first_line(paths, options, timeout, starter or CommandStarter())
     try:
         answer = json.loads(said)
     except ValueError:
@@ -91,7 +91,7 @@ async def launch(paths: ShimPaths, options: SandboxOptions, timeout: float, star
         raise ShimError(str(answer["error"]))
 
 
-async def _first_line(paths: ShimPaths, options: SandboxOptions, timeout: float, starter: Starter) -> bytes:
+async def _first_line(paths: ShimPaths, options: SandboxOptions, timeout: float, starter: ShimStarter) -> bytes:
     """What a shim says when it is ready. If we do not stay to hear it, it cannot say it and ends."""
     wanted = {
         **{name: getattr(options, name) for name in ("network", "ipc", "uts", "pid", "hostname", "oom_score_adj")},
@@ -141,7 +141,7 @@ async def connect(paths: ShimPaths) -> tuple[asyncio.StreamReader, asyncio.Strea
             await asyncio.sleep(_RETRY)
         except OSError as error:
             connection.close()
-            raise ShimGoneError(f"no shim in {paths.folder}: {error.strerror}") from None
+            raise ShimClosedError(f"no shim in {paths.folder}: {error.strerror}") from None
     return await asyncio.open_unix_connection(sock=connection, limit=4 * wire.FRAME_LIMIT)
 
 
@@ -163,7 +163,7 @@ async def read_document(reader: asyncio.StreamReader) -> dict[str, Any]:
             raise wire.WireError(f"a document of {length} bytes")
         body = await reader.readexactly(length)
     except (asyncio.IncompleteReadError, ConnectionError):
-        raise ShimGoneError("the shim closed the connection") from None
+        raise ShimClosedError("the shim closed the connection") from None
     value: dict[str, Any] = json.loads(body)
     return value
 

@@ -8,12 +8,12 @@ import json
 import struct
 
 from interpose.node.runtime.shim import protocol as wire
-from interpose.node.runtime.shimclient.types import ShimGoneError, StreamExit
+from interpose.node.runtime.shimclient.types import ShimClosedError, StreamExit
 
 _SIZE = struct.Struct(">HH")
 
 
-class ShimStreams:
+class ShimSession:
     """The runtime's end. After `read` gave None, `exit` says how the process ended."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, pid: int) -> None:
@@ -33,7 +33,7 @@ class ShimStreams:
                 channel, length = wire.frame_head(head)
                 data = await self._reader.readexactly(length)
             except (asyncio.IncompleteReadError, ConnectionError):
-                raise ShimGoneError("the shim ended the session") from None
+                raise ShimClosedError("the shim ended the session") from None
             if channel == wire.RESULT:
                 said = json.loads(data)
                 self.exit = StreamExit(code=int(said["code"]), timed_out=bool(said.get("timed_out", False)))

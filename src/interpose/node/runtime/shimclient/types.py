@@ -9,11 +9,11 @@ class ShimError(Exception):
     """The shim could not do it; the text is the OCI runtime's own where that is who refused."""
 
 
-class NotRunningError(ShimError):
+class ShimNotRunningError(ShimError):
     """The shim does not have this container, or it has ended."""
 
 
-class ShimGoneError(Exception):
+class ShimClosedError(Exception):
     """The shim itself does not answer: nobody holds the sandbox any more."""
 
 
@@ -58,7 +58,7 @@ class ExecRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Exit:
+class ShimExit:
     """How a container ended. A signal is 128 and its number, as shells say it."""
 
     code: int
@@ -67,16 +67,16 @@ class Exit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ContainerState:
+class ShimContainerState:
     """A container as its shim knows it. pid 0: its start is under way."""
 
     pid: int
     started_at: int  # nanoseconds since 1970
-    exited: Exit | None = None
+    exited: ShimExit | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ExecResult:
+class ShimExecResult:
     """What a command gave. With `timed_out` it was killed and the code is that of the signal."""
 
     stdout: bytes
@@ -94,15 +94,15 @@ class StreamExit:
     timed_out: bool = False
 
 
-def exit_of(said: Mapping[str, Any]) -> Exit:
+def exit_of(said: Mapping[str, Any]) -> ShimExit:
     """An exit as shims say it and write it into the record; KeyError, TypeError or ValueError if it is none."""
-    return Exit(code=int(said["code"]), at_ns=int(said["at_ns"]), oom=bool(said.get("oom", False)))
+    return ShimExit(code=int(said["code"]), at_ns=int(said["at_ns"]), oom=bool(said.get("oom", False)))
 
 
-def state_of(said: Mapping[str, Any]) -> ContainerState:
+def state_of(said: Mapping[str, Any]) -> ShimContainerState:
     """A container's state as shims say it."""
     exited = said.get("exited")
-    return ContainerState(
+    return ShimContainerState(
         pid=int(said["pid"]), started_at=int(said["started_at"]), exited=None if exited is None else exit_of(exited)
     )
 
@@ -110,4 +110,4 @@ def state_of(said: Mapping[str, Any]) -> ContainerState:
 def error_of(said: Mapping[str, Any]) -> ShimError:
     """A refusal as shims say it."""
     message = str(said.get("message", "the shim gave no reason"))
-    return NotRunningError(message) if said.get("kind") == "not-running" else ShimError(message)
+    return ShimNotRunningError(message) if said.get("kind") == "not-running" else ShimError(message)

@@ -9,15 +9,15 @@ from typing import Final
 
 from interpose.errors import ConfigError
 from interpose.host.file_lock import FileLock
-from interpose.node.runtime.state.paths import Places
+from interpose.node.runtime.state.paths import RuntimePaths
 
 _OWNER: Final = "root"
 
 
-class Claim:
+class RuntimeStateLock:
     """Held from its making to `release`."""
 
-    def __init__(self, places: Places) -> None:
+    def __init__(self, places: RuntimePaths) -> None:
         """The folders are there. BlockingIOError names one that another runtime has, ConfigError one that it left."""
         root, state = places.root.resolve(), places.state.resolve()
         if root == state:

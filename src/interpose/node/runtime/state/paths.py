@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Places:
+class RuntimePaths:
     """The folders of one runtime."""
 
     root: Path

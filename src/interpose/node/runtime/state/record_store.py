@@ -25,7 +25,7 @@ _TRIES: Final = 5
 _PAUSE: Final = 0.2
 
 
-class RecordFolder:
+class FileRecordStore:
     """The records of one runtime. One writer for each record at a time."""
 
     def __init__(

@@ -52,7 +52,7 @@ class NetworkPlace(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class User:
+class ContainerUser:
     """Who runs in a container."""
 
     uid: int = 0
@@ -117,7 +117,7 @@ class ContainerRecord:
     reason: str = ""
     message: str = ""
     resources: cri.LinuxContainerResources = field(default_factory=cri.LinuxContainerResources)
-    user: User = User()
+    user: ContainerUser = ContainerUser()
     stop_signal: int = 15  # its number
 
     @property
@@ -170,9 +170,9 @@ _READERS: Final[Mapping[type[Any], Mapping[str, Callable[[Any], Any]]]] = Mappin
             "image": _nested(UsedImage),
             "phase": ContainerPhase,
             "resources": _message(cri.LinuxContainerResources),
-            "user": _nested(User),
+            "user": _nested(ContainerUser),
         },
-        User: {"groups": _many(int)},
+        ContainerUser: {"groups": _many(int)},
         UsedImage: {},
     }
 )
@@ -201,7 +201,7 @@ def _document(value: Any) -> dict[str, Any]:
 def _plain(value: Any) -> Any:
     if isinstance(value, Message):
         return base64.b64encode(value.SerializeToString()).decode()
-    return _document(value) if isinstance(value, User | UsedImage) else value
+    return _document(value) if isinstance(value, ContainerUser | UsedImage) else value
 
 
 def _values(kind: type[Any], document: Mapping[str, Any]) -> dict[str, Any]:

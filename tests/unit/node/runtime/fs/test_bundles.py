@@ -11,13 +11,13 @@ from interpose.cri.messages import cri
 from interpose.net.grpc.status import Code, RpcError
 from interpose.node.runtime.fs.bundles import ContainerBundles
 from interpose.node.runtime.fs.rootfs import Rootfs
-from interpose.node.runtime.fs.sandbox_files import SandboxGround
+from interpose.node.runtime.fs.sandbox_files import LocalSandboxFiles
 from interpose.node.runtime.fs.user_paths import UserPaths
 from interpose.node.runtime.images.registry.reference import parse_reference
 from interpose.node.runtime.images.types import ImageConfig, StoredImage
 from interpose.node.runtime.oci.runc import OciRuntime
 from interpose.node.runtime.oci.spec_types import HostFacts
-from interpose.node.runtime.state.paths import Places
+from interpose.node.runtime.state.paths import RuntimePaths
 from interpose.node.runtime.state.records import ContainerRecord, SandboxRecord, UsedImage
 
 IMAGE = "example.org/web:1"
@@ -49,8 +49,8 @@ class Images:
 async def bundles(tmp_path: Path) -> AsyncIterator[ContainerBundles]:
     """In a folder of the test."""
     rootfs = Rootfs(tmp_path / "rootfs", overlay=False)
-    ground, runtime = cast(SandboxGround, NOBODY), cast(OciRuntime, NOBODY)
-    places = Places(root=tmp_path / "root", state=tmp_path / "state")
+    ground, runtime = cast(LocalSandboxFiles, NOBODY), cast(OciRuntime, NOBODY)
+    places = RuntimePaths(root=tmp_path / "root", state=tmp_path / "state")
     yield ContainerBundles(places, Images(), rootfs, ground, HostFacts(), runtime, UserPaths())
     await rootfs.close()
 

@@ -7,8 +7,8 @@ import pytest
 
 from interpose.cri.messages import cri
 from interpose.node.runtime.cgroups.cgroups import CgroupDirs, detect
-from interpose.node.runtime.fs.sandbox_files import SandboxGround
-from interpose.node.runtime.state.paths import Places
+from interpose.node.runtime.fs.sandbox_files import LocalSandboxFiles
+from interpose.node.runtime.state.paths import RuntimePaths
 from interpose.node.runtime.state.records import SandboxRecord
 
 SANDBOX = "a" * 64
@@ -18,10 +18,10 @@ class Machine:
     """A ground and what it makes."""
 
     def __init__(self, folder: Path) -> None:
-        self.places = Places(root=folder / "root", state=folder / "state")
+        self.places = RuntimePaths(root=folder / "root", state=folder / "state")
         self.places.prepare()
         self.cgroups = folder / "cgroup"
-        self.ground = SandboxGround(self.places, detect(str(self.cgroups)), driver="cgroupfs", namespaces=False)
+        self.ground = LocalSandboxFiles(self.places, detect(str(self.cgroups)), driver="cgroupfs", namespaces=False)
         config = cri.PodSandboxConfig(linux=cri.LinuxPodSandboxConfig(cgroup_parent="/top/class/pod1"))
         self.record = SandboxRecord(id=SANDBOX, config=config, created_at=1)
 

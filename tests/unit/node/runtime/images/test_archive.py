@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from interpose.node.runtime.images.archive import (
-    Archive,
-    Files,
-    Folder,
+    ArchiveFiles,
+    ArchiveFolder,
     FoundImage,
     LayerFile,
+    TarArchive,
     check_layer,
     find_images,
     open_files,
@@ -47,20 +47,20 @@ def never() -> bool:
 
 
 @pytest.fixture
-def opened(tmp_path: Path) -> Callable[[bytes], Files]:
+def opened(tmp_path: Path) -> Callable[[bytes], ArchiveFiles]:
     """Opens an archive."""
 
-    def run(data: bytes) -> Files:
+    def run(data: bytes) -> ArchiveFiles:
         (tmp_path / "archive").write_bytes(data)
         return open_files(tmp_path / "archive", tmp_path / "spare", never)
 
     return run
 
 
-Opened = Callable[[bytes], Files]
+Opened = Callable[[bytes], ArchiveFiles]
 
 
-def found_in(files: Files, base: str = "") -> list[FoundImage]:
+def found_in(files: ArchiveFiles, base: str = "") -> list[FoundImage]:
     """Its images; the files are closed."""
     try:
         return find_images(files, AMD, base=base)
@@ -90,11 +90,11 @@ def test_an_oci_layout_is_read(packed: bool, opened: Opened, tmp_path: Path) -> 
     files = oci_files({"x:1": IMAGE})
     if packed:
         source = opened(oci(files))
-        assert isinstance(source, Archive)
+        assert isinstance(source, TarArchive)
     else:
         write_files(tmp_path / "layout", files)
         source = open_files(tmp_path / "layout", tmp_path / "spare", never)
-        assert isinstance(source, Folder)
+        assert isinstance(source, ArchiveFolder)
     (image,) = found_in(source)
     assert (image.tags, image.digests) == ((NAME,), (f"docker.io/library/x@{IMAGE.digest}",))
     assert [one.digest for one in image.layers] == [digest(one) for one in IMAGE.layers]
@@ -234,7 +234,7 @@ def test_folders_and_pipes_are_no_archives(tmp_path: Path) -> None:
         open_files(tmp_path / "pipe", tmp_path / "spare", never)
     (tmp_path / "index.json").touch()
     with pytest.raises(FileNotFoundError):
-        Folder(tmp_path).open("pipe")
+        ArchiveFolder(tmp_path).open("pipe")
 
 
 def test_a_compressed_archive_can_be_given_up(tmp_path: Path) -> None:

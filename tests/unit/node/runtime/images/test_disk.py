@@ -12,28 +12,28 @@ import pytest
 from interpose.errors import ConfigError
 from interpose.host.atomic_file import replace_file
 from interpose.node.runtime.images import disk as disk_module
-from interpose.node.runtime.images.disk import Disk
-from interpose.node.runtime.images.index import Entry, ImageIndex
+from interpose.node.runtime.images.disk import ImageDisk
+from interpose.node.runtime.images.index import ImageIndex, IndexEntry
 from interpose.node.runtime.images.manifests import chain_ids, digest_of
-from interpose.node.runtime.images.staging import Workroom
-from interpose.node.runtime.images.types import Unpacked
+from interpose.node.runtime.images.staging import StagingDir
+from interpose.node.runtime.images.types import UnpackResult
 
 DIFF = digest_of(b"layer")
 CONFIG = json.dumps({"rootfs": {"diff_ids": [DIFF]}}).encode()
-IMAGE = Entry(id=digest_of(CONFIG), tags=("docker.io/library/x:1",), size=5)
+IMAGE = IndexEntry(id=digest_of(CONFIG), tags=("docker.io/library/x:1",), size=5)
 CHAIN = chain_ids([DIFF])
 
 
 @pytest.fixture
-def disk(tmp_path: Path) -> Iterator[Disk]:
+def disk(tmp_path: Path) -> Iterator[ImageDisk]:
     """An open store."""
-    disk = Disk(tmp_path / "store", durable=False)
+    disk = ImageDisk(tmp_path / "store", durable=False)
     disk.open()
     yield disk
     disk.close()
 
 
-def bring(disk: Disk) -> None:
+def bring(disk: ImageDisk) -> None:
     """A layer and an image of it."""
     put_layer(disk)
     with disk.locked():
@@ -41,16 +41,16 @@ def bring(disk: Disk) -> None:
         disk.change(lambda index: index.with_image(IMAGE))
 
 
-def put_layer(disk: Disk) -> None:
+def put_layer(disk: ImageDisk) -> None:
     """A layer that is whole."""
     made = disk.new_path("layer")
     (made / "fs").mkdir(parents=True)
-    disk.put_layer(CHAIN[0], made, Unpacked(diff_id=DIFF, size=100, inodes=3))
+    disk.put_layer(CHAIN[0], made, UnpackResult(diff_id=DIFF, size=100, inodes=3))
 
 
-def test_another_process_sees_what_changed(disk: Disk) -> None:
+def test_another_process_sees_what_changed(disk: ImageDisk) -> None:
     """Without being told."""
-    other = Disk(disk.root, durable=False)
+    other = ImageDisk(disk.root, durable=False)
     other.open()
     assert other.index().entries == ()
     bring(disk)
@@ -60,7 +60,7 @@ def test_another_process_sees_what_changed(disk: Disk) -> None:
     other.close()
 
 
-def test_layers_that_nobody_names_are_collected(disk: Disk) -> None:
+def test_layers_that_nobody_names_are_collected(disk: ImageDisk) -> None:
     """Those of an image are not, until the image is gone."""
     bring(disk)
     assert disk.collect() == []
@@ -72,9 +72,9 @@ def test_layers_that_nobody_names_are_collected(disk: Disk) -> None:
     assert disk.usage() == (0, 0)
 
 
-def test_layers_that_somebody_brings_are_not_collected(disk: Disk) -> None:
+def test_layers_that_somebody_brings_are_not_collected(disk: ImageDisk) -> None:
     """In this process or in another; what nobody brings is."""
-    other = Disk(disk.root, durable=False)
+    other = ImageDisk(disk.root, durable=False)
     other.open()
     with disk.bringing(chain_ids([digest_of(b"another")])):
         put_layer(disk)
@@ -87,7 +87,7 @@ def test_layers_that_somebody_brings_are_not_collected(disk: Disk) -> None:
     other.close()
 
 
-def test_all_that_a_container_holds_is_let_go_of(disk: Disk) -> None:
+def test_all_that_a_container_holds_is_let_go_of(disk: ImageDisk) -> None:
     """Not what another one holds whose id begins alike."""
     bring(disk)
     for name in ("c1", "c1.0", "c1.1", "c10", "c10.0"):
@@ -98,7 +98,7 @@ def test_all_that_a_container_holds_is_let_go_of(disk: Disk) -> None:
 
 
 def test_what_cannot_be_removed_keeps_nobody_from_opening(
-    disk: Disk, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    disk: ImageDisk, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It is logged, stays where it does not count, and goes when it can."""
     left = disk.root / "work/1-dead"
@@ -110,7 +110,7 @@ def test_what_cannot_be_removed_keeps_nobody_from_opening(
 
     with monkeypatch.context() as broken:
         broken.setattr("interpose.node.runtime.images.staging.remove_tree", tired)
-        other = Disk(disk.root, durable=False)
+        other = ImageDisk(disk.root, durable=False)
         assert other.open() == []
         assert len(other.collect()) == 1
     assert left.is_dir()
@@ -119,7 +119,7 @@ def test_what_cannot_be_removed_keeps_nobody_from_opening(
     other.close()
 
 
-def test_one_layer_that_cannot_be_taken_away_keeps_no_other(disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_layer_that_cannot_be_taken_away_keeps_no_other(disk: ImageDisk, monkeypatch: pytest.MonkeyPatch) -> None:
     """The next collection tries again."""
     put_layer(disk)
     (disk.root / "layers/stuck").mkdir()
@@ -136,7 +136,7 @@ def test_one_layer_that_cannot_be_taken_away_keeps_no_other(disk: Disk, monkeypa
     assert disk.collect() == ["stuck"]
 
 
-def test_held_layers_stay(disk: Disk) -> None:
+def test_held_layers_stay(disk: ImageDisk) -> None:
     """Until the container lets go."""
     bring(disk)
     disk.hold("c1", IMAGE.id, CHAIN)
@@ -151,7 +151,7 @@ def test_held_layers_stay(disk: Disk) -> None:
     assert not disk.has_layer(CHAIN[0])
 
 
-def test_layers_that_are_gone_cannot_be_held(disk: Disk) -> None:
+def test_layers_that_are_gone_cannot_be_held(disk: ImageDisk) -> None:
     """Nor can a name that is no file's."""
     with pytest.raises(ValueError, match="it was removed"):
         disk.hold("c1", IMAGE.id, CHAIN)
@@ -161,7 +161,7 @@ def test_layers_that_are_gone_cannot_be_held(disk: Disk) -> None:
     assert disk.holds() == {}
 
 
-def test_who_comes_second_with_a_layer_is_content(disk: Disk) -> None:
+def test_who_comes_second_with_a_layer_is_content(disk: ImageDisk) -> None:
     """The first one is as good; nothing is left of the second."""
     put_layer(disk)
     put_layer(disk)
@@ -172,7 +172,7 @@ def test_who_comes_second_with_a_layer_is_content(disk: Disk) -> None:
 def test_the_form_of_a_store_stays(tmp_path: Path) -> None:
     """Layers that are there have it."""
     (tmp_path / "store.json").write_text('{"version": 1, "form": "marked"}')
-    disk = Disk(tmp_path)
+    disk = ImageDisk(tmp_path)
     disk.open()
     assert disk.form.name == "marked"
     disk.close()
@@ -185,11 +185,11 @@ def test_what_is_no_store_of_ours_is_refused(name: str, text: str, tmp_path: Pat
     """With the file, and without changing it."""
     (tmp_path / name).write_text(text)
     with pytest.raises(ConfigError, match=f"file {tmp_path}/{name}: "):
-        Disk(tmp_path).open()
+        ImageDisk(tmp_path).open()
     assert (tmp_path / name).read_text() == text
 
 
-def test_a_damaged_index_counts_as_it_was(disk: Disk, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_damaged_index_counts_as_it_was(disk: ImageDisk, caplog: pytest.LogCaptureFixture) -> None:
     """For whoever looks. Nothing is changed or removed until it can be read; one line says so."""
     bring(disk)
     assert disk.seen().entries == (IMAGE,)
@@ -206,14 +206,14 @@ def test_a_damaged_index_counts_as_it_was(disk: Disk, caplog: pytest.LogCaptureF
     assert disk.shrink(without_image)
 
 
-def test_an_index_that_was_never_good_is_an_error(disk: Disk) -> None:
+def test_an_index_that_was_never_good_is_an_error(disk: ImageDisk) -> None:
     """There is nothing to go by."""
     (disk.root / "index.json").write_text("x")
     with pytest.raises(ConfigError, match="it is not JSON"):
         disk.seen()
 
 
-def test_damaged_records_of_layers_count_for_nothing(disk: Disk) -> None:
+def test_damaged_records_of_layers_count_for_nothing(disk: ImageDisk) -> None:
     """Somebody else wrote there."""
     put_layer(disk)
     (disk.layer(CHAIN[0]).parent / "layer.json").write_text("x")
@@ -221,7 +221,7 @@ def test_damaged_records_of_layers_count_for_nothing(disk: Disk) -> None:
 
 
 @pytest.mark.parametrize("text", ["[]", "{", "{}", '{"chain": 1}', '{"chain": [1]}'])
-def test_no_layer_is_removed_while_nobody_knows_what_a_container_needs(disk: Disk, text: str) -> None:
+def test_no_layer_is_removed_while_nobody_knows_what_a_container_needs(disk: ImageDisk, text: str) -> None:
     """It may be any of them. Whoever looks for containers that are gone finds it, too."""
     put_layer(disk)
     (disk.root / "holds/c1").write_text(text)
@@ -233,7 +233,7 @@ def test_no_layer_is_removed_while_nobody_knows_what_a_container_needs(disk: Dis
     assert disk.collect() == [CHAIN[0].removeprefix("sha256:")]
 
 
-def test_what_a_killed_process_began_to_write_holds_nothing(disk: Disk) -> None:
+def test_what_a_killed_process_began_to_write_holds_nothing(disk: ImageDisk) -> None:
     """And is let go of with the container."""
     put_layer(disk)
     (disk.root / "holds/c1.0.123.tmp").write_text('{"cha')
@@ -243,16 +243,16 @@ def test_what_a_killed_process_began_to_write_holds_nothing(disk: Disk) -> None:
 
 
 def test_layers_of_an_image_whose_config_cannot_be_read_just_now_stay(
-    disk: Disk, monkeypatch: pytest.MonkeyPatch
+    disk: ImageDisk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A process may have too many files open, or a disk be tired."""
     bring(disk)
 
-    def refuse(_self: Disk, _image_id: str) -> None:
+    def refuse(_self: ImageDisk, _image_id: str) -> None:
         raise OSError(errno.EMFILE, "Too many open files")
 
     with monkeypatch.context() as broken:
-        broken.setattr(Disk, "config", refuse)
+        broken.setattr(ImageDisk, "config", refuse)
         with pytest.raises(OSError, match="Too many open files"):
             disk.collect()
     assert disk.has_layer(CHAIN[0])
@@ -266,12 +266,12 @@ def without_image(index: ImageIndex) -> ImageIndex:
 class Full:
     """A disk without room for a new file until a layer is gone."""
 
-    def __init__(self, disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, disk: ImageDisk, monkeypatch: pytest.MonkeyPatch) -> None:
         self._disk = disk
         self._replace = replace_file
-        self._new_path = partial(Workroom.new_path, Workroom(disk.root / "work"))
+        self._new_path = partial(StagingDir.new_path, StagingDir(disk.root / "work"))
         monkeypatch.setattr(disk_module, "replace_file", self.replace_file)
-        monkeypatch.setattr(Workroom, "new_path", self.new_path)
+        monkeypatch.setattr(StagingDir, "new_path", self.new_path)
 
     def _check(self) -> None:
         if self._disk.has_layer(CHAIN[0]):
@@ -288,7 +288,7 @@ class Full:
         return self._new_path(kind)
 
 
-def test_images_can_be_removed_from_a_full_disk(disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_images_can_be_removed_from_a_full_disk(disk: ImageDisk, monkeypatch: pytest.MonkeyPatch) -> None:
     """What else would make room?"""
     bring(disk)
     Full(disk, monkeypatch)
@@ -297,7 +297,7 @@ def test_images_can_be_removed_from_a_full_disk(disk: Disk, monkeypatch: pytest.
     assert [list((disk.root / name).iterdir()) for name in ("configs", "layers")] == [[], []]
 
 
-def test_a_full_disk_is_said_where_nothing_can_be_removed(disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_said_where_nothing_can_be_removed(disk: ImageDisk, monkeypatch: pytest.MonkeyPatch) -> None:
     """The image is as it was."""
     bring(disk)
     Full(disk, monkeypatch)
@@ -307,7 +307,7 @@ def test_a_full_disk_is_said_where_nothing_can_be_removed(disk: Disk, monkeypatc
     assert disk.config(IMAGE.id).diff_ids == (DIFF,)
 
 
-def test_what_goes_wrong_otherwise_removes_nothing(disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_goes_wrong_otherwise_removes_nothing(disk: ImageDisk, monkeypatch: pytest.MonkeyPatch) -> None:
     """A disk that is read-only, say."""
     bring(disk)
 
@@ -322,7 +322,7 @@ def test_what_goes_wrong_otherwise_removes_nothing(disk: Disk, monkeypatch: pyte
 
 def test_a_durable_layer_counts_as_well(tmp_path: Path) -> None:
     """It takes longer."""
-    disk = Disk(tmp_path, durable=True)
+    disk = ImageDisk(tmp_path, durable=True)
     disk.open()
     put_layer(disk)
     assert disk.has_layer(CHAIN[0])

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from interpose.node.runtime.images.gc import Collector
+from interpose.node.runtime.images.gc import ImageCollector
 from interpose.testing.eventually import WAIT_LIMIT
 
 
@@ -27,7 +27,7 @@ class Work:
 async def test_wishes_that_come_meanwhile_are_one_more_collection() -> None:
     """What runs already may have overlooked what they are about."""
     work = Work()
-    collector = Collector(work)
+    collector = ImageCollector(work)
     first = collector.ask()
     assert await asyncio.to_thread(work.begun.acquire, True, 20)
     second, third = collector.ask(), collector.ask()
@@ -48,7 +48,7 @@ async def test_wishes_that_come_meanwhile_are_one_more_collection() -> None:
 async def test_closing_waits_for_what_was_asked_for() -> None:
     """Nothing is left for the next process."""
     work = Work()
-    collector = Collector(work)
+    collector = ImageCollector(work)
     collector.ask()
     work.go_on.release()
     await collector.close()
@@ -64,7 +64,7 @@ async def test_a_collection_that_fails_is_logged_and_tried_again(caplog: pytest.
         if outcome is not None:
             raise outcome
 
-    collector = Collector(collect)
+    collector = ImageCollector(collect)
     with caplog.at_level(logging.WARNING):
         await collector.done()
     assert "Failed to remove" in caplog.text
@@ -76,7 +76,7 @@ async def test_a_collection_that_fails_is_logged_and_tried_again(caplog: pytest.
 async def test_a_collection_goes_on_without_its_caller() -> None:
     """Who waited for it may leave."""
     work = Work()
-    collector = Collector(work)
+    collector = ImageCollector(work)
     waiting = asyncio.create_task(collector.done())
     await asyncio.sleep(0)
     waiting.cancel()

@@ -8,11 +8,11 @@ from typing import IO
 
 import pytest
 
-from interpose.node.runtime.images.disk import Disk
-from interpose.node.runtime.images.gc import Collector
-from interpose.node.runtime.images.importer import Bringer, Layer
-from interpose.node.runtime.images.index import Entry
-from interpose.node.runtime.images.types import Limits, silent
+from interpose.node.runtime.images.disk import ImageDisk
+from interpose.node.runtime.images.gc import ImageCollector
+from interpose.node.runtime.images.importer import ImageImporter, LayerSource
+from interpose.node.runtime.images.index import IndexEntry
+from interpose.node.runtime.images.types import UnpackLimits, silent
 from interpose.testing.eventually import WAIT_LIMIT, eventually
 from tests.support.node.image_files import MadeImage, layer, make_image
 
@@ -31,7 +31,7 @@ class Source:
         if at_once:
             self.open.set()
 
-    def layer(self, data: bytes) -> Layer:
+    def layer(self, data: bytes) -> LayerSource:
         """A layer from here."""
 
         async def opened() -> IO[bytes]:
@@ -40,29 +40,29 @@ class Source:
             await self.open.wait()
             return io.BytesIO(data)
 
-        return Layer(what="x", size=len(data), source=self.name, open=opened)
+        return LayerSource(what="x", size=len(data), source=self.name, open=opened)
 
 
 @pytest.fixture
-async def bringer(tmp_path: Path) -> AsyncIterator[Bringer]:
+async def bringer(tmp_path: Path) -> AsyncIterator[ImageImporter]:
     """Into a new store."""
-    disk = Disk(tmp_path / "store", durable=False)
+    disk = ImageDisk(tmp_path / "store", durable=False)
     disk.open()
-    collector = Collector(disk.collect)
-    bringer = Bringer(disk, collector, Limits())
+    collector = ImageCollector(disk.collect)
+    bringer = ImageImporter(disk, collector, UnpackLimits())
     yield bringer
     await bringer.close()
     await collector.close()
     disk.close()
 
 
-async def bring(bringer: Bringer, image: MadeImage, source: Source) -> Entry:
+async def bring(bringer: ImageImporter, image: MadeImage, source: Source) -> IndexEntry:
     """All of an image."""
     layers = [source.layer(data) for data in image.layers]
     return await bringer.bring(image.config, layers, silent, tags=(), digests=(), size=1)
 
 
-async def test_a_source_that_gives_nothing_holds_up_nobody_else(bringer: Bringer) -> None:
+async def test_a_source_that_gives_nothing_holds_up_nobody_else(bringer: ImageImporter) -> None:
     """However many images are wanted from it; and only so much is asked of it at a time."""
     slow, good = Source("slow", at_once=False), Source("good", at_once=True)
     async with asyncio.TaskGroup() as group:
@@ -76,7 +76,7 @@ async def test_a_source_that_gives_nothing_holds_up_nobody_else(bringer: Bringer
     assert len(bringer.disk.index().entries) == 6
 
 
-async def test_what_others_need_no_more_is_collected_meanwhile(bringer: Bringer) -> None:
+async def test_what_others_need_no_more_is_collected_meanwhile(bringer: ImageImporter) -> None:
     """The layers of an image on its way are not."""
     slow, good = Source("slow", at_once=False), Source("good", at_once=True)
     await bring(bringer, GOOD, good)

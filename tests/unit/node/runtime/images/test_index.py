@@ -4,21 +4,21 @@ import json
 
 import pytest
 
-from interpose.node.runtime.images.index import Entry, ImageIndex, read_index, write_index
+from interpose.node.runtime.images.index import ImageIndex, IndexEntry, read_index, write_index
 
 A, B = ("sha256:" + letter * 64 for letter in "ab")
 TAG, OTHER = "docker.io/library/x:1", "docker.io/library/x:2"
 DIGEST = f"docker.io/library/x@{B}"
 
 
-def index(*entries: Entry) -> ImageIndex:
+def index(*entries: IndexEntry) -> ImageIndex:
     """An index."""
     return ImageIndex(entries=entries)
 
 
-def image(image_id: str, *tags: str, digests: tuple[str, ...] = (), size: int = 1, pinned: bool = False) -> Entry:
+def image(image_id: str, *tags: str, digests: tuple[str, ...] = (), size: int = 1, pinned: bool = False) -> IndexEntry:
     """An image."""
-    return Entry(id=image_id, tags=tags, digests=digests, size=size, pinned=pinned)
+    return IndexEntry(id=image_id, tags=tags, digests=digests, size=size, pinned=pinned)
 
 
 def test_a_tag_moves_and_leaves_the_old_image() -> None:

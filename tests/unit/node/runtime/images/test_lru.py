@@ -1,11 +1,11 @@
 """What was used last is kept, and no more."""
 
-from interpose.node.runtime.images.lru import Recent
+from interpose.node.runtime.images.lru import LruCache
 
 
 def test_the_one_that_nobody_asked_for_makes_room() -> None:
     """Asking for one keeps it."""
-    recent: Recent[str, int] = Recent(2)
+    recent: LruCache[str, int] = LruCache(2)
     assert recent.put("a", 1) == []
     assert recent.put("b", 2) == []
     assert recent.get("a") == 1
@@ -17,7 +17,7 @@ def test_the_one_that_nobody_asked_for_makes_room() -> None:
 
 def test_another_value_replaces_the_first() -> None:
     """Which is given back, as all are in the end."""
-    recent: Recent[str, int] = Recent(2)
+    recent: LruCache[str, int] = LruCache(2)
     recent.put("a", 1)
     assert recent.put("a", 2) == [1]
     assert recent.clear() == [2]

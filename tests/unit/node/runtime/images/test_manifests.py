@@ -12,8 +12,8 @@ from interpose.node.runtime.images.manifests import (
     OCI_INDEX,
     OCI_MANIFEST,
     Descriptor,
-    Index,
-    Manifest,
+    ImageManifest,
+    ManifestIndex,
     Platform,
     chain_ids,
     choose,
@@ -38,7 +38,7 @@ def bytes_of(document: Any) -> bytes:
 def test_a_manifest_is_config_and_layers(kind: dict[str, str]) -> None:
     """Of OCI, of Docker, and without a word about what it is."""
     found = read_manifest(bytes_of(kind | {"schemaVersion": 2, "config": CONFIG, "layers": [LAYER]}), "m")
-    assert found == Manifest(
+    assert found == ImageManifest(
         config=Descriptor(media_type="c", digest=ONE, size=1),
         layers=(Descriptor(media_type="l", digest=TWO, size=2),),
     )
@@ -52,7 +52,7 @@ def test_an_index_is_manifests_with_platforms(kind: dict[str, str]) -> None:
         "annotations": {"a": "b", "c": 1},
     }
     found = read_manifest(bytes_of(kind | {"manifests": [entry]}), "i")
-    assert isinstance(found, Index)
+    assert isinstance(found, ManifestIndex)
     assert found.manifests[0].platform == Platform(os="linux", architecture="arm", variant="v7")
     assert found.manifests[0].annotations == {"a": "b"}
 
@@ -94,9 +94,9 @@ def test_what_is_no_manifest_is_refused(document: Any, problem: str) -> None:
     assert problem in str(caught.value)
 
 
-def index_of(*platforms: Platform | None) -> Index:
+def index_of(*platforms: Platform | None) -> ManifestIndex:
     """An index; sizes are the places in it."""
-    return Index(
+    return ManifestIndex(
         manifests=tuple(
             Descriptor(media_type="", digest=ONE, size=at, platform=one) for at, one in enumerate(platforms)
         )

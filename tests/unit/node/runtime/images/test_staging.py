@@ -4,12 +4,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-from interpose.node.runtime.images.staging import Workroom, discard
+from interpose.node.runtime.images.staging import StagingDir, discard
 
 
 def test_a_room_is_made_when_it_is_needed_and_removed_at_the_end(tmp_path: Path) -> None:
     """With all that is in it."""
-    room = Workroom(tmp_path)
+    room = StagingDir(tmp_path)
     room.close()
     assert list(tmp_path.iterdir()) == []
     first, second = room.new_path("a"), room.new_path("a")
@@ -24,11 +24,11 @@ def test_rooms_of_the_living_are_left_alone(tmp_path: Path) -> None:
     """And those of the dead are swept."""
     script = (
         "import os, sys; from pathlib import Path\n"
-        "from interpose.node.runtime.images.staging import Workroom\n"
-        "Workroom(Path(sys.argv[1])).new_path('x').mkdir(); os._exit(0)"
+        "from interpose.node.runtime.images.staging import StagingDir\n"
+        "StagingDir(Path(sys.argv[1])).new_path('x').mkdir(); os._exit(0)"
     )
     subprocess.run([sys.executable, "-c", script, str(tmp_path)], check=True)
-    mine, other = Workroom(tmp_path), Workroom(tmp_path)
+    mine, other = StagingDir(tmp_path), StagingDir(tmp_path)
     mine.new_path("mine").touch()
     assert len(list(tmp_path.iterdir())) == 4
     assert len(other.sweep()) == 1
@@ -41,7 +41,7 @@ def test_a_folder_without_a_lock_is_swept(tmp_path: Path) -> None:
     """Its owner was killed between two steps, and so was a sweeper."""
     (tmp_path / "1-a").mkdir()
     (tmp_path / "2-b.lock").touch()
-    assert Workroom(tmp_path).sweep() == ["1-a", "2-b"]
+    assert StagingDir(tmp_path).sweep() == ["1-a", "2-b"]
     assert list(tmp_path.iterdir()) == []
 
 
@@ -60,11 +60,11 @@ def test_claims_are_those_of_the_living(tmp_path: Path) -> None:
     """Until they are taken back, or their process ends."""
     script = (
         "import os, sys; from pathlib import Path\n"
-        "from interpose.node.runtime.images.staging import Workroom\n"
-        "Workroom(Path(sys.argv[1])).claim(['dead']).__enter__(); os._exit(0)"
+        "from interpose.node.runtime.images.staging import StagingDir\n"
+        "StagingDir(Path(sys.argv[1])).claim(['dead']).__enter__(); os._exit(0)"
     )
     subprocess.run([sys.executable, "-c", script, str(tmp_path)], check=True)
-    mine, other = Workroom(tmp_path), Workroom(tmp_path)
+    mine, other = StagingDir(tmp_path), StagingDir(tmp_path)
     with mine.claim(["a", "b"]), mine.claim(["b", "c"]):
         assert other.claimed() == {"a", "b", "c"}
     assert other.claimed() == set()

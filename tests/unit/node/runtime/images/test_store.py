@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from interpose.node.runtime.images.disk import Disk
+from interpose.node.runtime.images.disk import ImageDisk
 from interpose.node.runtime.images.manifests import linux_platform
-from interpose.node.runtime.images.store import ImageStore
-from interpose.node.runtime.images.types import Limits, Phase, PullProgress, StoredImage
+from interpose.node.runtime.images.store import LocalImageStore
+from interpose.node.runtime.images.types import PullPhase, PullProgress, StoredImage, UnpackLimits
 from interpose.testing.eventually import WAIT_LIMIT, eventually
 from tests.support.node.image_files import docker_archive, entry, layer, make_image, oci_files, tar, write_files
 
@@ -19,13 +19,13 @@ IMAGE = make_image([BASE, layer({"b": "2"})], user="1000")
 OTHER = make_image([BASE], user="2000")
 
 
-def new_store(folder: Path, limits: Limits | None = None) -> ImageStore:
+def new_store(folder: Path, limits: UnpackLimits | None = None) -> LocalImageStore:
     """A store that is not loaded."""
-    return ImageStore(folder / "images", platform=linux_platform("x86_64"), durable=False, limits=limits)
+    return LocalImageStore(folder / "images", platform=linux_platform("x86_64"), durable=False, limits=limits)
 
 
 @pytest.fixture
-async def store(tmp_path: Path) -> AsyncIterator[ImageStore]:
+async def store(tmp_path: Path) -> AsyncIterator[LocalImageStore]:
     """A store that is empty."""
     store = new_store(tmp_path)
     store.load()
@@ -34,14 +34,14 @@ async def store(tmp_path: Path) -> AsyncIterator[ImageStore]:
 
 
 @pytest.fixture
-async def image(store: ImageStore, tmp_path: Path) -> StoredImage:
+async def image(store: LocalImageStore, tmp_path: Path) -> StoredImage:
     """One image in it."""
     (tmp_path / "x.tar").write_bytes(docker_archive({"x:1": IMAGE}))
     (image,) = await store.import_file(tmp_path / "x.tar")
     return image
 
 
-async def test_an_imported_image_is_found_by_all_it_is_called(store: ImageStore, image: StoredImage) -> None:
+async def test_an_imported_image_is_found_by_all_it_is_called(store: LocalImageStore, image: StoredImage) -> None:
     """Name, id, beginning of the id; and in the list."""
     assert (image.id, image.repo_tags, image.config.user) == (IMAGE.id, ("docker.io/library/x:1",), "1000")
     for text in ("x:1", image.id, image.id[7:17]):
@@ -52,7 +52,7 @@ async def test_an_imported_image_is_found_by_all_it_is_called(store: ImageStore,
         await store.get("A B")
 
 
-async def test_layers_are_folders_lowest_first(store: ImageStore, image: StoredImage) -> None:
+async def test_layers_are_folders_lowest_first(store: LocalImageStore, image: StoredImage) -> None:
     """They are whole."""
     low, high = store.layers(image)
     assert (low / "etc/passwd").read_text() == "root"
@@ -62,22 +62,24 @@ async def test_layers_are_folders_lowest_first(store: ImageStore, image: StoredI
     assert inodes > 4
 
 
-async def test_progress_is_told_by_layer(store: ImageStore, tmp_path: Path) -> None:
+async def test_progress_is_told_by_layer(store: LocalImageStore, tmp_path: Path) -> None:
     """From waiting to done."""
     news: list[PullProgress] = []
     write_files(tmp_path / "oci", oci_files({"x:1": OTHER}))
     await store.import_file(tmp_path / "oci", progress=news.append)
-    assert [one.phase for one in news] == [Phase.WAITING, Phase.UNPACKING, Phase.DONE]
+    assert [one.phase for one in news] == [PullPhase.WAITING, PullPhase.UNPACKING, PullPhase.DONE]
 
 
-async def test_an_image_without_a_name_takes_the_one_that_is_given(store: ImageStore, tmp_path: Path) -> None:
+async def test_an_image_without_a_name_takes_the_one_that_is_given(store: LocalImageStore, tmp_path: Path) -> None:
     """Without one it has only its id."""
     (tmp_path / "x.tar").write_bytes(docker_archive({"": IMAGE}))
     assert (await store.import_file(tmp_path / "x.tar"))[0].repo_tags == ()
     assert (await store.import_file(str(tmp_path / "x.tar"), "y:2"))[0].repo_tags == ("docker.io/library/y:2",)
 
 
-async def test_another_process_sees_what_was_imported(store: ImageStore, image: StoredImage, tmp_path: Path) -> None:
+async def test_another_process_sees_what_was_imported(
+    store: LocalImageStore, image: StoredImage, tmp_path: Path
+) -> None:
     """And what was removed."""
     other = new_store(tmp_path)
     other.load()
@@ -88,7 +90,7 @@ async def test_another_process_sees_what_was_imported(store: ImageStore, image: 
 
 
 async def test_removal_takes_all_names_and_what_nobody_else_needs(
-    store: ImageStore, image: StoredImage, tmp_path: Path
+    store: LocalImageStore, image: StoredImage, tmp_path: Path
 ) -> None:
     """Layers of another image stay."""
     (tmp_path / "o.tar").write_bytes(docker_archive({"o:1": OTHER}))
@@ -99,7 +101,7 @@ async def test_removal_takes_all_names_and_what_nobody_else_needs(
     assert not await store.remove("x:1")
 
 
-async def test_a_name_can_go_alone(store: ImageStore, image: StoredImage, tmp_path: Path) -> None:
+async def test_a_name_can_go_alone(store: LocalImageStore, image: StoredImage, tmp_path: Path) -> None:
     """The image goes with its last one, or by its id."""
     await store.import_file(tmp_path / "x.tar")
     (tmp_path / "y.tar").write_bytes(docker_archive({"y:1": IMAGE}))
@@ -111,7 +113,7 @@ async def test_a_name_can_go_alone(store: ImageStore, image: StoredImage, tmp_pa
     assert await store.list() == []
 
 
-async def test_a_held_image_keeps_its_layers_when_it_is_removed(store: ImageStore, image: StoredImage) -> None:
+async def test_a_held_image_keeps_its_layers_when_it_is_removed(store: LocalImageStore, image: StoredImage) -> None:
     """Until the container is gone, however often that is said."""
     await store.hold("c1", image)
     assert store.holds() == {"c1": image.id}
@@ -125,7 +127,7 @@ async def test_a_held_image_keeps_its_layers_when_it_is_removed(store: ImageStor
 
 
 async def test_what_is_removed_does_not_wait_for_unpacking(
-    store: ImageStore, image: StoredImage, tmp_path: Path
+    store: LocalImageStore, image: StoredImage, tmp_path: Path
 ) -> None:
     """Whatever is unpacked: containers and images go."""
     end = threading.Event()
@@ -156,14 +158,14 @@ async def test_a_collection_that_fails_keeps_no_store_from_its_start(
     def tired(_disk: object) -> object:
         raise OSError(5, "the disk is tired")
 
-    monkeypatch.setattr("interpose.node.runtime.images.disk.Disk._needed", tired)
+    monkeypatch.setattr("interpose.node.runtime.images.disk.ImageDisk._needed", tired)
     store = new_store(tmp_path)
     store.load()
     assert await store.list() == []
     await store.close()
 
 
-async def test_a_bad_archive_leaves_nothing(store: ImageStore, tmp_path: Path) -> None:
+async def test_a_bad_archive_leaves_nothing(store: LocalImageStore, tmp_path: Path) -> None:
     """The message names the file, the layer and the entry."""
     evil = make_image([BASE, tar([entry("../x", data=b"evil")])])
     (tmp_path / "evil.tar").write_bytes(docker_archive({"x:1": evil}))
@@ -183,7 +185,7 @@ async def test_a_bad_archive_leaves_nothing(store: ImageStore, tmp_path: Path) -
     ],
 )
 async def test_an_image_that_cannot_be_used_is_refused(
-    made: object, problem: str, store: ImageStore, tmp_path: Path
+    made: object, problem: str, store: LocalImageStore, tmp_path: Path
 ) -> None:
     """Before its layers are unpacked."""
     (tmp_path / "x.tar").write_bytes(docker_archive({"x:1": made}))  # type: ignore[dict-item]
@@ -193,7 +195,7 @@ async def test_an_image_that_cannot_be_used_is_refused(
 
 async def test_limits_are_those_of_the_store(tmp_path: Path) -> None:
     """For each layer."""
-    store = new_store(tmp_path, Limits(entries=1))
+    store = new_store(tmp_path, UnpackLimits(entries=1))
     store.load()
     (tmp_path / "x.tar").write_bytes(docker_archive({"x:1": make_image([layer({"a": "", "b": ""})])}))
     with pytest.raises(ValueError, match="more than 1 entries"):
@@ -201,7 +203,7 @@ async def test_limits_are_those_of_the_store(tmp_path: Path) -> None:
     await store.close()
 
 
-async def test_the_same_file_twice_at_once_is_imported_once(store: ImageStore, tmp_path: Path) -> None:
+async def test_the_same_file_twice_at_once_is_imported_once(store: LocalImageStore, tmp_path: Path) -> None:
     """Both get the image."""
     (tmp_path / "x.tar").write_bytes(docker_archive({"x:1": IMAGE}))
     first, second = await asyncio.gather(*(store.import_file(tmp_path / "x.tar") for _ in range(2)))
@@ -210,7 +212,7 @@ async def test_the_same_file_twice_at_once_is_imported_once(store: ImageStore, t
 
 
 async def test_what_was_left_behind_is_removed_at_the_next_start(
-    store: ImageStore, image: StoredImage, tmp_path: Path
+    store: LocalImageStore, image: StoredImage, tmp_path: Path
 ) -> None:
     """A layer without an image, a config, a folder of a dead process. What is whole stays."""
     await store.close()
@@ -228,7 +230,7 @@ async def test_what_was_left_behind_is_removed_at_the_next_start(
 
 
 async def test_an_image_whose_config_is_gone_is_not_shown(
-    store: ImageStore, image: StoredImage, tmp_path: Path
+    store: LocalImageStore, image: StoredImage, tmp_path: Path
 ) -> None:
     """It is logged, and the others are there."""
     await store.close()
@@ -240,12 +242,12 @@ async def test_an_image_whose_config_is_gone_is_not_shown(
     await again.close()
 
 
-async def test_layers_can_be_mounted_or_copied(store: ImageStore) -> None:
+async def test_layers_can_be_mounted_or_copied(store: LocalImageStore) -> None:
     """Whoever makes a root of them asks which."""
     assert store.overlay_form in (True, False)
 
 
-async def test_a_name_that_is_given_comes_beside_those_of_the_archive(store: ImageStore, tmp_path: Path) -> None:
+async def test_a_name_that_is_given_comes_beside_those_of_the_archive(store: LocalImageStore, tmp_path: Path) -> None:
     """Digests of an OCI archive are of both repositories."""
     write_files(tmp_path / "oci", oci_files({"docker.io/library/x:1": IMAGE}))
     (found,) = await store.import_file(tmp_path / "oci", "host/y:2")
@@ -256,7 +258,7 @@ async def test_a_name_that_is_given_comes_beside_those_of_the_archive(store: Ima
         await store.import_file(tmp_path / "two", "y:2")
 
 
-async def test_an_image_gets_more_names(store: ImageStore, image: StoredImage, tmp_path: Path) -> None:
+async def test_an_image_gets_more_names(store: LocalImageStore, image: StoredImage, tmp_path: Path) -> None:
     """They are taken from other images; a digest is no name that can be given."""
     (tmp_path / "o.tar").write_bytes(docker_archive({"o:1": OTHER}))
     await store.import_file(tmp_path / "o.tar")
@@ -272,10 +274,10 @@ async def test_an_image_gets_more_names(store: ImageStore, image: StoredImage, t
 
 
 async def test_an_image_that_has_no_room_is_refused_before_it_comes(
-    store: ImageStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    store: LocalImageStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Only what is not there yet needs room."""
-    monkeypatch.setattr(Disk, "free", lambda _self: len(IMAGE.layers[0]))
+    monkeypatch.setattr(ImageDisk, "free", lambda _self: len(IMAGE.layers[0]))
     (tmp_path / "x.tar").write_bytes(docker_archive({"x:1": IMAGE}))
     needed = sum(map(len, IMAGE.layers))
     with pytest.raises(OSError, match=f"{needed} bytes are needed and {len(IMAGE.layers[0])} are free") as caught:
@@ -284,5 +286,5 @@ async def test_an_image_that_has_no_room_is_refused_before_it_comes(
     assert await store.list() == []
     (tmp_path / "o.tar").write_bytes(docker_archive({"o:1": OTHER}))
     await store.import_file(tmp_path / "o.tar")  # the lower layer of both
-    monkeypatch.setattr(Disk, "free", lambda _self: len(IMAGE.layers[1]))
+    monkeypatch.setattr(ImageDisk, "free", lambda _self: len(IMAGE.layers[1]))
     assert len(await store.import_file(tmp_path / "x.tar")) == 1

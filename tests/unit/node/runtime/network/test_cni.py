@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from interpose.cri.messages import cri
-from interpose.node.runtime.network.cni import Network
+from interpose.node.runtime.network.cni import CniNetwork
 from interpose.node.runtime.network.plugins import WHOSE
 from interpose.node.runtime.network.types import NetworkError
 from interpose.node.runtime.state import orphans as strays
@@ -49,9 +49,9 @@ class Place:
         document = {"name": "net", "cniVersion": version, "plugins": list(plugins)}
         (self.root / "conf/10.conflist").write_text(json.dumps(document))
 
-    def network(self, timeout: float = 20.0) -> Network:
+    def network(self, timeout: float = 20.0) -> CniNetwork:
         folders = [str(self.root / "none"), str(self.root / "bin")]
-        return Network(str(self.root / "conf"), folders, self.root / "cache", timeout=timeout)
+        return CniNetwork(str(self.root / "conf"), folders, self.root / "cache", timeout=timeout)
 
     def calls(self) -> list[dict[str, Any]]:
         file = self.root / "log"

@@ -5,21 +5,21 @@ from pathlib import Path
 
 import pytest
 
-from interpose.node.runtime.network.conf_dir import ConfigurationFolder
+from interpose.node.runtime.network.conf_dir import CniConfDir
 
 
 def _write(folder: Path, name: str, network: str) -> None:
     (folder / name).write_text(f'{{"name": "{network}", "type": "ptp"}}')
 
 
-def _name(folder: ConfigurationFolder) -> str | None:
+def _name(folder: CniConfDir) -> str | None:
     network, _ = folder.current()
     return None if network is None else network.name
 
 
 def test_no_folder_is_no_network(tmp_path: Path) -> None:
     """It may come later."""
-    folder = ConfigurationFolder(str(tmp_path / "later"))
+    folder = CniConfDir(str(tmp_path / "later"))
     assert folder.current() == (None, ())
     (tmp_path / "later").mkdir()
     _write(tmp_path / "later", "a.conf", "one")
@@ -28,7 +28,7 @@ def test_no_folder_is_no_network(tmp_path: Path) -> None:
 
 def test_the_first_file_counts(tmp_path: Path) -> None:
     """Also when it comes after the second, and goes."""
-    folder = ConfigurationFolder(str(tmp_path))
+    folder = CniConfDir(str(tmp_path))
     _write(tmp_path, "20.conf", "twenty")
     assert _name(folder) == "twenty"
     _write(tmp_path, "10.conf", "ten")
@@ -39,7 +39,7 @@ def test_the_first_file_counts(tmp_path: Path) -> None:
 
 def test_a_bad_file_is_passed_over(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """It is told once, not at every look; so is a link to nothing."""
-    folder = ConfigurationFolder(str(tmp_path))
+    folder = CniConfDir(str(tmp_path))
     (tmp_path / "05.conf").symlink_to("nowhere")
     (tmp_path / "10.conf").write_text("{")
     _write(tmp_path, "20.conf", "twenty")
@@ -51,7 +51,7 @@ def test_a_bad_file_is_passed_over(tmp_path: Path, caplog: pytest.LogCaptureFixt
 
 def test_a_file_that_went_bad_stays_in_force(tmp_path: Path) -> None:
     """With its last good content, until it is good again or gone."""
-    folder = ConfigurationFolder(str(tmp_path))
+    folder = CniConfDir(str(tmp_path))
     _write(tmp_path, "10.conf", "ten")
     _write(tmp_path, "20.conf", "twenty")
     assert _name(folder) == "ten"
@@ -67,6 +67,6 @@ def test_a_file_that_went_bad_stays_in_force(tmp_path: Path) -> None:
 def test_nothing_but_bad_files(tmp_path: Path) -> None:
     """No network, and a reason."""
     (tmp_path / "10.conf").write_text("[]")
-    network, problems = ConfigurationFolder(str(tmp_path)).current()
+    network, problems = CniConfDir(str(tmp_path)).current()
     assert network is None
     assert len(problems) == 1

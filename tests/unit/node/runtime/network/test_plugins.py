@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from interpose.node.runtime.network.plugins import Plugins
+from interpose.node.runtime.network.plugins import CniPlugins
 from interpose.node.runtime.network.types import NetworkError
 
 
@@ -16,7 +16,7 @@ def test_the_first_folder_that_has_it(tmp_path: Path) -> None:
     for folder in ("b", "c"):
         (tmp_path / folder / "ptp").touch()
     (tmp_path / "c/ptp").chmod(0o755)
-    plugins = Plugins([str(tmp_path / folder) for folder in ("a", "b", "c")])
+    plugins = CniPlugins([str(tmp_path / folder) for folder in ("a", "b", "c")])
     assert plugins.find("ptp") == str(tmp_path / "c/ptp")
     with pytest.raises(NetworkError, match="'bridge' is not in"):
         plugins.find("bridge")

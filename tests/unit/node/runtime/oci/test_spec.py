@@ -9,7 +9,7 @@ import pytest
 from interpose.cri.messages import cri
 from interpose.node.runtime.oci import capabilities
 from interpose.node.runtime.oci.spec import container_spec, exec_process
-from interpose.node.runtime.oci.spec_types import Device, HostFacts, SandboxFacts, SpecError
+from interpose.node.runtime.oci.spec_types import HostFacts, OciDevice, SandboxFacts, SpecError
 from interpose.node.runtime.oci.users import ResolvedUser
 from tests.support.node.oci_bundle import PlainImage
 
@@ -17,7 +17,7 @@ HOST = HostFacts(
     capabilities=capabilities.ALL,
     architectures=("SCMP_ARCH_X86_64",),
 )
-NULL = Device(path="/dev/null2", kind="c", major=1, minor=3, mode=0o666, access="r")
+NULL = OciDevice(path="/dev/null2", kind="c", major=1, minor=3, mode=0o666, access="r")
 
 
 def _sandbox(*namespaces: str) -> SandboxFacts:

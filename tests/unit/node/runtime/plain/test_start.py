@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from interpose.node.runtime.plain.start import StartError, namespaces_like, namespaces_of
+from interpose.node.runtime.plain.start import PlainStartError, namespaces_like, namespaces_of
 
 NET, PID, MOUNT = 0x40000000, 0x20000000, 0x00020000
 
@@ -28,7 +28,7 @@ def test_a_bundle_without_namespaces() -> None:
 
 def test_a_kind_we_do_not_have_is_refused() -> None:
     """By name: nothing that was asked for is left out in silence."""
-    with pytest.raises(StartError, match="'user' is not supported"):
+    with pytest.raises(PlainStartError, match="'user' is not supported"):
         namespaces_of(bundle({"type": "user"}))
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from interpose.node.runtime.plain.state import MARK, State, StateError, started
+from interpose.node.runtime.plain.state import MARK, PlainState, StateError, started
 from interpose.testing.eventually import WAIT_LIMIT
 
 SLEEP = [sys.executable, "-c", "import time; print('up', flush=True); time.sleep(1000)"]
@@ -28,7 +28,7 @@ def marked() -> Iterator["subprocess.Popen[str]"]:
 
 def test_an_id_is_given_once(tmp_path: Path) -> None:
     """Until it is removed."""
-    state = State(str(tmp_path), "c1")
+    state = PlainState(str(tmp_path), "c1")
     state.create()
 
     with pytest.raises(StateError, match="c1 exists"):
@@ -40,12 +40,12 @@ def test_an_id_is_given_once(tmp_path: Path) -> None:
 def test_an_unknown_container_does_not_exist(tmp_path: Path) -> None:
     """In runc's words."""
     with pytest.raises(StateError, match="does not exist"):
-        State(str(tmp_path), "c1").read()
+        PlainState(str(tmp_path), "c1").read()
 
 
 def test_a_start_that_was_cut_off_is_known_without_a_process(tmp_path: Path) -> None:
     """Its folder is there, its document is not, or is broken."""
-    state = State(str(tmp_path), "c1")
+    state = PlainState(str(tmp_path), "c1")
     state.create()
 
     assert (state.read(), state.pid()) == ({}, 0)
@@ -57,7 +57,7 @@ def test_a_process_that_ended_at_once_does_not_run(tmp_path: Path) -> None:
     """It was over before its start could be looked up: nothing is known of it, which is no match."""
     child = subprocess.Popen(["true"])
     child.wait()
-    state = State(str(tmp_path), "c1")
+    state = PlainState(str(tmp_path), "c1")
     state.create()
 
     state.write({"pid": child.pid, "started": started(child.pid)})
@@ -66,7 +66,7 @@ def test_a_process_that_ended_at_once_does_not_run(tmp_path: Path) -> None:
 
 def test_a_pid_that_was_given_to_another_is_not_it(tmp_path: Path) -> None:
     """Only with the same time of start."""
-    state = State(str(tmp_path), "c1")
+    state = PlainState(str(tmp_path), "c1")
     state.create()
 
     state.write({"pid": os.getpid(), "started": started(os.getpid())})
@@ -77,12 +77,12 @@ def test_a_pid_that_was_given_to_another_is_not_it(tmp_path: Path) -> None:
 
 def test_processes_are_found_by_their_mark(tmp_path: Path, marked: "subprocess.Popen[str]") -> None:
     """Those of others are not."""
-    assert State(str(tmp_path), "c1").processes() == [marked.pid]
-    assert State(str(tmp_path), "c2").processes() == []
+    assert PlainState(str(tmp_path), "c1").processes() == [marked.pid]
+    assert PlainState(str(tmp_path), "c2").processes() == []
 
 
 def test_the_end_is_the_end_of_all(tmp_path: Path, marked: "subprocess.Popen[str]") -> None:
     """Zombies do not count: reaping them is for others."""
-    State(str(tmp_path), "c1").end()
+    PlainState(str(tmp_path), "c1").end()
 
     assert marked.wait(WAIT_LIMIT) == -signal.SIGKILL

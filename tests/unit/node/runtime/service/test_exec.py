@@ -8,7 +8,7 @@ import pytest
 from interpose.cri.messages import cri
 from interpose.net.grpc.status import Code, RpcError
 from interpose.net.streaming.handler import StreamHandlerError, TooManyRequestsError
-from interpose.node.runtime.service.exec import Execution, fitting
+from interpose.node.runtime.service.exec import ExecService, fitting
 from interpose.node.runtime.service.runtime import LocalRuntime
 from tests.support.net.typed_input import Typed, Vanishing
 from tests.support.node.local_client import LocalClient, code_of
@@ -65,7 +65,7 @@ class FakeUrls:
 
 
 @pytest.fixture
-def execution(client: LocalClient) -> Execution:
+def execution(client: LocalClient) -> ExecService:
     """The attendant of the client's runtime."""
     assert isinstance(client.runtime, LocalRuntime)
     return client.runtime.execution
@@ -104,7 +104,7 @@ async def test_only_in_what_runs(client: LocalClient, world: LocalWorld) -> None
     assert await code_of(client.call("PortForward", pod_sandbox_id=sandbox)) is Code.FAILED_PRECONDITION
 
 
-async def test_urls(client: LocalClient, execution: Execution) -> None:
+async def test_urls(client: LocalClient, execution: ExecService) -> None:
     """From the stream server, if there is one and it has room."""
     sandbox = await client.run()
     container = await client.start(sandbox)
@@ -123,7 +123,7 @@ async def test_urls(client: LocalClient, execution: Execution) -> None:
 
 
 @pytest.mark.parametrize("port", [-5, 0, 70_000])
-async def test_ports_that_are_none(client: LocalClient, execution: Execution, port: int) -> None:
+async def test_ports_that_are_none(client: LocalClient, execution: ExecService, port: int) -> None:
     """No URL is given out for them."""
     execution.urls = FakeUrls()
     sandbox = await client.run()
@@ -138,7 +138,7 @@ async def test_ports_that_are_none(client: LocalClient, execution: Execution, po
     ids=["long", "words", "escapes"],
 )
 async def test_commands_that_are_too_long(
-    client: LocalClient, execution: Execution, command: list[str], size: int
+    client: LocalClient, execution: ExecService, command: list[str], size: int
 ) -> None:
     """Refused here: the kernel would not take them, and the shim would not even hear them out."""
     execution.urls = FakeUrls()
@@ -156,7 +156,7 @@ async def test_long_commands_are_run(client: LocalClient) -> None:
     assert len(answer.stdout) == (2 << 20) - 1
 
 
-async def test_sessions(client: LocalClient, execution: Execution) -> None:
+async def test_sessions(client: LocalClient, execution: ExecService) -> None:
     """Bytes both ways, then the exit code."""
     container = await client.start(await client.run())
     terminal = Terminal(Typed(b"one", b"two"))
@@ -167,14 +167,14 @@ async def test_sessions(client: LocalClient, execution: Execution) -> None:
     assert terminal.seen == [(1, b"attached typing")]
 
 
-async def test_a_client_that_vanishes(client: LocalClient, execution: Execution) -> None:
+async def test_a_client_that_vanishes(client: LocalClient, execution: ExecService) -> None:
     """Its error ends the session."""
     container = await client.start(await client.run())
     with pytest.raises(ConnectionError):
         await execution.exec(container, ("cat",), False, Terminal(Vanishing(), broken=True))
 
 
-async def test_what_cannot_be_done_is_said(client: LocalClient, execution: Execution, world: LocalWorld) -> None:
+async def test_what_cannot_be_done_is_said(client: LocalClient, execution: ExecService, world: LocalWorld) -> None:
     """In words for the client."""
     sandbox = await client.run()
     container = await client.start(sandbox)

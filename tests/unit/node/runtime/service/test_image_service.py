@@ -9,8 +9,8 @@ import pytest
 from interpose.cri.messages import cri
 from interpose.net.grpc.status import Code, RpcError
 from interpose.node.runtime.images.types import Auth, ImageConfig, PullError, StoredImage
-from interpose.node.runtime.service.image_service import ImageService, image_message
-from interpose.node.runtime.service.methods import Act, Ask, Feed
+from interpose.node.runtime.service.image_service import CriImageService, image_message
+from interpose.node.runtime.service.methods import ChangeMethod, QueryMethod, ServerStreamMethod
 
 
 class FakeStore:
@@ -52,20 +52,20 @@ class Calls:
 
     def __init__(self) -> None:
         self.store = FakeStore()
-        self._methods = ImageService(self.store, lambda: 9, self._use, self._use).methods()
+        self._methods = CriImageService(self.store, lambda: 9, self._use, self._use).methods()
 
     async def _use(self) -> tuple[str, int, int]:
         return "/images", 5, 6
 
     async def __call__(self, method: str, **fields: Any) -> Any:
         definition = self._methods[method]
-        assert isinstance(definition, Act | Ask)
+        assert isinstance(definition, ChangeMethod | QueryMethod)
         return await definition.run(getattr(cri, f"{method}Request")(**fields))
 
     def stream(self, method: str, **fields: Any) -> AsyncIterator[Any]:
         """A stream."""
         definition = self._methods[method]
-        assert isinstance(definition, Feed)
+        assert isinstance(definition, ServerStreamMethod)
         return definition.run(getattr(cri, f"{method}Request")(**fields))
 
 
@@ -99,8 +99,8 @@ async def test_pull_list_remove(calls: Calls) -> None:
 async def test_a_pull_ends_with_its_caller() -> None:
     """Nobody else wants it; what changes images otherwise goes on to its end."""
     methods = Calls()._methods
-    assert isinstance(methods["PullImage"], Ask)
-    assert isinstance(methods["RemoveImage"], Act)
+    assert isinstance(methods["PullImage"], QueryMethod)
+    assert isinstance(methods["RemoveImage"], ChangeMethod)
 
 
 async def test_verbose(calls: Calls) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from interpose.net.grpc.status import Code, RpcError
 from interpose.node.runtime.service.interfaces import PartError
-from interpose.node.runtime.service.operations import Operations
+from interpose.node.runtime.service.operations import OperationRunner
 
 
 async def fail(error: Exception) -> None:
@@ -26,13 +26,13 @@ async def fail(error: Exception) -> None:
 async def test_errors_are_the_callers(error: Exception, code: Code) -> None:
     """Whatever goes wrong is a status."""
     with pytest.raises(RpcError) as caught:
-        await Operations().run("Do", lambda: fail(error))
+        await OperationRunner().run("Do", lambda: fail(error))
     assert caught.value.code is code
 
 
 async def test_a_caller_that_leaves() -> None:
     """The work is done all the same, and closing waits for it."""
-    operations, done, go = Operations(), [], asyncio.Event()
+    operations, done, go = OperationRunner(), [], asyncio.Event()
 
     async def work() -> None:
         await go.wait()
@@ -52,7 +52,7 @@ async def test_a_caller_that_leaves() -> None:
 
 async def test_together() -> None:
     """All are carried out, even if one of them fails."""
-    operations, done = Operations(), []
+    operations, done = OperationRunner(), []
 
     async def work() -> int:
         done.append(True)
@@ -66,7 +66,7 @@ async def test_together() -> None:
 
 async def test_later_never_fails_anybody(caplog: pytest.LogCaptureFixture) -> None:
     """Its errors are in the log; after the end nothing is begun."""
-    operations = Operations()
+    operations = OperationRunner()
     operations.later("tidy", lambda: fail(PartError("no")))
     await operations.close(5)
     assert [one.message for one in caplog.records] == ["Operation failed"]

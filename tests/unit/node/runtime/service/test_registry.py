@@ -5,28 +5,28 @@ import itertools
 import pytest
 
 from interpose.net.grpc.status import Code, RpcError
-from interpose.node.runtime.service.registry import Container, Registry, Sandbox
+from interpose.node.runtime.service.registry import ObjectRegistry, RuntimeContainer, RuntimeSandbox
 from interpose.node.runtime.state.records import ContainerRecord, SandboxRecord, UsedImage
 from interpose.testing.pods import container_config, pod_config
 
 
 @pytest.fixture
-def registry() -> Registry:
+def registry() -> ObjectRegistry:
     """An empty one with small numbers as ids."""
     numbers = itertools.count(1)
-    return Registry(lambda: f"{next(numbers):064x}")
+    return ObjectRegistry(lambda: f"{next(numbers):064x}")
 
 
-def sandbox(registry: Registry, name: str = "web", *, visible: bool = True) -> Sandbox:
+def sandbox(registry: ObjectRegistry, name: str = "web", *, visible: bool = True) -> RuntimeSandbox:
     """A sandbox in it."""
     config = pod_config(name)
     record = SandboxRecord(id=registry.reserve("sandbox", name), config=config, created_at=1)
-    made = Sandbox(record=record, visible=visible)
+    made = RuntimeSandbox(record=record, visible=visible)
     registry.add_sandbox(made)
     return made
 
 
-def container(registry: Registry, owner: Sandbox) -> Container:
+def container(registry: ObjectRegistry, owner: RuntimeSandbox) -> RuntimeContainer:
     """A container in it."""
     config = container_config(owner.record.config, "main")
     record = ContainerRecord(
@@ -37,12 +37,12 @@ def container(registry: Registry, owner: Sandbox) -> Container:
         image=UsedImage(id="x"),
         created_at=1,
     )
-    made = Container(record=record, sandbox=owner)
+    made = RuntimeContainer(record=record, sandbox=owner)
     registry.add_container(made)
     return made
 
 
-def test_what_is_there_is_found(registry: Registry) -> None:
+def test_what_is_there_is_found(registry: ObjectRegistry) -> None:
     """From its adding to its discarding, with its sandbox."""
     pod = sandbox(registry)
     main = container(registry, pod)
@@ -56,7 +56,7 @@ def test_what_is_there_is_found(registry: Registry) -> None:
     assert not pod.containers
 
 
-def test_what_is_half_made_is_not_seen(registry: Registry) -> None:
+def test_what_is_half_made_is_not_seen(registry: ObjectRegistry) -> None:
     """Neither found nor shown, but its name is taken."""
     pod = sandbox(registry, visible=False)
     assert list(registry.shown_sandboxes()) == []
@@ -68,7 +68,7 @@ def test_what_is_half_made_is_not_seen(registry: Registry) -> None:
     assert list(registry.shown_sandboxes()) == [pod]
 
 
-def test_names_of_sandboxes_and_containers_are_apart(registry: Registry) -> None:
+def test_names_of_sandboxes_and_containers_are_apart(registry: ObjectRegistry) -> None:
     """The same text may be both; a released one is free."""
     first, other = registry.reserve("sandbox", "a"), registry.reserve("container", "a")
     registry.release("sandbox", "a")
@@ -79,7 +79,7 @@ def test_names_of_sandboxes_and_containers_are_apart(registry: Registry) -> None
     assert caught.value.code is Code.ALREADY_EXISTS
 
 
-def test_an_id_is_needed(registry: Registry) -> None:
+def test_an_id_is_needed(registry: ObjectRegistry) -> None:
     """Nothing is not everything."""
     sandbox(registry)
     for look in (registry.sandbox, registry.container, registry.find_sandbox, registry.find_container):
@@ -88,7 +88,7 @@ def test_an_id_is_needed(registry: Registry) -> None:
         assert caught.value.code is Code.INVALID_ARGUMENT
 
 
-def test_a_start_that_several_have_is_refused(registry: Registry) -> None:
+def test_a_start_that_several_have_is_refused(registry: ObjectRegistry) -> None:
     """It is not as if there was none; a whole id and a longer start are found."""
     first, second = sandbox(registry), sandbox(registry, "other")
     for look in (registry.sandbox, registry.find_sandbox):

@@ -8,8 +8,8 @@ from interpose.testing.eventually import WAIT_LIMIT
 _LOOP = """
 import os, time
 from interpose.node.runtime.shim import event_loop as module
-from interpose.node.runtime.shim.event_loop import READ, Loop, say
-loop = Loop(lambda pid, status: None)
+from interpose.node.runtime.shim.event_loop import READ, EventLoop, say
+loop = EventLoop(lambda pid, status: None)
 """
 
 
@@ -28,7 +28,7 @@ loop.later(0.01, loop.end)
 loop.run()
 kept = loop._patience()
 reader, writer = os.pipe()
-again = Loop(lambda pid, status: None)
+again = EventLoop(lambda pid, status: None)
 again.later(2**62, lambda: None)
 again.watch(reader, READ, lambda events: again.end())
 os.write(writer, b"x")

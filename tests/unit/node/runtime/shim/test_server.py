@@ -6,7 +6,7 @@ import sys
 from interpose.testing.eventually import WAIT_LIMIT
 
 _SHIM = """
-from interpose.node.runtime.shim.server import Shim
+from interpose.node.runtime.shim.server import ShimServer
 class Launch:
     def __init__(self, pid, number):
         self.pid, self.number = pid, number
@@ -14,7 +14,7 @@ class Launch:
         shim._launches[pid] = self
     def finished(self, status):
         pass
-shim = Shim("/nowhere")
+shim = ShimServer("/nowhere")
 """
 
 

@@ -12,7 +12,7 @@ import pytest
 import interpose
 from interpose.node.runtime.shimclient.launch import connect, launch, read_document, shim_command
 from interpose.node.runtime.shimclient.paths import ShimPaths, living_shim
-from interpose.node.runtime.shimclient.types import SandboxOptions, ShimError, ShimGoneError
+from interpose.node.runtime.shimclient.types import SandboxOptions, ShimClosedError, ShimError
 from tests.support.lab.processes import wait_for
 
 
@@ -79,7 +79,7 @@ async def test_nobody_listens(tmp_path: Path, folder: str) -> None:
     """Whether the folder is there or not."""
     (tmp_path / "there").mkdir()
 
-    with pytest.raises(ShimGoneError, match="no shim in"):
+    with pytest.raises(ShimClosedError, match="no shim in"):
         await connect(ShimPaths(folder=tmp_path / folder))
 
 
@@ -89,7 +89,7 @@ async def test_a_connection_that_ends_in_a_document() -> None:
     reader.feed_data(b"\x00\x00\x00\x09{")
     reader.feed_eof()
 
-    with pytest.raises(ShimGoneError):
+    with pytest.raises(ShimClosedError):
         await read_document(reader)
 
 

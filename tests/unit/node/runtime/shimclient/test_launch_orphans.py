@@ -5,7 +5,7 @@ import shutil
 from pathlib import Path
 
 from interpose.node.runtime.shimclient import launch as shimstrays
-from interpose.node.runtime.shimclient.client import SandboxOptions, Shim
+from interpose.node.runtime.shimclient.client import SandboxOptions, ShimClient
 from interpose.node.runtime.shimclient.paths import ShimPaths, kill_shim
 from interpose.node.runtime.shimclient.template import ShimTemplate
 from interpose.testing.eventually import eventually
@@ -36,8 +36,8 @@ async def test_ended_without_their_folder(tmp_path: Path) -> None:
     for folder in folders:
         folder.mkdir()
     paths = [ShimPaths(folder=folder) for folder in folders]
-    forked = await Shim.launch(paths[0], SandboxOptions(), starter=template)
-    started = await Shim.launch(paths[1], SandboxOptions())
+    forked = await ShimClient.launch(paths[0], SandboxOptions(), starter=template)
+    started = await ShimClient.launch(paths[1], SandboxOptions())
     try:
         shutil.rmtree(folders[0])
         assert not kill_shim(paths[0])

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from interpose.node.runtime.shimclient.client import SandboxOptions, Shim
+from interpose.node.runtime.shimclient.client import SandboxOptions, ShimClient
 from interpose.node.runtime.shimclient.launch import launch
 from interpose.node.runtime.shimclient.paths import ShimPaths, living_shim
 from interpose.node.runtime.shimclient.template import ShimTemplate
@@ -45,7 +45,7 @@ async def test_many_shims_come_from_one_process(tmp_path: Path, template: ShimTe
     """All at once; each has a holder and a folder of its own, which its command line names, and none is a child."""
     places = [_paths(tmp_path, f"sandbox-{number}") for number in range(8)]
 
-    shims = await asyncio.gather(*(Shim.launch(one, SandboxOptions(), starter=template) for one in places))
+    shims = await asyncio.gather(*(ShimClient.launch(one, SandboxOptions(), starter=template) for one in places))
 
     try:
         assert len({shim.pid for shim in shims} | {shim.holder for shim in shims}) == 16
@@ -61,7 +61,7 @@ async def test_many_shims_come_from_one_process(tmp_path: Path, template: ShimTe
 
 async def test_shims_go_on_without_it(tmp_path: Path, template: ShimTemplate) -> None:
     """It ends with the runtime, they do not; and it comes back when it is needed."""
-    shim = await Shim.launch(_paths(tmp_path), SandboxOptions(), starter=template)
+    shim = await ShimClient.launch(_paths(tmp_path), SandboxOptions(), starter=template)
     first = template.pid
 
     await template.close()
@@ -71,7 +71,7 @@ async def test_shims_go_on_without_it(tmp_path: Path, template: ShimTemplate) ->
         assert template.pid == 0
         assert not _lives(first)
         assert await shim.states() == {}
-        other = await Shim.launch(_paths(tmp_path, "other"), SandboxOptions(), starter=template)
+        other = await ShimClient.launch(_paths(tmp_path, "other"), SandboxOptions(), starter=template)
         await other.stop()
         assert template.pid not in (0, first)
     finally:
@@ -80,13 +80,13 @@ async def test_shims_go_on_without_it(tmp_path: Path, template: ShimTemplate) ->
 
 async def test_a_killed_one_is_replaced(tmp_path: Path, template: ShimTemplate) -> None:
     """Whoever starts the next shim does not notice."""
-    shim = await Shim.launch(_paths(tmp_path), SandboxOptions(), starter=template)
+    shim = await ShimClient.launch(_paths(tmp_path), SandboxOptions(), starter=template)
     await shim.stop()
     first = template.pid
     os.kill(first, signal.SIGKILL)
     await eventually(lambda: not _lives(first), "its end")
 
-    other = await Shim.launch(_paths(tmp_path, "other"), SandboxOptions(), starter=template)
+    other = await ShimClient.launch(_paths(tmp_path, "other"), SandboxOptions(), starter=template)
 
     assert template.pid != first
     await other.stop()
@@ -94,11 +94,11 @@ async def test_a_killed_one_is_replaced(tmp_path: Path, template: ShimTemplate) 
 
 async def test_one_that_hangs_is_replaced(tmp_path: Path, template: ShimTemplate) -> None:
     """One start fails, and those that waited behind it do not; nothing comes of it later."""
-    shim = await Shim.launch(_paths(tmp_path), SandboxOptions(), starter=template)
+    shim = await ShimClient.launch(_paths(tmp_path), SandboxOptions(), starter=template)
     await shim.stop()
     first = template.pid
     os.kill(first, signal.SIGSTOP)
-    behind = asyncio.create_task(Shim.launch(_paths(tmp_path, "behind"), SandboxOptions(), starter=template))
+    behind = asyncio.create_task(ShimClient.launch(_paths(tmp_path, "behind"), SandboxOptions(), starter=template))
 
     with pytest.raises(ShimError, match="not ready within"):
         await launch(_paths(tmp_path, "late"), SandboxOptions(), 1, template)
@@ -117,13 +117,13 @@ async def test_what_a_shim_cannot_do_is_said(tmp_path: Path, template: ShimTempl
     with pytest.raises(ShimError, match=r"shim\.json"):
         await launch(paths, SandboxOptions(), 20, template)
 
-    other = await Shim.launch(_paths(tmp_path, "other"), SandboxOptions(), starter=template)
+    other = await ShimClient.launch(_paths(tmp_path, "other"), SandboxOptions(), starter=template)
     await other.stop()
 
 
 async def test_the_holder_is_small_and_has_its_name(tmp_path: Path, template: ShimTemplate) -> None:
     """It is a program that sleeps, and gone with its shim, however that ends."""
-    shim = await Shim.launch(_paths(tmp_path), SandboxOptions(), starter=template)
+    shim = await ShimClient.launch(_paths(tmp_path), SandboxOptions(), starter=template)
     holder, pid = Path(f"/proc/{shim.holder}"), shim.pid
 
     await eventually(lambda: b"sleep" in (holder / "cmdline").read_bytes(), "the holder to sleep")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from interpose.node.runtime.state.record_store import RecordFolder
+from interpose.node.runtime.state.record_store import FileRecordStore
 from interpose.node.runtime.state.records import ContainerRecord, SandboxPhase, SandboxRecord
 from interpose.testing.pods import pod_config
 
@@ -16,14 +16,14 @@ RECORD = SandboxRecord(id="a" * 64, config=pod_config("web"), created_at=5)
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> RecordFolder:
+def folder(tmp_path: Path) -> FileRecordStore:
     """An empty one."""
-    found = RecordFolder(tmp_path)
+    found = FileRecordStore(tmp_path)
     found.prepare()
     return found
 
 
-def test_put_replace_drop(folder: RecordFolder) -> None:
+def test_put_replace_drop(folder: FileRecordStore) -> None:
     """The last one counts; one that is gone may be dropped again."""
     folder.put(RECORD)
     folder.put(replace(RECORD, phase=SandboxPhase.READY))
@@ -34,7 +34,7 @@ def test_put_replace_drop(folder: RecordFolder) -> None:
     assert folder.load(SandboxRecord) == {}
 
 
-def test_what_is_broken_is_put_aside(folder: RecordFolder, tmp_path: Path) -> None:
+def test_what_is_broken_is_put_aside(folder: FileRecordStore, tmp_path: Path) -> None:
     """Broken files, and records under another's name; the good ones are there."""
     folder.put(RECORD)
     sandboxes = tmp_path / "sandboxes"
@@ -46,7 +46,7 @@ def test_what_is_broken_is_put_aside(folder: RecordFolder, tmp_path: Path) -> No
     assert set(folder.load(SandboxRecord)) == {RECORD.id}
 
 
-def test_a_record_that_cannot_be_read_for_a_moment(folder: RecordFolder, tmp_path: Path) -> None:
+def test_a_record_that_cannot_be_read_for_a_moment(folder: FileRecordStore, tmp_path: Path) -> None:
     """Is read again; nothing is put aside."""
     folder.put(RECORD)
     errors = [OSError(errno.EMFILE, "Too many open files"), OSError(errno.EIO, "Input/output error")]
@@ -57,24 +57,24 @@ def test_a_record_that_cannot_be_read_for_a_moment(folder: RecordFolder, tmp_pat
             raise errors.pop()
         return path.read_bytes()
 
-    assert RecordFolder(tmp_path, read=read, sleep=waits.append).load(SandboxRecord) == {RECORD.id: RECORD}
+    assert FileRecordStore(tmp_path, read=read, sleep=waits.append).load(SandboxRecord) == {RECORD.id: RECORD}
     assert len(waits) == 2
 
 
-def test_a_record_that_cannot_be_read_is_kept(folder: RecordFolder, tmp_path: Path) -> None:
+def test_a_record_that_cannot_be_read_is_kept(folder: FileRecordStore, tmp_path: Path) -> None:
     """It is told by its name, and nothing is loaded: the pod it is about must not be swept away."""
 
     def read(_path: Path) -> bytes:
         raise OSError(errno.EIO, "Input/output error")
 
     folder.put(RECORD)
-    broken = RecordFolder(tmp_path, read=read, sleep=lambda _seconds: None)
+    broken = FileRecordStore(tmp_path, read=read, sleep=lambda _seconds: None)
     with pytest.raises(OSError, match=rf"record cannot be read: Input/output error: '.*{RECORD.id}.json'"):
         broken.load(SandboxRecord)
     assert folder.load(SandboxRecord) == {RECORD.id: RECORD}
 
 
-def test_a_kill_while_writing_leaves_nothing(folder: RecordFolder, tmp_path: Path) -> None:
+def test_a_kill_while_writing_leaves_nothing(folder: FileRecordStore, tmp_path: Path) -> None:
     """The temporary file of a process that was killed goes at the next start; the old record counts."""
     folder.put(RECORD)
     (tmp_path / "sandboxes" / f".{RECORD.id}.tmp").write_bytes(b"half")
@@ -83,13 +83,13 @@ def test_a_kill_while_writing_leaves_nothing(folder: RecordFolder, tmp_path: Pat
     assert [one.name for one in (tmp_path / "sandboxes").iterdir()] == [f"{RECORD.id}.json"]
 
 
-def test_records_are_for_their_owner(folder: RecordFolder, tmp_path: Path) -> None:
+def test_records_are_for_their_owner(folder: FileRecordStore, tmp_path: Path) -> None:
     """There are environment values in them."""
     folder.put(RECORD)
     assert (tmp_path / "sandboxes" / f"{RECORD.id}.json").stat().st_mode & 0o777 == 0o600
 
 
-def test_a_record_that_cannot_be_written_leaves_the_old_one(folder: RecordFolder, tmp_path: Path) -> None:
+def test_a_record_that_cannot_be_written_leaves_the_old_one(folder: FileRecordStore, tmp_path: Path) -> None:
     """And nothing beside it, which would take the last room there is."""
     folder.put(RECORD)
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)

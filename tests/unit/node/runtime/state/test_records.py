@@ -8,12 +8,12 @@ from interpose.cri.messages import cri
 from interpose.node.runtime.state.records import (
     ContainerPhase,
     ContainerRecord,
+    ContainerUser,
     NetworkPlace,
     RecordError,
     SandboxPhase,
     SandboxRecord,
     UsedImage,
-    User,
     decode,
     encode,
 )
@@ -40,7 +40,7 @@ CONTAINER = ContainerRecord(
     phase=ContainerPhase.EXITED,
     exit_code=3,
     message="words",
-    user=User(uid=1, gid=2, groups=(3, 4)),
+    user=ContainerUser(uid=1, gid=2, groups=(3, 4)),
 )
 
 

@@ -91,7 +91,7 @@ def _is_wanted(name: str) -> bool:
     return name == _CAPABILITY or name.startswith(_USER)
 
 
-class Giver:
+class AttributeWriter:
     """Gives attributes to files that are named in an open folder."""
 
     def __init__(self, *, privileged: bool) -> None:

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Final
 
 from interpose.host.rmtree import remove_at
-from interpose.node.runtime.images.layers.attributes import Giver, bare, of_file
+from interpose.node.runtime.images.layers.attributes import AttributeWriter, bare, of_file
 from interpose.node.runtime.images.layers.tar_reader import StoppedError
-from interpose.node.runtime.images.layers.whiteouts import MARKED, OVERLAY, Form
+from interpose.node.runtime.images.layers.whiteouts import MARKED, OVERLAY, WhiteoutFormat
 
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -33,7 +33,7 @@ def flatten(
 ) -> None:
     """Make `target` the tree that these layers, lowest first, are together. It must not exist, or be empty."""
     target.mkdir(mode=0o755, parents=True, exist_ok=True)
-    giver = Giver(privileged=os.geteuid() == 0 if privileged is None else privileged)
+    giver = AttributeWriter(privileged=os.geteuid() == 0 if privileged is None else privileged)
     for layer in layers:
         _Copier(giver, stopped).copy(str(layer), target)
 
@@ -41,7 +41,7 @@ def flatten(
 class _Copier:
     """Lays one layer over what is there."""
 
-    def __init__(self, giver: Giver, stopped: Callable[[], bool]) -> None:
+    def __init__(self, giver: AttributeWriter, stopped: Callable[[], bool]) -> None:
         self._giver = giver
         self._stopped = stopped
         self._linked: dict[tuple[int, int], str] = {}  # where files with several names were put
@@ -106,7 +106,7 @@ class _Copier:
             self._linked[key] = f"{place}/{entry.name}"
 
 
-def _form_of(entry: "os.DirEntry[str]") -> Form | None:
+def _form_of(entry: "os.DirEntry[str]") -> WhiteoutFormat | None:
     return next((form for form in (OVERLAY, MARKED) if form.is_mark(entry)), None)
 
 

@@ -12,7 +12,7 @@ import stat
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from interpose.node.runtime.images.layers.whiteouts import Form, is_whiteout
+from interpose.node.runtime.images.layers.whiteouts import WhiteoutFormat, is_whiteout
 
 MOST_DEPTH: Final = 256  # folders inside of each other; the deepest in use have some dozens
 _MOST_LINKS: Final = 40  # as the kernel has it
@@ -21,7 +21,7 @@ _MOST_STEPS: Final = 4096  # parts of one place, with those of all links on the 
 Parts = tuple[str, ...]
 
 
-class Found(NamedTuple):
+class MergedEntry(NamedTuple):
     """Where something is, and what."""
 
     path: str
@@ -33,20 +33,20 @@ class Found(NamedTuple):
         return stat.S_ISDIR(self.stat.st_mode)
 
 
-class Way:
+class PathWalk:
     """Goes down from the root of layers, a part at a time, and up again."""
 
-    def __init__(self, layers: Sequence[str], form: Form) -> None:
+    def __init__(self, layers: Sequence[str], form: WhiteoutFormat) -> None:
         self._form = form
         self._folders = [tuple(layers)]  # for each part that was entered: the folders that are it together
 
-    def look(self, part: str) -> Found | None:
+    def look(self, part: str) -> MergedEntry | None:
         """What is here with this name."""
         return next(self._seen(part), None)
 
-    def enter(self, part: str) -> Found | None:
+    def enter(self, part: str) -> MergedEntry | None:
         """The same, and go on inside of it. There is nothing inside of what is not a folder, or not there."""
-        first: Found | None = None
+        first: MergedEntry | None = None
         inner = []
         for found in self._seen(part):
             first = first or found
@@ -67,14 +67,14 @@ class Way:
         """Go back to the root."""
         del self._folders[1:]
 
-    def _seen(self, part: str) -> Iterator[Found]:
+    def _seen(self, part: str) -> Iterator[MergedEntry]:
         """What the layers have here, the highest first, until one hides those below it."""
         for folder in self._folders[-1]:
             if self._form.hidden(folder, part):
                 return
             path = f"{folder}/{part}"
             try:
-                found = Found(path, os.lstat(path))
+                found = MergedEntry(path, os.lstat(path))
             except FileNotFoundError:
                 continue
             if is_whiteout(found.stat):
@@ -82,25 +82,25 @@ class Way:
             yield found
 
 
-class Merged:
+class MergedView:
     """Layers, highest first."""
 
-    def __init__(self, layers: Sequence[str], form: Form) -> None:
+    def __init__(self, layers: Sequence[str], form: WhiteoutFormat) -> None:
         self._layers = tuple(layers)
         self._form = form
 
-    def way(self, parts: Parts = ()) -> Way:
+    def way(self, parts: Parts = ()) -> PathWalk:
         """A way that has been gone to a place; no link is followed."""
-        way = Way(self._layers, self._form)
+        way = PathWalk(self._layers, self._form)
         for part in parts:
             way.enter(part)
         return way
 
-    def find(self, parts: Parts) -> Found | None:
+    def find(self, parts: Parts) -> MergedEntry | None:
         """What is at a place; no link is followed on the way, so there is nothing behind one."""
         if parts:
             return self.way(parts[:-1]).look(parts[-1])
-        return Found(self._layers[0], os.lstat(self._layers[0])) if self._layers else None
+        return MergedEntry(self._layers[0], os.lstat(self._layers[0])) if self._layers else None
 
     def names(self) -> set[str]:
         """The names at the root."""

@@ -11,19 +11,19 @@ from typing import Final
 
 from interpose.host.rmtree import remove_at
 from interpose.node.runtime.images.layers.merged_view import Parts
-from interpose.node.runtime.images.layers.whiteouts import Form
+from interpose.node.runtime.images.layers.whiteouts import WhiteoutFormat
 
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ghosts:
+class WhiteoutPruner:
     """Goes over a layer once. `bare` are folders that are there for whiteouts only; they go when those are gone.
 
     `step` is called for each folder, and may raise.
     """
 
-    form: Form
+    form: WhiteoutFormat
     bare: Collection[Parts]
     step: Callable[[], None]
 

@@ -18,7 +18,7 @@ _LONGEST_NAME: Final = 4096
 _LONGEST_PART: Final = 255
 
 
-class Meaning(Enum):
+class EntryKind(Enum):
     """What to do with an entry."""
 
     PLACE = auto()  # put it there
@@ -31,7 +31,7 @@ class Meaning(Enum):
 class EntryName:
     """A meaning, and the parts of the place it is about; no parts: the root of the layer."""
 
-    meaning: Meaning
+    meaning: EntryKind
     parts: tuple[str, ...] = ()
 
 
@@ -39,17 +39,17 @@ def read_name(name: str) -> EntryName:
     """The meaning of a name; ValueError for one that no layer should have."""
     parts = split_name(name)
     if any(part.startswith(_OWN) and part != OPAQUE for part in parts):
-        return EntryName(Meaning.NOTHING)
+        return EntryName(EntryKind.NOTHING)
     if any(part.startswith(WHITEOUT) for part in parts[:-1]):
         raise ValueError(f"entry {_shown(name)}: there is something inside of a whiteout")
     if not parts or not parts[-1].startswith(WHITEOUT):
-        return EntryName(Meaning.PLACE, parts)
+        return EntryName(EntryKind.PLACE, parts)
     if parts[-1] == OPAQUE:
-        return EntryName(Meaning.OPAQUE, parts[:-1])
+        return EntryName(EntryKind.OPAQUE, parts[:-1])
     hidden = parts[-1].removeprefix(WHITEOUT)
     if hidden in ("", ".", ".."):
         raise ValueError(f"entry {_shown(name)}: it is a whiteout of nothing")
-    return EntryName(Meaning.WHITEOUT, (*parts[:-1], hidden))
+    return EntryName(EntryKind.WHITEOUT, (*parts[:-1], hidden))
 
 
 def split_name(name: str) -> tuple[str, ...]:

@@ -18,12 +18,12 @@ from pathlib import Path
 from typing import IO, Final
 
 from interpose.host.rmtree import remove_at
-from interpose.node.runtime.images.layers.attributes import IMPLIED, Attributes, Giver, of_file, of_member
+from interpose.node.runtime.images.layers.attributes import IMPLIED, Attributes, AttributeWriter, of_file, of_member
 from interpose.node.runtime.images.layers.flatten import copy_data
-from interpose.node.runtime.images.layers.merged_view import Found, Merged, Parts, Way
+from interpose.node.runtime.images.layers.merged_view import MergedEntry, MergedView, Parts, PathWalk
 from interpose.node.runtime.images.layers.open_folder import FOLDER, OpenFolder
-from interpose.node.runtime.images.layers.prune_whiteouts import Ghosts
-from interpose.node.runtime.images.layers.tar_names import Meaning, read_name, split_name
+from interpose.node.runtime.images.layers.prune_whiteouts import WhiteoutPruner
+from interpose.node.runtime.images.layers.tar_names import EntryKind, read_name, split_name
 from interpose.node.runtime.images.layers.tar_reader import (
     BROKEN,
     StoppedError,
@@ -32,9 +32,9 @@ from interpose.node.runtime.images.layers.tar_reader import (
     decompressed,
     entries,
 )
-from interpose.node.runtime.images.layers.whiteouts import Form, is_whiteout
+from interpose.node.runtime.images.layers.whiteouts import WhiteoutFormat, is_whiteout
 from interpose.node.runtime.images.saving.tar_split import TarSplitWriter
-from interpose.node.runtime.images.types import Limits, Unpacked
+from interpose.node.runtime.images.types import UnpackLimits, UnpackResult
 
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _BLOCK: Final = 4096
@@ -47,29 +47,29 @@ def unpack(
     file: IO[bytes],
     target: Path,
     below: Sequence[Path],
-    form: Form,
+    form: WhiteoutFormat,
     *,
-    limits: Limits | None = None,
+    limits: UnpackLimits | None = None,
     split: TarSplitWriter | None = None,
     privileged: bool | None = None,
     stopped: Callable[[], bool] = lambda: False,
-) -> Unpacked:
+) -> UnpackResult:
     """Unpack a layer into a new folder; `below` are the layers under it, lowest first.
 
     `split` writes down what the tar file is besides. ValueError says what is wrong with the layer, StoppedError that
     `stopped` said so. What was made until then stays.
     """
-    limits = limits or Limits()
+    limits = limits or UnpackLimits()
     root = os.geteuid() == 0 if privileged is None else privileged
     target.mkdir(mode=0o755)
     try:
         record = None if split is None else split.raw
         source = TarBytes(decompressed(file), limit=limits.size, stopped=stopped, record=record)
-        with _Layer(target, below, form, Giver(privileged=root), limits, split) as layer:
+        with _Layer(target, below, form, AttributeWriter(privileged=root), limits, split) as layer:
             for member in entries(source, most=limits.entries):  # asks `stopped` for each
                 layer.add(member, source)
             layer.finish(stopped)
-            return Unpacked(diff_id=source.digest, size=layer.size, inodes=layer.inodes, skipped=layer.skipped)
+            return UnpackResult(diff_id=source.digest, size=layer.size, inodes=layer.inodes, skipped=layer.skipped)
     except BROKEN as error:
         raise ValueError(f"it is not a whole tar file: {str(error) or type(error).__name__}") from None
 
@@ -86,15 +86,15 @@ class _Layer:
         self,
         target: Path,
         below: Sequence[Path],
-        form: Form,
-        giver: Giver,
-        limits: Limits,
+        form: WhiteoutFormat,
+        giver: AttributeWriter,
+        limits: UnpackLimits,
         split: TarSplitWriter | None,
     ) -> None:
         lower = [str(path) for path in reversed(below)]
         self._path = str(target)
-        self._below = Merged(lower, form)
-        self._all = Merged([self._path, *lower], form)
+        self._below = MergedView(lower, form)
+        self._all = MergedView([self._path, *lower], form)
         self._form = form
         self._giver = giver
         self._limits = limits
@@ -128,13 +128,13 @@ class _Layer:
             raise ValueError(f"it has more than {self._limits.entries} files and folders")
         try:
             match name.meaning:
-                case Meaning.PLACE:
+                case EntryKind.PLACE:
                     self._place(name.parts, member, source)
-                case Meaning.WHITEOUT:
+                case EntryKind.WHITEOUT:
                     self._hide(name.parts)
-                case Meaning.OPAQUE:
+                case EntryKind.OPAQUE:
                     self._seal(name.parts)
-                case Meaning.NOTHING:
+                case EntryKind.NOTHING:
                     pass
         except ValueError as error:
             raise ValueError(f"entry {member.name[:200]!a}: {error}") from None
@@ -228,7 +228,7 @@ class _Layer:
         finally:
             os.close(kept)
 
-    def _copy_up(self, place: Parts, found: Found) -> None:
+    def _copy_up(self, place: Parts, found: MergedEntry) -> None:
         folder = self._open(place[:-1])
         self._clear(folder, place[-1])
         self.size += copy_data(found.path, found.stat, folder, place[-1])
@@ -254,7 +254,7 @@ class _Layer:
         if not place:
             # Overlay does not read that of roots: each name gets its own at the end.
             self._root_sealed = self._seals = True
-            self._all = Merged([self._path], self._form)
+            self._all = MergedView([self._path], self._form)
         elif (found := self._all.find(place)) is not None and not self._is_sealed(found):
             self._bare.discard(place)
             self._seal_off(self._open(place))
@@ -268,13 +268,13 @@ class _Layer:
         self._form.seal(folder)
         self._seals = True
 
-    def _is_sealed(self, found: Found) -> bool:
+    def _is_sealed(self, found: MergedEntry) -> bool:
         """Whether it is a folder of this layer that hides all below already; one that was hidden by name is none."""
         return found.path.startswith(self._path + "/") and self._form.sealed(found.path)
 
-    def _own(self, place: Parts) -> Found | None:
+    def _own(self, place: Parts) -> MergedEntry | None:
         """What this layer itself has at a place."""
-        return Merged([self._path], self._form).find(place)
+        return MergedView([self._path], self._form).find(place)
 
     # -- folders
 
@@ -290,7 +290,7 @@ class _Layer:
 
     def _open(self, parts: Parts) -> int:
         """A folder of this layer, made on the way where it is not there yet. Good until the next one is opened."""
-        way: Way | None = None  # from the first folder on that is not there yet
+        way: PathWalk | None = None  # from the first folder on that is not there yet
 
         def enter(folder: int, place: Parts) -> int:
             nonlocal way
@@ -302,7 +302,7 @@ class _Layer:
 
         return self._open_folder.at(parts, enter)
 
-    def _imply(self, folder: int, place: Parts, way: Way) -> int:
+    def _imply(self, folder: int, place: Parts, way: PathWalk) -> int:
         """Make a folder that has no entry, as it is below; `way` leads to where it is, and then into it."""
         name = place[-1]
         found = way.enter(name)
@@ -355,7 +355,7 @@ class _Layer:
         """What can only be said when all entries are there."""
         self._open_folder.leave()
         if self._whiteouts and self._seals:
-            ghosts = Ghosts(form=self._form, bare=self._bare, step=lambda: _go_on_unless(stopped))
+            ghosts = WhiteoutPruner(form=self._form, bare=self._bare, step=lambda: _go_on_unless(stopped))
             ghosts.remove(self._root, sealed=self._root_sealed)
         if self._root_sealed:
             for name in self._below.names():

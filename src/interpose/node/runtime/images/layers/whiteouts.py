@@ -16,7 +16,7 @@ _ATTRIBUTE: Final = "trusted.overlay.opaque"
 _YES: Final = b"y"
 
 
-class Form(Protocol):
+class WhiteoutFormat(Protocol):
     """How whiteouts are written and read. Folders are open ones for writing, paths for reading."""
 
     name: str
@@ -109,9 +109,9 @@ class _Marked:
         return "" if entry.name == OPAQUE else entry.name.removeprefix(WHITEOUT)
 
 
-OVERLAY: Final[Form] = _Overlay()
-MARKED: Final[Form] = _Marked()
-FORMS: Final = {form.name: form for form in (OVERLAY, MARKED)}
+OVERLAY: Final[WhiteoutFormat] = _Overlay()
+MARKED: Final[WhiteoutFormat] = _Marked()
+FORMATS: Final = {form.name: form for form in (OVERLAY, MARKED)}
 
 
 def is_whiteout(found: os.stat_result) -> bool:
@@ -119,7 +119,7 @@ def is_whiteout(found: os.stat_result) -> bool:
     return stat.S_ISCHR(found.st_mode) and found.st_rdev == 0
 
 
-def form_for(folder: Path) -> Form:
+def detect_format(folder: Path) -> WhiteoutFormat:
     """The best form that can be written in a folder, and read again; the folder is left as it was."""
     trial = folder / f"trial-{os.getpid()}"
     trial.mkdir()

@@ -13,12 +13,12 @@ from typing import Final, Protocol, TypeVar
 
 from interpose.net.http.backoff import Backoff
 from interpose.net.http.errors import UnreachableError
-from interpose.node.runtime.images.lru import Recent
+from interpose.node.runtime.images.lru import LruCache
 from interpose.node.runtime.images.manifests import ACCEPTED, MOST_BYTES, Descriptor, digest_of
 from interpose.node.runtime.images.registry.auth import Challenge, basic, parse_challenges, read_token, token_request
-from interpose.node.runtime.images.registry.endpoints import Endpoint, Registries, is_local
-from interpose.node.runtime.images.registry.http import Exchange, Patience, Reply, split_url
-from interpose.node.runtime.images.registry.reference import Reference
+from interpose.node.runtime.images.registry.endpoints import Registries, RegistryEndpoint, is_local
+from interpose.node.runtime.images.registry.http import RegistryReply, RegistryTimeouts, RegistryTransport, split_url
+from interpose.node.runtime.images.registry.reference import ImageReference
 from interpose.node.runtime.images.types import Auth, PullError
 
 _T = TypeVar("_T")
@@ -29,7 +29,7 @@ _REMEMBERED: Final = 256  # tokens; and registries of which we know how they are
 _PASSING: Final = frozenset((408, 425, 429, 500, 502, 503, 504))
 
 
-class Sink(Protocol):
+class BlobSink(Protocol):
     """Where a blob goes."""
 
     @property
@@ -55,34 +55,34 @@ class _StatusError(Exception):
         self.wait = wait
 
 
-class Registry:
+class RegistryClient:
     """Pulls from all registries. One for a process: connections and tokens are shared."""
 
     def __init__(
         self,
         registries: Registries,
         *,
-        patience: Patience | None = None,
+        patience: RegistryTimeouts | None = None,
         env: Mapping[str, str] | None = None,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._registries = registries
-        self._patience = patience or Patience()
-        self._exchange = Exchange(patience=self._patience, env=env)
+        self._patience = patience or RegistryTimeouts()
+        self._exchange = RegistryTransport(patience=self._patience, env=env)
         self._clock = clock
         self._sleep = sleep
-        self._working: Recent[str, Endpoint] = Recent(_REMEMBERED)
-        self._tokens: Recent[tuple[Endpoint, str, Auth | None], tuple[str, float]] = Recent(_REMEMBERED)
+        self._working: LruCache[str, RegistryEndpoint] = LruCache(_REMEMBERED)
+        self._tokens: LruCache[tuple[RegistryEndpoint, str, Auth | None], tuple[str, float]] = LruCache(_REMEMBERED)
 
     async def close(self) -> None:
         """Let go of connections."""
         await self._exchange.close()
 
-    async def manifest(self, reference: Reference, wanted: str, auth: Auth | None) -> bytes:
+    async def manifest(self, reference: ImageReference, wanted: str, auth: Auth | None) -> bytes:
         """The manifest or index with a tag or a digest; its digest is checked if that is what is wanted."""
 
-        async def once(endpoint: Endpoint) -> bytes:
+        async def once(endpoint: RegistryEndpoint) -> bytes:
             headers = {"Accept": ", ".join(ACCEPTED)}
             async with self._ask(endpoint, reference, f"manifests/{wanted}", headers, auth) as reply:
                 data = await reply.read_all(MOST_BYTES)
@@ -92,11 +92,11 @@ class Registry:
 
         return await self._tried(reference, f"manifest {wanted}", once, auth)
 
-    async def blob(self, reference: Reference, blob: Descriptor, auth: Auth | None, sink: Sink) -> None:
+    async def blob(self, reference: ImageReference, blob: Descriptor, auth: Auth | None, sink: BlobSink) -> None:
         """The bytes of a blob into a sink, checked. What one endpoint gave of it is not mixed with another's."""
-        begun: Endpoint | None = None
+        begun: RegistryEndpoint | None = None
 
-        async def once(endpoint: Endpoint) -> None:
+        async def once(endpoint: RegistryEndpoint) -> None:
             nonlocal begun
             if begun not in (None, endpoint):
                 await sink.reset()
@@ -121,7 +121,7 @@ class Registry:
         await self._tried(reference, f"blob {blob.digest}", once, auth)
 
     async def _tried(
-        self, reference: Reference, what: str, once: Callable[[Endpoint], Awaitable[_T]], auth: Auth | None
+        self, reference: ImageReference, what: str, once: Callable[[RegistryEndpoint], Awaitable[_T]], auth: Auth | None
     ) -> _T:
         """Ask one endpoint after the other; the last one several times if that may help. PullError if none gives it."""
         problems: list[tuple[str, str]] = []  # who says it, and what
@@ -146,7 +146,7 @@ class Registry:
         said = self._without_secrets(said_once(problems), auth)  # not our own words: a password may be one of them
         raise PullError(f'{prefix}failed to pull image "{reference}": {what}: {said}', not_found=missing)
 
-    def _endpoints(self, domain: str) -> tuple[Endpoint, ...]:
+    def _endpoints(self, domain: str) -> tuple[RegistryEndpoint, ...]:
         """As the settings say. Without any, what worked last is not guessed again: this machine may have no TLS."""
         working = self._working.get(domain)
         if working is not None and domain not in self._registries.endpoints:
@@ -164,7 +164,9 @@ class Registry:
             text = text.replace(secret, "***")
         return text
 
-    async def _patiently(self, endpoint: Endpoint, once: Callable[[Endpoint], Awaitable[_T]], tries: int | None) -> _T:
+    async def _patiently(
+        self, endpoint: RegistryEndpoint, once: Callable[[RegistryEndpoint], Awaitable[_T]], tries: int | None
+    ) -> _T:
         backoff = Backoff(random.random, first=self._patience.first_wait, most=self._patience.longest_wait)
         for left in reversed(range(tries or self._patience.tries)):
             try:
@@ -182,8 +184,13 @@ class Registry:
 
     @asynccontextmanager
     async def _ask(
-        self, endpoint: Endpoint, reference: Reference, path: str, headers: Mapping[str, str], auth: Auth | None
-    ) -> AsyncIterator[Reply]:
+        self,
+        endpoint: RegistryEndpoint,
+        reference: ImageReference,
+        path: str,
+        headers: Mapping[str, str],
+        auth: Auth | None,
+    ) -> AsyncIterator[RegistryReply]:
         """A good answer. A registry that wants to see something first is shown it, once."""
         url = f"{endpoint.server}/v2/{reference.path}/{path}"
         scope = f"repository:{reference.path}:pull"
@@ -200,14 +207,14 @@ class Registry:
                 challenges = parse_challenges(reply.headers.get("www-authenticate", ""))
             authorization = await self._authorize(endpoint, scope, auth, challenges, words)
 
-    def _remembered(self, endpoint: Endpoint, scope: str, auth: Auth | None) -> str:
+    def _remembered(self, endpoint: RegistryEndpoint, scope: str, auth: Auth | None) -> str:
         if auth is not None and auth.registry_token:
             return f"Bearer {auth.registry_token}"
         header, until = self._tokens.get((endpoint, scope, auth)) or ("", 0.0)
         return header if until > self._clock() else ""
 
     async def _authorize(
-        self, endpoint: Endpoint, scope: str, auth: Auth | None, challenges: tuple[Challenge, ...], words: str
+        self, endpoint: RegistryEndpoint, scope: str, auth: Auth | None, challenges: tuple[Challenge, ...], words: str
     ) -> str:
         """What to show next; _StatusError with 401 if there is nothing."""
         by_scheme = {challenge.scheme: challenge for challenge in reversed(challenges)}
@@ -222,7 +229,7 @@ class Registry:
         raise _StatusError(401, f"{endpoint.server}: authorization failed: {words}")
 
     async def _token(
-        self, endpoint: Endpoint, challenge: Challenge, auth: Auth | None, scope: str
+        self, endpoint: RegistryEndpoint, challenge: Challenge, auth: Auth | None, scope: str
     ) -> tuple[str, float]:
         request = token_request(challenge, auth, scope=scope)
         server, _ = split_url(request.url)
@@ -257,12 +264,12 @@ def said_once(problems: Iterable[tuple[str, str]]) -> str:
     return "; ".join(f"{servers}: {words}" if servers else words for servers, words in said)
 
 
-def _goes_on(reply: Reply, size: int) -> bool:
+def _goes_on(reply: RegistryReply, size: int) -> bool:
     """Whether an answer is the rest that was asked for, and not all of it again."""
     return reply.status == 206 and reply.headers.get("content-range", "").startswith(f"bytes {size}-")
 
 
-def _refused(reply: Reply, words: str) -> _StatusError:
+def _refused(reply: RegistryReply, words: str) -> _StatusError:
     after = reply.headers.get("retry-after", "")
     wait = float(after) if after.isascii() and after.isdecimal() and len(after) < 6 else None
     if reply.status in (401, 403):

@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
-from interpose.node.runtime.images.registry.reference import DEFAULT_DOMAIN, Reference
+from interpose.node.runtime.images.registry.reference import DEFAULT_DOMAIN, ImageReference
 from interpose.node.runtime.images.types import Auth
 
 # What Docker calls its own registry.
@@ -13,7 +13,7 @@ _ALSO: Final[Mapping[str, tuple[str, ...]]] = {
 }
 
 
-def credentials(text: str, where: str, image: Reference) -> Auth | None:
+def credentials(text: str, where: str, image: ImageReference) -> Auth | None:
     """What the file has for an image, or None; ValueError names the file and the key. Programs are not asked.
 
     A key may be a registry or a part of one (`host/team`): of several that fit, the longest path counts.
@@ -41,7 +41,7 @@ def shown_to(auth: Auth | None, domain: str) -> Auth | None:
     return auth if _same_registry(_split(auth.server_address)[0], domain) else None
 
 
-def _fits(key: str, image: Reference) -> bool:
+def _fits(key: str, image: ImageReference) -> bool:
     host, path = _split(key)
     return _same_registry(host, image.domain) and f"{image.path}/".startswith(f"{path}/" if path else "")
 

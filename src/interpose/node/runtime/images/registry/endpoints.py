@@ -29,7 +29,7 @@ _BOOLEANS: Final[Mapping[str, bool]] = {"true": True, "false": False}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Endpoint:
+class RegistryEndpoint:
     """One address of a registry, and how it is trusted. Files are names of PEM files, empty for none."""
 
     server: Server
@@ -43,19 +43,19 @@ class Endpoint:
 class Registries:
     """Endpoints by the name that references have for a registry; they are tried in their order."""
 
-    endpoints: Mapping[str, tuple[Endpoint, ...]] = field(default_factory=lambda: MappingProxyType({}))
+    endpoints: Mapping[str, tuple[RegistryEndpoint, ...]] = field(default_factory=lambda: MappingProxyType({}))
 
-    def of(self, domain: str) -> tuple[Endpoint, ...]:
+    def of(self, domain: str) -> tuple[RegistryEndpoint, ...]:
         """Where the images of a registry are."""
         return self.endpoints.get(domain) or _own(domain)
 
 
-def _own(domain: str) -> tuple[Endpoint, ...]:
-    secure = Endpoint(server=parse_server(f"https://{_HOSTS.get(domain, domain)}"))
+def _own(domain: str) -> tuple[RegistryEndpoint, ...]:
+    secure = RegistryEndpoint(server=parse_server(f"https://{_HOSTS.get(domain, domain)}"))
     if not is_local(secure.server.host):
         return (secure,)
     plain = parse_server(f"http://{domain}")
-    return (secure, Endpoint(server=plain))
+    return (secure, RegistryEndpoint(server=plain))
 
 
 def is_local(host: str) -> bool:
@@ -86,8 +86,8 @@ class _Reader:
         line = f" line {node.line}" if node.line is not None else ""
         self.problems.append(f"{self._where}{line}: {key}: {problem}")
 
-    def read(self, document: "Node") -> dict[str, tuple[Endpoint, ...]]:
-        found: dict[str, tuple[Endpoint, ...]] = {}
+    def read(self, document: "Node") -> dict[str, tuple[RegistryEndpoint, ...]]:
+        found: dict[str, tuple[RegistryEndpoint, ...]] = {}
         if document.tag != "map":
             self._wrong(document, "registries", "it is not a group of keys")
             return found
@@ -103,7 +103,7 @@ class _Reader:
                     found[name] = self._registry(name, one)
         return found
 
-    def _registry(self, name: str, node: "Node") -> tuple[Endpoint, ...]:
+    def _registry(self, name: str, node: "Node") -> tuple[RegistryEndpoint, ...]:
         key = f"registries.{name}"
         if node.tag != "map":
             self._wrong(node, key, f"it is not a group with some of {', '.join(_KEYS)}")
@@ -119,7 +119,7 @@ class _Reader:
             self._wrong(node, key, "certificate and key go together")
         servers = self._servers(given, key, node, name)
         return tuple(
-            Endpoint(
+            RegistryEndpoint(
                 server=server,
                 ca=texts["ca"],
                 certificate=texts["certificate"],

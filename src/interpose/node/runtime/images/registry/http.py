@@ -23,8 +23,8 @@ from interpose.net.http.client import HttpClient, HttpClientLimits, HttpRequest,
 from interpose.net.http.connect import dial
 from interpose.net.http.errors import UnreachableError, shortened
 from interpose.net.http.tls import Pem, make_context
-from interpose.node.runtime.images.lru import Recent
-from interpose.node.runtime.images.registry.endpoints import Endpoint
+from interpose.node.runtime.images.lru import LruCache
+from interpose.node.runtime.images.registry.endpoints import RegistryEndpoint
 
 _MOST_ERRORS: Final = 5  # of an error document
 _REDIRECTS: Final = frozenset((301, 302, 303, 307, 308))
@@ -34,7 +34,7 @@ _LIMITS: Final = HttpClientLimits(body=4 << 20, idle=4)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Patience:
+class RegistryTimeouts:
     """How long a server may take, in seconds."""
 
     connect: float = 15.0
@@ -46,14 +46,14 @@ class Patience:
     longest_wait: float = 20.0
 
 
-class Exchange:
+class RegistryTransport:
     """Connections to all servers that were asked, kept for a while."""
 
-    def __init__(self, *, patience: Patience, env: Mapping[str, str] | None = None) -> None:
+    def __init__(self, *, patience: RegistryTimeouts, env: Mapping[str, str] | None = None) -> None:
         self._patience = patience
         self._env = os.environ if env is None else env
-        self._clients: Recent[Server, HttpClient] = Recent(_MOST_SERVERS)
-        self._contexts: Recent[Endpoint, ssl.SSLContext] = Recent(_MOST_SERVERS)
+        self._clients: LruCache[Server, HttpClient] = LruCache(_MOST_SERVERS)
+        self._contexts: LruCache[RegistryEndpoint, ssl.SSLContext] = LruCache(_MOST_SERVERS)
 
     async def close(self) -> None:
         """Let go of all connections."""
@@ -63,20 +63,20 @@ class Exchange:
     @asynccontextmanager
     async def ask(
         self,
-        endpoint: Endpoint,
+        endpoint: RegistryEndpoint,
         url: str,
         *,
         headers: Mapping[str, str],
         authorization: str = "",
         form: bytes = b"",
-    ) -> AsyncIterator["Reply"]:
+    ) -> AsyncIterator["RegistryReply"]:
         """An answer, redirects followed. UnreachableError if there is none; ValueError for a redirect gone wrong."""
         for _ in range(_MOST_REDIRECTS + 1):
             server, target = split_url(url)
             async with self._ask_once(endpoint, server, target, headers, authorization, form) as answer:
                 place = answer.headers.get("location", "") if answer.status in _REDIRECTS else ""
                 if not place:
-                    yield Reply(answer, self._patience, str(server))
+                    yield RegistryReply(answer, self._patience, str(server))
                     return
                 url = _followed(url, place)
             if split_url(url)[0] != server:
@@ -87,7 +87,13 @@ class Exchange:
 
     @asynccontextmanager
     async def _ask_once(
-        self, endpoint: Endpoint, server: Server, target: str, headers: Mapping[str, str], secret: str, form: bytes
+        self,
+        endpoint: RegistryEndpoint,
+        server: Server,
+        target: str,
+        headers: Mapping[str, str],
+        secret: str,
+        form: bytes,
     ) -> AsyncIterator[HttpResponse]:
         fields = [("Host", _host(server)), ("User-Agent", f"interpose/{__version__}"), *headers.items()]
         if secret:
@@ -115,7 +121,7 @@ class Exchange:
                 await old.close()  # what it is doing now is not disturbed
         return client
 
-    def _context(self, endpoint: Endpoint, server: Server) -> ssl.SSLContext | None:
+    def _context(self, endpoint: RegistryEndpoint, server: Server) -> ssl.SSLContext | None:
         """TLS as settings say. Whoever the endpoint leads to is trusted alike, but does not see our certificate."""
         if server.scheme == "http":
             return None
@@ -138,11 +144,11 @@ class Exchange:
         return context
 
 
-class Reply:
+class RegistryReply:
     """An answer whose body does not keep us waiting for ever."""
 
     def __init__(
-        self, answer: HttpResponse, patience: Patience, server: str, clock: Callable[[], float] = time.monotonic
+        self, answer: HttpResponse, patience: RegistryTimeouts, server: str, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self.status = answer.status
         self.headers = answer.headers

@@ -4,25 +4,30 @@ import errno
 from typing import IO
 
 from interpose.node.runtime.images.blob import BlobFile
-from interpose.node.runtime.images.importer import Bringer, Layer
-from interpose.node.runtime.images.index import Entry
+from interpose.node.runtime.images.importer import ImageImporter, LayerSource
+from interpose.node.runtime.images.index import IndexEntry
 from interpose.node.runtime.images.manifests import (
     MOST_BYTES,
     Descriptor,
-    Manifest,
+    ImageManifest,
     Platform,
     choose,
     digest_of,
     read_manifest,
 )
-from interpose.node.runtime.images.registry.client import Registry
-from interpose.node.runtime.images.registry.reference import Reference
+from interpose.node.runtime.images.registry.client import RegistryClient
+from interpose.node.runtime.images.registry.reference import ImageReference
 from interpose.node.runtime.images.types import Auth, Progress, PullError
 
 
 async def pull_image(
-    bringer: Bringer, registry: Registry, name: Reference, auth: Auth | None, platform: Platform, progress: Progress
-) -> Entry:
+    bringer: ImageImporter,
+    registry: RegistryClient,
+    name: ImageReference,
+    auth: Auth | None,
+    platform: Platform,
+    progress: Progress,
+) -> IndexEntry:
     """Bring an image from its registry; PullError says why that cannot be done."""
     try:
         return await _Pull(bringer, registry, name, auth, progress).run(platform)
@@ -40,7 +45,12 @@ def _where(error: OSError) -> str:
 
 class _Pull:
     def __init__(
-        self, bringer: Bringer, registry: Registry, name: Reference, auth: Auth | None, progress: Progress
+        self,
+        bringer: ImageImporter,
+        registry: RegistryClient,
+        name: ImageReference,
+        auth: Auth | None,
+        progress: Progress,
     ) -> None:
         self._bringer = bringer
         self._registry = registry
@@ -48,17 +58,17 @@ class _Pull:
         self._auth = auth
         self._progress = progress
 
-    async def run(self, platform: Platform) -> Entry:
+    async def run(self, platform: Platform) -> IndexEntry:
         top = await self._registry.manifest(self._name, self._name.wanted, self._auth)
         digest = digest_of(top)
         size = len(top)
         found = read_manifest(top, f"manifest {digest}")
-        if not isinstance(found, Manifest):
+        if not isinstance(found, ImageManifest):
             chosen = choose(found, platform, f"index {digest}")
             data = await self._registry.manifest(self._name, chosen.digest, self._auth)
             size = len(data)
             inner = read_manifest(data, f"manifest {chosen.digest}")
-            if not isinstance(inner, Manifest):
+            if not isinstance(inner, ImageManifest):
                 raise ValueError(f"index {digest}: manifest {chosen.digest} is an index again")
             found = inner
         config = await self._config(found.config)
@@ -78,7 +88,7 @@ class _Pull:
         await self._registry.blob(self._name, blob, self._auth, sink)
         return bytes(sink.data)
 
-    def _layer(self, blob: Descriptor) -> Layer:
+    def _layer(self, blob: Descriptor) -> LayerSource:
         async def opened() -> IO[bytes]:
             path = self._bringer.disk.new_path("blob")
             file = BlobFile(path, blob, self._bringer.short, self._progress)
@@ -89,7 +99,7 @@ class _Pull:
                 file.close()
                 path.unlink()  # who has it open can still read it
 
-        return Layer(what=blob.digest, size=blob.size, source=self._name.domain, open=opened)
+        return LayerSource(what=blob.digest, size=blob.size, source=self._name.domain, open=opened)
 
 
 class _Memory:

@@ -29,7 +29,7 @@ _HEX: Final = re.compile(r"[0-9a-f]{1,64}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reference:
+class ImageReference:
     """A name written out: where the image is, and its tag or its digest."""
 
     domain: str
@@ -51,7 +51,7 @@ class Reference:
         return f"{self.repository}@{self.digest}" if self.digest else f"{self.repository}:{self.tag}"
 
 
-def parse_reference(text: str) -> Reference:
+def parse_reference(text: str) -> ImageReference:
     """A name as people write it; ValueError says what is wrong with it. With tag and digest, the digest counts."""
     rest, at, digest = text.partition("@")
     if at and not is_digest(digest):
@@ -66,8 +66,8 @@ def parse_reference(text: str) -> Reference:
     domain, path = _split_domain(rest)
     _check_path(text, domain, path)
     if digest:
-        return Reference(domain=domain, path=path, digest=digest)
-    return Reference(domain=domain, path=path, tag=tag or _LATEST)
+        return ImageReference(domain=domain, path=path, digest=digest)
+    return ImageReference(domain=domain, path=path, tag=tag or _LATEST)
 
 
 def says_tag(text: str) -> bool:

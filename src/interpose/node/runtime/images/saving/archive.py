@@ -15,7 +15,7 @@ from typing import IO, Any, Final
 
 from interpose.node.runtime.images.archive_names import tag_annotations
 from interpose.node.runtime.images.layers.tar_reader import BROKEN, StoppedError
-from interpose.node.runtime.images.layers.whiteouts import Form
+from interpose.node.runtime.images.layers.whiteouts import WhiteoutFormat
 from interpose.node.runtime.images.manifests import digest_of
 from interpose.node.runtime.images.registry.reference import encoded
 from interpose.node.runtime.images.saving.repack import repacked
@@ -69,7 +69,7 @@ class _PackedLayer:
 
 
 def save_images(
-    images: Sequence[ImageToSave], target: IO[bytes], form: Form, stopped: Callable[[], bool]
+    images: Sequence[ImageToSave], target: IO[bytes], form: WhiteoutFormat, stopped: Callable[[], bool]
 ) -> list[SavedImage]:
     """Write an archive of images. OSError or ValueError if a layer cannot be read."""
     archive = _Archive(target, stopped)
@@ -107,7 +107,7 @@ def save_images(
     return saved
 
 
-def _packed(layer: LayerFolder, form: Form, stopped: Callable[[], bool]) -> _PackedLayer:
+def _packed(layer: LayerFolder, form: WhiteoutFormat, stopped: Callable[[], bool]) -> _PackedLayer:
     """The layer as it came if that can be had, else packed anew."""
 
     def as_it_was() -> Iterator[bytes]:

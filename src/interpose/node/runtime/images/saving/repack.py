@@ -11,7 +11,7 @@ from typing import Final
 
 from interpose.node.runtime.images.layers.attributes import Attributes, of_file
 from interpose.node.runtime.images.layers.tar_names import OPAQUE, WHITEOUT
-from interpose.node.runtime.images.layers.whiteouts import Form
+from interpose.node.runtime.images.layers.whiteouts import WhiteoutFormat
 
 _STEP: Final = 1 << 20
 _SECOND: Final = 1_000_000_000
@@ -27,14 +27,14 @@ _TYPES: Final = {
 }
 
 
-def repacked(folder: str, form: Form, *, owner: int | None = None) -> Iterator[bytes]:
+def repacked(folder: str, form: WhiteoutFormat, *, owner: int | None = None) -> Iterator[bytes]:
     """The bytes of the tar file. `owner`: whose files are to be root's, where nobody could give them to root."""
     yield from _Packer(form, owner).folder(folder, "")
     yield _END
 
 
 class _Packer:
-    def __init__(self, form: Form, owner: int | None) -> None:
+    def __init__(self, form: WhiteoutFormat, owner: int | None) -> None:
         self._form = form
         self._owner = owner
         self._linked: dict[tuple[int, int], str] = {}  # files with several names, by what they are

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from interpose.node.runtime.images.layers.attributes import Attributes, Giver, of_file, of_member
+from interpose.node.runtime.images.layers.attributes import Attributes, AttributeWriter, of_file, of_member
 from tests.support.node.image_files import entry
 
 
@@ -41,7 +41,7 @@ def test_attributes_of_a_file_are_read_and_given_to_another(tmp_path: Path) -> N
     assert (found.mode, found.mtime_ns, found.extended) == (0o640, 5, (("user.x", b"y"),))
     folder = os.open(tmp_path, os.O_RDONLY)
     try:
-        Giver(privileged=os.geteuid() == 0).give(folder, "b", found, mode=stat.S_IFREG)
+        AttributeWriter(privileged=os.geteuid() == 0).give(folder, "b", found, mode=stat.S_IFREG)
     finally:
         os.close(folder)
     assert of_file(str(second), second.lstat()) == found
@@ -67,9 +67,9 @@ def test_a_file_system_without_attributes_is_none_the_worse(
             with pytest.raises(OSError):
                 of_file(str(tmp_path / "a"), found)
             with pytest.raises(OSError):
-                Giver(privileged=False).give(folder, "a", given, mode=stat.S_IFREG)
+                AttributeWriter(privileged=False).give(folder, "a", given, mode=stat.S_IFREG)
         else:
             assert of_file(str(tmp_path / "a"), found).extended == ()
-            Giver(privileged=False).give(folder, "a", given, mode=stat.S_IFREG)
+            AttributeWriter(privileged=False).give(folder, "a", given, mode=stat.S_IFREG)
     finally:
         os.close(folder)

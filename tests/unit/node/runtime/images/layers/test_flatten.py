@@ -11,7 +11,7 @@ import pytest
 from interpose.node.runtime.images.layers.flatten import flatten
 from interpose.node.runtime.images.layers.tar_reader import StoppedError
 from interpose.node.runtime.images.layers.unpack import unpack
-from interpose.node.runtime.images.layers.whiteouts import MARKED, form_for
+from interpose.node.runtime.images.layers.whiteouts import MARKED, detect_format
 from tests.support.node.image_files import entry, layer, tar
 
 
@@ -20,7 +20,7 @@ def layers(folder: Path, *data: bytes) -> list[Path]:
     done: list[Path] = []
     for number, one in enumerate(data):
         target = folder / f"layer-{number}"
-        unpack(io.BytesIO(one), target, list(done), form_for(folder))
+        unpack(io.BytesIO(one), target, list(done), detect_format(folder))
         done.append(target)
     return done
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from interpose.node.runtime.images.layers.merged_view import MOST_DEPTH, Merged
+from interpose.node.runtime.images.layers.merged_view import MOST_DEPTH, MergedView
 from interpose.node.runtime.images.layers.whiteouts import MARKED
 
 
@@ -24,9 +24,9 @@ def layers(tmp_path: Path) -> list[Path]:
     return [high, low]
 
 
-def merged(layers: list[Path]) -> Merged:
+def merged(layers: list[Path]) -> MergedView:
     """Both together."""
-    return Merged([str(path) for path in layers], MARKED)
+    return MergedView([str(path) for path in layers], MARKED)
 
 
 @pytest.mark.parametrize(

@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 
 from interpose.node.runtime.images.layers.merged_view import Parts
-from interpose.node.runtime.images.layers.prune_whiteouts import Ghosts
-from interpose.node.runtime.images.layers.whiteouts import FORMS, MARKED, Form, form_for
+from interpose.node.runtime.images.layers.prune_whiteouts import WhiteoutPruner
+from interpose.node.runtime.images.layers.whiteouts import FORMATS, MARKED, WhiteoutFormat, detect_format
 
 
 def forms() -> list[str]:
     """Both; the better one may need root."""
-    return sorted(FORMS)
+    return sorted(FORMATS)
 
 
 def opened(path: Path) -> int:
@@ -22,15 +22,15 @@ def opened(path: Path) -> int:
 
 
 @pytest.fixture(params=forms())
-def form(request: pytest.FixtureRequest, tmp_path: Path) -> Form:
+def form(request: pytest.FixtureRequest, tmp_path: Path) -> WhiteoutFormat:
     """One that can be written here."""
-    found = FORMS[request.param]
-    if found is not MARKED and form_for(tmp_path) is not found:
+    found = FORMATS[request.param]
+    if found is not MARKED and detect_format(tmp_path) is not found:
         pytest.skip("this form needs root")
     return found
 
 
-def mark(form: Form, path: Path, *, hide: str = "", seal: bool = False) -> None:
+def mark(form: WhiteoutFormat, path: Path, *, hide: str = "", seal: bool = False) -> None:
     """Write a mark into a folder."""
     folder = opened(path)
     if hide:
@@ -40,18 +40,18 @@ def mark(form: Form, path: Path, *, hide: str = "", seal: bool = False) -> None:
     os.close(folder)
 
 
-def clean(form: Form, root: Path, *bare: Parts, sealed: bool = False) -> int:
+def clean(form: WhiteoutFormat, root: Path, *bare: Parts, sealed: bool = False) -> int:
     """Go over a layer; how many folders were gone over."""
     steps: list[None] = []
     folder = opened(root)
     try:
-        Ghosts(form=form, bare=bare, step=lambda: steps.append(None)).remove(folder, sealed=sealed)
+        WhiteoutPruner(form=form, bare=bare, step=lambda: steps.append(None)).remove(folder, sealed=sealed)
     finally:
         os.close(folder)
     return len(steps)
 
 
-def test_whiteouts_stay_where_they_hide_something(form: Form, tmp_path: Path) -> None:
+def test_whiteouts_stay_where_they_hide_something(form: WhiteoutFormat, tmp_path: Path) -> None:
     """And go from a folder that hides everything, and from those in it."""
     root = tmp_path / "layer"
     mark(form, root, hide="x")
@@ -71,7 +71,7 @@ def test_whiteouts_stay_where_they_hide_something(form: Form, tmp_path: Path) ->
     assert (root / "sealed/inner").exists()
 
 
-def test_folders_that_only_held_them_go_with_them(form: Form, tmp_path: Path) -> None:
+def test_folders_that_only_held_them_go_with_them(form: WhiteoutFormat, tmp_path: Path) -> None:
     """One that hides everything itself was hidden by name: then that is what is left of it."""
     root = tmp_path / "layer"
     mark(form, root / "sealed", seal=True)
@@ -87,7 +87,7 @@ def test_folders_that_only_held_them_go_with_them(form: Form, tmp_path: Path) ->
     assert (root / "used/file").exists()
 
 
-def test_a_layer_may_be_sealed_as_a_whole(form: Form, tmp_path: Path) -> None:
+def test_a_layer_may_be_sealed_as_a_whole(form: WhiteoutFormat, tmp_path: Path) -> None:
     """Then there is nothing left to hide."""
     root = tmp_path / "layer"
     mark(form, root, hide="x")

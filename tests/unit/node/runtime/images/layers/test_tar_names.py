@@ -2,29 +2,29 @@
 
 import pytest
 
-from interpose.node.runtime.images.layers.tar_names import EntryName, Meaning, read_name, split_name
+from interpose.node.runtime.images.layers.tar_names import EntryKind, EntryName, read_name, split_name
 
 
 @pytest.mark.parametrize(
     ("name", "meaning", "parts"),
     [
-        ("etc/passwd", Meaning.PLACE, ("etc", "passwd")),
-        ("./etc//passwd/", Meaning.PLACE, ("etc", "passwd")),
-        ("/etc", Meaning.PLACE, ("etc",)),
-        (".", Meaning.PLACE, ()),
-        ("./", Meaning.PLACE, ()),
-        ("...", Meaning.PLACE, ("...",)),
-        (".wh", Meaning.PLACE, (".wh",)),
-        ("etc/.wh.shadow", Meaning.WHITEOUT, ("etc", "shadow")),
-        (".wh.x", Meaning.WHITEOUT, ("x",)),
-        (".wh..x", Meaning.WHITEOUT, (".x",)),
-        ("etc/.wh..wh..opq", Meaning.OPAQUE, ("etc",)),
-        (".wh..wh..opq", Meaning.OPAQUE, ()),
-        (".wh..wh.plnk/1.2", Meaning.NOTHING, ()),
-        (".wh..wh.aufs", Meaning.NOTHING, ()),
+        ("etc/passwd", EntryKind.PLACE, ("etc", "passwd")),
+        ("./etc//passwd/", EntryKind.PLACE, ("etc", "passwd")),
+        ("/etc", EntryKind.PLACE, ("etc",)),
+        (".", EntryKind.PLACE, ()),
+        ("./", EntryKind.PLACE, ()),
+        ("...", EntryKind.PLACE, ("...",)),
+        (".wh", EntryKind.PLACE, (".wh",)),
+        ("etc/.wh.shadow", EntryKind.WHITEOUT, ("etc", "shadow")),
+        (".wh.x", EntryKind.WHITEOUT, ("x",)),
+        (".wh..x", EntryKind.WHITEOUT, (".x",)),
+        ("etc/.wh..wh..opq", EntryKind.OPAQUE, ("etc",)),
+        (".wh..wh..opq", EntryKind.OPAQUE, ()),
+        (".wh..wh.plnk/1.2", EntryKind.NOTHING, ()),
+        (".wh..wh.aufs", EntryKind.NOTHING, ()),
     ],
 )
-def test_a_name_has_a_meaning(name: str, meaning: Meaning, parts: tuple[str, ...]) -> None:
+def test_a_name_has_a_meaning(name: str, meaning: EntryKind, parts: tuple[str, ...]) -> None:
     """And a place, from the root of the layer on."""
     assert read_name(name) == EntryName(meaning, parts)
 

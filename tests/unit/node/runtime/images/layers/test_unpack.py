@@ -13,11 +13,11 @@ import pytest
 
 from interpose.node.runtime.images.layers.tar_reader import StoppedError
 from interpose.node.runtime.images.layers.unpack import unpack
-from interpose.node.runtime.images.layers.whiteouts import MARKED, form_for
-from interpose.node.runtime.images.types import Limits, Unpacked
+from interpose.node.runtime.images.layers.whiteouts import MARKED, detect_format
+from interpose.node.runtime.images.types import UnpackLimits, UnpackResult
 from tests.support.node.image_files import digest, entry, layer, tar
 
-Unpack = Callable[..., Unpacked]
+Unpack = Callable[..., UnpackResult]
 ROOT = os.geteuid() == 0
 
 
@@ -27,8 +27,10 @@ def unpack_in(tmp_path: Path) -> Unpack:
     (tmp_path / "outside").mkdir()
     (tmp_path / "outside/file").write_text("untouched")
 
-    def run(data: bytes, *, name: str = "layer", below: Sequence[str] = (), limits: Limits | None = None) -> Unpacked:
-        form = form_for(tmp_path)
+    def run(
+        data: bytes, *, name: str = "layer", below: Sequence[str] = (), limits: UnpackLimits | None = None
+    ) -> UnpackResult:
+        form = detect_format(tmp_path)
         return unpack(io.BytesIO(data), tmp_path / name, [tmp_path / one for one in below], form, limits=limits)
 
     return run
@@ -204,12 +206,12 @@ def test_a_link_cannot_be_put_in_the_place_of_a_folder_in_use(unpack_in: Unpack,
 @pytest.mark.parametrize(
     ("limits", "problem"),
     [
-        (Limits(size=5000), "larger than 5000 bytes"),
-        (Limits(entries=1), "more than 1 entries"),
-        (Limits(file=10), "entry 'a': it is larger than 10 bytes"),
+        (UnpackLimits(size=5000), "larger than 5000 bytes"),
+        (UnpackLimits(entries=1), "more than 1 entries"),
+        (UnpackLimits(file=10), "entry 'a': it is larger than 10 bytes"),
     ],
 )
-def test_what_a_layer_costs_is_bounded(limits: Limits, problem: str, unpack_in: Unpack) -> None:
+def test_what_a_layer_costs_is_bounded(limits: UnpackLimits, problem: str, unpack_in: Unpack) -> None:
     """A small file cannot unfold into anything."""
     with pytest.raises(ValueError, match=problem):
         unpack_in(gzip.compress(layer({"a": "x" * 20_000, "b": ""})), limits=limits)
@@ -227,14 +229,14 @@ def test_a_device_0_0_is_a_whiteout(unpack_in: Unpack, tmp_path: Path) -> None:
     unpack_in(layer({"x": "1"}), name="base")
     unpack_in(tar([entry("x", tarfile.CHRTYPE)]), below=["base"])
     assert not (tmp_path / "layer/x").is_file()
-    assert form_for(tmp_path).hidden(str(tmp_path / "layer"), "x")
+    assert detect_format(tmp_path).hidden(str(tmp_path / "layer"), "x")
 
 
 def test_a_whole_layer_can_be_hidden(unpack_in: Unpack, tmp_path: Path) -> None:
     """Overlay does not read that of a root: each name is hidden."""
     unpack_in(layer({"a/x": "", "b": "", "c/y": ""}), name="base")
     unpack_in(layer({"a/": 0o755, ".wh..wh..opq": "", "d": ""}), below=["base"])
-    form, top = form_for(tmp_path), str(tmp_path / "layer")
+    form, top = detect_format(tmp_path), str(tmp_path / "layer")
     assert form.hidden(top, "b")
     assert form.hidden(top, "c")
     assert form.sealed(f"{top}/a")
@@ -292,7 +294,7 @@ def test_folders_come_again_where_something_else_was(unpack_in: Unpack, tmp_path
     """Nothing of the layers below shines through then."""
     unpack_in(layer({"a/old": "", "b/old": ""}), name="base")
     unpack_in(layer({"a": "file", "a/": 0o755, ".wh.b": "", "b/new": ""}), below=["base"])
-    form, top = form_for(tmp_path), tmp_path / "layer"
+    form, top = detect_format(tmp_path), tmp_path / "layer"
     assert form.sealed(str(top / "a"))
     assert form.sealed(str(top / "b"))
     assert (top / "b/new").exists()
@@ -309,7 +311,7 @@ def test_a_layer_that_is_too_deep_is_refused(unpack_in: Unpack) -> None:
 def test_folders_that_are_only_implied_count(unpack_in: Unpack) -> None:
     """They cost as much as those that have an entry."""
     with pytest.raises(ValueError, match="more than 20 files and folders"):
-        unpack_in(tar([entry("d/" * 20 + "f"), entry("g")]), limits=Limits(entries=20))
+        unpack_in(tar([entry("d/" * 20 + "f"), entry("g")]), limits=UnpackLimits(entries=20))
 
 
 def test_who_does_not_want_it_any_more_is_asked_for_each_folder(tmp_path: Path) -> None:

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from interpose.node.runtime.images.layers.whiteouts import MARKED, OVERLAY, Form, form_for
+from interpose.node.runtime.images.layers.whiteouts import MARKED, OVERLAY, WhiteoutFormat, detect_format
 
 
 @pytest.fixture(params=["overlay", "marked"])
-def form(request: pytest.FixtureRequest, tmp_path: Path) -> Form:
+def form(request: pytest.FixtureRequest, tmp_path: Path) -> WhiteoutFormat:
     """Each form that can be written here."""
-    if request.param == "overlay" and form_for(tmp_path) is not OVERLAY:
+    if request.param == "overlay" and detect_format(tmp_path) is not OVERLAY:
         pytest.skip("whiteouts as overlay has them need root and a file system that takes them")
     return OVERLAY if request.param == "overlay" else MARKED
 
@@ -25,7 +25,7 @@ def folder(tmp_path: Path) -> Iterator[int]:
     os.close(descriptor)
 
 
-def test_a_hidden_name_is_hidden_until_it_is_shown(form: Form, folder: int, tmp_path: Path) -> None:
+def test_a_hidden_name_is_hidden_until_it_is_shown(form: WhiteoutFormat, folder: int, tmp_path: Path) -> None:
     """A second time there is nothing to show."""
     assert not form.hidden(str(tmp_path), "x")
     form.hide(folder, "x")
@@ -37,7 +37,7 @@ def test_a_hidden_name_is_hidden_until_it_is_shown(form: Form, folder: int, tmp_
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_file_is_no_mark(form: Form, folder: int, tmp_path: Path) -> None:
+def test_a_file_is_no_mark(form: WhiteoutFormat, folder: int, tmp_path: Path) -> None:
     """And is not removed by showing it."""
     (tmp_path / "x").touch()
     assert not form.hidden(str(tmp_path), "x")
@@ -46,7 +46,7 @@ def test_a_file_is_no_mark(form: Form, folder: int, tmp_path: Path) -> None:
         assert [form.is_mark(entry) for entry in entries] == [False]
 
 
-def test_a_sealed_folder_is_sealed(form: Form, folder: int, tmp_path: Path) -> None:
+def test_a_sealed_folder_is_sealed(form: WhiteoutFormat, folder: int, tmp_path: Path) -> None:
     """It is about the folder, not about a name."""
     assert not form.sealed(str(tmp_path))
     form.seal(folder)
@@ -57,7 +57,7 @@ def test_a_sealed_folder_is_sealed(form: Form, folder: int, tmp_path: Path) -> N
 
 def test_a_trial_leaves_nothing(tmp_path: Path) -> None:
     """Whatever it finds out."""
-    assert form_for(tmp_path) in (OVERLAY, MARKED)
+    assert detect_format(tmp_path) in (OVERLAY, MARKED)
     assert list(tmp_path.iterdir()) == []
 
 

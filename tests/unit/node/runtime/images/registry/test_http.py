@@ -7,8 +7,8 @@ import pytest
 from interpose.net.http.address import parse_server
 from interpose.net.http.client import HttpResponse
 from interpose.net.http.errors import UnreachableError
-from interpose.node.runtime.images.registry.endpoints import Endpoint
-from interpose.node.runtime.images.registry.http import Exchange, Patience, Reply
+from interpose.node.runtime.images.registry.endpoints import RegistryEndpoint
+from interpose.node.runtime.images.registry.http import RegistryReply, RegistryTimeouts, RegistryTransport
 
 
 class Dripping:
@@ -27,10 +27,10 @@ class Dripping:
         return b"x" * self._size
 
 
-def reply(answer: Dripping) -> Reply:
+def reply(answer: Dripping) -> RegistryReply:
     """What reads from it: 600 bytes in a minute are the least."""
-    patience = Patience(stall=60, least=600)
-    return Reply(cast("HttpResponse", answer), patience, "http://r", clock=lambda: answer.now)
+    patience = RegistryTimeouts(stall=60, least=600)
+    return RegistryReply(cast("HttpResponse", answer), patience, "http://r", clock=lambda: answer.now)
 
 
 async def test_an_answer_that_comes_too_slowly_is_given_up() -> None:
@@ -51,11 +51,11 @@ async def test_an_answer_that_comes_just_fast_enough_is_read() -> None:
 
 async def test_only_so_many_servers_are_remembered() -> None:
     """Connections and contexts of those that were asked last."""
-    exchange = Exchange(patience=Patience(), env={})
+    exchange = RegistryTransport(patience=RegistryTimeouts(), env={})
     made: Any = exchange
     for number in range(100):
         server = parse_server(f"https://r{number}.example")
         await made._client(server)
-        made._context(Endpoint(server=server), server)
+        made._context(RegistryEndpoint(server=server), server)
     assert (len(made._clients), len(made._contexts)) == (64, 64)
     await exchange.close()

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from interpose.node.runtime.images.layers.unpack import unpack
-from interpose.node.runtime.images.layers.whiteouts import MARKED, OVERLAY, Form, form_for
+from interpose.node.runtime.images.layers.whiteouts import MARKED, OVERLAY, WhiteoutFormat, detect_format
 from interpose.node.runtime.images.saving.repack import repacked
 from tests.support.node.image_files import entry, tar
 
@@ -29,25 +29,25 @@ LAYER = tar(
 
 
 @pytest.fixture(params=["marked", "overlay"])
-def form(request: pytest.FixtureRequest, tmp_path: Path) -> Form:
+def form(request: pytest.FixtureRequest, tmp_path: Path) -> WhiteoutFormat:
     """Both forms of layers, as far as they can be written here."""
-    if request.param == "overlay" and form_for(tmp_path) is not OVERLAY:
+    if request.param == "overlay" and detect_format(tmp_path) is not OVERLAY:
         pytest.skip("needs root, and a file system with trusted attributes")
     return OVERLAY if request.param == "overlay" else MARKED
 
 
-def unpacked(folder: Path, data: bytes, below: list[Path], form: Form) -> Path:
+def unpacked(folder: Path, data: bytes, below: list[Path], form: WhiteoutFormat) -> Path:
     """A layer."""
     unpack(io.BytesIO(data), folder, below, form)
     return folder
 
 
-def packed(folder: Path, form: Form, owner: int | None = None) -> bytes:
+def packed(folder: Path, form: WhiteoutFormat, owner: int | None = None) -> bytes:
     """Its tar file."""
     return b"".join(repacked(str(folder), form, owner=owner))
 
 
-def test_all_that_a_layer_says_is_there(tmp_path: Path, form: Form) -> None:
+def test_all_that_a_layer_says_is_there(tmp_path: Path, form: WhiteoutFormat) -> None:
     """Also what it hides of the layers below; a second name is one."""
     base = unpacked(tmp_path / "base", BASE, [], form)
     layer = unpacked(tmp_path / "layer", LAYER, [base], form)
