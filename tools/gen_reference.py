@@ -38,9 +38,8 @@ from interpose.config.relay.table import RELAY
 from interpose.config.runtime.table import RUNTIME
 from interpose.config.webhook.table import WEBHOOK
 from interpose.cri.methods import API_VERSIONS, METHODS, Carries, Method
-from interpose.dump.capture.losses import Losses
 from interpose.dump.capture.metrics import dump_families
-from interpose.dump.capture.queue import Outlet
+from interpose.dump.capture.queue import Losses, Outlet
 from interpose.hooks.api.hookpoint import SERVICE, HookPoint, method_of
 from interpose.hooks.api.messages import request_class
 from interpose.hooks.api.registration import HookServer

@@ -6,8 +6,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interpose.dump.page.render import render_page
-from interpose.dump.page.resources import Resources
+from interpose.dump.page.render import Resources, render_page
 from tests.support.dump.call_documents import document, message
 
 BEGIN, END = "<!--data-->", "<!--over-->"

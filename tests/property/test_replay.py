@@ -8,10 +8,9 @@ from hypothesis import strategies as st
 from interpose._pb import cri_pb2 as cri
 from interpose.dump.replay.adapt import Surroundings, adapt, free_suffix
 from interpose.dump.replay.answers import Answer, Answers
-from interpose.dump.replay.order import Called
 from interpose.dump.replay.plan import Plan, Progress, Step, make_plan
 from interpose.dump.replay.runner import message_of
-from interpose.dump.replay.selection import Choices
+from interpose.dump.replay.selection import Called, Choices
 from interpose.testing.pods import pod_config, run_request
 from interpose.testing.recordings import Script
 from tests.support.dump.recorded_node import calls_of

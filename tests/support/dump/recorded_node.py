@@ -7,7 +7,7 @@ from interpose._pb import cri_pb2 as cri
 from interpose.dump.model.call import Assembler, Flow, What
 from interpose.dump.model.frames import Begin, End, Frame, Message
 from interpose.dump.model.subject import Subjects
-from interpose.dump.replay.order import Called, called
+from interpose.dump.replay.selection import Called, called
 from interpose.net.grpc.status import RpcError
 from interpose.testing.fakeruntime import FakeRuntime
 from interpose.testing.pods import container_config, create_request, pod_config, run_request

@@ -13,7 +13,7 @@ from interpose.dump.model.call import Flow
 from interpose.dump.model.subject import Subjects
 from interpose.dump.output.formats import FlowTexts
 from interpose.dump.recording.reader import open_recording
-from interpose.dump.replay.order import Called, called
+from interpose.dump.replay.selection import Called, called
 from interpose.errors import ConfigError
 
 _LARGE: Final = 32 << 20  # bytes that take more than a moment

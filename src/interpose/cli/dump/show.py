@@ -25,8 +25,8 @@ from interpose.dump.model.frame_reader import Damage
 from interpose.dump.model.frames import Frame
 from interpose.dump.output.formats import OUTPUTS
 from interpose.dump.page.render import LIMIT
-from interpose.dump.recording.finding import found
 from interpose.dump.recording.reader import follow as follow_file
+from interpose.dump.recording.reader import found
 from interpose.dump.redact.frames import Redactor, parse_redaction
 
 FORMS: Final = ("list", TEXT, *(name for name in OUTPUTS if name != "list"))

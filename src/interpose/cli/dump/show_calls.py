@@ -13,8 +13,8 @@ from interpose.cli.dump.source import FileSource, Source
 from interpose.config.dump_rules import parse_rules
 from interpose.dump.decode.decode import Decoder
 from interpose.dump.filter.language import EVERYTHING, Filter
-from interpose.dump.filter.ordering import ByBegin
 from interpose.dump.filter.select import Viewing, replayed
+from interpose.dump.filter.order import ByBegin
 from interpose.dump.model.call import Event, Flow
 from interpose.dump.model.frames import Frame
 from interpose.dump.output.formats import OUTPUTS, FlowTexts, View

@@ -3,8 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from interpose.dump.capture.losses import Losses
-from interpose.dump.capture.queue import Outlet
+from interpose.dump.capture.queue import Losses, Outlet
 from interpose.metrics import Family, Sample
 
 _TEXTS = {

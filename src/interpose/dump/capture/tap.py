@@ -7,8 +7,7 @@ message is copied.
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
-from interpose.dump.capture.losses import Losses
-from interpose.dump.capture.queue import Outlet
+from interpose.dump.capture.queue import Losses, Outlet
 from interpose.dump.model.frames import (
     Flags,
     Packing,

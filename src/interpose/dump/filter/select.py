@@ -5,6 +5,7 @@ in the order in which they end, because only then everything is known about them
 """
 
 from collections.abc import Callable, Iterable, Iterator
+from heapq import heappop, heappush
 from typing import Final
 
 from interpose.dump.filter.language import Filter
@@ -158,3 +159,5 @@ def replayed(flow: Flow) -> Iterator[Event]:
         yield Event(What.MESSAGE, flow, message)
     if flow.end is not None:
         yield Event(What.END, flow, flow.end)
+
+

@@ -5,12 +5,13 @@ many calls there are, keys are answered. A filter that takes too long for a sing
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
 from rich.style import Style
 from rich.text import Text
+from textual import on
 from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.screen import Screen
@@ -20,17 +21,123 @@ from interpose.dump.decode.api import Decodes
 from interpose.dump.filter.language import Filter, parse_filter
 from interpose.dump.filter.regex_timeout import Patience, TooSlow
 from interpose.dump.live.call_list import CallList, ListHead
-from interpose.dump.live.call_pane import CallPane
+from interpose.dump.live.detail_view import DetailView, TabLine
 from interpose.dump.live.feed import Feed
-from interpose.dump.live.model import LiveModel
+from interpose.dump.live.model import LiveModel, Row
 from interpose.dump.live.news import Connected, Frames, Lost
-from interpose.dump.live.pipeline import Pipeline
 from interpose.dump.live.prompt import Prompt
 from interpose.dump.live.status_line import Part, banner, status
-from interpose.dump.model.call import Flow
-from interpose.dump.model.frames import Side
+from interpose.dump.live.tabs import Tab, copied, lines, seen_part
+from interpose.dump.model.call import Assembler, Event, Flow
+from interpose.dump.model.frames import Frame, Side
+from interpose.dump.model.subject import Subjects
 from interpose.dump.output.formats import FlowTexts
+from interpose.dump.output.humanize import plain
+from interpose.dump.output.json import flow_document
 from interpose.errors import ConfigError
+
+
+class Pipeline:
+    """Redacted frames in, events out. What is known about pods survives a connection, calls in flight do not."""
+
+    def __init__(self) -> None:
+        self._subjects = Subjects()
+        self.restart()
+        self.facts: Mapping[str, Any] = {}  # of the newest header
+
+    def restart(self) -> None:
+        """The frames that come are those of another connection."""
+        self._assembler = Assembler(self._subjects.identify, self._subjects.learn)
+
+    def context(self) -> dict[str, Any]:
+        """What is known about pods and containers, for a recording that begins now."""
+        return self._subjects.context()
+
+    def feed(self, frames: Sequence[Frame]) -> list[Event]:
+        """What these frames did."""
+        events = self._assembler.feed_all(frames)
+        if self._assembler.header is not None:
+            self.facts = self._assembler.header.facts
+        return events
+
+
+_SLOW: Final = 1.0  # seconds between two looks at a call that is open and goes on
+_TABS: Final = tuple(Tab)
+
+
+class CallPane(Vertical):
+    """Shows the call it was given last; made anew only if something changed."""
+
+    def __init__(self, decoder: Decodes, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__(id="call")
+        self._decoder = decoder
+        self._clock = clock
+        self._row: Row | None = None
+        self._unfolded = False
+        self._drawn: tuple[Any, ...] = ()
+        self._drawn_at = 0.0
+        self.tab = Tab.REQUEST
+
+    def compose(self) -> ComposeResult:
+        """The tabs above the text."""
+        yield TabLine()
+        yield DetailView()
+
+    @property
+    def text(self) -> DetailView:
+        """The text."""
+        return self.query_one(DetailView)
+
+    def opened(self, row: Row) -> None:
+        """Somebody opens a call: it is drawn in any case, and not with a diff that says nothing."""
+        self._drawn = ()
+        if self.tab is Tab.DIFF and not row.flow.changed:
+            self.tab = Tab.REQUEST
+
+    def show(self, row: Row) -> None:
+        """This call, as it is now."""
+        self._row = row
+        which = (row.serial, self.tab)
+        state = (*which, self._unfolded, row.flow.end is None, row.messages, len(row.flow.messages), row.cut)
+        goes_on = self._drawn[:3] == state[:3] and row.open
+        if state == self._drawn or (goes_on and self._clock() - self._drawn_at < _SLOW):
+            return
+        document = flow_document(seen_part(row.flow), self._decoder)
+        title = plain(f"{row.flow.name} {row.flow.subject}".rstrip())
+        self.query_one(TabLine).show(self.tab, title, changed=row.flow.changed)
+        self.text.show(lines(document, self.tab, unfolded=self._unfolded), from_top=self._drawn[:2] != which)
+        self._drawn, self._drawn_at = state, self._clock()
+
+    def open_tab(self, tab: Tab) -> None:
+        """Another tab of the same call."""
+        self.tab = tab
+        if self._row is not None:
+            self.show(self._row)
+
+    def turn(self, by: int) -> None:
+        """The next tab, or the one before."""
+        self.open_tab(_TABS[(_TABS.index(self.tab) + by) % len(_TABS)])
+
+    @on(TabLine.Clicked)
+    def _clicked(self, event: TabLine.Clicked) -> None:
+        self.open_tab(event.tab)
+
+    def unfold(self, *, whole: bool | None = None) -> None:
+        """Show long lists whole, or no longer; without a word, the other of the two."""
+        self._unfolded = not self._unfolded if whole is None else whole
+        if self._row is not None:
+            self.show(self._row)
+
+    def search(self, text: str) -> int:
+        """Look for a text, also where it is folded; in how many lines it is."""
+        if text:
+            self.unfold(whole=True)
+        return self.text.search(text)
+
+    def copy(self, row: Row, tab: Tab) -> str:
+        """A tab as text."""
+        return copied(flow_document(seen_part(row.flow), self._decoder), tab)
+
 
 TICK: Final = 0.1  # seconds
 REDACTION: Final = "redaction"  # in the facts of a header

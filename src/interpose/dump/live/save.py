@@ -15,7 +15,7 @@ from interpose.dump.model.call import Flow, Subject
 from interpose.dump.model.frames import Begin, End, Frame, Message
 from interpose.dump.output.formats import OUTPUTS, View
 from interpose.dump.recording.writer import RecordingWriter
-from interpose.dump.replay.order import Clock
+from interpose.dump.replay.selection import Clock
 
 RECORDING: Final = ".crirec"
 _ONE_FILE: Final = 1 << 62  # bytes: what is saved is not rotated

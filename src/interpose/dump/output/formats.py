@@ -18,8 +18,7 @@ from interpose.dump.model.frames import Side
 from interpose.dump.output.detail import detail_lines
 from interpose.dump.output.har import har_pieces
 from interpose.dump.output.json import flow_document
-from interpose.dump.output.latency import Latency, latency_lines
-from interpose.dump.output.latencyplot import latency_svg
+from interpose.dump.output.latency import Latency, latency_lines, latency_svg
 from interpose.dump.output.list import CallList, Style
 from interpose.dump.page.render import LIMIT, render_page
 

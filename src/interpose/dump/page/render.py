@@ -8,13 +8,114 @@ run, which it names by their hashes.
 import base64
 import hashlib
 import html
+import json
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from importlib import resources
+from types import MappingProxyType
 from typing import Any, Final
 
-from interpose.dump.page.blocks import block, element, harmless_json
-from interpose.dump.page.families import families
-from interpose.dump.page.resources import Resources, load_resources
+from interpose.cri.methods import METHODS, Concern
+
+# JSON can write any character as a number; these have a meaning in HTML.
+_HARMLESS: Final = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
+# What a browser can count to: all its numbers are doubles.
+EXACT: Final = (1 << 53) - 1
+
+
+def block(kind: str, value: Any) -> str:
+    """One element with data; `kind` is what the script looks for."""
+    return element(kind, harmless_json(value))
+
+
+def element(kind: str, text: str) -> str:
+    """The same of JSON that is harmless already."""
+    return f'<script type="application/json" class="data-{kind}">{text}</script>\n'
+
+
+def harmless_json(value: Any) -> str:
+    """JSON that is also safe as the text of an element."""
+    text = json.dumps(portable(value), ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    return text.translate(_HARMLESS)
+
+
+def portable(value: Any) -> Any:
+    """The same with numbers that browsers read as they are.
+
+    Whole numbers beyond `EXACT` become `[null, "digits"]`, which is not a list of ours: trees have no null. The numbers
+    that JSON does not have become their names, everything else that it does not have becomes text.
+    """
+    if isinstance(value, Mapping):
+        return {str(key): portable(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [portable(one) for one in value]
+    if isinstance(value, int) and not -EXACT <= value <= EXACT:
+        return [None, str(value)]
+    if isinstance(value, float) and not math.isfinite(value):
+        return {math.inf: ".inf", -math.inf: "-.inf"}.get(value, ".nan")
+    return value if value is None or isinstance(value, str | int | float) else str(value)
+
+
+# In this order. A part uses only what stands above it.
+PARTS: Final = ("dom", "data", "yaml", "filter", "tree", "list", "lanes", "timeline", "latency", "detail", "main")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resources:
+    """Texts of the page."""
+
+    template: str
+    style: str
+    script: str
+
+
+def load_resources() -> Resources:
+    """Read them from the package."""
+    folder = resources.files(__package__)
+    parts = "\n".join((folder / "parts" / f"{name}.js").read_text("utf-8") for name in PARTS)
+    return Resources(
+        template=(folder / "page.html").read_text("utf-8"),
+        style=(folder / "page.css").read_text("utf-8"),
+        script=f'(() => {{\n"use strict";\n{parts}}})();\n',
+    )
+
+
+# Of a method without a row here: `other`.
+FAMILIES: Final[Mapping[Concern, str]] = MappingProxyType(
+    {
+        Concern.POD_CREATE: "pod",
+        Concern.POD_STOP: "pod",
+        Concern.POD_REMOVE: "pod",
+        Concern.RESTORE_POD: "pod",
+        Concern.CHECKPOINT: "pod",
+        Concern.CONTAINER_CREATE: "container",
+        Concern.CONTAINER_START: "container",
+        Concern.CONTAINER_STOP: "container",
+        Concern.CONTAINER_REMOVE: "container",
+        Concern.CONTAINER_LOG: "container",
+        Concern.POD_UPDATE: "update",
+        Concern.CONTAINER_UPDATE: "update",
+        Concern.EXEC: "exec",
+        Concern.STREAMING_URL: "exec",
+        Concern.IMAGE: "image",
+        Concern.POD_STATUS: "status",
+        Concern.CONTAINER_STATUS: "status",
+        Concern.LIST_PODS: "status",
+        Concern.LIST_CONTAINERS: "status",
+        Concern.EVENTS: "status",
+        Concern.STATS: "stats",
+        Concern.METRICS: "stats",
+        Concern.NODE: "node",
+    }
+)
+
+
+def families() -> dict[str, str]:
+    """Method to family."""
+    return {name: FAMILIES[method.concern] for name, method in METHODS.items()}
+
 
 # Calls on one page: what a browser still filters while one types.
 LIMIT: Final = 50_000

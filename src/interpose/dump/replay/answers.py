@@ -12,19 +12,128 @@ Pure.
 """
 
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Final
+from types import MappingProxyType
+from typing import Any, Final
 
 from interpose.cri.methods import METHODS, Carries, Method
 from interpose.dump.model.call import Flow
 from interpose.dump.model.frames import Side
-from interpose.dump.replay.id_map import MAKERS, Ids, references
-from interpose.dump.replay.likeness import about, alike
-from interpose.dump.replay.narrowing import NARROWED, narrow
-from interpose.dump.replay.order import Called
-from interpose.dump.replay.visit import Parse, body_of
+from interpose.dump.replay.adapt import uids
+from interpose.dump.replay.id_map import MAKERS, Ids, Reference, Thing, references
+from interpose.dump.replay.selection import Called
+from interpose.dump.replay.visit import Parse, body_of, parts, type_name
+
+
+def _container(wanted: Any, one: Any) -> bool:
+    return (
+        one.id.startswith(wanted.id)
+        and (not wanted.HasField("state") or one.state == wanted.state.state)
+        and one.pod_sandbox_id.startswith(wanted.pod_sandbox_id)
+        and _labelled(wanted, one)
+    )
+
+
+def _pod(wanted: Any, one: Any) -> bool:
+    return (
+        one.id.startswith(wanted.id)
+        and (not wanted.HasField("state") or one.state == wanted.state.state)
+        and _labelled(wanted, one)
+    )
+
+
+def _image(wanted: Any, one: Any) -> bool:
+    name = wanted.image.image
+    return not name or name == one.id or name in one.repo_tags or name in one.repo_digests
+
+
+def _labelled(wanted: Any, one: Any) -> bool:
+    return all(one.labels.get(key) == value for key, value in wanted.label_selector.items())
+
+
+# Where the list is in a reply, and who may stay.
+NARROWED: Final[Mapping[str, tuple[str, Callable[[Any, Any], bool]]]] = MappingProxyType(
+    {
+        "ListContainers": ("containers", _container),
+        "ListPodSandbox": ("items", _pod),
+        "ListImages": ("images", _image),
+    }
+)
+
+
+def narrow(name: str, request: Any, reply: Any) -> None:
+    """Take out of a reply what the filter of the request does not let pass."""
+    field, fits = NARROWED[name]
+    items = getattr(reply, field)
+    for one in [one for one in items if not fits(request.filter, one)]:
+        items.remove(one)
+
+
+# Parts of a configuration that say when and where, not what.
+_VOLATILE: Final = {
+    "PodSandboxMetadata": ("uid", "attempt"),
+    "ContainerMetadata": ("attempt",),
+    "PodSandboxConfig": ("log_directory",),
+    "ContainerConfig": ("log_path",),
+    "LinuxPodSandboxConfig": ("cgroup_parent",),
+    "AuthConfig": ("username", "password", "auth", "identity_token", "registry_token"),
+    "CreateContainerRequest": ("pod_sandbox_id",),
+    "NamespaceOption": ("target_id",),
+}
+_VOLATILE_LABELS: Final = (
+    "io.kubernetes.pod.uid",
+    "io.kubernetes.container.restartCount",
+    "kubernetes.io/config.seen",
+    "interpose/requested",
+    "interpose/grant",
+)
+_MAPS: Final = ("labels", "annotations")
+_SOMEWHERE: Final = "*"
+
+
+def alike(message: Any, method: Method) -> bytes:
+    """What two requests share that mean the same. The message is changed on the way.
+
+    A request without a configuration is nothing but ids, which stay.
+    """
+    if Carries.CFG in method.carries:
+        known = uids(message)
+        for part in parts(message):
+            for name in _VOLATILE.get(type_name(part), ()):
+                part.ClearField(name)
+            for name in _MAPS:
+                for key in _VOLATILE_LABELS:
+                    getattr(part, name, {}).pop(key, None)
+            if type_name(part) == "Mount":
+                for uid in known:
+                    part.host_path = part.host_path.replace(uid, _SOMEWHERE)
+    if Carries.FLT in method.carries and not message.filter.ListFields():
+        message.ClearField("filter")  # an empty one lets everything pass, as none does
+    data: bytes = message.SerializeToString(deterministic=True)
+    return data
+
+
+def about(message: Any) -> tuple[Reference | str, ...]:
+    """Whom a request is about: names if it has a configuration, else ids, the narrowest first; empty if nobody."""
+    names = [_named(part) for part in parts(message)]
+    found = tuple(name for name in names if name)
+    if found:
+        return found
+    ids = references(message)
+    for thing in (Thing.CONTAINER, Thing.POD, Thing.IMAGE):
+        chosen = tuple(one for one in ids if one.thing is thing and one.id)
+        if chosen:
+            return chosen
+    return ()
+
+
+def _named(part: Any) -> str:
+    name = type_name(part)
+    if name == "PodSandboxMetadata":
+        return f"pod {part.namespace}/{part.name}"
+    return f"container {part.name}" if name == "ContainerMetadata" else ""
 
 
 class Match(StrEnum):

@@ -13,8 +13,8 @@ from typing import Any, Final
 
 from interpose.dump.model.frames import Message, Side
 from interpose.dump.replay.id_map import Reference, Thing
-from interpose.dump.replay.order import Called
 from interpose.dump.replay.plan import Plan, Step
+from interpose.dump.replay.selection import Called
 from interpose.dump.replay.visit import Parse, body_of, parts, type_name
 
 

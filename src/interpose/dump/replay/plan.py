@@ -16,8 +16,7 @@ from typing import Any
 from interpose.dump.model.call import Flow
 from interpose.dump.model.frames import Side
 from interpose.dump.replay.id_map import Reference, Thing, find, made, references
-from interpose.dump.replay.order import Called
-from interpose.dump.replay.selection import Choices, omitted
+from interpose.dump.replay.selection import Called, Choices, omitted
 from interpose.dump.replay.visit import Parse, first_body
 
 

@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 
 from interpose._pb import cri_pb2 as cri
 from interpose.cli.main import cli
-from interpose.dump.filter.ordering import ByBegin
+from interpose.dump.filter.order import ByBegin
 from interpose.dump.model.call import SESSION
 from interpose.dump.model.frames import Begin, Context, Dropped, End, Flags, Frame, Header, Message, Packing, Side
 from interpose.dump.recording.writer import RecordingWriter

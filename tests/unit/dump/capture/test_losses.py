@@ -1,7 +1,6 @@
 """Counters over readers that come and go."""
 
-from interpose.dump.capture.losses import Losses
-from interpose.dump.capture.queue import Outlet
+from interpose.dump.capture.queue import Losses, Outlet
 from interpose.relay.api import Interest
 
 

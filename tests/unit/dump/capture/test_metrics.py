@@ -1,8 +1,7 @@
 """Metrics of the dump."""
 
-from interpose.dump.capture.losses import Losses
 from interpose.dump.capture.metrics import dump_families
-from interpose.dump.capture.queue import Outlet
+from interpose.dump.capture.queue import Losses, Outlet
 from interpose.relay.api import Interest
 
 

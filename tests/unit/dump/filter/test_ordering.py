@@ -1,6 +1,6 @@
 """Calls in the order in which they began."""
 
-from interpose.dump.filter.ordering import ByBegin
+from interpose.dump.filter.order import ByBegin
 from interpose.dump.model.call import Flow
 from interpose.dump.model.frames import Flags, Message, Side
 

@@ -1,7 +1,7 @@
 """From frames to events."""
 
 from interpose.cri.parser import CriParser
-from interpose.dump.live.pipeline import Pipeline
+from interpose.dump.live.board import Pipeline
 from interpose.dump.model.call import What
 from interpose.dump.model.frames import Begin, Context, Frame, Header, Message, Side
 from interpose.testing.recordings import story_frames

@@ -2,8 +2,7 @@
 
 from xml.etree import ElementTree as ET
 
-from interpose.dump.output.latency import Row
-from interpose.dump.output.latencyplot import latency_svg
+from interpose.dump.output.latency import Row, latency_svg
 
 SPACE = "{http://www.w3.org/2000/svg}"
 

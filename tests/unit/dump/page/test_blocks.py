@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from interpose.dump.page.blocks import EXACT, block, element, harmless_json, portable
+from interpose.dump.page.render import EXACT, block, element, harmless_json, portable
 
 
 @pytest.mark.parametrize(

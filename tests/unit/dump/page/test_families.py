@@ -1,8 +1,7 @@
 """What the colours of the page stand for."""
 
 from interpose.cri.methods import METHODS, Concern
-from interpose.dump.page.families import FAMILIES, families
-from interpose.dump.page.resources import load_resources
+from interpose.dump.page.render import FAMILIES, families, load_resources
 
 
 def test_every_method_has_a_family() -> None:

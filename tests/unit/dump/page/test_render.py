@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from interpose.dump.page import render_page
-from interpose.dump.page.render import COMPUTED, ROW
-from interpose.dump.page.resources import Resources, load_resources
+from interpose.dump.page.render import COMPUTED, ROW, Resources, load_resources
 from tests.support.dump.call_documents import document, message, sample_documents
 
 PLAIN = Resources(

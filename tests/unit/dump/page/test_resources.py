@@ -3,7 +3,7 @@
 import re
 from importlib import resources
 
-from interpose.dump.page.resources import PARTS, load_resources
+from interpose.dump.page.render import PARTS, load_resources
 
 
 def test_every_part_is_in_the_script() -> None:

@@ -15,9 +15,8 @@ from interpose.dump.model.call import NOBODY, SESSION, Assembler, Flow
 from interpose.dump.model.frames import Begin, Frame
 from interpose.dump.model.subject import Subjects
 from interpose.dump.output.json import flow_document
-from interpose.dump.recording import finding as module
-from interpose.dump.recording.finding import found
-from interpose.dump.recording.reader import Recording, open_recording
+from interpose.dump.recording import reader as module
+from interpose.dump.recording.reader import Recording, found, open_recording
 from interpose.dump.recording.writer import RecordingWriter
 from interpose.testing.recordings import HEADER, START, sample_recording, story_frames
 

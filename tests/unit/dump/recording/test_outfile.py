@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from interpose.dump.recording import outfile as module
-from interpose.dump.recording.outfile import OutFile
+from interpose.dump.recording import writer as module
+from interpose.dump.recording.writer import OutFile
 
 
 @pytest.fixture

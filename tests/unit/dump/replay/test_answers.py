@@ -9,8 +9,8 @@ from interpose._pb import cri_pb2 as cri
 from interpose.cri.methods import METHODS
 from interpose.dump.model.frames import Begin, Message, Packing, Side
 from interpose.dump.replay.answers import Answer, Answers, Match, Missing, described
-from interpose.dump.replay.order import called
 from interpose.dump.replay.runner import message_of
+from interpose.dump.replay.selection import called
 from interpose.testing.pods import container_config, create_request, pod_config, run_request
 from interpose.testing.recordings import Script, every_method_frames, filled
 from tests.support.dump.recorded_node import calls_of

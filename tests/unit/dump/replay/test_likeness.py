@@ -6,8 +6,8 @@ import pytest
 
 from interpose._pb import cri_pb2 as cri
 from interpose.cri.methods import METHODS
+from interpose.dump.replay.answers import about, alike
 from interpose.dump.replay.id_map import Reference, Thing
-from interpose.dump.replay.likeness import about, alike
 from interpose.testing.pods import container_config, create_request, pod_config, run_request
 
 

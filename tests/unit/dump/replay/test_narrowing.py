@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from interpose._pb import cri_pb2 as cri
-from interpose.dump.replay.narrowing import narrow
+from interpose.dump.replay.answers import narrow
 
 CONTAINERS = cri.ListContainersResponse(
     containers=[

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from interpose.dump.model.frames import Begin, Context, End, Flags, Frame, Header, Message, Side
-from interpose.dump.replay.order import called
+from interpose.dump.replay.selection import called
 from interpose.testing.recordings import Script
 
 DAY = 24 * 3600 * 10**9
@@ -74,7 +74,7 @@ def test_a_number_that_comes_again_is_another_call() -> None:
 def test_calls_that_are_forgotten_are_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     """They have no end."""
     monkeypatch.setattr("interpose.dump.model.call.KEPT_CALLS", 2)
-    monkeypatch.setattr("interpose.dump.replay.order.KEPT_CALLS", 2)
+    monkeypatch.setattr("interpose.dump.replay.selection.KEPT_CALLS", 2)
     frames: list[Frame] = [begin(1), begin(2), begin(3), end(1), end(3)]
     found = [(one.flow.number, one.ended) for one in called(frames)]
     assert found == [(1, None), (3, 4), (2, None)]

@@ -6,10 +6,9 @@ from typing import Any
 from interpose._pb import cri_pb2 as cri
 from interpose.dump.model.frames import Begin, Frame, Message, Packing, Side
 from interpose.dump.replay.id_map import Reference, Thing
-from interpose.dump.replay.order import called
 from interpose.dump.replay.plan import Plan, Progress, make_plan
 from interpose.dump.replay.runner import message_of
-from interpose.dump.replay.selection import Choices
+from interpose.dump.replay.selection import Choices, called
 from interpose.testing.pods import container_config, create_request, pod_config, run_request
 from interpose.testing.recordings import Script, story_frames
 from tests.support.dump.recorded_node import calls_of
