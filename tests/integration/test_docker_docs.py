@@ -10,8 +10,8 @@ from interpose.config.endpoint import WELL_KNOWN_DOCKER
 from interpose.config.load import load
 from interpose.config.relay.table import RELAY
 from interpose.dump.model.call import NOBODY, Assembler, Subject
-from interpose.dump.model.frames import Begin, End, Message, Side
-from interpose.dump.output.list import CallList
+from interpose.dump.model.frames import Begin, End, Message, MessageSide
+from interpose.dump.output.list import CallListWriter
 from interpose.net.grpc.status import Code
 from interpose.relay.docker.routes import METHODS_OF, DockerOperation, classify
 from interpose.relay.docker.translate import hostconfig
@@ -97,13 +97,13 @@ def example() -> list[str]:
         (17, "/docker/GET /v1.41/containers/json", 1_204_000, (), NOBODY),
         (18, "/runtime.v1.RuntimeService/CreateContainer", 48_100_000, ("batch",), WEB),
     )
-    listed = CallList(110)
+    listed = CallListWriter(110)
     lines = [listed.head()]
     for number, path, elapsed, changed_by, subject in calls:
         assembler = Assembler()
         assembler.feed(Begin(number=number, time=NINE + number * 10**8, path=path))
         if subject:
-            assembler.feed(Message(number=number, at=0, side=Side.REQUEST, size=1200, body=b""))
+            assembler.feed(Message(number=number, at=0, side=MessageSide.REQUEST, size=1200, body=b""))
         flow = assembler.feed(End(number=number, elapsed=elapsed, code=0, changed_by=changed_by)).flow
         assert flow is not None
         flow.subject = subject

@@ -16,7 +16,7 @@ from interpose.dump.filter.language import parse_filter
 from interpose.dump.filter.select import Viewing
 from interpose.dump.filter.terms import QUESTIONS
 from interpose.dump.live.keys import GROUPS
-from interpose.dump.output.formats import OUTPUTS, FlowTexts, View
+from interpose.dump.output.formats import OUTPUTS, FlowTexts, OutputContext
 from interpose.dump.recording.reader import Recording, open_recording
 from interpose.testing.eventually import WAIT_LIMIT
 from interpose.testing.recordings import sample_recording
@@ -46,7 +46,9 @@ def listed_calls(recording: Path, wanted: str) -> list[str]:
     decoder = Decoder()
     viewing = Viewing(parse_filter(wanted), FlowTexts(decoder))
     with open_recording([recording]) as source:
-        view = View(decoder=decoder, width=WIDTH, title=recording.name, facts=source.header.facts, filter_text=wanted)
+        view = OutputContext(
+            decoder=decoder, width=WIDTH, title=recording.name, facts=source.header.facts, filter_text=wanted
+        )
         return "".join(OUTPUTS["list"](viewing.flows(source.frames()), view)).splitlines()
 
 

@@ -19,7 +19,7 @@ from interpose.dump.recording.reader import open_recording, rotated_set
 # Writes calls for ever and says on its output up to which number they were flushed.
 WRITER = """
 import os, sys
-from interpose.dump.model.frames import Begin, End, Message, Side
+from interpose.dump.model.frames import Begin, End, Message, MessageSide
 from interpose.dump.recording.writer import RecordingWriter
 path, session, max_bytes, count = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
 writer = RecordingWriter(path, header_facts={"session": session}, max_bytes=max_bytes, files=100_000)
@@ -29,7 +29,7 @@ while number < count:
         number += 1
         body = os.urandom(300)
         writer.write(Begin(number=number, time=number, path="/runtime.v1.RuntimeService/Version"))
-        writer.write(Message(number=number, at=1, side=Side.REPLY, size=len(body), body=body))
+        writer.write(Message(number=number, at=1, side=MessageSide.REPLY, size=len(body), body=body))
         writer.write(End(number=number, elapsed=1, code=0))
     writer.flush()
     print(number, writer.lost, flush=True)

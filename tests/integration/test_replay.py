@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from interpose._pb import cri_pb2 as cri
-from interpose.dump.model.frames import Side
+from interpose.dump.model.frames import MessageSide
 from interpose.net.grpc.server import serve
 from interpose.net.grpc.status import Code
 from interpose.testing.eventually import WAIT_LIMIT, eventually
@@ -244,7 +244,7 @@ async def test_events_are_told_again(scratch: Path, runtime_path: Path, spawn: C
     recorded = RecordedNode()
     number = recorded.script.begin("GetContainerEvents", cri.GetEventsRequest())
     for container in ("a", "b"):
-        recorded.script.message(number, Side.REPLY, cri.ContainerEventResponse(container_id=container), 1)
+        recorded.script.message(number, MessageSide.REPLY, cri.ContainerEventResponse(container_id=container), 1)
     path = write_recording(scratch / "node.crirec", recorded.script.frames)
     await served(spawn, path, runtime_path)
     async with grpc_channel(runtime_path) as channel:

@@ -11,8 +11,8 @@ from interpose._pb import cri_pb2 as cri
 from interpose.cri.methods import METHODS
 from interpose.dump.decode.decode import Decoder
 from interpose.dump.decode.raw_protobuf import MAX_SUMMARY, wire_summary
-from interpose.dump.model.call import Assembler, What
-from interpose.dump.model.frames import Begin, End, Frame, Header, Message, Packing, Side
+from interpose.dump.model.call import Assembler, CallEventKind
+from interpose.dump.model.frames import Begin, End, Frame, Header, Message, MessageSide, Packing
 from interpose.dump.model.subject import Subjects
 from interpose.dump.output.json import flow_document
 from interpose.dump.redact.frames import Redactor, parse_redaction
@@ -43,7 +43,7 @@ def _messages(number: int) -> st.SearchStrategy[Message]:
         lambda side, packing, body, size: Message(
             number=number, at=0, side=side, packing=packing, size=len(body) if size is None else size, body=body
         ),
-        st.sampled_from(Side),
+        st.sampled_from(MessageSide),
         st.sampled_from(Packing),
         _bodies(),
         st.none() | st.integers(0, 100),
@@ -71,7 +71,7 @@ def test_no_frames_make_anything_fail(redaction: str, path: str, given_frames: l
         redacted = first.frame(frame)
         assert second.frame(redacted) == redacted
         event = assembler.feed(redacted)
-        if event.what in (What.MESSAGE, What.END):
+        if event.what in (CallEventKind.MESSAGE, CallEventKind.END):
             assert event.flow is not None
             json.dumps(flow_document(event.flow, decoder), allow_nan=False)
     json.dumps(subjects.context())
@@ -196,8 +196,8 @@ def _with_secrets(message: Protobuf) -> None:
             setattr(message, descriptor.name, f"http://h/exec/{SECRET}")
 
 
-@given(st.sampled_from(sorted(METHODS)), st.sampled_from(Side), st.sampled_from(["default", "strict"]))
-def test_no_method_lets_a_secret_through(name: str, side: Side, redaction: str) -> None:
+@given(st.sampled_from(sorted(METHODS)), st.sampled_from(MessageSide), st.sampled_from(["default", "strict"]))
+def test_no_method_lets_a_secret_through(name: str, side: MessageSide, redaction: str) -> None:
     """Every kind of message, every place in it, on every side of a call."""
     method = METHODS[name]
     message = filled(method.response if side.is_reply else method.request)

@@ -5,7 +5,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interpose.dump.model.call import Assembler, What
+from interpose.dump.model.call import Assembler, CallEventKind
 from interpose.dump.model.frame_reader import FrameStream
 from interpose.dump.model.frames import (
     MAX_PAYLOAD,
@@ -19,8 +19,8 @@ from interpose.dump.model.frames import (
     Header,
     Index,
     Message,
+    MessageSide,
     Packing,
-    Side,
     Trailer,
     decode,
     encode,
@@ -53,7 +53,7 @@ def frames(numbers: st.SearchStrategy[int] = NUMBERS) -> st.SearchStrategy[Frame
             Message,
             number=numbers,
             at=NUMBERS,
-            side=st.sampled_from(Side),
+            side=st.sampled_from(MessageSide),
             packing=st.sampled_from(Packing),
             size=st.integers(0, MAX_PAYLOAD),
             body=st.binary(max_size=60),
@@ -149,10 +149,10 @@ def test_calls_are_put_together_from_any_frames(stream: list[Frame]) -> None:
     """Each call ends once, has its own messages, and what is open has no end."""
     assembler = Assembler(kept_messages=3)
     for event in assembler.feed_all(stream):
-        if event.what in (What.BEGIN, What.MESSAGE, What.END):
+        if event.what in (CallEventKind.BEGIN, CallEventKind.MESSAGE, CallEventKind.END):
             assert event.flow is not None
             assert event.flow.number == getattr(event.frame, "number", None)
-        if event.what is What.END:
+        if event.what is CallEventKind.END:
             assert event.flow is not None
             assert event.flow.end is event.frame
     for number, flow in assembler.open.items():

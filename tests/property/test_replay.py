@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from interpose._pb import cri_pb2 as cri
 from interpose.dump.replay.adapt import Surroundings, adapt, free_suffix
 from interpose.dump.replay.answers import Answer, Answers
-from interpose.dump.replay.plan import Plan, Progress, Step, make_plan
+from interpose.dump.replay.plan import ReplayPlan, ReplayProgress, ReplayStep, make_plan
 from interpose.dump.replay.runner import message_of
 from interpose.dump.replay.selection import Called, Choices
 from interpose.testing.pods import pod_config, run_request
@@ -40,10 +40,10 @@ def recorded(drawn: list[tuple[int, int | None, int, bool]]) -> list[Called]:
     return calls_of(script.frames)
 
 
-def carried_out(plan: Plan, choose: Any) -> list[tuple[Step, frozenset[int]]]:
+def carried_out(plan: ReplayPlan, choose: Any) -> list[tuple[ReplayStep, frozenset[int]]]:
     """Steps in the order in which they start, as a caller starts them, each with those that were over then."""
-    progress, over, started = Progress(plan), set[int](), []
-    flying: list[Step] = []
+    progress, over, started = ReplayProgress(plan), set[int](), []
+    flying: list[ReplayStep] = []
     waiting = list(plan.steps)
     while waiting or flying:
         if waiting and progress.may_start(waiting[0]):

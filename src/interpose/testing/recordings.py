@@ -11,7 +11,7 @@ from typing import Any, Final
 from interpose._pb import cri_pb2 as cri
 from interpose.cri.methods import API_VERSIONS, METHODS
 from interpose.dump.model.call import SESSION
-from interpose.dump.model.frames import VERSION, Begin, End, Flags, Frame, Header, Message, Side, encode
+from interpose.dump.model.frames import VERSION, Begin, End, Flags, Frame, Header, Message, MessageSide, encode
 from interpose.testing.pods import container_config, create_request, linux_resources, pod_config, run_request
 
 START: Final = 1_763_283_600_000_000_000  # 2025-11-16T09:00:00Z
@@ -66,10 +66,10 @@ class Script:
                 metadata=METADATA if origin == "client" else (),
             )
         )
-        self.message(self._number, Side.REQUEST, request)
+        self.message(self._number, MessageSide.REQUEST, request)
         return self._number
 
-    def message(self, number: int, side: Side, message: Any, at: float = 0.0) -> None:
+    def message(self, number: int, side: MessageSide, message: Any, at: float = 0.0) -> None:
         """A message of a call, as bytes or as it is."""
         body = message if isinstance(message, bytes) else message.SerializeToString(deterministic=True)
         self.frames.append(Message(number=number, at=int(at * _MS), side=side, size=len(body), body=body))
@@ -101,11 +101,11 @@ class Script:
             name, request, version=version, origin=origin, intercepted=changed or origin != "client", gap=gap
         )
         if forwarded is not None:
-            self.message(number, Side.FORWARDED, forwarded, elapsed / 4)
+            self.message(number, MessageSide.FORWARDED, forwarded, elapsed / 4)
         if received is not None:
-            self.message(number, Side.RECEIVED, received, elapsed * 3 / 4)
+            self.message(number, MessageSide.RECEIVED, received, elapsed * 3 / 4)
         for index, reply in enumerate(replies, 1):
-            self.message(number, Side.REPLY, reply, elapsed * index / len(replies))
+            self.message(number, MessageSide.REPLY, reply, elapsed * index / len(replies))
         self.end(number, elapsed, code, message, by)
         return number
 
@@ -286,7 +286,7 @@ def _batch(script: Script, events: int) -> None:
 
 def _event(script: Script, number: int, subject: str, kind: Any, at: float) -> None:
     event = cri.ContainerEventResponse(container_id=subject, container_event_type=kind)
-    script.message(number, Side.REPLY, event, at)
+    script.message(number, MessageSide.REPLY, event, at)
 
 
 # -- files

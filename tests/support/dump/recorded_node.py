@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from interpose._pb import cri_pb2 as cri
-from interpose.dump.model.call import Assembler, Flow, What
+from interpose.dump.model.call import Assembler, CallEventKind, Flow
 from interpose.dump.model.frames import Begin, End, Frame, Message
 from interpose.dump.model.subject import Subjects
 from interpose.dump.replay.selection import Called, called
@@ -62,7 +62,9 @@ def flows_of(frames: Iterable[Frame]) -> list[Flow]:
     subjects = Subjects()
     assembler = Assembler(subjects.identify)
     events = assembler.feed_all(list(frames))
-    return [event.flow for event in events if event.what is What.END and event.flow] + [*assembler.open.values()]
+    return [event.flow for event in events if event.what is CallEventKind.END and event.flow] + [
+        *assembler.open.values()
+    ]
 
 
 def calls_of(frames: Iterable[Frame]) -> list[Called]:

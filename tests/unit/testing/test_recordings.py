@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from interpose.cri.methods import API_VERSIONS, METHODS, Method
-from interpose.dump.model.call import Assembler, Flow, What
-from interpose.dump.model.frames import Frame, Side
+from interpose.dump.model.call import Assembler, CallEventKind, Flow
+from interpose.dump.model.frames import Frame, MessageSide
 from interpose.dump.recording.reader import Recording
 from interpose.testing.recordings import every_method_frames, filled, sample_recording, story_frames, write_recording
 
@@ -14,7 +14,7 @@ from interpose.testing.recordings import every_method_frames, filled, sample_rec
 def calls(frames: list[Frame]) -> list[Flow]:
     """The calls that end."""
     events = Assembler().feed_all(frames)
-    return [event.flow for event in events if event.what is What.END and event.flow is not None]
+    return [event.flow for event in events if event.what is CallEventKind.END and event.flow is not None]
 
 
 def test_every_method_is_there_in_both_versions() -> None:
@@ -22,7 +22,7 @@ def test_every_method_is_there_in_both_versions() -> None:
     flows = calls(every_method_frames())
     assert {flow.path for flow in flows} == {path for method in METHODS.values() for path in method.paths}
     assert len(flows) == len(METHODS) * len(API_VERSIONS)
-    assert all(flow.of(Side.REQUEST) and flow.of(Side.REPLY) for flow in flows)
+    assert all(flow.of(MessageSide.REQUEST) and flow.of(MessageSide.REPLY) for flow in flows)
 
 
 @pytest.mark.parametrize("method", METHODS.values(), ids=lambda method: method.name)
@@ -36,8 +36,8 @@ def test_all_fields_of_a_message_are_filled(method: Method) -> None:
 def test_the_story_has_what_is_out_of_the_ordinary() -> None:
     """Changes both ways, calls of our own, failures, and calls that do not end."""
     flows = calls(story_frames())
-    assert any(flow.of(Side.FORWARDED) for flow in flows)
-    assert any(flow.of(Side.RECEIVED) for flow in flows)
+    assert any(flow.of(MessageSide.FORWARDED) for flow in flows)
+    assert any(flow.of(MessageSide.RECEIVED) for flow in flows)
     assert any(flow.originated for flow in flows)
     assert {flow.end.code for flow in flows if flow.end} >= {0, 4, 5, 12}
     assert any(flow.method is None for flow in flows)

@@ -14,7 +14,7 @@ from interpose.cli.main import EXIT_FAILED
 from interpose.cli.render.text import amount, flat, plain, size, table
 from interpose.dump.model.frame_reader import Damage
 from interpose.dump.model.grpc_codes import code_name
-from interpose.dump.recording.reader import Recording, Summary, open_recording
+from interpose.dump.recording.reader import Recording, RecordingSummary, open_recording
 
 UNFINISHED: Final = "unfinished"
 _SECOND: Final = 1_000_000_000
@@ -48,7 +48,7 @@ def info(paths: Sequence[str], form: str, alone: bool) -> int:
     return code[-1]
 
 
-def _document(recording: Recording, summary: Summary) -> dict[str, Any]:
+def _document(recording: Recording, summary: RecordingSummary) -> dict[str, Any]:
     return {
         "header": dict(recording.header.facts),
         "files": [

@@ -10,7 +10,7 @@ import click
 from interpose.cli.common.admin_client import admin_option
 
 if TYPE_CHECKING:
-    from interpose.dump.live.feed import Refine, Source
+    from interpose.dump.live.feed import FeedSource, Refine
 
 _PARTS = ("rich", "textual")
 _NONE = "none"
@@ -89,7 +89,7 @@ def _run(
     from interpose.dump.decode.decode import Decoder
     from interpose.dump.filter.language import parse_filter
     from interpose.dump.live.app import LiveApp
-    from interpose.dump.live.board import View
+    from interpose.dump.live.board import LiveViewParts
     from interpose.dump.live.feed import Feed
     from interpose.dump.live.model import LiveModel
 
@@ -97,7 +97,7 @@ def _run(
     refine = _redaction(rules)
     parse_filter(filter_text, now=0)  # a mistake is said before the screen is cleared
     source = _relay(admin, only, wait=wait) if file is None else _recording(file)
-    view = View(
+    view = LiveViewParts(
         feed=Feed(source, refine),
         decoder=Decoder(),
         model=LiveModel(keep=keep),
@@ -114,7 +114,7 @@ def _redaction(rules: str) -> "Callable[[], Refine]":
     return lambda: Redactor(redaction).frame
 
 
-def _recording(file: Path) -> "Source":
+def _recording(file: Path) -> "FeedSource":
     from interpose.dump.live.sources import RecordingSource
     from interpose.dump.recording.reader import Recording
 
@@ -122,7 +122,7 @@ def _recording(file: Path) -> "Source":
     return RecordingSource(file)
 
 
-def _relay(admin: str, only: tuple[str, ...], *, wait: bool) -> "Source":
+def _relay(admin: str, only: tuple[str, ...], *, wait: bool) -> "FeedSource":
     from interpose.cli.dump.attach import attach
     from interpose.dump.live.feed import SourceLost
     from interpose.dump.live.sources import RelaySource

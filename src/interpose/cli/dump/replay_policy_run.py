@@ -19,7 +19,7 @@ from interpose.core.model.cpuset import CpuSet
 from interpose.core.policy.names import NAMES
 from interpose.cri.store.requested import NOT_REQUESTED
 from interpose.dump.model.call import Assembler, Flow
-from interpose.dump.model.frames import DamagedFrame, Dropped, End, Frame, Message, Packing, Side
+from interpose.dump.model.frames import DamagedFrame, Dropped, End, Frame, Message, MessageSide, Packing
 from interpose.dump.recording.reader import open_recording
 from interpose.resmgr.whatif.events import Answered, Asked, Happening, Told
 from interpose.resmgr.whatif.replay import TELLING, Hindsight
@@ -60,7 +60,7 @@ class Reader:
                 yield self._end(flow, frame)
 
     def _message(self, flow: Flow, message: Message) -> Iterator[Happening]:
-        if message.side is Side.REQUEST:
+        if message.side is MessageSide.REQUEST:
             if (asked := self._asked(flow, message)) is not None:
                 yield asked
         elif flow.method is not None and flow.method.server_streaming and message.side.is_reply:
@@ -83,8 +83,8 @@ class Reader:
 
     def _end(self, flow: Flow, end: End) -> Answered:
         # What the runtime itself said counts; a caller may be shown something else.
-        replies = flow.of(Side.RECEIVED) or flow.of(Side.REPLY)
-        sent = flow.of(Side.FORWARDED)
+        replies = flow.of(MessageSide.RECEIVED) or flow.of(MessageSide.REPLY)
+        sent = flow.of(MessageSide.FORWARDED)
         streaming = flow.method is not None and flow.method.server_streaming
         reply = self._data(replies[-1]) if replies and not streaming else None
         return Answered(

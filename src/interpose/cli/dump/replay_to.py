@@ -19,9 +19,9 @@ from interpose.cri.methods import API_VERSIONS
 from interpose.dump.replay.adapt import Surroundings, free_suffix, uids
 from interpose.dump.replay.final_state import Condition, Exit, Exits, expected
 from interpose.dump.replay.id_map import Reference
-from interpose.dump.replay.plan import Plan, make_plan
-from interpose.dump.replay.report import Found, differs, plan_document, report_document
-from interpose.dump.replay.runner import Caller, Pace, Runtime, message_of
+from interpose.dump.replay.plan import ReplayPlan, make_plan
+from interpose.dump.replay.report import FinalObject, differs, plan_document, report_document
+from interpose.dump.replay.runner import Pace, ReplayRunner, Runtime, message_of
 from interpose.dump.replay.selection import Choices
 from interpose.net.grpc.client import Client
 from interpose.net.grpc.status import RpcError
@@ -113,10 +113,10 @@ async def _runtime(wishes: Wishes) -> AsyncIterator[Runtime]:
         await upstream.close()
 
 
-async def _replay(plan: Plan, exits: Mapping[str, Exit], wishes: Wishes) -> dict[str, Any]:
+async def _replay(plan: ReplayPlan, exits: Mapping[str, Exit], wishes: Wishes) -> dict[str, Any]:
     async with _runtime(wishes) as runtime:
         suffix = await _suffix(runtime, plan, wishes.rename)
-        caller = Caller(
+        caller = ReplayRunner(
             runtime,
             plan,
             _place(wishes, suffix),
@@ -163,7 +163,7 @@ def _exists(path: str) -> bool:
         return False  # what we may not look at the runtime may not have either
 
 
-async def _work(caller: Caller, wanted: Mapping[Reference, Condition], settle: float) -> list[Found]:
+async def _work(caller: ReplayRunner, wanted: Mapping[Reference, Condition], settle: float) -> list[FinalObject]:
     await caller.run()
     return await caller.states(wanted, settle)
 
@@ -187,7 +187,7 @@ async def _caught(work: Coroutine[Any, Any, _T]) -> _Ended[_T]:
 class _Interrupts:
     """Ctrl-C: the first lets calls in flight end, each further one cuts off what goes on."""
 
-    def __init__(self, caller: Caller) -> None:
+    def __init__(self, caller: ReplayRunner) -> None:
         self.count = 0
         self._caller = caller
         self._tasks = TaskBag()
@@ -223,7 +223,7 @@ class _Interrupts:
         return ended.value
 
 
-async def _suffix(runtime: Runtime, plan: Plan, rename: str) -> str:
+async def _suffix(runtime: Runtime, plan: ReplayPlan, rename: str) -> str:
     if rename != "auto":
         return "" if rename == "none" else rename
     wanted = {uid for step in plan.steps for uid in uids(message_of(step.request_type, step.request))}

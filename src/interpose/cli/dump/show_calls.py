@@ -13,11 +13,11 @@ from interpose.cli.dump.source import FileSource, Source
 from interpose.config.dump_rules import parse_rules
 from interpose.dump.decode.decode import Decoder
 from interpose.dump.filter.language import EVERYTHING, Filter
-from interpose.dump.filter.select import Viewing, replayed
 from interpose.dump.filter.order import ByBegin
-from interpose.dump.model.call import Event, Flow
+from interpose.dump.filter.select import Viewing, replayed
+from interpose.dump.model.call import CallEvent, Flow
 from interpose.dump.model.frames import Frame
-from interpose.dump.output.formats import OUTPUTS, FlowTexts, View
+from interpose.dump.output.formats import OUTPUTS, FlowTexts, OutputContext
 from interpose.dump.output.text import TextDump
 from interpose.dump.page.render import LIMIT
 
@@ -96,15 +96,15 @@ class Showing:
         if self._order is not None and self._order.late:
             yield f"{self._order.late} calls took so long that they stand behind some that began after them"
 
-    def _text(self, events: Iterable[Event]) -> Iterator[str]:
+    def _text(self, events: Iterable[CallEvent]) -> Iterator[str]:
         dump = TextDump(parse_rules(_EVERYTHING_IN_FULL), self._decoder)
         for event in events:
             lines = dump.lines(event)
             if lines:
                 yield "".join(f"{line.in_file}\n" for line in lines)
 
-    def _view(self, facts: dict[str, Any], files: Sequence[str], *, growing: bool = False) -> View:
-        return View(
+    def _view(self, facts: dict[str, Any], files: Sequence[str], *, growing: bool = False) -> OutputContext:
+        return OutputContext(
             decoder=self._decoder,
             width=self._sink.width,
             style=styled if self._sink.colour else None,

@@ -5,7 +5,7 @@ Nothing behind it ever sees what redaction hides. Used by the scribe and by whoe
 
 from collections.abc import Callable
 
-from interpose.dump.model.call import Assembler, Event
+from interpose.dump.model.call import Assembler, CallEvent
 from interpose.dump.model.frame_reader import FrameStream
 from interpose.dump.model.frames import Frame, Header
 from interpose.dump.model.subject import Subjects
@@ -28,6 +28,6 @@ class Intake:
         """Where it comes from, once that is known."""
         return self.assembler.header
 
-    def feed(self, data: bytes) -> list[Event]:
+    def feed(self, data: bytes) -> list[CallEvent]:
         """What these bytes complete."""
         return [self.assembler.feed(self._redact(frame)) for frame in self.stream.feed(data)]

@@ -18,7 +18,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Final, TextIO
 
-from interpose.dump.output.text import Line
+from interpose.dump.output.text import DumpLine
 from interpose.log import LEVELS, JsonFormatter, LineHandler, TextFormatter
 
 _AGAIN: Final = 5.0
@@ -49,7 +49,7 @@ class DumpFile:
         self.error: OSError | None = None
         self._open(empty=empty)
 
-    def write(self, lines: Sequence[Line]) -> None:
+    def write(self, lines: Sequence[DumpLine]) -> None:
         """Lines, or none if the file is away."""
         if not lines:
             return
@@ -193,7 +193,7 @@ class DumpLog:
         handler.setFormatter(JsonFormatter() if form == "json" else _Plain())
         self._logger.handlers = [handler]
 
-    def write(self, lines: Sequence[Line]) -> None:
+    def write(self, lines: Sequence[DumpLine]) -> None:
         """Lines without stamps: the log has its own."""
         for line in lines:
             self._logger.log(LEVELS[line.level], line.text)

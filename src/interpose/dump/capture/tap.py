@@ -10,8 +10,8 @@ from typing import Final, NamedTuple
 from interpose.dump.capture.queue import Losses, Outlet
 from interpose.dump.model.frames import (
     Flags,
+    MessageSide,
     Packing,
-    Side,
     encode_begin,
     encode_end,
     encode_message,
@@ -21,10 +21,10 @@ from interpose.dump.model.frames import (
 from interpose.relay.api import Direction, Interest, Sighting
 
 _SIDES: Final = {
-    Direction.REQUEST: Side.REQUEST,
-    Direction.FORWARDED: Side.FORWARDED,
-    Direction.RECEIVED: Side.RECEIVED,
-    Direction.REPLY: Side.REPLY,
+    Direction.REQUEST: MessageSide.REQUEST,
+    Direction.FORWARDED: MessageSide.FORWARDED,
+    Direction.RECEIVED: MessageSide.RECEIVED,
+    Direction.REPLY: MessageSide.REPLY,
 }
 # The same in every call of gRPC.
 _PLAIN: Final = frozenset((b"te", b"content-type"))
@@ -135,7 +135,7 @@ class DumpTap:
             for outlet in seen.readers:
                 self._absent(outlet, call.number, at, _SIDES[direction], size, why)
 
-    def _absent(self, outlet: Outlet, number: int, at: int, side: Side, size: int, why: str) -> None:
+    def _absent(self, outlet: Outlet, number: int, at: int, side: MessageSide, size: int, why: str) -> None:
         data = encode_message(number, at, side, Packing.ABSENT, size, why.encode())
         if not outlet.put(data, reserve=True):
             outlet.lose(size)

@@ -27,7 +27,7 @@ from interpose.dump.capture.worker_config import Orders, read_orders
 from interpose.dump.decode.decode import Decoder
 from interpose.dump.model.call import NOBODY
 from interpose.dump.model.frames import Header
-from interpose.dump.output.text import Line, TextDump
+from interpose.dump.output.text import DumpLine, TextDump
 from interpose.dump.recording.writer import RecordingWriter
 from interpose.dump.redact.frames import Redactor
 from interpose.errors import ConfigError
@@ -90,7 +90,7 @@ class Scribe:
             self._refused = f"{orders.record}: {error}"
             self._due = self._clock() + _AGAIN
 
-    def _write(self, lines: Sequence[Line]) -> None:
+    def _write(self, lines: Sequence[DumpLine]) -> None:
         self.lines += len(lines)
         if self._file is not None:
             self._file.write(lines)

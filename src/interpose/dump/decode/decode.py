@@ -29,7 +29,7 @@ MAX_VALUES: Final = 200_000  # of one tree: more is of no use to anybody, and co
 _DEEPEST: Final = 20  # groups within groups of unknown fields
 
 
-class Kind(Enum):
+class ValueKind(Enum):
     """How a value is shown."""
 
     PLAIN = auto()
@@ -40,12 +40,12 @@ class Kind(Enum):
 
 
 _KINDS: Final = {
-    FieldDescriptor.TYPE_DOUBLE: Kind.FLOAT,
-    FieldDescriptor.TYPE_FLOAT: Kind.FLOAT,
-    FieldDescriptor.TYPE_BYTES: Kind.BYTES,
-    FieldDescriptor.TYPE_ENUM: Kind.ENUM,
-    FieldDescriptor.TYPE_MESSAGE: Kind.MESSAGE,
-    FieldDescriptor.TYPE_GROUP: Kind.MESSAGE,
+    FieldDescriptor.TYPE_DOUBLE: ValueKind.FLOAT,
+    FieldDescriptor.TYPE_FLOAT: ValueKind.FLOAT,
+    FieldDescriptor.TYPE_BYTES: ValueKind.BYTES,
+    FieldDescriptor.TYPE_ENUM: ValueKind.ENUM,
+    FieldDescriptor.TYPE_MESSAGE: ValueKind.MESSAGE,
+    FieldDescriptor.TYPE_GROUP: ValueKind.MESSAGE,
 }
 
 
@@ -55,7 +55,7 @@ class _Field:
 
     name: str
     full_name: str  # with its message
-    kind: Kind  # of the values, if it is a map
+    kind: ValueKind  # of the values, if it is a map
     repeated: bool
     is_map: bool
     enum: Mapping[int, str]
@@ -68,7 +68,7 @@ def _shown(field: Any) -> _Field:
     return _Field(
         name=field.name,
         full_name=f"{field.containing_type.name}.{field.name}",
-        kind=_KINDS.get(value.type, Kind.PLAIN),
+        kind=_KINDS.get(value.type, ValueKind.PLAIN),
         repeated=field.is_repeated,
         is_map=is_map,
         enum={} if value.enum_type is None else {one.number: one.name for one in value.enum_type.values},
@@ -128,11 +128,11 @@ class _Walk:
         self._left = max_values
         self._cut = 0
         self._as_base64: dict[str, None] = {}
-        self._render: dict[Kind, Callable[[_Field, Any], Any]] = {
-            Kind.FLOAT: _float,
-            Kind.BYTES: self._bytes,
-            Kind.ENUM: lambda field, number: field.enum.get(number, number),
-            Kind.MESSAGE: lambda _field, message: self.message(message),
+        self._render: dict[ValueKind, Callable[[_Field, Any], Any]] = {
+            ValueKind.FLOAT: _float,
+            ValueKind.BYTES: self._bytes,
+            ValueKind.ENUM: lambda field, number: field.enum.get(number, number),
+            ValueKind.MESSAGE: lambda _field, message: self.message(message),
         }
 
     @property
@@ -157,7 +157,7 @@ class _Walk:
                 tree[field.name] = self._map(field, value)
             elif field.repeated:
                 tree[field.name] = self._list(field, value)
-            elif field.kind is Kind.PLAIN:
+            elif field.kind is ValueKind.PLAIN:
                 tree[field.name] = value
             else:
                 tree[field.name] = self._render[field.kind](field, value)
@@ -167,7 +167,7 @@ class _Walk:
         return tree
 
     def _list(self, field: _Field, values: Any) -> list[Any]:
-        if field.kind is Kind.PLAIN:
+        if field.kind is ValueKind.PLAIN:
             return list(self._within(values))
         render = self._render[field.kind]
         shown: list[Any] = []
@@ -181,7 +181,7 @@ class _Walk:
 
     def _map(self, field: _Field, values: Any) -> dict[str, Any]:
         items = self._within(sorted(values.items()))
-        if field.kind is Kind.PLAIN:
+        if field.kind is ValueKind.PLAIN:
             return dict(items)
         render = self._render[field.kind]
         return {key: render(field, value) for key, value in items}
@@ -215,7 +215,9 @@ class _Walk:
         return shown
 
 
-_UNKNOWN_FIELD: Final = _Field(name=UNKNOWN, full_name=UNKNOWN, kind=Kind.BYTES, repeated=True, is_map=False, enum={})
+_UNKNOWN_FIELD: Final = _Field(
+    name=UNKNOWN, full_name=UNKNOWN, kind=ValueKind.BYTES, repeated=True, is_map=False, enum={}
+)
 
 
 def _float(_field: _Field, value: float) -> float | str:

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from interpose.core.model.text import quoted
-from interpose.dump.filter.terms import BY_LETTER, BY_WORD, LATE, SUBJECT, Question, Read, Test, Texts, bare, possible
+from interpose.dump.filter.terms import BY_LETTER, BY_WORD, LATE, SUBJECT, FilterTerm, Read, Test, Texts, bare, possible
 from interpose.dump.model.call import Flow
 from interpose.errors import ConfigError
 
@@ -299,7 +299,7 @@ class _Parser:
             return False
         return not (_SPELLED.match(self._text, at) or _FLAG.match(self._text, at))
 
-    def _term(self, asked: Question, at: int, behind: int, argument: str) -> Filter:
+    def _term(self, asked: FilterTerm, at: int, behind: int, argument: str) -> Filter:
         self._at = behind
         try:
             read: Read = asked.read(argument, self._now)
@@ -324,7 +324,7 @@ class _Parser:
         self._at += len(found)
         return found
 
-    def _argument(self, asked: Question) -> str:
+    def _argument(self, asked: FilterTerm) -> str:
         """What belongs to a question; < and > may have blanks around them."""
         if not asked.compares:
             return self._piece()

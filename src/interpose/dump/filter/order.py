@@ -4,13 +4,11 @@ Pure, and bounded: so many calls are held back, and so many bytes of them. A cal
 ended meanwhile comes too late, and is counted.
 """
 
+from collections.abc import Iterable, Iterator
+from heapq import heappop, heappush
 from typing import Final
-from interpose.dump.model.call import Flow
-from collections.abc import Iterable
-from collections.abc import Iterator
-from heapq import heappop
-from heapq import heappush
 
+from interpose.dump.model.call import Flow
 
 HELD: Final = 20_000  # calls
 HELD_BYTES: Final = 128 << 20

@@ -5,13 +5,12 @@ in the order in which they end, because only then everything is known about them
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from heapq import heappop, heappush
 from typing import Final
 
 from interpose.dump.filter.language import Filter
 from interpose.dump.filter.terms import Texts
-from interpose.dump.model.call import SESSION, Assembler, Event, Flow, What, begun, part_of
-from interpose.dump.model.frames import Begin, Context, Dropped, Flags, Frame, Header, Side
+from interpose.dump.model.call import SESSION, Assembler, CallEvent, CallEventKind, Flow, begun, part_of
+from interpose.dump.model.frames import Begin, Context, Dropped, Flags, Frame, Header, MessageSide
 from interpose.dump.model.subject import TELLING, Subjects
 
 # Calls in flight about which it is known whether they are wanted; the oldest are asked about again.
@@ -48,25 +47,25 @@ class Viewing:
     def flows(self, frames: Iterable[Frame], *, unfinished: bool = True) -> Iterator[Flow]:
         """The calls that are wanted."""
         for event, lost in self._events(frames):
-            over = [event.flow] if event.what is What.END and event.flow is not None else []
+            over = [event.flow] if event.what is CallEventKind.END and event.flow is not None else []
             yield from filter(self._is_wanted, [*lost, *over])
         if unfinished:
             yield from filter(self._is_wanted, list(self._assembler.open.values()))
 
-    def events(self, frames: Iterable[Frame], *, unfinished: bool = True) -> Iterator[Event]:
+    def events(self, frames: Iterable[Frame], *, unfinished: bool = True) -> Iterator[CallEvent]:
         """The same frame by frame. If the end of a call decides whether it is wanted, all of it comes at its end."""
         wanted: dict[int, bool] = {}
         for event, lost in self._events(frames):
             for one in filter(self._decided_late, lost):
                 yield from self._whole(one)
             flow = event.flow
-            if event.what is What.DROPPED:
+            if event.what is CallEventKind.DROPPED:
                 yield event
-            elif flow is None or event.what is What.OTHER:
+            elif flow is None or event.what is CallEventKind.OTHER:
                 continue
             elif not self._decided_late(flow):
                 yield from self._early(event, flow, wanted)
-            elif event.what is What.END:
+            elif event.what is CallEventKind.END:
                 yield from self._whole(flow)
         if unfinished:
             for one in filter(self._decided_late, list(self._assembler.open.values())):
@@ -79,23 +78,23 @@ class Viewing:
         method = flow.method
         return method is not None and method.name in self._told_late and not method.server_streaming
 
-    def _early(self, event: Event, flow: Flow, wanted: dict[int, bool]) -> Iterator[Event]:
+    def _early(self, event: CallEvent, flow: Flow, wanted: dict[int, bool]) -> Iterator[CallEvent]:
         """Decided by the request, or by the end if there was none."""
-        if event.what is What.BEGIN:
+        if event.what is CallEventKind.BEGIN:
             wanted.pop(flow.number, None)  # of another process
             return
         if flow.number not in wanted:
             wanted[flow.number] = self._is_wanted(flow)
             if wanted[flow.number]:
-                yield Event(What.BEGIN, flow, begun(flow))
+                yield CallEvent(CallEventKind.BEGIN, flow, begun(flow))
             if len(wanted) > _HELD:
                 del wanted[next(iter(wanted))]
         if wanted[flow.number]:
             yield event
-        if event.what is What.END:
+        if event.what is CallEventKind.END:
             del wanted[flow.number]
 
-    def _events(self, frames: Iterable[Frame]) -> Iterator[tuple[Event, list[Flow]]]:
+    def _events(self, frames: Iterable[Frame]) -> Iterator[tuple[CallEvent, list[Flow]]]:
         """What each frame does, and the calls that will never end because of it."""
         hide, open_calls = self._hide, self._assembler.open
         for frame in frames:
@@ -105,7 +104,7 @@ class Viewing:
             if isinstance(frame, Begin) and frame.number in open_calls:
                 known = [open_calls[frame.number]]
             event = self._assembler.feed(frame if hide is None else hide(frame))
-            self.seen += event.what is What.BEGIN
+            self.seen += event.what is CallEventKind.BEGIN
             for one in known:
                 if open_calls.get(one.number) is not one:
                     one.lost = True
@@ -140,24 +139,24 @@ class Viewing:
         self.shown += found
         return found
 
-    def _whole(self, flow: Flow) -> Iterator[Event]:
+    def _whole(self, flow: Flow) -> Iterator[CallEvent]:
         """Everything that is still known of a call, as if it came now."""
         if not self._is_wanted(flow):
             return
         yield from replayed(flow)
 
 
-def replayed(flow: Flow) -> Iterator[Event]:
+def replayed(flow: Flow) -> Iterator[CallEvent]:
     """The events of a call that is known already; messages that were let go of are counted in one."""
-    yield Event(What.BEGIN, flow, begun(flow))
+    yield CallEvent(CallEventKind.BEGIN, flow, begun(flow))
     missing = flow.forgotten_replies
     for message in flow.messages:
-        if missing and message.side is not Side.REQUEST:
+        if missing and message.side is not MessageSide.REQUEST:
             # Behind the request: it says what the stream is.
-            yield Event(What.DROPPED, flow, Dropped(frames=missing, size=flow.forgotten_size, time=flow.time))
+            yield CallEvent(
+                CallEventKind.DROPPED, flow, Dropped(frames=missing, size=flow.forgotten_size, time=flow.time)
+            )
             missing = 0
-        yield Event(What.MESSAGE, flow, message)
+        yield CallEvent(CallEventKind.MESSAGE, flow, message)
     if flow.end is not None:
-        yield Event(What.END, flow, flow.end)
-
-
+        yield CallEvent(CallEventKind.END, flow, flow.end)

@@ -14,15 +14,15 @@ from typing import Final, TypeAlias
 
 from interpose.core.model.text import quoted
 from interpose.dump.model.call import Flow
-from interpose.dump.model.frames import Side
+from interpose.dump.model.frames import MessageSide
 from interpose.dump.model.grpc_codes import NAMES, code_name
 
 # The text of the messages of these sides of a call, as YAML.
-Texts: TypeAlias = Callable[[Flow, tuple[Side, ...]], str]
+Texts: TypeAlias = Callable[[Flow, tuple[MessageSide, ...]], str]
 Test: TypeAlias = Callable[[Flow, Texts], bool]
 
-REQUESTS: Final = (Side.REQUEST, Side.FORWARDED)
-REPLIES: Final = (Side.RECEIVED, Side.REPLY)
+REQUESTS: Final = (MessageSide.REQUEST, MessageSide.FORWARDED)
+REPLIES: Final = (MessageSide.RECEIVED, MessageSide.REPLY)
 # A regular expression can take very long over a long text: what lies behind this is not searched.
 SEARCHED: Final = 1 << 20  # characters of a call
 
@@ -62,7 +62,7 @@ class Read:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class FilterTerm:
     """One row: `~letter ARGUMENT`, or `word=ARGUMENT`."""
 
     letter: str
@@ -107,7 +107,7 @@ def _regexp(
     return read
 
 
-def _text(*sides: Side) -> Callable[[str, int | None], Read]:
+def _text(*sides: MessageSide) -> Callable[[str, int | None], Read]:
     def read(text: str, _now: int | None) -> Read:
         search = _pattern(text).search
         return Read(text, lambda flow, texts: search(texts(flow, sides), 0, SEARCHED) is not None)
@@ -269,44 +269,44 @@ def bare(text: str, _now: int | None) -> Read:
     return Read(text, test)
 
 
-QUESTIONS: Final[tuple[Question, ...]] = (
-    Question(letter="m", words=("method",), argument="RE", meaning="method", read=_regexp(lambda flow: (flow.name,))),
-    Question(
+QUESTIONS: Final[tuple[FilterTerm, ...]] = (
+    FilterTerm(letter="m", words=("method",), argument="RE", meaning="method", read=_regexp(lambda flow: (flow.name,))),
+    FilterTerm(
         letter="ns",
         words=("namespace", "ns"),
         argument="RE",
         meaning="namespace",
         read=_regexp(lambda flow: (flow.subject.namespace,)),
     ),
-    Question(
+    FilterTerm(
         letter="p",
         words=("pod",),
         argument="RE",
         meaning="pod: its name, or the beginning of its uid or id",
         read=_regexp(lambda flow: (flow.subject.pod,), lambda flow: (flow.subject.pod_uid, flow.subject.pod_id)),
     ),
-    Question(
+    FilterTerm(
         letter="c",
         words=("container",),
         argument="RE",
         meaning="container: its name, or the beginning of its id",
         read=_regexp(lambda flow: (flow.subject.container,), lambda flow: (flow.subject.container_id,)),
     ),
-    Question(
+    FilterTerm(
         letter="i",
         words=("image",),
         argument="RE",
         meaning="image",
         read=_regexp(lambda flow: (flow.subject.image,)),
     ),
-    Question(
+    FilterTerm(
         letter="s",
         words=("status",),
         argument="STATUS",
         meaning="OK, NOT_FOUND, ...; a number; error: any failure; open: not over",
         read=_status,
     ),
-    Question(
+    FilterTerm(
         letter="d",
         words=("duration",),
         argument=">100ms",
@@ -314,7 +314,7 @@ QUESTIONS: Final[tuple[Question, ...]] = (
         read=_duration,
         compares=True,
     ),
-    Question(
+    FilterTerm(
         letter="h",
         words=("changed",),
         argument="[RE]",
@@ -322,51 +322,53 @@ QUESTIONS: Final[tuple[Question, ...]] = (
         read=_changed,
         optional=True,
     ),
-    Question(
+    FilterTerm(
         letter="o",
         words=("origin",),
         argument="RE",
         meaning="who made the call: client, store, policy ...",
         read=_regexp(lambda flow: (flow.origin,)),
     ),
-    Question(
+    FilterTerm(
         letter="k",
         words=("kind",),
         argument="KIND",
         meaning="passthrough, intercepted or originated",
         read=_kind,
     ),
-    Question(
+    FilterTerm(
         letter="t",
         words=("text",),
         argument="RE",
         meaning="anywhere in requests and replies, as YAML",
         read=_text(*REQUESTS, *REPLIES),
     ),
-    Question(letter="q", words=("request",), argument="RE", meaning="in the request", read=_text(*REQUESTS)),
-    Question(letter="r", words=("reply",), argument="RE", meaning="in the reply", read=_text(*REPLIES)),
-    Question(
+    FilterTerm(letter="q", words=("request",), argument="RE", meaning="in the request", read=_text(*REQUESTS)),
+    FilterTerm(letter="r", words=("reply",), argument="RE", meaning="in the reply", read=_text(*REPLIES)),
+    FilterTerm(
         letter="n",
         words=("number",),
         argument="NUMBERS",
         meaning="its number: 12, 5-9, 100- or 1,4-6",
         read=_number,
     ),
-    Question(
+    FilterTerm(
         letter="since",
         words=("since",),
         argument="TIME",
         meaning="began at or after: 2026-11-16T09:00:00Z, 09:00:30 (of any day, UTC), -10m",
         read=_moment(until=False),
     ),
-    Question(letter="until", words=("until",), argument="TIME", meaning="began at or before", read=_moment(until=True)),
+    FilterTerm(
+        letter="until", words=("until",), argument="TIME", meaning="began at or before", read=_moment(until=True)
+    ),
 )
 # Questions that the request cannot answer, or not wholly.
 LATE: Final = frozenset({"s", "d", "h", "t", "q", "r"})
 # Those about whom a call is about; the empty one is a word on its own.
 SUBJECT: Final = frozenset({"", "ns", "p", "c", "i"})
-BY_LETTER: Final[Mapping[str, Question]] = MappingProxyType({one.letter: one for one in QUESTIONS})
-BY_WORD: Final[Mapping[str, Question]] = MappingProxyType({word: one for one in QUESTIONS for word in one.words})
+BY_LETTER: Final[Mapping[str, FilterTerm]] = MappingProxyType({one.letter: one for one in QUESTIONS})
+BY_WORD: Final[Mapping[str, FilterTerm]] = MappingProxyType({word: one for one in QUESTIONS for word in one.words})
 
 
 def possible() -> str:
@@ -388,7 +390,7 @@ def reference() -> str:
     return "\n".join(f"{one:<{first}}  {two:<{second}}  {meaning}".rstrip() for one, two, meaning in rows)
 
 
-def _spelled(question: Question) -> str:
+def _spelled(question: FilterTerm) -> str:
     word = question.words[0]
     if question.compares:
         return f"{word}{question.argument}"

@@ -3,7 +3,7 @@
 from textual.app import App
 from textual.screen import Screen
 
-from interpose.dump.live.board import View
+from interpose.dump.live.board import LiveViewParts
 from interpose.dump.live.screen import LiveScreen
 
 
@@ -13,7 +13,7 @@ class LiveApp(App[None]):
     TITLE = "interpose dump live"
     ENABLE_COMMAND_PALETTE = False
 
-    def __init__(self, view: View) -> None:
+    def __init__(self, view: LiveViewParts) -> None:
         super().__init__()
         self._view = view
 

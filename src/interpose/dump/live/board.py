@@ -23,13 +23,13 @@ from interpose.dump.filter.regex_timeout import Patience, TooSlow
 from interpose.dump.live.call_list import CallList, ListHead
 from interpose.dump.live.detail_view import DetailView, TabLine
 from interpose.dump.live.feed import Feed
-from interpose.dump.live.model import LiveModel, Row
+from interpose.dump.live.model import CallRow, LiveModel
 from interpose.dump.live.news import Connected, Frames, Lost
 from interpose.dump.live.prompt import Prompt
-from interpose.dump.live.status_line import Part, banner, status
+from interpose.dump.live.status_line import StatusPart, banner, status
 from interpose.dump.live.tabs import Tab, copied, lines, seen_part
-from interpose.dump.model.call import Assembler, Event, Flow
-from interpose.dump.model.frames import Frame, Side
+from interpose.dump.model.call import Assembler, CallEvent, Flow
+from interpose.dump.model.frames import Frame, MessageSide
 from interpose.dump.model.subject import Subjects
 from interpose.dump.output.formats import FlowTexts
 from interpose.dump.output.humanize import plain
@@ -53,7 +53,7 @@ class Pipeline:
         """What is known about pods and containers, for a recording that begins now."""
         return self._subjects.context()
 
-    def feed(self, frames: Sequence[Frame]) -> list[Event]:
+    def feed(self, frames: Sequence[Frame]) -> list[CallEvent]:
         """What these frames did."""
         events = self._assembler.feed_all(frames)
         if self._assembler.header is not None:
@@ -72,7 +72,7 @@ class CallPane(Vertical):
         super().__init__(id="call")
         self._decoder = decoder
         self._clock = clock
-        self._row: Row | None = None
+        self._row: CallRow | None = None
         self._unfolded = False
         self._drawn: tuple[Any, ...] = ()
         self._drawn_at = 0.0
@@ -88,13 +88,13 @@ class CallPane(Vertical):
         """The text."""
         return self.query_one(DetailView)
 
-    def opened(self, row: Row) -> None:
+    def opened(self, row: CallRow) -> None:
         """Somebody opens a call: it is drawn in any case, and not with a diff that says nothing."""
         self._drawn = ()
         if self.tab is Tab.DIFF and not row.flow.changed:
             self.tab = Tab.REQUEST
 
-    def show(self, row: Row) -> None:
+    def show(self, row: CallRow) -> None:
         """This call, as it is now."""
         self._row = row
         which = (row.serial, self.tab)
@@ -134,7 +134,7 @@ class CallPane(Vertical):
             self.unfold(whole=True)
         return self.text.search(text)
 
-    def copy(self, row: Row, tab: Tab) -> str:
+    def copy(self, row: CallRow, tab: Tab) -> str:
         """A tab as text."""
         return copied(flow_document(seen_part(row.flow), self._decoder), tab)
 
@@ -147,7 +147,7 @@ _SPLIT: Final = 30  # lines of a terminal from which on list and call are seen t
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class View:
+class LiveViewParts:
     """What a live view is made of."""
 
     feed: Feed
@@ -178,7 +178,7 @@ class Board(Screen[None]):
     Board #status { height: 1; background: $panel; }
     """
 
-    def __init__(self, view: View) -> None:
+    def __init__(self, view: LiveViewParts) -> None:
         super().__init__()
         self._view = view
         self._model = view.model
@@ -314,7 +314,7 @@ class Board(Screen[None]):
             line.append(part.text, self._part_style(part))
         self.query_one("#status", Static).update(line)
 
-    def _part_style(self, part: Part) -> Style | str:
+    def _part_style(self, part: StatusPart) -> Style | str:
         name = f"status--{part.role}"
         if name not in self.COMPONENT_CLASSES:
             return ""
@@ -362,7 +362,7 @@ class Board(Screen[None]):
             self._slow = text
             return True
 
-    def _text_of(self, flow: Flow, sides: tuple[Side, ...]) -> str:
+    def _text_of(self, flow: Flow, sides: tuple[MessageSide, ...]) -> str:
         # A large message takes its time to be read, which is no fault of the filter.
         with self._patience.aside():
             return self._texts(flow, sides)

@@ -13,7 +13,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from textual.widget import Widget
 
-from interpose.dump.live.model import LiveModel, Row
+from interpose.dump.live.model import CallRow, LiveModel
 from interpose.dump.live.row import COLUMNS, WIDE, Tone, cells, tone
 
 _CUT_IN_THE_MIDDLE: Final = "subject"  # both ends of a name tell it from others
@@ -138,7 +138,7 @@ class CallList(ScrollView, can_focus=False):
                 segments += [Segment(text, base + style), Segment(" ", base)]
         return Strip(segments).adjust_cell_length(width, base)
 
-    def _style(self, column: str, row: Row, *, plainly: bool) -> Style:
+    def _style(self, column: str, row: CallRow, *, plainly: bool) -> Style:
         meant = tone(row)
         if plainly and meant is not Tone.ERROR and column != "":
             return Style()  # what is faint elsewhere cannot be read on the cursor

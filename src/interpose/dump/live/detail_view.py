@@ -13,7 +13,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from textual.widget import Widget
 
-from interpose.dump.live.tabs import Line, Tab, Tint, spans
+from interpose.dump.live.tabs import DetailLine, Tab, Tint, spans
 
 
 class TabLine(Widget):
@@ -91,7 +91,7 @@ class DetailView(ScrollView, can_focus=False):
 
     def __init__(self) -> None:
         super().__init__()
-        self._lines: Sequence[Line] = ()
+        self._lines: Sequence[DetailLine] = ()
         self._rows: list[tuple[int, int, int]] = []  # line, and which part of it
         self._width = 0
         self._pattern: re.Pattern[str] | None = None
@@ -100,7 +100,7 @@ class DetailView(ScrollView, can_focus=False):
 
     # -- what is shown
 
-    def show(self, lines: Sequence[Line], *, from_top: bool) -> None:
+    def show(self, lines: Sequence[DetailLine], *, from_top: bool) -> None:
         """Another text; the same place of it unless it is of another call or tab."""
         self._lines = lines
         self._break()

@@ -29,7 +29,7 @@ class SourceLost(Exception):  # noqa: N818 - a fact about the source
 Deliver: TypeAlias = Callable[[Sequence[Frame]], None]
 
 
-class Source(Protocol):
+class FeedSource(Protocol):
     """Frames, in batches."""
 
     @property
@@ -53,7 +53,7 @@ Refine: TypeAlias = Callable[[Frame], Frame]
 class Feed:
     """Reads a source in a thread of its own. `news` never blocks."""
 
-    def __init__(self, source: Source, refine: Callable[[], Refine], *, delays: Sequence[float] = DELAYS) -> None:
+    def __init__(self, source: FeedSource, refine: Callable[[], Refine], *, delays: Sequence[float] = DELAYS) -> None:
         self.source = source
         self._refine = refine
         self._delays = delays

@@ -12,8 +12,8 @@ from itertools import islice
 from types import MappingProxyType
 from typing import Any, Final
 
-from interpose.dump.model.call import Event, Flow, What
-from interpose.dump.model.frames import Dropped, End, Frame, Message, Side
+from interpose.dump.model.call import CallEvent, CallEventKind, Flow
+from interpose.dump.model.frames import Dropped, End, Frame, Message, MessageSide
 
 KEPT_CALLS: Final = 5000
 KEPT_BYTES: Final = 256 << 20  # of messages: a list of all containers may have a megabyte
@@ -22,7 +22,7 @@ RATE_SECONDS: Final = 5.0  # calls per second are those of this time
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class Row:
+class CallRow:
     """A call in the list."""
 
     serial: int  # numbers of calls begin anew with the relay; these do not
@@ -51,7 +51,7 @@ class Order(StrEnum):
     SIZE = "size"
 
 
-_KEYS: Final[Mapping[Order, Callable[[Row], Any]]] = MappingProxyType(
+_KEYS: Final[Mapping[Order, Callable[[CallRow], Any]]] = MappingProxyType(
     {
         Order.TIME: lambda row: row.serial,
         Order.METHOD: lambda row: row.flow.name,
@@ -80,16 +80,16 @@ class LiveModel:
         self._keep_bytes = keep_bytes
         self._serial = 0
         self._bytes = 0
-        self._rows: dict[int, Row] = {}
-        self._waiting: dict[int, Row] = {}  # came while paused
-        self._of_flow: dict[int, Row] = {}  # by identity: a call has no key of its own
-        self._unjudged: dict[int, Row] = {}
+        self._rows: dict[int, CallRow] = {}
+        self._waiting: dict[int, CallRow] = {}  # came while paused
+        self._of_flow: dict[int, CallRow] = {}  # by identity: a call has no key of its own
+        self._unjudged: dict[int, CallRow] = {}
         self._begun: deque[tuple[float, int]] = deque()
         self._wanted: Wanted | None = None
         self._stale = True
         self._at = 0
-        self.view: list[Row] = []
-        self.selected: Row | None = None
+        self.view: list[CallRow] = []
+        self.selected: CallRow | None = None
         self.follow = True
         self.paused = False
         self.order = Order.TIME
@@ -104,11 +104,11 @@ class LiveModel:
 
     # -- what comes in
 
-    def take(self, events: Sequence[Event], now: float) -> None:
+    def take(self, events: Sequence[CallEvent], now: float) -> None:
         """What happened, and the time in seconds of any clock."""
         before = self.calls
         for event in events:
-            if event.what is What.DROPPED:
+            if event.what is CallEventKind.DROPPED:
                 self.dropped += event.frame.frames if isinstance(event.frame, Dropped) else 0
             elif event.flow is not None:
                 self._call(event.what, event.flow, event.frame)
@@ -116,13 +116,13 @@ class LiveModel:
         while self._begun[0][0] < now - RATE_SECONDS:
             self._begun.popleft()
 
-    def _call(self, what: What, flow: Flow, frame: Frame) -> None:
+    def _call(self, what: CallEventKind, flow: Flow, frame: Frame) -> None:
         since = frame.elapsed if isinstance(frame, End) else frame.at if isinstance(frame, Message) else 0
         self.newest = max(self.newest, flow.time + since)
-        if what is What.BEGIN:
+        if what is CallEventKind.BEGIN:
             self._add(flow)
             return
-        if what is What.END:
+        if what is CallEventKind.END:
             self.errors += flow.failed
         row = self._of_flow.get(id(flow))
         if row is None:
@@ -135,14 +135,14 @@ class LiveModel:
     def _add(self, flow: Flow) -> None:
         self.calls += 1
         self._serial += 1
-        row = Row(serial=self._serial, flow=flow)
+        row = CallRow(serial=self._serial, flow=flow)
         (self._waiting if self.paused else self._rows)[row.serial] = row
         self._of_flow[id(flow)] = self._unjudged[row.serial] = row
         self._make_room()
         self._stale = True
 
-    def _message(self, row: Row, message: Message) -> None:
-        if message.side in (Side.REQUEST, Side.REPLY):
+    def _message(self, row: CallRow, message: Message) -> None:
+        if message.side in (MessageSide.REQUEST, MessageSide.REPLY):
             row.traffic += message.size
             row.messages += 1
         if not row.flow.forgotten:  # otherwise one came and one went
@@ -161,7 +161,7 @@ class LiveModel:
             else:
                 self.forgotten += 1
 
-    def _forget(self, row: Row) -> None:
+    def _forget(self, row: CallRow) -> None:
         self._rows.pop(row.serial, None)
         self._waiting.pop(row.serial, None)
         self._unjudged.pop(row.serial, None)
@@ -246,12 +246,12 @@ class LiveModel:
         """Calls per second, of the last seconds."""
         return sum(count for when, count in self._begun if when >= now - RATE_SECONDS) / RATE_SECONDS
 
-    def rows(self) -> Iterator[Row]:
+    def rows(self) -> Iterator[CallRow]:
         """All calls in memory, in the order they came."""
         yield from self._rows.values()
         yield from self._waiting.values()
 
-    def marked(self) -> list[Row]:
+    def marked(self) -> list[CallRow]:
         """The marked ones, in the order they came."""
         return [row for row in self.rows() if row.marked]
 

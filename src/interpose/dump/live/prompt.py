@@ -11,7 +11,7 @@ from textual.widgets import Input, Static
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class PromptRequest:
     """What is asked. `check` says what is wrong with an answer; such an answer is not taken."""
 
     title: str
@@ -39,7 +39,7 @@ class Prompt(Vertical):
 
     def __init__(self) -> None:
         super().__init__()
-        self._question: Question | None = None
+        self._question: PromptRequest | None = None
 
     def compose(self) -> ComposeResult:
         """The parts."""
@@ -53,7 +53,7 @@ class Prompt(Vertical):
         """Whether somebody is asked."""
         return self._question is not None
 
-    def ask(self, question: Question) -> None:
+    def ask(self, question: PromptRequest) -> None:
         """Ask; what was asked before is given up."""
         self.give_up()
         self._question = question

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from interpose.dump.live.model import Order, Row
+from interpose.dump.live.model import CallRow, Order
 from interpose.dump.model.call import Flow
 from interpose.dump.model.grpc_codes import code_name
 from interpose.dump.output.humanize import duration, plain, size, time_of_day
@@ -51,14 +51,14 @@ COLUMNS: Final = (
 WIDE: Final = 101  # columns of a terminal from which on everything has its place
 
 
-def status(row: Row) -> str:
+def status(row: CallRow) -> str:
     """How it ended, or that it has not."""
     if row.flow.end is not None:
         return code_name(row.flow.end.code)
     return "cut off" if row.cut else OPEN
 
 
-def tone(row: Row) -> Tone:
+def tone(row: CallRow) -> Tone:
     """What catches the eye: a failure before a change before a call of our own."""
     if row.flow.failed:
         return Tone.ERROR
@@ -71,14 +71,14 @@ def tone(row: Row) -> Tone:
     return Tone.QUIET if row.flow.originated else Tone.PLAIN
 
 
-def marks(row: Row) -> str:
+def marks(row: CallRow) -> str:
     """`●` marked by people; `*` changed on the way, `+` made by the relay itself, `α` the old version of the API."""
     flow = row.flow
     kind = "*" if flow.changed else "+" if flow.originated else "α" if _OLD_VERSION in flow.service else " "
     return ("●" if row.marked else " ") + kind
 
 
-def elapsed(row: Row, now: int) -> str:
+def elapsed(row: CallRow, now: int) -> str:
     """How long it took, or has taken until now (nanoseconds since the epoch)."""
     if row.flow.duration is not None:
         return duration(row.flow.duration)
@@ -91,7 +91,7 @@ def subject(flow: Flow) -> str:
     return f"{about} ({plain(flow.origin)})".strip() if flow.originated else about
 
 
-def cells(row: Row, now: int, *, wide: bool) -> tuple[str, ...]:
+def cells(row: CallRow, now: int, *, wide: bool) -> tuple[str, ...]:
     """One text per column."""
     flow = row.flow
     # One request and one reply are what everybody expects.

@@ -13,7 +13,7 @@ from typing import Any, Final
 from interpose.dump.decode.api import Decodes
 from interpose.dump.model.call import Flow, Subject
 from interpose.dump.model.frames import Begin, End, Frame, Message
-from interpose.dump.output.formats import OUTPUTS, View
+from interpose.dump.output.formats import OUTPUTS, OutputContext
 from interpose.dump.recording.writer import RecordingWriter
 from interpose.dump.replay.selection import Clock
 
@@ -109,7 +109,7 @@ def _recording(path: Path, saved: Saved) -> None:
 
 def _text(form: str) -> Callable[[Path, Saved], None]:
     def write(path: Path, saved: Saved) -> None:
-        pieces = OUTPUTS[form](saved.flows, View(decoder=saved.decoder, title=saved.title, facts=saved.facts))
+        pieces = OUTPUTS[form](saved.flows, OutputContext(decoder=saved.decoder, title=saved.title, facts=saved.facts))
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         try:
             with os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace") as file:

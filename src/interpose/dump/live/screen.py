@@ -13,8 +13,8 @@ from interpose.dump.live.board import Board
 from interpose.dump.live.call_list import CallList
 from interpose.dump.live.help import HelpScreen
 from interpose.dump.live.keys import GROUPS
-from interpose.dump.live.model import Row
-from interpose.dump.live.prompt import Prompt, Question
+from interpose.dump.live.model import CallRow
+from interpose.dump.live.prompt import Prompt, PromptRequest
 from interpose.dump.live.save import RECORDING, Saved, named, problem, save, still
 from interpose.dump.live.tabs import Tab
 from interpose.dump.model.call import Flow
@@ -144,7 +144,7 @@ class LiveScreen(Board):
         """Ask for a filter; it works while it is typed."""
         before = self._filter_text
         self.query_one(Prompt).ask(
-            Question(
+            PromptRequest(
                 title="filter:",
                 answer=before,
                 hint="~m METHOD  ~p POD  ~c CONTAINER  ~s error  ~d >100ms  ~h  ~t TEXT  ! & | ( )",
@@ -187,7 +187,7 @@ class LiveScreen(Board):
     def action_search(self) -> None:
         """Ask for a text; in the list, for a filter, as in other programs with lists."""
         if self._reading:
-            self.query_one(Prompt).ask(Question(title="search:", done=self._search))
+            self.query_one(Prompt).ask(PromptRequest(title="search:", done=self._search))
         else:
             self.action_filter()
 
@@ -232,17 +232,17 @@ class LiveScreen(Board):
         name = f"live-{time.strftime('%Y%m%d-%H%M%S')}{RECORDING}"
         self._ask_file(f"save all {len(rows)} calls to:", name, rows, (RECORDING,))
 
-    def _chosen(self) -> tuple[list[Row], str]:
+    def _chosen(self) -> tuple[list[CallRow], str]:
         if self._reading and self._model.selected is not None:
             return [self._model.selected], f"call {self._model.selected.flow.number}"
         if marked := self._model.marked():
             return marked, f"{len(marked)} marked calls"
         return list(self._model.view), f"{len(self._model.view)} calls"
 
-    def _ask_file(self, title: str, name: str, rows: list[Row], forms: tuple[str, ...]) -> None:
+    def _ask_file(self, title: str, name: str, rows: list[CallRow], forms: tuple[str, ...]) -> None:
         flows = [still(row.flow) for row in sorted(rows, key=lambda row: row.serial)]
         self.query_one(Prompt).ask(
-            Question(
+            PromptRequest(
                 title=title,
                 answer=name,
                 hint="" if forms else "the name ends in .html, .jsonl, .yaml, .har or .crirec",
@@ -292,7 +292,7 @@ class LiveScreen(Board):
             self._close_call()
         elif self._unsaved and self._live:
             prompt.ask(
-                Question(
+                PromptRequest(
                     title="marked calls are not saved; end? (y/n)",
                     typed=self._answered,
                     done=self._answered,

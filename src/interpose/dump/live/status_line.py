@@ -11,7 +11,7 @@ from interpose.dump.output.humanize import plain
 SECRETS: Final = "REDACTION IS OFF: secrets are on this screen and in everything that is saved from it"
 
 
-class Role(StrEnum):
+class StatusRole(StrEnum):
     """How a part of a line is meant."""
 
     PLAIN = "plain"
@@ -22,41 +22,41 @@ class Role(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class StatusPart:
     """Some words of a line."""
 
     text: str
-    role: Role = Role.PLAIN
+    role: StatusRole = StatusRole.PLAIN
 
 
-def status(model: LiveModel, *, source: str, filter_text: str, now: float, live: bool) -> list[Part]:
+def status(model: LiveModel, *, source: str, filter_text: str, now: float, live: bool) -> list[StatusPart]:
     """The line at the bottom: where calls come from, which are shown, how they come."""
-    parts = [Part(plain(source))]
+    parts = [StatusPart(plain(source))]
     at = model.at + 1 if model.view else 0
-    parts.append(Part(f"{at}/{len(model.view)}" + (f" of {model.kept}" if filter_text else "")))
+    parts.append(StatusPart(f"{at}/{len(model.view)}" + (f" of {model.kept}" if filter_text else "")))
     if filter_text:
         rest = f" (looking at {model.unjudged} more)" if model.unjudged else ""
-        parts.append(Part(f"filter: {plain(filter_text)}{rest}", Role.WARNING))
+        parts.append(StatusPart(f"filter: {plain(filter_text)}{rest}", StatusRole.WARNING))
     if model.paused:
         missed = f", {model.missed} missed" if model.missed else ""
-        parts.append(Part(f"paused, {model.waiting} waiting{missed}", Role.WARNING))
+        parts.append(StatusPart(f"paused, {model.waiting} waiting{missed}", StatusRole.WARNING))
     elif model.follow:
-        parts.append(Part("following", Role.GOOD))
+        parts.append(StatusPart("following", StatusRole.GOOD))
     if model.order is not Order.TIME or model.descending:
-        parts.append(Part(f"by {model.order}{', descending' if model.descending else ''}"))
+        parts.append(StatusPart(f"by {model.order}{', descending' if model.descending else ''}"))
     if live:
-        parts.append(Part(f"{model.rate(now):.1f} calls/s"))
+        parts.append(StatusPart(f"{model.rate(now):.1f} calls/s"))
     parts += [
-        Part(text, role)
+        StatusPart(text, role)
         for count, text, role in (
-            (model.errors, f"{model.errors} failed", Role.BAD),
-            (model.dropped, f"{model.dropped} frames dropped", Role.BAD),
-            (model.forgotten, f"{model.forgotten} older calls forgotten", Role.QUIET),
-            (model.missed and not model.paused, f"{model.missed} missed while paused", Role.QUIET),
+            (model.errors, f"{model.errors} failed", StatusRole.BAD),
+            (model.dropped, f"{model.dropped} frames dropped", StatusRole.BAD),
+            (model.forgotten, f"{model.forgotten} older calls forgotten", StatusRole.QUIET),
+            (model.missed and not model.paused, f"{model.missed} missed while paused", StatusRole.QUIET),
         )
         if count
     ]
-    parts.append(Part("? help", Role.QUIET))
+    parts.append(StatusPart("? help", StatusRole.QUIET))
     return parts
 
 

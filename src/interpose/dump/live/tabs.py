@@ -48,7 +48,7 @@ class Tint(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class DetailLine:
     """A line of a tab."""
 
     text: str
@@ -96,7 +96,7 @@ def _beginning(entries: list[Any], most: int) -> list[Any]:
     return entries if len(entries) < most + _WORTH_FOLDING - FOLDED else entries[:most]
 
 
-def lines(document: Mapping[str, Any], tab: Tab, *, unfolded: bool = False) -> list[Line]:
+def lines(document: Mapping[str, Any], tab: Tab, *, unfolded: bool = False) -> list[DetailLine]:
     """The text of a tab."""
     if tab is Tab.DIFF:
         found = _diff(document)
@@ -104,7 +104,7 @@ def lines(document: Mapping[str, Any], tab: Tab, *, unfolded: bool = False) -> l
         found = _info(document)
     else:
         found = _messages(document, tab, unfolded=unfolded)
-    return [Line(plain(line.text), line.tint) for line in found]
+    return [DetailLine(plain(line.text), line.tint) for line in found]
 
 
 def copied(document: Mapping[str, Any], tab: Tab) -> str:
@@ -116,22 +116,22 @@ def copied(document: Mapping[str, Any], tab: Tab) -> str:
     return "---\n".join(yaml_text(body).rstrip("\n") + "\n" for body in bodies)
 
 
-def _messages(document: Mapping[str, Any], tab: Tab, *, unfolded: bool) -> Iterator[Line]:
+def _messages(document: Mapping[str, Any], tab: Tab, *, unfolded: bool) -> Iterator[DetailLine]:
     names = _SIDES[tab]
     messages = [one for one in document["messages"] if one["side"] in names]
     if tab is Tab.REPLY and document["message"]:
-        yield Line(f"{document['status']}: {document['message']}", Tint.REMOVED)
+        yield DetailLine(f"{document['status']}: {document['message']}", Tint.REMOVED)
     if tab is Tab.REPLY and document["forgotten"]:
-        yield Line(f"{document['forgotten']} earlier messages are not shown", Tint.NOTE)
+        yield DetailLine(f"{document['forgotten']} earlier messages are not shown", Tint.NOTE)
     if not messages:
-        yield Line(_why_none(document, tab), Tint.NOTE)
+        yield DetailLine(_why_none(document, tab), Tint.NOTE)
     for message in messages:
-        yield Line(
+        yield DetailLine(
             f"{names[message['side']]}, {size(message['size'])}, after {_at(message)}",
             Tint.HEADING,
         )
         if message["note"]:
-            yield from (Line(part, Tint.NOTE) for part in message["note"].splitlines())
+            yield from (DetailLine(part, Tint.NOTE) for part in message["note"].splitlines())
         if message["body"] is not None:
             yield from _yaml(message["body"], unfolded=unfolded)
 
@@ -142,33 +142,33 @@ def _why_none(document: Mapping[str, Any], tab: Tab) -> str:
     return f"no {tab}"
 
 
-def _yaml(tree: Any, *, unfolded: bool) -> Iterator[Line]:
+def _yaml(tree: Any, *, unfolded: bool) -> Iterator[DetailLine]:
     if tree in ({}, [], None):
-        yield Line("nothing in it", Tint.NOTE)
+        yield DetailLine("nothing in it", Tint.NOTE)
         return
     for text in yaml_lines(tree if unfolded else fold(tree)):
-        yield Line(text, Tint.FOLD if _FOLD.match(text) else Tint.YAML)
+        yield DetailLine(text, Tint.FOLD if _FOLD.match(text) else Tint.YAML)
 
 
-def _diff(document: Mapping[str, Any]) -> Iterator[Line]:
+def _diff(document: Mapping[str, Any]) -> Iterator[DetailLine]:
     if document["changed_by"]:
-        yield Line(f"changed by {', '.join(document['changed_by'])}", Tint.HEADING)
+        yield DetailLine(f"changed by {', '.join(document['changed_by'])}", Tint.HEADING)
     differences = [(title, document[key]) for key, title in _DIFFS if document[key]]
     if not differences:
-        yield Line(_NOT_CHANGED.get(document["kind"], "nobody changed it"), Tint.NOTE)
+        yield DetailLine(_NOT_CHANGED.get(document["kind"], "nobody changed it"), Tint.NOTE)
     for title, diff in differences:
-        yield Line(title, Tint.HEADING)
-        yield from (Line(text, _DIFF_TINTS.get(text[:1], Tint.YAML)) for text in diff)
+        yield DetailLine(title, Tint.HEADING)
+        yield from (DetailLine(text, _DIFF_TINTS.get(text[:1], Tint.YAML)) for text in diff)
 
 
-def _info(document: Mapping[str, Any]) -> Iterator[Line]:
+def _info(document: Mapping[str, Any]) -> Iterator[DetailLine]:
     for name, value in _facts(document):
         if value:
-            yield Line(f"{name + ':':<{_NAMES}}{value}", Tint.YAML)
+            yield DetailLine(f"{name + ':':<{_NAMES}}{value}", Tint.YAML)
     for title, entries in _lists(document):
         if entries:
-            yield Line(title, Tint.HEADING)
-            yield from (Line(entry, Tint.YAML) for entry in entries)
+            yield DetailLine(title, Tint.HEADING)
+            yield from (DetailLine(entry, Tint.YAML) for entry in entries)
 
 
 def _facts(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -209,7 +209,7 @@ _NUMBER: Final = re.compile(r"-?\d+(?:\.\d+)?$|true$|false$|null$")
 _REDACTED: Final = "<redacted>"
 
 
-def spans(line: Line) -> list[tuple[int, int, Tint]]:
+def spans(line: DetailLine) -> list[tuple[int, int, Tint]]:
     """Which parts of a line are what: begin, end, tint."""
     if line.tint is not Tint.YAML:
         return [(0, len(line.text), line.tint)]

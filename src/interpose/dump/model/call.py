@@ -11,7 +11,18 @@ from typing import Any, Final
 
 from interpose.cri.methods import METHODS, Method
 from interpose.dump.model.docker_calls import SERVICE, HttpCall, http_call, short_name, sort_of
-from interpose.dump.model.frames import Begin, Context, Dropped, End, Flags, Frame, Header, Message, Packing, Side
+from interpose.dump.model.frames import (
+    Begin,
+    Context,
+    Dropped,
+    End,
+    Flags,
+    Frame,
+    Header,
+    Message,
+    MessageSide,
+    Packing,
+)
 
 # Messages of one call that are kept in memory: an endless stream is looked at through its end.
 KEPT_MESSAGES: Final = 1000
@@ -151,7 +162,7 @@ class Flow:
     def changed(self) -> bool:
         """Whether request or reply was changed on the way."""
         return bool(self.end and self.end.changed_by) or any(
-            one.side in (Side.FORWARDED, Side.RECEIVED) for one in self.messages
+            one.side in (MessageSide.FORWARDED, MessageSide.RECEIVED) for one in self.messages
         )
 
     @property
@@ -164,7 +175,7 @@ class Flow:
         """Nanoseconds; None while it is in flight."""
         return None if self.end is None else self.end.elapsed
 
-    def of(self, *sides: Side) -> list[Message]:
+    def of(self, *sides: MessageSide) -> list[Message]:
         """Its messages of these sides."""
         return [one for one in self.messages if one.side in sides]
 
@@ -183,7 +194,7 @@ def begun(flow: Flow) -> Begin:
     )
 
 
-class What(StrEnum):
+class CallEventKind(StrEnum):
     """What a frame did."""
 
     BEGIN = "begin"
@@ -194,10 +205,10 @@ class What(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class CallEvent:
     """What a frame did, to which call, and the frame."""
 
-    what: What
+    what: CallEventKind
     flow: Flow | None
     frame: Frame
 
@@ -231,7 +242,7 @@ class Assembler:
         self.dropped = 0  # frames
         self.open: dict[int, Flow] = {}
 
-    def feed(self, frame: Frame) -> Event:
+    def feed(self, frame: Frame) -> CallEvent:
         """One frame."""
         if isinstance(frame, Message):
             return self._message(frame)
@@ -240,12 +251,12 @@ class Assembler:
         if isinstance(frame, End):
             flow = self._close(frame.number)
             if flow is None:
-                return Event(What.OTHER, None, frame)
+                return CallEvent(CallEventKind.OTHER, None, frame)
             flow.end = frame
-            return Event(What.END, flow, frame)
+            return CallEvent(CallEventKind.END, flow, frame)
         if isinstance(frame, Dropped):
             self.dropped += frame.frames
-            return Event(What.DROPPED, None, frame)
+            return CallEvent(CallEventKind.DROPPED, None, frame)
         if isinstance(frame, Header):
             if self.header is not None and self.header.facts.get(SESSION) != frame.facts.get(SESSION):
                 # Numbers of another process mean other calls.
@@ -259,15 +270,17 @@ class Assembler:
             if self._learn is not None:
                 self._learn(frame.facts)
             self._told = told_subjects(frame.facts)
-        return Event(What.OTHER, None, frame)
+        return CallEvent(CallEventKind.OTHER, None, frame)
 
-    def feed_all(self, frames: Sequence[Frame]) -> list[Event]:
+    def feed_all(self, frames: Sequence[Frame]) -> list[CallEvent]:
         """Several frames."""
         return [self.feed(one) for one in frames]
 
-    def _begin(self, frame: Begin) -> Event:
+    def _begin(self, frame: Begin) -> CallEvent:
         if frame.flags & Flags.CONTINUED and frame.number in self.open:
-            return Event(What.OTHER, self.open[frame.number], frame)  # files of one recording read one after the other
+            return CallEvent(
+                CallEventKind.OTHER, self.open[frame.number], frame
+            )  # files of one recording read one after the other
         if self._close(frame.number) is None and len(self.open) >= KEPT_CALLS:
             self._close(next(iter(self.open)))
         flow = self.open[frame.number] = Flow(
@@ -282,7 +295,7 @@ class Assembler:
         )
         if frame.flags & Flags.CONTINUED:
             flow.subject = self._told.get(frame.number, NOBODY)
-        return Event(What.BEGIN, flow, frame)
+        return CallEvent(CallEventKind.BEGIN, flow, frame)
 
     def lose(self, number: int) -> Flow | None:
         """Let go of a call whose end will not come."""
@@ -297,10 +310,10 @@ class Assembler:
         self._weight -= self._weights.pop(number, 0)
         return flow
 
-    def _message(self, frame: Message) -> Event:
+    def _message(self, frame: Message) -> CallEvent:
         flow = self.open.get(frame.number)
         if flow is None:
-            return Event(What.OTHER, None, frame)
+            return CallEvent(CallEventKind.OTHER, None, frame)
         flow.messages.append(frame)
         self._weigh(flow.number, _weight(frame))
         if len(flow.messages) > self._kept_messages:
@@ -310,7 +323,7 @@ class Assembler:
             self._lighten(flow)
         if self._identify is not None:
             flow.subject = self._identify(flow, frame)
-        return Event(What.MESSAGE, flow, frame)
+        return CallEvent(CallEventKind.MESSAGE, flow, frame)
 
     def _weigh(self, number: int, weight: int) -> None:
         self._weights[number] = self._weights.get(number, 0) + weight
@@ -337,7 +350,7 @@ def _forget(flow: Flow, count: int) -> list[Message]:
     """The oldest messages behind the first, which are let go of."""
     oldest = flow.messages[1 : 1 + count]
     del flow.messages[1 : 1 + count]
-    replies = [one.size for one in oldest if one.side is Side.REPLY]
+    replies = [one.size for one in oldest if one.side is MessageSide.REPLY]
     flow.forgotten += len(oldest)
     flow.forgotten_replies += len(replies)
     flow.forgotten_size += sum(replies)

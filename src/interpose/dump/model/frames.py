@@ -36,7 +36,7 @@ _MAX_PARTS: Final = 2_000_000
 _CHECKED: Final = struct.Struct("<BI")
 
 
-class Kind(IntEnum):
+class FrameKind(IntEnum):
     """What a frame is."""
 
     HEADER = 1  # JSON: where the recording comes from
@@ -57,7 +57,7 @@ class Flags(IntFlag):
     CONTINUED = 2  # it began in an earlier file; what came then is not repeated
 
 
-class Side(IntEnum):
+class MessageSide(IntEnum):
     """Which of the messages of a call."""
 
     REQUEST = 0  # as the caller sent it
@@ -68,7 +68,7 @@ class Side(IntEnum):
     @property
     def is_reply(self) -> bool:
         """Whether it travels towards the caller."""
-        return self >= Side.RECEIVED
+        return self >= MessageSide.RECEIVED
 
 
 class Packing(IntEnum):
@@ -110,7 +110,7 @@ class Message:
 
     number: int
     at: int  # nanoseconds since the call began
-    side: Side
+    side: MessageSide
     packing: Packing = Packing.PLAIN
     size: int
     body: bytes  # packed
@@ -204,17 +204,17 @@ def _joined(kind: int, fixed: bytes, rest: bytes) -> bytes:
 
 def encode_begin(number: int, time: int, pid: int, uid: int, flags: int, texts: bytes) -> bytes:
     """A BEGIN; texts are its path, its origin, and names and values of its metadata in turns."""
-    return _joined(Kind.BEGIN, _BEGIN.pack(number, time, pid, uid, flags), texts)
+    return _joined(FrameKind.BEGIN, _BEGIN.pack(number, time, pid, uid, flags), texts)
 
 
 def encode_message(number: int, at: int, side: int, packing: int, size: int, body: bytes) -> bytes:
     """A MESSAGE."""
-    return _joined(Kind.MESSAGE, _MESSAGE.pack(number, at, side, packing, size), body)
+    return _joined(FrameKind.MESSAGE, _MESSAGE.pack(number, at, side, packing, size), body)
 
 
 def encode_end(number: int, elapsed: int, code: int, texts: bytes) -> bytes:
     """An END; texts are the message of its status, and who changed the call. A code that gRPC has not is 255."""
-    return _joined(Kind.END, _END.pack(number, elapsed, code if 0 <= code < _WORST_CODE else _WORST_CODE), texts)
+    return _joined(FrameKind.END, _END.pack(number, elapsed, code if 0 <= code < _WORST_CODE else _WORST_CODE), texts)
 
 
 def packed_texts(*texts: str) -> bytes:
@@ -250,12 +250,12 @@ def encode(value: Frame) -> bytes:
     if isinstance(value, End):
         return encode_end(value.number, value.elapsed, value.code, packed_texts(value.message, *value.changed_by))
     if isinstance(value, Dropped):
-        return frame(Kind.DROPPED, _DROPPED.pack(value.frames, value.size, value.time))
+        return frame(FrameKind.DROPPED, _DROPPED.pack(value.frames, value.size, value.time))
     if isinstance(value, Trailer):
-        return frame(Kind.TRAILER, value.index_at.to_bytes(8, "little"))
+        return frame(FrameKind.TRAILER, value.index_at.to_bytes(8, "little"))
     if isinstance(value, Index):
-        return frame(Kind.INDEX, _packed_index(_json(value.facts)))
-    return frame(Kind.HEADER if isinstance(value, Header) else Kind.CONTEXT, _json(value.facts))
+        return frame(FrameKind.INDEX, _packed_index(_json(value.facts)))
+    return frame(FrameKind.HEADER if isinstance(value, Header) else FrameKind.CONTEXT, _json(value.facts))
 
 
 def _packed_index(data: bytes) -> bytes:
@@ -304,27 +304,27 @@ def decode(data: bytes | memoryview, at: int = 0) -> tuple[Frame | None, int]:
 
 
 def _read(kind: int, payload: bytes) -> Frame | None:
-    if kind == Kind.MESSAGE:
+    if kind == FrameKind.MESSAGE:
         number, at, side, packing, size = _MESSAGE.unpack_from(payload)
         if size > MAX_PAYLOAD and packing != Packing.ABSENT:
             raise ValueError(f"a message of {size} bytes is over the limit of {MAX_PAYLOAD}")
         body = payload[_MESSAGE.size :]
-        return Message(number=number, at=at, side=Side(side), packing=Packing(packing), size=size, body=body)
-    if kind == Kind.BEGIN:
+        return Message(number=number, at=at, side=MessageSide(side), packing=Packing(packing), size=size, body=body)
+    if kind == FrameKind.BEGIN:
         return _read_begin(payload)
-    if kind == Kind.END:
+    if kind == FrameKind.END:
         number, elapsed, code = _END.unpack_from(payload)
         message, *changed_by = _texts(payload, _END.size)
         return End(number=number, elapsed=elapsed, code=code, message=message, changed_by=tuple(changed_by))
-    if kind == Kind.DROPPED:
+    if kind == FrameKind.DROPPED:
         frames, size, time = _DROPPED.unpack_from(payload)
         return Dropped(frames=frames, size=size, time=time)
-    if kind == Kind.TRAILER:
+    if kind == FrameKind.TRAILER:
         return Trailer(index_at=int.from_bytes(payload[:8], "little"))
-    if kind == Kind.INDEX:
+    if kind == FrameKind.INDEX:
         return Index(facts=_facts(_unpacked_index(payload)))
-    if kind in (Kind.HEADER, Kind.CONTEXT):
-        return (Header if kind == Kind.HEADER else Context)(facts=_facts(payload))
+    if kind in (FrameKind.HEADER, FrameKind.CONTEXT):
+        return (Header if kind == FrameKind.HEADER else Context)(facts=_facts(payload))
     return None
 
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 from interpose.cri.errors import UnreadableMessageError
 from interpose.cri.parser import CriParser
 from interpose.dump.model.call import Flow, Subject
-from interpose.dump.model.frames import DamagedFrame, Message, Side
+from interpose.dump.model.frames import DamagedFrame, Message, MessageSide
 from interpose.dump.model.id_names import MAX_IDS, Known, KnownContainer, KnownPod
 
 _POD_ID: Final = {"pod_id": "pod_sandbox_id"}
@@ -121,10 +121,10 @@ class Subjects:
         method = flow.method
         if method is None:
             return flow.subject
-        if message.side is Side.REQUEST and method.name in REQUESTS:
+        if message.side is MessageSide.REQUEST and method.name in REQUESTS:
             request = self._parsed(method.request, message)
             return flow.subject if request is None else self._asked(method.name, request, flow.subject)
-        if message.side is Side.REPLY and method.name in TELLING:
+        if message.side is MessageSide.REPLY and method.name in TELLING:
             reply = self._parsed(method.response, message)
             return flow.subject if reply is None else self._answered(method.name, reply, flow.subject)
         return flow.subject

@@ -14,19 +14,19 @@ from interpose.dump.decode.api import Decodes
 from interpose.dump.decode.yaml import yaml_text
 from interpose.dump.filter.terms import SEARCHED
 from interpose.dump.model.call import Flow
-from interpose.dump.model.frames import Side
+from interpose.dump.model.frames import MessageSide
 from interpose.dump.output.detail import detail_lines
 from interpose.dump.output.har import har_pieces
 from interpose.dump.output.json import flow_document
 from interpose.dump.output.latency import Latency, latency_lines, latency_svg
-from interpose.dump.output.list import CallList, Style
+from interpose.dump.output.list import CallListWriter, Style
 from interpose.dump.page.render import LIMIT, render_page
 
 _WIDTH: Final = 100  # of plots where there is no terminal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class View:
+class OutputContext:
     """What an output may want to know besides calls."""
 
     decoder: Decodes
@@ -40,11 +40,11 @@ class View:
     facts: Mapping[str, Any] = field(default_factory=dict)  # of the recording
 
 
-Output = Callable[[Iterable[Flow], View], Iterator[str]]
+Output = Callable[[Iterable[Flow], OutputContext], Iterator[str]]
 
 
-def _list(flows: Iterable[Flow], view: View) -> Iterator[str]:
-    calls = CallList(view.width, view.style)
+def _list(flows: Iterable[Flow], view: OutputContext) -> Iterator[str]:
+    calls = CallListWriter(view.width, view.style)
     head = calls.head() + "\n"
     if view.growing:
         yield head
@@ -54,40 +54,40 @@ def _list(flows: Iterable[Flow], view: View) -> Iterator[str]:
         head = ""
 
 
-def _detail(flows: Iterable[Flow], view: View) -> Iterator[str]:
+def _detail(flows: Iterable[Flow], view: OutputContext) -> Iterator[str]:
     for index, flow in enumerate(flows):
         lines = detail_lines(flow_document(flow, view.decoder), view.style)
         yield ("\n" if index else "") + "".join(f"{line}\n" for line in lines)
 
 
-def _yaml(flows: Iterable[Flow], view: View) -> Iterator[str]:
+def _yaml(flows: Iterable[Flow], view: OutputContext) -> Iterator[str]:
     for flow in flows:
         # Key by key: what a call is comes first, not what begins with a.
         parts = (yaml_text({key: value}) for key, value in flow_document(flow, view.decoder).items())
         yield "---\n" + "".join(parts)
 
 
-def _jsonl(flows: Iterable[Flow], view: View) -> Iterator[str]:
+def _jsonl(flows: Iterable[Flow], view: OutputContext) -> Iterator[str]:
     for flow in flows:
         yield json.dumps(flow_document(flow, view.decoder)) + "\n"
 
 
-def _har(flows: Iterable[Flow], view: View) -> Iterator[str]:
+def _har(flows: Iterable[Flow], view: OutputContext) -> Iterator[str]:
     return har_pieces((flow_document(flow, view.decoder) for flow in flows), view.facts)
 
 
-def _html(flows: Iterable[Flow], view: View) -> Iterator[str]:
+def _html(flows: Iterable[Flow], view: OutputContext) -> Iterator[str]:
     documents = (flow_document(flow, view.decoder) for flow in flows)
     return render_page(documents, header=view.facts, title=view.title, filter_text=view.filter_text, limit=view.limit)
 
 
-def _latency(flows: Iterable[Flow], view: View) -> Iterator[str]:
+def _latency(flows: Iterable[Flow], view: OutputContext) -> Iterator[str]:
     rows = _measured(flows).rows()
     for line in latency_lines(rows, width=view.width or _WIDTH, ascii_only=view.ascii_only):
         yield f"{line}\n"
 
 
-def _svg(flows: Iterable[Flow], view: View) -> Iterator[str]:
+def _svg(flows: Iterable[Flow], view: OutputContext) -> Iterator[str]:
     yield latency_svg(_measured(flows).rows(), view.title)
 
 
@@ -119,7 +119,7 @@ class FlowTexts:
         self._decoder = decoder
         self.cut = 0  # texts that were longer
 
-    def __call__(self, flow: Flow, sides: tuple[Side, ...]) -> str:
+    def __call__(self, flow: Flow, sides: tuple[MessageSide, ...]) -> str:
         """Of these sides."""
         texts: list[str] = []
         length = 0

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from interpose.dump.model.call import Flow
-from interpose.dump.model.frames import Side
+from interpose.dump.model.frames import MessageSide
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MINUTE: Final = 60 * 10**9
@@ -73,4 +73,4 @@ def size(count: int) -> str:
 
 def passed(flow: Flow) -> int:
     """Bytes of the messages between caller and us, also of those that were let go of."""
-    return sum(one.size for one in flow.of(Side.REQUEST, Side.REPLY)) + flow.forgotten_size
+    return sum(one.size for one in flow.of(MessageSide.REQUEST, MessageSide.REPLY)) + flow.forgotten_size

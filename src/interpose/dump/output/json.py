@@ -9,7 +9,7 @@ from typing import Any, Final
 from interpose.dump.decode.api import Decoded, Decodes
 from interpose.dump.decode.diff import yaml_diff
 from interpose.dump.model.call import Flow
-from interpose.dump.model.frames import Message, Side
+from interpose.dump.model.frames import Message, MessageSide
 from interpose.dump.model.grpc_codes import code_name
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -49,8 +49,8 @@ def flow_document(flow: Flow, decoder: Decodes) -> dict[str, Any]:
         "changed_by": [] if end is None else [clean(one) for one in end.changed_by],
         "messages": [_message(message, decoded) for message, decoded in messages],
         "forgotten": flow.forgotten,
-        "request_diff": _difference(messages, Side.REQUEST, Side.FORWARDED),
-        "reply_diff": _difference(messages, Side.RECEIVED, Side.REPLY),
+        "request_diff": _difference(messages, MessageSide.REQUEST, MessageSide.FORWARDED),
+        "reply_diff": _difference(messages, MessageSide.RECEIVED, MessageSide.REPLY),
     }
 
 
@@ -86,7 +86,7 @@ def _message(message: Message, decoded: Decoded) -> dict[str, Any]:
     }
 
 
-def _difference(messages: list[tuple[Message, Decoded]], before: Side, after: Side) -> list[str]:
+def _difference(messages: list[tuple[Message, Decoded]], before: MessageSide, after: MessageSide) -> list[str]:
     """What was changed on the way from one side to the other; of a stream, one change behind the other."""
     lines: list[str] = []
     first: Decoded | None = None

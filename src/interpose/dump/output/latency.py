@@ -24,7 +24,7 @@ _HEADS: Final = ("CALLS", "ERRORS", "MIN", "P50", "P90", "P99", "MAX")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class LatencyRow:
     """One method. Durations are nanoseconds, sorted; those of streams and of calls that are not over are not there."""
 
     method: str
@@ -62,10 +62,10 @@ class Latency:
         elif flow.duration is not None:
             self._durations.setdefault(name, array("Q")).append(flow.duration)
 
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[LatencyRow]:
         """The methods, those that took most time in all first, streams last."""
         rows = [
-            Row(
+            LatencyRow(
                 method=name,
                 calls=calls,
                 errors=self._errors[name],
@@ -115,7 +115,7 @@ def _decade(nanoseconds: int) -> str:
     return f"{nanoseconds}ns"
 
 
-def scale_of(rows: Sequence[Row], steps: int | None = None) -> Scale | None:
+def scale_of(rows: Sequence[LatencyRow], steps: int | None = None) -> Scale | None:
     """A scale for all of them, in whole powers of ten; None if nothing was measured."""
     measured = [row.durations for row in rows if row.durations]
     if not measured:
@@ -126,7 +126,7 @@ def scale_of(rows: Sequence[Row], steps: int | None = None) -> Scale | None:
     return Scale(first=10**low, last=10**high, steps=steps or (high - low) * _PER_DECADE)
 
 
-def latency_lines(rows: Sequence[Row], *, width: int, ascii_only: bool = False) -> list[str]:
+def latency_lines(rows: Sequence[LatencyRow], *, width: int, ascii_only: bool = False) -> list[str]:
     """A table with bars; each method's highest bar is the step where most of its calls are."""
     if not rows:
         return ["No calls."]
@@ -154,12 +154,12 @@ def _places(line: Sequence[str], widths: Sequence[int]) -> "enumerate[tuple[str,
     return enumerate(zip(line, widths, strict=True))
 
 
-def _cells(row: Row) -> tuple[str, ...]:
+def _cells(row: LatencyRow) -> tuple[str, ...]:
     numbers = [duration(row.percentile(percent)) or "-" for percent in (0, 50, 90, 99, 100)]
     return (cut_middle(plain(row.method), _LONGEST_NAME), str(row.calls), str(row.errors or "-"), *numbers)
 
 
-def _remark(row: Row) -> str:
+def _remark(row: LatencyRow) -> str:
     """Why calls are missing in the numbers."""
     facts = ["stream"] * row.stream + [f"{row.unfinished} not over"] * bool(row.unfinished)
     return f"({', '.join(facts)})" if facts else ""
@@ -181,7 +181,7 @@ def _axis(scale: Scale, *, ascii_only: bool) -> str:
     return line.replace("µ", "u") if ascii_only else line
 
 
-def summary(rows: Sequence[Row]) -> Mapping[str, int]:
+def summary(rows: Sequence[LatencyRow]) -> Mapping[str, int]:
     """All methods together."""
     return {
         "methods": len(rows),
@@ -208,13 +208,13 @@ _SLOW: Final = "#c2452d"
 _LONGEST_LABEL: Final = 28
 
 
-def latency_svg(rows: Sequence[Row], title: str) -> str:
+def latency_svg(rows: Sequence[LatencyRow], title: str) -> str:
     """The drawing."""
     height = _TOP + _LANE * max(len(rows), 1) + 30
     return "\n".join([*_frame(rows, title, height), *_body(rows, height), "</svg>", ""])
 
 
-def _frame(rows: Sequence[Row], title: str, height: int) -> Iterator[str]:
+def _frame(rows: Sequence[LatencyRow], title: str, height: int) -> Iterator[str]:
     total = summary(rows)
     shown = escape(plain(title))
     yield f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" width="{_WIDTH}" role="img">'
@@ -225,7 +225,7 @@ def _frame(rows: Sequence[Row], title: str, height: int) -> Iterator[str]:
     yield _text(20, 50, facts, size=12, fill=_FAINT)
 
 
-def _body(rows: Sequence[Row], height: int) -> Iterator[str]:
+def _body(rows: Sequence[LatencyRow], height: int) -> Iterator[str]:
     scale = scale_of(rows, _STEPS)
     if scale is not None:
         for place, name in scale.marks():
@@ -238,7 +238,7 @@ def _body(rows: Sequence[Row], height: int) -> Iterator[str]:
         yield from _lane(row, scale, _TOP + index * _LANE)
 
 
-def _lane(row: Row, scale: Scale | None, top: float) -> Iterator[str]:
+def _lane(row: LatencyRow, scale: Scale | None, top: float) -> Iterator[str]:
     bottom = top + _BARS
     name = cut_middle(plain(row.method), _LONGEST_LABEL)
     yield "<g>"
@@ -266,7 +266,7 @@ def _bars(counts: Sequence[int], bottom: float) -> Iterator[str]:
             yield f'<rect {place} fill="{_BAR}"/>'
 
 
-def _numbers(row: Row, y: float) -> Iterator[str]:
+def _numbers(row: LatencyRow, y: float) -> Iterator[str]:
     yield _text(_WIDTH - _RIGHT + 60, y, str(row.calls), size=12, anchor="end", fill=_SLOW if row.errors else _INK)
     for percent, x, colour in ((50, 145, _MIDDLE), (99, 220, _SLOW), (100, 295, _INK)):
         text = "stream" if row.stream and percent == 50 else duration(row.percentile(percent)) or "-"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from interpose.dump.model.call import Flow
-from interpose.dump.model.frames import Side
+from interpose.dump.model.frames import MessageSide
 from interpose.dump.model.grpc_codes import code_name
 from interpose.dump.output.humanize import cut, cut_middle, day, duration, moment, passed, plain, size, time_of_day
 
@@ -55,7 +55,7 @@ def columns(width: int) -> Columns:
     return Columns(status=12, subject=max(14, min(48, width - fixed - _MARKS)), line=width)
 
 
-class CallList:
+class CallListWriter:
     """Writes a list. On a terminal (`width` over 0) days have a line of their own; elsewhere each time has its day."""
 
     def __init__(self, width: int = 0, style: Style | None = None) -> None:
@@ -149,7 +149,7 @@ def marks(flow: Flow) -> str:
         found.append(NO_END)
     if not flow.service.startswith(_V1):
         found.append(flow.service.split(".")[1] if flow.service.startswith("runtime.") else flow.service)
-    replies = len(flow.of(Side.REPLY)) + flow.forgotten_replies
+    replies = len(flow.of(MessageSide.REPLY)) + flow.forgotten_replies
     if replies > 1 or (flow.method is not None and flow.method.server_streaming):
         found.append("1 reply" if replies == 1 else f"{replies} replies")
     if flow.end is not None and flow.end.message:

@@ -19,8 +19,8 @@ from interpose.config.dump_rules import Rules, Target
 from interpose.dump.decode.api import Decodes
 from interpose.dump.decode.diff import line_diff
 from interpose.dump.decode.yaml import yaml_lines
-from interpose.dump.model.call import KEPT_CALLS, Event, Flow, What
-from interpose.dump.model.frames import Dropped, End, Message, Side
+from interpose.dump.model.call import KEPT_CALLS, CallEvent, CallEventKind, Flow
+from interpose.dump.model.frames import Dropped, End, Message, MessageSide
 from interpose.dump.model.grpc_codes import code_name
 
 Level = Literal["info", "warning"]
@@ -36,7 +36,7 @@ _NOT_SEEN: Final = "# the message was not seen"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class DumpLine:
     """A line of the dump. `more` is what only a file gets."""
 
     level: Level = "info"
@@ -84,20 +84,20 @@ class TextDump:
         self._counters: dict[str, _Counter] = {}
         self._replies: dict[int, int] = {}  # how many a call in flight has had
 
-    def lines(self, event: Event) -> list[Line]:
+    def lines(self, event: CallEvent) -> list[DumpLine]:
         """What there is to write about an event."""
         frame, flow = event.frame, event.flow
         if isinstance(frame, Dropped) and flow is None:
-            return [Line(level="warning", stamp=self._wall(frame.time), text=_dropped(frame.frames))]
+            return [DumpLine(level="warning", stamp=self._wall(frame.time), text=_dropped(frame.frames))]
         if flow is None:
             return []
         target = self._rules.target(flow.name)
         if isinstance(frame, Dropped):
             return self._qualified(flow, self._left_out(flow, frame.frames)) if target is Target.FULL else []
-        if event.what is What.BEGIN:
+        if event.what is CallEventKind.BEGIN:
             self._replies.pop(flow.number, None)  # of another process
             return self._counted(flow) if target is Target.COUNT else []
-        lines: list[Line] = []
+        lines: list[DumpLine] = []
         if isinstance(frame, Message) and target is Target.FULL:
             lines = self._message(flow, frame)
         elif isinstance(frame, End):
@@ -112,34 +112,34 @@ class TextDump:
 
     # -- calls that are dumped in full
 
-    def _message(self, flow: Flow, message: Message) -> list[Line]:
+    def _message(self, flow: Flow, message: Message) -> list[DumpLine]:
         stamp = self._wall(flow.time + message.at)
-        if message.side is Side.REQUEST:
+        if message.side is MessageSide.REQUEST:
             return _block(
                 stamp, f"({_kind(flow)}) REQUEST {_name(flow)}", f"{_name(flow)} =>", self._body(flow, message)
             )
-        if message.side is Side.FORWARDED:
-            asked = _last(flow.messages, Side.REQUEST)
+        if message.side is MessageSide.FORWARDED:
+            asked = _last(flow.messages, MessageSide.REQUEST)
             return self._change(flow, asked, message, stamp, "REQUEST", "~>")
-        if message.side is Side.RECEIVED:
+        if message.side is MessageSide.RECEIVED:
             return []  # shown with the reply it became
         count = self._replied(flow)
-        lines: list[Line] = []
+        lines: list[DumpLine] = []
         if count == 2 and not _is_stream(flow):
             # A method we do not know turns out to be a stream: its first reply has waited for the end of the call.
-            for first in flow.of(Side.REPLY)[:-1][:1]:
+            for first in flow.of(MessageSide.REPLY)[:-1][:1]:
                 lines += self._numbered(flow, first, 1)
         if count > 1 or _is_stream(flow):
             lines += self._numbered(flow, message, count)
         return lines
 
-    def _end(self, flow: Flow, end: End, replies: int) -> list[Line]:
+    def _end(self, flow: Flow, end: End, replies: int) -> list[DumpLine]:
         stamp = _latency(end.elapsed)
         names = f" changed by {_shown(', '.join(end.changed_by))}" if end.changed_by else ""
-        received, reply = (_last(flow.messages, side) for side in (Side.RECEIVED, Side.REPLY))
+        received, reply = (_last(flow.messages, side) for side in (MessageSide.RECEIVED, MessageSide.REPLY))
         stream = replies > 1 or _is_stream(flow)
         if flow.failed:
-            lines: list[Line] = []
+            lines: list[DumpLine] = []
             if received is not None and not replies:
                 body = self._body(flow, received)
                 lines += _block(stamp, f"(withheld) REPLY {_name(flow)}", f"{_name(flow)} <=", body)
@@ -147,21 +147,21 @@ class TextDump:
             head = f"({_kind(flow)}) FAILED {_name(flow)}{after}{names}"
             said = f"{code_name(end.code)}: {end.message}" if end.message else code_name(end.code)
             texts = [head, *(f"  {_name(flow)} <= {_shown(line)}" for line in said.splitlines())]
-            return lines + [Line(level="warning", stamp=stamp, text=text) for text in texts]
+            return lines + [DumpLine(level="warning", stamp=stamp, text=text) for text in texts]
         if stream:
             text = f"({_kind(flow)}) CLOSED {_name(flow)} after {_messages(replies)}{names}"
-            return [Line(stamp=stamp, text=text)]
+            return [DumpLine(stamp=stamp, text=text)]
         return self._reply(flow, received, reply, stamp, names)
 
-    def _numbered(self, flow: Flow, message: Message, number: int) -> list[Line]:
+    def _numbered(self, flow: Flow, message: Message, number: int) -> list[DumpLine]:
         """A message of a stream."""
         before = _before(flow.messages, message)
-        received = before if before is not None and before.side is Side.RECEIVED else None
+        received = before if before is not None and before.side is MessageSide.RECEIVED else None
         return self._reply(flow, received, message, _latency(message.at), f" #{number}")
 
     def _reply(
         self, flow: Flow, received: Message | None, reply: Message | None, stamp: str, suffix: str
-    ) -> list[Line]:
+    ) -> list[DumpLine]:
         changed = self._change(flow, received, reply, stamp, "REPLY", "~<") if received and reply else []
         body = self._body(flow, reply) if reply else [_NOT_SEEN]
         size = sum(len(line.encode()) + 1 for line in body if not line.startswith("#"))
@@ -170,11 +170,11 @@ class TextDump:
 
     def _change(
         self, flow: Flow, before: Message | None, after: Message, stamp: str, word: str, arrow: str
-    ) -> list[Line]:
+    ) -> list[DumpLine]:
         old = self._body(flow, before) if before else []
         texts = line_diff(old, self._body(flow, after)) or [_SAME_CONTENT]
-        head = Line(stamp=stamp, text=f"(relayed) {word} {_name(flow)}")
-        return [head, *(Line(stamp=stamp, text=f"    {_name(flow)} {arrow} {text}") for text in texts)]
+        head = DumpLine(stamp=stamp, text=f"(relayed) {word} {_name(flow)}")
+        return [head, *(DumpLine(stamp=stamp, text=f"    {_name(flow)} {arrow} {text}") for text in texts)]
 
     def _body(self, flow: Flow, message: Message) -> list[str]:
         """A message as YAML; what there is to say about it besides as comments."""
@@ -182,11 +182,11 @@ class TextDump:
         lines = [] if decoded.tree is None else yaml_lines(decoded.tree)
         return [*lines, *(f"# {_shown(line)}" for line in decoded.note.splitlines())] or ["# not decoded"]
 
-    def _left_out(self, flow: Flow, count: int) -> list[Line]:
+    def _left_out(self, flow: Flow, count: int) -> list[DumpLine]:
         """So many messages of a stream come no more: it was too long to keep them."""
         self._replied(flow, count)
         text = f"({_kind(flow)}) REPLY {_name(flow)} <= # {_messages(count)} left out, too many to keep"
-        return [Line(stamp=self._wall(flow.time), text=text)]
+        return [DumpLine(stamp=self._wall(flow.time), text=text)]
 
     def _replied(self, flow: Flow, more: int = 1) -> int:
         count = self._replies.pop(flow.number, 0) + more
@@ -197,7 +197,7 @@ class TextDump:
 
     # -- calls that are counted
 
-    def _counted(self, flow: Flow) -> list[Line]:
+    def _counted(self, flow: Flow) -> list[DumpLine]:
         counter = self._counters.get(flow.sort)
         if counter is None:
             if len(self._counters) >= _KEPT_COUNTERS:
@@ -212,15 +212,15 @@ class TextDump:
         rate = f"{count / (age / _SECOND):.2f}/s"
         counter.began, counter.before = flow.time, counter.calls
         text = f"({_kind(flow)}) REQUEST: {_shown(flow.sort)} #{counter.calls}, {count} total, {rate} calls"
-        return [Line(stamp=self._wall(flow.time), text=text)]
+        return [DumpLine(stamp=self._wall(flow.time), text=text)]
 
     # -- forms
 
-    def _qualified(self, flow: Flow, lines: list[Line]) -> list[Line]:
+    def _qualified(self, flow: Flow, lines: list[DumpLine]) -> list[DumpLine]:
         if not self._qualify or not flow.subject:
             return lines
         front = f"<{_shown(str(flow.subject))}> "
-        return [Line(level=line.level, stamp=line.stamp, text=front + line.text, more=line.more) for line in lines]
+        return [DumpLine(level=line.level, stamp=line.stamp, text=front + line.text, more=line.more) for line in lines]
 
     def _wall(self, time: int) -> str:
         seconds, rest = divmod(time, _SECOND)
@@ -229,20 +229,20 @@ class TextDump:
         return f"{when.year:04}-{month}-{when.day:02} {when:%H:%M:%S}.{rest // 1_000_000:03}"
 
 
-def _short(flow: Flow, end: End) -> Line:
+def _short(flow: Flow, end: End) -> DumpLine:
     """A call by its name; an HTTP call that failed with its status, which is all that is known."""
     level: Level = "warning" if flow.failed else "info"
     word = "FAILED" if flow.failed else "REQUEST"
     said = f" <= {_shown(end.message)}" if flow.failed and flow.http is not None and end.message else ""
-    return Line(level=level, stamp=_latency(end.elapsed), text=f"({_kind(flow)}) {word} {_name(flow)}{said}")
+    return DumpLine(level=level, stamp=_latency(end.elapsed), text=f"({_kind(flow)}) {word} {_name(flow)}{said}")
 
 
-def _block(stamp: str, head: str, lead: str, body: Sequence[str], *, more: str = "") -> list[Line]:
+def _block(stamp: str, head: str, lead: str, body: Sequence[str], *, more: str = "") -> list[DumpLine]:
     """A message: on one line with its head if it is one, else below it."""
     if len(body) == 1:
-        return [Line(stamp=stamp, text=f"{head} {lead[-2:]} {body[0]}", more=more)]
-    lines = [Line(stamp=stamp, text=head, more=more)]
-    return lines + [Line(stamp=stamp, text=f"    {lead} {line}") for line in body]
+        return [DumpLine(stamp=stamp, text=f"{head} {lead[-2:]} {body[0]}", more=more)]
+    lines = [DumpLine(stamp=stamp, text=head, more=more)]
+    return lines + [DumpLine(stamp=stamp, text=f"    {lead} {line}") for line in body]
 
 
 def _latency(elapsed: int) -> str:
@@ -264,7 +264,7 @@ def _is_stream(flow: Flow) -> bool:
     return flow.method is not None and flow.method.server_streaming
 
 
-def _last(messages: Iterable[Message], side: Side) -> Message | None:
+def _last(messages: Iterable[Message], side: MessageSide) -> Message | None:
     found = None
     for one in messages:
         found = one if one.side is side else found

@@ -31,7 +31,7 @@ from interpose.dump.model.frames import (
     frame_size,
 )
 from interpose.dump.recording.files import strange_beginning
-from interpose.dump.recording.index import IndexBuilder, Row, read_index
+from interpose.dump.recording.index import IndexBuilder, IndexRow, read_index
 from interpose.errors import ConfigError
 
 PIECE: Final = 1 << 20
@@ -46,7 +46,7 @@ _TRAILER_BYTES: Final = len(encode(Trailer(index_at=0)))
 class Scan:
     """What reading a whole file tells without looking into messages."""
 
-    rows: list[Row]
+    rows: list[IndexRow]
     frames: int
     message_bytes: int
     dropped: int  # frames
@@ -97,7 +97,7 @@ class RecordingFile:
         if at == 0:
             self.damage, self.damaged = [Damage(offset=0, size=0, why=EMPTY, file=str(self.path))], 1
 
-    def rows(self) -> list[Row] | None:
+    def rows(self) -> list[IndexRow] | None:
         """The calls by the index, without reading anything else; None if there is no intact one."""
         try:
             trailer, _ = decode(self._read(max(0, self.size - _TRAILER_BYTES), _TRAILER_BYTES))

@@ -17,7 +17,7 @@ from dataclasses import astuple, fields
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from interpose.dump.model.call import KEPT_CALLS, NOBODY, Subject
-from interpose.dump.model.frames import Begin, End, Flags, Frame, Message, Side
+from interpose.dump.model.frames import Begin, End, Flags, Frame, Message, MessageSide
 
 T = TypeVar("T", bound=Hashable)
 
@@ -45,7 +45,7 @@ _WORST_CODE: Final = 0xFF
 _SUBJECT: Final = tuple(one.name for one in fields(Subject))
 
 
-class Row(NamedTuple):
+class IndexRow(NamedTuple):
     """A call in one file. A tuple, because there may be a million of them."""
 
     number: int
@@ -114,7 +114,7 @@ class IndexBuilder:
         columns = self._columns
         if subject:
             columns["subject"][row] = self._subjects.number(subject)
-        if isinstance(frame, Message) and frame.side in (Side.FORWARDED, Side.RECEIVED):
+        if isinstance(frame, Message) and frame.side in (MessageSide.FORWARDED, MessageSide.RECEIVED):
             columns["changed"][row] = 1
         elif isinstance(frame, End):
             columns["end"][row] = end
@@ -145,7 +145,7 @@ class IndexBuilder:
         for name, column in self._columns.items():
             column.append(values.get(name, 0))
 
-    def rows(self) -> Iterator[Row]:
+    def rows(self) -> Iterator[IndexRow]:
         """What is known, in the order in which calls began."""
         return _rows(self._columns, list(self._paths), list(self._origins), list(self._subjects))
 
@@ -162,7 +162,7 @@ class IndexBuilder:
         }
 
 
-def read_index(facts: Mapping[str, Any]) -> list[Row]:
+def read_index(facts: Mapping[str, Any]) -> list[IndexRow]:
     """The rows that an INDEX frame has; ValueError if it has not what it should."""
     try:
         calls = int(facts["calls"])
@@ -181,12 +181,12 @@ def _subject(texts: Iterable[str]) -> Subject:
 
 def _rows(
     columns: Mapping[str, "array[int]"], paths: Sequence[str], origins: Sequence[str], subjects: Sequence[Subject]
-) -> Iterator[Row]:
+) -> Iterator[IndexRow]:
     flags = [Flags(value) for value in range(256)]
     for number, begin, end, time, elapsed, code, flag, changed, path, origin, subject in zip(
         *(columns[name] for name in _COLUMNS), strict=True
     ):
-        yield Row(
+        yield IndexRow(
             number=number,
             begin=begin,
             end=end,

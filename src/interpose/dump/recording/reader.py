@@ -11,13 +11,23 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, NamedTuple, Self
 
-from interpose.dump.model.call import KEPT_CALLS, SESSION, Assembler, Flow, Identify, Learn, Subject, What, part_of
+from interpose.dump.model.call import (
+    KEPT_CALLS,
+    SESSION,
+    Assembler,
+    CallEventKind,
+    Flow,
+    Identify,
+    Learn,
+    Subject,
+    part_of,
+)
 from interpose.dump.model.frame_reader import Damage
 from interpose.dump.model.frames import Begin, End, Flags, Frame, Header, Message
 from interpose.dump.model.subject import Subjects
 from interpose.dump.recording.file_reader import STDIN, RecordingFile, Scan
 from interpose.dump.recording.files import rotated_set
-from interpose.dump.recording.index import Row
+from interpose.dump.recording.index import IndexRow
 from interpose.dump.recording.tail import follow
 from interpose.errors import ConfigError
 
@@ -26,7 +36,7 @@ _ATTEMPTS: Final = 5
 # Bodies of calls in flight. More than a relay keeps: whoever reads a file wants to see what is in it.
 _KEPT_BYTES: Final = 256 << 20
 
-__all__ = ["Entry", "Place", "Recording", "Summary", "follow", "open_recording", "rotated_set"]
+__all__ = ["Place", "Recording", "RecordingEntry", "RecordingSummary", "follow", "open_recording", "rotated_set"]
 
 
 class Place(NamedTuple):
@@ -38,7 +48,7 @@ class Place(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class RecordingEntry:
     """A call in a list: what is known without its messages."""
 
     number: int
@@ -60,7 +70,7 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Summary:
+class RecordingSummary:
     """What is in a recording."""
 
     frames: int = 0
@@ -105,7 +115,7 @@ class Recording:
             self.close()
             raise ConfigError(problems or [one.why for one in self._missing] or "no recording is named")
         self._missing += _gaps(self.files)
-        self._entries: list[Entry] | None = None
+        self._entries: list[RecordingEntry] | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -145,11 +155,11 @@ class Recording:
         for frame in self.frames():
             yield from _forgotten(assembler, frame)
             event = assembler.feed(frame)
-            if event.what is What.END and event.flow is not None:
+            if event.what is CallEventKind.END and event.flow is not None:
                 yield event.flow
         yield from assembler.open.values()
 
-    def entries(self, identify: Identify | None = None, learn: Learn | None = None) -> list[Entry]:
+    def entries(self, identify: Identify | None = None, learn: Learn | None = None) -> list[RecordingEntry]:
         """The calls in the order in which they began. Files with an index are not read for that."""
         if self._entries is None:
             rows = (one.rows() for one in self.files)
@@ -159,19 +169,19 @@ class Recording:
             )
         return self._entries
 
-    def flow(self, which: int | Entry, identify: Identify | None = None) -> Flow | None:
+    def flow(self, which: int | RecordingEntry, identify: Identify | None = None) -> Flow | None:
         """One call with its messages, read where it is; None if there is none.
 
         Numbers are those of one relay process: if there are several, the youngest is meant.
         """
-        if isinstance(which, Entry):
+        if isinstance(which, RecordingEntry):
             return self._flow(which, identify)
         for entry in reversed(self.entries()):
             if entry.number == which:
                 return self._flow(entry, identify) or self._search(entry, identify)
         return None
 
-    def summary(self) -> Summary:
+    def summary(self) -> RecordingSummary:
         """Read all of it and count."""
         scans = [one.scan() for one in self.files]
         entries = _join((one.session, scan.rows) for one, scan in zip(self.files, scans, strict=True))
@@ -183,7 +193,7 @@ class Recording:
             damage=tuple(self.damage),
         )
 
-    def _flow(self, entry: Entry, identify: Identify | None) -> Flow | None:
+    def _flow(self, entry: RecordingEntry, identify: Identify | None) -> Flow | None:
         assembler = Assembler(identify, kept_bytes=_KEPT_BYTES)
         flow: Flow | None = None
         for place in entry.places:
@@ -198,7 +208,7 @@ class Recording:
             flow.subject = _fuller(flow.subject, entry.subject)
         return flow
 
-    def _search(self, entry: Entry, identify: Identify | None) -> Flow | None:
+    def _search(self, entry: RecordingEntry, identify: Identify | None) -> Flow | None:
         """An index that leads nowhere: read everything."""
         sought = entry.session, entry.number
         for found in self._scanned():
@@ -206,7 +216,7 @@ class Recording:
                 return self._flow(found, identify)
         return None
 
-    def _scanned(self) -> list[Entry]:
+    def _scanned(self) -> list[RecordingEntry]:
         return _join((one.session, one.scan().rows) for one in self.files)
 
 
@@ -271,9 +281,9 @@ def _forgotten(assembler: Assembler, frame: Frame) -> list[Flow]:
     return [next(iter(assembler.open.values()))] if len(assembler.open) >= KEPT_CALLS else []
 
 
-def _join(files: Iterable[tuple[str, list[Row]]]) -> list[Entry]:
+def _join(files: Iterable[tuple[str, list[IndexRow]]]) -> list[RecordingEntry]:
     """The rows of several files as one list: a call that goes on in the next file is one call."""
-    entries: list[Entry] = []
+    entries: list[RecordingEntry] = []
     unfinished: dict[tuple[str, int], int] = {}
     for file, (session, rows) in enumerate(files):
         for row in rows:
@@ -290,8 +300,8 @@ def _join(files: Iterable[tuple[str, list[Row]]]) -> list[Entry]:
     return entries
 
 
-def _entry(session: str, row: Row, place: Place) -> Entry:
-    return Entry(
+def _entry(session: str, row: IndexRow, place: Place) -> RecordingEntry:
+    return RecordingEntry(
         number=row.number,
         session=session,
         time=row.time,
@@ -306,7 +316,7 @@ def _entry(session: str, row: Row, place: Place) -> Entry:
     )
 
 
-def _continued(entry: Entry, row: Row, place: Place) -> Entry:
+def _continued(entry: RecordingEntry, row: IndexRow, place: Place) -> RecordingEntry:
     return replace(
         entry,
         elapsed=row.elapsed if row.end else None,
@@ -317,11 +327,11 @@ def _continued(entry: Entry, row: Row, place: Place) -> Entry:
     )
 
 
-def _count(entries: Sequence[Entry], scans: Sequence[Scan]) -> Summary:
+def _count(entries: Sequence[RecordingEntry], scans: Sequence[Scan]) -> RecordingSummary:
     methods: dict[str, Counter[int | None]] = {}
     for entry in entries:
         methods.setdefault(entry.name, Counter())[entry.code] += 1
-    return Summary(
+    return RecordingSummary(
         frames=sum(one.frames for one in scans),
         calls=len(entries),
         unfinished=sum(entry.code is None for entry in entries),
@@ -359,7 +369,7 @@ def found(recording: Recording, wanted: Callable[[int], bool], last: int | None 
     return None if None in flows else (flow for flow in flows if flow is not None)
 
 
-def _order(entry: Entry, runs: list[int]) -> tuple[int, bool, int, int]:
+def _order(entry: RecordingEntry, runs: list[int]) -> tuple[int, bool, int, int]:
     """What calls are sorted by. Those that have no end keep the order in which they began."""
     place = entry.places[-1]
     over = entry.code is not None

@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from interpose.cri.methods import METHODS, Carries, Method
 from interpose.dump.model.call import Flow
-from interpose.dump.model.frames import Side
+from interpose.dump.model.frames import MessageSide
 from interpose.dump.replay.adapt import uids
 from interpose.dump.replay.id_map import MAKERS, Ids, Reference, Thing, references
 from interpose.dump.replay.selection import Called
@@ -146,7 +146,7 @@ class Match(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reply:
+class RecordedReply:
     """One message of an answer, and when it came."""
 
     at: int  # nanoseconds since the call began
@@ -158,7 +158,7 @@ class Answer:
     """A recorded answer. `open`: the recording does not show its end."""
 
     number: int
-    replies: tuple[Reply, ...]
+    replies: tuple[RecordedReply, ...]
     elapsed: int
     code: int
     message: str
@@ -244,7 +244,7 @@ class Answers:
             return
         try:
             answer = _answer(flow, method)
-            requests = [body_of(one) for one in flow.of(Side.REQUEST, Side.FORWARDED)]
+            requests = [body_of(one) for one in flow.of(MessageSide.REQUEST, MessageSide.FORWARDED)]
         except ValueError:
             self.unreadable += 1
             return
@@ -314,7 +314,8 @@ class Answers:
         for _one, message in replies:
             narrow(method.name, wanted, message)
         return replace(
-            answer, replies=tuple(Reply(at=one.at, body=message.SerializeToString()) for one, message in replies)
+            answer,
+            replies=tuple(RecordedReply(at=one.at, body=message.SerializeToString()) for one, message in replies),
         )
 
     def _subject(self, method: Method, request: bytes) -> str:
@@ -340,8 +341,8 @@ def _missing(name: str, count: int, subject: str) -> str:
 
 def _answer(flow: Flow, method: Method) -> Answer | None:
     """None if the recording ended before there was an answer. ValueError: it was not kept."""
-    received = flow.of(Side.RECEIVED)
-    replies = tuple(Reply(at=one.at, body=body_of(one)) for one in received or flow.of(Side.REPLY))
+    received = flow.of(MessageSide.RECEIVED)
+    replies = tuple(RecordedReply(at=one.at, body=body_of(one)) for one in received or flow.of(MessageSide.REPLY))
     if flow.end is None and (not method.server_streaming or not replies):
         return None
     if flow.end is not None and flow.end.code == 0 and not replies and not method.server_streaming:

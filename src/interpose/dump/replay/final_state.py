@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
-from interpose.dump.model.frames import Message, Side
+from interpose.dump.model.frames import Message, MessageSide
 from interpose.dump.replay.id_map import Reference, Thing
-from interpose.dump.replay.plan import Plan, Step
+from interpose.dump.replay.plan import ReplayPlan, ReplayStep
 from interpose.dump.replay.selection import Called
 from interpose.dump.replay.visit import Parse, body_of, parts, type_name
 
 
-class State(StrEnum):
+class FinalState(StrEnum):
     """Of a container; a pod is running or exited."""
 
     CREATED = "created"
@@ -29,18 +29,18 @@ class State(StrEnum):
 
 
 # By the numbers of the wire: containers count created, running, exited, unknown; sandboxes ready, not ready.
-CONTAINER_STATES: Final = (State.CREATED, State.RUNNING, State.EXITED, State.UNKNOWN)
-POD_STATES: Final = (State.RUNNING, State.EXITED)
+CONTAINER_STATES: Final = (FinalState.CREATED, FinalState.RUNNING, FinalState.EXITED, FinalState.UNKNOWN)
+POD_STATES: Final = (FinalState.RUNNING, FinalState.EXITED)
 _TELLING: Final = frozenset({"ContainerStatus", "ListContainers", "StreamContainers", "GetContainerEvents"})
-_NEVER_STARTED: Final = (State.CREATED, State.EXITED)  # stopping it changes nothing
-_AFTERWARDS: Final[Mapping[str, State]] = {
-    "RunPodSandbox": State.RUNNING,
-    "CreateContainer": State.CREATED,
-    "StartContainer": State.RUNNING,
-    "StopContainer": State.EXITED,
-    "RemoveContainer": State.GONE,
-    "StopPodSandbox": State.EXITED,
-    "RemovePodSandbox": State.GONE,
+_NEVER_STARTED: Final = (FinalState.CREATED, FinalState.EXITED)  # stopping it changes nothing
+_AFTERWARDS: Final[Mapping[str, FinalState]] = {
+    "RunPodSandbox": FinalState.RUNNING,
+    "CreateContainer": FinalState.CREATED,
+    "StartContainer": FinalState.RUNNING,
+    "StopContainer": FinalState.EXITED,
+    "RemoveContainer": FinalState.GONE,
+    "StopPodSandbox": FinalState.EXITED,
+    "RemovePodSandbox": FinalState.GONE,
 }
 
 
@@ -48,7 +48,7 @@ _AFTERWARDS: Final[Mapping[str, State]] = {
 class Condition:
     """A state, and an exit code if it is known and says something."""
 
-    state: State
+    state: FinalState
     exit_code: int | None = None
 
     def __str__(self) -> str:
@@ -81,7 +81,7 @@ class Exits:
         if flow.name not in _TELLING or flow.method is None:
             return
         for place, message in zip(call.places, flow.messages, strict=True):
-            if message.side is not Side.REPLY:
+            if message.side is not MessageSide.REPLY:
                 continue
             for container, code in _ended(message, flow.method.response, self._parse):
                 told = Exit(place=place, exit_code=code)
@@ -96,7 +96,7 @@ def _ended(message: Message, kind: str, parse: Parse) -> list[tuple[str, int | N
     return [
         (part.id, part.exit_code if type_name(part) == "ContainerStatus" else None)
         for part in parts(reply)
-        if type_name(part) in ("ContainerStatus", "Container") and container_state(part.state) is State.EXITED
+        if type_name(part) in ("ContainerStatus", "Container") and container_state(part.state) is FinalState.EXITED
     ]
 
 
@@ -105,17 +105,17 @@ def _joined(one: Exit, other: Exit) -> Exit:
     return Exit(place=min(one.place, other.place), exit_code=code)
 
 
-def container_state(number: int) -> State:
+def container_state(number: int) -> FinalState:
     """By its number on the wire."""
-    return CONTAINER_STATES[number] if 0 <= number < len(CONTAINER_STATES) else State.UNKNOWN
+    return CONTAINER_STATES[number] if 0 <= number < len(CONTAINER_STATES) else FinalState.UNKNOWN
 
 
-def pod_state(number: int) -> State:
+def pod_state(number: int) -> FinalState:
     """By its number on the wire."""
-    return POD_STATES[number] if 0 <= number < len(POD_STATES) else State.UNKNOWN
+    return POD_STATES[number] if 0 <= number < len(POD_STATES) else FinalState.UNKNOWN
 
 
-def expected(plan: Plan, exits: Mapping[str, Exit]) -> dict[Reference, Condition]:
+def expected(plan: ReplayPlan, exits: Mapping[str, Exit]) -> dict[Reference, Condition]:
     """Of everything the plan makes, by recorded id."""
     found: dict[Reference, Condition] = {}
     pod_of: dict[Reference, Reference] = {}
@@ -133,33 +133,33 @@ def expected(plan: Plan, exits: Mapping[str, Exit]) -> dict[Reference, Condition
     return {one: _by_itself(one, condition, exits) for one, condition in found.items()}
 
 
-def _subject(step: Step) -> Reference | None:
+def _subject(step: ReplayStep) -> Reference | None:
     if step.made is not None:
         return step.made
     wanted = Thing.POD if "PodSandbox" in step.name else Thing.CONTAINER
     return next((one for one in step.references if one.thing is wanted), None)
 
 
-def _settle(found: dict[Reference, Condition], one: Reference, step: Step, exit_: Exit | None) -> None:
+def _settle(found: dict[Reference, Condition], one: Reference, step: ReplayStep, exit_: Exit | None) -> None:
     if one != step.made and one not in found:
         return  # made before the recording began
     state = _AFTERWARDS[step.name]
     before = found.get(one)
-    if before is not None and (before.state is State.GONE or (before.state, state) == _NEVER_STARTED):
+    if before is not None and (before.state is FinalState.GONE or (before.state, state) == _NEVER_STARTED):
         return
     code = None
-    if one.thing is Thing.CONTAINER and state is State.EXITED:
+    if one.thing is Thing.CONTAINER and state is FinalState.EXITED:
         itself = exit_ is not None and exit_.place < step.place
         code = exit_.exit_code if exit_ is not None and itself else None
-        if before is not None and before.state is State.EXITED:
+        if before is not None and before.state is FinalState.EXITED:
             code = before.exit_code
     found[one] = Condition(state=state, exit_code=code)
 
 
 def _by_itself(one: Reference, condition: Condition, exits: Mapping[str, Exit]) -> Condition:
     exit_ = exits.get(one.id)
-    if condition.state is State.RUNNING and one.thing is Thing.CONTAINER and exit_ is not None:
-        return Condition(state=State.EXITED, exit_code=exit_.exit_code)
+    if condition.state is FinalState.RUNNING and one.thing is Thing.CONTAINER and exit_ is not None:
+        return Condition(state=FinalState.EXITED, exit_code=exit_.exit_code)
     return condition
 
 
@@ -171,4 +171,4 @@ def agrees(wanted: Condition, found: Condition) -> bool:
 def found_condition(status: Any) -> Condition:
     """Of a ContainerStatus, as the runtime tells it now."""
     state = container_state(status.state)
-    return Condition(state=state, exit_code=status.exit_code if state is State.EXITED else None)
+    return Condition(state=state, exit_code=status.exit_code if state is FinalState.EXITED else None)

@@ -14,14 +14,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from interpose.dump.model.call import Flow
-from interpose.dump.model.frames import Side
+from interpose.dump.model.frames import MessageSide
 from interpose.dump.replay.id_map import Reference, Thing, find, made, references
 from interpose.dump.replay.selection import Called, Choices, omitted
 from interpose.dump.replay.visit import Parse, first_body
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class ReplayStep:
     """One call that is made again."""
 
     index: int  # in the plan
@@ -39,7 +39,7 @@ class Step:
     made: Reference | None
     references: tuple[Reference, ...]
     place: int = 0  # of the frame with which it began
-    # So many steps, counted in the order of `Plan.ends`, have to be over before this one starts.
+    # So many steps, counted in the order of `ReplayPlan.ends`, have to be over before this one starts.
     barrier: int = 0
     needs: tuple[int, ...] = ()  # the steps that made what it is about
 
@@ -56,10 +56,10 @@ class Skipped:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class ReplayPlan:
     """All of it."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[ReplayStep, ...]
     ends: tuple[int, ...]  # steps in the order in which they ended
     skipped: tuple[Skipped, ...]
     omitted: Mapping[str, int]  # calls that were not chosen, by reason
@@ -93,7 +93,7 @@ class _Maker:
 
 def make_plan(
     calls: Iterable[Called], choices: Choices, parse: Parse, wanted: Callable[[Flow], bool] = lambda _flow: True
-) -> Plan:
+) -> ReplayPlan:
     """The plan of a recording. `wanted` is a filter on top of the choices."""
     drafts: list[_Draft] = []
     skipped: list[Skipped] = []
@@ -123,14 +123,14 @@ def _made(flow: Flow, parse: Parse) -> Reference | None:
     if flow.end is None or flow.end.code != 0 or flow.method is None or flow.method.server_streaming:
         return None
     try:
-        return made(parse(flow.method.response, first_body(flow, Side.RECEIVED, Side.REPLY)))
+        return made(parse(flow.method.response, first_body(flow, MessageSide.RECEIVED, MessageSide.REPLY)))
     except ValueError:
         return None
 
 
 def _draft(call: Called, choices: Choices, parse: Parse, thing: Reference | None) -> _Draft:
     flow = call.flow
-    sides = (Side.FORWARDED, Side.REQUEST) if choices.as_sent else (Side.REQUEST,)
+    sides = (MessageSide.FORWARDED, MessageSide.REQUEST) if choices.as_sent else (MessageSide.REQUEST,)
     request = first_body(flow, *sides)
     message = parse(_row(flow).request, request)
     wanted = [one for one in references(message) if one.thing is not Thing.IMAGE]
@@ -141,10 +141,10 @@ def _draft(call: Called, choices: Choices, parse: Parse, thing: Reference | None
 def _sent(call: Called, choices: Choices) -> tuple[int, int]:
     """When the caller sent it, or when the runtime got it: the relay's own calls may have come in between."""
     flow = call.flow
-    place = call.place_of(Side.FORWARDED) if choices.as_sent else None
+    place = call.place_of(MessageSide.FORWARDED) if choices.as_sent else None
     if place is None:
         return call.begun, call.at
-    after = flow.of(Side.FORWARDED)[0].at
+    after = flow.of(MessageSide.FORWARDED)[0].at
     return place, call.at + (after if flow.end is None else min(after, flow.end.elapsed))
 
 
@@ -187,7 +187,7 @@ def _missing(wanted: Reference, makers: Mapping[Reference, _Maker]) -> tuple[str
     return f"{wanted} is not made: {maker.name} {fate}", f"the call that made what they are about {fate}"
 
 
-def _ordered(drafts: list[_Draft], skipped: list[Skipped], left: Mapping[str, int]) -> Plan:
+def _ordered(drafts: list[_Draft], skipped: list[Skipped], left: Mapping[str, int]) -> ReplayPlan:
     start = drafts[0].at if drafts else 0
     ends = sorted((end, index) for index, one in enumerate(drafts) if (end := one.call.ended) is not None)
     places = [end for end, _index in ends]
@@ -195,7 +195,7 @@ def _ordered(drafts: list[_Draft], skipped: list[Skipped], left: Mapping[str, in
     for index, draft in enumerate(drafts):
         flow, row = draft.flow, _row(draft.flow)
         steps.append(
-            Step(
+            ReplayStep(
                 index=index,
                 number=flow.number,
                 name=flow.name,
@@ -215,7 +215,7 @@ def _ordered(drafts: list[_Draft], skipped: list[Skipped], left: Mapping[str, in
                 needs=tuple(draft.needs),
             )
         )
-    return Plan(
+    return ReplayPlan(
         steps=tuple(steps),
         ends=tuple(index for _place, index in ends),
         skipped=tuple(sorted(skipped, key=lambda one: one.number)),
@@ -223,20 +223,20 @@ def _ordered(drafts: list[_Draft], skipped: list[Skipped], left: Mapping[str, in
     )
 
 
-class Progress:
+class ReplayProgress:
     """How far a plan is: which steps are over, and whether a step may start."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: ReplayPlan) -> None:
         self._ends = plan.ends
         self._over: set[int] = set()
         self._passed = 0  # of `ends`, without a gap
 
-    def over(self, step: Step) -> None:
+    def over(self, step: ReplayStep) -> None:
         """This step has ended, or will never start."""
         self._over.add(step.index)
         while self._passed < len(self._ends) and self._ends[self._passed] in self._over:
             self._passed += 1
 
-    def may_start(self, step: Step) -> bool:
+    def may_start(self, step: ReplayStep) -> bool:
         """Whether everything is over that this step waits for."""
         return self._passed >= step.barrier and all(index in self._over for index in step.needs)

@@ -11,19 +11,19 @@ from typing import Any, Final
 
 from interpose.dump.model.grpc_codes import code_name
 from interpose.dump.replay.adapt import Adapted
-from interpose.dump.replay.final_state import Condition, State, agrees
+from interpose.dump.replay.final_state import Condition, FinalState, agrees
 from interpose.dump.replay.id_map import Reference
-from interpose.dump.replay.plan import Plan, Skipped, Step
+from interpose.dump.replay.plan import ReplayPlan, ReplayStep, Skipped
 
 _MS: Final = 1_000_000
 _LISTED: Final = 3  # of files in a note
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class ReplayOutcome:
     """What came of one step: a status and how long it took, or why it was not made."""
 
-    step: Step
+    step: ReplayStep
     code: int | None = None
     message: str = ""
     elapsed: int = 0
@@ -38,7 +38,7 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class FinalObject:
     """A pod or container at the end."""
 
     recorded: Reference
@@ -53,7 +53,7 @@ class Found:
         return agrees(self.expected, self.found)
 
 
-def plan_document(plan: Plan) -> dict[str, Any]:
+def plan_document(plan: ReplayPlan) -> dict[str, Any]:
     """What would be made."""
     return {
         "calls": [
@@ -74,9 +74,9 @@ def plan_document(plan: Plan) -> dict[str, Any]:
 
 
 def report_document(
-    plan: Plan,
-    outcomes: Sequence[Outcome],
-    states: Sequence[Found],
+    plan: ReplayPlan,
+    outcomes: Sequence[ReplayOutcome],
+    states: Sequence[FinalObject],
     *,
     suffix: str = "",
     stopped: bool = False,
@@ -143,7 +143,7 @@ def _skipped(one: Skipped) -> dict[str, Any]:
     return {"number": one.number, "method": one.name, "subject": one.subject, "reason": one.reason, "group": one.group}
 
 
-def _call(one: Outcome) -> dict[str, Any]:
+def _call(one: ReplayOutcome) -> dict[str, Any]:
     step = one.step
     return {
         "number": step.number,
@@ -158,7 +158,7 @@ def _call(one: Outcome) -> dict[str, Any]:
     }
 
 
-def _state(one: Found) -> dict[str, Any]:
+def _state(one: FinalObject) -> dict[str, Any]:
     return {
         "kind": str(one.recorded.thing),
         "subject": one.subject,
@@ -170,7 +170,7 @@ def _state(one: Found) -> dict[str, Any]:
     }
 
 
-def _latency(made: Iterable[Outcome]) -> list[dict[str, Any]]:
+def _latency(made: Iterable[ReplayOutcome]) -> list[dict[str, Any]]:
     """Of calls that went well both times: a failure takes another time than a success."""
     then: dict[str, list[int]] = defaultdict(list)
     now: dict[str, list[int]] = defaultdict(list)
@@ -189,12 +189,12 @@ def _latency(made: Iterable[Outcome]) -> list[dict[str, Any]]:
     ]
 
 
-def _left(states: Iterable[Found]) -> int:
-    return sum(one.found.state is not State.GONE for one in states)
+def _left(states: Iterable[FinalObject]) -> int:
+    return sum(one.found.state is not FinalState.GONE for one in states)
 
 
 def _end_notes(
-    states: Iterable[Found], *, stopped: bool, removed: bool, left: Sequence[Reference], unseen: str
+    states: Iterable[FinalObject], *, stopped: bool, removed: bool, left: Sequence[Reference], unseen: str
 ) -> list[str]:
     there = 0 if removed else _left(states)
     notes = [
@@ -209,7 +209,7 @@ def _end_notes(
     return [text for condition, text in notes if condition]
 
 
-def _notes(outcomes: Sequence[Outcome], suffix: str) -> list[str]:
+def _notes(outcomes: Sequence[ReplayOutcome], suffix: str) -> list[str]:
     adapted = [one.adapted for one in outcomes]
     redacted = sum(one.redacted for one in adapted)
     dropped = sorted({path for one in adapted for path in one.dropped_mounts})

@@ -15,10 +15,10 @@ from typing import Any, Final, Protocol
 from interpose.cri.methods import API_VERSIONS
 from interpose.cri.parser import CriParser
 from interpose.dump.replay.adapt import Adapted, Surroundings, adapt
-from interpose.dump.replay.final_state import Condition, State, agrees, found_condition, pod_state
+from interpose.dump.replay.final_state import Condition, FinalState, agrees, found_condition, pod_state
 from interpose.dump.replay.id_map import Ids, Reference, Thing, made
-from interpose.dump.replay.plan import Plan, Progress, Step
-from interpose.dump.replay.report import Found, Outcome
+from interpose.dump.replay.plan import ReplayPlan, ReplayProgress, ReplayStep
+from interpose.dump.replay.report import FinalObject, ReplayOutcome
 from interpose.dump.replay.visit import Parse
 from interpose.net.grpc.status import Code, RpcError
 from interpose.tasks import TaskBag
@@ -28,8 +28,8 @@ _ASK_TIMEOUT: Final = 10.0
 _REMOVE_TIMEOUT: Final = 60.0
 _SERVICE: Final = "RuntimeService"
 _AWAY: Final = (Code.UNAVAILABLE, Code.DEADLINE_EXCEEDED)  # the next question would wait as long
-_GONE: Final = Condition(state=State.GONE)
-_UNKNOWN: Final = Condition(state=State.UNKNOWN)
+_GONE: Final = Condition(state=FinalState.GONE)
+_UNKNOWN: Final = Condition(state=FinalState.UNKNOWN)
 
 
 def message_of(name: str, data: bytes) -> Any:
@@ -94,24 +94,26 @@ class Pace:
     timeout: float = 120.0  # of a call
 
 
-class Caller:
+class ReplayRunner:
     """Carries a plan out."""
 
-    def __init__(self, runtime: Runtime, plan: Plan, place: Surroundings, pace: Pace, *, pass_unknown: bool) -> None:
+    def __init__(
+        self, runtime: Runtime, plan: ReplayPlan, place: Surroundings, pace: Pace, *, pass_unknown: bool
+    ) -> None:
         self._runtime = runtime
         self._plan = plan
         self._place = place
         self._pace = pace
         self._pass_unknown = pass_unknown
         self._parse: Parse = message_of
-        self._progress = Progress(plan)
+        self._progress = ReplayProgress(plan)
         self._moved = asyncio.Event()
         self._tasks = TaskBag()
         self._stopping = False
         self._open = 0  # calls in flight
         self.ids = Ids()
         self.made: list[Reference] = []  # new ids, in the order in which they came
-        self.outcomes: list[Outcome] = []
+        self.outcomes: list[ReplayOutcome] = []
         self.unseen = ""  # why the state at the end is not known
         self.left: list[Reference] = []  # what could not be removed
 
@@ -138,7 +140,7 @@ class Caller:
         """Cut off what is in flight."""
         await self._tasks.cancel()
 
-    async def _turn_of(self, step: Step, begun: float) -> None:
+    async def _turn_of(self, step: ReplayStep, begun: float) -> None:
         while not self._stopping:
             pause = begun + step.begin / 1e9 / self._pace.speed - time.monotonic() if self._pace.speed else 0.0
             ready = self._progress.may_start(step)
@@ -151,7 +153,7 @@ class Caller:
             except TimeoutError:
                 continue
 
-    async def _make(self, step: Step) -> None:
+    async def _make(self, step: ReplayStep) -> None:
         try:
             self.outcomes.append(await self._outcome(step))
         finally:
@@ -159,19 +161,19 @@ class Caller:
             self._progress.over(step)
             self._moved.set()
 
-    async def _outcome(self, step: Step) -> Outcome:
+    async def _outcome(self, step: ReplayStep) -> ReplayOutcome:
         request = self._parse(step.request_type, step.request)
         unknown = self.ids.translate(request)
         if unknown and not self._pass_unknown:
             why = "was not made this time"
-            return Outcome(step=step, skipped=f"{unknown[0]} {why}", group=f"what they are about {why}")
+            return ReplayOutcome(step=step, skipped=f"{unknown[0]} {why}", group=f"what they are about {why}")
         adapted = adapt(request, self._place)
         try:
             for directory in adapted.directories:
                 Path(directory).mkdir(parents=True, exist_ok=True)  # noqa: ASYNC240 - one per container
         except OSError as error:
             why = f"log directory cannot be made: {error}"
-            return Outcome(step=step, skipped=f"its {why}", group=f"a {why}")
+            return ReplayOutcome(step=step, skipped=f"its {why}", group=f"a {why}")
         data: bytes = request.SerializeToString(deterministic=True)
         started = time.monotonic_ns()
         try:
@@ -181,11 +183,11 @@ class Caller:
         self._learn(step, reply)
         return self._ended(step, started, adapted, Code.OK, "")
 
-    def _ended(self, step: Step, started: int, adapted: Adapted, code: int, message: str) -> Outcome:
+    def _ended(self, step: ReplayStep, started: int, adapted: Adapted, code: int, message: str) -> ReplayOutcome:
         elapsed = time.monotonic_ns() - started
-        return Outcome(step=step, code=int(code), message=message, elapsed=elapsed, adapted=adapted)
+        return ReplayOutcome(step=step, code=int(code), message=message, elapsed=elapsed, adapted=adapted)
 
-    def _learn(self, step: Step, reply: bytes) -> None:
+    def _learn(self, step: ReplayStep, reply: bytes) -> None:
         try:
             new = made(self._parse(step.response_type, reply))
         except ValueError:
@@ -197,7 +199,7 @@ class Caller:
 
     # -- what is there at the end
 
-    async def states(self, expected: Mapping[Reference, Condition], settle: float) -> list[Found]:
+    async def states(self, expected: Mapping[Reference, Condition], settle: float) -> list[FinalObject]:
         """Everything the plan made; waits for what is not yet as recorded, but not longer than `settle` seconds.
 
         What the runtime does not tell is unknown; `unseen` says why.
@@ -212,7 +214,7 @@ class Caller:
                 break
             await asyncio.sleep(_LOOK_AGAIN)
         return [
-            Found(
+            FinalObject(
                 recorded=one,
                 id=self.ids.new(one) or "",
                 subject=subjects.get(one, ""),

@@ -7,8 +7,8 @@ from types import MappingProxyType
 from typing import Final
 
 from interpose.cri.methods import METHODS
-from interpose.dump.model.call import KEPT_CALLS, SESSION, Assembler, Flow, Identify, Learn, What
-from interpose.dump.model.frames import Begin, Flags, Frame, Header, Message, Side
+from interpose.dump.model.call import KEPT_CALLS, SESSION, Assembler, CallEventKind, Flow, Identify, Learn
+from interpose.dump.model.frames import Begin, Flags, Frame, Header, Message, MessageSide
 
 
 class Sort(StrEnum):
@@ -106,7 +106,7 @@ class Called:
     ended: int | None = None
     places: list[int] = field(default_factory=list)  # of `flow.messages`
 
-    def place_of(self, side: Side) -> int | None:
+    def place_of(self, side: MessageSide) -> int | None:
         """Where its first message of a side is."""
         return next(
             (place for place, one in zip(self.places, self.flow.messages, strict=True) if one.side is side), None
@@ -125,11 +125,11 @@ def called(frames: Iterable[Frame], identify: Identify | None = None, learn: Lea
         if event.flow is None:
             continue
         number = event.flow.number
-        if event.what is What.BEGIN:
+        if event.what is CallEventKind.BEGIN:
             open_[number] = Called(flow=event.flow, begun=place, at=clock.passed(event.flow.time))
-        elif event.what is What.MESSAGE and isinstance(frame, Message):
+        elif event.what is CallEventKind.MESSAGE and isinstance(frame, Message):
             _message(open_[number], place)
-        elif event.what is What.END:
+        elif event.what is CallEventKind.END:
             done = open_.pop(number)
             done.ended = place
             yield done

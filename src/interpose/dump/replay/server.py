@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any, Final
 
 from interpose.cri.methods import API_VERSIONS, METHODS
-from interpose.dump.replay.answers import Answer, Answers, Missing, Reply
+from interpose.dump.replay.answers import Answer, Answers, Missing, RecordedReply
 from interpose.dump.replay.runner import message_of
 from interpose.net.grpc.handlers import Handlers, ServerContext, ServerStream, Unary
 from interpose.net.grpc.status import Code, RpcError
@@ -72,7 +72,7 @@ class Replayed:
             self._told.add(found.text)
             self._miss(found.text + ("; a minimal answer is given" if instead is not None else ""))
         if instead is not None:
-            reply = Reply(at=0, body=instead().SerializeToString())
+            reply = RecordedReply(at=0, body=instead().SerializeToString())
             return Answer(number=0, replies=(reply,), elapsed=0, code=Code.OK, message="")
         raise RpcError(_code(found), found.text)
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
 from interpose.dump.model.call import Flow
-from interpose.dump.model.frames import DamagedFrame, Message, Side
+from interpose.dump.model.frames import DamagedFrame, Message, MessageSide
 
 # The name of a CRI message and its bytes in, the message out; ValueError if the bytes are none.
 Parse: TypeAlias = Callable[[str, bytes], Any]
@@ -49,7 +49,7 @@ def body_of(message: Message) -> bytes:
         raise ValueError(str(damage)) from None
 
 
-def first_body(flow: Flow, *sides: Side) -> bytes:
+def first_body(flow: Flow, *sides: MessageSide) -> bytes:
     """The first message of the first of these sides that there is; ValueError if there is none or it is not kept."""
     for side in sides:
         found = flow.of(side)

@@ -2,7 +2,7 @@
 
 from interpose._pb import cri_pb2 as cri
 from interpose.cli.dump.replay_policy_run import Reader
-from interpose.dump.model.frames import Begin, Dropped, Message, Packing, Side
+from interpose.dump.model.frames import Begin, Dropped, Message, MessageSide, Packing
 from interpose.resmgr.whatif.events import Answered, Asked, Told
 from interpose.testing.pods import pod_config, run_request
 from interpose.testing.recordings import START, Script
@@ -16,8 +16,8 @@ def test_a_call_is_asked_when_its_request_comes_and_answered_at_its_end() -> Non
     script = Script()
     first = script.begin("StopContainer", STOP)
     second = script.begin("RunPodSandbox", run_request(pod_config("a")), origin="policy")
-    script.message(second, Side.FORWARDED, b"\x01")
-    script.message(second, Side.REPLY, b"\x02")
+    script.message(second, MessageSide.FORWARDED, b"\x01")
+    script.message(second, MessageSide.REPLY, b"\x02")
     script.end(second, 3.0, 5, "gone")
     script.end(first, 20.0)
     found = list(Reader().happenings(script.frames))
@@ -44,8 +44,8 @@ def test_streams_tell_as_they_go() -> None:
     """Each message by itself; their end tells nothing."""
     script = Script()
     number = script.begin("GetContainerEvents", cri.GetEventsRequest())
-    script.message(number, Side.REPLY, b"one", 7.0)
-    script.message(number, Side.REPLY, b"two", 8.0)
+    script.message(number, MessageSide.REPLY, b"one", 7.0)
+    script.message(number, MessageSide.REPLY, b"two", 8.0)
     script.end(number, 9.0)
     found = list(Reader().happenings(script.frames))
     assert found[1] == Told(number=number, time_ns=START + 12 * MS, reply=b"one")
@@ -71,7 +71,7 @@ def test_an_update_that_puts_values_right_is_marked() -> None:
             metadata=(("interpose-requested", "no"),),
         )
     ]
-    script.message(1, Side.REQUEST, cri.UpdateContainerResourcesRequest())
+    script.message(1, MessageSide.REQUEST, cri.UpdateContainerResourcesRequest())
     (asked,) = Reader().happenings([*frames, *script.frames])
     assert isinstance(asked, Asked)
     assert asked.amends
@@ -82,11 +82,11 @@ def test_what_is_missing_is_counted_and_said() -> None:
     script = Script()
     number = script.begin("StopContainer", STOP)
     script.frames[-1] = Message(
-        number=number, at=0, side=Side.REQUEST, packing=Packing.ABSENT, size=99, body=b"too large"
+        number=number, at=0, side=MessageSide.REQUEST, packing=Packing.ABSENT, size=99, body=b"too large"
     )
     events = script.begin("GetContainerEvents", cri.GetEventsRequest())
     script.frames.append(
-        Message(number=events, at=0, side=Side.REPLY, packing=Packing.ZLIB, size=3, body=b"no such thing")
+        Message(number=events, at=0, side=MessageSide.REPLY, packing=Packing.ZLIB, size=3, body=b"no such thing")
     )
     script.frames.append(Dropped(frames=7, size=1, time=START))
     reader = Reader()

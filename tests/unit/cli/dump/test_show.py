@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 from interpose.cli.main import cli
 from interpose.cri.methods import METHODS, Method
 from interpose.dump.decode.decode import tree_of
-from interpose.dump.model.frames import Dropped, Frame, Header, Message, Packing, Side, encode
+from interpose.dump.model.frames import Dropped, Frame, Header, Message, MessageSide, Packing, encode
 from interpose.dump.recording.writer import RecordingWriter
 from interpose.testing.recordings import (
     HEADER,
@@ -235,7 +235,9 @@ def test_long_texts_that_were_not_searched_are_said(tmp_path: Path) -> None:
     note = b"x" * (2 << 20)
     script = Script()
     number = script.begin("Version", b"")
-    script.frames[-1] = Message(number=number, at=0, side=Side.REQUEST, packing=Packing.ABSENT, size=1, body=note)
+    script.frames[-1] = Message(
+        number=number, at=0, side=MessageSide.REQUEST, packing=Packing.ABSENT, size=1, body=note
+    )
     assert "longer than a MiB" in run(write_recording(tmp_path / "a.crirec", script.frames), "~t needle").stderr
 
 

@@ -14,7 +14,18 @@ from interpose._pb import cri_pb2 as cri
 from interpose.cli.main import cli
 from interpose.dump.filter.order import ByBegin
 from interpose.dump.model.call import SESSION
-from interpose.dump.model.frames import Begin, Context, Dropped, End, Flags, Frame, Header, Message, Packing, Side
+from interpose.dump.model.frames import (
+    Begin,
+    Context,
+    Dropped,
+    End,
+    Flags,
+    Frame,
+    Header,
+    Message,
+    MessageSide,
+    Packing,
+)
 from interpose.dump.recording.writer import RecordingWriter
 from interpose.testing.pods import container_config, create_request, pod_config, run_request
 from interpose.testing.recordings import HEADER, START, Script, story_frames, write_recording
@@ -61,9 +72,11 @@ def hostile() -> list[Frame]:
         Begin(number=largest, time=-(1 << 63), path=path),
         End(number=largest, elapsed=0, code=0),
         Begin(number=72, time=START, path=""),
-        Message(number=72, at=largest, side=Side.REPLY, packing=Packing.ABSENT, size=4_000_000, body=EVIL.encode()),
-        Message(number=72, at=0, side=Side.REPLY, packing=Packing.ZLIB, size=4_000_000, body=b"x\x9c"),
-        Message(number=72, at=0, side=Side.FORWARDED, size=5, body=b""),
+        Message(
+            number=72, at=largest, side=MessageSide.REPLY, packing=Packing.ABSENT, size=4_000_000, body=EVIL.encode()
+        ),
+        Message(number=72, at=0, side=MessageSide.REPLY, packing=Packing.ZLIB, size=4_000_000, body=b"x\x9c"),
+        Message(number=72, at=0, side=MessageSide.FORWARDED, size=5, body=b""),
         Context(facts={"pods": {"a": [1]}, "containers": 5, "calls": {"x": 1}}),
         Dropped(frames=1 << 60, size=1 << 60, time=-9),
         End(number=72, elapsed=1, code=0),
@@ -191,7 +204,7 @@ def test_a_long_stream_says_what_it_left_out(tmp_path: Path) -> None:
     script = Script()
     number = script.begin("GetContainerEvents", b"")
     for _ in range(1200):
-        script.message(number, Side.REPLY, b"\x0a\x01x")
+        script.message(number, MessageSide.REPLY, b"\x0a\x01x")
     path = write_recording(tmp_path / "a.crirec", script.frames)
     text = run(path, "-o", "text", "--last", 1).stdout
     assert "REPLY GetContainerEvents <= # 201 messages left out, too many to keep\n" in text

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from interpose.dump.capture.sinks import DumpFile, DumpLog
-from interpose.dump.output.text import Line
+from interpose.dump.output.text import DumpLine
 
-LINE = Line(stamp="2026-Nov-16 09:00:00.000", text="(passthrough) REQUEST Version => {}")
+LINE = DumpLine(stamp="2026-Nov-16 09:00:00.000", text="(passthrough) REQUEST Version => {}")
 WRITTEN = "[2026-Nov-16 09:00:00.000] (passthrough) REQUEST Version => {}\n"
 
 
@@ -220,7 +220,7 @@ def test_half_a_line_is_ended_before_the_next(tmp_path: Path, monkeypatch: pytes
 def test_lines_of_the_log_are_not_quoted(level: str) -> None:
     """Severity, time, pid and source in front; the line as it is."""
     out = io.StringIO()
-    line = Line(stamp="", text='    Version <= a: "b"', level="warning" if level == "warning" else "info")
+    line = DumpLine(stamp="", text='    Version <= a: "b"', level="warning" if level == "warning" else "info")
     DumpLog("text", out).write([line])
     head, _, text = out.getvalue().partition(" message] ")
     assert head[0] == {"info": "I", "warning": "W"}[level]

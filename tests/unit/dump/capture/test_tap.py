@@ -6,7 +6,7 @@ from interpose.cri.methods import METHODS
 from interpose.dump.capture.queue import Outlet
 from interpose.dump.capture.tap import DumpTap
 from interpose.dump.model.call import Assembler
-from interpose.dump.model.frames import Begin, End, Flags, Frame, Message, Packing, Side, decode
+from interpose.dump.model.frames import Begin, End, Flags, Frame, Message, MessageSide, Packing, decode
 from interpose.relay.api import Direction, Interest, Sighting
 
 VERSION = METHODS["Version"]
@@ -83,10 +83,10 @@ def test_frames_of_a_call() -> None:
         metadata=(("user-agent", "grpc-go"), ("x", "\xff")),
     )
     assert messages == [
-        Message(number=1, at=1, side=Side.REQUEST, size=3, body=b"ask"),
-        Message(number=1, at=2, side=Side.FORWARDED, size=5, body=b"asked"),
-        Message(number=1, at=3, side=Side.RECEIVED, size=3, body=b"got"),
-        Message(number=1, at=4, side=Side.REPLY, packing=Packing.ABSENT, size=99, body=b"too large"),
+        Message(number=1, at=1, side=MessageSide.REQUEST, size=3, body=b"ask"),
+        Message(number=1, at=2, side=MessageSide.FORWARDED, size=5, body=b"asked"),
+        Message(number=1, at=3, side=MessageSide.RECEIVED, size=3, body=b"got"),
+        Message(number=1, at=4, side=MessageSide.REPLY, packing=Packing.ABSENT, size=99, body=b"too large"),
     ]
     assert end == End(number=1, elapsed=5, code=5, message="gone", changed_by=("hook",))
     assembler = Assembler()

@@ -8,8 +8,8 @@ from google.protobuf import struct_pb2
 
 from interpose._pb import cri_pb2 as cri
 from interpose.dump.decode.decode import Decoded, Decoder, tree_of
-from interpose.dump.model.call import Assembler, Flow, What
-from interpose.dump.model.frames import Flags, Message, Packing, Side
+from interpose.dump.model.call import Assembler, CallEventKind, Flow
+from interpose.dump.model.frames import Flags, Message, MessageSide, Packing
 from interpose.testing.recordings import every_method_frames
 
 
@@ -18,20 +18,22 @@ def flow(path: str = "/runtime.v1.RuntimeService/ExecSync") -> Flow:
     return Flow(number=1, time=0, path=path, origin="client", pid=0, uid=0, flags=Flags.NONE, metadata=())
 
 
-def message(body: bytes, side: Side = Side.REQUEST, packing: Packing = Packing.PLAIN, size: int = -1) -> Message:
+def message(
+    body: bytes, side: MessageSide = MessageSide.REQUEST, packing: Packing = Packing.PLAIN, size: int = -1
+) -> Message:
     """A message of it."""
     return Message(number=1, at=0, side=side, packing=packing, size=len(body) if size < 0 else size, body=body)
 
 
-@pytest.mark.parametrize("side", [Side.REQUEST, Side.FORWARDED])
-def test_a_request_is_read_as_the_request_of_its_method(side: Side) -> None:
+@pytest.mark.parametrize("side", [MessageSide.REQUEST, MessageSide.FORWARDED])
+def test_a_request_is_read_as_the_request_of_its_method(side: MessageSide) -> None:
     """As it came and as it went on."""
     data = cri.ExecSyncRequest(container_id="c1", cmd=["ls", "-l"]).SerializeToString()
     assert Decoder().message(flow(), message(data, side)) == Decoded(tree={"container_id": "c1", "cmd": ["ls", "-l"]})
 
 
-@pytest.mark.parametrize("side", [Side.RECEIVED, Side.REPLY])
-def test_a_reply_is_read_as_the_reply_of_its_method(side: Side) -> None:
+@pytest.mark.parametrize("side", [MessageSide.RECEIVED, MessageSide.REPLY])
+def test_a_reply_is_read_as_the_reply_of_its_method(side: MessageSide) -> None:
     """As it came and as it went on."""
     data = cri.ExecSyncResponse(exit_code=3).SerializeToString()
     assert Decoder().message(flow(), message(data, side)).tree == {"exit_code": 3}
@@ -173,7 +175,7 @@ def test_every_message_of_every_method_gives_a_tree() -> None:
     assembler, decoder = Assembler(), Decoder()
     seen = set()
     for event in map(assembler.feed, every_method_frames()):
-        if event.what is What.MESSAGE:
+        if event.what is CallEventKind.MESSAGE:
             assert event.flow is not None
             assert isinstance(event.frame, Message)
             decoded = decoder.message(event.flow, event.frame)

@@ -15,11 +15,11 @@ from interpose.dump.filter.language import (
     question,
 )
 from interpose.dump.model.call import Flow, Subject
-from interpose.dump.model.frames import Flags, Side
+from interpose.dump.model.frames import Flags, MessageSide
 from interpose.errors import ConfigError
 
 
-def no_texts(_flow: Flow, _sides: tuple[Side, ...]) -> str:
+def no_texts(_flow: Flow, _sides: tuple[MessageSide, ...]) -> str:
     """For filters that do not look into messages."""
     raise AssertionError("nobody should look into messages")
 

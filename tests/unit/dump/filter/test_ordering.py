@@ -2,12 +2,12 @@
 
 from interpose.dump.filter.order import ByBegin
 from interpose.dump.model.call import Flow
-from interpose.dump.model.frames import Flags, Message, Side
+from interpose.dump.model.frames import Flags, Message, MessageSide
 
 
 def flow(number: int, time: int, size: int = 0) -> Flow:
     """A call that began then, with a request of this size."""
-    request = Message(number=number, at=0, side=Side.REQUEST, size=size, body=b"x" * size)
+    request = Message(number=number, at=0, side=MessageSide.REQUEST, size=size, body=b"x" * size)
     return Flow(
         number=number,
         time=time,

@@ -6,8 +6,8 @@ import pytest
 
 from interpose.dump.filter.language import parse_filter
 from interpose.dump.filter.select import Viewing, replayed
-from interpose.dump.model.call import KEPT_MESSAGES, PART, SESSION, Event, Flow, What
-from interpose.dump.model.frames import Begin, Context, Dropped, End, Flags, Frame, Header, Message, Side
+from interpose.dump.model.call import KEPT_MESSAGES, PART, SESSION, CallEvent, CallEventKind, Flow
+from interpose.dump.model.frames import Begin, Context, Dropped, End, Flags, Frame, Header, Message, MessageSide
 from interpose.testing.recordings import Script, story_frames
 
 
@@ -21,7 +21,7 @@ def numbers(flows: list[Flow]) -> list[int]:
     return [flow.number for flow in flows]
 
 
-def kinds(events: list[Event]) -> list[tuple[What, int]]:
+def kinds(events: list[CallEvent]) -> list[tuple[CallEventKind, int]]:
     """What happened to whom."""
     return [(event.what, event.flow.number if event.flow else 0) for event in events]
 
@@ -46,12 +46,12 @@ def test_messages_come_as_they_are_if_the_request_decides() -> None:
     """A call is announced by its beginning; the stream is there though it never ends."""
     events = list(viewing("~m GetContainerEvents | ~n 1").events(story_frames()))
     assert kinds(events) == [
-        (What.BEGIN, 1),
-        (What.MESSAGE, 1),
-        (What.MESSAGE, 1),
-        (What.END, 1),
-        (What.BEGIN, 3),
-        *[(What.MESSAGE, 3)] * 4,
+        (CallEventKind.BEGIN, 1),
+        (CallEventKind.MESSAGE, 1),
+        (CallEventKind.MESSAGE, 1),
+        (CallEventKind.END, 1),
+        (CallEventKind.BEGIN, 3),
+        *[(CallEventKind.MESSAGE, 3)] * 4,
     ]
 
 
@@ -63,13 +63,16 @@ def test_what_is_known_of_calls_in_flight_is_bounded(monkeypatch: pytest.MonkeyP
     script.end(first, 1)
     script.end(second, 1)
     events = kinds(list(viewing().events(script.frames)))
-    assert [event for event in events if event[0] is What.END] == [(What.END, 1), (What.END, 2)]
+    assert [event for event in events if event[0] is CallEventKind.END] == [
+        (CallEventKind.END, 1),
+        (CallEventKind.END, 2),
+    ]
 
 
 def test_a_call_comes_whole_if_its_end_decides() -> None:
     """Also one that has none, when there are no more frames."""
     events = list(viewing("~s open | ~s NOT_FOUND").events(story_frames()))
-    assert kinds(events)[:3] == [(What.BEGIN, 13), (What.MESSAGE, 13), (What.END, 13)]
+    assert kinds(events)[:3] == [(CallEventKind.BEGIN, 13), (CallEventKind.MESSAGE, 13), (CallEventKind.END, 13)]
     assert {number for _what, number in kinds(events)} == {13, 3, 20}
     assert not list(viewing("~s open").events(story_frames(), unfinished=False))
 
@@ -77,14 +80,14 @@ def test_a_call_comes_whole_if_its_end_decides() -> None:
 def test_a_call_without_a_request_is_decided_at_its_end() -> None:
     """Its request was dropped."""
     frames = [frame for frame in story_frames() if not isinstance(frame, Message) or frame.number != 1]
-    assert kinds(list(viewing("~n 1").events(frames))) == [(What.BEGIN, 1), (What.END, 1)]
+    assert kinds(list(viewing("~n 1").events(frames))) == [(CallEventKind.BEGIN, 1), (CallEventKind.END, 1)]
 
 
 @pytest.mark.parametrize("text", ["", "~s OK"])
 def test_what_was_dropped_is_told(text: str) -> None:
     """Whatever the filter is."""
     view = viewing(text)
-    assert [event.what for event in view.events([Dropped(frames=3, size=9, time=0)])] == [What.DROPPED]
+    assert [event.what for event in view.events([Dropped(frames=3, size=9, time=0)])] == [CallEventKind.DROPPED]
     assert view.dropped == 3
 
 
@@ -95,9 +98,11 @@ def test_calls_of_a_process_that_ended_are_shown() -> None:
     second.call("Status", b"")
     frames = [*first.frames, *second.frames]
     assert [flow.name for flow in viewing().flows(frames)] == ["Version", "Status"]
-    names = [event.flow.name for event in viewing("!~s 3").events(frames) if event.flow and event.what is What.BEGIN]
+    names = [
+        event.flow.name for event in viewing("!~s 3").events(frames) if event.flow and event.what is CallEventKind.BEGIN
+    ]
     assert names == ["Version", "Status"]
-    early = [event.flow.name for event in viewing().events(frames) if event.flow and event.what is What.BEGIN]
+    early = [event.flow.name for event in viewing().events(frames) if event.flow and event.what is CallEventKind.BEGIN]
     assert early == ["Version", "Status"]
 
 
@@ -146,7 +151,7 @@ def test_calls_of_a_file_that_is_missing_are_lost() -> None:
             (second, False),
         ]
     whole = kinds(list(viewing("!~s NOT_FOUND").events([*before, *gap, ends[1]])))
-    assert [number for what, number in whole if what is What.BEGIN] == [first, third, second]
+    assert [number for what, number in whole if what is CallEventKind.BEGIN] == [first, third, second]
     # Nothing comes behind it.
     assert {flow.number: flow.lost for flow in viewing().flows([*before, *gap])} == {1: True, 2: False, 3: True}
     assert [flow.lost for flow in viewing().flows([*before, *ends])] == [False] * 3
@@ -165,13 +170,18 @@ def test_what_the_answer_tells_is_waited_for() -> None:
     """If a filter asks for whom a call is about; of what the request tells there is no need to."""
     sandbox = "7031703170"
     found = kinds(list(viewing(f"~p {sandbox}").events(story_frames())))
-    assert found[:4] == [(What.BEGIN, 4), (What.MESSAGE, 4), (What.MESSAGE, 4), (What.END, 4)]
-    assert (What.BEGIN, 4) not in kinds(list(viewing(f"!~p {sandbox}").events(story_frames())))
+    assert found[:4] == [
+        (CallEventKind.BEGIN, 4),
+        (CallEventKind.MESSAGE, 4),
+        (CallEventKind.MESSAGE, 4),
+        (CallEventKind.END, 4),
+    ]
+    assert (CallEventKind.BEGIN, 4) not in kinds(list(viewing(f"!~p {sandbox}").events(story_frames())))
     frames = story_frames()
     end = next(place for place, frame in enumerate(frames) if isinstance(frame, End) and frame.number == 4)
-    assert (What.BEGIN, 4) in kinds(list(viewing("~m RunPod").events(frames[:end], unfinished=False)))
-    assert (What.BEGIN, 4) not in kinds(list(viewing("~p web").events(frames[:end], unfinished=False)))
-    assert (What.BEGIN, 4) in kinds(list(viewing("~p web").events(frames[:end])))
+    assert (CallEventKind.BEGIN, 4) in kinds(list(viewing("~m RunPod").events(frames[:end], unfinished=False)))
+    assert (CallEventKind.BEGIN, 4) not in kinds(list(viewing("~p web").events(frames[:end], unfinished=False)))
+    assert (CallEventKind.BEGIN, 4) in kinds(list(viewing("~p web").events(frames[:end])))
 
 
 def test_messages_that_were_let_go_of_are_counted() -> None:
@@ -179,14 +189,19 @@ def test_messages_that_were_let_go_of_are_counted() -> None:
     script = Script()
     number = script.begin("GetContainerEvents", b"")
     for _ in range(KEPT_MESSAGES + 4):
-        script.message(number, Side.REPLY, b"12")
+        script.message(number, MessageSide.REPLY, b"12")
     (flow,) = viewing().flows(script.frames)
     events = list(replayed(flow))
-    assert [event.what for event in events[:4]] == [What.BEGIN, What.MESSAGE, What.DROPPED, What.MESSAGE]
+    assert [event.what for event in events[:4]] == [
+        CallEventKind.BEGIN,
+        CallEventKind.MESSAGE,
+        CallEventKind.DROPPED,
+        CallEventKind.MESSAGE,
+    ]
     dropped = events[2].frame
     assert isinstance(dropped, Dropped)
     assert (dropped.frames, dropped.size, events[2].flow) == (5, 10, flow)
-    assert sum(event.what is What.DROPPED for event in events) == 1
+    assert sum(event.what is CallEventKind.DROPPED for event in events) == 1
 
 
 def test_a_known_call_can_be_asked_about() -> None:
@@ -195,5 +210,10 @@ def test_a_known_call_can_be_asked_about() -> None:
     view = viewing("~m Version")
     assert list(view.chosen(flow)) == [flow]
     assert (view.seen, view.shown) == (1, 1)
-    assert [event.what for event in replayed(flow)] == [What.BEGIN, What.MESSAGE, What.MESSAGE, What.END]
-    assert flow.of(Side.REQUEST)
+    assert [event.what for event in replayed(flow)] == [
+        CallEventKind.BEGIN,
+        CallEventKind.MESSAGE,
+        CallEventKind.MESSAGE,
+        CallEventKind.END,
+    ]
+    assert flow.of(MessageSide.REQUEST)

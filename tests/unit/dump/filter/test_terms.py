@@ -4,13 +4,18 @@ import pytest
 
 from interpose.dump.filter.terms import BY_LETTER, QUESTIONS, SEARCHED, kind_of, possible, reference, show_duration
 from interpose.dump.model.call import Flow, Subject
-from interpose.dump.model.frames import End, Flags, Message, Side
+from interpose.dump.model.frames import End, Flags, Message, MessageSide
 
 NINE = 1_763_283_600_000_000_000  # 2025-11-16T09:00:00Z
-TEXTS = {Side.REQUEST: "image: web\n", Side.FORWARDED: "cpus: 2-3\n", Side.RECEIVED: "a: 1\n", Side.REPLY: "id: c1\n"}
+TEXTS = {
+    MessageSide.REQUEST: "image: web\n",
+    MessageSide.FORWARDED: "cpus: 2-3\n",
+    MessageSide.RECEIVED: "a: 1\n",
+    MessageSide.REPLY: "id: c1\n",
+}
 
 
-def texts(flow: Flow, sides: tuple[Side, ...]) -> str:
+def texts(flow: Flow, sides: tuple[MessageSide, ...]) -> str:
     """What stands for the messages of every call."""
     return "".join(TEXTS[side] for side in sides)
 
@@ -122,7 +127,7 @@ def test_a_call_that_is_not_over_is_open() -> None:
 
 def test_a_changed_message_is_a_change() -> None:
     """Before the end says who it was."""
-    message = Message(number=12, at=0, side=Side.FORWARDED, size=0, body=b"")
+    message = Message(number=12, at=0, side=MessageSide.FORWARDED, size=0, body=b"")
     assert asked("h", "", a_flow(end=None, messages=[message]))
     assert not asked("h", "", a_flow(end=None))
 

@@ -12,7 +12,7 @@ from textual.widgets import Input
 
 from interpose.dump.decode.decode import Decoder
 from interpose.dump.live.app import LiveApp
-from interpose.dump.live.board import View
+from interpose.dump.live.board import LiveViewParts
 from interpose.dump.live.feed import Deliver, Feed, SourceLost
 from interpose.dump.live.model import LiveModel
 from interpose.dump.model.frames import Frame
@@ -117,7 +117,7 @@ def start() -> Start:
         source, model = FakeSource(returns=returns), LiveModel()
         if frames:
             source.say(frames)
-        view = View(
+        view = LiveViewParts(
             feed=Feed(source, lambda: lambda frame: frame, delays=(0.0,)), decoder=Decoder(), model=model, **options
         )
         app = LiveApp(view)

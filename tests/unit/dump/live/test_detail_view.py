@@ -3,7 +3,7 @@
 from textual.app import App, ComposeResult
 
 from interpose.dump.live.detail_view import DetailView, TabLine
-from interpose.dump.live.tabs import Line, Tab, Tint
+from interpose.dump.live.tabs import DetailLine, Tab, Tint
 
 
 class Shown(App[None]):
@@ -26,7 +26,7 @@ async def test_long_lines_are_broken() -> None:
     """And broken anew when the terminal changes."""
     app = Shown()
     async with app.run_test(size=(22, 10)) as pilot:
-        app.view.show([Line("x" * 30 + "end", Tint.YAML), Line("日本" * 8)], from_top=True)
+        app.view.show([DetailLine("x" * 30 + "end", Tint.YAML), DetailLine("日本" * 8)], from_top=True)
         await pilot.pause()
         assert "".join(app.seen()[:2]) == "x" * 30 + "end"
         assert "".join(app.seen()[2:4]) == "日本" * 8
@@ -40,7 +40,8 @@ async def test_search_goes_round() -> None:
     app = Shown()
     async with app.run_test(size=(40, 10)) as pilot:
         app.view.show(
-            [Line(f"line {number} {'A.b' if number % 40 == 0 else 'aXb'}") for number in range(100)], from_top=True
+            [DetailLine(f"line {number} {'A.b' if number % 40 == 0 else 'aXb'}") for number in range(100)],
+            from_top=True,
         )
         await pilot.pause()
         assert app.view.search("a.B") == 3
@@ -58,7 +59,7 @@ async def test_another_text_begins_at_its_top() -> None:
     """The same text stays where it is, and so do places that were found."""
     app = Shown()
     async with app.run_test(size=(40, 10)) as pilot:
-        text = [Line(f"line {number}") for number in range(100)]
+        text = [DetailLine(f"line {number}") for number in range(100)]
         app.view.show(text, from_top=True)
         await pilot.pause()
         app.view.search("line 50")

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 
 from interpose.dump.live.model import LiveModel, Order
-from interpose.dump.model.call import Assembler, Event, Flow, Subject, What
-from interpose.dump.model.frames import Begin, Dropped, End, Frame, Header, Message, Side
+from interpose.dump.model.call import Assembler, CallEvent, CallEventKind, Flow, Subject
+from interpose.dump.model.frames import Begin, Dropped, End, Frame, Header, Message, MessageSide
 
 
 class Calls:
@@ -24,7 +24,7 @@ class Calls:
         self.say(Begin(number=self.number, time=time, path=f"/runtime.v1.RuntimeService/{name}"))
         return self.number
 
-    def message(self, number: int, size: int, side: Side = Side.REQUEST, at: int = 0) -> None:
+    def message(self, number: int, size: int, side: MessageSide = MessageSide.REQUEST, at: int = 0) -> None:
         self.say(Message(number=number, at=at, side=side, size=size, body=b"x" * size))
 
     def end(self, number: int, code: int = 0, elapsed: int = 1) -> None:
@@ -87,7 +87,7 @@ def test_dropped_frames_are_counted() -> None:
     """The relay says how many."""
     calls = Calls(LiveModel())
     calls.say(Dropped(frames=7, size=100, time=1))
-    calls.model.take([Event(What.DROPPED, None, End(number=1, elapsed=0, code=0))], 0.0)
+    calls.model.take([CallEvent(CallEventKind.DROPPED, None, End(number=1, elapsed=0, code=0))], 0.0)
     assert calls.model.dropped == 7
 
 
@@ -95,9 +95,9 @@ def test_size_is_what_passed_between_caller_and_relay() -> None:
     """The other sides of a message are in memory, but were not sent by the caller or to it."""
     calls = Calls(LiveModel())
     number = calls.begin()
-    calls.message(number, 10, Side.REQUEST)
-    calls.message(number, 30, Side.FORWARDED)
-    calls.message(number, 5, Side.REPLY)
+    calls.message(number, 10, MessageSide.REQUEST)
+    calls.message(number, 30, MessageSide.FORWARDED)
+    calls.message(number, 5, MessageSide.REPLY)
     row = next(calls.model.rows())
     assert (row.traffic, row.messages, row.kept) == (15, 2, 45)
 
@@ -109,7 +109,7 @@ def test_a_stream_that_forgets_messages_does_not_grow() -> None:
     calls.assembler = Assembler(kept_messages=2)
     number = calls.begin("GetContainerEvents")
     for _ in range(5):
-        calls.message(number, 10, Side.REPLY)
+        calls.message(number, 10, MessageSide.REPLY)
     row = next(model.rows())
     assert (row.messages, row.kept) == (5, 20)
 

@@ -2,8 +2,8 @@
 
 from interpose.cri.parser import CriParser
 from interpose.dump.live.board import Pipeline
-from interpose.dump.model.call import What
-from interpose.dump.model.frames import Begin, Context, Frame, Header, Message, Side
+from interpose.dump.model.call import CallEventKind
+from interpose.dump.model.frames import Begin, Context, Frame, Header, Message, MessageSide
 from interpose.testing.recordings import story_frames
 
 
@@ -22,8 +22,8 @@ def test_calls_in_flight_do_not_survive_a_connection() -> None:
     assert pipeline.facts == {}
     pipeline.feed([Begin(number=1, time=0, path="/a/b")])
     pipeline.restart()
-    (event,) = pipeline.feed([Message(number=1, at=0, side=Side.REPLY, size=0, body=b"")])
-    assert event.what is What.OTHER
+    (event,) = pipeline.feed([Message(number=1, at=0, side=MessageSide.REPLY, size=0, body=b"")])
+    assert event.what is CallEventKind.OTHER
 
 
 def test_names_survive_a_connection() -> None:
@@ -42,7 +42,7 @@ def test_names_survive_a_connection() -> None:
     body = parser.serialize(request)
     frames: list[Frame] = [
         Begin(number=9, time=0, path="/runtime.v1.RuntimeService/StopContainer"),
-        Message(number=9, at=0, side=Side.REQUEST, size=len(body), body=body),
+        Message(number=9, at=0, side=MessageSide.REQUEST, size=len(body), body=body),
     ]
     flow = other.feed(frames)[-1].flow
     assert flow is not None

@@ -2,10 +2,10 @@
 
 import pytest
 
-from interpose.dump.live.model import Row
+from interpose.dump.live.model import CallRow
 from interpose.dump.live.row import COLUMNS, Tone, cells, elapsed, marks, status, subject, tone
 from interpose.dump.model.call import Flow, Subject
-from interpose.dump.model.frames import End, Flags, Message, Side
+from interpose.dump.model.frames import End, Flags, Message, MessageSide
 
 START = 1_763_283_600_123_456_789  # 2025-11-16T09:00:00.123456789Z
 CREATE = "/runtime.v1.RuntimeService/CreateContainer"
@@ -19,12 +19,12 @@ def row(
     origin: str = "client",
     cut: bool = False,
     messages: int = 2,
-) -> Row:
+) -> CallRow:
     flow = Flow(number=1, time=START, path=path, origin=origin, pid=1, uid=0, flags=Flags.NONE, metadata=())
     if code is not None:
         flow.end = End(number=1, elapsed=1_500_000, code=code, changed_by=changed_by)
     flow.subject = Subject(namespace="shop", pod="web-0", container="app")
-    return Row(serial=1, flow=flow, traffic=2048, messages=messages, cut=cut)
+    return CallRow(serial=1, flow=flow, traffic=2048, messages=messages, cut=cut)
 
 
 def test_a_call_has_a_text_for_every_column() -> None:
@@ -63,7 +63,7 @@ def test_the_clock_of_an_open_call_runs() -> None:
         (row(code=None, cut=True), "cut off"),
     ],
 )
-def test_status_says_how_it_ended(one: Row, expected: str) -> None:
+def test_status_says_how_it_ended(one: CallRow, expected: str) -> None:
     """Or that it has not."""
     assert status(one) == expected
 
@@ -79,7 +79,7 @@ def test_status_says_how_it_ended(one: Row, expected: str) -> None:
         (row(origin="policy"), Tone.QUIET),
     ],
 )
-def test_tone_is_what_matters_most(one: Row, expected: Tone) -> None:
+def test_tone_is_what_matters_most(one: CallRow, expected: Tone) -> None:
     """A failure before everything."""
     assert tone(one) is expected
 
@@ -93,7 +93,7 @@ def test_tone_is_what_matters_most(one: Row, expected: Tone) -> None:
         (row("/runtime.v1alpha2.RuntimeService/Version"), " α"),
     ],
 )
-def test_marks_say_what_is_out_of_the_ordinary(one: Row, expected: str) -> None:
+def test_marks_say_what_is_out_of_the_ordinary(one: CallRow, expected: str) -> None:
     """And what people marked."""
     assert marks(one) == expected
     one.marked = True
@@ -119,5 +119,5 @@ def test_nothing_that_came_can_move_the_cursor() -> None:
     """Names are what somebody sent."""
     one = row("/x/\x1b[2JEvil")
     one.flow.subject = Subject(pod="\x1b]52;c;\x07", container="a\nb")
-    one.flow.messages.append(Message(number=1, at=0, side=Side.REQUEST, size=0, body=b""))
+    one.flow.messages.append(Message(number=1, at=0, side=MessageSide.REQUEST, size=0, body=b""))
     assert all(text.isprintable() for text in cells(one, START, wide=True))

@@ -9,7 +9,7 @@ from interpose.dump.decode.api import Decoded
 from interpose.dump.decode.decode import Decoder
 from interpose.dump.live.save import FORMS, Saved, frames_of, named, problem, save, still
 from interpose.dump.model.call import Assembler, Flow
-from interpose.dump.model.frames import Begin, End, Message, Side
+from interpose.dump.model.frames import Begin, End, Message, MessageSide
 from interpose.dump.recording.reader import Recording
 from interpose.testing.recordings import story_frames
 
@@ -124,7 +124,7 @@ def test_a_call_in_flight_is_saved_as_it_is() -> None:
     (event,) = Assembler().feed_all([Begin(number=3, time=5, path="/a/b")])
     assert event.flow is not None
     copy = still(event.flow)
-    event.flow.messages.append(Message(number=3, at=0, side=Side.REQUEST, size=0, body=b""))
+    event.flow.messages.append(Message(number=3, at=0, side=MessageSide.REQUEST, size=0, body=b""))
     event.flow.end = End(number=3, elapsed=1, code=0)
     assert list(frames_of(copy, 8)) == [Begin(number=8, time=5, path="/a/b")]
     assert [getattr(one, "number", None) for one in frames_of(event.flow, 8)] == [8, 8, 8]

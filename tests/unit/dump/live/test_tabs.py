@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from interpose.dump.live.tabs import SEEN_MESSAGES, Line, Tab, Tint, copied, fold, lines, seen_part, spans
+from interpose.dump.live.tabs import SEEN_MESSAGES, DetailLine, Tab, Tint, copied, fold, lines, seen_part, spans
 from interpose.dump.model.call import Flow
-from interpose.dump.model.frames import Flags, Message, Side
+from interpose.dump.model.frames import Flags, Message, MessageSide
 
 
 def document(**changes: Any) -> dict[str, Any]:
@@ -49,7 +49,7 @@ def document(**changes: Any) -> dict[str, Any]:
     }
 
 
-def texts(found: list[Line]) -> list[str]:
+def texts(found: list[DetailLine]) -> list[str]:
     return [line.text for line in found]
 
 
@@ -168,7 +168,7 @@ def test_a_long_stream_is_seen_through_its_end() -> None:
         number=1, time=0, path="/a/b", origin="client", pid=0, uid=0, flags=Flags.NONE, metadata=(), forgotten=4
     )
     for number in range(SEEN_MESSAGES + 10):
-        flow.messages.append(Message(number=1, at=number, side=Side.REPLY, size=0, body=b""))
+        flow.messages.append(Message(number=1, at=number, side=MessageSide.REPLY, size=0, body=b""))
     part = seen_part(flow)
     assert [one.at for one in part.messages] == [0, *range(11, SEEN_MESSAGES + 10)]
     assert part.forgotten == 14
@@ -192,9 +192,9 @@ def test_a_long_stream_is_seen_through_its_end() -> None:
 )
 def test_yaml_has_colours(text: str, expected: list[tuple[str, Tint]]) -> None:
     """Keys, numbers, texts and what is hidden."""
-    assert [(text[begin:end], tint) for begin, end, tint in spans(Line(text, Tint.YAML))] == expected
+    assert [(text[begin:end], tint) for begin, end, tint in spans(DetailLine(text, Tint.YAML))] == expected
 
 
 def test_other_lines_have_one_colour() -> None:
     """From their beginning to their end."""
-    assert spans(Line("+ a: b", Tint.ADDED)) == [(0, 6, Tint.ADDED)]
+    assert spans(DetailLine("+ a: b", Tint.ADDED)) == [(0, 6, Tint.ADDED)]

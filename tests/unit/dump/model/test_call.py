@@ -11,22 +11,33 @@ from interpose.dump.model.call import (
     PART,
     SESSION,
     Assembler,
-    Event,
+    CallEvent,
+    CallEventKind,
     Flow,
     Subject,
-    What,
     begun,
     part_of,
     tell_subjects,
     told_subjects,
 )
-from interpose.dump.model.frames import Begin, Context, Dropped, End, Flags, Header, Message, Packing, Side, Trailer
+from interpose.dump.model.frames import (
+    Begin,
+    Context,
+    Dropped,
+    End,
+    Flags,
+    Header,
+    Message,
+    MessageSide,
+    Packing,
+    Trailer,
+)
 
 BEGIN = Begin(number=1, time=10, path="/runtime.v1.RuntimeService/CreateContainer", metadata=(("a", "b"),))
 END = End(number=1, elapsed=500, code=0)
 
 
-def message(side: Side = Side.REQUEST, body: bytes = b"x", number: int = 1) -> Message:
+def message(side: MessageSide = MessageSide.REQUEST, body: bytes = b"x", number: int = 1) -> Message:
     """A small message."""
     return Message(number=number, at=1, side=side, size=len(body), body=body)
 
@@ -36,7 +47,7 @@ def header(session: str) -> Header:
     return Header(facts={SESSION: session})
 
 
-def flow_of(event: Event) -> Flow:
+def flow_of(event: CallEvent) -> Flow:
     """The call of an event that has one."""
     assert event.flow is not None
     return event.flow
@@ -53,12 +64,17 @@ def whole(begin: Begin, *messages: Message, end: End | None = END) -> Flow:
 def test_a_call_is_put_together() -> None:
     """Each frame says what it did."""
     assembler = Assembler()
-    events = assembler.feed_all([BEGIN, message(), message(Side.REPLY), END])
-    assert [event.what for event in events] == [What.BEGIN, What.MESSAGE, What.MESSAGE, What.END]
+    events = assembler.feed_all([BEGIN, message(), message(MessageSide.REPLY), END])
+    assert [event.what for event in events] == [
+        CallEventKind.BEGIN,
+        CallEventKind.MESSAGE,
+        CallEventKind.MESSAGE,
+        CallEventKind.END,
+    ]
     flow = flow_of(events[-1])
     assert all(event.flow is flow for event in events)
     assert (flow.number, flow.time, flow.metadata, flow.end) == (1, 10, (("a", "b"),), END)
-    assert flow.of(Side.REPLY) == [message(Side.REPLY)]
+    assert flow.of(MessageSide.REPLY) == [message(MessageSide.REPLY)]
     assert flow.duration == 500
     assert not assembler.open
 
@@ -88,8 +104,8 @@ def test_a_call_that_goes_on_in_another_file_is_the_same_call() -> None:
     assembler = Assembler()
     again = replace(BEGIN, flags=Flags.CONTINUED)
     first = flow_of(assembler.feed(BEGIN))
-    assert assembler.feed(again) == Event(What.OTHER, first, again)
-    assert Assembler().feed(again).what is What.BEGIN
+    assert assembler.feed(again) == CallEvent(CallEventKind.OTHER, first, again)
+    assert Assembler().feed(again).what is CallEventKind.BEGIN
 
 
 def test_calls_of_another_process_are_not_mixed_up() -> None:
@@ -108,7 +124,12 @@ def test_other_frames_are_taken_note_of() -> None:
     context = Context(facts={"pods": []})
     dropped = Dropped(frames=4, size=10, time=0)
     events = assembler.feed_all([context, dropped, dropped, Trailer(index_at=0)])
-    assert [event.what for event in events] == [What.OTHER, What.DROPPED, What.DROPPED, What.OTHER]
+    assert [event.what for event in events] == [
+        CallEventKind.OTHER,
+        CallEventKind.DROPPED,
+        CallEventKind.DROPPED,
+        CallEventKind.OTHER,
+    ]
     assert (assembler.context, assembler.dropped) == (context, 8)
 
 
@@ -116,7 +137,7 @@ def test_a_stream_keeps_its_request_and_its_newest_messages() -> None:
     """What was let go of is counted."""
     assembler = Assembler(kept_messages=3)
     flow = flow_of(assembler.feed(BEGIN))
-    assembler.feed_all([message(body=b"ask"), *(message(Side.REPLY, body=b"%d" % n) for n in range(5))])
+    assembler.feed_all([message(body=b"ask"), *(message(MessageSide.REPLY, body=b"%d" % n) for n in range(5))])
     assert [one.body for one in flow.messages] == [b"ask", b"3", b"4"]
     assert flow.forgotten == 3
 
@@ -150,11 +171,11 @@ def test_bodies_of_the_oldest_calls_make_room() -> None:
     assembler = Assembler(kept_bytes=5000)
     flows = [flow_of(assembler.feed(replace(BEGIN, number=number))) for number in (1, 2, 3)]
     for number in (1, 2, 3):
-        assembler.feed(message(Side.FORWARDED, bytes(2000), number))
+        assembler.feed(message(MessageSide.FORWARDED, bytes(2000), number))
     assert [bodies(flow) for flow in flows] == [[GONE], [2000], [2000]]
     assert flows[0].changed
     assert (flows[0].messages[0].packing, flows[0].messages[0].size) == (Packing.ABSENT, 2000)
-    assembler.feed(message(Side.REPLY, b"small", 1))
+    assembler.feed(message(MessageSide.REPLY, b"small", 1))
     assert bodies(flows[0]) == [GONE, 5]
 
 
@@ -227,8 +248,8 @@ def test_the_method_is_known_by_its_path() -> None:
     ("messages", "end", "changed"),
     [
         ([message()], END, False),
-        ([message(), message(Side.FORWARDED)], END, True),
-        ([message(), message(Side.RECEIVED)], None, True),
+        ([message(), message(MessageSide.FORWARDED)], END, True),
+        ([message(), message(MessageSide.RECEIVED)], None, True),
         ([message()], replace(END, changed_by=("policy",)), True),
         ([], None, False),
     ],
@@ -267,7 +288,7 @@ def test_a_subject_is_shown_by_names_or_ids(subject: Subject, text: str) -> None
 
 def test_what_a_stream_let_go_of_is_counted() -> None:
     """All messages, and those the caller got, with their bytes."""
-    sides = (Side.REQUEST, Side.RECEIVED, Side.REPLY, Side.REPLY, Side.REPLY)
+    sides = (MessageSide.REQUEST, MessageSide.RECEIVED, MessageSide.REPLY, MessageSide.REPLY, MessageSide.REPLY)
     events = Assembler(kept_messages=2).feed_all([BEGIN, *(message(side, b"123") for side in sides)])
     flow = flow_of(events[-1])
     assert (flow.forgotten, flow.forgotten_replies, flow.forgotten_size) == (3, 2, 6)

@@ -13,9 +13,9 @@ from interpose.dump.model.frames import (
     Dropped,
     End,
     Frame,
-    Kind,
+    FrameKind,
     Message,
-    Side,
+    MessageSide,
     Trailer,
     encode,
     frame,
@@ -23,8 +23,8 @@ from interpose.dump.model.frames import (
 
 FRAMES: list[Frame] = [
     Begin(number=1, time=1, path="/a/B"),
-    Message(number=1, at=1, side=Side.REQUEST, size=6, body=MARK * 3),
-    Message(number=1, at=2, side=Side.REPLY, size=0, body=b""),
+    Message(number=1, at=1, side=MessageSide.REQUEST, size=6, body=MARK * 3),
+    Message(number=1, at=2, side=MessageSide.REPLY, size=0, body=b""),
     End(number=1, elapsed=3, code=0),
     Dropped(frames=1, size=1, time=1),
 ]
@@ -110,7 +110,7 @@ def test_damage_is_let_go_of() -> None:
 
 def test_a_length_that_is_damaged_is_waited_for_until_the_end() -> None:
     """Then what lies behind it is found."""
-    broken = HEAD.pack(MARK, Kind.MESSAGE, 1 << 20, 0)
+    broken = HEAD.pack(MARK, FrameKind.MESSAGE, 1 << 20, 0)
     stream = FrameStream()
     assert stream.feed(broken + DATA) == []
     assert stream.held == len(broken) + len(DATA)
@@ -157,7 +157,7 @@ def test_what_only_looks_like_frames_is_not_looked_at_for_ever(monkeypatch: pyte
 
     monkeypatch.setattr(module, "BUDGET", 100_000)
     monkeypatch.setattr("zlib.crc32", counted)
-    hostile = HEAD.pack(MARK, Kind.MESSAGE, 10_000, 0) * 5000
+    hostile = HEAD.pack(MARK, FrameKind.MESSAGE, 10_000, 0) * 5000
     frames, stream = read(hostile + DATA)
     assert frames == FRAMES
     assert stream.damaged == 1
@@ -167,7 +167,7 @@ def test_what_only_looks_like_frames_is_not_looked_at_for_ever(monkeypatch: pyte
 @pytest.mark.parametrize("piece", [1000, 1 << 20])
 def test_a_large_frame_behind_damage_is_found(piece: int) -> None:
     """Small damage costs nothing but itself."""
-    large = encode(Message(number=1, at=1, side=Side.REPLY, size=1 << 20, body=bytes(1 << 20)))
+    large = encode(Message(number=1, at=1, side=MessageSide.REPLY, size=1 << 20, body=bytes(1 << 20)))
     frames, stream = read(DATA[:20] + large + DATA, piece)
     assert frames[1:] == FRAMES
     assert (stream.damaged, stream.damaged_bytes) == (1, 20)
@@ -177,8 +177,8 @@ def test_a_large_frame_behind_damage_is_found(piece: int) -> None:
 def test_what_passes_pays_for_the_search(monkeypatch: pytest.MonkeyPatch, piece: int) -> None:
     """Large frames are found again behind what was too much, whatever pieces it came in."""
     monkeypatch.setattr(module, "BUDGET", 20_000)
-    large = encode(Message(number=1, at=1, side=Side.REPLY, size=9000, body=bytes(9000)))
-    hostile = HEAD.pack(MARK, Kind.MESSAGE, 9000, 0) * 100
+    large = encode(Message(number=1, at=1, side=MessageSide.REPLY, size=9000, body=bytes(9000)))
+    hostile = HEAD.pack(MARK, FrameKind.MESSAGE, 9000, 0) * 100
     frames, stream = read(hostile + large * 4, piece)
     assert len(frames) == 3
     assert stream.damaged_bytes == len(hostile) + len(large)

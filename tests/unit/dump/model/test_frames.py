@@ -19,12 +19,12 @@ from interpose.dump.model.frames import (
     End,
     Flags,
     Frame,
+    FrameKind,
     Header,
     Index,
-    Kind,
     Message,
+    MessageSide,
     Packing,
-    Side,
     Trailer,
     decode,
     encode,
@@ -45,7 +45,7 @@ BEGIN = Begin(
     flags=Flags.INTERCEPTED,
     metadata=(("user-agent", "grpc-go"), ("x", "")),
 )
-MESSAGE = Message(number=7, at=12, side=Side.REPLY, size=3, body=b"abc")
+MESSAGE = Message(number=7, at=12, side=MessageSide.REPLY, size=3, body=b"abc")
 EVERY_KIND: list[Frame] = [
     Header(facts={"version": 1, "session": "a"}),
     BEGIN,
@@ -79,7 +79,7 @@ def test_fields_of_http_are_texts_in_latin_1() -> None:
 
 def test_every_kind_is_in_the_list() -> None:
     """So that nobody adds one without a test."""
-    assert {encode(value)[2] for value in EVERY_KIND} == set(Kind)
+    assert {encode(value)[2] for value in EVERY_KIND} == set(FrameKind)
 
 
 def test_a_recording_begins_with_its_magic() -> None:
@@ -131,23 +131,23 @@ def test_a_flipped_byte_is_damage_or_nobody_misses_it() -> None:
 @pytest.mark.parametrize(
     ("kind", "payload"),
     [
-        (Kind.BEGIN, b""),
-        (Kind.BEGIN, struct.pack("<QqiIB", 1, 1, 1, 1, 0)),
-        (Kind.BEGIN, struct.pack("<QqiIBH", 1, 1, 1, 1, 0, 9) + b"short"),
-        (Kind.BEGIN, struct.pack("<QqiIB", 1, 1, 1, 1, 0) + b"\x01\x00a" * 3),
-        (Kind.MESSAGE, struct.pack("<QQBBI", 1, 1, 77, 0, 0)),
-        (Kind.MESSAGE, struct.pack("<QQBBI", 1, 1, 0, 77, 0)),
-        (Kind.END, struct.pack("<QQB", 1, 1, 0)),
-        (Kind.DROPPED, b"123"),
-        (Kind.HEADER, b"[]"),
-        (Kind.HEADER, b"{"),
-        (Kind.CONTEXT, b"\xff"),
-        (Kind.CONTEXT, b"[" * 100_000),
-        (Kind.INDEX, b"not packed"),
-        (Kind.INDEX, zlib.compress(b"3")),
+        (FrameKind.BEGIN, b""),
+        (FrameKind.BEGIN, struct.pack("<QqiIB", 1, 1, 1, 1, 0)),
+        (FrameKind.BEGIN, struct.pack("<QqiIBH", 1, 1, 1, 1, 0, 9) + b"short"),
+        (FrameKind.BEGIN, struct.pack("<QqiIB", 1, 1, 1, 1, 0) + b"\x01\x00a" * 3),
+        (FrameKind.MESSAGE, struct.pack("<QQBBI", 1, 1, 77, 0, 0)),
+        (FrameKind.MESSAGE, struct.pack("<QQBBI", 1, 1, 0, 77, 0)),
+        (FrameKind.END, struct.pack("<QQB", 1, 1, 0)),
+        (FrameKind.DROPPED, b"123"),
+        (FrameKind.HEADER, b"[]"),
+        (FrameKind.HEADER, b"{"),
+        (FrameKind.CONTEXT, b"\xff"),
+        (FrameKind.CONTEXT, b"[" * 100_000),
+        (FrameKind.INDEX, b"not packed"),
+        (FrameKind.INDEX, zlib.compress(b"3")),
     ],
 )
-def test_a_payload_that_makes_no_sense_is_damage(kind: Kind, payload: bytes) -> None:
+def test_a_payload_that_makes_no_sense_is_damage(kind: FrameKind, payload: bytes) -> None:
     """Also if its checksum is right."""
     with pytest.raises(DamagedFrame):
         decode(frame(kind, payload))
@@ -156,7 +156,7 @@ def test_a_payload_that_makes_no_sense_is_damage(kind: Kind, payload: bytes) -> 
 def test_a_frame_that_is_too_large_cannot_be_written() -> None:
     """Nobody could read it."""
     with pytest.raises(ValueError, match="over the limit"):
-        frame(Kind.MESSAGE, bytes(MAX_PAYLOAD + 1))
+        frame(FrameKind.MESSAGE, bytes(MAX_PAYLOAD + 1))
 
 
 def test_long_texts_are_cut() -> None:
@@ -199,7 +199,7 @@ def test_a_body_that_cannot_be_unpacked_is_damage(size: int, body: bytes) -> Non
 
 def test_sides_know_their_direction() -> None:
     """Two each."""
-    assert [side.is_reply for side in Side] == [False, False, True, True]
+    assert [side.is_reply for side in MessageSide] == [False, False, True, True]
 
 
 @pytest.mark.parametrize("code", [-1, 255, 256, 999_999])
@@ -235,7 +235,7 @@ def test_an_index_that_would_fill_the_memory_is_damage(monkeypatch: pytest.Monke
     with pytest.raises(ValueError, match="over the limit"):
         encode(Index(facts={"a": " " * 1000}))
     with pytest.raises(DamagedFrame, match="an index of more than 1000 bytes"):
-        decode(frame(Kind.INDEX, zlib.compress(b" " * 1_000_000)))
+        decode(frame(FrameKind.INDEX, zlib.compress(b" " * 1_000_000)))
 
 
 def test_json_and_texts_of_too_many_parts_are_damage(monkeypatch: pytest.MonkeyPatch) -> None:

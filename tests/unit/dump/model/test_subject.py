@@ -9,7 +9,7 @@ import pytest
 from interpose._pb import cri_pb2 as cri
 from interpose.cri.methods import METHODS
 from interpose.dump.model.call import NOBODY, Flow, Subject
-from interpose.dump.model.frames import Flags, Message, Packing, Side
+from interpose.dump.model.frames import Flags, Message, MessageSide, Packing
 from interpose.dump.model.subject import CONTAINERS_TOLD, PODS_TOLD, REPLIES, REQUESTS, Subjects
 
 POD = cri.PodSandboxMetadata(name="web-0", uid="u1", namespace="shop")
@@ -29,7 +29,7 @@ def flow(name: str) -> Flow:
     return Flow(number=1, time=0, path=path, origin="client", pid=0, uid=0, flags=Flags.NONE, metadata=())
 
 
-def frame(message: Any, side: Side) -> Message:
+def frame(message: Any, side: MessageSide) -> Message:
     """A message of it."""
     body = message if isinstance(message, bytes) else message.SerializeToString()
     return Message(number=1, at=0, side=side, size=len(body), body=body)
@@ -40,10 +40,10 @@ def call(subjects: Subjects, name: str, request: Any = None, *replies: Any) -> S
     one = flow(name)
     method = METHODS[name]
     one.subject = subjects.identify(
-        one, frame(getattr(cri, method.request)() if request is None else request, Side.REQUEST)
+        one, frame(getattr(cri, method.request)() if request is None else request, MessageSide.REQUEST)
     )
     for reply in replies:
-        one.subject = subjects.identify(one, frame(reply, Side.REPLY))
+        one.subject = subjects.identify(one, frame(reply, MessageSide.REPLY))
     return one.subject
 
 
@@ -229,12 +229,12 @@ def test_a_removed_container_stays_known() -> None:
 def test_other_calls_are_about_nobody(name: str) -> None:
     """Those about the node, and those nobody knows."""
     one = flow(name)
-    assert Subjects().identify(one, frame(b"\xff", Side.REQUEST)) == NOBODY
-    assert Subjects().identify(one, frame(b"\xff", Side.REPLY)) == NOBODY
+    assert Subjects().identify(one, frame(b"\xff", MessageSide.REQUEST)) == NOBODY
+    assert Subjects().identify(one, frame(b"\xff", MessageSide.REPLY)) == NOBODY
 
 
-@pytest.mark.parametrize("side", [Side.FORWARDED, Side.RECEIVED])
-def test_what_was_changed_on_the_way_tells_nothing_new(side: Side) -> None:
+@pytest.mark.parametrize("side", [MessageSide.FORWARDED, MessageSide.RECEIVED])
+def test_what_was_changed_on_the_way_tells_nothing_new(side: MessageSide) -> None:
     """What the caller said and got counts."""
     one = flow("RunPodSandbox")
     one.subject = Subject(pod="mine")
@@ -244,10 +244,10 @@ def test_what_was_changed_on_the_way_tells_nothing_new(side: Side) -> None:
 @pytest.mark.parametrize(
     "message",
     [
-        frame(b"\xff\xff", Side.REQUEST),
-        frame(b"\xff\xff", Side.REPLY),
-        Message(number=1, at=0, side=Side.REQUEST, packing=Packing.ABSENT, size=3, body=b"not kept"),
-        Message(number=1, at=0, side=Side.REPLY, packing=Packing.ZLIB, size=3, body=zlib.compress(b"x")),
+        frame(b"\xff\xff", MessageSide.REQUEST),
+        frame(b"\xff\xff", MessageSide.REPLY),
+        Message(number=1, at=0, side=MessageSide.REQUEST, packing=Packing.ABSENT, size=3, body=b"not kept"),
+        Message(number=1, at=0, side=MessageSide.REPLY, packing=Packing.ZLIB, size=3, body=zlib.compress(b"x")),
     ],
 )
 def test_a_message_that_cannot_be_read_changes_nothing(message: Message) -> None:

@@ -3,7 +3,7 @@
 from typing import Any
 
 from interpose.dump.decode.decode import Decoder
-from interpose.dump.model.call import Assembler, What
+from interpose.dump.model.call import Assembler, CallEventKind
 from interpose.dump.model.subject import Subjects
 from interpose.dump.output.detail import detail_lines
 from interpose.dump.output.json import flow_document
@@ -14,7 +14,7 @@ def document(number: int) -> dict[str, Any]:
     """A call of the story."""
     assembler = Assembler(Subjects().identify)
     events = assembler.feed_all(story_frames())
-    flows = [event.flow for event in events if event.what is What.END and event.flow is not None]
+    flows = [event.flow for event in events if event.what is CallEventKind.END and event.flow is not None]
     found = next(flow for flow in [*flows, *assembler.open.values()] if flow.number == number)
     return flow_document(found, Decoder())
 

@@ -9,21 +9,21 @@ import yaml
 from interpose.dump.decode.api import Decoded
 from interpose.dump.decode.decode import Decoder
 from interpose.dump.filter.terms import SEARCHED
-from interpose.dump.model.call import Assembler, Flow, What
-from interpose.dump.model.frames import Message, Side
+from interpose.dump.model.call import Assembler, CallEventKind, Flow
+from interpose.dump.model.frames import Message, MessageSide
 from interpose.dump.model.subject import Subjects
-from interpose.dump.output.formats import OUTPUTS, FlowTexts, View
+from interpose.dump.output.formats import OUTPUTS, FlowTexts, OutputContext
 from interpose.dump.output.json import flow_document
 from interpose.testing.recordings import story_frames
 
-VIEW = View(decoder=Decoder(), title="a.crirec", facts={"host": "node-1"})
+VIEW = OutputContext(decoder=Decoder(), title="a.crirec", facts={"host": "node-1"})
 
 
 def story() -> list[Flow]:
     """The calls of the story."""
     assembler = Assembler(Subjects().identify)
     events = assembler.feed_all(story_frames())
-    return [event.flow for event in events if event.what is What.END and event.flow is not None]
+    return [event.flow for event in events if event.what is CallEventKind.END and event.flow is not None]
 
 
 def shown(form: str, flows: list[Flow]) -> str:
@@ -90,7 +90,7 @@ class Echo:
         return Decoded(tree={message.side.name.lower(): "x" * message.size})
 
 
-def with_sizes(*sizes: tuple[Side, int]) -> Flow:
+def with_sizes(*sizes: tuple[MessageSide, int]) -> Flow:
     """A call with messages of these sizes."""
     flow = story()[0]
     flow.messages = [Message(number=1, at=0, side=side, size=size, body=b"") for side, size in sizes]
@@ -100,15 +100,15 @@ def with_sizes(*sizes: tuple[Side, int]) -> Flow:
 def test_filters_search_in_yaml() -> None:
     """Of the sides they want; where there is no message, in the note."""
     texts = FlowTexts(Echo())
-    flow = with_sizes((Side.REQUEST, 3), (Side.REPLY, 0))
-    assert texts(flow, (Side.REQUEST,)) == "request: xxx\n"
-    assert texts(flow, (Side.REQUEST, Side.REPLY)) == "request: xxx\n\nwithheld"
+    flow = with_sizes((MessageSide.REQUEST, 3), (MessageSide.REPLY, 0))
+    assert texts(flow, (MessageSide.REQUEST,)) == "request: xxx\n"
+    assert texts(flow, (MessageSide.REQUEST, MessageSide.REPLY)) == "request: xxx\n\nwithheld"
     assert texts.cut == 0
 
 
 def test_long_texts_are_cut_and_counted() -> None:
     """No more messages are decoded than are searched."""
     texts = FlowTexts(Echo())
-    flow = with_sizes(*[(Side.REPLY, SEARCHED // 2)] * 5)
-    assert SEARCHED < len(texts(flow, (Side.REPLY,))) < 2 * SEARCHED
+    flow = with_sizes(*[(MessageSide.REPLY, SEARCHED // 2)] * 5)
+    assert SEARCHED < len(texts(flow, (MessageSide.REPLY,))) < 2 * SEARCHED
     assert texts.cut == 1

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from interpose.dump.decode.decode import Decoder
-from interpose.dump.model.call import Assembler, What
+from interpose.dump.model.call import Assembler, CallEventKind
 from interpose.dump.model.frames import Begin, End, Frame
 from interpose.dump.output.har import entry, har_pieces
 from interpose.dump.output.json import flow_document
@@ -95,7 +95,9 @@ def problems(value: Any, path: str = "") -> list[str]:
 def documents(frames: list[Frame]) -> list[dict[str, Any]]:
     """All calls."""
     assembler = Assembler()
-    flows = [event.flow for event in assembler.feed_all(frames) if event.what is What.END and event.flow is not None]
+    flows = [
+        event.flow for event in assembler.feed_all(frames) if event.what is CallEventKind.END and event.flow is not None
+    ]
     return [flow_document(flow, Decoder()) for flow in [*flows, *assembler.open.values()]]
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from interpose.dump.decode.api import Decoded
 from interpose.dump.model.call import Flow, Subject
-from interpose.dump.model.frames import End, Flags, Message, Side
+from interpose.dump.model.frames import End, Flags, Message, MessageSide
 from interpose.dump.output.json import clean, flow_document, flow_kind, milliseconds, time_text
 
 KEYS = [
@@ -52,7 +52,7 @@ def flow(*messages: Message, flags: Flags = Flags.NONE, origin: str = "client", 
     )
 
 
-def message(side: Side, body: bytes, at: int = 1_500_000) -> Message:
+def message(side: MessageSide, body: bytes, at: int = 1_500_000) -> Message:
     """One of them."""
     return Message(number=12, at=at, side=side, size=len(body), body=body)
 
@@ -92,7 +92,9 @@ def test_an_end_tells_status_and_duration() -> None:
 
 def test_messages_have_their_side_time_size_and_tree() -> None:
     """Or a note that says why there is no tree."""
-    document = flow_document(flow(message(Side.REQUEST, b"a"), message(Side.REPLY, b"bc")), Bodies({b"a": {"x": 1}}))
+    document = flow_document(
+        flow(message(MessageSide.REQUEST, b"a"), message(MessageSide.REPLY, b"bc")), Bodies({b"a": {"x": 1}})
+    )
     assert document["messages"] == [
         {"side": "request", "at_ms": 1.5, "size": 1, "body": {"x": 1}, "note": ""},
         {"side": "reply", "at_ms": 1.5, "size": 2, "body": None, "note": "not decoded"},
@@ -104,10 +106,10 @@ def test_changes_on_the_way_are_lines() -> None:
     trees = Bodies({b"a": {"x": 1}, b"b": {"x": 2}, b"c": {"z": 1}, b"d": {}})
     document = flow_document(
         flow(
-            message(Side.REQUEST, b"a"),
-            message(Side.FORWARDED, b"b"),
-            message(Side.RECEIVED, b"c"),
-            message(Side.REPLY, b"d"),
+            message(MessageSide.REQUEST, b"a"),
+            message(MessageSide.FORWARDED, b"b"),
+            message(MessageSide.RECEIVED, b"c"),
+            message(MessageSide.REPLY, b"d"),
         ),
         trees,
     )
@@ -121,12 +123,12 @@ def test_a_stream_has_its_changes_one_behind_the_other() -> None:
     trees = Bodies({b"a": {"x": 1}, b"b": {"x": 2}, b"c": {"x": 3}})
     document = flow_document(
         flow(
-            message(Side.REPLY, b"a"),
-            message(Side.RECEIVED, b"a"),
-            message(Side.REPLY, b"b"),
-            message(Side.REPLY, b"c"),
-            message(Side.RECEIVED, b"b"),
-            message(Side.REPLY, b"c"),
+            message(MessageSide.REPLY, b"a"),
+            message(MessageSide.RECEIVED, b"a"),
+            message(MessageSide.REPLY, b"b"),
+            message(MessageSide.REPLY, b"c"),
+            message(MessageSide.RECEIVED, b"b"),
+            message(MessageSide.REPLY, b"c"),
         ),
         trees,
     )
@@ -136,7 +138,7 @@ def test_a_stream_has_its_changes_one_behind_the_other() -> None:
 @pytest.mark.parametrize(("before", "after"), [(b"a", b"?"), (b"?", b"a")])
 def test_what_was_not_decoded_has_no_difference(before: bytes, after: bytes) -> None:
     """Both sides are needed for it."""
-    messages = (message(Side.REQUEST, before), message(Side.FORWARDED, after))
+    messages = (message(MessageSide.REQUEST, before), message(MessageSide.FORWARDED, after))
     assert flow_document(flow(*messages), Bodies({b"a": {"x": 1}}))["request_diff"] == []
 
 
@@ -181,5 +183,5 @@ def test_bytes_that_are_no_text_can_be_written() -> None:
 def test_a_document_is_json() -> None:
     """As it is, without anything that has to be converted."""
     end = End(number=12, elapsed=1, code=99, message="a\udcff", changed_by=("b\udcff",))
-    text = json.dumps(flow_document(flow(message(Side.REQUEST, b"a"), end=end), NOTHING), ensure_ascii=False)
+    text = json.dumps(flow_document(flow(message(MessageSide.REQUEST, b"a"), end=end), NOTHING), ensure_ascii=False)
     assert json.loads(text.encode())["status"] == "CODE_99"

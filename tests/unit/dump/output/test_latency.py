@@ -2,9 +2,9 @@
 
 import pytest
 
-from interpose.dump.model.call import Assembler, What
+from interpose.dump.model.call import Assembler, CallEventKind
 from interpose.dump.model.frames import Begin, End
-from interpose.dump.output.latency import ASCII_BARS, BARS, Latency, Row, Scale, latency_lines, scale_of, summary
+from interpose.dump.output.latency import ASCII_BARS, BARS, Latency, LatencyRow, Scale, latency_lines, scale_of, summary
 from interpose.testing.recordings import Script, story_frames
 
 
@@ -21,7 +21,7 @@ def counted(script: Script) -> Latency:
     found = Latency()
     assembler = Assembler()
     for event in assembler.feed_all(script.frames):
-        if event.what is What.END and event.flow is not None:
+        if event.what is CallEventKind.END and event.flow is not None:
             found.add(event.flow)
     for flow in assembler.open.values():
         found.add(flow)
@@ -63,7 +63,7 @@ def test_failures_and_calls_in_flight_are_counted() -> None:
 )
 def test_a_scale_has_whole_powers_of_ten(durations: list[int], first: int, last: int) -> None:
     """Around everything that was measured."""
-    row = Row(method="a", calls=1, errors=0, unfinished=0, stream=False, durations=durations)
+    row = LatencyRow(method="a", calls=1, errors=0, unfinished=0, stream=False, durations=durations)
     scale = scale_of([row])
     assert scale is not None
     assert (scale.first, scale.last) == (first, last)

@@ -2,15 +2,15 @@
 
 from xml.etree import ElementTree as ET
 
-from interpose.dump.output.latency import Row, latency_svg
+from interpose.dump.output.latency import LatencyRow, latency_svg
 
 SPACE = "{http://www.w3.org/2000/svg}"
 
 
-def row(method: str, *durations: int, **values: int | bool) -> Row:
+def row(method: str, *durations: int, **values: int | bool) -> LatencyRow:
     """A method."""
     known: dict[str, int | bool] = {"calls": len(durations), "errors": 0, "unfinished": 0, "stream": False}
-    return Row(method=method, durations=durations, **(known | values))  # type: ignore[arg-type]
+    return LatencyRow(method=method, durations=durations, **(known | values))  # type: ignore[arg-type]
 
 
 def texts(svg: str) -> list[str]:

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from interpose.dump.model.call import Assembler, Flow, What
-from interpose.dump.model.frames import Begin, End, Flags, Side
+from interpose.dump.model.call import Assembler, CallEventKind, Flow
+from interpose.dump.model.frames import Begin, End, Flags, MessageSide
 from interpose.dump.model.subject import Subjects
-from interpose.dump.output.list import CallList, marks, status_of
+from interpose.dump.output.list import CallListWriter, marks, status_of
 from interpose.testing.recordings import START, Script, story_frames
 
 DAY = 86_400 * 10**9
@@ -17,7 +17,7 @@ def story() -> dict[int, Flow]:
     """The calls of the story by number."""
     assembler = Assembler(Subjects().identify)
     events = assembler.feed_all(story_frames())
-    flows = [event.flow for event in events if event.what is What.END and event.flow is not None]
+    flows = [event.flow for event in events if event.what is CallEventKind.END and event.flow is not None]
     return {flow.number: flow for flow in [*flows, *assembler.open.values()]}
 
 
@@ -28,7 +28,7 @@ def one(script: Script) -> Flow:
 
 def test_a_line_says_what_a_call_was() -> None:
     """When, which, about whom, how it ended and how long it took, how large it was, and who changed it."""
-    (line,) = CallList().lines(story()[7])
+    (line,) = CallListWriter().lines(story()[7])
     assert line.split() == [
         "2025-11-16T09:00:02.465000Z",
         "7",
@@ -46,7 +46,7 @@ def test_a_line_says_what_a_call_was() -> None:
 @pytest.mark.parametrize("width", [0, 60, 70, 80, 96, 100, 130, 200])
 def test_columns_stand_below_each_other(width: int) -> None:
     """And no line is wider than the terminal."""
-    calls = CallList(width)
+    calls = CallListWriter(width)
     head = calls.head()
     at = head.index("METHOD")
     for flow in story().values():
@@ -60,14 +60,14 @@ def test_columns_stand_below_each_other(width: int) -> None:
 def test_a_long_name_keeps_its_ends_on_a_terminal() -> None:
     """Elsewhere it is whole."""
     flow = story()[9]
-    assert "Update…erResources" in CallList(100).lines(flow)[-1]
-    assert "Updat…rResources" in CallList(80).lines(flow)[-1]
-    assert "UpdateContainerResources" in CallList().lines(flow)[-1]
+    assert "Update…erResources" in CallListWriter(100).lines(flow)[-1]
+    assert "Updat…rResources" in CallListWriter(80).lines(flow)[-1]
+    assert "UpdateContainerResources" in CallListWriter().lines(flow)[-1]
 
 
 def test_names_have_most_of_the_room_of_a_small_terminal() -> None:
     """That a call was changed takes one column then."""
-    lines = {number: CallList(80).lines(flow)[-1] for number, flow in story().items()}
+    lines = {number: CallListWriter(80).lines(flow)[-1] for number, flow in story().items()}
     assert "jobs/batch-7f9c:worker" in lines[14]
     assert len(lines[7]) == 80
     assert lines[7].endswith("  *")
@@ -77,7 +77,7 @@ def test_names_have_most_of_the_room_of_a_small_terminal() -> None:
 @pytest.mark.parametrize("width", [1, 5, 20, 40])
 def test_no_terminal_is_too_small(width: int) -> None:
     """What does not fit is left out."""
-    calls = CallList(width)
+    calls = CallListWriter(width)
     assert len(calls.head()) <= width
     assert all(len(calls.lines(flow)[-1]) <= width for flow in story().values())
 
@@ -86,7 +86,7 @@ def test_numbers_that_are_too_long_move_the_rest() -> None:
     """And still no line is wider than the terminal."""
     script = Script()
     script.frames.append(Begin(number=(1 << 64) - 1, time=START, path="/runtime.v1.RuntimeService/Version"))
-    assert all(len(CallList(width).lines(one(script))[-1]) <= width for width in (70, 80, 100, 130))
+    assert all(len(CallListWriter(width).lines(one(script))[-1]) <= width for width in (70, 80, 100, 130))
 
 
 def test_what_is_not_in_the_recording_is_marked() -> None:
@@ -95,12 +95,12 @@ def test_what_is_not_in_the_recording_is_marked() -> None:
     number = script.begin("GetContainerEvents", b"")
     script.frames = [replace(one, flags=Flags.CONTINUED) if isinstance(one, Begin) else one for one in script.frames]
     for _ in range(4):
-        script.message(number, Side.REPLY, b"1234567890")
+        script.message(number, MessageSide.REPLY, b"1234567890")
     flow = [event.flow for event in Assembler(kept_messages=2).feed_all(script.frames)][-1]
     assert flow is not None
     flow.lost = True
     assert marks(flow) == "beginning not recorded; end not recorded; 4 replies"
-    assert "  40B  " in CallList().lines(flow)[-1]
+    assert "  40B  " in CallListWriter().lines(flow)[-1]
 
 
 def test_each_day_has_a_line_on_a_terminal() -> None:
@@ -108,9 +108,9 @@ def test_each_day_has_a_line_on_a_terminal() -> None:
     today, tomorrow = (Script(start=START + days * DAY) for days in (0, 1))
     for script in (today, tomorrow):
         script.call("Version", b"")
-    calls = CallList(100)
+    calls = CallListWriter(100)
     assert [len(calls.lines(one(script))) for script in (today, today, tomorrow)] == [2, 1, 2]
-    assert CallList(100).lines(one(tomorrow))[0] == "2025-11-17"
+    assert CallListWriter(100).lines(one(tomorrow))[0] == "2025-11-17"
 
 
 def test_parts_have_roles() -> None:
@@ -121,7 +121,7 @@ def test_parts_have_roles() -> None:
         seen.append((text.strip(), role))
         return text
 
-    CallList(120, style).lines(story()[13])
+    CallListWriter(120, style).lines(story()[13])
     assert ("NOT_FOUND", "bad") in seen
     assert {role for _text, role in seen} == {"dim", "bad", "mark"}
 
@@ -156,7 +156,7 @@ def test_marks_of_calls_in_flight_and_of_other_services() -> None:
     """Nobody knows yet who changed it; a service of another kind is named; a stream counts its replies."""
     script = Script()
     number = script.begin("CreateContainer", b"")
-    script.message(number, Side.FORWARDED, b"")
+    script.message(number, MessageSide.FORWARDED, b"")
     assert marks(one(script)) == "*"
     other = Script()
     other.call("Check", b"", version="grpc.health.v1")
@@ -172,7 +172,7 @@ def test_a_call_of_docker_has_its_line() -> None:
     assembler.feed(Begin(number=1, time=START, path="/docker/GET /v1.41/containers/json"))
     (event,) = assembler.feed_all([End(number=1, elapsed=1_200_000, code=5, message="HTTP 404")])
     assert event.flow is not None
-    (line,) = CallList().lines(event.flow)
+    (line,) = CallListWriter().lines(event.flow)
     assert line.split()[2:6] == ["GET", "/containers/json", "NOT_FOUND", "1.20ms"]
     assert "0B" not in line  # nobody knows how large it was
     assert line.endswith("docker; HTTP 404")

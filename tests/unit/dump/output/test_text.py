@@ -18,9 +18,9 @@ from interpose._pb import cri_pb2 as cri
 from interpose.config.dump_rules import parse_rules
 from interpose.dump.decode.api import Decoded
 from interpose.dump.decode.decode import Decoder
-from interpose.dump.model.call import Assembler, Event, Flow, Subject, What
-from interpose.dump.model.frames import Begin, Dropped, End, Flags, Frame, Message, Packing, Side
-from interpose.dump.output.text import STAMP_WIDTH, Line, TextDump
+from interpose.dump.model.call import Assembler, CallEvent, CallEventKind, Flow, Subject
+from interpose.dump.model.frames import Begin, Dropped, End, Flags, Frame, Message, MessageSide, Packing
+from interpose.dump.output.text import STAMP_WIDTH, DumpLine, TextDump
 from interpose.testing.recordings import START, Script
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -115,10 +115,10 @@ def originated(script: Script) -> None:
 def stream(script: Script) -> None:
     """Messages with their numbers, as they come; calls that end well, badly, and at once."""
     number = script.begin("GetContainerEvents", cri.GetEventsRequest())
-    script.message(number, Side.REPLY, event(1), at=10)
-    script.message(number, Side.RECEIVED, event(2), at=2000)
-    script.message(number, Side.REPLY, event(3), at=2000)
-    script.message(number, Side.REPLY, event(4), at=3000)
+    script.message(number, MessageSide.REPLY, event(1), at=10)
+    script.message(number, MessageSide.RECEIVED, event(2), at=2000)
+    script.message(number, MessageSide.REPLY, event(3), at=2000)
+    script.message(number, MessageSide.REPLY, event(4), at=3000)
     script.call("StopContainer", STOP, cri.StopContainerResponse())
     script.end(number, 4000, by=["hook koordlet"])
     script.call("GetContainerEvents", cri.GetEventsRequest(), event(1), code=1, message="context canceled")
@@ -142,7 +142,9 @@ def lost(script: Script) -> None:
     script.frames.append(Dropped(frames=1, size=40, time=script.now))
     number = script.begin("StopContainer", STOP)
     script.frames.append(
-        Message(number=number, at=1, side=Side.REPLY, packing=Packing.ABSENT, size=90_000_000, body=b"over the limit")
+        Message(
+            number=number, at=1, side=MessageSide.REPLY, packing=Packing.ABSENT, size=90_000_000, body=b"over the limit"
+        )
     )
     script.end(number, 2)
 
@@ -151,7 +153,7 @@ STORIES: tuple[Callable[[Script], None], ...] = (full, failed, short, count, cha
 RULES = "reset,full:.*,short:Attach,count:ImageFsInfo,off:ListImages"
 
 
-def dumped(frames: Sequence[Frame], rules: str = RULES, **options: bool) -> list[Line]:
+def dumped(frames: Sequence[Frame], rules: str = RULES, **options: bool) -> list[DumpLine]:
     """The lines of these frames."""
     text = TextDump(parse_rules((rules,)), Decoder(), count_period=1.0, zone=UTC, **options)
     return [line for one in Assembler().feed_all(frames) for line in text.lines(one)]
@@ -217,7 +219,7 @@ def test_lines_can_name_the_container() -> None:
     script.call("StopContainer", STOP, cri.StopContainerResponse())
     who = Subject(namespace="shop", pod="web-0", container="app")
     text = TextDump(parse_rules(("full:.*",)), Decoder(), qualify=True, zone=UTC)
-    assembler = Assembler(lambda flow, message: who if message.side is Side.REQUEST else Subject())
+    assembler = Assembler(lambda flow, message: who if message.side is MessageSide.REQUEST else Subject())
     lines = [line for frame in script.frames for line in text.lines(assembler.feed(frame))]
     assert [line.in_file.partition("] ")[2] for line in lines] == [
         "<shop/web-0:app> (passthrough) REQUEST StopContainer",
@@ -265,7 +267,7 @@ def test_a_request_that_was_not_seen_can_have_been_changed() -> None:
     """All of what was sent is new then."""
     frames: list[Frame] = [
         Begin(number=1, time=START, path="/runtime.v1.RuntimeService/StopContainer", flags=Flags.INTERCEPTED),
-        Message(number=1, at=0, side=Side.FORWARDED, size=6, body=b"\x0a\x041f3d"),
+        Message(number=1, at=0, side=MessageSide.FORWARDED, size=6, body=b"\x0a\x041f3d"),
     ]
     assert [line.text for line in dumped(frames)] == [
         "(relayed) REQUEST StopContainer",
@@ -291,19 +293,19 @@ def test_what_was_left_out_of_a_stream_is_said() -> None:
     number = script.begin("GetContainerEvents", b"")
     flow = Assembler().feed_all(script.frames)[-1].flow
     assert flow is not None
-    reply = Message(number=number, at=5, side=Side.REPLY, size=0, body=b"")
+    reply = Message(number=number, at=5, side=MessageSide.REPLY, size=0, body=b"")
     flow.messages.append(reply)
     dropped = Dropped(frames=7, size=70, time=0)
     for rules, wanted in (("full:.*", 2), ("short:.*", 0)):
         text = TextDump(parse_rules((rules,)), Decoder(), zone=UTC)
-        events = [Event(What.DROPPED, flow, dropped), Event(What.MESSAGE, flow, reply)]
+        events = [CallEvent(CallEventKind.DROPPED, flow, dropped), CallEvent(CallEventKind.MESSAGE, flow, reply)]
         lines = [line.text for event in events for line in text.lines(event)]
         assert len(lines) == wanted
     assert not lines
     text = TextDump(parse_rules(("full:.*",)), Decoder(), zone=UTC)
-    (line,) = text.lines(Event(What.DROPPED, flow, dropped))
+    (line,) = text.lines(CallEvent(CallEventKind.DROPPED, flow, dropped))
     assert line.text == "(passthrough) REPLY GetContainerEvents <= # 7 messages left out, too many to keep"
-    (line,) = text.lines(Event(What.MESSAGE, flow, reply))
+    (line,) = text.lines(CallEvent(CallEventKind.MESSAGE, flow, reply))
     assert line.text.startswith("(passthrough) REPLY GetContainerEvents #8 ")
 
 
@@ -321,12 +323,12 @@ def test_what_is_held_does_not_grow_with_made_up_methods_and_lost_ends() -> None
     for number in range(12_000):
         name = "Endless" if number % 2 else f"Made{number}"
         begin = Begin(number=number, time=START, path=f"/x.Y/{name}")
-        reply = Message(number=number, at=1, side=Side.REPLY, size=0, body=b"")
+        reply = Message(number=number, at=1, side=MessageSide.REPLY, size=0, body=b"")
         for one in assembler.feed_all([begin, reply]):
             text.lines(one)
     for number in range(12_000, 23_000):
         begin = Begin(number=number, time=START, path="/x.Y/Endless")
-        reply = Message(number=number, at=1, side=Side.REPLY, size=0, body=b"")
+        reply = Message(number=number, at=1, side=MessageSide.REPLY, size=0, body=b"")
         for one in assembler.feed_all([begin, reply]):
             text.lines(one)
     assert len(text._counters) == 1000
@@ -337,7 +339,7 @@ def test_numbers_of_another_process_are_other_calls() -> None:
     """What was counted of the old ones is forgotten."""
     script = Script(header=None)
     number = script.begin("GetContainerEvents", cri.GetEventsRequest())
-    script.message(number, Side.REPLY, event(1))
+    script.message(number, MessageSide.REPLY, event(1))
     first = list(script.frames)
     script.frames += [*first, End(number=number, elapsed=1, code=0)]
     lines = dumped(script.frames)

@@ -17,7 +17,7 @@ from interpose.dump.model.frames import (
     Header,
     Index,
     Message,
-    Side,
+    MessageSide,
     Trailer,
     encode,
 )
@@ -28,7 +28,7 @@ from interpose.errors import ConfigError
 
 CALL: list[Frame] = [
     Begin(number=1, time=5, path="/runtime.v1.RuntimeService/Version"),
-    Message(number=1, at=1, side=Side.REQUEST, size=4, body=b"body"),
+    Message(number=1, at=1, side=MessageSide.REQUEST, size=4, body=b"body"),
     Dropped(frames=2, size=30, time=7),
     End(number=1, elapsed=2, code=3),
 ]
@@ -177,7 +177,7 @@ def test_a_newer_version_is_refused(tmp_path: Path, version: object) -> None:
         [CALL[1], Trailer(index_at=-1)],
         [End(number=1, elapsed=1, code=0)],
         [Context(facts={"a": 10})],  # as long as a trailer
-        [CALL[0], Message(number=1, at=1, side=Side.REPLY, size=0, body=b"")],
+        [CALL[0], Message(number=1, at=1, side=MessageSide.REPLY, size=0, body=b"")],
     ],
 )
 def test_an_index_that_leads_nowhere_is_not_used(tmp_path: Path, end: list[Frame]) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from interpose.dump.model.call import Subject
-from interpose.dump.model.frames import Begin, Dropped, End, Flags, Index, Message, Side, decode, encode
+from interpose.dump.model.frames import Begin, Dropped, End, Flags, Index, Message, MessageSide, decode, encode
 from interpose.dump.recording import index as module
 from interpose.dump.recording.index import IndexBuilder, read_index
 
@@ -17,7 +17,7 @@ END = End(number=1, elapsed=9, code=5)
 WEB = Subject(namespace="shop", pod="web", container="app", image="x")
 
 
-def message(side: Side, number: int = 1) -> Message:
+def message(side: MessageSide, number: int = 1) -> Message:
     """An empty one."""
     return Message(number=number, at=1, side=side, size=0, body=b"")
 
@@ -26,7 +26,7 @@ def built() -> IndexBuilder:
     """Of two calls, one of which is over."""
     builder = IndexBuilder()
     builder.note(BEGIN, 100, 150)
-    builder.note(message(Side.REQUEST), 150, 160, WEB)
+    builder.note(message(MessageSide.REQUEST), 150, 160, WEB)
     builder.note(replace(BEGIN, number=2, path="/a/C", origin="client", flags=Flags.NONE), 160, 200)
     builder.note(END, 200, 230)
     builder.note(Dropped(frames=1, size=1, time=1), 230, 250)
@@ -52,7 +52,9 @@ def test_rows_survive_the_frame() -> None:
     assert read_index(frame.facts) == list(built().rows())
 
 
-@pytest.mark.parametrize("frame", [message(Side.FORWARDED), message(Side.RECEIVED), replace(END, changed_by=("x",))])
+@pytest.mark.parametrize(
+    "frame", [message(MessageSide.FORWARDED), message(MessageSide.RECEIVED), replace(END, changed_by=("x",))]
+)
 def test_a_changed_call_is_marked(frame: Message | End) -> None:
     """By a message or by its end."""
     builder = IndexBuilder()
@@ -66,7 +68,7 @@ def test_frames_of_unknown_calls_change_nothing() -> None:
     """They began in another file."""
     builder = IndexBuilder()
     builder.note(END, 1, 2)
-    builder.note(message(Side.REQUEST), 1, 2)
+    builder.note(message(MessageSide.REQUEST), 1, 2)
     assert len(builder) == 0
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from interpose.dump.model.call import SESSION, Flow, Subject
-from interpose.dump.model.frames import Begin, Dropped, End, Flags, Frame, Header, Message, Side, encode
+from interpose.dump.model.frames import Begin, Dropped, End, Flags, Frame, Header, Message, MessageSide, encode
 from interpose.dump.recording import file_reader as recordingfile
 from interpose.dump.recording.reader import Recording, open_recording, rotated_set
 from interpose.dump.recording.writer import RecordingWriter
@@ -22,7 +22,7 @@ def begin(number: int, method: str = "Version", flags: Flags = Flags.NONE) -> Be
     return Begin(number=number, time=number * 1000, path=PATH + method, flags=flags)
 
 
-def message(number: int, body: bytes = b"body", side: Side = Side.REQUEST) -> Message:
+def message(number: int, body: bytes = b"body", side: MessageSide = MessageSide.REQUEST) -> Message:
     """With a body."""
     return Message(number=number, at=1, side=side, size=len(body), body=body)
 
@@ -60,8 +60,12 @@ def cut_in_three(path: Path) -> list[Path]:
     """A stream over three files, with a call in each."""
     frames: list[Frame] = [begin(1, "GetContainerEvents"), message(1)]
     for number in (2, 3, 4):
-        frames += [begin(number), message(number, bytes(range(256)) * 4), message(1, b"event %d" % number, Side.REPLY)]
-        frames += [message(number, bytes(range(255, -1, -1)) * 2, Side.FORWARDED), end(number)]
+        frames += [
+            begin(number),
+            message(number, bytes(range(256)) * 4),
+            message(1, b"event %d" % number, MessageSide.REPLY),
+        ]
+        frames += [message(number, bytes(range(255, -1, -1)) * 2, MessageSide.FORWARDED), end(number)]
     write(path, [*frames, end(1, 1)], max_bytes=2600)
     files = rotated_set(path)
     assert len(files) == 3

@@ -10,7 +10,7 @@ from interpose.dump.filter.language import EVERYTHING
 from interpose.dump.filter.select import Viewing
 from interpose.dump.model.call import SESSION
 from interpose.dump.model.frame_reader import Damage
-from interpose.dump.model.frames import Begin, End, Flags, Frame, Header, Message, Side, encode
+from interpose.dump.model.frames import Begin, End, Flags, Frame, Header, Message, MessageSide, encode
 from interpose.dump.recording import tail as module
 from interpose.dump.recording.files import rotated_set
 from interpose.dump.recording.tail import follow
@@ -63,7 +63,7 @@ def end(number: int) -> End:
 def message(number: int, size: int = 2000) -> Message:
     """One that cannot be packed."""
     body = random.Random(number).randbytes(size)
-    return Message(number=number, at=1, side=Side.REPLY, size=size, body=body)
+    return Message(number=number, at=1, side=MessageSide.REPLY, size=size, body=body)
 
 
 def writer(path: Path, session: str = "s", max_bytes: int = 0) -> RecordingWriter:

@@ -20,8 +20,8 @@ from interpose.dump.model.frames import (
     Header,
     Index,
     Message,
+    MessageSide,
     Packing,
-    Side,
     Trailer,
 )
 from interpose.dump.recording.files import rotated_set
@@ -66,7 +66,7 @@ def call(number: int, size: int = 10) -> tuple[Begin, Message, End]:
     body = os.urandom(size)
     return (
         Begin(number=number, time=number, path="/runtime.v1.RuntimeService/Version"),
-        Message(number=number, at=1, side=Side.REQUEST, size=size, body=body),
+        Message(number=number, at=1, side=MessageSide.REQUEST, size=size, body=body),
         End(number=number, elapsed=2, code=0),
     )
 
@@ -128,8 +128,8 @@ def test_large_bodies_are_packed_if_that_helps(path: Path) -> None:
     text, noise = b"abc" * 400, os.urandom(1200)
     bodies = [text, noise, b"a" * 511]
     for body in bodies:
-        recording.write(Message(number=1, at=1, side=Side.REPLY, size=len(body), body=body))
-    absent = Message(number=1, at=1, side=Side.REPLY, packing=Packing.ABSENT, size=9999, body=b"x" * 600)
+        recording.write(Message(number=1, at=1, side=MessageSide.REPLY, size=len(body), body=body))
+    absent = Message(number=1, at=1, side=MessageSide.REPLY, packing=Packing.ABSENT, size=9999, body=b"x" * 600)
     recording.write(absent)
     recording.close()
     messages = [one for one in read(path) if isinstance(one, Message)]

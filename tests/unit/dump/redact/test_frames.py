@@ -18,8 +18,8 @@ from interpose.dump.model.frames import (
     Frame,
     Header,
     Message,
+    MessageSide,
     Packing,
-    Side,
 )
 from interpose.dump.redact.frames import WITHHELD, Redactor, parse_redaction
 from interpose.testing.recordings import every_method_frames
@@ -33,13 +33,13 @@ def begin(name: str, number: int = 1, metadata: tuple[tuple[str, str], ...] = ()
     return Begin(number=number, time=0, path=method.paths[0] if method else f"/x/{name}", metadata=metadata)
 
 
-def frame(message: Any, side: Side = Side.REQUEST, number: int = 1) -> Message:
+def frame(message: Any, side: MessageSide = MessageSide.REQUEST, number: int = 1) -> Message:
     """A message of it."""
     body = message if isinstance(message, bytes) else message.SerializeToString()
     return Message(number=number, at=5, side=side, size=len(body), body=body)
 
 
-def redacted(name: str, message: Any, side: Side = Side.REQUEST, redaction: str = "default") -> Message:
+def redacted(name: str, message: Any, side: MessageSide = MessageSide.REQUEST, redaction: str = "default") -> Message:
     """A message behind a redactor; it stays the same behind another."""
     redactor = Redactor(parse_redaction(redaction))
     redactor.frame(begin(name))
@@ -159,7 +159,7 @@ def test_values_of_annotations_are_looked_through() -> None:
     container = cri.Container(
         annotations={"x": '{"env":["A=SECRET"]}', "y": "https://u:SECRET@h/", "z": "[plain]"}, labels={"a": "b"}
     )
-    message = redacted("ListContainers", cri.ListContainersResponse(containers=[container]), Side.REPLY)
+    message = redacted("ListContainers", cri.ListContainersResponse(containers=[container]), MessageSide.REPLY)
     (shown,) = cri.ListContainersResponse.FromString(message.data).containers
     assert dict(shown.annotations) == {"x": f'{{"env":["A={R}"]}}', "y": f"https://{R}@h/", "z": "[plain]"}
 
@@ -171,14 +171,14 @@ def test_a_variable_that_is_taken_away_from_the_list_is_shown() -> None:
     assert [one.value for one in hidden.config.envs] == [b"/bin", R.encode(), b""]
 
 
-@pytest.mark.parametrize("side", [Side.REQUEST, Side.FORWARDED])
-def test_what_the_runtime_got_is_redacted_like_what_came(side: Side) -> None:
+@pytest.mark.parametrize("side", [MessageSide.REQUEST, MessageSide.FORWARDED])
+def test_what_the_runtime_got_is_redacted_like_what_came(side: MessageSide) -> None:
     """A hook may have added a secret."""
     assert b"p1" not in redacted("PullImage", login(), side).data
 
 
-@pytest.mark.parametrize("side", [Side.RECEIVED, Side.REPLY])
-def test_what_came_back_is_redacted_like_what_the_caller_got(side: Side) -> None:
+@pytest.mark.parametrize("side", [MessageSide.RECEIVED, MessageSide.REPLY])
+def test_what_came_back_is_redacted_like_what_the_caller_got(side: MessageSide) -> None:
     """Both have the output of a command."""
     message = redacted("ExecSync", cri.ExecSyncResponse(stdout=b"x", stderr=b"", exit_code=1), side)
     assert message.data == cri.ExecSyncResponse(stdout=R.encode(), exit_code=1).SerializeToString()
@@ -186,7 +186,7 @@ def test_what_came_back_is_redacted_like_what_the_caller_got(side: Side) -> None
 
 def test_output_is_shown_if_it_shall_be() -> None:
     """By taking the item away."""
-    message = redacted("ExecSync", cri.ExecSyncResponse(stdout=b"x"), Side.REPLY, "default,-output")
+    message = redacted("ExecSync", cri.ExecSyncResponse(stdout=b"x"), MessageSide.REPLY, "default,-output")
     assert message.data == b"\n\x01x"
 
 
@@ -194,13 +194,15 @@ def test_output_is_shown_if_it_shall_be() -> None:
 def test_the_url_of_a_stream_lets_nobody_in(name: str) -> None:
     """It would work once, for whoever comes first."""
     reply = getattr(cri, f"{name}Response")(url=f"http://127.0.0.1:1/{name.lower()}/Token")
-    assert b"Token" not in redacted(name, reply, Side.REPLY).data
+    assert b"Token" not in redacted(name, reply, MessageSide.REPLY).data
 
 
 def test_the_info_of_a_verbose_answer_is_looked_through() -> None:
     """It repeats the whole request."""
     info = json.dumps({"config": {"envs": [{"key": "A", "value": "SECRET"}]}, "pid": 7})
-    message = redacted("ContainerStatus", cri.ContainerStatusResponse(info={"info": info, "x": "SECRET"}), Side.REPLY)
+    message = redacted(
+        "ContainerStatus", cri.ContainerStatusResponse(info={"info": info, "x": "SECRET"}), MessageSide.REPLY
+    )
     hidden = cri.ContainerStatusResponse.FromString(message.data)
     assert b"SECRET" not in message.data
     assert json.loads(hidden.info["info"])["pid"] == 7
@@ -216,7 +218,7 @@ def test_lists_and_events_are_looked_through() -> None:
     redactor = Redactor(parse_redaction("default"))
     redactor.frame(begin("GetContainerEvents"))
     for _message in range(2):
-        hidden = redactor.frame(frame(event, Side.REPLY))
+        hidden = redactor.frame(frame(event, MessageSide.REPLY))
         assert isinstance(hidden, Message)
         assert b"SECRET" not in hidden.data
         assert b"https://<redacted>@h: EOF" in hidden.data
@@ -226,7 +228,7 @@ def test_a_message_with_nothing_to_hide_is_the_very_same() -> None:
     """If it says so in the same bytes."""
     redactor = Redactor(parse_redaction("default"))
     redactor.frame(begin("ListContainers"))
-    listed = frame(cri.ListContainersResponse(containers=[cri.Container(id="c", labels={"a": "b"})]), Side.REPLY)
+    listed = frame(cri.ListContainersResponse(containers=[cri.Container(id="c", labels={"a": "b"})]), MessageSide.REPLY)
     assert redactor.frame(listed) is listed
 
 
@@ -235,7 +237,9 @@ def test_a_packed_message_is_redacted_and_comes_back_unpacked() -> None:
     data = login().SerializeToString()
     redactor = Redactor(parse_redaction("default"))
     redactor.frame(begin("PullImage"))
-    packed = Message(number=1, at=0, side=Side.REQUEST, packing=Packing.ZLIB, size=len(data), body=zlib.compress(data))
+    packed = Message(
+        number=1, at=0, side=MessageSide.REQUEST, packing=Packing.ZLIB, size=len(data), body=zlib.compress(data)
+    )
     hidden = redactor.frame(packed)
     assert isinstance(hidden, Message)
     assert (hidden.packing, hidden.size) == (Packing.PLAIN, len(hidden.body))
@@ -245,7 +249,7 @@ def test_a_packed_message_is_redacted_and_comes_back_unpacked() -> None:
 def test_a_secret_that_a_later_field_replaces_is_not_left_in_the_bytes() -> None:
     """A parser reads the last one only."""
     twice = cri.ExecResponse(url="http://h/exec/SECRET").SerializeToString() + b"\n\x00"
-    assert redacted("Exec", twice, Side.REPLY).data == b""
+    assert redacted("Exec", twice, MessageSide.REPLY).data == b""
 
 
 def _field(number: int, value: bytes) -> bytes:
@@ -262,7 +266,7 @@ def test_a_secret_in_an_entry_that_another_replaces_is_not_left_in_the_bytes() -
     body = _field(1, twice)
     short = len(body) - cri.ListContainersResponse.FromString(body).ByteSize()
     assert (short, len(container.labels)) == (1, 9)
-    assert b"SECRET" not in redacted("ListContainers", body, Side.REPLY).data
+    assert b"SECRET" not in redacted("ListContainers", body, MessageSide.REPLY).data
 
 
 @pytest.mark.parametrize(
@@ -288,7 +292,7 @@ def test_a_damaged_message_is_withheld() -> None:
     """And says that it is."""
     redactor = Redactor(parse_redaction("default"))
     redactor.frame(begin("PullImage"))
-    hidden = redactor.frame(Message(number=1, at=0, side=Side.REQUEST, packing=Packing.ZLIB, size=9, body=b"x"))
+    hidden = redactor.frame(Message(number=1, at=0, side=MessageSide.REQUEST, packing=Packing.ZLIB, size=9, body=b"x"))
     assert isinstance(hidden, Message)
     assert hidden.absent == f"{WITHHELD}: 9 bytes, damaged"
     assert hidden.size == 9
@@ -305,7 +309,7 @@ def test_a_message_that_marks_make_too_large_is_withheld() -> None:
 
 def test_a_message_that_was_not_kept_stays_so() -> None:
     """Its text says why, and is no message."""
-    absent = Message(number=1, at=0, side=Side.REQUEST, packing=Packing.ABSENT, size=9, body=b"too large")
+    absent = Message(number=1, at=0, side=MessageSide.REQUEST, packing=Packing.ABSENT, size=9, body=b"too large")
     assert Redactor(parse_redaction("default")).frame(absent) is absent
 
 

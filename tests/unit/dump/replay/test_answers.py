@@ -7,7 +7,7 @@ import pytest
 
 from interpose._pb import cri_pb2 as cri
 from interpose.cri.methods import METHODS
-from interpose.dump.model.frames import Begin, Message, Packing, Side
+from interpose.dump.model.frames import Begin, Message, MessageSide, Packing
 from interpose.dump.replay.answers import Answer, Answers, Match, Missing, described
 from interpose.dump.replay.runner import message_of
 from interpose.dump.replay.selection import called
@@ -182,14 +182,14 @@ def test_calls_without_an_answer_are_no_answers() -> None:
     script.begin("StartContainer", b"")
     number = script.begin("Status", b"")
     script.frames.append(
-        Message(number=number, at=0, side=Side.REPLY, packing=Packing.ABSENT, size=9, body=b"too large")
+        Message(number=number, at=0, side=MessageSide.REPLY, packing=Packing.ABSENT, size=9, body=b"too large")
     )
     script.end(number, 1)
     script.call("Version", b"")
     script.call("MakeCoffee", b"", b"coffee")
     script.begin("StreamContainers", b"")
     events = script.begin("GetContainerEvents", b"")
-    script.message(events, Side.REPLY, b"first", 1)
+    script.message(events, MessageSide.REPLY, b"first", 1)
     found = answers(script)
     assert found.methods == {"GetContainerEvents": 1}
     assert found.unreadable == 2

@@ -7,7 +7,7 @@ from interpose.dump.replay.final_state import (
     Condition,
     Exit,
     Exits,
-    State,
+    FinalState,
     agrees,
     container_state,
     expected,
@@ -157,10 +157,10 @@ async def test_the_first_telling_counts() -> None:
 @pytest.mark.parametrize(
     ("wanted", "found", "same"),
     [
-        (Condition(state=State.EXITED), Condition(state=State.EXITED, exit_code=1), True),
-        (Condition(state=State.EXITED, exit_code=1), Condition(state=State.EXITED, exit_code=1), True),
-        (Condition(state=State.EXITED, exit_code=0), Condition(state=State.EXITED, exit_code=1), False),
-        (Condition(state=State.RUNNING), Condition(state=State.EXITED, exit_code=0), False),
+        (Condition(state=FinalState.EXITED), Condition(state=FinalState.EXITED, exit_code=1), True),
+        (Condition(state=FinalState.EXITED, exit_code=1), Condition(state=FinalState.EXITED, exit_code=1), True),
+        (Condition(state=FinalState.EXITED, exit_code=0), Condition(state=FinalState.EXITED, exit_code=1), False),
+        (Condition(state=FinalState.RUNNING), Condition(state=FinalState.EXITED, exit_code=0), False),
     ],
 )
 def test_conditions_agree(wanted: Condition, found: Condition, same: bool) -> None:
@@ -170,11 +170,11 @@ def test_conditions_agree(wanted: Condition, found: Condition, same: bool) -> No
 
 def test_states_have_the_numbers_of_the_wire() -> None:
     """Later ones are unknown."""
-    assert container_state(cri.CONTAINER_EXITED) is State.EXITED
-    assert container_state(99) is State.UNKNOWN
-    assert pod_state(cri.SANDBOX_NOTREADY) is State.EXITED
-    assert pod_state(99) is State.UNKNOWN
+    assert container_state(cri.CONTAINER_EXITED) is FinalState.EXITED
+    assert container_state(99) is FinalState.UNKNOWN
+    assert pod_state(cri.SANDBOX_NOTREADY) is FinalState.EXITED
+    assert pod_state(99) is FinalState.UNKNOWN
     running = cri.ContainerStatus(state=cri.CONTAINER_RUNNING, exit_code=5)
-    assert found_condition(running) == Condition(state=State.RUNNING)
+    assert found_condition(running) == Condition(state=FinalState.RUNNING)
     ended = cri.ContainerStatus(state=cri.CONTAINER_EXITED, exit_code=5)
-    assert found_condition(ended) == Condition(state=State.EXITED, exit_code=5)
+    assert found_condition(ended) == Condition(state=FinalState.EXITED, exit_code=5)

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from interpose.dump.model.frames import Begin, Context, End, Flags, Frame, Header, Message, Side
+from interpose.dump.model.frames import Begin, Context, End, Flags, Frame, Header, Message, MessageSide
 from interpose.dump.replay.selection import called
 from interpose.testing.recordings import Script
 
@@ -27,12 +27,12 @@ def test_calls_know_the_places_of_their_frames() -> None:
     script = Script()
     first = script.begin("Version", b"")
     second = script.begin("Status", b"")
-    script.message(first, Side.REPLY, b"", 1)
+    script.message(first, MessageSide.REPLY, b"", 1)
     script.end(first, 2)
     done, open_ = called(script.frames)
     assert (done.flow.number, done.begun, done.places, done.ended) == (first, 1, [2, 5], 6)
     assert (open_.flow.number, open_.begun, open_.places, open_.ended) == (second, 3, [4], None)
-    assert (done.place_of(Side.REPLY), done.place_of(Side.FORWARDED)) == (5, None)
+    assert (done.place_of(MessageSide.REPLY), done.place_of(MessageSide.FORWARDED)) == (5, None)
 
 
 def test_places_follow_messages_that_are_let_go() -> None:
@@ -40,7 +40,7 @@ def test_places_follow_messages_that_are_let_go() -> None:
     script = Script()
     number = script.begin("GetContainerEvents", b"")
     for _ in range(1200):
-        script.message(number, Side.REPLY, b"", 1)
+        script.message(number, MessageSide.REPLY, b"", 1)
     (one,) = called(script.frames)
     assert len(one.places) == len(one.flow.messages) == 1000
     assert one.places[:2] == [2, 204]
@@ -82,7 +82,7 @@ def test_calls_that_are_forgotten_are_not_lost(monkeypatch: pytest.MonkeyPatch) 
 
 def test_messages_of_nobody_are_passed_over() -> None:
     """Their call began before."""
-    frames: list[Frame] = [Message(number=9, at=0, side=Side.REPLY, size=0, body=b""), begin(1)]
+    frames: list[Frame] = [Message(number=9, at=0, side=MessageSide.REPLY, size=0, body=b""), begin(1)]
     assert [one.begun for one in called(frames)] == [1]
 
 

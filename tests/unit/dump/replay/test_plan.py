@@ -4,9 +4,9 @@ from dataclasses import replace
 from typing import Any
 
 from interpose._pb import cri_pb2 as cri
-from interpose.dump.model.frames import Begin, Frame, Message, Packing, Side
+from interpose.dump.model.frames import Begin, Frame, Message, MessageSide, Packing
 from interpose.dump.replay.id_map import Reference, Thing
-from interpose.dump.replay.plan import Plan, Progress, make_plan
+from interpose.dump.replay.plan import ReplayPlan, ReplayProgress, make_plan
 from interpose.dump.replay.runner import message_of
 from interpose.dump.replay.selection import Choices, called
 from interpose.testing.pods import container_config, create_request, pod_config, run_request
@@ -16,7 +16,7 @@ from tests.support.dump.recorded_node import calls_of
 POD = pod_config("web")
 
 
-def plan_of(frames: list[Frame], choices: Choices = Choices(), **more: object) -> Plan:  # noqa: B008 - frozen
+def plan_of(frames: list[Frame], choices: Choices = Choices(), **more: object) -> ReplayPlan:  # noqa: B008 - frozen
     """The plan of some frames."""
     return make_plan(calls_of(frames), choices, message_of, **more)  # type: ignore[arg-type]
 
@@ -37,7 +37,7 @@ def start(script: Script, container: str = "con-1", **more: Any) -> int:
     return script.call("StartContainer", cri.StartContainerRequest(container_id=container), b"", **more)
 
 
-def names(plan: Plan) -> list[str]:
+def names(plan: ReplayPlan) -> list[str]:
     """The methods, in order."""
     return [step.name for step in plan.steps]
 
@@ -74,7 +74,7 @@ def test_calls_wait_for_those_that_had_ended() -> None:
     plan = plan_of(script.frames)
     assert plan.ends == (1, 2, 0, 3)
     assert [step.barrier for step in plan.steps] == [0, 0, 1, 3]
-    progress = Progress(plan)
+    progress = ReplayProgress(plan)
     first, second, third, last = plan.steps
     assert progress.may_start(first)
     assert progress.may_start(second)
@@ -95,7 +95,7 @@ def test_a_call_waits_for_what_made_its_subject() -> None:
     plan = plan_of(script.frames)
     assert plan.steps[1].barrier == 0
     assert plan.steps[1].needs == (0,)
-    progress = Progress(plan)
+    progress = ReplayProgress(plan)
     assert not progress.may_start(plan.steps[1])
     progress.over(plan.steps[0])
     assert progress.may_start(plan.steps[1])
@@ -156,7 +156,7 @@ def test_requests_as_the_caller_sent_them_or_as_the_runtime_got_them() -> None:
     assert names(plan)[2:] == []
 
 
-def overtaken(*, forwarded_after: float) -> Plan:
+def overtaken(*, forwarded_after: float) -> ReplayPlan:
     """As sent: before a container is made the relay takes CPUs from another one."""
     script = Script()
     run(script)
@@ -165,8 +165,8 @@ def overtaken(*, forwarded_after: float) -> Plan:
     number = script.begin("CreateContainer", request)
     update = cri.UpdateContainerResourcesRequest(container_id="con-1")
     script.call("UpdateContainerResources", update, b"", origin="policy", gap=1, elapsed=2)
-    script.message(number, Side.FORWARDED, request, forwarded_after)
-    script.message(number, Side.REPLY, cri.CreateContainerResponse(container_id="con-2"), 6)
+    script.message(number, MessageSide.FORWARDED, request, forwarded_after)
+    script.message(number, MessageSide.REPLY, cri.CreateContainerResponse(container_id="con-2"), 6)
     script.end(number, 6)
     return plan_of(script.frames, Choices(as_sent=True))
 
@@ -230,7 +230,7 @@ def test_a_call_that_never_ended_was_sent() -> None:
     """When it was forwarded."""
     script = Script()
     number = script.begin("RunPodSandbox", run_request(POD))
-    script.message(number, Side.FORWARDED, run_request(POD), 2)
+    script.message(number, MessageSide.FORWARDED, run_request(POD), 2)
     run(script, gap=1)
     plan = plan_of(script.frames, Choices(as_sent=True))
     assert [step.number for step in plan.steps] == [2, 1]
@@ -242,7 +242,7 @@ def test_a_request_that_was_not_kept_is_skipped() -> None:
     run(script)
     number = script.begin("StartContainer", b"")
     script.frames[-1] = Message(
-        number=number, at=0, side=Side.REQUEST, packing=Packing.ABSENT, size=9, body=b"larger than the limit"
+        number=number, at=0, side=MessageSide.REQUEST, packing=Packing.ABSENT, size=9, body=b"larger than the limit"
     )
     script.end(number, 1)
     script.call("StopContainer", b"\xff\xff", b"")

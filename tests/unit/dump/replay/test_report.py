@@ -3,10 +3,10 @@
 from typing import Any
 
 from interpose.dump.replay.adapt import Adapted
-from interpose.dump.replay.final_state import Condition, State
+from interpose.dump.replay.final_state import Condition, FinalState
 from interpose.dump.replay.id_map import Reference, Thing
-from interpose.dump.replay.plan import Plan, make_plan
-from interpose.dump.replay.report import Found, Outcome, differs, plan_document, report_document
+from interpose.dump.replay.plan import ReplayPlan, make_plan
+from interpose.dump.replay.report import FinalObject, ReplayOutcome, differs, plan_document, report_document
 from interpose.dump.replay.runner import message_of
 from interpose.dump.replay.selection import Choices
 from interpose.testing.recordings import story_frames
@@ -15,20 +15,20 @@ from tests.support.dump.recorded_node import calls_of
 POD = Reference(Thing.POD, "p")
 
 
-def plan() -> Plan:
+def plan() -> ReplayPlan:
     """That of the story."""
     return make_plan(calls_of(story_frames()), Choices(), message_of)
 
 
-def state(found: State) -> Found:
+def state(found: FinalState) -> FinalObject:
     """A pod that should run."""
-    expected = Condition(state=State.RUNNING)
-    return Found(recorded=POD, id="new", subject="a/b", expected=expected, found=Condition(state=found))
+    expected = Condition(state=FinalState.RUNNING)
+    return FinalObject(recorded=POD, id="new", subject="a/b", expected=expected, found=Condition(state=found))
 
 
-def as_recorded(**more: Any) -> list[Outcome]:
+def as_recorded(**more: Any) -> list[ReplayOutcome]:
     """Every call ended as it did."""
-    return [Outcome(step=step, code=step.code or 0, elapsed=1_000_000, **more) for step in plan().steps]
+    return [ReplayOutcome(step=step, code=step.code or 0, elapsed=1_000_000, **more) for step in plan().steps]
 
 
 def test_a_plan_says_what_waits_for_what() -> None:
@@ -43,7 +43,7 @@ def test_a_plan_says_what_waits_for_what() -> None:
 
 def test_all_as_recorded() -> None:
     """A call without a recorded end is neither the same nor different."""
-    report = report_document(plan(), as_recorded(), [state(State.RUNNING)])
+    report = report_document(plan(), as_recorded(), [state(FinalState.RUNNING)])
     assert not differs(report)
     summary = report["summary"]
     assert (summary["made"], summary["same"], summary["different"], summary["unknown"]) == (8, 7, 0, 1)
@@ -58,7 +58,7 @@ def test_all_as_recorded() -> None:
 def test_another_status_differs() -> None:
     """One is enough."""
     outcomes = as_recorded()
-    outcomes[0] = Outcome(step=outcomes[0].step, code=14, message="away")
+    outcomes[0] = ReplayOutcome(step=outcomes[0].step, code=14, message="away")
     report = report_document(plan(), outcomes, [])
     assert differs(report)
     assert (report["calls"][0]["status"], report["calls"][0]["same"]) == ("UNAVAILABLE", False)
@@ -66,7 +66,7 @@ def test_another_status_differs() -> None:
 
 def test_another_state_differs() -> None:
     """So does a replay that was stopped."""
-    assert differs(report_document(plan(), as_recorded(), [state(State.GONE)]))
+    assert differs(report_document(plan(), as_recorded(), [state(FinalState.GONE)]))
     stopped = report_document(plan(), as_recorded(), [], stopped=True)
     assert differs(stopped)
     assert stopped["notes"] == ["it was stopped before its end"]
@@ -75,7 +75,7 @@ def test_another_state_differs() -> None:
 def test_what_was_skipped_on_the_way_is_told_with_the_rest() -> None:
     """In the order of the recording."""
     outcomes = as_recorded()
-    outcomes[1] = Outcome(step=outcomes[1].step, skipped="pod p was not made this time")
+    outcomes[1] = ReplayOutcome(step=outcomes[1].step, skipped="pod p was not made this time")
     report = report_document(plan(), outcomes, [])
     assert report["summary"]["skipped"] == 1
     assert report["skipped"][0]["reason"] == "pod p was not made this time"
@@ -88,8 +88,8 @@ def test_notes_say_what_is_not_as_it_was() -> None:
         redacted=1, dropped_mounts=["/d", "/c", "/b", "/a"], missing_mounts=["/m"], dropped_logs=["/l", "/k"]
     )
     outcomes = as_recorded()
-    outcomes[0] = Outcome(step=outcomes[0].step, code=0, adapted=adapted)
-    notes = report_document(plan(), outcomes, [state(State.RUNNING)], suffix="-r1")["notes"]
+    outcomes[0] = ReplayOutcome(step=outcomes[0].step, code=0, adapted=adapted)
+    notes = report_document(plan(), outcomes, [state(FinalState.RUNNING)], suffix="-r1")["notes"]
     assert notes == [
         "1 pod or container is left there (--cleanup removes them)",
         "uids of pods got the suffix '-r1'",
@@ -98,7 +98,7 @@ def test_notes_say_what_is_not_as_it_was() -> None:
         "mounts do not exist here: /m (--drop-mounts leaves them out)",
         "no logs are kept for 2 pods: the directory is not here (--logs DIR)",
     ]
-    assert report_document(plan(), as_recorded(), [state(State.RUNNING)], removed=True)["notes"] == []
+    assert report_document(plan(), as_recorded(), [state(FinalState.RUNNING)], removed=True)["notes"] == []
 
 
 def test_what_could_not_be_removed_is_told() -> None:

@@ -12,9 +12,9 @@ from interpose.dump.model.frames import Frame
 from interpose.dump.replay.adapt import Surroundings
 from interpose.dump.replay.final_state import Exits, expected
 from interpose.dump.replay.id_map import Thing
-from interpose.dump.replay.plan import Plan, make_plan
-from interpose.dump.replay.report import Found
-from interpose.dump.replay.runner import Caller, Pace, Runtime, message_of
+from interpose.dump.replay.plan import ReplayPlan, make_plan
+from interpose.dump.replay.report import FinalObject
+from interpose.dump.replay.runner import Pace, ReplayRunner, Runtime, message_of
 from interpose.dump.replay.selection import Choices
 from interpose.net.grpc.status import Code, RpcError
 from interpose.testing.eventually import eventually
@@ -54,10 +54,12 @@ class Replay:
         self.client = Local(self.runtime)
         self.exits = Exits(message_of)
         unknown = more.pop("pass_unknown", False)
-        self.plan: Plan = make_plan(self.exits.watching(calls_of(frames)), Choices(pass_unknown=unknown), message_of)
-        self.caller = Caller(Runtime(self.client), self.plan, place, Pace(**more), pass_unknown=unknown)
+        self.plan: ReplayPlan = make_plan(
+            self.exits.watching(calls_of(frames)), Choices(pass_unknown=unknown), message_of
+        )
+        self.caller = ReplayRunner(Runtime(self.client), self.plan, place, Pace(**more), pass_unknown=unknown)
 
-    async def states(self, settle: float = 0.0) -> list[Found]:
+    async def states(self, settle: float = 0.0) -> list[FinalObject]:
         """At the end."""
         return await self.caller.states(expected(self.plan, self.exits.found), settle)
 
@@ -304,7 +306,7 @@ async def test_an_answer_that_cannot_be_read_makes_nothing() -> None:
             return b"\xff\xff"
 
     replay = Replay((await recorded()).script.frames)
-    replay.caller = Caller(Runtime(Garbled(replay.runtime)), replay.plan, HERE, Pace(), pass_unknown=False)
+    replay.caller = ReplayRunner(Runtime(Garbled(replay.runtime)), replay.plan, HERE, Pace(), pass_unknown=False)
     await replay.caller.run()
     assert replay.caller.made == []
     assert replay.caller.outcomes[1].skipped

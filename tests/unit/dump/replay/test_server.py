@@ -8,7 +8,7 @@ import pytest
 
 from interpose._pb import cri_pb2 as cri
 from interpose.cri.methods import METHODS
-from interpose.dump.model.frames import Side
+from interpose.dump.model.frames import MessageSide
 from interpose.dump.replay.answers import Answers
 from interpose.dump.replay.runner import message_of
 from interpose.dump.replay.server import Replayed
@@ -113,7 +113,7 @@ async def test_events_go_on_when_they_are_told(ended: bool) -> None:
     """Whether the recording shows that the listener went away or not."""
     script = Script()
     number = script.begin("GetContainerEvents", b"")
-    script.message(number, Side.REPLY, b"one", 1)
+    script.message(number, MessageSide.REPLY, b"one", 1)
     if ended:
         script.end(number, 5, code=Code.CANCELLED)
     stream = Served(script).stream("GetContainerEvents")

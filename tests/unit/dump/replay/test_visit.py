@@ -3,7 +3,7 @@
 import pytest
 
 from interpose._pb import cri_pb2 as cri
-from interpose.dump.model.frames import Message, Packing, Side
+from interpose.dump.model.frames import Message, MessageSide, Packing
 from interpose.dump.replay.visit import body_of, first_body, parts, texts, type_name
 from interpose.testing.recordings import Script, filled
 from tests.support.dump.recorded_node import flows_of
@@ -11,7 +11,7 @@ from tests.support.dump.recorded_node import flows_of
 
 def message(body: bytes, packing: Packing = Packing.PLAIN) -> Message:
     """A recorded message."""
-    return Message(number=1, at=0, side=Side.REQUEST, packing=packing, size=len(body), body=body)
+    return Message(number=1, at=0, side=MessageSide.REQUEST, packing=packing, size=len(body), body=body)
 
 
 def test_parts_are_the_message_and_all_in_it() -> None:
@@ -66,7 +66,7 @@ def test_the_first_side_that_is_there_is_taken() -> None:
     script.call("StartContainer", b"asked", b"reply", forwarded=b"sent")
     script.call("StartContainer", b"only", code=5)
     changed, plain = flows_of(script.frames)
-    assert first_body(changed, Side.FORWARDED, Side.REQUEST) == b"sent"
-    assert first_body(plain, Side.FORWARDED, Side.REQUEST) == b"only"
+    assert first_body(changed, MessageSide.FORWARDED, MessageSide.REQUEST) == b"sent"
+    assert first_body(plain, MessageSide.FORWARDED, MessageSide.REQUEST) == b"only"
     with pytest.raises(ValueError, match="no reply"):
-        first_body(plain, Side.RECEIVED, Side.REPLY)
+        first_body(plain, MessageSide.RECEIVED, MessageSide.REPLY)

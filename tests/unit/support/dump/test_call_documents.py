@@ -4,7 +4,7 @@ import pytest
 
 from interpose.dump.decode.api import Decoded
 from interpose.dump.model.call import Flow
-from interpose.dump.model.frames import Flags, Message, Side
+from interpose.dump.model.frames import Flags, Message, MessageSide
 from interpose.dump.output.json import flow_document
 from tests.support.dump.call_documents import document, many_documents, message, sample_documents
 
@@ -29,7 +29,7 @@ def test_they_have_the_keys_of_real_ones() -> None:
             uid=0,
             flags=Flags.NONE,
             metadata=(),
-            messages=[Message(number=1, at=0, side=Side.REQUEST, size=0, body=b"")],
+            messages=[Message(number=1, at=0, side=MessageSide.REQUEST, size=0, body=b"")],
         ),
         Blind(),
     )
