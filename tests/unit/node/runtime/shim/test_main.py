@@ -13,7 +13,7 @@ import sys
 from interpose.node.runtime.shim import main
 def broken(_options):
     raise {error}
-main.start_holder = broken
+main.start_pause = broken
 main._detached(sys.argv[1], {{}})
 """
 
