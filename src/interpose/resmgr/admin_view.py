@@ -42,10 +42,10 @@ def policy_report(
         for one in tracker.updaters.contested()
     ]
     homeless = [f"container {titles[key]} has no place under the policy" for key in allocations.without_place]
-    unmet = [
-        f"container {held.request.title} has {held.latest.milli}m CPU at the runtime; the policy has room for "
+    deferred = [
+        f"container {held.request.title} has {held.runtime_request.milli}m CPU at the runtime; the policy has room for "
         f"{held.request.milli}m"
-        for held in map(allocations.by_key.__getitem__, allocations.unmet)
+        for held in map(allocations.by_key.__getitem__, allocations.deferred)
     ]
     return {
         "policy": configuration.policy,
@@ -61,7 +61,7 @@ def policy_report(
             *(f"another configuration should be in force: {one}" for one in configuration.fallback_reasons),
             *problems,
             *homeless,
-            *unmet,
+            *deferred,
             *contested,
             *(
                 f"note: {one}"
@@ -143,7 +143,7 @@ def _state(tracker: AllocationTracker, key: Key, held: Allocation) -> dict[str, 
         return {"state": "in doubt"}
     if not held.place:
         return {"state": "without place"}
-    if held.unmet is not None:
+    if held.deferred_request is not None:
         return {"state": "without room"}
     updater = tracker.updaters.by_key.get(key)
     if updater is None:

@@ -31,19 +31,19 @@ class AllocationEvent(NamedTuple):
 class Allocation:
     """A container under the policy: what it asked for, and the last decisions about it."""
 
-    __slots__ = ("events", "id", "place", "request", "unmet")
+    __slots__ = ("deferred_request", "events", "id", "place", "request")
 
     def __init__(self, request: Request) -> None:
         self.request = request
         self.id = ""  # the runtime's; empty as long as it is unknown
         self.place = True  # False: the policy could not take it
-        self.unmet: Request | None = None  # what it has at the runtime, if the policy has no room for that
+        self.deferred_request: Request | None = None  # what it has at the runtime, if the policy has no room for that
         self.events: deque[AllocationEvent] = deque(maxlen=_MAX_EVENTS)
 
     @property
-    def latest(self) -> Request:
-        """What it has at the runtime, whether the policy could grant that or not."""
-        return self.unmet or self.request
+    def runtime_request(self) -> Request:
+        """The request that the container has at the runtime, whether the policy could grant it or not."""
+        return self.deferred_request or self.request
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,9 +86,9 @@ class Allocations:
         return tuple(self._without_place)
 
     @property
-    def unmet(self) -> tuple[Key, ...]:
+    def deferred(self) -> tuple[Key, ...]:
         """Containers that were resized although the policy has no room for it."""
-        return tuple(key for key, one in self.by_key.items() if one.unmet is not None)
+        return tuple(key for key, one in self.by_key.items() if one.deferred_request is not None)
 
     def titles(self) -> Mapping[Key, str]:
         """Names of all containers for people: namespace/pod/container."""
@@ -110,7 +110,7 @@ class Allocations:
         entry = self.by_key.get(request.key)
         if entry is None:
             entry = self.by_key[request.key] = Allocation(request)
-        entry.request, entry.unmet = request, None
+        entry.request, entry.deferred_request = request, None
         entry.place = True
         self._without_place.pop(request.key, None)
         self._add_event(entry, decision)
@@ -157,25 +157,25 @@ class Allocations:
         decision = self.policy.resize(request)
         self._count(decision)
         if decision.refusal is None:
-            entry.request, entry.unmet = request, None
+            entry.request, entry.deferred_request = request, None
         self._add_event(entry, decision)
         return self._with_fallback_changes(decision)
 
-    def accept(self, request: Request) -> Decision | None:
+    def observe(self, request: Request) -> Decision | None:
         """Decide about amounts that a container has at the runtime already; None if there is nothing to decide.
 
         Refused, it keeps what it was granted until there is room.
         """
         entry = self.by_key[request.key]
         if request.amounts == entry.request.amounts:
-            entry.unmet = None
+            entry.deferred_request = None
             return None
-        if request.amounts == entry.latest.amounts:
+        if request.amounts == entry.runtime_request.amounts:
             return None
         decision = self.resize(request)
         if decision.refusal is not None:
             if entry.place:
-                entry.unmet = request
+                entry.deferred_request = request
             else:
                 entry.request = request
         return decision
@@ -189,15 +189,15 @@ class Allocations:
             self.by_id.pop(entry.id, None)
         if entry is not None:
             self.outcomes[Action.RELEASE.value, "granted"] += 1
-        placed = [one for other in (*self._without_place, *self.unmet) for one in self._place(other)]
+        placed = [one for other in (*self._without_place, *self.deferred) for one in self._place(other)]
         if placed:
             decision = replace(decision, changed=tuple(dict.fromkeys((*decision.changed, *placed))))
         return self._with_fallback_changes(decision)
 
     def _place(self, key: Key) -> tuple[Key, ...]:
-        """Try again to place a container, or to grant its unmet request."""
+        """Try again to place a container, or to grant its deferred request."""
         entry = self.by_key[key]
-        request = entry.latest
+        request = entry.runtime_request
         decision = self.policy.resize(request) if entry.place else self.policy.allocate(request)
         if decision.refusal is not None:
             return ()  # not counted: it was refused before

@@ -81,7 +81,11 @@ def policy_collector(interceptor: PolicyInterceptor) -> Callable[[], Iterable[Fa
             ("confirmed_containers", tracker.cgroups.confirmed, "Containers whose cgroup was seen to be as wanted."),
             ("contested_containers", len(updaters.contested()), "Containers whose values somebody else replaces."),
             ("without_place", len(allocations.without_place), "Running containers the policy could not take."),
-            ("without_room", len(allocations.unmet), "Running containers resized to more than the policy could grant."),
+            (
+                "without_room",
+                len(allocations.deferred),
+                "Running containers resized to more than the policy could grant.",
+            ),
             ("ready", int(tracker.ready.is_set()), "1 if everything that ran at the start was taken over."),
         ):
             yield Family(f"interpose_policy_{name}", "gauge", text, [Sample(value)])

@@ -80,9 +80,9 @@ async def rebuild_allocations(
             continue
         if one.id and known.id != one.id:
             allocations.confirm(one.request.key, one.id)
-        for request in (one.request, old().by_key[one.request.key].unmet):
+        for request in (one.request, old().by_key[one.request.key].deferred_request):
             if request is not None:
-                allocations.accept(request)
+                allocations.observe(request)
     allocations.outcomes.update(old().outcomes)
     return allocations
 

@@ -51,7 +51,7 @@ class ResizeHandler:
         changed: tuple[Key, ...] = ()
         held = tracker.allocations.by_key[key]
         before = booked = held.request
-        latest = held.latest
+        runtime_request = held.runtime_request
         sent = False
 
         async def send() -> Reply:
@@ -60,7 +60,7 @@ class ResizeHandler:
             return await proceed()
 
         try:
-            decision = self._resize(call, container, before, latest)
+            decision = self._resize(call, container, before, runtime_request)
             if isinstance(decision, Reply):
                 return decision
             if decision is not None:
@@ -69,29 +69,29 @@ class ResizeHandler:
         except Exception as error:
             self._counters.failed(call, error)
         except BaseException:
-            tracker.enforce_soon((key, *changed, *self._back(before, booked, latest)))
+            tracker.enforce_soon((key, *changed, *self._back(before, booked, runtime_request)))
             raise
         try:
             reply = await self._constrained(call, send, updater)
         except BaseException:
             if sent:
-                self._doubt(call, container, latest)
+                self._doubt(call, container, runtime_request)
                 tracker.enforce_soon((key, *changed))
             else:
-                tracker.enforce_soon((key, *changed, *self._back(before, booked, latest)))
+                tracker.enforce_soon((key, *changed, *self._back(before, booked, runtime_request)))
             raise
         if reply.code == Code.OK:
             tracker.updates.drop(key)
             changed = (*changed, *self._confirm(call, container, key))
         elif reply.code in DOUBTFUL:
-            self._doubt(call, container, latest)
+            self._doubt(call, container, runtime_request)
         if changed or before is not self._request(key):
             if reply.code in DOUBTFUL:
                 # It may still have what it should give up: others get that when it certainly has not.
                 tracker.enforce_soon((key, *changed))
                 changed = ()
             elif reply.code != Code.OK:
-                changed = (key, *changed, *self._back(before, booked, latest))
+                changed = (key, *changed, *self._back(before, booked, runtime_request))
             await self._barriers.for_growth(call, changed)
             tracker.on_change()
         return reply
@@ -109,18 +109,20 @@ class ResizeHandler:
         held = self._tracker.allocations.by_key.get(key)
         return None if held is None else held.request
 
-    def _asked(self, call: Call, container: Container, latest: Request) -> Request:
+    def _asked(self, call: Call, container: Container, runtime_request: Request) -> Request:
         """What the container asks for with this update."""
         if NOT_REQUESTED in call.metadata:
-            return latest  # somebody puts values of their own right: nobody wants more or less
+            return runtime_request  # somebody puts values of their own right: nobody wants more or less
         # What hook servers made of it is for the runtime; who has CPUs alone is not theirs to decide.
         update = convert.to_resources(asked_by_caller(call).linux)
-        return replace(latest, amounts=resized(latest, update, container.requested))
+        return replace(runtime_request, amounts=resized(runtime_request, update, container.requested))
 
-    def _resize(self, call: Call, container: Container, before: Request, latest: Request) -> Decision | Reply | None:
+    def _resize(
+        self, call: Call, container: Container, before: Request, runtime_request: Request
+    ) -> Decision | Reply | None:
         """A decision if the caller wants other amounts, a refusal if it cannot have them."""
-        request = self._asked(call, container, latest)
-        if request.amounts in (before.amounts, latest.amounts):
+        request = self._asked(call, container, runtime_request)
+        if request.amounts in (before.amounts, runtime_request.amounts):
             return None
         decision = self._tracker.allocations.resize(request)
         if decision.refusal is None:
@@ -132,28 +134,28 @@ class ResizeHandler:
         held = self._tracker.allocations.by_key.get(key)
         if held is None:
             return ()
-        decision = self._tracker.allocations.accept(self._asked(call, container, held.latest))
+        decision = self._tracker.allocations.observe(self._asked(call, container, held.runtime_request))
         return () if decision is None or decision.refusal is not None else (key, *decision.changed)
 
-    def _back(self, before: Request, booked: Request, latest: Request) -> tuple[Key, ...]:
+    def _back(self, before: Request, booked: Request, runtime_request: Request) -> tuple[Key, ...]:
         """The runtime did not take it: neither do we. What another update has booked meanwhile stays."""
         now = self._request(before.key)
         if now is None or now is before or now is not booked:
             return ()
-        decisions = [self._tracker.allocations.accept(one) for one in (before, latest)]
+        decisions = [self._tracker.allocations.observe(one) for one in (before, runtime_request)]
         return (before.key, *(key for one in decisions if one is not None for key in one.changed))
 
-    def _doubt(self, call: Call, container: Container, latest: Request) -> None:
+    def _doubt(self, call: Call, container: Container, runtime_request: Request) -> None:
         """Nobody knows whether the runtime took it."""
         tracker = self._tracker
-        if NOT_REQUESTED in call.metadata or latest.key not in tracker.allocations.by_key:
+        if NOT_REQUESTED in call.metadata or runtime_request.key not in tracker.allocations.by_key:
             return
         asked, sent = (convert.to_resources(one.linux) for one in (call.body.original(), call.request))
-        wanted = tracker.desired(latest.key)
+        wanted = tracker.desired(runtime_request.key)
         ours = [field for name, field in FIELDS.items() if wanted is not None and getattr(wanted, name) is not None]
         tracker.updates.add(
             PendingUpdate(
-                before=latest,
+                before=runtime_request,
                 requested=container.requested,
                 had=container.resources,
                 asked=asked,

@@ -345,7 +345,7 @@ class AllocationTracker:
             self._identify(key, container.id, to_assignment(container.resources))
             # It may have been resized before it was known here.
             requested, allocation = container.requested, self.allocations.by_key[self.key_of(container)]
-            self._accept(allocation, resized(allocation.latest, requested, requested))
+            self._observe(allocation, resized(allocation.runtime_request, requested, requested))
 
     def settle_update(self, container: Container) -> None:
         """Decide again about a container if its record shows that a pending update did not do what is allocated."""
@@ -357,7 +357,7 @@ class AllocationTracker:
             return  # the runtime may be at work on it: what we send after the update has to arrive as well
         amounts = self.updates.amounts(key, container.resources)
         if amounts is not None:
-            self._accept(allocation, amounts)
+            self._observe(allocation, amounts)
 
     def _follow_resize(self, old: Container, new: Container) -> None:
         """Decide again about a container that was resized outside the relay, or while there was no policy."""
@@ -365,14 +365,14 @@ class AllocationTracker:
         allocation = self.allocations.by_key.get(key)
         if allocation is None or allocation.id != new.id or key in self.updates or self.updates.is_under_way(key):
             return
-        amounts = observed_resize(allocation.latest, old, new)
+        amounts = observed_resize(allocation.runtime_request, old, new)
         if amounts is not None:
-            self._accept(allocation, amounts)
+            self._observe(allocation, amounts)
 
-    def _accept(self, allocation: Allocation, amounts: Amounts) -> None:
+    def _observe(self, allocation: Allocation, amounts: Amounts) -> None:
         """Decide about amounts that a container has at the runtime already."""
         request = allocation.request
-        decision = self.allocations.accept(replace(request, amounts=amounts))
+        decision = self.allocations.observe(replace(request, amounts=amounts))
         if decision is None:
             return
         kv = {"container": request.title, "cpu_milli": amounts.milli}

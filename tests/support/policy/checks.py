@@ -59,7 +59,7 @@ def _differing(stack: PolicyStack, key: Key, container: Container) -> list[str]:
         found.append(f"the runtime shows {has}, in the cgroup is {in_force}")
     if wanted is not None and wanted.shares is not None and wanted.shares != has.cpu_shares:
         found.append(f"{wanted.shares} shares are wanted, it has {has.cpu_shares}")
-    limit = held.latest.amounts.limit_milli
+    limit = held.runtime_request.amounts.limit_milli
     if has.cpu_quota > 0 and not same_limit(limit, has):
         found.append(f"a limit of {limit}m is booked, the quota is {has.cpu_quota}")
     return found

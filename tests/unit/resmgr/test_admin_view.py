@@ -182,7 +182,7 @@ async def test_what_is_not_in_step_shows(node: PolicyNode) -> None:
 async def test_containers_with_more_than_was_granted_are_problems(node: PolicyNode) -> None:
     """They were resized around us, or nobody saw the reply."""
     (held,) = find(node.tracker, "db/app")
-    node.tracker.allocations.accept(replace(held.request, amounts=replace(held.request.amounts, milli=99000)))
+    node.tracker.allocations.observe(replace(held.request, amounts=replace(held.request.amounts, milli=99000)))
     report = policy_report(node.interceptor, problems=[], state_file={})
     assert report["problems"] == [
         "container default/db/app has 99000m CPU at the runtime; the policy has room for 2000m"

@@ -128,15 +128,15 @@ def test_amounts_that_are_there_wait_for_room(allocations: Allocations) -> None:
     allocations.allocate(asks("a", 2000))
     allocations.allocate(asks("b", 4000))
     before = allocations.assignment(a)
-    decision = allocations.accept(asks("a", 6000))
+    decision = allocations.observe(asks("a", 6000))
     assert decision is not None
     assert decision.refusal is not None
-    assert (allocations.unmet, allocations.assignment(a)) == ((a,), before)
+    assert (allocations.deferred, allocations.assignment(a)) == ((a,), before)
     held = allocations.by_key[a]
-    assert (held.request.milli, held.latest.milli) == (2000, 6000)
-    assert allocations.accept(asks("a", 6000)) is None  # nothing new
+    assert (held.request.milli, held.runtime_request.milli) == (2000, 6000)
+    assert allocations.observe(asks("a", 6000)) is None  # nothing new
     assert allocations.release(b).changed == (a,)
-    assert (allocations.unmet, held.request.milli, held.latest.milli) == ((), 6000, 6000)
+    assert (allocations.deferred, held.request.milli, held.runtime_request.milli) == ((), 6000, 6000)
     assert len(allocations.assignment(a).cpus or ()) == 6
 
 
@@ -144,21 +144,21 @@ def test_amounts_that_are_there_no_longer_wait_for_nothing(allocations: Allocati
     """They are what was granted, or something else that is."""
     a = Key("pod", "a")
     allocations.allocate(asks("a", 2000))
-    allocations.accept(asks("a", 9000))
-    assert allocations.by_key[a].latest.milli == 9000
-    assert allocations.accept(asks("a", 2000)) is None
-    assert allocations.by_key[a].latest.milli == 2000
-    allocations.accept(asks("a", 9000))
+    allocations.observe(asks("a", 9000))
+    assert allocations.by_key[a].runtime_request.milli == 9000
+    assert allocations.observe(asks("a", 2000)) is None
+    assert allocations.by_key[a].runtime_request.milli == 2000
+    allocations.observe(asks("a", 9000))
     assert allocations.resize(asks("a", 3000)).refusal is None
-    assert (allocations.unmet, allocations.by_key[a].latest.milli) == ((), 3000)
+    assert (allocations.deferred, allocations.by_key[a].runtime_request.milli) == ((), 3000)
 
 
 def test_one_without_a_place_waits_with_what_it_has_last(allocations: Allocations) -> None:
     """It has no grant to keep."""
     allocations.allocate(asks("a", 4000))
     allocations.admit(comes("b", 9000))
-    assert allocations.accept(asks("b", 6000)) is not None
-    assert (allocations.without_place, allocations.unmet) == ((Key("pod", "b"),), ())
+    assert allocations.observe(asks("b", 6000)) is not None
+    assert (allocations.without_place, allocations.deferred) == ((Key("pod", "b"),), ())
     assert allocations.release(Key("pod", "a")).changed == (Key("pod", "b"),)
     assert allocations.by_key[Key("pod", "b")].request.milli == 6000
 

@@ -94,16 +94,16 @@ async def test_amounts_without_room_are_known_to_the_new_books() -> None:
     old = Allocations(policy(), lambda: 0.0)
     for name in ("before", "meanwhile"):
         old.allocate(wants(name, 2000))
-    old.accept(wants("before", 99000))
+    old.observe(wants("before", 99000))
 
     class Meanwhile(LoopYielder):
         async def take(self) -> None:
-            old.accept(wants("meanwhile", 88000))
+            old.observe(wants("meanwhile", 88000))
 
     allocations = await rebuild_allocations(
         policy(), lambda: 0.0, lambda: old, earlier={}, yielder=Meanwhile(lambda: 0.0)
     )
-    assert {key.pod_id: held.latest.milli for key, held in allocations.by_key.items()} == {
+    assert {key.pod_id: held.runtime_request.milli for key, held in allocations.by_key.items()} == {
         "before": 99000,
         "meanwhile": 88000,
     }

@@ -185,7 +185,7 @@ async def test_amounts_that_find_no_place_are_told_of(node: PolicyNode, caplog: 
     text = "Container resized outside the relay and the policy cannot place it"
     await eventually(lambda: text in caplog.messages, "the refusal")
     held = node.tracker.allocations.by_key[key]
-    assert (held.request.milli, held.latest.milli) == (1000, 2000)
+    assert (held.request.milli, held.runtime_request.milli) == (1000, 2000)
     ticks(node, 20)
     await eventually(lambda: not node.tracker.tasks, "later looks")
     assert caplog.messages.count(text) == 1

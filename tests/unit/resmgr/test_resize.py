@@ -212,13 +212,13 @@ async def test_what_the_policy_has_no_room_for_is_known(node: PolicyNode, caller
         assert node.tracker.allocations.allocate(other).refusal is None
     assert (await first).code == Code.OK
     assert node.runtime.containers[made].resources.cpu_quota == 400_000
-    assert (held.request.milli, held.latest.milli) == (1000, 4000)
+    assert (held.request.milli, held.runtime_request.milli) == (1000, 4000)
     # Whoever asks for that again is not refused; an update that the runtime refuses changes nothing.
     assert (await caller(resize(made, 4))).code == Code.OK
     node.runtime.fail(UPDATE, Code.INTERNAL, "no")
     assert (await caller(resize(made, 2))).code == Code.INTERNAL
     node.runtime.clear(UPDATE)
-    assert (held.request.milli, held.latest.milli) == (1000, 4000)
+    assert (held.request.milli, held.runtime_request.milli) == (1000, 4000)
     node.tracker.enforce_soon(node.tracker.release((other.key,)))
     await eventually(lambda: held.request.milli == 4000, "room for it")
     await node.in_step()

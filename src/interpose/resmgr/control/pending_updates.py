@@ -55,11 +55,11 @@ def evidence_fields(
     return frozenset(name for name in changing if name not in ours and getattr(sent, name) == getattr(asked, name))
 
 
-def observed_resize(latest: Request, old: Container, new: Container) -> Amounts | None:
+def observed_resize(runtime_request: Request, old: Container, new: Container) -> Amounts | None:
     """What a container asks for after an update outside the relay; None if its records show no such update."""
     both = set(old.requested.differing(new.requested)) & set(old.resources.differing(new.resources))
     changed = {name: getattr(new.requested, name) for name in RESIZED if name in both}
-    return resized(latest, replace(NO_RESOURCES, **changed), old.requested) if changed else None
+    return resized(runtime_request, replace(NO_RESOURCES, **changed), old.requested) if changed else None
 
 
 class _Entry:
