@@ -44,11 +44,11 @@ from interpose.node.runtime.service.methods import (
     ServerStreamMethod,
     stream_in_batches,
 )
-from interpose.node.runtime.service.registry import RuntimeContainer, RuntimeSandbox
+from interpose.node.runtime.service.registry import ContainerEntry, SandboxEntry
 from interpose.node.runtime.state.records import NetworkPlace
 
 # A container with what was sampled of it.
-_Sampled: TypeAlias = tuple[RuntimeContainer, FsUsage | None, ProcessCounts | None]
+_Sampled: TypeAlias = tuple[ContainerEntry, FsUsage | None, ProcessCounts | None]
 _POD: Final = "POD"  # how the container that holds a pod's network is called
 _KINDS: Final = {MetricKind.COUNTER: cri.COUNTER, MetricKind.GAUGE: cri.GAUGE}
 _MOUNTS: Final = Path("/proc/self/mountinfo")
@@ -111,7 +111,7 @@ class MetricsService:
 
     # -- in threads
 
-    def _answers(self, pods: Sequence[RuntimeSandbox], running: Sequence[_Sampled]) -> list[cri.PodSandboxMetrics]:
+    def _answers(self, pods: Sequence[SandboxEntry], running: Sequence[_Sampled]) -> list[cri.PodSandboxMetrics]:
         now, space = self._core.clock(), filesystem_space(self._folder)
         found = {pod.id: cri.PodSandboxMetrics(pod_sandbox_id=pod.id) for pod in pods}
         for pod in pods:
@@ -127,7 +127,7 @@ class MetricsService:
             )
         return list(found.values())
 
-    def _figures(self, container: RuntimeContainer, space: FilesystemSpace | None, now: int) -> ContainerFigures:
+    def _figures(self, container: ContainerEntry, space: FilesystemSpace | None, now: int) -> ContainerFigures:
         record = container.record
         counters = self._cgroups.counters(record.cgroup)
         seen = {one.device for one in counters.io} | ({space.number} if space is not None else set())
@@ -184,11 +184,11 @@ def device_name(number: str, devices: Path = _DEVICES) -> str:
     return number
 
 
-def _where(container: RuntimeContainer) -> ContainerProcesses:
+def _where(container: ContainerEntry) -> ContainerProcesses:
     return ContainerProcesses(cgroup=container.record.cgroup, pid=container.record.pid)
 
 
-def _network(sandbox: RuntimeSandbox) -> dict[str, InterfaceCounters]:
+def _network(sandbox: SandboxEntry) -> dict[str, InterfaceCounters]:
     """Counters of the network a pod has, which may be the node's; none for one that asked for the node's own."""
     if sandbox.record.place is not NetworkPlace.HOST and sandbox.holder:
         with suppress(OSError):

@@ -15,7 +15,7 @@ from interpose.node.runtime.service.core import RuntimeCore
 from interpose.node.runtime.service.cri_views import state_name
 from interpose.node.runtime.service.errors import failed, invalid, not_found, wrong_state
 from interpose.node.runtime.service.interfaces import PartError
-from interpose.node.runtime.service.registry import RuntimeContainer, RuntimeSandbox
+from interpose.node.runtime.service.registry import ContainerEntry, SandboxEntry
 from interpose.node.runtime.service.validation import check_container, check_update
 from interpose.node.runtime.state.records import ContainerPhase, ContainerRecord, UsedImage
 
@@ -51,7 +51,7 @@ class ContainerService:
             container.lock.release()
         return cri.CreateContainerResponse(container_id=container.id)
 
-    def _new(self, sandbox: RuntimeSandbox, wanted: cri.ContainerConfig, image: UsedImage) -> RuntimeContainer:
+    def _new(self, sandbox: SandboxEntry, wanted: cri.ContainerConfig, image: UsedImage) -> ContainerEntry:
         config = cri.ContainerConfig()
         config.CopyFrom(wanted)
         resources = cri.LinuxContainerResources()
@@ -71,11 +71,11 @@ class ContainerService:
             log_path=f"{pod.log_directory.rstrip('/')}/{config.log_path.lstrip('/')}" if logged else "",
             resources=resources,
         )
-        container = RuntimeContainer(record=record, sandbox=sandbox, visible=False)
+        container = ContainerEntry(record=record, sandbox=sandbox, visible=False)
         self._core.registry.add_container(container)
         return container
 
-    def _target_pid(self, sandbox: RuntimeSandbox, config: cri.ContainerConfig) -> int:
+    def _target_pid(self, sandbox: SandboxEntry, config: cri.ContainerConfig) -> int:
         """The process whose namespace the container is to see; 0 if it asks for none."""
         options = config.linux.security_context.namespace_options
         if options.pid != cri.TARGET:
@@ -88,7 +88,7 @@ class ContainerService:
             raise wrong_state(f"{field}: container is in {state_name(target)} state")
         return target.record.pid
 
-    async def _make(self, container: RuntimeContainer, target_pid: int) -> None:
+    async def _make(self, container: ContainerEntry, target_pid: int) -> None:
         core, sandbox = self._core, container.sandbox
         try:
             await core.save_container(container)
@@ -102,7 +102,7 @@ class ContainerService:
                 raise failed("create container", error) from error
             raise
 
-    async def _undo(self, container: RuntimeContainer) -> None:
+    async def _undo(self, container: ContainerEntry) -> None:
         try:
             await self._core.bundles.clear(container.record)
             await self._core.drop(container.record)
@@ -132,12 +132,12 @@ class ContainerService:
                 raise failed(f'update resources of container "{container.id}"', error) from error
         return cri.UpdateContainerResourcesResponse()
 
-    async def _apply(self, container: RuntimeContainer, resources: cri.LinuxContainerResources) -> None:
+    async def _apply(self, container: ContainerEntry, resources: cri.LinuxContainerResources) -> None:
         document = await self._core.bundles.adjust(container.record, resources)
         if container.phase is ContainerPhase.RUNNING:
             await self._core.executor.update(container.record, document)
 
-    async def _take_back(self, container: RuntimeContainer) -> None:
+    async def _take_back(self, container: ContainerEntry) -> None:
         """What was refused somewhere is in force nowhere, as far as that can be had."""
         try:
             await self._apply(container, container.record.resources)

@@ -29,7 +29,7 @@ from interpose.node.runtime.service.interfaces import (
     ShimManager,
 )
 from interpose.node.runtime.service.operations import OperationRunner
-from interpose.node.runtime.service.registry import ObjectRegistry, RuntimeContainer, RuntimeSandbox
+from interpose.node.runtime.service.registry import ContainerEntry, ObjectRegistry, SandboxEntry
 from interpose.node.runtime.state.records import ContainerPhase, ContainerRecord, Record, SandboxPhase, SandboxRecord
 
 _log = logging.getLogger(__name__)
@@ -87,17 +87,17 @@ class RuntimeCore:
 
     # -- records
 
-    async def save_sandbox(self, sandbox: RuntimeSandbox, **changes: Any) -> None:
+    async def save_sandbox(self, sandbox: SandboxEntry, **changes: Any) -> None:
         """Change a sandbox: on disk, then in memory."""
         await self._on_disk(self.records.put, replace(sandbox.record, **changes))
         sandbox.record = replace(sandbox.record, **changes)
 
-    async def save_container(self, container: RuntimeContainer, **changes: Any) -> None:
+    async def save_container(self, container: ContainerEntry, **changes: Any) -> None:
         """Change a container: on disk, then in memory."""
         await self._on_disk(self.records.put, replace(container.record, **changes))
         container.record = replace(container.record, **changes)
 
-    async def note_sandbox(self, sandbox: RuntimeSandbox, **changes: Any) -> None:
+    async def note_sandbox(self, sandbox: SandboxEntry, **changes: Any) -> None:
         """Change a sandbox that comes to an end: in memory in any case, on disk if that can be done.
 
         What the disk says instead is older. The next start does from there what was done already; it may be repeated.
@@ -105,7 +105,7 @@ class RuntimeCore:
         await self._on_disk_if_possible(replace(sandbox.record, **changes))
         sandbox.record = replace(sandbox.record, **changes)
 
-    async def note_container(self, container: RuntimeContainer, **changes: Any) -> None:
+    async def note_container(self, container: ContainerEntry, **changes: Any) -> None:
         """As `note_sandbox`. Also for one that runs: the next start asks its shim, whatever the disk says."""
         await self._on_disk_if_possible(replace(container.record, **changes))
         container.record = replace(container.record, **changes)
@@ -136,7 +136,7 @@ class RuntimeCore:
         elif container.phase is ContainerPhase.RUNNING:
             self.ended(container, end)
 
-    def ended(self, container: RuntimeContainer, end: ContainerExit, *, reason: str = "", message: str = "") -> None:
+    def ended(self, container: ContainerEntry, end: ContainerExit, *, reason: str = "", message: str = "") -> None:
         """RUNNING -> EXITED, and the rest of it is given back in the background."""
         said = reason or ("OOMKilled" if end.oom else "Completed" if end.code == 0 else "Error")
         container.record = replace(
@@ -153,20 +153,20 @@ class RuntimeCore:
         self.tell(cri.CONTAINER_STOPPED_EVENT, container.id, container.sandbox)
         self.operations.later(f"tidy up after container {container.id}", partial(self._tidy_later, container))
 
-    async def _tidy_later(self, container: RuntimeContainer) -> None:
+    async def _tidy_later(self, container: ContainerEntry) -> None:
         async with container.lock:
             if container.id in self.registry.containers and container.phase is ContainerPhase.EXITED:
                 await self.note_container(container)
                 await self.tidy(container)
 
-    async def tidy(self, container: RuntimeContainer) -> None:
+    async def tidy(self, container: ContainerEntry) -> None:
         """Let the OCI runtime forget a container that has ended, and end what it left running. Its lock is held."""
         if container.untidy:
             await self.executor.kill_all(container.record)
             await self.executor.delete(container.record)
             container.untidy = False
 
-    async def bury(self, container: RuntimeContainer) -> None:
+    async def bury(self, container: ContainerEntry) -> None:
         """End a container whose shim is gone, and say how it ended as far as anybody knows. Its lock is held."""
         await self.executor.kill_all(container.record)
         if container.phase in (ContainerPhase.STARTING, ContainerPhase.RUNNING):
@@ -187,7 +187,7 @@ class RuntimeCore:
         if sandbox is not None:
             self.operations.later(f"see after sandbox {sandbox_id}", partial(self._see_after, sandbox))
 
-    async def _see_after(self, sandbox: RuntimeSandbox) -> None:
+    async def _see_after(self, sandbox: SandboxEntry) -> None:
         """NOTREADY; what runs goes on while there is a shim to look after it, and is ended if there is none."""
         async with sandbox.lock:
             if sandbox.id not in self.registry.sandboxes or sandbox.shim is None:
@@ -208,6 +208,6 @@ class RuntimeCore:
 
     # -- events
 
-    def tell(self, kind: "cri.ContainerEventType", object_id: str, sandbox: RuntimeSandbox | None) -> None:
+    def tell(self, kind: "cri.ContainerEventType", object_id: str, sandbox: SandboxEntry | None) -> None:
         """Something happened to a container or a sandbox."""
         self.events.publish(lambda: views.event(kind, object_id, sandbox, self.clock()))

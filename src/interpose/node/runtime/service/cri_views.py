@@ -9,7 +9,7 @@ from typing import Final
 
 from interpose.cri.messages import cri
 from interpose.node.runtime.oci.signals import number
-from interpose.node.runtime.service.registry import ObjectRegistry, RuntimeContainer, RuntimeSandbox
+from interpose.node.runtime.service.registry import ContainerEntry, ObjectRegistry, SandboxEntry
 from interpose.node.runtime.state.ids import wanted_id
 from interpose.node.runtime.state.records import ContainerPhase, ContainerRecord, NetworkPlace, SandboxRecord
 
@@ -33,7 +33,7 @@ _SIGNALS: Final[Mapping[int, int]] = MappingProxyType(
 )
 
 
-def state_name(container: RuntimeContainer) -> str:
+def state_name(container: ContainerEntry) -> str:
     """The state as CRI spells it, for messages."""
     return cri.ContainerState.Name(CONTAINER_STATES[container.phase])
 
@@ -119,13 +119,13 @@ def container_status(record: ContainerRecord) -> cri.ContainerStatus:
     return status
 
 
-def shown(sandbox: RuntimeSandbox) -> list[RuntimeContainer]:
+def shown(sandbox: SandboxEntry) -> list[ContainerEntry]:
     """The containers of a sandbox that can be seen, in the order they were created."""
     return [one for one in sandbox.containers.values() if one.visible]
 
 
 def event(
-    kind: "cri.ContainerEventType", object_id: str, sandbox: RuntimeSandbox | None, now: int
+    kind: "cri.ContainerEventType", object_id: str, sandbox: SandboxEntry | None, now: int
 ) -> cri.ContainerEventResponse:
     """An event with the whole pod beside it; only the end of the sandbox itself has nothing left to show."""
     message = cri.ContainerEventResponse(container_id=object_id, container_event_type=kind, created_at=now)
@@ -156,14 +156,14 @@ def list_containers(registry: ObjectRegistry, wanted: cri.ContainerFilter) -> li
     ]
 
 
-def _kept_sandbox(one: RuntimeSandbox) -> cri.PodSandbox:
+def _kept_sandbox(one: SandboxEntry) -> cri.PodSandbox:
     """Lists are asked for all the time and change seldom. Whoever gets it copies it and changes nothing."""
     if one.item is None or one.item[0] is not one.record:
         one.item = (one.record, sandbox_item(one.record))
     return one.item[1]
 
 
-def _kept_container(one: RuntimeContainer) -> cri.Container:
+def _kept_container(one: ContainerEntry) -> cri.Container:
     if one.item is None or one.item[0] is not one.record:
         one.item = (one.record, container_item(one.record))
     return one.item[1]
@@ -171,7 +171,7 @@ def _kept_container(one: RuntimeContainer) -> cri.Container:
 
 def matching(
     registry: ObjectRegistry, container_id: str, sandbox_id: str, labels: Mapping[str, str]
-) -> Iterable[RuntimeContainer]:
+) -> Iterable[ContainerEntry]:
     """The containers with these ids (or starts of them; empty for any) and labels."""
     container_id = wanted_id(registry.containers, container_id)
     sandbox_id = wanted_id(registry.sandboxes, sandbox_id)

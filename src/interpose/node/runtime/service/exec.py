@@ -18,7 +18,7 @@ from interpose.node.runtime.service.cri_views import state_name
 from interpose.node.runtime.service.errors import failed, invalid, unsupported, wrong_state
 from interpose.node.runtime.service.interfaces import NotRunningError, PartError, Shim, ShimStreams
 from interpose.node.runtime.service.methods import MemoryMethod, Methods, QueryMethod
-from interpose.node.runtime.service.registry import RuntimeContainer, RuntimeSandbox
+from interpose.node.runtime.service.registry import ContainerEntry, SandboxEntry
 from interpose.node.runtime.service.validation import check_command, check_streams
 from interpose.node.runtime.state.records import NetworkPlace
 from interpose.tasks import TaskBag
@@ -151,7 +151,7 @@ class ExecService:
         except (PartError, OSError) as error:
             raise StreamHandlerError(f"failed to connect to localhost:{port} in the pod: {error}") from None
 
-    def _running(self, container_id: str) -> tuple[RuntimeContainer, Shim]:
+    def _running(self, container_id: str) -> tuple[ContainerEntry, Shim]:
         container = self._core.registry.container(container_id)
         if not container.record.running or container.sandbox.shim is None:
             raise wrong_state(f"container is in {state_name(container)} state")
@@ -186,7 +186,7 @@ def fitting(stdout: bytes, stderr: bytes, room: int = _ANSWER) -> tuple[bytes, b
     return stdout, stderr[: room - len(stdout)]
 
 
-def _network_of(sandbox: RuntimeSandbox) -> str:
+def _network_of(sandbox: SandboxEntry) -> str:
     if not sandbox.record.ready:
         raise wrong_state(f'sandbox "{sandbox.id}" is not ready')
     return f"/proc/{sandbox.holder}/ns/net" if sandbox.record.place is NetworkPlace.POD else ""

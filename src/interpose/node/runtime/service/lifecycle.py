@@ -22,7 +22,7 @@ from interpose.node.runtime.service.core import RuntimeCore
 from interpose.node.runtime.service.cri_views import state_name
 from interpose.node.runtime.service.errors import failed, wrong_state
 from interpose.node.runtime.service.interfaces import PartError, ShimGoneError
-from interpose.node.runtime.service.registry import RuntimeContainer
+from interpose.node.runtime.service.registry import ContainerEntry
 from interpose.node.runtime.state.records import ContainerPhase
 from interpose.tasks import TaskBag
 
@@ -69,7 +69,7 @@ class ContainerLifecycle:
                 core.ended(container, container.early)
         return cri.StartContainerResponse()
 
-    async def _fail_start(self, container: RuntimeContainer, message: str) -> None:
+    async def _fail_start(self, container: ContainerEntry, message: str) -> None:
         """CREATED -> EXITED for a container that never ran; it cannot be started again."""
         core = self._core
         try:
@@ -99,7 +99,7 @@ class ContainerLifecycle:
             await kill_container(self._core, container)
         return cri.StopContainerResponse()
 
-    async def _send_stop_signal(self, container: RuntimeContainer) -> bool:
+    async def _send_stop_signal(self, container: ContainerEntry) -> bool:
         """Send the container's stop signal; False if it does not run."""
         async with container.lock:
             if container.phase is not ContainerPhase.RUNNING:
@@ -115,13 +115,13 @@ class ContainerLifecycle:
         return cri.RemoveContainerResponse()
 
 
-async def kill_container(core: RuntimeCore, container: RuntimeContainer) -> None:
+async def kill_container(core: RuntimeCore, container: ContainerEntry) -> None:
     """Kill a container with SIGKILL; one that does not run is left alone."""
     async with container.lock:
         await kill_locked(core, container)
 
 
-async def kill_locked(core: RuntimeCore, container: RuntimeContainer) -> None:
+async def kill_locked(core: RuntimeCore, container: ContainerEntry) -> None:
     """As `kill_container`; its lock is held. DEADLINE_EXCEEDED if it does not exit."""
     if container.phase is not ContainerPhase.RUNNING:
         return
@@ -134,7 +134,7 @@ async def kill_locked(core: RuntimeCore, container: RuntimeContainer) -> None:
         raise RpcError(Code.DEADLINE_EXCEEDED, f'container "{container.id}" was killed and has not ended')
 
 
-async def remove_container(core: RuntimeCore, container: RuntimeContainer) -> None:
+async def remove_container(core: RuntimeCore, container: ContainerEntry) -> None:
     """Remove a container; nothing happens if another call has removed it already."""
     async with container.lock:
         if container.id not in core.registry.containers:
@@ -146,7 +146,7 @@ async def remove_container(core: RuntimeCore, container: RuntimeContainer) -> No
         core.tell(cri.CONTAINER_DELETED_EVENT, container.id, container.sandbox)
 
 
-async def clear_container(core: RuntimeCore, container: RuntimeContainer) -> None:
+async def clear_container(core: RuntimeCore, container: ContainerEntry) -> None:
     """Remove all that a container has outside of memory. Its record goes last: recovery finds the rest by it."""
     await core.tidy(container)
     if container.sandbox.shim is not None:
@@ -156,7 +156,7 @@ async def clear_container(core: RuntimeCore, container: RuntimeContainer) -> Non
     await core.drop(container.record)
 
 
-async def _signal(core: RuntimeCore, container: RuntimeContainer, number: int) -> None:
+async def _signal(core: RuntimeCore, container: ContainerEntry, number: int) -> None:
     shim = container.sandbox.shim
     try:
         if shim is None:
@@ -167,7 +167,7 @@ async def _signal(core: RuntimeCore, container: RuntimeContainer, number: int) -
         await core.bury(container)
 
 
-async def _wait_for_reported_exit(core: RuntimeCore, container: RuntimeContainer) -> bool:
+async def _wait_for_reported_exit(core: RuntimeCore, container: ContainerEntry) -> bool:
     """Whether its shim reports the exit in time. If the shim goes away meanwhile the container is reaped here."""
     shim = container.sandbox.shim
     if shim is None:
@@ -184,7 +184,7 @@ async def _wait_for_reported_exit(core: RuntimeCore, container: RuntimeContainer
     return container.exited.is_set()
 
 
-async def _wait_for_exit(container: RuntimeContainer, seconds: float) -> bool:
+async def _wait_for_exit(container: ContainerEntry, seconds: float) -> bool:
     try:
         async with asyncio.timeout(seconds):
             await container.exited.wait()

@@ -16,7 +16,7 @@ from interpose.log import kv
 from interpose.node.runtime.service.core import RuntimeCore
 from interpose.node.runtime.service.interfaces import PartError, ShimCallbacks, ShimGoneError, ShimState
 from interpose.node.runtime.service.lifecycle import clear_container
-from interpose.node.runtime.service.registry import RuntimeContainer, RuntimeSandbox
+from interpose.node.runtime.service.registry import ContainerEntry, SandboxEntry
 from interpose.node.runtime.service.sandboxes import SandboxService
 from interpose.node.runtime.state.records import ContainerPhase, ContainerRecord, SandboxPhase, SandboxRecord
 
@@ -38,14 +38,14 @@ class StateRecovery:
         core.records.prepare()
         sandboxes, containers = core.records.load(SandboxRecord), core.records.load(ContainerRecord)
         for record in sorted(sandboxes.values(), key=lambda one: one.created_at):
-            core.registry.add_sandbox(RuntimeSandbox(record=record))
+            core.registry.add_sandbox(SandboxEntry(record=record))
         orphans = []
         for found in sorted(containers.values(), key=lambda one: one.created_at):
             owner = core.registry.sandboxes.get(found.sandbox_id)
             if owner is None:
                 orphans.append(found)
             else:
-                core.registry.add_container(RuntimeContainer(record=found, sandbox=owner))
+                core.registry.add_container(ContainerEntry(record=found, sandbox=owner))
         # READY is written after the last plugin was done, and taken back before the first one undoes it.
         settled = [one.id for one in core.registry.sandboxes.values() if one.record.phase is SandboxPhase.READY]
         await _tolerant(partial(core.network.end_strays, settled))
@@ -57,7 +57,7 @@ class StateRecovery:
             counts = {"sandboxes": len(core.registry.sandboxes), "containers": len(core.registry.containers)}
             _log.info("Recovered state of the previous process", extra=kv(**counts))
 
-    async def _sandbox(self, sandbox: RuntimeSandbox) -> None:
+    async def _sandbox(self, sandbox: SandboxEntry) -> None:
         async with sandbox.lock:
             states = await self._find_shim(sandbox)
             for container in list(sandbox.containers.values()):
@@ -70,7 +70,7 @@ class StateRecovery:
                 # Asked to stop, and perhaps not done with it.
                 await self._sandboxes.stop_sandbox(sandbox)
 
-    async def _find_shim(self, sandbox: RuntimeSandbox) -> Mapping[str, ShimState]:
+    async def _find_shim(self, sandbox: SandboxEntry) -> Mapping[str, ShimState]:
         core = self._core
         ears = ShimCallbacks(exited=core.heard_exit, lost=core.heard_loss)
         try:
@@ -80,7 +80,7 @@ class StateRecovery:
             sandbox.shim = None
         return {}
 
-    async def _container(self, container: RuntimeContainer, states: Mapping[str, ShimState]) -> None:
+    async def _container(self, container: ContainerEntry, states: Mapping[str, ShimState]) -> None:
         core = self._core
         async with container.lock:
             if container.phase in (ContainerPhase.CREATING, ContainerPhase.REMOVING):
@@ -92,7 +92,7 @@ class StateRecovery:
                 container.untidy = True
                 await core.tidy(container)
 
-    async def _was_running(self, container: RuntimeContainer, state: ShimState | None) -> None:
+    async def _was_running(self, container: ContainerEntry, state: ShimState | None) -> None:
         core = self._core
         if state is not None and state.pid == 0 and state.exited is None:
             state = await self._started(container)
@@ -110,7 +110,7 @@ class StateRecovery:
         if end is not None:
             core.ended(container, end)
 
-    async def _started(self, container: RuntimeContainer) -> ShimState | None:
+    async def _started(self, container: ContainerEntry) -> ShimState | None:
         """The process before us asked for a start that is still under way: what comes of it; None if nothing does."""
         shim, deadline = container.sandbox.shim, asyncio.get_running_loop().time() + _START_PATIENCE
         while shim is not None and asyncio.get_running_loop().time() < deadline:
@@ -120,7 +120,7 @@ class StateRecovery:
             await asyncio.sleep(_START_PAUSE)
         return None
 
-    async def _remove(self, container: RuntimeContainer) -> None:
+    async def _remove(self, container: ContainerEntry) -> None:
         core = self._core
         await core.executor.kill_all(container.record)
         await core.executor.delete(container.record, force=True)

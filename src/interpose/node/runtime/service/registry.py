@@ -24,12 +24,12 @@ from interpose.node.runtime.state.records import ContainerPhase, ContainerRecord
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class RuntimeSandbox:
+class SandboxEntry:
     """A sandbox. `containers` are in the order they were created, those half made included."""
 
     record: SandboxRecord
     shim: Shim | None = None
-    containers: "dict[str, RuntimeContainer]" = field(default_factory=dict)
+    containers: "dict[str, ContainerEntry]" = field(default_factory=dict)
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     visible: bool = True  # what is half made is in no list
     cpu: CpuRate = field(default_factory=CpuRate)
@@ -46,11 +46,11 @@ class RuntimeSandbox:
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class RuntimeContainer:
+class ContainerEntry:
     """A container. `exited` is set when it cannot run (any more); `early` is an end that came before start was done."""
 
     record: ContainerRecord
-    sandbox: RuntimeSandbox
+    sandbox: SandboxEntry
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     exited: asyncio.Event = field(default_factory=asyncio.Event)
     early: ContainerExit | None = None
@@ -70,7 +70,7 @@ class RuntimeContainer:
         return self.record.phase
 
 
-_Object = TypeVar("_Object", RuntimeSandbox, RuntimeContainer)
+_Object = TypeVar("_Object", SandboxEntry, ContainerEntry)
 
 
 class ObjectRegistry:
@@ -78,51 +78,51 @@ class ObjectRegistry:
 
     def __init__(self, new_id: Callable[[], str]) -> None:
         self._new_id = new_id
-        self._sandboxes: dict[str, RuntimeSandbox] = {}
-        self._containers: dict[str, RuntimeContainer] = {}
+        self._sandboxes: dict[str, SandboxEntry] = {}
+        self._containers: dict[str, ContainerEntry] = {}
         self._names: dict[tuple[str, str], str] = {}
 
     @property
-    def sandboxes(self) -> Mapping[str, RuntimeSandbox]:
+    def sandboxes(self) -> Mapping[str, SandboxEntry]:
         """By id, half made ones included."""
         return MappingProxyType(self._sandboxes)
 
     @property
-    def containers(self) -> Mapping[str, RuntimeContainer]:
+    def containers(self) -> Mapping[str, ContainerEntry]:
         """By id, half made ones included."""
         return MappingProxyType(self._containers)
 
-    def shown_sandboxes(self) -> Iterator[RuntimeSandbox]:
+    def shown_sandboxes(self) -> Iterator[SandboxEntry]:
         """Those for lists."""
         return (one for one in self._sandboxes.values() if one.visible)
 
-    def shown_containers(self) -> Iterator[RuntimeContainer]:
+    def shown_containers(self) -> Iterator[ContainerEntry]:
         """Those for lists."""
         return (one for one in self._containers.values() if one.visible)
 
     # -- finding
 
-    def sandbox(self, sandbox_id: str) -> RuntimeSandbox:
+    def sandbox(self, sandbox_id: str) -> SandboxEntry:
         """By id or a unique start of it; NOT_FOUND, INVALID_ARGUMENT for a start that several have."""
         found = self.find_sandbox(sandbox_id)
         if found is None:
             raise not_found("sandbox", sandbox_id)
         return found
 
-    def container(self, container_id: str) -> RuntimeContainer:
+    def container(self, container_id: str) -> ContainerEntry:
         """As `sandbox`."""
         found = self.find_container(container_id)
         if found is None:
             raise not_found("container", container_id)
         return found
 
-    def find_sandbox(self, sandbox_id: str) -> RuntimeSandbox | None:
+    def find_sandbox(self, sandbox_id: str) -> SandboxEntry | None:
         """As `sandbox`, but None for what is not there."""
         if not sandbox_id:
             raise empty_id("pod_sandbox_id")
         return _found(self._sandboxes, "sandbox", sandbox_id)
 
-    def find_container(self, container_id: str) -> RuntimeContainer | None:
+    def find_container(self, container_id: str) -> ContainerEntry | None:
         """As `container`, but None for what is not there."""
         if not container_id:
             raise empty_id("container_id")
@@ -143,23 +143,23 @@ class ObjectRegistry:
         """The name can be used again."""
         self._names.pop((kind, name), None)
 
-    def add_sandbox(self, sandbox: RuntimeSandbox) -> None:
+    def add_sandbox(self, sandbox: SandboxEntry) -> None:
         """A sandbox is there; its name is taken."""
         self._names["sandbox", sandbox.record.name] = sandbox.id
         self._sandboxes[sandbox.id] = sandbox
 
-    def add_container(self, container: RuntimeContainer) -> None:
+    def add_container(self, container: ContainerEntry) -> None:
         """A container is there; its name is taken."""
         self._names["container", container.record.name] = container.id
         self._containers[container.id] = container
         container.sandbox.containers[container.id] = container
 
-    def discard_sandbox(self, sandbox: RuntimeSandbox) -> None:
+    def discard_sandbox(self, sandbox: SandboxEntry) -> None:
         """A sandbox is gone."""
         self._sandboxes.pop(sandbox.id, None)
         self.release("sandbox", sandbox.record.name)
 
-    def discard_container(self, container: RuntimeContainer) -> None:
+    def discard_container(self, container: ContainerEntry) -> None:
         """A container is gone."""
         self._containers.pop(container.id, None)
         container.sandbox.containers.pop(container.id, None)

@@ -14,7 +14,7 @@ from interpose.node.runtime.service.core import RuntimeCore
 from interpose.node.runtime.service.errors import failed
 from interpose.node.runtime.service.interfaces import PartError, ShimCallbacks
 from interpose.node.runtime.service.lifecycle import kill_container, remove_container
-from interpose.node.runtime.service.registry import RuntimeSandbox
+from interpose.node.runtime.service.registry import SandboxEntry
 from interpose.node.runtime.service.validation import check_sandbox
 from interpose.node.runtime.state.records import NetworkPlace, SandboxPhase, SandboxRecord
 
@@ -33,7 +33,7 @@ class SandboxService:
         check_sandbox(request.config, request.runtime_handler, self._handlers, self._core.cgroup_driver)
         core = self._core
         record = self._new_record(request)
-        sandbox = RuntimeSandbox(record=record, visible=False)
+        sandbox = SandboxEntry(record=record, visible=False)
         async with sandbox.lock:
             core.registry.add_sandbox(sandbox)
             try:
@@ -74,7 +74,7 @@ class SandboxService:
             return NetworkPlace.HOST
         return NetworkPlace.POD if self._core.network.configured else NetworkPlace.NODE
 
-    async def _set_up(self, sandbox: RuntimeSandbox) -> None:
+    async def _set_up(self, sandbox: SandboxEntry) -> None:
         core = self._core
         await core.ground.lay(sandbox.record)
         ears = ShimCallbacks(exited=core.heard_exit, lost=core.heard_loss)
@@ -91,7 +91,7 @@ class SandboxService:
             changes["ip"] = core.network.node_address()
         await core.save_sandbox(sandbox, **changes)
 
-    async def _undo(self, sandbox: RuntimeSandbox) -> None:
+    async def _undo(self, sandbox: SandboxEntry) -> None:
         try:
             await self.give_back(sandbox)
             await self.forget(sandbox)
@@ -111,7 +111,7 @@ class SandboxService:
                 await self.stop_sandbox(sandbox)
         return cri.StopPodSandboxResponse()
 
-    async def stop_sandbox(self, sandbox: RuntimeSandbox) -> None:
+    async def stop_sandbox(self, sandbox: SandboxEntry) -> None:
         """As `stop`; its lock is held."""
         if sandbox.record.phase is SandboxPhase.READY:
             await self._core.note_sandbox(sandbox, phase=SandboxPhase.STOPPED)
@@ -120,7 +120,7 @@ class SandboxService:
         await self._core.operations.together(f"kill what runs in sandbox {sandbox.id}", kills)
         await self.give_back(sandbox)
 
-    async def give_back(self, sandbox: RuntimeSandbox) -> None:
+    async def give_back(self, sandbox: SandboxEntry) -> None:
         """Network first, while its namespace is there, then holder and shim."""
         core = self._core
         if sandbox.record.network_held:
@@ -140,7 +140,7 @@ class SandboxService:
                     await self.remove_sandbox(sandbox)
         return cri.RemovePodSandboxResponse()
 
-    async def remove_sandbox(self, sandbox: RuntimeSandbox) -> None:
+    async def remove_sandbox(self, sandbox: SandboxEntry) -> None:
         """As `remove`; its lock is held."""
         await self.stop_sandbox(sandbox)
         for container in list(sandbox.containers.values()):
@@ -149,7 +149,7 @@ class SandboxService:
         await self.forget(sandbox)
         self._core.tell(cri.CONTAINER_DELETED_EVENT, sandbox.id, None)
 
-    async def forget(self, sandbox: RuntimeSandbox) -> None:
+    async def forget(self, sandbox: SandboxEntry) -> None:
         """The last of it: ground, record, name."""
         await self._core.ground.clear(sandbox.record)
         await self._core.drop(sandbox.record)

@@ -19,7 +19,7 @@ from interpose.node.runtime.metrics.sampler import Sampler
 from interpose.node.runtime.service import cri_views as views
 from interpose.node.runtime.service.core import RuntimeCore
 from interpose.node.runtime.service.methods import Methods, QueryMethod, ServerStreamMethod, stream_in_batches
-from interpose.node.runtime.service.registry import RuntimeContainer, RuntimeSandbox
+from interpose.node.runtime.service.registry import ContainerEntry, SandboxEntry
 from interpose.node.runtime.state.ids import wanted_id
 from interpose.node.runtime.state.records import NetworkPlace
 
@@ -64,7 +64,7 @@ class StatsService:
         found = views.matching(self._core.registry, wanted.id, wanted.pod_sandbox_id, wanted.label_selector)
         return await self._of(list(found))
 
-    async def _of(self, containers: Sequence[RuntimeContainer]) -> list[cri.ContainerStats]:
+    async def _of(self, containers: Sequence[ContainerEntry]) -> list[cri.ContainerStats]:
         running = [one for one in containers if one.record.running]
         used = await asyncio.to_thread(self._read, [one.record.cgroup for one in running])
         now, mountpoint = self._core.clock(), str(self._rootfs.folder)
@@ -90,7 +90,7 @@ class StatsService:
     def _read(self, groups: Iterable[str]) -> list[CgroupStats]:
         return [self._cgroups.stats(group) for group in groups]
 
-    async def _written(self, containers: Sequence[RuntimeContainer]) -> list[FsUsage | None]:
+    async def _written(self, containers: Sequence[ContainerEntry]) -> list[FsUsage | None]:
         return await self._layers.of([(one.id, one.layer) for one in containers])
 
     # -- pods
@@ -118,7 +118,7 @@ class StatsService:
         ]
         return [await self._of_pod(one) for one in found]
 
-    async def _of_pod(self, sandbox: RuntimeSandbox) -> cri.PodSandboxStats:
+    async def _of_pod(self, sandbox: SandboxEntry) -> cri.PodSandboxStats:
         config = sandbox.record.config
         attributes = cri.PodSandboxAttributes(
             id=sandbox.id, metadata=config.metadata, labels=config.labels, annotations=config.annotations
@@ -132,7 +132,7 @@ class StatsService:
         rate = sandbox.cpu.rate(used.cpu_ns, now) if used is not None else None
         return pod_stats(attributes, used, at=now, rate=rate, network=network, containers=containers)
 
-    def _read_pod(self, sandbox: RuntimeSandbox) -> tuple[CgroupStats | None, dict[str, InterfaceCounters] | None]:
+    def _read_pod(self, sandbox: SandboxEntry) -> tuple[CgroupStats | None, dict[str, InterfaceCounters] | None]:
         parent = sandbox.record.config.linux.cgroup_parent
         used = self._cgroups.stats(parent) if parent else None
         network = None

@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from interpose.cri.message_json import message_to_json
-from interpose.node.runtime.service.registry import RuntimeContainer, RuntimeSandbox
+from interpose.node.runtime.service.registry import ContainerEntry, SandboxEntry
 from interpose.node.runtime.state.records import ContainerPhase, ContainerRecord, NetworkPlace
 
 
-def container_info(container: RuntimeContainer, spec: Mapping[str, Any], executor: str) -> dict[str, str]:
+def container_info(container: ContainerEntry, spec: Mapping[str, Any], executor: str) -> dict[str, str]:
     """What ContainerStatus adds when asked to be verbose."""
     record = container.record
     return _info(
@@ -28,7 +28,7 @@ def container_info(container: RuntimeContainer, spec: Mapping[str, Any], executo
     )
 
 
-def sandbox_info(sandbox: RuntimeSandbox, executor: str, cgroup: str) -> dict[str, str]:
+def sandbox_info(sandbox: SandboxEntry, executor: str, cgroup: str) -> dict[str, str]:
     """What PodSandboxStatus adds when asked to be verbose."""
     record, there = sandbox.record, sandbox.shim is not None
     return _info(

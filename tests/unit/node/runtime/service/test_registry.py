@@ -5,7 +5,7 @@ import itertools
 import pytest
 
 from interpose.net.grpc.status import Code, RpcError
-from interpose.node.runtime.service.registry import ObjectRegistry, RuntimeContainer, RuntimeSandbox
+from interpose.node.runtime.service.registry import ContainerEntry, ObjectRegistry, SandboxEntry
 from interpose.node.runtime.state.records import ContainerRecord, SandboxRecord, UsedImage
 from interpose.testing.pods import container_config, pod_config
 
@@ -17,16 +17,16 @@ def registry() -> ObjectRegistry:
     return ObjectRegistry(lambda: f"{next(numbers):064x}")
 
 
-def sandbox(registry: ObjectRegistry, name: str = "web", *, visible: bool = True) -> RuntimeSandbox:
+def sandbox(registry: ObjectRegistry, name: str = "web", *, visible: bool = True) -> SandboxEntry:
     """A sandbox in it."""
     config = pod_config(name)
     record = SandboxRecord(id=registry.reserve("sandbox", name), config=config, created_at=1)
-    made = RuntimeSandbox(record=record, visible=visible)
+    made = SandboxEntry(record=record, visible=visible)
     registry.add_sandbox(made)
     return made
 
 
-def container(registry: ObjectRegistry, owner: RuntimeSandbox) -> RuntimeContainer:
+def container(registry: ObjectRegistry, owner: SandboxEntry) -> ContainerEntry:
     """A container in it."""
     config = container_config(owner.record.config, "main")
     record = ContainerRecord(
@@ -37,7 +37,7 @@ def container(registry: ObjectRegistry, owner: RuntimeSandbox) -> RuntimeContain
         image=UsedImage(id="x"),
         created_at=1,
     )
-    made = RuntimeContainer(record=record, sandbox=owner)
+    made = ContainerEntry(record=record, sandbox=owner)
     registry.add_container(made)
     return made
 
