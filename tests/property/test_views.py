@@ -6,7 +6,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interpose.cli.render.machine import Part, owners_of, parts_of
+from interpose.cli.render.machine import MachinePart, owners_of, parts_of
 from interpose.cli.render.text import cut, seen, strided, wrapped
 from interpose.cli.render.topology_picture import picture
 from interpose.cli.render.topology_svg import layout
@@ -34,7 +34,7 @@ def machines(draw: st.DrawFn) -> Topology:
     return replace(topology, cpus=moved)
 
 
-def leaves(parts: tuple[Part, ...]) -> list[int]:
+def leaves(parts: tuple[MachinePart, ...]) -> list[int]:
     """The CPUs of all innermost parts."""
     return [cpu for part in parts for cpu in (leaves(part.parts) if part.parts else part.cpus)]
 

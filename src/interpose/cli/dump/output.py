@@ -38,7 +38,7 @@ def styled(text: str, role: str) -> str:
     return text if look is None else click.style(text, **look)  # type: ignore[arg-type]
 
 
-class Sink:
+class OutputSink:
     """Takes text. `width` is that of the terminal, 0 if it is none."""
 
     def __init__(self, stream: TextIO, path: str = "") -> None:
@@ -76,10 +76,10 @@ def _can_write(encoding: str, text: str) -> bool:
 
 
 @contextmanager
-def output_sink(path: str, reading: Sequence[str] = ()) -> Iterator[Sink]:
+def output_sink(path: str, reading: Sequence[str] = ()) -> Iterator[OutputSink]:
     """The sink for a path; empty or - is standard output. Files that are being read are refused."""
     if path in ("", "-"):
-        sink = Sink(sys.stdout)
+        sink = OutputSink(sys.stdout)
         yield sink
         sink.flush()
         return
@@ -88,7 +88,7 @@ def output_sink(path: str, reading: Sequence[str] = ()) -> Iterator[Sink]:
         if other != "-" and target.exists() and Path(other).exists() and target.samefile(other):
             raise click.UsageError(f"--output {path}: is the recording that is read")
     with _replacing(target, path) as stream:
-        yield Sink(stream, path)
+        yield OutputSink(stream, path)
 
 
 @contextmanager

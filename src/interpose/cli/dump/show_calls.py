@@ -8,8 +8,8 @@ from typing import Any, Final
 import click
 
 from interpose.cli.dump.filter_options import STDIN
-from interpose.cli.dump.output import Sink, styled
-from interpose.cli.dump.source import FileSource, Source
+from interpose.cli.dump.output import OutputSink, styled
+from interpose.cli.dump.source import DumpSource, FileSource
 from interpose.config.dump_rules import parse_rules
 from interpose.dump.decode.decode import Decoder
 from interpose.dump.filter.language import EVERYTHING, Filter
@@ -33,7 +33,7 @@ class Showing:
         wanted: Filter,
         hide: Callable[[Frame], Frame] | None,
         form: str,
-        sink: Sink,
+        sink: OutputSink,
         *,
         limit: int = LIMIT,
         last: int | None = None,
@@ -50,7 +50,7 @@ class Showing:
         self._texts = FlowTexts(self._decoder)
         self.viewing = Viewing(wanted, self._texts, hide=hide)
 
-    def pieces(self, source: Source, files: Sequence[str], flows: Iterable[Flow] | None) -> Iterator[str]:
+    def pieces(self, source: DumpSource, files: Sequence[str], flows: Iterable[Flow] | None) -> Iterator[str]:
         """Everything, once; `flows` are those that were found without reading the others."""
         if self._form == TEXT and flows is None and self._last is None and self._order is None:
             return self._text(self.viewing.events(source.frames()))
@@ -77,12 +77,12 @@ class Showing:
             return self._text(self.viewing.events(frames, unfinished=False))
         return OUTPUTS[self._form](self.viewing.flows(frames, unfinished=False), self._view({}, files, growing=True))
 
-    def remarks(self, source: Source, *, numbers: bool) -> None:
+    def remarks(self, source: DumpSource, *, numbers: bool) -> None:
         """What has to be said besides, on stderr. `numbers`: whether calls were chosen by number."""
         for remark in self._remarks(source, numbers=numbers):
             click.echo(remark, err=True)
 
-    def _remarks(self, source: Source, *, numbers: bool) -> Iterator[str]:
+    def _remarks(self, source: DumpSource, *, numbers: bool) -> Iterator[str]:
         files = source.recording.files if isinstance(source, FileSource) else []
         if self.viewing.shown == 0 and not (files and all(one.size == 0 for one in files)):
             yield f"no call matches {self._wanted}" if self._wanted != EVERYTHING else "there are no calls in it"

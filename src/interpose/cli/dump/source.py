@@ -13,7 +13,7 @@ from interpose.errors import ConfigError
 _PIECE: Final = 1 << 16
 
 
-class Source(Protocol):
+class DumpSource(Protocol):
     """Frames, and what was found wrong with them when they were read."""
 
     def frames(self) -> Iterator[Frame]:

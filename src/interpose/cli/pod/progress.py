@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Iterable
 from typing import Final, TextIO
 
-from interpose.cli.render.pods import Line, board
+from interpose.cli.render.pods import PodLine, board
 from interpose.cli.render.text import plain
 from interpose.node.pods.status.phase import ContainerRole, ContainerView, ContainerViewState, PodPhase
 from interpose.node.pods.status.pod_state import REPLACING, STOPPED, PodState, StartOutcome, StartResult
@@ -131,13 +131,13 @@ class Board:
         self._in_place = False
         self._alone = alone
 
-    def _lines(self) -> list[Line]:
+    def _lines(self) -> list[PodLine]:
         return [
-            Line(
+            PodLine(
                 name=title,
                 words=parts[""][0],
                 mark=parts[""][1],
-                below=tuple(Line(name=name, words=of[0], mark=of[1]) for name, of in parts.items() if name),
+                below=tuple(PodLine(name=name, words=of[0], mark=of[1]) for name, of in parts.items() if name),
             )
             for title, parts in self._pods.items()
         ]

@@ -15,7 +15,7 @@ from pathlib import Path
 import click
 
 from interpose.cli.common.admin_client import admin_option, ask
-from interpose.cli.render.machine import Owners, owners_of
+from interpose.cli.render.machine import CpuOwners, owners_of
 from interpose.cli.render.text import WIDTH, group, groups
 from interpose.cli.render.topology_picture import picture
 from interpose.cli.render.topology_svg import svg_text
@@ -128,11 +128,11 @@ def _of_relay(admin: str) -> Topology:
     return read_topology_document(parse_document(json.dumps(answer), where, json_only=True), where)
 
 
-def _owners(admin: str) -> Owners:
+def _owners(admin: str) -> CpuOwners:
     return owners_of(groups(group(ask(admin, "GET", "/v1/policy")).get("assignments")))
 
 
-def _text(machine: Topology, output: str, owners: Owners | None) -> str:
+def _text(machine: Topology, output: str, owners: CpuOwners | None) -> str:
     on_terminal = _on_terminal()
     width = shutil.get_terminal_size().columns if on_terminal else WIDTH
     colour = on_terminal and not os.environ.get("NO_COLOR")

@@ -18,13 +18,13 @@ from interpose.core.topology.topology import CoreKind, MemoryKind, NumaNode, Top
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class MachinePart:
     """A part of a machine. Its `parts` have all of its CPUs, if there are any."""
 
     titles: tuple[str, ...]  # "package 0", "NUMA node 1"
     facts: tuple[str, ...] = ()  # "64 GiB"
     cpus: CpuSet = EMPTY
-    parts: "tuple[Part, ...]" = ()
+    parts: "tuple[MachinePart, ...]" = ()
 
     @property
     def title(self) -> str:
@@ -42,7 +42,7 @@ class _Growing:
     parts: "list[_Growing]" = field(default_factory=list)
 
 
-def parts_of(topology: Topology) -> tuple[Part, ...]:
+def parts_of(topology: Topology) -> tuple[MachinePart, ...]:
     """The outermost parts in order of their first CPU, then nodes that are memory only."""
     found = list(_groups(topology))
     found.sort(key=lambda one: -len(one.cpus))  # stable: packages before dies before nodes before caches
@@ -52,7 +52,7 @@ def parts_of(topology: Topology) -> tuple[Part, ...]:
     memory = (node for node in topology.nodes if not node.cpus)
     return (
         *(_settled(topology, part) for part in outermost),
-        *(Part(titles=(f"NUMA node {node.id}",), facts=(_memory(node), "no CPUs")) for node in memory),
+        *(MachinePart(titles=(f"NUMA node {node.id}",), facts=(_memory(node), "no CPUs")) for node in memory),
     )
 
 
@@ -83,7 +83,7 @@ def remarks(topology: Topology) -> Iterator[tuple[str, CpuSet]]:
         yield "offline", topology.offline
 
 
-def _settled(topology: Topology, growing: _Growing) -> Part:
+def _settled(topology: Topology, growing: _Growing) -> MachinePart:
     """The part as a value; CPUs in no part of it get parts by the kind of their cores, if that tells them apart."""
     parts = [_settled(topology, one) for one in growing.parts]
     loose = growing.cpus - CpuSet.union(part.cpus for part in parts)
@@ -91,10 +91,10 @@ def _settled(topology: Topology, growing: _Growing) -> Part:
     kinds = [(kind, cpus) for kind, cpus in (("performance", loose - small), ("efficiency", small)) if cpus]
     facts = list(growing.facts)
     if parts or len(kinds) > 1:
-        parts += [Part(titles=(f"{kind} cores" if small else "other cores",), cpus=cpus) for kind, cpus in kinds]
+        parts += [MachinePart(titles=(f"{kind} cores" if small else "other cores",), cpus=cpus) for kind, cpus in kinds]
     elif small:
         facts.append("efficiency cores")
-    return Part(titles=tuple(growing.titles), facts=tuple(facts), cpus=growing.cpus, parts=tuple(parts))
+    return MachinePart(titles=tuple(growing.titles), facts=tuple(facts), cpus=growing.cpus, parts=tuple(parts))
 
 
 def _put(siblings: list[_Growing], new: _Growing) -> None:
@@ -145,7 +145,7 @@ MORE: Final = "+"  # the letter of all that come after the last one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Owner:
+class CpuOwner:
     """A container with CPUs of its own."""
 
     letter: str
@@ -154,32 +154,32 @@ class Owner:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Owners:
+class CpuOwners:
     """Who has what."""
 
-    owners: tuple[Owner, ...] = ()
+    owners: tuple[CpuOwner, ...] = ()
     shared: CpuSet = EMPTY  # CPUs of containers that have none of their own
     sharing: int = 0  # how many these are
 
-    def by_cpu(self) -> Mapping[int, tuple[int, Owner]]:
-        """Owner and its place in the list, by CPU."""
+    def by_cpu(self) -> Mapping[int, tuple[int, CpuOwner]]:
+        """Owner and its position in the list, by CPU."""
         return {cpu: (place, owner) for place, owner in enumerate(self.owners) for cpu in owner.cpus}
 
 
-def owners_of(assignments: Sequence[Mapping[str, Any]]) -> Owners:
+def owners_of(assignments: Sequence[Mapping[str, Any]]) -> CpuOwners:
     """Owners in the order of the assignments. What cannot be read as CPUs is left out."""
-    owners: list[Owner] = []
+    owners: list[CpuOwner] = []
     shared, sharing = EMPTY, 0
     for one in assignments:
         own = _cpus(one.get("exclusive"))
         rest = _cpus(one.get("cpus")) - own
         if own:
             letter = LETTERS[len(owners)] if len(owners) < len(LETTERS) else MORE
-            owners.append(Owner(letter=letter, title=plain(one.get("container")), cpus=own))
+            owners.append(CpuOwner(letter=letter, title=plain(one.get("container")), cpus=own))
         if rest:
             shared |= rest
             sharing += 1
-    return Owners(owners=tuple(owners), shared=shared, sharing=sharing)
+    return CpuOwners(owners=tuple(owners), shared=shared, sharing=sharing)
 
 
 def _cpus(text: object) -> CpuSet:

@@ -204,13 +204,13 @@ def _word(value: object) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class PodLine:
     """What is said of a pod, or below it of a container. `mark` is one of the keys of MARKS."""
 
     name: str
     words: str
     mark: str = "busy"
-    below: tuple["Line", ...] = field(default=())
+    below: tuple["PodLine", ...] = field(default=())
 
 
 MARKS: Final[Mapping[str, str]] = {"busy": "", "good": "✔", "bad": "✘", "wait": "!"}
@@ -218,7 +218,7 @@ _SPINNER: Final = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _COLOURS: Final = {"good": "32", "bad": "31", "wait": "33", "busy": "36"}
 
 
-def board(pods: Sequence[Line], *, turn: int, width: int, height: int, colour: bool) -> list[str]:
+def board(pods: Sequence[PodLine], *, turn: int, width: int, height: int, colour: bool) -> list[str]:
     """The picture of pods that are being started: a line each, and one for each container that has something to say.
 
     It is never higher than `height`: pods that are well are left out first, then those at the end.
@@ -241,11 +241,11 @@ def board(pods: Sequence[Line], *, turn: int, width: int, height: int, colour: b
     return lines[: max(height, 1)]
 
 
-def _levels(pod: Line) -> list[tuple[int, Line]]:
+def _levels(pod: PodLine) -> list[tuple[int, PodLine]]:
     return [(0, pod), *((1, one) for one in pod.below)]
 
 
-def _board_line(line: Line, depth: int, column: int, turn: int, width: int, *, colour: bool) -> str:
+def _board_line(line: PodLine, depth: int, column: int, turn: int, width: int, *, colour: bool) -> str:
     mark = MARKS[line.mark] or _SPINNER[turn % len(_SPINNER)]
     name = cut(plain(line.name), max(column - 2 * depth, 1))
     head = f"{'  ' * depth}{mark} {name:<{max(column - 2 * depth, 1)}}  "

@@ -7,7 +7,7 @@ fits, CPUs are listed in rows. Without colour it says the same: what colours sho
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from interpose.cli.render.machine import Owners, Part, cores_in, parts_of, remarks, summary
+from interpose.cli.render.machine import CpuOwners, MachinePart, cores_in, parts_of, remarks, summary
 from interpose.cli.render.text import amount, padded, plain, seen, sentence
 from interpose.core.model.cpuset import CpuSet
 from interpose.core.topology.topology import CoreKind, Topology
@@ -33,7 +33,7 @@ _OWNER_COLOURS: Final = ("42;30", "44;37", "45;37", "46;30", "43;30", "41;37")
 
 
 def picture(
-    topology: Topology, width: int, *, colour: bool = False, owners: Owners | None = None, titled: bool = True
+    topology: Topology, width: int, *, colour: bool = False, owners: CpuOwners | None = None, titled: bool = True
 ) -> str:
     """The picture with its title and legend."""
     drawing = _Drawing(topology, colour, owners)
@@ -50,14 +50,14 @@ def picture(
 class _Drawing:
     """Cells of one machine."""
 
-    def __init__(self, topology: Topology, colour: bool, owners: Owners | None) -> None:
+    def __init__(self, topology: Topology, colour: bool, owners: CpuOwners | None) -> None:
         self._topology = topology
         self._colour = colour
         self._owners = owners
         self._marks = _marks(topology, owners)
         self._digits = len(str(max(topology.by_id, default=0)))
 
-    def flow(self, parts: Sequence[Part], width: int, per_row: int) -> list[str]:
+    def flow(self, parts: Sequence[MachinePart], width: int, per_row: int) -> list[str]:
         """Boxes side by side as long as there is room, then in the next row."""
         rows: list[list[list[str]]] = []
         room = 0
@@ -71,7 +71,7 @@ class _Drawing:
             room -= seen(box[0]) + 1
         return [line for row in rows for line in _beside(row)]
 
-    def rows(self, parts: Sequence[Part], width: int, indent: str) -> Iterator[str]:
+    def rows(self, parts: Sequence[MachinePart], width: int, indent: str) -> Iterator[str]:
         """The same without boxes, for narrow terminals."""
         for part in parts:
             yield from sentence(_title(part), indent, width)
@@ -95,7 +95,7 @@ class _Drawing:
             yield ""
             yield from self._owned(self._owners, width)
 
-    def _owned(self, owners: Owners, width: int) -> Iterator[str]:
+    def _owned(self, owners: CpuOwners, width: int) -> Iterator[str]:
         for place, owner in enumerate(owners.owners):
             sign = self._paint(owner.letter, _OWNER_COLOURS[place % len(_OWNER_COLOURS)])
             rest = sentence(f"{owner.title}: {owner.cpus}", "  ", width)
@@ -106,7 +106,7 @@ class _Drawing:
         if not owners.owners and not owners.sharing:
             yield "no container has CPUs assigned"
 
-    def _box(self, part: Part, width: int, per_row: int) -> list[str]:
+    def _box(self, part: MachinePart, width: int, per_row: int) -> list[str]:
         if part.parts:
             lines = self.flow(part.parts, width - _BORDER, per_row)
         else:
@@ -130,7 +130,7 @@ class _Drawing:
         return f"\x1b[{colour}m{text}{_RESET}" if self._colour and colour else text
 
 
-def _marks(topology: Topology, owners: Owners | None) -> Mapping[int, _Mark]:
+def _marks(topology: Topology, owners: CpuOwners | None) -> Mapping[int, _Mark]:
     """Marks by CPU; who has it counts more than what it is."""
     marks = {cpu.id: _EFFICIENCY for cpu in topology.cpus if cpu.kind is CoreKind.EFFICIENCY}
     marks |= dict.fromkeys(topology.isolated, _ISOLATED)
@@ -141,7 +141,7 @@ def _marks(topology: Topology, owners: Owners | None) -> Mapping[int, _Mark]:
     return marks
 
 
-def _title(part: Part) -> str:
+def _title(part: MachinePart) -> str:
     return part.title + (f" ({', '.join(part.facts)})" if part.facts else "")
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from html import escape
 from typing import Final
 
-from interpose.cli.render.machine import Owner, Owners, Part, cores_in, parts_of, remarks, summary
+from interpose.cli.render.machine import CpuOwner, CpuOwners, MachinePart, cores_in, parts_of, remarks, summary
 from interpose.cli.render.text import amount, plain, wrapped
 from interpose.core.topology.topology import CoreKind, Topology
 
@@ -39,7 +39,7 @@ _FRAME: Final = "#9aa7b5"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shape:
+class SvgShape:
     """Something drawn. A CPU has its number as text."""
 
     kind: str  # part, core or cpu
@@ -51,12 +51,12 @@ class Shape:
     depth: int = 0  # of a part: how many parts it is in
     cpu: int = -1
 
-    def moved(self, x: float, y: float) -> "Shape":
+    def moved(self, x: float, y: float) -> "SvgShape":
         """The same elsewhere."""
         return replace(self, x=self.x + x, y=self.y + y)
 
 
-def layout(topology: Topology) -> list[Shape]:
+def layout(topology: Topology) -> list[SvgShape]:
     """Everything but title and legend, from the corner at 0, 0; outer things before what is in them."""
     parts = parts_of(topology)
     tries = [_flow(topology, parts, per_row, PAGE - 2 * _MARGIN, 0) for per_row in _PER_ROW]
@@ -64,7 +64,7 @@ def layout(topology: Topology) -> list[Shape]:
     return min(fitting or tries[-1:], key=lambda shapes: _extent(shapes)[1])
 
 
-def svg_text(topology: Topology, owners: Owners | None = None) -> str:
+def svg_text(topology: Topology, owners: CpuOwners | None = None) -> str:
     """The whole file."""
     shapes = layout(topology)
     wide, high = _extent(shapes)
@@ -94,10 +94,10 @@ def svg_text(topology: Topology, owners: Owners | None = None) -> str:
 # -- placing
 
 
-def _flow(topology: Topology, parts: Sequence[Part], per_row: int, width: float, depth: int) -> list[Shape]:
+def _flow(topology: Topology, parts: Sequence[MachinePart], per_row: int, width: float, depth: int) -> list[SvgShape]:
     """Parts from left to right, then in the next row; all of one row are as high as the highest."""
-    placed: list[Shape] = []
-    row: list[list[Shape]] = []
+    placed: list[SvgShape] = []
+    row: list[list[SvgShape]] = []
     x = y = 0.0
     for part in parts:
         shapes = _part(topology, part, per_row, width, depth)
@@ -110,12 +110,12 @@ def _flow(topology: Topology, parts: Sequence[Part], per_row: int, width: float,
     return placed + _evened(row)
 
 
-def _evened(row: Sequence[list[Shape]]) -> list[Shape]:
+def _evened(row: Sequence[list[SvgShape]]) -> list[SvgShape]:
     highest = max((one[0].height for one in row), default=0)
     return [shape for one in row for shape in (replace(one[0], height=highest), *one[1:])]
 
 
-def _part(topology: Topology, part: Part, per_row: int, width: float, depth: int) -> list[Shape]:
+def _part(topology: Topology, part: MachinePart, per_row: int, width: float, depth: int) -> list[SvgShape]:
     """A part and what is in it, from its own corner."""
     if part.parts:
         inside = _flow(topology, part.parts, per_row, width - 2 * _PADDING, depth + 1)
@@ -123,7 +123,7 @@ def _part(topology: Topology, part: Part, per_row: int, width: float, depth: int
         inside = list(_cores(topology, part, per_row))
     wide, high = _extent(inside)
     text = part.title + (f" ({', '.join(part.facts)})" if part.facts else "")
-    frame = Shape(
+    frame = SvgShape(
         kind="part",
         x=0,
         y=0,
@@ -135,15 +135,15 @@ def _part(topology: Topology, part: Part, per_row: int, width: float, depth: int
     return [frame, *(shape.moved(_PADDING, _TITLE) for shape in inside)]
 
 
-def _cores(topology: Topology, part: Part, per_row: int) -> Iterator[Shape]:
+def _cores(topology: Topology, part: MachinePart, per_row: int) -> Iterator[SvgShape]:
     cores = cores_in(topology, part.cpus)
     wide = max(map(len, cores), default=0) * _CELL_WIDTH + 2 * _CORE_PADDING
     high = _CELL_HEIGHT + 2 * _CORE_PADDING
     for index, threads in enumerate(cores):
         x, y = index % per_row * (wide + _GAP), index // per_row * (high + _GAP)
-        yield Shape(kind="core", x=x, y=y, width=wide, height=high)
+        yield SvgShape(kind="core", x=x, y=y, width=wide, height=high)
         for place, cpu in enumerate(threads):
-            yield Shape(
+            yield SvgShape(
                 kind="cpu",
                 x=x + _CORE_PADDING + place * _CELL_WIDTH,
                 y=y + _CORE_PADDING,
@@ -154,7 +154,7 @@ def _cores(topology: Topology, part: Part, per_row: int) -> Iterator[Shape]:
             )
 
 
-def _extent(shapes: Sequence[Shape]) -> tuple[float, float]:
+def _extent(shapes: Sequence[SvgShape]) -> tuple[float, float]:
     return (
         max((shape.x + shape.width for shape in shapes), default=0),
         max((shape.y + shape.height for shape in shapes), default=0),
@@ -164,7 +164,7 @@ def _extent(shapes: Sequence[Shape]) -> tuple[float, float]:
 # -- writing
 
 
-def _drawn(topology: Topology, shapes: Sequence[Shape], owners: Owners | None) -> Iterator[str]:
+def _drawn(topology: Topology, shapes: Sequence[SvgShape], owners: CpuOwners | None) -> Iterator[str]:
     by_cpu = owners.by_cpu() if owners is not None else {}
     for shape in shapes:
         if shape.kind == "part":
@@ -178,7 +178,7 @@ def _drawn(topology: Topology, shapes: Sequence[Shape], owners: Owners | None) -
 
 
 def _cpu(
-    topology: Topology, shape: Shape, owners: Owners | None, by_cpu: Mapping[int, tuple[int, Owner]]
+    topology: Topology, shape: SvgShape, owners: CpuOwners | None, by_cpu: Mapping[int, tuple[int, CpuOwner]]
 ) -> Iterator[str]:
     cpu = topology.by_id[shape.cpu]
     fill = _EFFICIENCY if cpu.kind is CoreKind.EFFICIENCY else _PLAIN
@@ -199,7 +199,7 @@ def _cpu(
     yield _text(shape.x + shape.width / 2, shape.y + 16.5, label, size=11, anchor="middle") + "</g>"
 
 
-def _legend(topology: Topology, owners: Owners | None) -> Iterator[tuple[str, str, str]]:
+def _legend(topology: Topology, owners: CpuOwners | None) -> Iterator[tuple[str, str, str]]:
     """Fill, frame and text of each entry; no fill is an entry without a sample."""
     if any(cpu.kind is CoreKind.EFFICIENCY for cpu in topology.cpus):
         yield _EFFICIENCY, _FRAME, "efficiency core"
@@ -220,12 +220,12 @@ def _legend(topology: Topology, owners: Owners | None) -> Iterator[tuple[str, st
 def _entry(entry: tuple[str, str, str], y: float) -> Iterator[str]:
     fill, frame, text = entry
     if fill:
-        sample = Shape(kind="sample", x=_MARGIN, y=y, width=22, height=14)
+        sample = SvgShape(kind="sample", x=_MARGIN, y=y, width=22, height=14)
         yield _rect(sample, fill=fill, stroke=frame, radius=2, stroke_width=2 if frame == _ISOLATED else 1)
     yield _text(_MARGIN + 32, y + 12, text, size=12)
 
 
-def _rect(shape: Shape, *, fill: str, stroke: str, radius: int, stroke_width: int = 1) -> str:
+def _rect(shape: SvgShape, *, fill: str, stroke: str, radius: int, stroke_width: int = 1) -> str:
     return (
         f'<rect x="{_n(shape.x)}" y="{_n(shape.y)}" width="{_n(shape.width)}" height="{_n(shape.height)}" '
         f'rx="{radius}" fill="{fill}" stroke="{stroke}" stroke-width="{stroke_width}"/>'

@@ -6,7 +6,7 @@ Cores that repeat are not spelled out: the first two and the last show how threa
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from interpose.cli.render.machine import Part, cores_in, parts_of, remarks, summary
+from interpose.cli.render.machine import MachinePart, cores_in, parts_of, remarks, summary
 from interpose.cli.render.text import WIDTH, flat, plain, sentence, strided, table
 from interpose.core.model.cpuset import CpuSet
 from interpose.core.topology.topology import NumaNode, Topology
@@ -33,7 +33,7 @@ def tree_text(topology: Topology, width: int = WIDTH) -> str:
     return "\n".join([*lines, *([""] if special else []), *special])
 
 
-def _rows(topology: Topology, parts: Sequence[Part], prefix: str) -> Iterator[tuple[str, ...]]:
+def _rows(topology: Topology, parts: Sequence[MachinePart], prefix: str) -> Iterator[tuple[str, ...]]:
     for part in parts:
         last = part is parts[-1]
         cores = cores_in(topology, part.cpus)

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 import pytest
 
-from interpose.cli.dump.output import Progress, Sink, output_sink, quiet_end, styled
+from interpose.cli.dump.output import OutputSink, Progress, output_sink, quiet_end, styled
 
 
 class Stream(io.StringIO):
@@ -40,17 +40,17 @@ def test_a_terminal_has_a_width_and_colours(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setenv("COLUMNS", "123")
     monkeypatch.delenv("NO_COLOR", raising=False)
     stream = Stream(terminal=True)
-    sink = Sink(stream)
+    sink = OutputSink(stream)
     sink.write("a")
     assert (sink.width, sink.colour, stream.flushed) == (123, True, 1)
     monkeypatch.setenv("NO_COLOR", "1")
-    assert not Sink(stream).colour
+    assert not OutputSink(stream).colour
 
 
 def test_a_pipe_has_neither() -> None:
     """And is flushed when somebody says so."""
     stream = Stream()
-    sink = Sink(stream)
+    sink = OutputSink(stream)
     sink.write("a")
     assert (sink.width, sink.colour, stream.flushed) == (0, False, 0)
     sink.flush()
@@ -63,7 +63,7 @@ def test_a_pipe_has_neither() -> None:
 def test_what_cannot_be_written_is_written_otherwise(encoding: str, written: str) -> None:
     """Nothing fails because of a letter."""
     stream = Stream(encoding)
-    sink = Sink(stream)
+    sink = OutputSink(stream)
     sink.write("1µs … ü")
     assert stream.getvalue() == written
     assert sink.ascii_only is (encoding != "utf-8")
@@ -83,7 +83,7 @@ def test_no_path_is_standard_output(path: str, capsys: pytest.CaptureFixture[str
     assert capsys.readouterr().out == "text"
 
 
-def _fail_behind(sink: Sink) -> None:
+def _fail_behind(sink: OutputSink) -> None:
     sink.write("half")
     raise RuntimeError
 

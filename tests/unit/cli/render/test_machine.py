@@ -2,13 +2,13 @@
 
 from dataclasses import replace
 
-from interpose.cli.render.machine import Part, cores_in, parts_of, remarks, summary
+from interpose.cli.render.machine import MachinePart, cores_in, parts_of, remarks, summary
 from interpose.core.model.cpuset import CpuSet
 from interpose.core.topology.topology import Cache, MemoryKind, NumaNode, Topology
 from tests.support.policy.machines import machine
 
 
-def outline(parts: tuple[Part, ...]) -> list[object]:
+def outline(parts: tuple[MachinePart, ...]) -> list[object]:
     """Titles and what is inside."""
     return [(part.title, str(part.cpus), *([outline(part.parts)] if part.parts else [])) for part in parts]
 

@@ -6,7 +6,7 @@ import pytest
 
 from interpose.cli.render.pods import (
     EventRow,
-    Line,
+    PodLine,
     PodRow,
     UsageRow,
     age,
@@ -128,20 +128,20 @@ def test_everything_about_a_pod_is_in_blocks() -> None:
     ]
 
 
-def shown(*pods: Line, width: int = 40, height: int = 10, colour: bool = False) -> list[str]:
+def shown(*pods: PodLine, width: int = 40, height: int = 10, colour: bool = False) -> list[str]:
     """The picture."""
     return board(pods, turn=0, width=width, height=height, colour=colour)
 
 
 def test_the_board_has_pods_and_their_containers() -> None:
     """Marks tell how they are."""
-    pod = Line(name="a/web", words="ready", mark="good", below=(Line(name="main", words="pulling"),))
+    pod = PodLine(name="a/web", words="ready", mark="good", below=(PodLine(name="main", words="pulling"),))
     assert shown(pod) == ["✔ a/web   ready", "  ⠋ main  pulling"]
 
 
 def test_the_board_fits_the_screen() -> None:
     """Words are cut in their middle: causes stand at the end. In a narrow one only the beginning is left."""
-    pod = Line(name="a/web", words="it failed because " + "of this and that " * 5 + "and the dog", mark="bad")
+    pod = PodLine(name="a/web", words="it failed because " + "of this and that " * 5 + "and the dog", mark="bad")
     (line,) = shown(pod)
     assert len(line) <= 40
     assert line.endswith("the dog")
@@ -151,7 +151,7 @@ def test_the_board_fits_the_screen() -> None:
 
 def test_pods_that_are_well_are_left_out_first() -> None:
     """And those at the end, if there is no other way."""
-    pods = [Line(name=f"p{number}", words="x", mark="good" if number == 1 else "busy") for number in range(4)]
+    pods = [PodLine(name=f"p{number}", words="x", mark="good" if number == 1 else "busy") for number in range(4)]
     assert shown(*pods, height=4) == ["⠋ p0  x", "⠋ p1  x".replace("⠋", "✔"), "⠋ p2  x", "⠋ p3  x"]
     lines = shown(*pods, height=3)
     assert lines == ["⠋ p0  x", "⠋ p2  x", "  and 2 more pods"]
@@ -160,7 +160,7 @@ def test_pods_that_are_well_are_left_out_first() -> None:
 
 def test_colours_are_for_terminals_that_want_them() -> None:
     """Only the mark has one."""
-    (line,) = shown(Line(name="a", words="✔", mark="good"), colour=True)
+    (line,) = shown(PodLine(name="a", words="✔", mark="good"), colour=True)
     assert line == "\x1b[32m✔\x1b[0m a  ✔"
 
 

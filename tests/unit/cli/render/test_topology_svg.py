@@ -7,7 +7,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from interpose.cli.render.machine import owners_of
-from interpose.cli.render.topology_svg import PAGE, Shape, layout, svg_text
+from interpose.cli.render.topology_svg import PAGE, SvgShape, layout, svg_text
 from interpose.core.model.cpuset import CpuSet
 from interpose.core.topology.topology import Topology
 from tests.support.policy.machines import machine
@@ -15,7 +15,7 @@ from tests.support.policy.machines import machine
 SVG = "{http://www.w3.org/2000/svg}"
 
 
-def inside(inner: Shape, outer: Shape) -> bool:
+def inside(inner: SvgShape, outer: SvgShape) -> bool:
     """Whether one is within the other."""
     return (
         outer.x <= inner.x
@@ -25,7 +25,7 @@ def inside(inner: Shape, outer: Shape) -> bool:
     )
 
 
-def apart(one: Shape, other: Shape) -> bool:
+def apart(one: SvgShape, other: SvgShape) -> bool:
     """Whether two have no point in common but their edges."""
     return (
         one.x + one.width <= other.x
