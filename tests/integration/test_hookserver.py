@@ -23,7 +23,7 @@ from interpose.testing.eventually import WAIT_LIMIT, eventually
 from interpose.testing.fakenode import FakeNode, PlainCgroups
 from interpose.testing.grpcpeer import grpc_channel
 from interpose.testing.qospods import be_pod, ls_pod
-from interpose.testing.runtime.state import Sandbox
+from interpose.testing.runtime.state import FakeSandbox
 from interpose.testing.serve import serve_runtime
 from tests.support.hooks.node import node_document, write_cpus
 from tests.support.lab.hookserver import HookServer
@@ -384,7 +384,7 @@ def test_stopping_leaves_values(fake_node: FakeNodeStart, hookserver: Make, poli
 
 
 @asynccontextmanager
-async def node_here(memory: Path, scratch: Path) -> AsyncIterator[tuple[FakeNode, Mapping[str, Sandbox]]]:
+async def node_here(memory: Path, scratch: Path) -> AsyncIterator[tuple[FakeNode, Mapping[str, FakeSandbox]]]:
     """A node with a BE and an LS pod, whose runtime nobody serves yet."""
     write_cpus(memory / "sys", ["0-7"])
     node = FakeNode(PlainCgroups(memory / "cgroup", 1))

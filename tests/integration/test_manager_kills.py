@@ -18,7 +18,7 @@ from interpose._pb import cri_pb2 as cri
 from interpose.net.grpc.server import serve
 from interpose.tasks import TaskBag
 from interpose.testing.fakeruntime import FakeRuntime
-from interpose.testing.runtime.state import Container, Sandbox
+from interpose.testing.runtime.state import FakeContainer, FakeSandbox
 from tests.support.lab.kill.killable import doomed
 from tests.support.lab.pods import remove_groups
 from tests.support.lab.relay import program
@@ -65,17 +65,17 @@ class Witness:
         self.runtime: FakeRuntime | None = None
         self.doubles: list[str] = []
 
-    def changed(self, kind: "cri.ContainerEventType", _object_id: str, sandbox: Sandbox | None) -> None:
+    def changed(self, kind: "cri.ContainerEventType", _object_id: str, sandbox: FakeSandbox | None) -> None:
         """After each start."""
         if kind == cri.CONTAINER_STARTED_EVENT and self.runtime is not None and sandbox is not None:
             running = Counter(_title(one) for one in self.runtime.containers.values() if one.pid)
             self.doubles += [name for name, count in running.items() if count > 1]
 
-    def updating(self, _container: Container, _patch: cri.LinuxContainerResources) -> None:
+    def updating(self, _container: FakeContainer, _patch: cri.LinuxContainerResources) -> None:
         """Of no interest."""
 
 
-def _title(container: Container) -> str:
+def _title(container: FakeContainer) -> str:
     return f"{container.config.labels['io.kubernetes.pod.uid']}/{container.config.metadata.name}"
 
 

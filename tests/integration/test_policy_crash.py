@@ -25,7 +25,7 @@ from interpose.testing.fakeruntime import FakeRuntime
 from interpose.testing.grpcpeer import grpc_channel
 from interpose.testing.hookstack import CriCaller
 from interpose.testing.pods import QosClass, container_config, create_request, linux_resources, pod_config, run_request
-from interpose.testing.runtime.state import Container
+from interpose.testing.runtime.state import FakeContainer
 from interpose.testing.serve import serve_runtime
 from tests.support.lab.relay import Relay
 from tests.support.policy.machines import machine
@@ -105,7 +105,7 @@ class StandingRuntime(FakeRuntime):
         self.reached.set()
         await asyncio.Event().wait()
 
-    def alive(self) -> list[Container]:
+    def alive(self) -> list[FakeContainer]:
         """Containers that run or may be started."""
         ended = cri.CONTAINER_EXITED
         return [one for one in self.containers.values() if one.state != ended and self.sandboxes[one.sandbox_id].ready]

@@ -21,7 +21,7 @@ from interpose.resmgr.admin_view import policy_report
 from interpose.testing.eventually import eventually
 from interpose.testing.fakeruntime import FakeRuntime
 from interpose.testing.pods import container_config, create_request, linux_resources
-from interpose.testing.runtime.state import Container
+from interpose.testing.runtime.state import FakeContainer
 from tests.support.policy.cpu_watch import CpuWatch
 from tests.support.policy.machines import machine
 from tests.support.policy.stack import MEMORY, PolicyStack, policy_stack
@@ -43,7 +43,7 @@ class Refusing:
     def changed(self, *_: object) -> None:
         """Nothing to do with it."""
 
-    def updating(self, container: Container, _patch: cri.LinuxContainerResources) -> None:
+    def updating(self, container: FakeContainer, _patch: cri.LinuxContainerResources) -> None:
         """No, for some."""
         if container.id in self.refused:
             raise RpcError(Code.INVALID_ARGUMENT, "the kernel says no")

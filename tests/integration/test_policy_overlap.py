@@ -23,7 +23,7 @@ from interpose.net.httpd.routes import ServerRequest, ServerResponse
 from interpose.resmgr import service as policy_service
 from interpose.testing.eventually import eventually
 from interpose.testing.fakeruntime import FakeRuntime
-from interpose.testing.runtime.state import Container
+from interpose.testing.runtime.state import FakeContainer
 from tests.support.policy.cpu_watch import CpuWatch
 from tests.support.policy.machines import machine
 from tests.support.policy.stack import PolicyStack, policy_stack
@@ -41,7 +41,7 @@ class Refusing(CpuWatch):
         super().__init__()
         self.refused = ""
 
-    def updating(self, container: Container, patch: cri.LinuxContainerResources) -> None:
+    def updating(self, container: FakeContainer, patch: cri.LinuxContainerResources) -> None:
         """No, for one."""
         if container.id == self.refused:
             raise RpcError(Code.INVALID_ARGUMENT, "the kernel says no")

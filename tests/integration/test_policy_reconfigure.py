@@ -19,7 +19,7 @@ from interpose.net.grpc.status import Code, RpcError
 from interpose.resmgr.config.configuration import Configuration
 from interpose.testing.eventually import eventually
 from interpose.testing.fakeruntime import FakeRuntime
-from interpose.testing.runtime.state import Container
+from interpose.testing.runtime.state import FakeContainer
 from tests.support.policy.cpu_watch import CpuWatch
 from tests.support.policy.machines import machine
 from tests.support.policy.stack import PolicyStack, policy_stack
@@ -40,7 +40,7 @@ class Watching(CpuWatch):
         super().__init__()
         self.refused: set[str] = set()
 
-    def updating(self, container: Container, patch: cri.LinuxContainerResources) -> None:
+    def updating(self, container: FakeContainer, patch: cri.LinuxContainerResources) -> None:
         """No, for some."""
         if container.id in self.refused:
             raise RpcError(Code.INVALID_ARGUMENT, "the kernel says no")

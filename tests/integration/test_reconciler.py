@@ -30,7 +30,7 @@ from interpose.net.grpc.status import Code
 from interpose.testing import pods
 from interpose.testing.eventually import WAIT_LIMIT
 from interpose.testing.qospods import GIB, be_pod, ls_pod, lsr_pod
-from interpose.testing.runtime.state import Sandbox
+from interpose.testing.runtime.state import FakeSandbox
 from tests.support.hooks.node import HookNode, hook_node
 
 SHARES, QUOTA, MEMORY = Parameter.CPU_SHARES, Parameter.CPU_QUOTA, Parameter.MEMORY_LIMIT
@@ -91,7 +91,7 @@ def as_files(node: HookNode, shares: int, quota: int, memory: int) -> tuple[str,
     return str(weight_of(shares)), f"{'max' if quota < 0 else quota} 100000", "max" if memory < 0 else str(memory)
 
 
-def directories(node: HookNode, sandbox: Sandbox) -> list[str]:
+def directories(node: HookNode, sandbox: FakeSandbox) -> list[str]:
     """The cgroup of a pod and those of its containers."""
     return [node.node.pod_directory(sandbox), *map(node.node.directory, sandbox.containers)]
 

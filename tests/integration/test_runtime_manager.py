@@ -19,7 +19,7 @@ from interpose.net.grpc.status import Code, RpcError
 from interpose.testing.eventually import eventually
 from interpose.testing.fakeruntime import FakeRuntime
 from interpose.testing.pods import pod_config
-from interpose.testing.runtime.queries import Identity
+from interpose.testing.runtime.queries import FakeIdentity
 from tests.support.node.managed_node import ManagedNode, container, pod
 
 
@@ -108,7 +108,7 @@ async def test_images_may_live_elsewhere(scratch: Path) -> None:
 async def test_a_runtime_that_was_replaced_is_asked_anew(scratch: Path) -> None:
     """It may speak another version."""
     path = scratch / "r.sock"
-    old, new = FakeRuntime(identity=Identity(name="old")), FakeRuntime(identity=Identity(name="new"))
+    old, new = FakeRuntime(identity=FakeIdentity(name="old")), FakeRuntime(identity=FakeIdentity(name="new"))
     async with runtime_at(path, old, ("v1alpha2",)):
         caller = RemoteCaller(str(path))
         await caller.start()

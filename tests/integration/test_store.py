@@ -24,7 +24,7 @@ from interpose.relay.store_updates import StoreUpdater
 from interpose.testing.eventually import eventually, pass_deadline
 from interpose.testing.fakeruntime import FakeRuntime
 from interpose.testing.pods import container_config, create_request, linux_resources, pod_config, run_request
-from interpose.testing.runtime.queries import Identity
+from interpose.testing.runtime.queries import FakeIdentity
 from interpose.testing.serve import serve_runtime
 from interpose.testing.stack import Stack, relay_stack
 from tests.support.net.byte_seams import Caller, Stub
@@ -581,7 +581,7 @@ def _same(live: Store, rebuilt: Store) -> None:
 @pytest.mark.parametrize("systemd", [False, True])
 async def test_rebuilt_records_equal_live_ones(scratch: Path, systemd: bool) -> None:
     """Field by field, with everything changed on the way."""
-    runtime = FakeRuntime(identity=Identity(systemd_cgroups=systemd))
+    runtime = FakeRuntime(identity=FakeIdentity(systemd_cgroups=systemd))
     async with (
         serve_runtime(scratch / "runtime.sock", runtime),
         node(scratch, runtime, Stub(pin, methods=("CreateContainer",))) as it,

@@ -19,13 +19,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from interpose.testing.qospods import be_pod, ls_pod, lsr_pod
-from interpose.testing.runtime.state import Sandbox
+from interpose.testing.runtime.state import FakeSandbox
 from tests.support.hooks.node import HookNode, hook_node
 
 # The nightly run tries a thousand nodes per test.
 pytestmark = pytest.mark.timeout(1800)
 VERSIONS = pytest.mark.parametrize("version", [1, 2])
-KINDS: Mapping[str, Callable[..., Sandbox]] = {"be": be_pod, "ls": ls_pod, "lsr": lsr_pod}
+KINDS: Mapping[str, Callable[..., FakeSandbox]] = {"be": be_pod, "ls": ls_pod, "lsr": lsr_pod}
 MIB = 1 << 20
 
 
@@ -36,7 +36,7 @@ class Pod:
     kind: str
     more: Mapping[str, Any]
 
-    def add(self, node: HookNode, name: str) -> Sandbox:
+    def add(self, node: HookNode, name: str) -> FakeSandbox:
         """Let it run."""
         return KINDS[self.kind](node.node, name, **self.more)
 
@@ -216,7 +216,7 @@ def test_whatever_happens_switching_off_leaves_no_trace(
     results = []
 
     async def work(node: HookNode, *, ours: bool) -> None:
-        alive: list[Sandbox] = []
+        alive: list[FakeSandbox] = []
         for number, (what, about) in enumerate(steps):
             if what == "add":
                 alive.append(about.add(node, f"pod-{number}"))

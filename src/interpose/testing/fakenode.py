@@ -29,8 +29,8 @@ from interpose.net.grpc.status import Code, RpcError
 from interpose.testing.fakeruntime import FakeRuntime
 from interpose.testing.kernel.cgroup import FakeKernel
 from interpose.testing.pods import BUSYBOX
-from interpose.testing.runtime.queries import Identity
-from interpose.testing.runtime.state import Container, Sandbox
+from interpose.testing.runtime.queries import FakeIdentity
+from interpose.testing.runtime.state import FakeContainer, FakeSandbox
 from interpose.testing.serve import serve_runtime
 
 _SANDBOX_OOM_SCORE: Final = -998
@@ -140,7 +140,7 @@ class FakeNode:
         self._scope = scope
         self.tree = CgroupTree(self.cgroups, self.cgroups.root, version=self.cgroups.version)
         self.layout = Layout(driver=Driver.SYSTEMD if systemd else Driver.CGROUPFS)
-        self.runtime = FakeRuntime(observer=self, identity=Identity(systemd_cgroups=systemd), **runtime)
+        self.runtime = FakeRuntime(observer=self, identity=FakeIdentity(systemd_cgroups=systemd), **runtime)
         self._pods: dict[str, str] = {}  # directory of the pod by sandbox; several attempts share one
         self._running: dict[str, tuple[str, int]] = {}  # directory and process by container, sandboxes included
         self._image = self.runtime.images.pull(BUSYBOX, cri.AuthConfig())
@@ -157,7 +157,7 @@ class FakeNode:
             self._write(directory, to_resources(config.linux.resources))
         return directory
 
-    def add(self, config: cri.PodSandboxConfig, containers: Sequence[cri.ContainerConfig] = ()) -> Sandbox:
+    def add(self, config: cri.PodSandboxConfig, containers: Sequence[cri.ContainerConfig] = ()) -> FakeSandbox:
         """A running pod, past recording and failpoints of the runtime."""
         state = self.runtime.state
         sandbox = state.run_sandbox(config, "runc")
@@ -167,7 +167,7 @@ class FakeNode:
 
     # -- where things are
 
-    def pod_directory(self, sandbox: Sandbox) -> str:
+    def pod_directory(self, sandbox: FakeSandbox) -> str:
         """The cgroup of a pod."""
         return pod_directory(sandbox.config.linux.cgroup_parent)
 
@@ -181,7 +181,7 @@ class FakeNode:
 
     # -- what a runtime does
 
-    def changed(self, kind: "cri.ContainerEventType", object_id: str, sandbox: Sandbox | None) -> None:
+    def changed(self, kind: "cri.ContainerEventType", object_id: str, sandbox: FakeSandbox | None) -> None:
         """Something began, ended or is gone."""
         of_pod = object_id in self._pods or (sandbox is not None and sandbox.id == object_id)
         if kind == cri.CONTAINER_STARTED_EVENT and sandbox is not None:
@@ -198,7 +198,7 @@ class FakeNode:
             if pod is not None and pod not in self._pods.values():
                 self.cgroups.remove(pod)
 
-    def updating(self, container: Container, patch: cri.LinuxContainerResources) -> None:
+    def updating(self, container: FakeContainer, patch: cri.LinuxContainerResources) -> None:
         """Other resources for a container; one that does not run has nothing to write to."""
         if container.id in self._running:
             try:
@@ -206,12 +206,12 @@ class FakeNode:
             except OSError as error:
                 raise RpcError(Code.UNKNOWN, f'failed to update resources of "{container.id}": {error}') from None
 
-    def _start_sandbox(self, sandbox: Sandbox) -> None:
+    def _start_sandbox(self, sandbox: FakeSandbox) -> None:
         self._pods[sandbox.id] = self.make_pod(sandbox.config)
         resources = LinuxResources(cpu_shares=MIN_SHARES, oom_score_adj=_SANDBOX_OOM_SCORE)
         self._occupy(sandbox.id, sandbox, sandbox.pid, resources)
 
-    def _start(self, container: Container, sandbox: Sandbox) -> None:
+    def _start(self, container: FakeContainer, sandbox: FakeSandbox) -> None:
         try:
             self._occupy(container.id, sandbox, container.pid, to_resources(container.in_force))
         except OSError as error:
@@ -220,7 +220,7 @@ class FakeNode:
                 Code.UNKNOWN, f"failed to create containerd task: OCI runtime create failed: {error}"
             ) from None
 
-    def _occupy(self, object_id: str, sandbox: Sandbox, pid: int, resources: LinuxResources) -> None:
+    def _occupy(self, object_id: str, sandbox: FakeSandbox, pid: int, resources: LinuxResources) -> None:
         name = f"{self._scope}-{object_id}.scope" if self.systemd else object_id
         directory = self.cgroups.make(f"{self._pods[sandbox.id]}/{name}")
         self._running[object_id] = directory, pid

@@ -26,12 +26,12 @@ from interpose.testing.pods import BUSYBOX, container_config, pod_config
 from interpose.testing.runtime import views as fakeviews
 from interpose.testing.runtime.events import EventHub
 from interpose.testing.runtime.exec import Execution, Shell, run_builtin
-from interpose.testing.runtime.image_service import ImageService
+from interpose.testing.runtime.image_service import FakeImageService
 from interpose.testing.runtime.images import Credentials, ImageStore
 from interpose.testing.runtime.lifecycle import Health, Lifecycle
 from interpose.testing.runtime.methods import Methods, StreamMethod, UnaryMethod
-from interpose.testing.runtime.queries import Identity, Queries
-from interpose.testing.runtime.state import Container, NodeState, Observer, Sandbox
+from interpose.testing.runtime.queries import FakeIdentity, Queries
+from interpose.testing.runtime.state import FakeContainer, FakeSandbox, NodeState, Observer
 
 PAUSE = "registry.k8s.io/pause:3.10"
 
@@ -44,7 +44,7 @@ class FakeRuntime:
         *,
         seed: int = 0,
         clock: Callable[[], int] = time.time_ns,
-        identity: Identity | None = None,
+        identity: FakeIdentity | None = None,
         images: Iterable[str] = (PAUSE, BUSYBOX),
         credentials: Mapping[str, Credentials] | None = None,
         shell: Shell = run_builtin,
@@ -54,7 +54,7 @@ class FakeRuntime:
         observer: Observer | None = None,
     ) -> None:
         """`clock` gives nanoseconds; `credentials` are asked for by registry host; `shell` answers ExecSync."""
-        identity = identity or Identity()
+        identity = identity or FakeIdentity()
         rng = random.Random(seed)
         self._clock = clock
         self._observer = observer
@@ -69,7 +69,7 @@ class FakeRuntime:
             **lifecycle.methods(),
             **queries.methods(),
             **execution.methods(),
-            **ImageService(self.images, clock, stream_batch).methods(),
+            **FakeImageService(self.images, clock, stream_batch).methods(),
         }
         self._failpoints = Failpoints(self._methods)
         self._begun = TaskBag()
@@ -103,7 +103,7 @@ class FakeRuntime:
         """The process in a container ends by itself."""
         self.state.exit_container(self.state.container(container_id), code, reason, message)
 
-    def populate(self, pods: int, containers_per_pod: int = 1) -> list[Sandbox]:
+    def populate(self, pods: int, containers_per_pod: int = 1) -> list[FakeSandbox]:
         """Add running pods, past recording and failpoints; may be called again for more."""
         image = self.images.pull(BUSYBOX, cri.AuthConfig())
         sandboxes = []
@@ -136,12 +136,12 @@ class FakeRuntime:
     # -- what can be asked of it -------------------------------------------------------------------------------------
 
     @property
-    def containers(self) -> Mapping[str, Container]:
+    def containers(self) -> Mapping[str, FakeContainer]:
         """The containers by id."""
         return self.state.containers
 
     @property
-    def sandboxes(self) -> Mapping[str, Sandbox]:
+    def sandboxes(self) -> Mapping[str, FakeSandbox]:
         """The sandboxes by id."""
         return self.state.sandboxes
 
@@ -205,7 +205,7 @@ class FakeRuntime:
         self.requests.append((method, copy))
         self._arrivals.notify()
 
-    def _publish(self, kind: "cri.ContainerEventType", object_id: str, sandbox: Sandbox | None) -> None:
+    def _publish(self, kind: "cri.ContainerEventType", object_id: str, sandbox: FakeSandbox | None) -> None:
         if self._observer is not None:
             self._observer.changed(kind, object_id, sandbox)
         # An event shows the whole pod: not worth building for nobody.

@@ -51,7 +51,7 @@ LIFE = [
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class RecordedHookCall:
     """A call of the hook server; `timeout` is what was left to the caller, in seconds."""
 
     point: HookPoint
@@ -67,7 +67,7 @@ class FakeHookServer:
         """With `keep` false it forgets what it was asked: for long runs."""
         self.default = default
         self.answers: dict[HookPoint, Answer] = {}
-        self.calls: list[Asked] = []
+        self.calls: list[RecordedHookCall] = []
         self.cancelled: list[HookPoint] = []
         self.changes = Changes()  # notified of calls and cancellations
         self._keep = keep
@@ -116,7 +116,7 @@ class FakeHookServer:
             metadata = tuple(context.metadata)
             timeout = dict(metadata).get(b"grpc-timeout")
             left = parse_timeout(timeout) if timeout is not None else None
-            self.calls.append(Asked(point=point, request=request, metadata=metadata, timeout=left))
+            self.calls.append(RecordedHookCall(point=point, request=request, metadata=metadata, timeout=left))
         self.changes.notify()
         try:
             if point in self._crashing:

@@ -15,7 +15,7 @@ from interpose.core.model.qos import QOS_LABEL, QosClass
 from interpose.hooks.server.pods.pod_annotations import EXTENDED_RESOURCES, RESOURCE_STATUS
 from interpose.testing import pods
 from interpose.testing.fakenode import FakeNode
-from interpose.testing.runtime.state import Sandbox
+from interpose.testing.runtime.state import FakeSandbox
 
 GIB: Final = 1 << 30
 _OOM_BEST_EFFORT: Final = 1000
@@ -31,7 +31,7 @@ def be_pod(
     limits: bool = True,
     containers: Sequence[str] = ("main",),
     **more: Any,
-) -> Sandbox:
+) -> FakeSandbox:
     """A BE pod. Each container asks for this much; Kubernetes itself sees a pod that asks for nothing."""
     amounts = {"kubernetes.io/batch-cpu": str(batch_cpu), "kubernetes.io/batch-memory": str(batch_memory)}
     one = {"requests": amounts, "limits": amounts} if limits else {"requests": amounts}
@@ -49,7 +49,7 @@ def ls_pod(
     memory_limit: int = GIB,
     containers: Sequence[str] = ("main",),
     **more: Any,
-) -> Sandbox:
+) -> FakeSandbox:
     """An LS pod, Burstable."""
     resources = pods.linux_resources(cpu_request=cpu_request, cpu_limit=cpu_limit, memory_limit=memory_limit)
     return _add(node, name, QosClass.LS, "burstable", dict.fromkeys(containers, resources), {}, **more)
@@ -57,7 +57,7 @@ def ls_pod(
 
 def lsr_pod(
     node: FakeNode, name: str, *, cpuset: str = "2-3", memory_limit: int = 2 * GIB, numa_node: int = 0, **more: Any
-) -> Sandbox:
+) -> FakeSandbox:
     """An LSR pod, Guaranteed, with CPUs of its own."""
     cpus = len(CpuSet.parse(cpuset))
     status = {"cpuset": cpuset, "numaNodeResources": [{"node": numa_node, "resources": {"cpu": str(cpus)}}]}
@@ -69,7 +69,7 @@ def lsr_pod(
     )
 
 
-def populate(node: FakeNode, count: int, *, exclusive: int = 16) -> list[Sandbox]:
+def populate(node: FakeNode, count: int, *, exclusive: int = 16) -> list[FakeSandbox]:
     """So many pods: half BE, the others LS, some of these with CPUs of their own, two each, while `exclusive` last."""
     made = []
     for number in range(count):
@@ -95,7 +95,7 @@ def _add(
     namespace: str = "default",
     labels: Mapping[str, str] | None = None,
     annotations: Mapping[str, str] | None = None,
-) -> Sandbox:
+) -> FakeSandbox:
     config = pods.pod_config(
         name,
         namespace,

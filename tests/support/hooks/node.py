@@ -22,7 +22,7 @@ from interpose.hooks.server.reconcile.reconciler import ReconcilePass
 from interpose.testing.eventually import WAIT_LIMIT, eventually
 from interpose.testing.fakenode import FakeNode
 from interpose.testing.kernel.cgroup import FakeKernel
-from interpose.testing.runtime.state import Sandbox
+from interpose.testing.runtime.state import FakeSandbox
 from interpose.testing.serve import serve_runtime
 
 # No such directory: whoever goes past the kernel in memory finds nothing.
@@ -162,15 +162,15 @@ class HookNode:
 
     # -- what there is
 
-    def of_pod(self, sandbox: Sandbox, parameter: Parameter) -> Value:
+    def of_pod(self, sandbox: FakeSandbox, parameter: Parameter) -> Value:
         """A value of a pod's cgroup."""
         return self.node.tree.read(self.node.pod_directory(sandbox), parameter)
 
-    def of_sandbox(self, sandbox: Sandbox, parameter: Parameter) -> Value:
+    def of_sandbox(self, sandbox: FakeSandbox, parameter: Parameter) -> Value:
         """A value of the container that holds a pod together."""
         return self.node.tree.read(self.node.directory(sandbox.id), parameter)
 
-    def of_container(self, sandbox: Sandbox, parameter: Parameter, number: int = 0) -> Value:
+    def of_container(self, sandbox: FakeSandbox, parameter: Parameter, number: int = 0) -> Value:
         """A value of a container's cgroup."""
         return self.node.tree.read(self.node.directory(sandbox.containers[number]), parameter)
 

@@ -5,7 +5,7 @@ from interpose.core.model.cpuset import CpuSet
 from interpose.core.policy.request import Key
 from interpose.cri.store.convert import to_resources
 from interpose.resmgr.container_request import same_limit
-from interpose.testing.runtime.state import Container
+from interpose.testing.runtime.state import FakeContainer
 from tests.support.policy.stack import PolicyStack
 
 
@@ -47,7 +47,7 @@ def differences(stack: PolicyStack) -> list[str]:
     return found
 
 
-def _differing(stack: PolicyStack, key: Key, container: Container) -> list[str]:
+def _differing(stack: PolicyStack, key: Key, container: FakeContainer) -> list[str]:
     held, wanted = stack.tracker.allocations.by_key[key], stack.tracker.desired(key)
     has = to_resources(container.resources)
     found = []
@@ -65,12 +65,12 @@ def _differing(stack: PolicyStack, key: Key, container: Container) -> list[str]:
     return found
 
 
-def _lives(stack: PolicyStack, container: Container) -> bool:
+def _lives(stack: PolicyStack, container: FakeContainer) -> bool:
     if container.state == cri.CONTAINER_EXITED:
         return False
     return container.state == cri.CONTAINER_RUNNING or stack.runtime.sandboxes[container.sandbox_id].ready
 
 
-def _key(container: Container) -> Key:
+def _key(container: FakeContainer) -> Key:
     meta = container.config.metadata
     return Key(container.sandbox_id, meta.name, meta.attempt)

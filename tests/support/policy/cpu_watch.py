@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from interpose.core.model.cpuset import CpuSet
 from interpose.core.policy.request import Key
 from interpose.testing.fakeruntime import FakeRuntime
-from interpose.testing.runtime.state import Container, Sandbox
+from interpose.testing.runtime.state import FakeContainer, FakeSandbox
 
 if TYPE_CHECKING:
     from interpose._pb import cri_pb2 as cri
@@ -33,11 +33,11 @@ class CpuWatch:
         """Begin to look. Called again, other books count from now on."""
         self._runtime, self._tracker = runtime, tracker
 
-    def changed(self, _kind: "cri.ContainerEventType", _object_id: str, _sandbox: Sandbox | None) -> None:
+    def changed(self, _kind: "cri.ContainerEventType", _object_id: str, _sandbox: FakeSandbox | None) -> None:
         """Something came or went."""
         self.look()
 
-    def updating(self, container: Container, patch: "cri.LinuxContainerResources") -> None:
+    def updating(self, container: FakeContainer, patch: "cri.LinuxContainerResources") -> None:
         """A container is about to have other CPUs."""
         self.look({container.id: patch.cpuset_cpus} if patch.cpuset_cpus else {})
 
@@ -62,10 +62,10 @@ class CpuWatch:
                     self.overlaps.append(f"CPUs {both} of {_name(owner)} are those of {_name(other)} too")
 
 
-def _key(container: Container) -> Key:
+def _key(container: FakeContainer) -> Key:
     meta = container.config.metadata
     return Key(container.sandbox_id, meta.name, meta.attempt)
 
 
-def _name(container: Container) -> str:
+def _name(container: FakeContainer) -> str:
     return container.config.labels.get("io.kubernetes.pod.name", container.id)

@@ -12,7 +12,7 @@ from interpose.net.grpc.status import Code, RpcError
 from interpose.testing.fakenode import FakeNode, PlainCgroups
 from interpose.testing.kernel.cgroup import FakeKernel
 from interpose.testing.pods import container_config, create_request, linux_resources, pod_config, run_request
-from interpose.testing.runtime.state import Sandbox
+from interpose.testing.runtime.state import FakeSandbox
 
 GIB = 1 << 30
 SHARES, QUOTA, LIMIT = Parameter.CPU_SHARES, Parameter.CPU_QUOTA, Parameter.MEMORY_LIMIT
@@ -34,7 +34,7 @@ def web(node: FakeNode) -> cri.PodSandboxConfig:
     return config
 
 
-def add_web(node: FakeNode) -> tuple[Sandbox, str]:
+def add_web(node: FakeNode) -> tuple[FakeSandbox, str]:
     """The pod with a container; answers the container's id."""
     config = web(node)
     resources = linux_resources(cpu_request=250, cpu_limit=500, memory_limit=GIB, oom_score_adj=900)

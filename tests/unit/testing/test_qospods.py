@@ -10,7 +10,7 @@ from interpose.hooks.server.pods.pod_annotations import extended_resources, reso
 from interpose.testing.fakenode import FakeNode
 from interpose.testing.kernel.cgroup import FakeKernel
 from interpose.testing.qospods import GIB, be_pod, ls_pod, lsr_pod, populate
-from interpose.testing.runtime.state import Sandbox
+from interpose.testing.runtime.state import FakeSandbox
 
 
 @pytest.fixture
@@ -19,7 +19,7 @@ def node() -> FakeNode:
     return FakeNode(FakeKernel(1))
 
 
-def classes(sandbox: Sandbox) -> tuple[QosClass | None, KubeQos]:
+def classes(sandbox: FakeSandbox) -> tuple[QosClass | None, KubeQos]:
     """Both kinds."""
     return qos_of(sandbox.config.labels), kube_qos_of(sandbox.config.linux.cgroup_parent)
 

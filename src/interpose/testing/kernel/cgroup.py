@@ -14,7 +14,15 @@ from typing import Final
 from interpose.core.model.cgroup import KubeQos
 from interpose.core.model.cpuset import CpuSet
 from interpose.host.cgroup.paths import Driver, Layout
-from interpose.testing.kernel.cgroup_rules import V1_FILES, V2_FILES, File, Group, Node, number_of, refuse
+from interpose.testing.kernel.cgroup_rules import (
+    V1_FILES,
+    V2_FILES,
+    FakeCgroup,
+    FakeCgroupFile,
+    FakeCgroupTree,
+    number_of,
+    refuse,
+)
 
 # The directories in the root on v1, as distributions have them: cpu and cpuacct are one, with links for each name.
 _V1_HIERARCHIES: Final = ("cpu,cpuacct", "cpuset", "memory")
@@ -51,8 +59,8 @@ class FakeKernel:
         missing = {name for name, there in (("cpu.bvt_warp_ns", bvt), ("cpu.idle", idle)) if not there}
         every = V1_FILES if version == 1 else V2_FILES
         self._files = {name: file for name, file in every.items() if name not in missing}
-        root_group = Group("", None, set(self._hierarchies), cpus=CpuSet.parse(cpus), mems=CpuSet.parse(mems))
-        self.node = Node(version=version, root=root_group)
+        root_group = FakeCgroup("", None, set(self._hierarchies), cpus=CpuSet.parse(cpus), mems=CpuSet.parse(mems))
+        self.node = FakeCgroupTree(version=version, root=root_group)
         switches = {"sched_group_identity_enabled": 0, **sysctls} if bvt else sysctls
         self._plain = {f"{proc}/sys/kernel/{name}": f"{value}\n" for name, value in switches.items()}
         self._failures: dict[str, list[int]] = {}
@@ -72,7 +80,7 @@ class FakeKernel:
             for name in directory.split("/"):
                 if name not in group.children:
                     path = f"{group.path}/{name}".lstrip("/")
-                    group.children[name] = Group(path, group)
+                    group.children[name] = FakeCgroup(path, group)
                     if self.version == 1:
                         group.children[name].cpus, group.children[name].mems = group.cpus, group.mems
                 group = group.children[name]
@@ -114,7 +122,7 @@ class FakeKernel:
 
     # -- what there is
 
-    def group(self, directory: str) -> Group:
+    def group(self, directory: str) -> FakeCgroup:
         """A cgroup; FileNotFoundError if there is none."""
         group = self.node.root
         for name in filter(None, directory.split("/")):
@@ -206,7 +214,7 @@ class FakeKernel:
             if self._is_directory(hierarchy, directory):
                 raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
             parent = self.group(above)
-            parent.children.setdefault(name, Group(directory, parent)).where.add(hierarchy)
+            parent.children.setdefault(name, FakeCgroup(directory, parent)).where.add(hierarchy)
 
     def remove_directory(self, path: str) -> None:
         """Remove a cgroup from one hierarchy."""
@@ -239,7 +247,7 @@ class FakeKernel:
         except FileNotFoundError:
             return False
 
-    def _locate(self, path: str) -> tuple[Group, File]:
+    def _locate(self, path: str) -> tuple[FakeCgroup, FakeCgroupFile]:
         above, _, name = path.rpartition("/")
         hierarchy, directory = self._split(above)
         file = self._files.get(name)
@@ -250,7 +258,7 @@ class FakeKernel:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
         return group, file
 
-    def _has(self, file: File, hierarchy: str, group: Group) -> bool:
+    def _has(self, file: FakeCgroupFile, hierarchy: str, group: FakeCgroup) -> bool:
         if group.parent is None and not file.root:
             return False
         return self.version != 1 or not file.controller or file.controller in hierarchy.split(",")
@@ -275,7 +283,7 @@ class FakeKernel:
             self.out_of_memory.append(pid := self.node.doomed.pop())
             self.kill(pid)
 
-    def _forget(self, group: Group) -> None:
+    def _forget(self, group: FakeCgroup) -> None:
         if group.parent is not None:
             del group.parent.children[group.path.rpartition("/")[2]]
         self.usage.pop(group.path, None)

@@ -21,13 +21,13 @@ _MAX_NODES: Final = 1024
 
 
 @dataclass(slots=True)
-class Group:
+class FakeCgroup:
     """One cgroup, in all hierarchies it exists in. Numbers are as the files of v1 have them."""
 
     path: str
-    parent: "Group | None"
+    parent: "FakeCgroup | None"
     where: set[str] = field(default_factory=set)
-    children: dict[str, "Group"] = field(default_factory=dict)
+    children: dict[str, "FakeCgroup"] = field(default_factory=dict)
     processes: dict[int, tuple[int, ...]] = field(default_factory=dict)  # threads by process
     shares: int = 1024
     weight: int = 100
@@ -40,7 +40,7 @@ class Group:
     mems: CpuSet = field(default_factory=CpuSet)
     limit: int = _NO_LIMIT
 
-    def below(self) -> "Iterator[Group]":
+    def below(self) -> "Iterator[FakeCgroup]":
         """This one and all in it."""
         yield self
         for child in self.children.values():
@@ -52,15 +52,15 @@ class Group:
 
 
 @dataclass(slots=True, kw_only=True)
-class Node:
+class FakeCgroupTree:
     """All cgroups of one kernel."""
 
     version: int
-    root: Group
+    root: FakeCgroup
     usage: dict[str, int] = field(default_factory=dict)  # bytes of memory in use, by directory
     doomed: list[int] = field(default_factory=list)  # processes that a rule has ended
 
-    def effective(self, group: Group, what: str) -> CpuSet:
+    def effective(self, group: FakeCgroup, what: str) -> CpuSet:
         """CPUs or memory nodes ("cpus", "mems") that a group can use in the end."""
         own: CpuSet = getattr(group, what)
         if self.version == 1 or group.parent is None:
@@ -69,12 +69,12 @@ class Node:
         return (own & above) or above
 
 
-class File(NamedTuple):
+class FakeCgroupFile(NamedTuple):
     """One file of a group. No `write`: it cannot be written."""
 
     controller: str  # empty: in every hierarchy
-    read: Callable[[Node, Group], str]
-    write: Callable[[Node, Group, str], None] | None = None
+    read: Callable[[FakeCgroupTree, FakeCgroup], str]
+    write: Callable[[FakeCgroupTree, FakeCgroup, str], None] | None = None
     root: bool = True  # whether the root has it
 
 
@@ -92,14 +92,14 @@ def number_of(text: str) -> int:
 # -- cpu
 
 
-def _write_shares(_: Node, group: Group, text: str) -> None:
+def _write_shares(_: FakeCgroupTree, group: FakeCgroup, text: str) -> None:
     number = number_of(text)
     if number < 0 or group.idle or group.parent is None:
         raise refuse(errno.EINVAL)
     group.shares = min(max(number, 2), 262_144)
 
 
-def _write_weight(_: Node, group: Group, text: str) -> None:
+def _write_weight(_: FakeCgroupTree, group: FakeCgroup, text: str) -> None:
     number = number_of(text)
     if not 1 <= number <= 10_000:
         raise refuse(errno.ERANGE if number >= 0 else errno.EINVAL)
@@ -108,7 +108,7 @@ def _write_weight(_: Node, group: Group, text: str) -> None:
     group.weight = number
 
 
-def _write_idle(_: Node, group: Group, text: str) -> None:
+def _write_idle(_: FakeCgroupTree, group: FakeCgroup, text: str) -> None:
     number = number_of(text)
     if number not in (0, 1) or group.parent is None:
         raise refuse(errno.EINVAL)
@@ -117,14 +117,14 @@ def _write_idle(_: Node, group: Group, text: str) -> None:
     group.idle = number
 
 
-def _write_bvt(_: Node, group: Group, text: str) -> None:
+def _write_bvt(_: FakeCgroupTree, group: FakeCgroup, text: str) -> None:
     number = number_of(text)
     if not -1 <= number <= 2:
         raise refuse(errno.EINVAL)
     group.bvt = number
 
 
-def _bandwidth(node: Node, group: Group, quota: int, period: int, burst: int) -> None:
+def _bandwidth(node: FakeCgroupTree, group: FakeCgroup, quota: int, period: int, burst: int) -> None:
     """All rules about how quota, period and burst go together, here and with those above and below."""
     limited = quota >= 0
     if (
@@ -141,7 +141,7 @@ def _bandwidth(node: Node, group: Group, quota: int, period: int, burst: int) ->
         raise refuse(errno.EINVAL)
 
 
-def _schedulable(group: Group, above: int | None) -> bool:
+def _schedulable(group: FakeCgroup, above: int | None) -> bool:
     """Whether no group has more than the nearest limit above it."""
     own = above if group.quota < 0 else (group.quota << 20) // group.period
     if above is not None and own is not None and own > above:
@@ -149,22 +149,22 @@ def _schedulable(group: Group, above: int | None) -> bool:
     return all(_schedulable(child, own) for child in group.children.values())
 
 
-def _write_quota(node: Node, group: Group, text: str) -> None:
+def _write_quota(node: FakeCgroupTree, group: FakeCgroup, text: str) -> None:
     _bandwidth(node, group, number_of(text), group.period, group.burst)
 
 
-def _write_period(node: Node, group: Group, text: str) -> None:
+def _write_period(node: FakeCgroupTree, group: FakeCgroup, text: str) -> None:
     _bandwidth(node, group, group.quota, number_of(text), group.burst)
 
 
-def _write_burst(node: Node, group: Group, text: str) -> None:
+def _write_burst(node: FakeCgroupTree, group: FakeCgroup, text: str) -> None:
     number = number_of(text)
     if number < 0:
         raise refuse(errno.EINVAL)
     _bandwidth(node, group, group.quota, group.period, number)
 
 
-def _write_max(node: Node, group: Group, text: str) -> None:
+def _write_max(node: FakeCgroupTree, group: FakeCgroup, text: str) -> None:
     fields = text.split()
     if not fields or (fields[0] != "max" and not fields[0].isdigit()):
         raise refuse(errno.EINVAL)
@@ -172,23 +172,23 @@ def _write_max(node: Node, group: Group, text: str) -> None:
     _bandwidth(node, group, quota, number_of(fields[1]) if len(fields) > 1 else group.period, group.burst)
 
 
-def _read_max(_: Node, group: Group) -> str:
+def _read_max(_: FakeCgroupTree, group: FakeCgroup) -> str:
     return f"{'max' if group.quota < 0 else group.quota} {group.period}"
 
 
 # -- cpuset; `what` is "cpus" or "mems"
 
 
-def _read_set(what: str) -> Callable[[Node, Group], str]:
+def _read_set(what: str) -> Callable[[FakeCgroupTree, FakeCgroup], str]:
     return lambda _, group: str(getattr(group, what))
 
 
-def _read_effective(what: str) -> Callable[[Node, Group], str]:
+def _read_effective(what: str) -> Callable[[FakeCgroupTree, FakeCgroup], str]:
     return lambda node, group: str(node.effective(group, what))
 
 
-def _write_set(what: str) -> Callable[[Node, Group, str], None]:
-    def write(node: Node, group: Group, text: str) -> None:
+def _write_set(what: str) -> Callable[[FakeCgroupTree, FakeCgroup, str], None]:
+    def write(node: FakeCgroupTree, group: FakeCgroup, text: str) -> None:
         if group.parent is None:
             raise refuse(errno.EACCES)
         new = _kernel_list(text)
@@ -220,11 +220,11 @@ def _kernel_list(text: str) -> CpuSet:
 # -- memory
 
 
-def _read_limit(node: Node, group: Group) -> str:
+def _read_limit(node: FakeCgroupTree, group: FakeCgroup) -> str:
     return "max" if node.version != 1 and group.limit == _NO_LIMIT else str(group.limit)
 
 
-def _write_limit(node: Node, group: Group, text: str) -> None:
+def _write_limit(node: FakeCgroupTree, group: FakeCgroup, text: str) -> None:
     word = text.strip()
     if group.parent is None or (not word.isdigit() and word != ("-1" if node.version == 1 else "max")):
         raise refuse(errno.EINVAL)
@@ -239,15 +239,15 @@ def _write_limit(node: Node, group: Group, text: str) -> None:
 # -- processes
 
 
-def _read_processes(_: Node, group: Group) -> str:
+def _read_processes(_: FakeCgroupTree, group: FakeCgroup) -> str:
     return "\n".join(map(str, sorted(group.processes)))
 
 
-def _read_threads(_: Node, group: Group) -> str:
+def _read_threads(_: FakeCgroupTree, group: FakeCgroup) -> str:
     return "\n".join(str(thread) for threads in group.processes.values() for thread in threads)
 
 
-def _move(node: Node, group: Group, text: str) -> None:
+def _move(node: FakeCgroupTree, group: FakeCgroup, text: str) -> None:
     pid = number_of(text)
     for each in node.root.below():
         if (threads := each.processes.pop(pid, None)) is not None:
@@ -256,43 +256,43 @@ def _move(node: Node, group: Group, text: str) -> None:
     raise refuse(errno.ESRCH)
 
 
-def _of(attribute: str) -> Callable[[Node, Group], str]:
+def _of(attribute: str) -> Callable[[FakeCgroupTree, FakeCgroup], str]:
     return lambda _, group: str(getattr(group, attribute))
 
 
-V1_FILES: Final[Mapping[str, File]] = MappingProxyType(
+V1_FILES: Final[Mapping[str, FakeCgroupFile]] = MappingProxyType(
     {
-        "cgroup.procs": File("", _read_processes, _move),
-        "tasks": File("", _read_threads),
-        "cpu.shares": File("cpu", _of("shares"), _write_shares),
-        "cpu.cfs_quota_us": File("cpu", _of("quota"), _write_quota),
-        "cpu.cfs_period_us": File("cpu", _of("period"), _write_period),
-        "cpu.cfs_burst_us": File("cpu", _of("burst"), _write_burst),
-        "cpu.idle": File("cpu", _of("idle"), _write_idle),
-        "cpu.bvt_warp_ns": File("cpu", _of("bvt"), _write_bvt),
-        "cpuset.cpus": File("cpuset", _read_set("cpus"), _write_set("cpus")),
-        "cpuset.mems": File("cpuset", _read_set("mems"), _write_set("mems")),
-        "cpuset.effective_cpus": File("cpuset", _read_effective("cpus")),
-        "cpuset.effective_mems": File("cpuset", _read_effective("mems")),
-        "memory.limit_in_bytes": File("memory", _read_limit, _write_limit),
-        "memory.usage_in_bytes": File("memory", lambda node, group: str(node.usage.get(group.path, 0))),
+        "cgroup.procs": FakeCgroupFile("", _read_processes, _move),
+        "tasks": FakeCgroupFile("", _read_threads),
+        "cpu.shares": FakeCgroupFile("cpu", _of("shares"), _write_shares),
+        "cpu.cfs_quota_us": FakeCgroupFile("cpu", _of("quota"), _write_quota),
+        "cpu.cfs_period_us": FakeCgroupFile("cpu", _of("period"), _write_period),
+        "cpu.cfs_burst_us": FakeCgroupFile("cpu", _of("burst"), _write_burst),
+        "cpu.idle": FakeCgroupFile("cpu", _of("idle"), _write_idle),
+        "cpu.bvt_warp_ns": FakeCgroupFile("cpu", _of("bvt"), _write_bvt),
+        "cpuset.cpus": FakeCgroupFile("cpuset", _read_set("cpus"), _write_set("cpus")),
+        "cpuset.mems": FakeCgroupFile("cpuset", _read_set("mems"), _write_set("mems")),
+        "cpuset.effective_cpus": FakeCgroupFile("cpuset", _read_effective("cpus")),
+        "cpuset.effective_mems": FakeCgroupFile("cpuset", _read_effective("mems")),
+        "memory.limit_in_bytes": FakeCgroupFile("memory", _read_limit, _write_limit),
+        "memory.usage_in_bytes": FakeCgroupFile("memory", lambda node, group: str(node.usage.get(group.path, 0))),
     }
 )
-V2_FILES: Final[Mapping[str, File]] = MappingProxyType(
+V2_FILES: Final[Mapping[str, FakeCgroupFile]] = MappingProxyType(
     {
-        "cgroup.controllers": File("", lambda *_: "cpuset cpu memory pids"),
-        "cgroup.procs": File("", _read_processes, _move),
-        "cgroup.threads": File("", _read_threads),
-        "cpu.weight": File("", _of("weight"), _write_weight, root=False),
-        "cpu.max": File("", _read_max, _write_max, root=False),
-        "cpu.max.burst": File("", _of("burst"), _write_burst, root=False),
-        "cpu.idle": File("", _of("idle"), _write_idle, root=False),
-        "cpu.bvt_warp_ns": File("", _of("bvt"), _write_bvt, root=False),
-        "cpuset.cpus": File("", _read_set("cpus"), _write_set("cpus"), root=False),
-        "cpuset.mems": File("", _read_set("mems"), _write_set("mems"), root=False),
-        "cpuset.cpus.effective": File("", _read_effective("cpus")),
-        "cpuset.mems.effective": File("", _read_effective("mems")),
-        "memory.max": File("", _read_limit, _write_limit, root=False),
-        "memory.current": File("", lambda node, group: str(node.usage.get(group.path, 0)), root=False),
+        "cgroup.controllers": FakeCgroupFile("", lambda *_: "cpuset cpu memory pids"),
+        "cgroup.procs": FakeCgroupFile("", _read_processes, _move),
+        "cgroup.threads": FakeCgroupFile("", _read_threads),
+        "cpu.weight": FakeCgroupFile("", _of("weight"), _write_weight, root=False),
+        "cpu.max": FakeCgroupFile("", _read_max, _write_max, root=False),
+        "cpu.max.burst": FakeCgroupFile("", _of("burst"), _write_burst, root=False),
+        "cpu.idle": FakeCgroupFile("", _of("idle"), _write_idle, root=False),
+        "cpu.bvt_warp_ns": FakeCgroupFile("", _of("bvt"), _write_bvt, root=False),
+        "cpuset.cpus": FakeCgroupFile("", _read_set("cpus"), _write_set("cpus"), root=False),
+        "cpuset.mems": FakeCgroupFile("", _read_set("mems"), _write_set("mems"), root=False),
+        "cpuset.cpus.effective": FakeCgroupFile("", _read_effective("cpus")),
+        "cpuset.mems.effective": FakeCgroupFile("", _read_effective("mems")),
+        "memory.max": FakeCgroupFile("", _read_limit, _write_limit, root=False),
+        "memory.current": FakeCgroupFile("", lambda node, group: str(node.usage.get(group.path, 0)), root=False),
     }
 )

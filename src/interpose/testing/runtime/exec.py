@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from interpose._pb import cri_pb2 as cri
 from interpose.net.grpc.status import Code, RpcError
 from interpose.testing.runtime.methods import Methods, UnaryMethod
-from interpose.testing.runtime.state import Container, NodeState, state_name
+from interpose.testing.runtime.state import FakeContainer, NodeState, state_name
 
 # Runtimes cut each of the two outputs here (a container must not fill the memory of the node).
 OUTPUT_LIMIT = 16 << 20
@@ -29,10 +29,10 @@ class ExecResult:
     seconds: float = 0.0
 
 
-Shell = Callable[[Container, Sequence[str]], ExecResult]
+Shell = Callable[[FakeContainer, Sequence[str]], ExecResult]
 
 
-def run_builtin(container: Container, command: Sequence[str]) -> ExecResult:
+def run_builtin(container: FakeContainer, command: Sequence[str]) -> ExecResult:
     """The built-in commands: echo, env, true, false, exit N, sleep N and sh -c with one of them."""
     name, *arguments = command
     match name.rsplit("/", 1)[-1], arguments:
@@ -104,7 +104,7 @@ class Execution:
             raise RpcError(Code.UNKNOWN, f'sandbox container "{sandbox.id}" is not running')
         return cri.PortForwardResponse(url=self._url("portforward"))
 
-    def _running(self, container_id: str) -> Container:
+    def _running(self, container_id: str) -> FakeContainer:
         container = self._state.container(container_id)
         if container.state != cri.CONTAINER_RUNNING:
             raise RpcError(Code.UNKNOWN, f"container is in {state_name(container)} state")

@@ -12,7 +12,7 @@ from interpose.testing.runtime.methods import Methods, StreamMethod, UnaryMethod
 _IMAGE_ROOT = "/var/lib/containerd/io.containerd.snapshotter.v1.overlayfs"
 
 
-class ImageService:
+class FakeImageService:
     """Methods of the image service."""
 
     def __init__(self, images: ImageStore, clock: Callable[[], int], batch: int) -> None:

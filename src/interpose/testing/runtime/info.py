@@ -9,10 +9,10 @@ from typing import Any
 
 from interpose._pb import cri_pb2 as cri
 from interpose.cri.message_json import message_to_json
-from interpose.testing.runtime.state import Container, Sandbox
+from interpose.testing.runtime.state import FakeContainer, FakeSandbox
 
 
-def container_info(container: Container, sandbox: Sandbox, systemd: bool) -> dict[str, str]:
+def container_info(container: FakeContainer, sandbox: FakeSandbox, systemd: bool) -> dict[str, str]:
     """What ContainerStatus adds when asked to be verbose."""
     return _info(
         {
@@ -48,7 +48,7 @@ def container_info(container: Container, sandbox: Sandbox, systemd: bool) -> dic
     )
 
 
-def sandbox_info(sandbox: Sandbox, systemd: bool) -> dict[str, str]:
+def sandbox_info(sandbox: FakeSandbox, systemd: bool) -> dict[str, str]:
     """What PodSandboxStatus adds when asked to be verbose."""
     return _info(
         {
@@ -94,7 +94,7 @@ def _info(document: dict[str, Any]) -> dict[str, str]:
     return {"info": json.dumps(document)}
 
 
-def _cgroups_path(sandbox: Sandbox, object_id: str, systemd: bool) -> str:
+def _cgroups_path(sandbox: FakeSandbox, object_id: str, systemd: bool) -> str:
     parent = sandbox.config.linux.cgroup_parent
     if systemd:
         return f"{parent.rsplit('/', 1)[-1]}:cri-containerd:{object_id}"

@@ -14,10 +14,10 @@ from interpose.testing.runtime.methods import Methods, UnaryMethod
 from interpose.testing.runtime.state import (
     EXIT_KILLED,
     EXIT_TERMINATED,
-    Container,
+    FakeContainer,
+    FakeSandbox,
     NodeState,
     Observer,
-    Sandbox,
     state_name,
 )
 
@@ -180,7 +180,7 @@ class Lifecycle:
             raise
         return answer
 
-    def _run(self, config: cri.PodSandboxConfig, runtime_handler: str) -> Sandbox:
+    def _run(self, config: cri.PodSandboxConfig, runtime_handler: str) -> FakeSandbox:
         if runtime_handler not in self._runtime_handlers:
             raise RpcError(
                 Code.UNKNOWN, f'failed to get sandbox runtime: no runtime for "{runtime_handler}" is configured'
@@ -190,25 +190,25 @@ class Lifecycle:
             raise RpcError(Code.UNKNOWN, "failed to setup network for sandbox: cni plugin not initialized")
         return self._state.run_sandbox(config, runtime_handler)
 
-    def _create(self, sandbox: Sandbox, config: cri.ContainerConfig) -> Container:
+    def _create(self, sandbox: FakeSandbox, config: cri.ContainerConfig) -> FakeContainer:
         image = self._images.find(config.image.image)
         if image is None:
             raise RpcError(Code.NOT_FOUND, f'failed to resolve image "{config.image.image}": not found')
         return self._state.create_container(sandbox, config, image)
 
-    def _running(self, container_id: str) -> Container:
+    def _running(self, container_id: str) -> FakeContainer:
         container = self._state.container(container_id)
         if container.state != cri.CONTAINER_RUNNING:
             raise RpcError(Code.UNKNOWN, f"container is in {state_name(container)} state")
         return container
 
-    def _known_sandbox(self, sandbox_id: str) -> Sandbox | None:
+    def _known_sandbox(self, sandbox_id: str) -> FakeSandbox | None:
         try:
             return self._state.sandbox(sandbox_id)
         except RpcError:
             return None
 
-    def _known_container(self, container_id: str) -> Container | None:
+    def _known_container(self, container_id: str) -> FakeContainer | None:
         try:
             return self._state.container(container_id)
         except RpcError:

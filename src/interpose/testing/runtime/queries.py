@@ -17,7 +17,7 @@ from interpose.testing.runtime.state import NodeState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Identity:
+class FakeIdentity:
     """Who the runtime says it is."""
 
     name: str = "containerd"
@@ -33,7 +33,7 @@ class Queries:
         self,
         state: NodeState,
         health: Health,
-        identity: Identity,
+        identity: FakeIdentity,
         events: EventHub,
         clock: Callable[[], int],
         batch: int,

@@ -22,7 +22,7 @@ EXIT_NOT_STARTED = 128
 
 
 @dataclass(slots=True, kw_only=True)
-class Sandbox:
+class FakeSandbox:
     """A pod sandbox. `config` is the create-time request; what was updated later is in `resources` and `overhead`."""
 
     id: str
@@ -43,7 +43,7 @@ class Sandbox:
 
 
 @dataclass(slots=True, kw_only=True)
-class Container:
+class FakeContainer:
     """A container. `config` is the create-time request; `resources` are the current ones as the runtime tells them.
 
     `in_force` are those of its cgroup, once it was started: the kernel's truth.
@@ -69,11 +69,11 @@ class Container:
 
 
 # Told of each change: the kind, the id it is about (a sandbox has events too), the sandbox if it still exists.
-EventSink = Callable[["cri.ContainerEventType", str, Sandbox | None], None]
-Record = TypeVar("Record", Sandbox, Container)
+EventSink = Callable[["cri.ContainerEventType", str, FakeSandbox | None], None]
+Record = TypeVar("Record", FakeSandbox, FakeContainer)
 
 
-def ignore_event(_kind: "cri.ContainerEventType", _object_id: str, _sandbox: Sandbox | None) -> None:
+def ignore_event(_kind: "cri.ContainerEventType", _object_id: str, _sandbox: FakeSandbox | None) -> None:
     """The sink of a state nobody watches."""
 
 
@@ -83,10 +83,10 @@ class Observer(Protocol):
     An RpcError from a start or an update is the answer of that call: it is how a kernel's refusal gets there.
     """
 
-    def changed(self, kind: "cri.ContainerEventType", object_id: str, sandbox: Sandbox | None) -> None:
+    def changed(self, kind: "cri.ContainerEventType", object_id: str, sandbox: FakeSandbox | None) -> None:
         """As an EventSink; the change is made."""
 
-    def updating(self, container: Container, patch: cri.LinuxContainerResources) -> None:
+    def updating(self, container: FakeContainer, patch: cri.LinuxContainerResources) -> None:
         """Resources of a container are about to change."""
 
 
@@ -94,8 +94,8 @@ class NodeState:
     """The objects of one fake node."""
 
     def __init__(self, rng: random.Random, clock: Callable[[], int], sink: EventSink = ignore_event) -> None:
-        self.sandboxes: dict[str, Sandbox] = {}
-        self.containers: dict[str, Container] = {}
+        self.sandboxes: dict[str, FakeSandbox] = {}
+        self.containers: dict[str, FakeContainer] = {}
         self._network = ipaddress.ip_network("10.88.0.0/16")
         self._rng = rng
         self._clock = clock
@@ -115,25 +115,25 @@ class NodeState:
             raise RpcError(Code.INVALID_ARGUMENT, f'pod_cidr "{cidr}": too small for pods')
         self._network = network
 
-    def sandbox(self, sandbox_id: str) -> Sandbox:
+    def sandbox(self, sandbox_id: str) -> FakeSandbox:
         """The sandbox with this id or unique start of an id; NOT_FOUND if there is none."""
         return _lookup(self.sandboxes, sandbox_id, "sandbox")
 
-    def container(self, container_id: str) -> Container:
+    def container(self, container_id: str) -> FakeContainer:
         """The container with this id or unique start of an id; NOT_FOUND if there is none."""
         return _lookup(self.containers, container_id, "container")
 
-    def containers_of(self, sandbox: Sandbox) -> list[Container]:
+    def containers_of(self, sandbox: FakeSandbox) -> list[FakeContainer]:
         """The containers of a sandbox in the order they were created."""
         return [self.containers[container_id] for container_id in sandbox.containers]
 
-    def run_sandbox(self, config: cri.PodSandboxConfig, runtime_handler: str = "") -> Sandbox:
+    def run_sandbox(self, config: cri.PodSandboxConfig, runtime_handler: str = "") -> FakeSandbox:
         """Create and start a sandbox."""
         if not config.HasField("metadata"):
             raise RpcError(Code.UNKNOWN, "sandbox config must include metadata")
         meta = config.metadata
         sandbox_id = self._reserve("sandbox", f"{meta.name}_{meta.namespace}_{meta.uid}_{meta.attempt}")
-        sandbox = Sandbox(
+        sandbox = FakeSandbox(
             id=sandbox_id,
             config=_copy(config),
             runtime_handler=runtime_handler,
@@ -150,7 +150,7 @@ class NodeState:
         self._sink(cri.CONTAINER_STARTED_EVENT, sandbox_id, sandbox)
         return sandbox
 
-    def stop_sandbox(self, sandbox: Sandbox) -> None:
+    def stop_sandbox(self, sandbox: FakeSandbox) -> None:
         """Kill what runs in it and give its network back; nothing happens if it is stopped."""
         for container in self.containers_of(sandbox):
             self.exit_container(container, EXIT_KILLED)
@@ -159,7 +159,7 @@ class NodeState:
             sandbox.ip = ""
             self._sink(cri.CONTAINER_STOPPED_EVENT, sandbox.id, sandbox)
 
-    def remove_sandbox(self, sandbox: Sandbox) -> None:
+    def remove_sandbox(self, sandbox: FakeSandbox) -> None:
         """Remove a sandbox with all its containers, stopping them first."""
         self.stop_sandbox(sandbox)
         for container in self.containers_of(sandbox):
@@ -168,7 +168,7 @@ class NodeState:
         self._release(sandbox.id)
         self._sink(cri.CONTAINER_DELETED_EVENT, sandbox.id, None)
 
-    def create_container(self, sandbox: Sandbox, config: cri.ContainerConfig, image: cri.Image) -> Container:
+    def create_container(self, sandbox: FakeSandbox, config: cri.ContainerConfig, image: cri.Image) -> FakeContainer:
         """Create a container in a ready sandbox."""
         if not config.HasField("metadata"):
             raise RpcError(Code.UNKNOWN, "container config must include metadata")
@@ -181,7 +181,7 @@ class NodeState:
         name = f"{meta.name}_{pod.name}_{pod.namespace}_{pod.uid}_{meta.attempt}"
         container_id = self._reserve("container", name)
         directory = sandbox.config.log_directory
-        container = Container(
+        container = FakeContainer(
             id=container_id,
             sandbox_id=sandbox.id,
             config=_copy(config),
@@ -195,13 +195,13 @@ class NodeState:
         self._sink(cri.CONTAINER_CREATED_EVENT, container_id, sandbox)
         return container
 
-    def begin_start(self, container: Container) -> None:
+    def begin_start(self, container: FakeContainer) -> None:
         """Its cgroup is made of the resources of this moment."""
         if container.state == cri.CONTAINER_CREATED:
             container.in_force = _copy(container.resources)
             container.starting = True
 
-    def start_container(self, container: Container) -> None:
+    def start_container(self, container: FakeContainer) -> None:
         """CREATED -> RUNNING, only in a ready sandbox."""
         sandbox = self.sandboxes[container.sandbox_id]
         if container.state != cri.CONTAINER_CREATED:
@@ -223,14 +223,14 @@ class NodeState:
             self._failed_start(container, error.message)
             raise
 
-    def _failed_start(self, container: Container, message: str) -> None:
+    def _failed_start(self, container: FakeContainer, message: str) -> None:
         """It never ran, and cannot be started again."""
         container.state = cri.CONTAINER_EXITED
         container.started_at, container.finished_at = 0, self._clock()
         container.exit_code, container.reason, container.message = EXIT_NOT_STARTED, "StartError", message
         container.pid = 0
 
-    def exit_container(self, container: Container, code: int, reason: str = "", message: str = "") -> None:
+    def exit_container(self, container: FakeContainer, code: int, reason: str = "", message: str = "") -> None:
         """RUNNING -> EXITED; nothing happens to a container that does not run, as with a real stop."""
         if container.state != cri.CONTAINER_RUNNING:
             return
@@ -242,7 +242,7 @@ class NodeState:
         container.pid = 0
         self._sink(cri.CONTAINER_STOPPED_EVENT, container.id, self.sandboxes[container.sandbox_id])
 
-    def remove_container(self, container: Container) -> None:
+    def remove_container(self, container: FakeContainer) -> None:
         """Remove a container; a running one is killed first."""
         self.exit_container(container, EXIT_KILLED)
         sandbox = self.sandboxes[container.sandbox_id]
@@ -277,7 +277,7 @@ class NodeState:
         return self._pids
 
 
-def state_name(container: Container) -> str:
+def state_name(container: FakeContainer) -> str:
     """The state as CRI spells it, for messages."""
     return cri.ContainerState.Name(container.state)
 

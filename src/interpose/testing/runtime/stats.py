@@ -5,7 +5,7 @@ and two readings can be compared. Whatever does not run has no CPU and memory fi
 """
 
 from interpose._pb import cri_pb2 as cri
-from interpose.testing.runtime.state import Container, NodeState, Sandbox, full_id
+from interpose.testing.runtime.state import FakeContainer, FakeSandbox, NodeState, full_id
 from interpose.testing.runtime.views import has_labels
 
 _CORE_SHARE = 10
@@ -17,7 +17,7 @@ _METRICS = (
 )
 
 
-def container_stats(container: Container, now: int) -> cri.ContainerStats:
+def container_stats(container: FakeContainer, now: int) -> cri.ContainerStats:
     """Usage of one container."""
     stats = cri.ContainerStats(
         attributes=cri.ContainerAttributes(
@@ -38,7 +38,7 @@ def container_stats(container: Container, now: int) -> cri.ContainerStats:
     return stats
 
 
-def sandbox_stats(state: NodeState, sandbox: Sandbox, now: int) -> cri.PodSandboxStats:
+def sandbox_stats(state: NodeState, sandbox: FakeSandbox, now: int) -> cri.PodSandboxStats:
     """Usage of a pod: the sum of its running containers, and each of them."""
     stats = cri.PodSandboxStats(
         attributes=cri.PodSandboxAttributes(
@@ -115,7 +115,7 @@ def sandbox_metrics(state: NodeState, now: int) -> list[cri.PodSandboxMetrics]:
     ]
 
 
-def _container_metrics(container: Container, now: int) -> list[cri.Metric]:
+def _container_metrics(container: FakeContainer, now: int) -> list[cri.Metric]:
     values = (_cpu_time(container, now) // 1_000_000_000, _MEMORY)
     labels = [container.id, container.config.metadata.name, container.config.image.image]
     return [
@@ -124,7 +124,7 @@ def _container_metrics(container: Container, now: int) -> list[cri.Metric]:
     ]
 
 
-def _cpu_time(container: Container, now: int) -> int:
+def _cpu_time(container: FakeContainer, now: int) -> int:
     return max(now - container.started_at, 0) // _CORE_SHARE
 
 

@@ -7,10 +7,10 @@ creation times and image references are never empty).
 from collections.abc import Mapping
 
 from interpose._pb import cri_pb2 as cri
-from interpose.testing.runtime.state import Container, NodeState, Sandbox, full_id
+from interpose.testing.runtime.state import FakeContainer, FakeSandbox, NodeState, full_id
 
 
-def sandbox_item(sandbox: Sandbox) -> cri.PodSandbox:
+def sandbox_item(sandbox: FakeSandbox) -> cri.PodSandbox:
     """The sandbox as ListPodSandbox shows it."""
     return cri.PodSandbox(
         id=sandbox.id,
@@ -23,7 +23,7 @@ def sandbox_item(sandbox: Sandbox) -> cri.PodSandbox:
     )
 
 
-def sandbox_status(sandbox: Sandbox) -> cri.PodSandboxStatus:
+def sandbox_status(sandbox: FakeSandbox) -> cri.PodSandboxStatus:
     """The sandbox as PodSandboxStatus shows it: a host network pod and a stopped one have no address."""
     status = cri.PodSandboxStatus(
         id=sandbox.id,
@@ -39,12 +39,12 @@ def sandbox_status(sandbox: Sandbox) -> cri.PodSandboxStatus:
     return status
 
 
-def sandbox_state(sandbox: Sandbox) -> "cri.PodSandboxState":
+def sandbox_state(sandbox: FakeSandbox) -> "cri.PodSandboxState":
     """READY while its network and its pause process stand."""
     return cri.SANDBOX_READY if sandbox.ready else cri.SANDBOX_NOTREADY
 
 
-def container_item(container: Container) -> cri.Container:
+def container_item(container: FakeContainer) -> cri.Container:
     """The container as ListContainers shows it."""
     return cri.Container(
         id=container.id,
@@ -60,7 +60,7 @@ def container_item(container: Container) -> cri.Container:
     )
 
 
-def container_status(container: Container) -> cri.ContainerStatus:
+def container_status(container: FakeContainer) -> cri.ContainerStatus:
     """The container as ContainerStatus shows it, with the resources in force now."""
     image = container.image
     status = cri.ContainerStatus(
@@ -89,7 +89,7 @@ def container_status(container: Container) -> cri.ContainerStatus:
 
 
 def event(
-    state: NodeState, kind: "cri.ContainerEventType", object_id: str, sandbox: Sandbox | None, now: int
+    state: NodeState, kind: "cri.ContainerEventType", object_id: str, sandbox: FakeSandbox | None, now: int
 ) -> cri.ContainerEventResponse:
     """An event with the whole pod beside it; only the end of the sandbox itself has nothing left to show."""
     message = cri.ContainerEventResponse(container_id=object_id, container_event_type=kind, created_at=now)

@@ -10,7 +10,7 @@ from interpose.cli.pod.options import Reach
 from interpose.host.cgroup.paths import Driver
 from interpose.net.grpc.status import Code
 from interpose.testing.fakeruntime import FakeRuntime
-from interpose.testing.runtime.queries import Identity
+from interpose.testing.runtime.queries import FakeIdentity
 from interpose.testing.serve import serve_runtime
 
 
@@ -18,7 +18,7 @@ from interpose.testing.serve import serve_runtime
 async def test_the_runtime_says_who_makes_cgroups(tmp_path: Path, systemd: bool, driver: Driver) -> None:
     """And pods are put where that is expected."""
     reach = Reach(endpoint=str(tmp_path / "a"), root=str(tmp_path))
-    fake = FakeRuntime(identity=Identity(systemd_cgroups=systemd))
+    fake = FakeRuntime(identity=FakeIdentity(systemd_cgroups=systemd))
     async with serve_runtime(tmp_path / "a", fake), pod_runtime(reach) as runtime:
         manager = await managed(runtime, reach)
         assert manager.node.cgroup_driver is driver

@@ -11,7 +11,7 @@ from interpose._pb import cri_pb2 as cri
 from interpose.net.grpc.status import Code, RpcError
 from interpose.testing.fakeruntime import FakeRuntime
 from interpose.testing.pods import pod_config, run_request
-from interpose.testing.runtime.queries import Identity
+from interpose.testing.runtime.queries import FakeIdentity
 from tests.support.clock import ManualClock
 
 
@@ -41,7 +41,7 @@ async def test_status_has_two_conditions(runtime: FakeRuntime) -> None:
 @pytest.mark.parametrize("systemd", [False, True])
 async def test_the_cgroup_driver_is_told(systemd: bool) -> None:
     """By RuntimeConfig and by the verbose status."""
-    runtime = FakeRuntime(identity=Identity(systemd_cgroups=systemd))
+    runtime = FakeRuntime(identity=FakeIdentity(systemd_cgroups=systemd))
     config = await runtime.call("RuntimeConfig", cri.RuntimeConfigRequest())
     assert config.linux.cgroup_driver == (cri.SYSTEMD if systemd else cri.CGROUPFS)
     status = await runtime.call("Status", cri.StatusRequest(verbose=True))

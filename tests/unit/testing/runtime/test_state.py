@@ -11,7 +11,7 @@ from interpose._pb import cri_pb2 as cri
 from interpose.net.grpc.status import Code, RpcError
 from interpose.node.runtime.oci.resource_patch import patch_resources
 from interpose.testing.pods import container_config, pod_config
-from interpose.testing.runtime.state import EXIT_KILLED, EXIT_NOT_STARTED, Container, NodeState, Sandbox
+from interpose.testing.runtime.state import EXIT_KILLED, EXIT_NOT_STARTED, FakeContainer, FakeSandbox, NodeState
 from interpose.testing.runtime.views import container_status, list_containers, list_sandboxes, sandbox_status
 from tests.support.clock import ManualClock
 
@@ -154,7 +154,7 @@ def test_addresses_come_from_the_pod_network() -> None:
 def test_start_that_an_observer_refuses() -> None:
     """The container has ended without having run, and says why."""
 
-    def sink(kind: cri.ContainerEventType, object_id: str, sandbox: Sandbox | None) -> None:
+    def sink(kind: cri.ContainerEventType, object_id: str, sandbox: FakeSandbox | None) -> None:
         if kind == cri.CONTAINER_STARTED_EVENT and sandbox is not None and object_id != sandbox.id:
             raise RpcError(Code.UNKNOWN, "no room")
 
@@ -181,7 +181,7 @@ def test_each_change_is_told() -> None:
     """A pod's life gives its events in order, sandbox included; the end of the sandbox has no pod to show."""
     told: list[tuple[str, str, bool]] = []
 
-    def sink(kind: cri.ContainerEventType, object_id: str, sandbox: Sandbox | None) -> None:
+    def sink(kind: cri.ContainerEventType, object_id: str, sandbox: FakeSandbox | None) -> None:
         told.append((cri.ContainerEventType.Name(kind), object_id, sandbox is not None))
 
     state = NodeState(random.Random(1), ManualClock(), sink)
@@ -232,7 +232,7 @@ def test_an_update_is_a_patch() -> None:
     )
 
 
-def _name_and_attempt(container: Container) -> tuple[str, int]:
+def _name_and_attempt(container: FakeContainer) -> tuple[str, int]:
     return container.config.metadata.name, container.config.metadata.attempt
 
 

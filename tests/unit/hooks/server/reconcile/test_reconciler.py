@@ -30,7 +30,7 @@ from interpose.testing.fakenode import FakeNode
 from interpose.testing.kernel.cgroup import FakeKernel
 from interpose.testing.pods import BUSYBOX, container_config
 from interpose.testing.qospods import be_pod, ls_pod
-from interpose.testing.runtime.state import Container, Sandbox
+from interpose.testing.runtime.state import FakeContainer, FakeSandbox
 from tests.support.hooks.parts import HookParts, ToyPlugin
 
 SHARES, QUOTA, BURST, CPUS = Parameter.CPU_SHARES, Parameter.CPU_QUOTA, Parameter.CPU_BURST, Parameter.CPUSET_CPUS
@@ -75,15 +75,15 @@ class Rig:
         """One of them."""
         return await self.reconciler.round("test", detail=detail, act=act)
 
-    def of_pod(self, sandbox: Sandbox, parameter: Parameter) -> Value:
+    def of_pod(self, sandbox: FakeSandbox, parameter: Parameter) -> Value:
         """What a pod's cgroup has."""
         return self.parts.node.tree.read(self.parts.node.pod_directory(sandbox), parameter)
 
-    def of(self, sandbox: Sandbox, parameter: Parameter, number: int = 0) -> Value:
+    def of(self, sandbox: FakeSandbox, parameter: Parameter, number: int = 0) -> Value:
         """What a container's cgroup has."""
         return self.parts.value(sandbox.containers[number], parameter)
 
-    def write(self, sandbox: Sandbox, parameter: Parameter, value: Value) -> None:
+    def write(self, sandbox: FakeSandbox, parameter: Parameter, value: Value) -> None:
         """Somebody else puts something into a container's cgroup."""
         self.parts.node.tree.write(self.parts.node.directory(sandbox.containers[0]), parameter, value)
 
@@ -574,7 +574,7 @@ class Stubborn:
         self.updates = 0
         self._updating = rig.parts.node.updating
 
-    def updating(self, container: Container, patch: cri.LinuxContainerResources) -> None:
+    def updating(self, container: FakeContainer, patch: cri.LinuxContainerResources) -> None:
         """Take everything but shares."""
         self.updates += 1
         patch.cpu_shares = 700
@@ -600,7 +600,7 @@ async def test_a_value_that_is_replaced_on_its_way_is_held(rig: Rig, monkeypatch
     assert rig.parts.applier.held == 0
 
 
-async def noted_pod(rig: Rig) -> Sandbox:
+async def noted_pod(rig: Rig) -> FakeSandbox:
     """A pod whose container has a set of ours from its creation on, by its note; the second in it."""
     node = rig.parts.node
     sandbox = ls_pod(node, "web")
@@ -617,7 +617,7 @@ async def test_a_restore_that_is_replaced_on_its_way_is_held(rig: Rig, caplog: p
     sandbox = await noted_pod(rig)
     node, updating = rig.parts.node, rig.parts.node.updating
 
-    def replaced(container: Container, patch: cri.LinuxContainerResources) -> None:
+    def replaced(container: FakeContainer, patch: cri.LinuxContainerResources) -> None:
         patch.cpuset_cpus = "0-1"
         updating(container, patch)
 
@@ -696,7 +696,7 @@ class Starting:
         self.loses = False
         self._node.updating = self._update  # type: ignore[method-assign]
 
-    def _update(self, container: Container, patch: cri.LinuxContainerResources) -> None:
+    def _update(self, container: FakeContainer, patch: cri.LinuxContainerResources) -> None:
         if not self.loses or container is not self.late:
             self._updating(container, patch)
 

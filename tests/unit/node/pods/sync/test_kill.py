@@ -15,7 +15,7 @@ from interpose.node.pods.sync.result import StepReason
 from interpose.testing.eventually import eventually
 from interpose.testing.fakeruntime import FakeRuntime
 from interpose.testing.runtime.exec import ExecResult, run_builtin
-from interpose.testing.runtime.state import Container as FakeContainer
+from interpose.testing.runtime.state import FakeContainer
 from tests.support.node.managed_node import Heard, ManagedNode, container, pod
 
 
