@@ -10,7 +10,8 @@ from interpose.core.model.qos import QosClass
 from interpose.core.model.resources import LinuxResources
 from interpose.hooks.api.hookpoint import HookPoint
 from interpose.hooks.server.context import ContainerContext, GroupContext, PodContext, Response, Wish
-from interpose.hooks.server.plugin import CpuPool, CpuPools, Input, Kernel, NodeInputs, Partly, Plugin, Resctrl
+from interpose.hooks.server.plugin import CpuPool, CpuPools, Input, Kernel, NodeInputs, Plugin, Resctrl
+from interpose.hooks.server.plugin import PartialRuleError as Partly
 
 __all__ = [
     "CLEAR",

@@ -7,7 +7,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from interpose.core.model.cgroup import CLEAR, Level, Parameter
 from interpose.hooks.server.actuators.core_sched import CoreSchedActuator
-from interpose.hooks.server.targets import Target
+from interpose.hooks.server.targets import ActuatorTarget
 from tests.support.hooks.fake_core_sched import FakeCoreSched
 
 names = st.sampled_from(["a", "b", "c", "d"])
@@ -44,9 +44,9 @@ class CoreSchedMachine(RuleBasedStateMachine):
         self.actuator = CoreSchedActuator(self.containers, self.kernel)
         self.journal: dict[str, str] = {}  # what containers were given
 
-    def target(self, name: str) -> Target:
+    def target(self, name: str) -> ActuatorTarget:
         """A container as something to set values on."""
-        return Target(level=Level.CONTAINER, key=name, directory=name)
+        return ActuatorTarget(level=Level.CONTAINER, key=name, directory=name)
 
     def new_pid(self) -> int:
         """Free pids are used again at once, which is the worst case."""

@@ -18,7 +18,7 @@ from interpose.hooks.server.actuators.cgroup import CgroupActuator
 from interpose.hooks.server.reconcile.apply import Applier
 from interpose.hooks.server.reconcile.journal import Journal
 from interpose.hooks.server.reconcile.plan import CriBatch, PlanAction, by_container, ordered
-from interpose.hooks.server.targets import DesiredValue, Target
+from interpose.hooks.server.targets import ActuatorTarget, DesiredValue
 from interpose.host.cgroup.tree import CgroupTree
 from interpose.testing.kernel.cgroup import FakeKernel
 
@@ -27,13 +27,13 @@ CPUS = Parameter.CPUSET_CPUS
 TARGETS = {
     target.directory: target
     for target in (
-        Target(level=Level.QOS, key="q", directory="q"),
-        Target(level=Level.POD, key="q/p", directory="q/p"),
-        Target(level=Level.SANDBOX, key="s", directory="q/p/s"),
-        Target(level=Level.CONTAINER, key="c", directory="q/p/c"),
-        Target(level=Level.CONTAINER, key="d", directory="q/p/d"),
-        Target(level=Level.POD, key="q/r", directory="q/r"),
-        Target(level=Level.CONTAINER, key="e", directory="q/r/e"),
+        ActuatorTarget(level=Level.QOS, key="q", directory="q"),
+        ActuatorTarget(level=Level.POD, key="q/p", directory="q/p"),
+        ActuatorTarget(level=Level.SANDBOX, key="s", directory="q/p/s"),
+        ActuatorTarget(level=Level.CONTAINER, key="c", directory="q/p/c"),
+        ActuatorTarget(level=Level.CONTAINER, key="d", directory="q/p/d"),
+        ActuatorTarget(level=Level.POD, key="q/r", directory="q/r"),
+        ActuatorTarget(level=Level.CONTAINER, key="e", directory="q/r/e"),
     )
 }
 FILES = {1: ("cpu.shares", "cpu.cfs_quota_us", "cpu.idle", "cpu.bvt_warp_ns", "cpuset.cpus")}

@@ -12,12 +12,12 @@ from interpose.hooks.server.actuators.resctrl import ResctrlActuator
 from interpose.hooks.server.context import PodContext
 from interpose.hooks.server.plugin import Resctrl
 from interpose.hooks.server.plugins.resctrl import ANNOTATION, ResctrlPlugin, ResctrlRule
-from interpose.hooks.server.targets import Target
+from interpose.hooks.server.targets import ActuatorTarget
 from interpose.host.resctrl import ResctrlTree, parse_schemata, render_schemata
 from tests.support.hooks.fake_resctrl import FakeResctrl
 
 VENDORS = {"GenuineIntel": 100, "AuthenticAMD": 2048}
-TARGET = Target(level=Level.POD, key="s", directory="pod", pod_uid="u")
+TARGET = ActuatorTarget(level=Level.POD, key="s", directory="pod", pod_uid="u")
 
 ranges = st.tuples(st.integers(0, 99), st.integers(1, 100)).filter(lambda pair: pair[0] < pair[1]).map(list)
 percents = st.integers(1, 100)

@@ -24,7 +24,7 @@ _ANSWER_LIMIT: Final = 256 * 1024
 _MOST_SHOWN: Final = 5
 
 
-class HookFailure(Exception):  # noqa: N818 - a decision of a failure policy, not a malfunction
+class HookRefusedError(Exception):
     """A hook server under Fail did not let a call pass. The text is what the kubelet sees."""
 
     def __init__(self, plugin: RegisteredServer, point: HookPoint, text: str) -> None:
@@ -50,7 +50,7 @@ class HookCalls:
     ) -> tuple[tuple[FieldChange, ...], dict[str, str]]:
         """Every change that all plugins together make, in order, and by path who made the last one.
 
-        Raises HookFailure for a plugin under Fail.
+        Raises HookRefusedError for a plugin under Fail.
         """
         asked = subject.asked
         metadata: Metadata = (RESOURCES_ASKED,) if point is HookPoint.PRE_UPDATE_CONTAINER_RESOURCES else ()
@@ -62,7 +62,7 @@ class HookCalls:
             answered = await self._ask(point, plugin, asked, metadata, until, subject.held)
             if isinstance(answered, str):
                 if plugin.must_see:
-                    raise HookFailure(plugin, point, answered)
+                    raise HookRefusedError(plugin, point, answered)
                 continue
             if not answered.changes and not answered.refused:
                 continue

@@ -17,7 +17,7 @@ from interpose.core.model.pod import Container, Pod
 from interpose.cri.errors import UnreadableMessageError
 from interpose.hooks.api.hookpoint import HOOKED_METHODS, HookedMethod, HookPoint
 from interpose.hooks.dispatch.apply import apply
-from interpose.hooks.dispatch.calls import HookCalls, HookFailure
+from interpose.hooks.dispatch.calls import HookCalls, HookRefusedError
 from interpose.hooks.dispatch.hook_server import Metadata, RegisteredServer, RegisteredServers
 from interpose.hooks.dispatch.merge import FieldChange
 from interpose.hooks.dispatch.requests import (
@@ -139,7 +139,7 @@ class Dispatcher:
                 subject = None
             elif subject is not None and row.pre is not None and pre:
                 await self._before(call, row.pre, pre, subject, until)
-        except HookFailure as failure:
+        except HookRefusedError as failure:
             return self._refused(failure)
         except Exception as error:
             self._note_trouble(call, post, error)
@@ -211,7 +211,7 @@ class Dispatcher:
     async def _before(
         self, call: Call, point: HookPoint, plugins: Sequence[RegisteredServer], subject: HookSubject, until: float
     ) -> None:
-        """Ask, merge, and write the result into the request. Raises HookFailure for a plugin under Fail."""
+        """Ask, merge, and write the result into the request. Raises HookRefusedError for a plugin under Fail."""
         changes, owners = await self.asking.ask_all(point, plugins, subject, until)
         if changes:
             call.credit(owners.values())
@@ -290,12 +290,14 @@ class Dispatcher:
 
     def _first_that_must_see(
         self, point: HookPoint | None, plugins: Sequence[RegisteredServer], error: Exception
-    ) -> HookFailure | None:
+    ) -> HookRefusedError | None:
         """Selectors cannot be asked about an unknown pod, so each plugin under Fail counts."""
         if point is None:
             return None
         text = str(error) or type(error).__name__
-        return next((HookFailure(one, point, f"could not be asked: {text}") for one in plugins if one.must_see), None)
+        return next(
+            (HookRefusedError(one, point, f"could not be asked: {text}") for one in plugins if one.must_see), None
+        )
 
     def _note_trouble(self, call: Call, post: Sequence[RegisteredServer], error: Exception) -> None:
         self.unknown[call.method.name] += 1
@@ -308,6 +310,6 @@ class Dispatcher:
         else:
             _log.error("Dispatcher failed", extra={"kv": {"method": call.method.name}}, exc_info=error)
 
-    def _refused(self, failure: HookFailure) -> Reply:
+    def _refused(self, failure: HookRefusedError) -> Reply:
         failure.plugin.stats.points[failure.point].refusals += 1
         return refusal(Code.FAILED_PRECONDITION, str(failure))

@@ -20,7 +20,7 @@ from interpose.hooks.server.node.nodeslo import NodeSLO
 R = TypeVar("R")
 
 
-class Partly(ValueError):  # noqa: N818 - it brings a rule
+class PartialRuleError(ValueError):
     """A rule could be made although part of the inputs cannot be used: here it is, and what was left out and why.
 
     What cannot be used is as it was before, or as if it were not there.
@@ -143,7 +143,9 @@ class Plugin(Generic[R]):
     envs: ClassVar[bool] = False  # whether it sets environment variables
 
     def rule(self, node: NodeInputs, previous: R | None) -> R:
-        """The rule for these inputs; ValueError that names key and value if they cannot be used, Partly if some can.
+        """The rule for these inputs. Raises ValueError with key and value if they cannot be used.
+
+        Raises PartialRuleError if some of them can.
 
         `previous` is the rule in force, for those who ignore small changes. Rules are frozen and compared with ==.
         """

@@ -11,7 +11,7 @@ from interpose.core.model.cgroup import Level, Parameter, Value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
+class ActuatorTarget:
     """Something values can be set on. Two targets are the same if level and `key` are."""
 
     level: Level
@@ -25,7 +25,7 @@ class Target:
 class DesiredValue(NamedTuple):
     """A value that shall be on a target."""
 
-    target: Target
+    target: ActuatorTarget
     parameter: Parameter
     value: Value
     plugin: str
@@ -36,7 +36,7 @@ class DesiredValue(NamedTuple):
 class Conflict:
     """Two plugins want different values for the same thing; the later one has it."""
 
-    target: Target
+    target: ActuatorTarget
     parameter: Parameter
     loser: str
     winner: str

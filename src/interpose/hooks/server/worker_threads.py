@@ -57,7 +57,7 @@ class PluginRunStats:
             self.buckets[index] += count
 
 
-class Abandoned(BaseException):
+class AbandonedError(BaseException):
     """Ends the run of a thread that was given up; no plugin that catches Exception can stop it."""
 
 
@@ -151,10 +151,10 @@ class PluginWatch:
 
     def _end(self) -> NoReturn:
         """This thread was given up. An exception that is on its way to it has to arrive here, not anywhere later."""
-        if self.interrupted and sys.exc_info()[0] is not Abandoned:
+        if self.interrupted and sys.exc_info()[0] is not AbandonedError:
             for _ in range(_SHORT_WAIT):  # the first round takes it, unless the plugin has swallowed it
                 time.sleep(0)
-        raise Abandoned
+        raise AbandonedError
 
     def abandon(self, overdue: tuple[str, float]) -> bool:
         """Give the thread up if that plugin is still at work."""
@@ -169,7 +169,7 @@ class PluginWatch:
             if self.current is not None and not self.interrupted and self.thread is not None:
                 self.interrupted = True
                 ident = ctypes.c_ulong(self.thread.ident or 0)
-                ctypes.pythonapi.PyThreadState_SetAsyncExc(ident, ctypes.py_object(Abandoned))
+                ctypes.pythonapi.PyThreadState_SetAsyncExc(ident, ctypes.py_object(AbandonedError))
 
 
 T = TypeVar("T")
@@ -390,7 +390,7 @@ class _Thread(threading.Thread):
             try:
                 if not job.future.cancelled():
                     result = job.call(job.watch)
-            except Abandoned:
+            except AbandonedError:
                 self._tell(self._left, self, True)
                 return
             except BaseException as raised:

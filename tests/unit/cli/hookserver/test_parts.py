@@ -11,7 +11,7 @@ from interpose.config.relay.settings import RelaySettings
 from interpose.core.model.cgroup import Level, Parameter
 from interpose.errors import ConfigError
 from interpose.hooks.api.hookpoint import HookPoint
-from interpose.hooks.server.targets import Target
+from interpose.hooks.server.targets import ActuatorTarget
 
 
 @pytest.mark.parametrize("mode", ["proxy", "standalone", "both"])
@@ -69,7 +69,7 @@ def at(folder: Path, boot: str) -> HookServerSettings:
 def test_a_journal_is_of_one_boot(tmp_path: Path, boot: str, entries: int) -> None:
     """Cgroups do not outlive it."""
     journal = open_journal(at(tmp_path, "one"))
-    target = Target(level=Level.POD, key="kubepods/podu", directory="kubepods/podu")
+    target = ActuatorTarget(level=Level.POD, key="kubepods/podu", directory="kubepods/podu")
     journal.note(target, Parameter.CPU_SHARES, found=1, written=2, plugin="toy")
     journal.close()
     again = open_journal(at(tmp_path, boot))

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Final
 
 from interpose.core.model.cgroup import Level, Parameter, Value
-from interpose.hooks.server.targets import Target
+from interpose.hooks.server.targets import ActuatorTarget
 from interpose.host.cgroup.files import Files
 from interpose.host.cgroup.parameters import TABLE
 from interpose.host.cgroup.tree import CgroupTree
@@ -39,14 +39,14 @@ class CgroupActuator:
     def __init__(self, tree: CgroupTree) -> None:
         self._tree = tree
 
-    def read(self, target: Target, parameter: Parameter) -> Value:
+    def read(self, target: ActuatorTarget, parameter: Parameter) -> Value:
         """The value in force."""
         try:
             return self._tree.read(_directory(target), parameter)
         except ValueError as error:
             raise OSError(errno.EIO, str(error)) from error
 
-    def write(self, target: Target, parameter: Parameter, value: Value) -> None:
+    def write(self, target: ActuatorTarget, parameter: Parameter, value: Value) -> None:
         """Put a value there."""
         try:
             self._tree.write(_directory(target), parameter, value)
@@ -69,7 +69,7 @@ class BvtActuator(CgroupActuator):
     them behind.
     """
 
-    def read(self, target: Target, parameter: Parameter) -> Value:
+    def read(self, target: ActuatorTarget, parameter: Parameter) -> Value:
         """The value of the directory; told apart if one below a pod has another."""
         value = super().read(target, parameter)
         if isinstance(value, int) and any(one != value for one in self._below(target, parameter)):
@@ -80,19 +80,19 @@ class BvtActuator(CgroupActuator):
         """Whether everybody has it. Somebody who was ended between two writes leaves a pod alone with its value."""
         return not isinstance(found, _Alone) and super().same(parameter, found, wanted)
 
-    def write(self, target: Target, parameter: Parameter, value: Value) -> None:
+    def write(self, target: ActuatorTarget, parameter: Parameter, value: Value) -> None:
         """Put it there and, for a pod, into the directories of its containers."""
         super().write(target, parameter, value)
         for directory in self._containers(target):
             with suppress(FileNotFoundError):  # it ended meanwhile
                 self._tree.write(directory, parameter, value)
 
-    def _below(self, target: Target, parameter: Parameter) -> Iterator[Value]:
+    def _below(self, target: ActuatorTarget, parameter: Parameter) -> Iterator[Value]:
         for directory in self._containers(target):
             with suppress(OSError, ValueError):
                 yield self._tree.read(directory, parameter)
 
-    def _containers(self, target: Target) -> list[str]:
+    def _containers(self, target: ActuatorTarget) -> list[str]:
         if target.level is not Level.POD:
             return []
         return [f"{target.directory}/{name}" for name in self._tree.children(target.directory)]
@@ -107,7 +107,7 @@ class SysctlActuator:
         self._files = files
         self._proc = proc_root
 
-    def read(self, target: Target, parameter: Parameter) -> Value:
+    def read(self, target: ActuatorTarget, parameter: Parameter) -> Value:
         """The value in force."""
         with _missing_is_unsupported(parameter):
             text = self._files.read(f"{self._proc}/{_SYSCTLS[parameter]}").strip()
@@ -115,7 +115,7 @@ class SysctlActuator:
             raise OSError(errno.EIO, f"{parameter}: cannot read {text[:80]!r}")
         return int(text)
 
-    def write(self, target: Target, parameter: Parameter, value: Value) -> None:
+    def write(self, target: ActuatorTarget, parameter: Parameter, value: Value) -> None:
         """Put a value there: 0 or 1."""
         if str(value) not in _SWITCH:
             raise OSError(errno.EINVAL, f"{parameter}: {value} is neither 0 nor 1")
@@ -127,7 +127,7 @@ class SysctlActuator:
         return found == wanted
 
 
-def _directory(target: Target) -> str:
+def _directory(target: ActuatorTarget) -> str:
     if not target.directory:
         raise FileNotFoundError(errno.ENOENT, "it has no cgroup", target.name or target.key)
     return target.directory

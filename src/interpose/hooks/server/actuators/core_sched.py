@@ -20,7 +20,7 @@ from types import MappingProxyType
 from typing import Final
 
 from interpose.core.model.cgroup import CLEAR, Level, Parameter, Value
-from interpose.hooks.server.targets import Target
+from interpose.hooks.server.targets import ActuatorTarget
 from interpose.host.coresched import CoreSched
 from interpose.host.processes import Groups, processes_below
 
@@ -52,7 +52,7 @@ class CoreSchedActuator:
         with self._lock:
             return MappingProxyType(dict(self._cookies))
 
-    def adopt(self, target: Target, group: str) -> None:
+    def adopt(self, target: ActuatorTarget, group: str) -> None:
         """Learn a group's cookie from a target that was given that group before we were started."""
         with self._lock:
             try:
@@ -66,7 +66,7 @@ class CoreSchedActuator:
             if len(found) == 1 and group not in self._cookies and not found & self._groups.keys():
                 self._learn(group, found.pop())
 
-    def read(self, target: Target, parameter: Parameter) -> Value | None:
+    def read(self, target: ActuatorTarget, parameter: Parameter) -> Value | None:
         """The group that every process of the target is in; see the top of this module."""
         with self._lock:
             found = set(self._found(target.directory).values())
@@ -78,7 +78,7 @@ class CoreSchedActuator:
             self._remember(target, group)
             return group
 
-    def write(self, target: Target, parameter: Parameter, value: Value) -> None:
+    def write(self, target: ActuatorTarget, parameter: Parameter, value: Value) -> None:
         """Put every process of the target into a group; CLEAR takes them out of any."""
         with self._lock:
             if value is CLEAR or value == MIXED:
@@ -94,7 +94,7 @@ class CoreSchedActuator:
             return found is None
         return found == wanted
 
-    def _assign(self, target: Target, group: str) -> None:
+    def _assign(self, target: ActuatorTarget, group: str) -> None:
         self._remember(target, group)
         for _ in range(_ROUNDS):
             found = self._found(target.directory)
@@ -109,7 +109,7 @@ class CoreSchedActuator:
             except ProcessLookupError:
                 continue  # the one process we relied on is gone; look again
 
-    def _clear(self, target: Target) -> None:
+    def _clear(self, target: ActuatorTarget) -> None:
         for _ in range(_ROUNDS):
             having = [pid for pid, has in self._found(target.directory).items() if has]
             if not having:
@@ -171,7 +171,7 @@ class CoreSchedActuator:
     def _unlearn(self, group: str) -> None:
         del self._groups[self._cookies.pop(group)]
 
-    def _remember(self, target: Target, group: str) -> None:
+    def _remember(self, target: ActuatorTarget, group: str) -> None:
         self._given[target.level, target.key] = (group, target.directory)
         if len(self._given) > self._sweep_at:
             self._sweep()

@@ -8,7 +8,7 @@ import errno
 from typing import Final
 
 from interpose.core.model.cgroup import CLEAR, Parameter, Value
-from interpose.hooks.server.targets import Target
+from interpose.hooks.server.targets import ActuatorTarget
 from interpose.host.processes import Groups, Processes, processes_below
 
 _ROUNDS: Final = 5  # a process forked while we write has the value of its parent at that moment
@@ -22,12 +22,12 @@ class OomActuator:
         self._groups = groups
         self._processes = processes
 
-    def read(self, target: Target, parameter: Parameter) -> Value | None:
+    def read(self, target: ActuatorTarget, parameter: Parameter) -> Value | None:
         """The value all processes share; None if they differ, or if there are none."""
         values = set(self._scores(target).values())
         return values.pop() if len(values) == 1 else None
 
-    def write(self, target: Target, parameter: Parameter, value: Value) -> None:
+    def write(self, target: ActuatorTarget, parameter: Parameter, value: Value) -> None:
         """Give every process the value. To clear it is to leave it: a process has no default to go back to."""
         if value is CLEAR:
             return
@@ -50,7 +50,7 @@ class OomActuator:
         """Whether everybody has the value."""
         return wanted is CLEAR or found == wanted
 
-    def _scores(self, target: Target) -> dict[int, int]:
+    def _scores(self, target: ActuatorTarget) -> dict[int, int]:
         if not target.directory:
             raise FileNotFoundError(errno.ENOENT, "it has no cgroup", target.name)
         scores = {}

@@ -11,7 +11,7 @@ from collections.abc import Collection
 from typing import Final
 
 from interpose.core.model.cgroup import CLEAR, Parameter, Value
-from interpose.hooks.server.targets import Target
+from interpose.hooks.server.targets import ActuatorTarget
 from interpose.host.processes import Groups, threads_below
 from interpose.host.resctrl import ROOT_GROUP, ResctrlTree, Schemata, parse_schemata, render_schemata
 
@@ -30,7 +30,7 @@ class ResctrlActuator:
         self._resctrl = resctrl
         self._suspects: frozenset[str] = frozenset()
 
-    def read(self, target: Target, parameter: Parameter) -> Value | None:
+    def read(self, target: ActuatorTarget, parameter: Parameter) -> Value | None:
         """What the group may use, with a note if threads of the pod are not in it; None without a group."""
         group = self._group(target)
         threads = self._threads(target)
@@ -43,7 +43,7 @@ class ResctrlActuator:
             outside &= self._threads(target)  # without those that ended meanwhile
         return f"{text}{_NOTE} threads outside the group: {len(outside)}\n" if outside else text
 
-    def write(self, target: Target, parameter: Parameter, value: Value) -> None:
+    def write(self, target: ActuatorTarget, parameter: Parameter, value: Value) -> None:
         """Make the group what the text says, with all threads of the pod in it; CLEAR removes it."""
         group = self._group(target)
         if value is CLEAR:
@@ -103,17 +103,17 @@ class ResctrlActuator:
             _log.debug("Group cannot be removed", extra={"kv": {"group": group, "err": str(error)}})
             return False
 
-    def _group(self, target: Target) -> str:
+    def _group(self, target: ActuatorTarget) -> str:
         if not self._resctrl.mounted():
             raise OSError(errno.ENOTSUP, "resctrl is not mounted")
         if not target.pod_uid:
             raise OSError(errno.EINVAL, f"pod {target.name} has no uid to name its resctrl group")
         return f"{_PREFIX}{target.pod_uid}"
 
-    def _threads(self, target: Target) -> frozenset[int]:
+    def _threads(self, target: ActuatorTarget) -> frozenset[int]:
         return threads_below(self._groups, target.directory) if target.directory else frozenset()
 
-    def _gather(self, target: Target, group: str) -> None:
+    def _gather(self, target: ActuatorTarget, group: str) -> None:
         for _ in range(_ROUNDS):
             outside = self._threads(target) - frozenset(self._resctrl.tasks(group))
             if not outside:

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from interpose.core.model.cgroup import CRI_FIELDS, Level, Parameter
 from interpose.hooks.server.pods.kubelet_client import Polling
-from interpose.hooks.server.targets import Target
+from interpose.hooks.server.targets import ActuatorTarget
 from interpose.log import RateLimited
 
 _log = logging.getLogger(__name__)
@@ -31,7 +31,7 @@ class Ownership(NamedTuple):
     policy: str = ""
     parameters: frozenset[Parameter] = frozenset()
 
-    def has(self, target: Target, parameter: Parameter) -> bool:
+    def has(self, target: ActuatorTarget, parameter: Parameter) -> bool:
         """Whether a value is the policy's."""
         return target.level is Level.CONTAINER and parameter in self.parameters
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from interpose.hooks.server.plugin import LEFT_OUT, AnyPlugin, NodeInputs, NoWatch, Partly, Watch
+from interpose.hooks.server.plugin import LEFT_OUT, AnyPlugin, NodeInputs, NoWatch, PartialRuleError, Watch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +43,7 @@ def _make(plugin: AnyPlugin, inputs: NodeInputs, old: Any, watch: Watch) -> tupl
     try:
         try:
             new = plugin.rule(inputs, old)
-        except Partly as error:
+        except PartialRuleError as error:
             new, problem = error.rule, str(error)
         same = bool(new == old)
     except ValueError as error:

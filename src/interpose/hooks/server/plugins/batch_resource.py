@@ -17,7 +17,7 @@ from interpose.core.model.resources import LinuxResources
 from interpose.hooks.api.hookpoint import HookPoint
 from interpose.hooks.server.context import ContainerContext, PodContext, Response
 from interpose.hooks.server.node.nodeslo import SuppressPolicy
-from interpose.hooks.server.plugin import Input, NodeInputs, Partly, Plugin
+from interpose.hooks.server.plugin import Input, NodeInputs, PartialRuleError, Plugin
 from interpose.hooks.server.pods.pod_annotations import (
     EXTENDED_RESOURCES,
     Colocated,
@@ -61,7 +61,7 @@ class BatchResource(Plugin[BatchRule]):
         try:
             ratio = normalization_ratio(node.annotations, in_force)
         except ValueError as error:
-            raise Partly(BatchRule(quota=not together, ratio=in_force), str(error)) from None
+            raise PartialRuleError(BatchRule(quota=not together, ratio=in_force), str(error)) from None
         return BatchRule(quota=not together, ratio=ratio)
 
     def pod(self, rule: BatchRule, context: PodContext) -> None:

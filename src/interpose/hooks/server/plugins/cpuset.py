@@ -16,7 +16,7 @@ from interpose.core.model.cpuset import EMPTY, CpuSet
 from interpose.core.model.qos import QosClass
 from interpose.hooks.api.hookpoint import HookPoint
 from interpose.hooks.server.context import ContainerContext, GroupContext, PodContext, Response, Wish
-from interpose.hooks.server.plugin import CpuPool, Input, NodeInputs, Partly, Plugin
+from interpose.hooks.server.plugin import CpuPool, Input, NodeInputs, PartialRuleError, Plugin
 from interpose.hooks.server.pods.pod_annotations import (
     RESOURCE_STATUS,
     SYSTEM_QOS,
@@ -99,7 +99,7 @@ class CpusetPlugin(Plugin[CpusetRule]):
                 kubelet_static=pools.cpu_manager_policy == _STATIC,
             )
         if problems:
-            raise Partly(rule, "; ".join(problems))
+            raise PartialRuleError(rule, "; ".join(problems))
         return rule
 
     def group(self, rule: CpusetRule, context: GroupContext) -> None:

@@ -32,7 +32,7 @@ from interpose.hooks.server.reconcile.original_values import (
     read_note,
 )
 from interpose.hooks.server.reconcile.plan import WriteRoute, ordered, route_of
-from interpose.hooks.server.targets import Target
+from interpose.hooks.server.targets import ActuatorTarget
 from interpose.hooks.server.worker_threads import Runner
 from interpose.host.cgroup.paths import find_child
 
@@ -205,7 +205,7 @@ class ProxyEffects:
             judged = [(pod_target(pod, directory), of_pod)] if is_own(pod, directory) else []
             self._write([*judged, (container_target(pod, container, f"{directory}/{child}"), of_container)])
 
-    def _write(self, judged: Sequence[tuple[Target, PluginResults]]) -> None:
+    def _write(self, judged: Sequence[tuple[ActuatorTarget, PluginResults]]) -> None:
         wants = [want for target, verdict in judged for want in wants_of(target, verdict)]
         # Not all plugins were asked, so nothing is put back; rounds do that.
         items = self._applier.survey(wants, [], whole=False, undo=False)

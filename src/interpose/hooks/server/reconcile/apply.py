@@ -21,7 +21,7 @@ from interpose.hooks.server.reconcile.journal import Journal
 from interpose.hooks.server.reconcile.original_values import NEUTRAL
 from interpose.hooks.server.reconcile.plan import CHANGES, SPOILS, PlanAction, PlanItem, WriteStep, is_off
 from interpose.hooks.server.reconcile.retry import RetryBackoff
-from interpose.hooks.server.targets import DesiredValue, Target
+from interpose.hooks.server.targets import ActuatorTarget, DesiredValue
 
 _log = logging.getLogger(__name__)
 
@@ -103,7 +103,7 @@ class Applier:
     def survey(
         self,
         wants: Sequence[DesiredValue],
-        live: Sequence[Target],
+        live: Sequence[ActuatorTarget],
         *,
         known: Known = _NOTHING_KNOWN,
         detail: bool = False,

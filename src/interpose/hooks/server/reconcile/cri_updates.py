@@ -27,7 +27,7 @@ from interpose.cri.store.store import Store
 from interpose.cri.store.sync import Calls
 from interpose.hooks.server.reconcile.journal import Journal
 from interpose.hooks.server.reconcile.original_values import NEUTRAL, given_by, in_force
-from interpose.hooks.server.targets import Target
+from interpose.hooks.server.targets import ActuatorTarget
 from interpose.net.grpc.status import Code, RpcError
 
 _log = logging.getLogger(__name__)
@@ -39,7 +39,7 @@ _LATER: Final = frozenset((Code.UNAVAILABLE, Code.DEADLINE_EXCEEDED, Code.CANCEL
 class ContainerUpdate(NamedTuple):
     """One container, what it shall have, and what is put back: there None is nothing of its own."""
 
-    target: Target
+    target: ActuatorTarget
     member: Container  # `requested` is what was asked for
     values: Mapping[Parameter, Value]
     restored: Mapping[Parameter, Value | None]

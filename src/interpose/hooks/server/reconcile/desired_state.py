@@ -12,7 +12,7 @@ from interpose.core.model.cgroup import Level
 from interpose.core.model.pod import Container, Pod
 from interpose.hooks.server.context import ContainerContext, GroupContext, PodContext
 from interpose.hooks.server.evaluate import PluginChain, PluginFailure, PluginResults
-from interpose.hooks.server.targets import Conflict, DesiredValue, Target
+from interpose.hooks.server.targets import ActuatorTarget, Conflict, DesiredValue
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,7 +20,7 @@ class ContainerTarget:
     """A container of a pod as it was asked for, and where it is."""
 
     container: Container
-    target: Target
+    target: ActuatorTarget
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,12 +28,12 @@ class PodTarget:
     """A pod with everything in it. A part without a cgroup has no target."""
 
     pod: Pod
-    target: Target | None = None
-    sandbox: Target | None = None
+    target: ActuatorTarget | None = None
+    sandbox: ActuatorTarget | None = None
     members: tuple[ContainerTarget, ...] = ()
 
     @property
-    def targets(self) -> Iterable[Target]:
+    def targets(self) -> Iterable[ActuatorTarget]:
         """Everything values can be set on."""
         return (*(one for one in (self.target, self.sandbox) if one is not None), *(one.target for one in self.members))
 
@@ -42,13 +42,13 @@ class GroupTarget(NamedTuple):
     """Something above pods, and where it is."""
 
     context: GroupContext
-    target: Target
+    target: ActuatorTarget
 
 
 class PluginProblem(NamedTuple):
     """A plugin that failed, and what it was asked about."""
 
-    target: Target
+    target: ActuatorTarget
     failure: PluginFailure
 
 
@@ -63,7 +63,7 @@ class DesiredState:
 
 def of_pod(hooks: PluginChain, subject: PodTarget) -> DesiredState:
     """What plugins want of a pod, its sandbox container and its containers."""
-    verdicts: list[tuple[Target, PluginResults]] = []
+    verdicts: list[tuple[ActuatorTarget, PluginResults]] = []
     pod = subject.pod
     if subject.target is not None:
         verdicts.append((subject.target, hooks.pod(PodContext(request=pod))))
@@ -83,7 +83,7 @@ def of_groups(hooks: PluginChain, groups: Sequence[GroupTarget]) -> DesiredState
     return _gathered([(group.target, hooks.group(group.context)) for group in groups])
 
 
-def wants_of(target: Target, verdict: PluginResults) -> tuple[DesiredValue, ...]:
+def wants_of(target: ActuatorTarget, verdict: PluginResults) -> tuple[DesiredValue, ...]:
     """A verdict about one target."""
     return tuple(
         DesiredValue(target, parameter, wish.value, plugin, wish.why)
@@ -91,7 +91,7 @@ def wants_of(target: Target, verdict: PluginResults) -> tuple[DesiredValue, ...]
     )
 
 
-def _gathered(verdicts: Sequence[tuple[Target, PluginResults]]) -> DesiredState:
+def _gathered(verdicts: Sequence[tuple[ActuatorTarget, PluginResults]]) -> DesiredState:
     return DesiredState(
         wants=tuple(want for target, verdict in verdicts for want in wants_of(target, verdict)),
         troubles=tuple(PluginProblem(target, one) for target, verdict in verdicts for one in verdict.failures),

@@ -30,7 +30,7 @@ from interpose.hooks.server.reconcile.plan import (
     route,
 )
 from interpose.hooks.server.reconcile.retry import RetryBackoff, RetryDelay, Spot
-from interpose.hooks.server.targets import DesiredValue, Target
+from interpose.hooks.server.targets import ActuatorTarget, DesiredValue
 
 _log = logging.getLogger(__name__)
 
@@ -60,7 +60,7 @@ def same(actuator: Actuator, parameter: Parameter, found: Value | None, wanted: 
 
 def has(
     actuator: Actuator,
-    target: Target,
+    target: ActuatorTarget,
     parameter: Parameter,
     now: Value | None,
     wanted: Value | None,
@@ -96,7 +96,7 @@ def text_of(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"
 
 
-def log_release(hold: RetryDelay | None, target: Target, parameter: Parameter) -> None:
+def log_release(hold: RetryDelay | None, target: ActuatorTarget, parameter: Parameter) -> None:
     """Say that something that was refused is settled."""
     if hold is not None:
         fields = {"target": target.name or target.key, "parameter": str(parameter), "refusals": hold.refusals}
@@ -194,7 +194,7 @@ class StateDiff:
 
     def clean_up(
         self,
-        live: Mapping[tuple[Level, str], Target],
+        live: Mapping[tuple[Level, str], ActuatorTarget],
         wanted: Mapping[Spot, DesiredValue],
         unsure: Collection[tuple[Level, str, str]],
         *,
@@ -265,7 +265,7 @@ class StateDiff:
         action = PlanAction.KEEP if item.action is PlanAction.RESTORE else PlanAction.HELD
         return replace(item, action=action, note=f"the kernel does not take it while {switch} is on")
 
-    def _undo(self, target: Target, parameter: Parameter, entry: JournalEntry) -> None:
+    def _undo(self, target: ActuatorTarget, parameter: Parameter, entry: JournalEntry) -> None:
         spot = (target.level, target.key, parameter)
         actuator = self._actuators.get(parameter)
         now: Value | None = None
@@ -308,7 +308,9 @@ class StateDiff:
             )
         )
 
-    def _mind_undone(self, target: Target, parameter: Parameter, plugin: str, now: Value | None, final: Value) -> None:
+    def _mind_undone(
+        self, target: ActuatorTarget, parameter: Parameter, plugin: str, now: Value | None, final: Value
+    ) -> None:
         """What was put back already and is as before is somebody's doing: doing it again at once would have no end."""
         error = f"restored to {final}, found {now} again: {self._owned.owner} sets it"
         if self._holds.undone((target.level, target.key, parameter), final, error, self._time):
@@ -322,7 +324,12 @@ class StateDiff:
             _log.warning("Restored value was changed back by another process, will be retried", extra={"kv": fields})
 
     def _original(
-        self, actuator: Actuator | None, target: Target, parameter: Parameter, entry: JournalEntry, now: Value | None
+        self,
+        actuator: Actuator | None,
+        target: ActuatorTarget,
+        parameter: Parameter,
+        entry: JournalEntry,
+        now: Value | None,
     ) -> Value | None:
         """What to go back to."""
         if not entry.moved or actuator is None:
@@ -330,7 +337,7 @@ class StateDiff:
         return entry.original(has_written=has(actuator, target, parameter, now, entry.written, self._allowed))
 
     def _undoing(
-        self, actuator: Actuator, target: Target, parameter: Parameter, entry: JournalEntry, now: Value | None
+        self, actuator: Actuator, target: ActuatorTarget, parameter: Parameter, entry: JournalEntry, now: Value | None
     ) -> PlanAction:
         """KEEP if nothing is to be undone: it is as it was, or somebody else has set something of his own."""
         if parameter in _SWITCHES and self._is_on(target, _SWITCHES[parameter]):
@@ -351,14 +358,14 @@ class StateDiff:
         _log.info("Value changed by another process, not restored", extra={"kv": fields})
         return PlanAction.KEEP
 
-    def _read(self, actuator: Actuator, target: Target, parameter: Parameter) -> Value | None:
+    def _read(self, actuator: Actuator, target: ActuatorTarget, parameter: Parameter) -> Value | None:
         if (target.running and target.directory) or route(target, parameter) is WriteRoute.FILE:
             return actuator.read(target, parameter)
         if (target.key, parameter) not in self._known:
             raise FileNotFoundError(errno.ENOENT, "it does not run, and nothing is known of it")
         return self._known[target.key, parameter]
 
-    def _half_done(self, target: Target, parameter: Parameter) -> bool:
+    def _half_done(self, target: ActuatorTarget, parameter: Parameter) -> bool:
         """Whether an update was cut off: it has reached the kernel, but the runtime has taken it back.
 
         With its next update, of whatever, the runtime would put back what it remembers.
@@ -370,14 +377,14 @@ class StateDiff:
             return False
         return self._remembers(target, parameter, entry.before)
 
-    def _remembers(self, target: Target, parameter: Parameter, value: Value) -> bool:
+    def _remembers(self, target: ActuatorTarget, parameter: Parameter, value: Value) -> bool:
         """Whether this is what the runtime says of a container."""
         if target.level is not Level.CONTAINER or (target.key, parameter) not in self._known:
             return False
         known = self._known[target.key, parameter]
         return value is CLEAR if known is None else known == value
 
-    def _left(self, level: Level, key: str) -> Target | None:
+    def _left(self, level: Level, key: str) -> ActuatorTarget | None:
         """A target that nobody told of, if it is there and what it has is to be put back.
 
         A pod or container that the runtime does not tell of may be about to run, or may be ready again in a moment:
@@ -392,7 +399,7 @@ class StateDiff:
             self._journal.forget_target(level, key)
         return None
 
-    def _is_there(self, target: Target) -> bool:
+    def _is_there(self, target: ActuatorTarget) -> bool:
         entries = self._journal.entries_of(target.level, target.key)
         for parameter in entries.keys() & self._actuators.keys():
             try:
@@ -403,7 +410,7 @@ class StateDiff:
             return True
         return False
 
-    def _is_on(self, target: Target, parameter: Parameter) -> bool:
+    def _is_on(self, target: ActuatorTarget, parameter: Parameter) -> bool:
         actuator = self._actuators.get(parameter)
         if actuator is None or not target.directory:
             return False

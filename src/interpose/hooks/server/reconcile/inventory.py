@@ -22,7 +22,7 @@ from interpose.hooks.server.reconcile.original_values import (
     in_force,
     read_note,
 )
-from interpose.hooks.server.targets import Target
+from interpose.hooks.server.targets import ActuatorTarget
 from interpose.host.cgroup.paths import Driver, Layout, find_child, pod_directory
 from interpose.host.cgroup.tree import CgroupTree
 
@@ -57,7 +57,7 @@ class Inventory:
             target = pod_target(pod, directory)
         if (child := find_child(children, pod.id)) is not None:
             place = f"{directory}/{child}"
-            sandbox = Target(level=Level.SANDBOX, key=pod.id, directory=place, name=_name(pod), pod_uid=pod.uid)
+            sandbox = ActuatorTarget(level=Level.SANDBOX, key=pod.id, directory=place, name=_name(pod), pod_uid=pod.uid)
         members = tuple(self._member(pod, one, directory, children) for one in containers if _lives(one))
         fresh = PodTarget(pod=pod, target=target, sandbox=sandbox, members=members)
         known = self._subjects.get(pod.id)
@@ -83,7 +83,7 @@ class Inventory:
         self._members[record.id] = (record, notes, member)
         return member
 
-    def _notes(self, record: Container, target: Target) -> Mapping[Parameter, ValueRecord]:
+    def _notes(self, record: Container, target: ActuatorTarget) -> Mapping[Parameter, ValueRecord]:
         """What of the container's resources is our doing. What only its annotation tells goes into the journal.
 
         An entry whose value is not in force any more tells nothing: somebody asked for something else since.
@@ -103,7 +103,7 @@ class Inventory:
         return notes
 
     def _in_force(
-        self, record: Container, target: Target, parameter: Parameter, pair: ValueRecord
+        self, record: Container, target: ActuatorTarget, parameter: Parameter, pair: ValueRecord
     ) -> ValueRecord | None:
         whole = ""
         if CLEAR in (pair.given, pair.before) and target.directory:
@@ -117,33 +117,35 @@ class Inventory:
     def groups(self, layout: Layout | None, applications: Sequence[HostApplication]) -> list[GroupTarget]:
         """The node, directories of QoS classes and host applications that exist."""
         groups = [
-            GroupTarget(GroupContext(level=Level.NODE, name="node"), Target(level=Level.NODE, key="node", name="node"))
+            GroupTarget(
+                GroupContext(level=Level.NODE, name="node"), ActuatorTarget(level=Level.NODE, key="node", name="node")
+            )
         ]
         if layout is not None:
             for qos in KubeQos:
                 directory = layout.qos_directory(qos)
                 if self._tree.exists(directory):
-                    target = Target(level=Level.QOS, key=directory, directory=directory, name=qos.value)
+                    target = ActuatorTarget(level=Level.QOS, key=directory, directory=directory, name=qos.value)
                     groups.append(GroupTarget(GroupContext(level=Level.QOS, kube_qos=qos, name=qos.value), target))
         for application in applications:
             with suppress(ValueError):
                 directory = application_directory(application, layout)
                 if directory and self._tree.exists(directory):
                     name = application.name
-                    target = Target(level=Level.HOST_APP, key=directory, directory=directory, name=name)
+                    target = ActuatorTarget(level=Level.HOST_APP, key=directory, directory=directory, name=name)
                     context = GroupContext(level=Level.HOST_APP, qos=application.qos, name=name)
                     groups.append(GroupTarget(context, target))
         return groups
 
 
-def pod_target(pod: Pod, directory: str) -> Target:
+def pod_target(pod: Pod, directory: str) -> ActuatorTarget:
     """A pod with a cgroup."""
-    return Target(level=Level.POD, key=directory, directory=directory, name=_name(pod), pod_uid=pod.uid)
+    return ActuatorTarget(level=Level.POD, key=directory, directory=directory, name=_name(pod), pod_uid=pod.uid)
 
 
-def container_target(pod: Pod, container: Container, directory: str) -> Target:
+def container_target(pod: Pod, container: Container, directory: str) -> ActuatorTarget:
     """A container of a pod; without a directory it does not run."""
-    return Target(
+    return ActuatorTarget(
         level=Level.CONTAINER,
         key=container.id,
         directory=directory,

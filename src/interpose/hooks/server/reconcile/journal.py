@@ -29,7 +29,7 @@ from interpose.hooks.server.reconcile.journal_format import (
     line_of,
     parse,
 )
-from interpose.hooks.server.targets import Target
+from interpose.hooks.server.targets import ActuatorTarget
 
 __all__ = ["Journal", "JournalEntry"]
 
@@ -100,7 +100,7 @@ class Journal:
 
     def note(
         self,
-        target: Target,
+        target: ActuatorTarget,
         parameter: Parameter,
         *,
         found: Value | None,
@@ -117,7 +117,7 @@ class Journal:
 
     def supersede(
         self,
-        target: Target,
+        target: ActuatorTarget,
         parameter: Parameter,
         *,
         found: Value | None,
@@ -177,7 +177,7 @@ class Journal:
         """Level and key of every target with entries."""
         return list(self._slots)
 
-    def target_of(self, level: Level, key: str) -> Target | None:
+    def target_of(self, level: Level, key: str) -> ActuatorTarget | None:
         """The target as it was when something was last written to it."""
         slot = self._slots.get((level, key))
         return slot.target if slot else None
@@ -199,7 +199,7 @@ class Journal:
         slot = self._slots.get((level, key))
         return slot.entries.get(parameter) if slot else None
 
-    def _put(self, target: Target, parameter: Parameter, entry: JournalEntry) -> None:
+    def _put(self, target: ActuatorTarget, parameter: Parameter, entry: JournalEntry) -> None:
         self._append(line_of(target, parameter, entry))
         slot = self._slots.setdefault((target.level, target.key), Slot(target))
         slot.target = target

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from interpose.core.model.cgroup import Level, Parameter, Special, Value
-from interpose.hooks.server.targets import Target
+from interpose.hooks.server.targets import ActuatorTarget
 
 VERSION: Final = 1
 TargetId = tuple[Level, str]  # level and key
@@ -40,7 +40,7 @@ class JournalEntry:
 class Slot:
     """The entries of a target, and the target as it was when the last one was made."""
 
-    target: Target
+    target: ActuatorTarget
     entries: dict[Parameter, JournalEntry] = field(default_factory=dict)
 
 
@@ -60,7 +60,7 @@ def header_line(boot: str) -> bytes:
     return _encoded({"version": VERSION, "boot": boot})
 
 
-def line_of(target: Target, parameter: Parameter, entry: JournalEntry) -> bytes:
+def line_of(target: ActuatorTarget, parameter: Parameter, entry: JournalEntry) -> bytes:
     """The line that makes or replaces an entry."""
     fields = {
         "level": target.level,
@@ -121,7 +121,7 @@ def _make(slots: dict[TargetId, Slot], level: Level, key: str, parameter: Parame
     written = _value(fields["written"])
     if written is None:
         raise ValueError("expected a value that was written, found None")
-    target = Target(
+    target = ActuatorTarget(
         level=level,
         key=key,
         directory=_text(fields.get("directory", "")),

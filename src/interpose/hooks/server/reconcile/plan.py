@@ -15,7 +15,7 @@ from typing import Final
 
 from interpose.core.model.cgroup import CLEAR, CRI_FIELDS, Level, Parameter, Value
 from interpose.core.model.cpuset import CpuSet
-from interpose.hooks.server.targets import Target
+from interpose.hooks.server.targets import ActuatorTarget
 
 
 class PlanAction(StrEnum):
@@ -59,7 +59,7 @@ class StepPhase(IntEnum):
 class PlanItem:
     """One value on one target: what is there, what shall be, and what is to be done about it."""
 
-    target: Target
+    target: ActuatorTarget
     parameter: Parameter
     now: Value | None
     wanted: Value | None  # None: nothing of one's own
@@ -132,7 +132,7 @@ def route_of(item: PlanItem) -> WriteRoute:
     return route(item.target, item.parameter)
 
 
-def route(target: Target, parameter: Parameter) -> WriteRoute:
+def route(target: ActuatorTarget, parameter: Parameter) -> WriteRoute:
     """Runtimes keep their own record of what CRI carries and write it again: around them nothing would last."""
     return WriteRoute.CRI if target.level is Level.CONTAINER and parameter in CRI_FIELDS else WriteRoute.FILE
 

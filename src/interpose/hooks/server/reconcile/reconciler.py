@@ -38,7 +38,7 @@ from interpose.hooks.server.reconcile.plan import (
     ordered,
     route_of,
 )
-from interpose.hooks.server.targets import Target
+from interpose.hooks.server.targets import ActuatorTarget
 from interpose.hooks.server.worker_threads import Runner
 from interpose.log import RateLimited
 
@@ -189,7 +189,7 @@ class Reconciler:
         self._tell_left()
 
     def _unsure(
-        self, desire: DesiredState, live: Sequence[Target], facts: MetadataOverlay
+        self, desire: DesiredState, live: Sequence[ActuatorTarget], facts: MetadataOverlay
     ) -> set[tuple[Level, str, str]]:
         """Of which targets nobody knows what a plugin wants now: what it gave them stays until it says something else.
 

@@ -15,7 +15,7 @@ from interpose.core.model.cgroup import CLEAR, UNLIMITED, Level, Parameter, Spec
 from interpose.core.model.qos import QosClass
 from interpose.hooks.server.plugin import AnyPlugin, Kernel
 from interpose.hooks.server.reconcile.plan import BOUNDED, PlanAction, PlanItem
-from interpose.hooks.server.targets import Target
+from interpose.hooks.server.targets import ActuatorTarget
 
 WIDTH: Final = 100
 _NARROWEST: Final = 60
@@ -200,12 +200,12 @@ def missing_parameters(plugins: Iterable[AnyPlugin], kernel: Kernel) -> dict[str
 # -- order and headings
 
 
-def _group_of(target: Target) -> str:
+def _group_of(target: ActuatorTarget) -> str:
     """What belongs under one heading: a pod with all that is in it, or a target for itself."""
     return (target.pod_uid or target.key) if target.level in _IN_PODS else f"{target.level} {target.key}"
 
 
-def _pod_name(target: Target) -> str:
+def _pod_name(target: ActuatorTarget) -> str:
     name = target.name.rpartition("/")[0] if target.level is Level.CONTAINER else target.name
     return name or target.pod_uid or target.key
 
@@ -237,7 +237,7 @@ def _lines(rows: Iterable[_Row], qos: Mapping[str, QosClass]) -> Iterator[_Line]
         yield row._replace(indent=4 if inside else 2)
 
 
-def _heading(target: Target) -> _Heading:
+def _heading(target: ActuatorTarget) -> _Heading:
     if target.level is Level.NODE:
         return _Heading(0, "Node")
     return _Heading(
@@ -245,12 +245,12 @@ def _heading(target: Target) -> _Heading:
     )
 
 
-def _pod_heading(target: Target, qos: Mapping[str, QosClass]) -> _Heading:
+def _pod_heading(target: ActuatorTarget, qos: Mapping[str, QosClass]) -> _Heading:
     classes = [_text_of(qos.get(target.pod_uid)), str(kube_qos_of(target.directory)) if target.directory else ""]
     return _Heading(0, _printable(_pod_name(target)), ", ".join(one for one in classes if one))
 
 
-def _inner_heading(target: Target) -> _Heading:
+def _inner_heading(target: ActuatorTarget) -> _Heading:
     if target.level is Level.SANDBOX:
         return _Heading(2, "sandbox")
     name = target.name.rpartition("/")[2] or target.key[:12]

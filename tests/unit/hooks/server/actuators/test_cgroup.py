@@ -7,13 +7,13 @@ import pytest
 from interpose.core.model.cgroup import CLEAR, UNLIMITED, Level, Parameter
 from interpose.hooks.server.actuators.api import Actuator
 from interpose.hooks.server.actuators.cgroup import BvtActuator, CgroupActuator, SysctlActuator
-from interpose.hooks.server.targets import Target
+from interpose.hooks.server.targets import ActuatorTarget
 from interpose.host.cgroup.tree import CgroupTree
 from interpose.testing.kernel.cgroup import FakeKernel
 
-POD = Target(level=Level.POD, key="1", directory="kubepods/pod1", name="default/web")
-NOWHERE = Target(level=Level.POD, key="2", name="default/new")
-NODE = Target(level=Level.NODE, key="node")
+POD = ActuatorTarget(level=Level.POD, key="1", directory="kubepods/pod1", name="default/web")
+NOWHERE = ActuatorTarget(level=Level.POD, key="2", name="default/new")
+NODE = ActuatorTarget(level=Level.NODE, key="node")
 
 
 @pytest.fixture(params=[1, 2])
@@ -110,7 +110,8 @@ def test_containers_follow_the_priority_of_their_pod() -> None:
     actuator = BvtActuator(CgroupTree(kernel, version=1))
     actuator.write(POD, Parameter.CPU_BVT, -1)
     assert [
-        actuator.read(Target(level=Level.CONTAINER, key=one, directory=one), Parameter.CPU_BVT) for one in children
+        actuator.read(ActuatorTarget(level=Level.CONTAINER, key=one, directory=one), Parameter.CPU_BVT)
+        for one in children
     ] == [
         -1,
         -1,
@@ -130,5 +131,5 @@ def test_only_pods_have_followers() -> None:
     kernel.make("kubepods")
     kernel.make("kubepods/burstable")
     actuator = BvtActuator(CgroupTree(kernel, version=1))
-    actuator.write(Target(level=Level.QOS, key="kubepods", directory="kubepods"), Parameter.CPU_BVT, 2)
+    actuator.write(ActuatorTarget(level=Level.QOS, key="kubepods", directory="kubepods"), Parameter.CPU_BVT, 2)
     assert kernel.get("kubepods/burstable", "cpu.bvt_warp_ns") == "0"

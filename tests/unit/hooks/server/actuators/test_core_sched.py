@@ -10,7 +10,7 @@ from interpose.core.model.cgroup import CLEAR, UNLIMITED, Level, Parameter, Valu
 from interpose.hooks.server.actuators import core_sched as core_sched_actuator
 from interpose.hooks.server.actuators.api import Actuator
 from interpose.hooks.server.actuators.core_sched import MIXED, CoreSchedActuator
-from interpose.hooks.server.targets import Target
+from interpose.hooks.server.targets import ActuatorTarget
 from interpose.host.coresched import Operation
 from tests.support.hooks.fake_core_sched import FakeCoreSched
 
@@ -25,12 +25,12 @@ class FakeNode:
         self.cgroups: dict[str, list[int]] = {}
         self.failing: dict[str, int] = {}  # directory -> errno
 
-    def start(self, directory: str, *pids: int) -> Target:
+    def start(self, directory: str, *pids: int) -> ActuatorTarget:
         """A container with processes that come from outside."""
         self.cgroups[directory] = list(pids)
         for pid in pids:
             self.kernel.spawn(pid)
-        return Target(level=Level.CONTAINER, key=directory, directory=directory)
+        return ActuatorTarget(level=Level.CONTAINER, key=directory, directory=directory)
 
     def execute(self, directory: str, pid: int) -> None:
         """Somebody outside starts one more process in a container."""
@@ -95,7 +95,7 @@ def actuator(node: FakeNode) -> CoreSchedActuator:
     return CoreSchedActuator(node, node.kernel)
 
 
-def put(actuator: Actuator, target: Target, value: Value) -> Value | None:
+def put(actuator: Actuator, target: ActuatorTarget, value: Value) -> Value | None:
     """Write as the applier does it: what is found afterwards."""
     actuator.write(target, GROUP, value)
     return actuator.read(target, GROUP)
@@ -320,8 +320,8 @@ def test_a_container_without_processes(node: FakeNode, actuator: CoreSchedActuat
 def test_a_container_that_is_gone(node: FakeNode, actuator: CoreSchedActuator) -> None:
     """Or whose cgroup is not known: the same error."""
     for target in (
-        Target(level=Level.CONTAINER, key="a", directory="a"),
-        Target(level=Level.CONTAINER, key="a"),
+        ActuatorTarget(level=Level.CONTAINER, key="a", directory="a"),
+        ActuatorTarget(level=Level.CONTAINER, key="a"),
     ):
         with pytest.raises(FileNotFoundError):
             actuator.read(target, GROUP)
@@ -392,7 +392,7 @@ def test_adopting_what_has_several_cookies_or_none_or_is_gone(node: FakeNode, ac
     node.kernel.create(11)
     actuator.adopt(a, "web")
     actuator.adopt(b, "web")
-    actuator.adopt(Target(level=Level.CONTAINER, key="c", directory="c"), "web")
+    actuator.adopt(ActuatorTarget(level=Level.CONTAINER, key="c", directory="c"), "web")
     assert dict(actuator.cookies) == {}
     assert (actuator.read(a, GROUP), actuator.read(b, GROUP)) == (MIXED, None)
 
@@ -433,7 +433,7 @@ def test_what_is_gone_is_forgotten(
     stays = node.start("stays", 1)
     put(actuator, stays, "web")
     node.start("odd", 2)
-    put(actuator, Target(level=Level.SANDBOX, key="odd", directory="odd"), "odd")
+    put(actuator, ActuatorTarget(level=Level.SANDBOX, key="odd", directory="odd"), "odd")
     node.failing["odd"] = errno.EIO  # trouble with it is no proof that it is gone
     for number in range(10, 40):
         name = f"c{number}"

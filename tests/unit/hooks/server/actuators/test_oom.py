@@ -6,11 +6,11 @@ import pytest
 
 from interpose.core.model.cgroup import CLEAR, UNLIMITED, Level, Parameter
 from interpose.hooks.server.actuators.oom import OomActuator
-from interpose.hooks.server.targets import Target
+from interpose.hooks.server.targets import ActuatorTarget
 from interpose.host.processes import Processes
 
 PARAMETER = Parameter.OOM_SCORE_ADJ
-TARGET = Target(level=Level.CONTAINER, key="c1", directory="pod/c1", name="default/web/main")
+TARGET = ActuatorTarget(level=Level.CONTAINER, key="c1", directory="pod/c1", name="default/web/main")
 
 
 class Node(Processes):
@@ -131,7 +131,7 @@ def test_container_without_processes_is_gone() -> None:
 
 def test_container_without_a_cgroup_is_not_there() -> None:
     """An empty directory would be the root of the tree."""
-    nowhere = Target(level=Level.CONTAINER, key="c1", name="default/web/main")
+    nowhere = ActuatorTarget(level=Level.CONTAINER, key="c1", name="default/web/main")
     with pytest.raises(FileNotFoundError):
         actuator(Node({1: 0})).read(nowhere, PARAMETER)
 

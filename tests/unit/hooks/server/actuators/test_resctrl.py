@@ -7,13 +7,13 @@ import pytest
 
 from interpose.core.model.cgroup import CLEAR, UNLIMITED, Level, Parameter
 from interpose.hooks.server.actuators.resctrl import ResctrlActuator
-from interpose.hooks.server.targets import Target
+from interpose.hooks.server.targets import ActuatorTarget
 from interpose.host.resctrl import ResctrlTree
 from tests.support.hooks.fake_resctrl import FakeResctrl
 
 PARAMETER = Parameter.RESCTRL
 GROUP = "koordlet-uid-1"
-TARGET = Target(level=Level.POD, key="s1", directory="pod", name="default/web", pod_uid="uid-1")
+TARGET = ActuatorTarget(level=Level.POD, key="s1", directory="pod", name="default/web", pod_uid="uid-1")
 WANTED = "L3:0=f;1=f;\nMB:0=20;1=20;\n"
 
 

@@ -9,7 +9,7 @@ import pytest
 from interpose.core.model.cgroup import Level, Parameter
 from interpose.hooks.server.node.relay_policy import AWAY, Ownership, RelayPolicy, read_ownership
 from interpose.hooks.server.pods import kubelet_client as facts
-from interpose.hooks.server.targets import Target
+from interpose.hooks.server.targets import ActuatorTarget
 from interpose.testing.eventually import eventually
 
 CPUS, SHARES = Parameter.CPUSET_CPUS, Parameter.CPU_SHARES
@@ -50,9 +50,9 @@ def test_something_else_is_no_answer(document: object, words: str) -> None:
 
 def test_only_values_of_containers_are_a_policys() -> None:
     """Those of pods and classes are not."""
-    assert OWNED.has(Target(level=Level.CONTAINER, key="c"), CPUS)
-    assert not OWNED.has(Target(level=Level.CONTAINER, key="c"), SHARES)
-    assert not OWNED.has(Target(level=Level.POD, key="p"), CPUS)
+    assert OWNED.has(ActuatorTarget(level=Level.CONTAINER, key="c"), CPUS)
+    assert not OWNED.has(ActuatorTarget(level=Level.CONTAINER, key="c"), SHARES)
+    assert not OWNED.has(ActuatorTarget(level=Level.POD, key="p"), CPUS)
     assert (OWNED.owner, Ownership().owner) == ("policy static of the relay", "another process")
 
 

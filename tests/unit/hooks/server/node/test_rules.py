@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from interpose.hooks.server.node.nodeslo import NodeSLO
 from interpose.hooks.server.node.rules import PluginRules, changed, make_rules
-from interpose.hooks.server.plugin import NodeInputs, Partly, Plugin
+from interpose.hooks.server.plugin import NodeInputs, PartialRuleError, Plugin
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,9 @@ class Careful(Plugin[tuple[str, int]]):
         text = node.annotations.get("ratio", "1")
         if text.isdigit():
             return text, len(node.labels)
-        raise Partly((previous[0] if previous is not None else "", len(node.labels)), f"annotation ratio: {text!r}")
+        raise PartialRuleError(
+            (previous[0] if previous is not None else "", len(node.labels)), f"annotation ratio: {text!r}"
+        )
 
 
 def of(ratio: str) -> NodeInputs:

@@ -11,7 +11,7 @@ from interpose.core.model.qos import QOS_LABEL
 from interpose.core.model.resources import LinuxResources
 from interpose.hooks.server.context import ContainerContext, PodContext, Response
 from interpose.hooks.server.node.nodeslo import NodeSLO, SuppressPolicy
-from interpose.hooks.server.plugin import NodeInputs, Partly
+from interpose.hooks.server.plugin import NodeInputs, PartialRuleError
 from interpose.hooks.server.plugins.batch_resource import BatchResource, BatchRule
 from interpose.hooks.server.pods.pod_annotations import EXTENDED_RESOURCES, NORMALIZATION_RATIO
 
@@ -302,7 +302,7 @@ def test_a_bad_ratio_does_not_keep_the_rest_from_being_followed() -> None:
     """The ratio before stays, or none; and the problem is known."""
     bad = NodeInputs(slo=TOGETHER, annotations={NORMALIZATION_RATIO: "fast"})
     for previous, ratio in ((FAST, 1.2), (PLAIN, None), (None, None)):
-        with pytest.raises(Partly, match=f"annotation {NORMALIZATION_RATIO}: .*found 'fast'") as caught:
+        with pytest.raises(PartialRuleError, match=f"annotation {NORMALIZATION_RATIO}: .*found 'fast'") as caught:
             PLUGIN.rule(bad, previous)
         assert caught.value.rule == BatchRule(quota=False, ratio=ratio)
 

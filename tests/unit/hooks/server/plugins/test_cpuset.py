@@ -11,7 +11,7 @@ from interpose.core.model.cgroup import CLEAR, UNLIMITED, Level, Parameter, Valu
 from interpose.core.model.pod import Container, Pod
 from interpose.core.model.qos import QOS_LABEL, QosClass
 from interpose.hooks.server.context import ContainerContext, GroupContext, PodContext, Response
-from interpose.hooks.server.plugin import CpuPool, CpuPools, NodeInputs, Partly
+from interpose.hooks.server.plugin import CpuPool, CpuPools, NodeInputs, PartialRuleError
 from interpose.hooks.server.plugins.cpuset import CpusetPlugin, CpusetRule
 from interpose.hooks.server.pods.pod_annotations import RESOURCE_STATUS, SYSTEM_QOS
 
@@ -218,12 +218,12 @@ def test_inputs_that_cannot_be_used_are_named() -> None:
     """A pool that is not a list."""
     with pytest.raises(ValueError, match="share pool of NUMA node 3: ',4-7'") as caught:
         CpusetPlugin().rule(inputs(CpuPools(ls=(CpuPool(socket=0, node=3, cpus=",4-7"),))), None)
-    assert not isinstance(caught.value, Partly)
+    assert not isinstance(caught.value, PartialRuleError)
 
 
 def partial(node: NodeInputs, previous: CpusetRule | None, said: str) -> CpusetRule:
     """The rule that is made although part of the inputs cannot be used."""
-    with pytest.raises(Partly, match=said) as caught:
+    with pytest.raises(PartialRuleError, match=said) as caught:
         CpusetPlugin().rule(node, previous)
     rule = caught.value.rule
     assert isinstance(rule, CpusetRule)

@@ -24,7 +24,7 @@ from interpose.hooks.server.proxy.side_effects import ProxyEffects
 from interpose.hooks.server.reconcile.inventory import pod_target
 from interpose.hooks.server.reconcile.journal_format import JournalEntry
 from interpose.hooks.server.reconcile.original_values import ANNOTATION
-from interpose.hooks.server.targets import Target
+from interpose.hooks.server.targets import ActuatorTarget
 from interpose.testing.eventually import eventually
 from interpose.testing.fakenode import FakeNode
 from interpose.testing.kernel.cgroup import FakeKernel
@@ -84,7 +84,7 @@ class Hooked:
 
     def note(self, parameter: Parameter, *, found: Value | None, written: Value) -> None:
         """As if its container had been given something."""
-        target = Target(level=Level.CONTAINER, key=self.key)
+        target = ActuatorTarget(level=Level.CONTAINER, key=self.key)
         self.parts.journal.note(target, parameter, found=found, written=written, plugin="toy")
 
     def _leave(self, uid: str) -> None:
@@ -201,7 +201,7 @@ async def test_without_wishes_nothing_is_looked_at(hooked: Hooked) -> None:
 
 async def test_writing_one_pod_forgets_nothing_of_others(hooked: Hooked) -> None:
     """A hook call sees one pod; that others are not in it means nothing."""
-    other = Target(level=Level.POD, key="kubepods/other", directory="kubepods/other")
+    other = ActuatorTarget(level=Level.POD, key="kubepods/other", directory="kubepods/other")
     hooked.parts.journal.note(other, SHARES, found=1, written=2, plugin="toy")
     await hooked.effects.pod_files(hooked.pod, verdict({SHARES: 99}))
     assert hooked.parts.journal.get(Level.POD, "kubepods/other", SHARES) is not None
@@ -440,6 +440,6 @@ async def test_a_failure_lets_the_next_one_in(hooked: Hooked) -> None:
 def test_a_target_of_a_pod_has_its_directory_as_key() -> None:
     """Several sandboxes of a pod share it."""
     pod = Pod(id="s", name="web", namespace="shop", uid="u")
-    assert pod_target(pod, "kubepods/podu") == Target(
+    assert pod_target(pod, "kubepods/podu") == ActuatorTarget(
         level=Level.POD, key="kubepods/podu", directory="kubepods/podu", name="shop/web", pod_uid="u"
     )

@@ -11,7 +11,7 @@ from interpose.hooks.server.evaluate import PluginResults
 from interpose.hooks.server.node.rules import PluginRules, make_rules
 from interpose.hooks.server.plugin import NodeInputs
 from interpose.hooks.server.proxy.side_effects import ProxyEffects
-from interpose.hooks.server.targets import Target
+from interpose.hooks.server.targets import ActuatorTarget
 from interpose.testing.qospods import ls_pod
 from tests.support.hooks.parts import HookParts
 
@@ -56,7 +56,7 @@ class Hooked:
 
     def note(self, parameter: Parameter, *, written: Value, before: Value) -> None:
         """What it was given the last time, and the time before."""
-        target = Target(level=Level.CONTAINER, key=self.key)
+        target = ActuatorTarget(level=Level.CONTAINER, key=self.key)
         self.parts.journal.note(target, parameter, found=None, written=written, plugin="toy", before=before)
 
     def remember(self, **resources: int | str) -> None:

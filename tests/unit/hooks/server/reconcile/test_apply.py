@@ -12,16 +12,16 @@ from interpose.hooks.server.actuators.cgroup import CgroupActuator, SysctlActuat
 from interpose.hooks.server.reconcile.apply import Applier, StepOutcome
 from interpose.hooks.server.reconcile.journal import Journal, JournalEntry
 from interpose.hooks.server.reconcile.plan import PlanAction, ordered
-from interpose.hooks.server.targets import DesiredValue, Target
+from interpose.hooks.server.targets import ActuatorTarget, DesiredValue
 from interpose.host.cgroup.tree import CgroupTree
 from interpose.testing.kernel.cgroup import FakeKernel
 
 SHARES, QUOTA, IDLE, BVT = Parameter.CPU_SHARES, Parameter.CPU_QUOTA, Parameter.CPU_IDLE, Parameter.CPU_BVT
 CPUS, MEMORY, IDENTITY = Parameter.CPUSET_CPUS, Parameter.MEMORY_LIMIT, Parameter.SCHED_GROUP_IDENTITY
-NODE = Target(level=Level.NODE, key="node", name="node")
-QOS = Target(level=Level.QOS, key="q", directory="q", name="BestEffort")
-POD = Target(level=Level.POD, key="q/p", directory="q/p", name="ns/p")
-SANDBOX = Target(level=Level.SANDBOX, key="s", directory="q/p/s", name="ns/p")
+NODE = ActuatorTarget(level=Level.NODE, key="node", name="node")
+QOS = ActuatorTarget(level=Level.QOS, key="q", directory="q", name="BestEffort")
+POD = ActuatorTarget(level=Level.POD, key="q/p", directory="q/p", name="ns/p")
+SANDBOX = ActuatorTarget(level=Level.SANDBOX, key="s", directory="q/p/s", name="ns/p")
 LIVE = [NODE, QOS, POD, SANDBOX]
 
 
@@ -44,11 +44,11 @@ class Node:
         """One round."""
         return self.applier.carry_out(ordered(self.applier.survey(wants, LIVE)))
 
-    def value(self, target: Target, parameter: Parameter) -> Value:
+    def value(self, target: ActuatorTarget, parameter: Parameter) -> Value:
         """What is there."""
         return self.actuator.read(target, parameter)
 
-    def refuse(self, target: Target, file: str, code: int, times: int = 1) -> None:
+    def refuse(self, target: ActuatorTarget, file: str, code: int, times: int = 1) -> None:
         """Writes of a value fail; the read that goes before each of them does not."""
         write, refused = self.kernel.write, self.kernel.path(target.directory, file)
         left = [code] * times
@@ -67,7 +67,7 @@ def node() -> Node:
     return Node()
 
 
-def want(target: Target, parameter: Parameter, value: Value, plugin: str = "x") -> DesiredValue:
+def want(target: ActuatorTarget, parameter: Parameter, value: Value, plugin: str = "x") -> DesiredValue:
     """Of a plugin."""
     return DesiredValue(target, parameter, value, plugin, "because")
 
@@ -214,7 +214,7 @@ def test_holds_of_targets_that_are_gone_are_forgotten(node: Node) -> None:
     ],
 )
 def test_errors_say_what_the_kernel_means(
-    node: Node, target: Target, parameter: Parameter, value: Value, file: str, code: int, meaning: str
+    node: Node, target: ActuatorTarget, parameter: Parameter, value: Value, file: str, code: int, meaning: str
 ) -> None:
     """Its own words are the same for everything."""
     node.refuse(target, file, code)
@@ -235,10 +235,10 @@ def test_a_value_that_leaves_nothing_is_told_as_such() -> None:
     """There is no number to show."""
 
     class Nothing:
-        def read(self, target: Target, parameter: Parameter) -> None:
+        def read(self, target: ActuatorTarget, parameter: Parameter) -> None:
             return None
 
-        def write(self, target: Target, parameter: Parameter, value: Value) -> None:
+        def write(self, target: ActuatorTarget, parameter: Parameter, value: Value) -> None:
             pass
 
         def same(self, parameter: Parameter, found: Value | None, wanted: Value) -> bool:
@@ -377,7 +377,7 @@ def test_a_dry_run_changes_nothing() -> None:
 
 def test_what_others_carried_out_is_reported(node: Node, caplog: pytest.LogCaptureFixture) -> None:
     """Updates of containers are held and counted like files; their journal is not ours."""
-    container = Target(level=Level.CONTAINER, key="c", name="ns/p/main", running=False)
+    container = ActuatorTarget(level=Level.CONTAINER, key="c", name="ns/p/main", running=False)
     wanted, known = want(container, SHARES, 50), {("c", SHARES): 2}
     steps = ordered(node.applier.survey([wanted], [*LIVE, container], known=known))
     assert node.applier.report(steps[0], "UNAVAILABLE: no runtime").error == "UNAVAILABLE: no runtime"
@@ -428,10 +428,10 @@ def test_clearing_is_what_restores_nothing() -> None:
     class Group:
         value: Value | None = None
 
-        def read(self, target: Target, parameter: Parameter) -> Value | None:
+        def read(self, target: ActuatorTarget, parameter: Parameter) -> Value | None:
             return self.value
 
-        def write(self, target: Target, parameter: Parameter, value: Value) -> None:
+        def write(self, target: ActuatorTarget, parameter: Parameter, value: Value) -> None:
             self.value = None if value is CLEAR else value
 
         def same(self, parameter: Parameter, found: Value | None, wanted: Value) -> bool:

@@ -16,7 +16,7 @@ from interpose.hooks.server.reconcile.desired_state import (
     of_groups,
     of_pod,
 )
-from interpose.hooks.server.targets import Target
+from interpose.hooks.server.targets import ActuatorTarget
 
 POD = Pod(id="s", name="web", namespace="shop", uid="u", cgroup_parent="/kubepods/podu")
 ALL = frozenset((Parameter.CPU_SHARES, Parameter.CPU_BVT))
@@ -58,9 +58,9 @@ class Rival(Toy):
         context.response.set(Parameter.CPU_SHARES, rule + 1, "more")
 
 
-def target(level: Level, key: str) -> Target:
+def target(level: Level, key: str) -> ActuatorTarget:
     """A target with a name."""
-    return Target(level=level, key=key, directory=key, name=f"{level} {key}")
+    return ActuatorTarget(level=level, key=key, directory=key, name=f"{level} {key}")
 
 
 def hooks(*plugins: Plugin[int]) -> PluginChain:

@@ -11,13 +11,13 @@ from interpose.hooks.server.reconcile.apply import Applier
 from interpose.hooks.server.reconcile.diff import action_of, has, same, text_of
 from interpose.hooks.server.reconcile.journal import Journal
 from interpose.hooks.server.reconcile.plan import PlanAction, PlanItem
-from interpose.hooks.server.targets import DesiredValue, Target
+from interpose.hooks.server.targets import ActuatorTarget, DesiredValue
 
 SHARES, QUOTA, IDLE, CPUS = Parameter.CPU_SHARES, Parameter.CPU_QUOTA, Parameter.CPU_IDLE, Parameter.CPUSET_CPUS
 OOM = Parameter.OOM_SCORE_ADJ
-POD = Target(level=Level.POD, key="p", directory="q/p", name="ns/p")
-CONTAINER = Target(level=Level.CONTAINER, key="c", directory="q/p/c")
-CREATED = Target(level=Level.CONTAINER, key="c", running=False)
+POD = ActuatorTarget(level=Level.POD, key="p", directory="q/p", name="ns/p")
+CONTAINER = ActuatorTarget(level=Level.CONTAINER, key="c", directory="q/p/c")
+CREATED = ActuatorTarget(level=Level.CONTAINER, key="c", running=False)
 
 
 class Table:
@@ -27,7 +27,7 @@ class Table:
         self.values: dict[tuple[str, Parameter], Value | Exception | None] = {}
         self.reads = 0
 
-    def read(self, target: Target, parameter: Parameter) -> Value | None:
+    def read(self, target: ActuatorTarget, parameter: Parameter) -> Value | None:
         """What was put there."""
         self.reads += 1
         value = self.values.get((target.key, parameter))
@@ -35,7 +35,7 @@ class Table:
             raise value
         return value
 
-    def write(self, target: Target, parameter: Parameter, value: Value) -> None:
+    def write(self, target: ActuatorTarget, parameter: Parameter, value: Value) -> None:
         """A survey writes nothing."""
         raise AssertionError((target, parameter, value))
 
@@ -56,7 +56,9 @@ class ConvertedTable(Table):
     ("target", "parameter", "there"),
     [(CONTAINER, SHARES, True), (POD, SHARES, False), (CONTAINER, IDLE, False)],
 )
-def test_conversion_of_a_runtime_counts_for_what_it_writes(target: Target, parameter: Parameter, there: bool) -> None:
+def test_conversion_of_a_runtime_counts_for_what_it_writes(
+    target: ActuatorTarget, parameter: Parameter, there: bool
+) -> None:
     """In a container, for what CRI carries; elsewhere we write files ourselves."""
     assert has(ConvertedTable(), target, parameter, 10, 100, None) is there
     assert not has(Table(), target, parameter, 10, 100, None)
@@ -94,7 +96,7 @@ def make(
     return Applier(actuators, journal, now=lambda: 0.0, dry_run=dry_run, allowed=allowed)
 
 
-def want(target: Target, parameter: Parameter, value: Value) -> DesiredValue:
+def want(target: ActuatorTarget, parameter: Parameter, value: Value) -> DesiredValue:
     """Of a plugin."""
     return DesiredValue(target, parameter, value, "x", "because")
 
@@ -398,8 +400,8 @@ def test_copies_of_a_parents_set_follow_it(journal: Journal, detail: bool) -> No
             return found == "0-3" if wanted is CLEAR else found == wanted
 
     table = Copies()
-    group = Target(level=Level.QOS, key="q", directory="q")
-    other = Target(level=Level.POD, key="o", directory="o/p")
+    group = ActuatorTarget(level=Level.QOS, key="q", directory="q")
+    other = ActuatorTarget(level=Level.POD, key="o", directory="o/p")
     table.values |= {(key, CPUS): "0-3" for key in ("q", "p", "c", "o")}
     applier = make(table, journal)
     wants = [

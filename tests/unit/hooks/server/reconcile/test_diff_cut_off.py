@@ -8,10 +8,10 @@ from interpose.core.model.cgroup import CLEAR, Level, Parameter, Value
 from interpose.hooks.server.reconcile.apply import Applier
 from interpose.hooks.server.reconcile.journal import Journal
 from interpose.hooks.server.reconcile.plan import PlanAction
-from interpose.hooks.server.targets import DesiredValue, Target
+from interpose.hooks.server.targets import ActuatorTarget, DesiredValue
 
 QUOTA, CPUS = Parameter.CPU_QUOTA, Parameter.CPUSET_CPUS
-CONTAINER = Target(level=Level.CONTAINER, key="c", directory="q/p/c")
+CONTAINER = ActuatorTarget(level=Level.CONTAINER, key="c", directory="q/p/c")
 
 
 class Now:
@@ -20,11 +20,11 @@ class Now:
     def __init__(self, value: Value | None) -> None:
         self.value = value
 
-    def read(self, _target: Target, _parameter: Parameter) -> Value | None:
+    def read(self, _target: ActuatorTarget, _parameter: Parameter) -> Value | None:
         """That value."""
         return self.value
 
-    def write(self, target: Target, parameter: Parameter, value: Value) -> None:
+    def write(self, target: ActuatorTarget, parameter: Parameter, value: Value) -> None:
         """A survey writes nothing."""
         raise AssertionError((target, parameter, value))
 

@@ -15,7 +15,7 @@ from interpose.hooks.server.reconcile.desired_state import PodTarget
 from interpose.hooks.server.reconcile.inventory import Inventory, application_directory, default_layout, is_own, newest
 from interpose.hooks.server.reconcile.journal import Journal
 from interpose.hooks.server.reconcile.original_values import ANNOTATION
-from interpose.hooks.server.targets import Target
+from interpose.hooks.server.targets import ActuatorTarget
 from interpose.host.cgroup.paths import Driver, Layout
 from interpose.testing.fakenode import FakeNode
 from interpose.testing.kernel.cgroup import FakeKernel
@@ -257,7 +257,7 @@ def test_a_note_counts_only_while_its_value_is_in_force() -> None:
 def test_the_journal_knows_better_than_the_note() -> None:
     """The note is as old as the container."""
     journal = Journal(None, "boot")
-    target = Target(level=Level.CONTAINER, key="c1")
+    target = ActuatorTarget(level=Level.CONTAINER, key="c1")
     journal.note(target, SHARES, found=50, written=100, plugin="toy")
     record = container(annotations={ANNOTATION: '{"cpu_shares":[2,100]}'})
     member = only(inventory(with_pod(), journal).subjects([(POD, [record])])).members[0]
@@ -267,7 +267,7 @@ def test_the_journal_knows_better_than_the_note() -> None:
 def test_an_entry_whose_value_is_not_in_force_tells_nothing() -> None:
     """The container has another value: somebody asked for it."""
     journal = Journal(None, "boot")
-    journal.note(Target(level=Level.CONTAINER, key="c1"), SHARES, found=50, written=300, plugin="toy")
+    journal.note(ActuatorTarget(level=Level.CONTAINER, key="c1"), SHARES, found=50, written=300, plugin="toy")
     member = only(inventory(with_pod(), journal).subjects([(POD, [container()])])).members[0]
     assert member.container.requested.cpu_shares == 100
 
@@ -275,7 +275,9 @@ def test_an_entry_whose_value_is_not_in_force_tells_nothing() -> None:
 def test_the_value_before_is_ours_too() -> None:
     """The last one may not have come to be."""
     journal = Journal(None, "boot")
-    journal.note(Target(level=Level.CONTAINER, key="c1"), SHARES, found=50, written=300, plugin="toy", before=100)
+    journal.note(
+        ActuatorTarget(level=Level.CONTAINER, key="c1"), SHARES, found=50, written=300, plugin="toy", before=100
+    )
     member = only(inventory(with_pod(), journal).subjects([(POD, [container()])])).members[0]
     assert member.container.requested.cpu_shares == 50
 
@@ -283,7 +285,7 @@ def test_the_value_before_is_ours_too() -> None:
 def test_entries_that_requests_do_not_carry_say_nothing_about_requests() -> None:
     """Such as the burst of a container."""
     journal = Journal(None, "boot")
-    journal.note(Target(level=Level.CONTAINER, key="c1"), Parameter.CPU_BURST, found=0, written=5, plugin="toy")
+    journal.note(ActuatorTarget(level=Level.CONTAINER, key="c1"), Parameter.CPU_BURST, found=0, written=5, plugin="toy")
     record = container()
     assert only(inventory(with_pod(), journal).subjects([(POD, [record])])).members[0].container is record
 
@@ -291,7 +293,7 @@ def test_entries_that_requests_do_not_carry_say_nothing_about_requests() -> None
 def test_a_cleared_set_was_asked_for_as_the_journal_says() -> None:
     """The container has none, and that is our doing."""
     journal = Journal(None, "boot")
-    target = Target(level=Level.CONTAINER, key="c1")
+    target = ActuatorTarget(level=Level.CONTAINER, key="c1")
     journal.note(target, Parameter.CPUSET_CPUS, found="2-3", written=CLEAR, plugin="toy")
     member = only(inventory(with_pod(), journal).subjects([(POD, [container()])])).members[0]
     assert member.container.requested.cpuset_cpus == "2-3"

@@ -13,9 +13,9 @@ import pytest
 from interpose.core.model.cgroup import CLEAR, UNLIMITED, Level, Parameter
 from interpose.errors import ConfigError
 from interpose.hooks.server.reconcile.journal import Journal, JournalEntry
-from interpose.hooks.server.targets import Target
+from interpose.hooks.server.targets import ActuatorTarget
 
-POD = Target(level=Level.POD, key="p", directory="kubepods/p", name="ns/p", pod_uid="u")
+POD = ActuatorTarget(level=Level.POD, key="p", directory="kubepods/p", name="ns/p", pod_uid="u")
 SHARES, QUOTA = Parameter.CPU_SHARES, Parameter.CPU_QUOTA
 
 
@@ -95,7 +95,7 @@ def test_targets_can_be_made_again(path: Path, journal: Journal) -> None:
 
 def test_forgetting_lasts(path: Path, journal: Journal) -> None:
     """A value, then all of a target; what is not there can be forgotten too."""
-    other = Target(level=Level.CONTAINER, key="c")
+    other = ActuatorTarget(level=Level.CONTAINER, key="c")
     for parameter in (SHARES, QUOTA):
         journal.note(POD, parameter, found=2, written=100, plugin="x")
         journal.note(other, parameter, found=2, written=100, plugin="x")
@@ -279,7 +279,7 @@ def test_forgetting_never_fails(path: Path, journal: FullDisk) -> None:
 
 def test_a_long_file_is_written_anew(path: Path, journal: Journal) -> None:
     """History does not fill the disk, and nothing that is alive is lost on the way."""
-    other = Target(level=Level.QOS, key="q")
+    other = ActuatorTarget(level=Level.QOS, key="q")
     journal.note(other, SHARES, found=7, written=8, plugin="x")
     for number in range(3000):
         journal.note(POD, SHARES, found=2, written=number, plugin="x")
@@ -346,7 +346,7 @@ def test_threads_share_it(path: Path, journal: Journal) -> None:
     """Every note of every thread is there, each in a line of its own."""
 
     def work(name: str) -> None:
-        target = Target(level=Level.CONTAINER, key=name)
+        target = ActuatorTarget(level=Level.CONTAINER, key=name)
         for number in range(200):
             journal.note(target, SHARES, found=1, written=number, plugin=name)
             journal.note(target, QUOTA, found=1, written=number, plugin=name)

@@ -6,9 +6,9 @@ import pytest
 
 from interpose.core.model.cgroup import CLEAR, UNLIMITED, Level, Parameter, Value
 from interpose.hooks.server.reconcile.journal_format import JournalEntry, forget_line, header_line, line_of, parse
-from interpose.hooks.server.targets import Target
+from interpose.hooks.server.targets import ActuatorTarget
 
-POD = Target(level=Level.POD, key="p", directory="kubepods/p", name="ns/p", pod_uid="u")
+POD = ActuatorTarget(level=Level.POD, key="p", directory="kubepods/p", name="ns/p", pod_uid="u")
 SHARES, QUOTA = Parameter.CPU_SHARES, Parameter.CPU_QUOTA
 HEADER = header_line("boot")
 GOOD = JournalEntry(found=1, written=2, plugin="p")

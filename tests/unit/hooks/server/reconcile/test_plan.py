@@ -18,7 +18,7 @@ from interpose.hooks.server.reconcile.plan import (
     ordered,
     route_of,
 )
-from interpose.hooks.server.targets import Target
+from interpose.hooks.server.targets import ActuatorTarget
 
 CPUS, MEMS, QUOTA, MEMORY = (
     Parameter.CPUSET_CPUS,
@@ -40,7 +40,7 @@ def item(
     action: PlanAction = PlanAction.SET,
 ) -> PlanItem:
     """A value that shall change."""
-    target = Target(level=level, key=key, directory=directory or key)
+    target = ActuatorTarget(level=level, key=key, directory=directory or key)
     return PlanItem(target=target, parameter=parameter, now=now, wanted=wanted, plugin="p", why="", action=action)
 
 

@@ -22,7 +22,7 @@ from interpose.hooks.server.pods.kubelet_client import MetadataOverlay
 from interpose.hooks.server.reconcile.original_values import ANNOTATION
 from interpose.hooks.server.reconcile.plan import PlanAction
 from interpose.hooks.server.reconcile.reconciler import ReconcilePass, Reconciler
-from interpose.hooks.server.targets import Target
+from interpose.hooks.server.targets import ActuatorTarget
 from interpose.hooks.server.worker_threads import Runner
 from interpose.net.grpc.status import Code
 from interpose.testing.eventually import WAIT_LIMIT
@@ -91,7 +91,7 @@ class Rig:
         """Another one on the same node that knows only what the journal does."""
         fresh = Rig(self.parts.node, plugins)
         for level, key in self.parts.journal.targets():
-            target = self.parts.journal.target_of(level, key) or Target(level=level, key=key)
+            target = self.parts.journal.target_of(level, key) or ActuatorTarget(level=level, key=key)
             for parameter, entry in self.parts.journal.entries_of(level, key).items():
                 fresh.parts.journal.note(
                     target, parameter, found=entry.found, written=entry.written, plugin=entry.plugin

@@ -21,23 +21,28 @@ from interpose.hooks.server.reconcile.report import (
     render,
     value_text,
 )
-from interpose.hooks.server.targets import Target
+from interpose.hooks.server.targets import ActuatorTarget
 
 GIB = 1 << 30
 BE_DIRECTORY = "kubepods.slice/kubepods-besteffort.slice"
 SPARK = f"{BE_DIRECTORY}/kubepods-besteffort-podu1.slice"
-NODE = Target(level=Level.NODE, key="")
-BEST_EFFORT = Target(level=Level.QOS, key=BE_DIRECTORY, directory=BE_DIRECTORY, name="BestEffort")
-APP = Target(level=Level.HOST_APP, key="ls/nginx", directory="ls/nginx", name="nginx")
-POD = Target(level=Level.POD, key="s1", directory=SPARK, name="batch/spark", pod_uid="u1")
-SANDBOX = Target(level=Level.SANDBOX, key="s1", directory=f"{SPARK}/s1", name="batch/spark", pod_uid="u1")
-MAIN = Target(level=Level.CONTAINER, key="c1", directory=f"{SPARK}/c1", name="batch/spark/main", pod_uid="u1")
-EVIL = Target(level=Level.CONTAINER, key="c2", name="batch/spark/log\x1b[2J", pod_uid="u1", running=False)
-NAMELESS = Target(level=Level.CONTAINER, key="0123456789abcdef", pod_uid="u2")
+NODE = ActuatorTarget(level=Level.NODE, key="")
+BEST_EFFORT = ActuatorTarget(level=Level.QOS, key=BE_DIRECTORY, directory=BE_DIRECTORY, name="BestEffort")
+APP = ActuatorTarget(level=Level.HOST_APP, key="ls/nginx", directory="ls/nginx", name="nginx")
+POD = ActuatorTarget(level=Level.POD, key="s1", directory=SPARK, name="batch/spark", pod_uid="u1")
+SANDBOX = ActuatorTarget(level=Level.SANDBOX, key="s1", directory=f"{SPARK}/s1", name="batch/spark", pod_uid="u1")
+MAIN = ActuatorTarget(level=Level.CONTAINER, key="c1", directory=f"{SPARK}/c1", name="batch/spark/main", pod_uid="u1")
+EVIL = ActuatorTarget(level=Level.CONTAINER, key="c2", name="batch/spark/log\x1b[2J", pod_uid="u1", running=False)
+NAMELESS = ActuatorTarget(level=Level.CONTAINER, key="0123456789abcdef", pod_uid="u2")
 
 
 def item(
-    target: Target, parameter: Parameter, now: Value | None, wanted: Value | None, action: PlanAction, **more: str
+    target: ActuatorTarget,
+    parameter: Parameter,
+    now: Value | None,
+    wanted: Value | None,
+    action: PlanAction,
+    **more: str,
 ) -> PlanItem:
     """A value that GroupIdentity wants, unless something else is said."""
     return PlanItem(

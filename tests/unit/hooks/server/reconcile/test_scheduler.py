@@ -6,7 +6,7 @@ from interpose.core.model.cgroup import Level
 from interpose.core.model.pod import Pod
 from interpose.hooks.server.reconcile.desired_state import PodTarget
 from interpose.hooks.server.reconcile.scheduler import LONGEST, PATIENCE, SHORTEST, NewCgroups, Pauses
-from interpose.hooks.server.targets import Target
+from interpose.hooks.server.targets import ActuatorTarget
 from interpose.host.cgroup.paths import Driver, Layout
 from interpose.host.cgroup.tree import CgroupTree
 from interpose.testing.kernel.cgroup import FakeKernel
@@ -46,8 +46,8 @@ def subject(directory: str = POD, sandbox: str = "s1") -> PodTarget:
     """A pod with its sandbox container, where they are."""
     return PodTarget(
         pod=Pod(id=sandbox, uid="u1"),
-        target=Target(level=Level.POD, key=directory, directory=directory, name="web"),
-        sandbox=Target(level=Level.SANDBOX, key=sandbox, directory=f"{directory}/{sandbox}", name="web"),
+        target=ActuatorTarget(level=Level.POD, key=directory, directory=directory, name="web"),
+        sandbox=ActuatorTarget(level=Level.SANDBOX, key=sandbox, directory=f"{directory}/{sandbox}", name="web"),
     )
 
 
