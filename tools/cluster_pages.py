@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from interpose.cli.agent.admin import AgentViews
-from interpose.cli.agent.parts import Parts
+from interpose.cli.agent.parts import AgentParts
 from interpose.config.agent.settings import AgentSettings
 from interpose.host.unix_sockets import bind_unix
 from interpose.kube.client.access import Access
@@ -38,7 +38,7 @@ async def agent_families() -> list[Family]:
         bound = bind_unix(str(Path(folder, "agent.sock")))
         access = Access(server=Server(scheme="https", host="localhost", port=6443), source="page")
         settings = AgentSettings()
-        parts = Parts(settings, "node", access, bound)
+        parts = AgentParts(settings, "node", access, bound)
         parts.api.requests["get", "200"] = 1
         if parts.served is not None:
             parts.served.service.calls["GetNode", "OK"] = 1

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from interpose.cli.hookserver.admin import HookServerViews
-from interpose.cli.hookserver.process import Daemon
+from interpose.cli.hookserver.process import HookServerDaemon
 from interpose.config.hookserver.settings import CgroupSettings, HookServerSettings, PluginSettings
 from interpose.config.hookserver.table import HOOKSERVER
 from interpose.config.relay.settings import AdminSettings
@@ -49,7 +49,7 @@ async def hookserver_families() -> list[Family]:
             cgroups=CgroupSettings(root=root),
         )
         log = LogControl(logging.getLogger("page"), LineHandler(io.StringIO()))
-        daemon = Daemon(settings, {}, log)
+        daemon = HookServerDaemon(settings, {}, log)
         try:
             _use(daemon)
             return gather(HookServerViews(settings, {}, daemon, log).collectors())
@@ -57,7 +57,7 @@ async def hookserver_families() -> list[Family]:
             await daemon.close()
 
 
-def _use(daemon: Daemon) -> None:
+def _use(daemon: HookServerDaemon) -> None:
     parts, proxy = daemon.parts, daemon.proxy
     proxy.outcomes[HookPoint.PRE_RUN_POD_SANDBOX, HookOutcome.CHANGED] = 1
     proxy.effect_failures["effect", "reason"] = 1

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from interpose.cli.hookserver.parts import Parts
+from interpose.cli.hookserver.parts import HookServerParts
 from interpose.cri.store.api_version import RuntimeCalls
 from interpose.testing.qospods import be_pod, ls_pod, lsr_pod
 from tests.support.hooks.node import HookNode, hook_node, node_document
@@ -103,12 +103,12 @@ async def small_node(
         be_pod(node.node, "be", batch_cpu=800)
         ls_pod(node.node, "ls")
         lsr_pod(node.node, "lsr")
-        init = Parts.__init__
+        init = HookServerParts.__init__
 
-        def burning(parts: Parts, *about: Any, files: Any, **more: Any) -> None:
+        def burning(parts: HookServerParts, *about: Any, files: Any, **more: Any) -> None:
             init(parts, *about, files=Burning(node, fuse), **more)
 
-        monkeypatch.setattr(Parts, "__init__", burning)
+        monkeypatch.setattr(HookServerParts, "__init__", burning)
         await node.start()
         yield node
 

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from interpose._pb import cri_pb2 as cri
-from interpose.cli.hookserver.parts import Parts, chosen_plugins
+from interpose.cli.hookserver.parts import HookServerParts, chosen_plugins
 from interpose.config.hookserver.settings import CgroupSettings, HookServerSettings, PluginSettings, ServingSettings
 from interpose.core.model.cgroup import Parameter, Value
 from interpose.hooks.server.plugin import AnyPlugin
@@ -101,12 +101,12 @@ class HookNode:
         self.kernel = kernel
         self.settings = settings
         self._folder = folder
-        self._parts: Parts | None = None
+        self._parts: HookServerParts | None = None
         self._answers = False
         self._serving = AsyncExitStack()
 
     @property
-    def parts(self) -> Parts:
+    def parts(self) -> HookServerParts:
         """The hook server that runs."""
         if self._parts is None:
             raise LookupError("the hook server was not started")
@@ -127,7 +127,7 @@ class HookNode:
         """
         await self.stop()
         chosen = chosen_plugins(self.settings) if plugins is None else plugins
-        self._parts = Parts(self.settings, plugins=chosen, files=self.kernel)
+        self._parts = HookServerParts(self.settings, plugins=chosen, files=self.kernel)
         if self._parts.node_file is not None:
             self._parts.node_file.load()
         upstream = self._parts.upstream

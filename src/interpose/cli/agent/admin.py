@@ -4,7 +4,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from interpose.cli.agent.parts import Parts
+from interpose.cli.agent.parts import AgentParts
 from interpose.cli.common.daemon_views import DaemonViews
 from interpose.config.agent.settings import AgentSettings
 from interpose.config.agent.table import AGENT
@@ -28,7 +28,7 @@ from interpose.net.httpd.routes import json_response as json
 class AgentViews(DaemonViews):
     """Handlers over the parts of a running agent."""
 
-    def __init__(self, settings: AgentSettings, origins: Mapping[str, str], parts: Parts, log: LogControl) -> None:
+    def __init__(self, settings: AgentSettings, origins: Mapping[str, str], parts: AgentParts, log: LogControl) -> None:
         super().__init__()
         self._settings = settings
         self._origins = origins

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _LATELY: Final = 30.0
 
 
-class Parts:
+class AgentParts:
     """Everything but sockets for people, signals and systemd. `service_socket` is where the relay may ask us."""
 
     def __init__(

@@ -15,7 +15,7 @@ import uvloop
 
 from interpose import __version__
 from interpose.cli.agent.admin import AgentViews
-from interpose.cli.agent.parts import Parts
+from interpose.cli.agent.parts import AgentParts
 from interpose.cli.common.admin_socket import bind_address, bind_admin
 from interpose.cli.common.setting_errors import about_setting
 from interpose.cli.common.signals import handle_signals
@@ -39,7 +39,7 @@ def run(settings: AgentSettings, node: str, access: Access, origins: Mapping[str
 
 async def _main(settings: AgentSettings, node: str, access: Access, origins: Mapping[str, str], log: LogControl) -> int:
     stop = handle_signals(log, "the cluster is watched")
-    daemon = Daemon(settings, node, access, origins, log)
+    daemon = AgentDaemon(settings, node, access, origins, log)
     try:
         await daemon.start()
         why = await stop
@@ -49,7 +49,7 @@ async def _main(settings: AgentSettings, node: str, access: Access, origins: Map
         await daemon.close()
 
 
-class Daemon:
+class AgentDaemon:
     """An agent with everything around it."""
 
     def __init__(
@@ -64,7 +64,7 @@ class Daemon:
                 self._socket = bind_unix(settings.service.socket, mode=0o600) if settings.serves else None
             self._admin = bind_admin(settings.admin.listen)
             self._metrics = bind_address(settings.admin.metrics_listen, "--metrics-listen")
-            self.parts = Parts(settings, node, access, self._socket)
+            self.parts = AgentParts(settings, node, access, self._socket)
         except BaseException:
             self._close_sockets()
             raise

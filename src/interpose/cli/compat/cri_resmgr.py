@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from interpose.cli.common.stdio import standard_streams
-from interpose.cli.compat.cri_resmgr_flags import FLAGS, Line, read_line
+from interpose.cli.compat.cri_resmgr_flags import FLAGS, ResmgrLine, read_line
 from interpose.cli.compat.cri_resmgr_help import PROGRAM, help_text, loggers_text, modules_text, policies_text
 from interpose.cli.compat.cri_resmgr_line import EXIT_LEFTOVER, answered, load_said, usage, wants
 from interpose.cli.compat.go_flags import read_option_file
@@ -25,7 +25,7 @@ _MODULE_HELP: Final = ("help", "config-help")
 _RESETS: Final = ("reset-policy", "reset-config")
 
 
-def load_line(line: Line, env: Mapping[str, str]) -> Loaded:
+def load_line(line: ResmgrLine, env: Mapping[str, str]) -> Loaded:
     """Relay settings for a command line: flag over environment over file over the old program's defaults."""
     presets = {FLAGS[name].key: Given(FLAGS[name].default, _DEFAULT) for name in _PRESET}
     presets["hooks.enabled"] = Given("false", _DEFAULT)
@@ -45,7 +45,7 @@ def run_command(arguments: Sequence[str], env: Mapping[str, str]) -> int:
         return report(error)
 
 
-def _run(line: Line, env: Mapping[str, str]) -> int:
+def _run(line: ResmgrLine, env: Mapping[str, str]) -> int:
     if (code := answered(PROGRAM, line, help_text)) is not None:
         return code
     if line.rest:

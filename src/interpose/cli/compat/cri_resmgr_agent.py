@@ -11,8 +11,8 @@ from types import MappingProxyType
 from typing import Final
 
 from interpose.cli.common.stdio import standard_streams
-from interpose.cli.compat.cri_resmgr_common import COMMON, Program, run_program
-from interpose.cli.compat.cri_resmgr_flags import Flag, socket_or_off
+from interpose.cli.compat.cri_resmgr_common import COMMON, ResmgrProgram, run_program
+from interpose.cli.compat.cri_resmgr_flags import ResmgrFlag, socket_or_off
 from interpose.config.agent.table import AGENT
 from interpose.config.load import Loaded
 
@@ -20,31 +20,31 @@ PROGRAM: Final = "cri-resmgr-agent"
 SOCKET: Final = "/var/run/cri-resmgr-agent.sock"
 
 
-FLAGS: Final[Mapping[str, Flag]] = MappingProxyType(
+FLAGS: Final[Mapping[str, ResmgrFlag]] = MappingProxyType(
     {
-        "kubeconfig": Flag(
+        "kubeconfig": ResmgrFlag(
             "file that says where the API server is; empty: the service account of our own pod",
             key="api.kubeconfig",
         ),
-        "agent-socket": Flag(
+        "agent-socket": ResmgrFlag(
             'socket on which cri-resmgr reads and changes the node through us; "disabled" turns it off',
             SOCKET,
             "service.socket",
             read=socket_or_off,
         ),
-        "cri-resmgr-socket": Flag(
+        "cri-resmgr-socket": ResmgrFlag(
             'socket on which cri-resmgr takes configuration; "disabled": none is sent',
             "/var/run/cri-resmgr-config.sock",
             "config.socket",
             read=socket_or_off,
         ),
-        "config-ns": Flag("namespace of the ConfigMaps", "kube-system", "config.namespace"),
-        "configmap-name": Flag(
+        "config-ns": ResmgrFlag("namespace of the ConfigMaps", "kube-system", "config.namespace"),
+        "configmap-name": ResmgrFlag(
             "ConfigMap; NAME.node.NODE, NAME.group.GROUP and NAME.default count before it, the first that exists",
             "cri-resmgr-config",
             "config.map",
         ),
-        "label-name": Flag(
+        "label-name": ResmgrFlag(
             "label of the node that names its group", "cri-resource-manager.intel.com/group", "config.group_label"
         ),
         **COMMON,
@@ -74,7 +74,7 @@ def run(loaded: Loaded) -> int:
     return run_loaded(loaded)
 
 
-AGENT_PROGRAM: Final = Program(
+AGENT_PROGRAM: Final = ResmgrProgram(
     name=PROGRAM,
     about=ABOUT,
     flags=FLAGS,

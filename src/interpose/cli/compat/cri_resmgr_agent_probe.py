@@ -8,14 +8,14 @@ from typing import Final
 from interpose.cli.common.stdio import standard_streams
 from interpose.cli.compat.cri_resmgr_agent import SOCKET
 from interpose.cli.compat.cri_resmgr_common import PRINTED, printed
-from interpose.cli.compat.cri_resmgr_flags import Flag, read_line
+from interpose.cli.compat.cri_resmgr_flags import ResmgrFlag, read_line
 from interpose.errors import ConfigError
 
 PROGRAM: Final = "cri-resmgr-agent-probe"
-FLAGS: Final[Mapping[str, Flag]] = MappingProxyType(
+FLAGS: Final[Mapping[str, ResmgrFlag]] = MappingProxyType(
     {
-        "agent-socket": Flag("socket of the agent", SOCKET),
-        "query": Flag("what to ask about: config-status, or nothing: whether it is there"),
+        "agent-socket": ResmgrFlag("socket of the agent", SOCKET),
+        "query": ResmgrFlag("what to ask about: config-status, or nothing: whether it is there"),
         **PRINTED,
     }
 )

@@ -8,32 +8,32 @@ from dataclasses import dataclass
 from typing import Final
 
 from interpose.cli.common.options import told
-from interpose.cli.compat.cri_resmgr_flags import LOG_FLAGS, Flag, Line, flag_lines, read_line
+from interpose.cli.compat.cri_resmgr_flags import LOG_FLAGS, ResmgrFlag, ResmgrLine, flag_lines, read_line
 from interpose.cli.compat.cri_resmgr_line import EXIT_LEFTOVER, answered, load_said, usage, wants
 from interpose.config.load import Given, Loaded
 from interpose.config.schema import Schema
 from interpose.errors import ConfigError, SocketInUseError
 
-PRINTED: Final[Mapping[str, Flag]] = {
-    "help": Flag("print this text and exit", switch=True),
-    "h": Flag("the same", switch=True),
-    "version": Flag("print the version and exit", switch=True),
+PRINTED: Final[Mapping[str, ResmgrFlag]] = {
+    "help": ResmgrFlag("print this text and exit", switch=True),
+    "h": ResmgrFlag("the same", switch=True),
+    "version": ResmgrFlag("print the version and exit", switch=True),
 }
 # What every daemon among them takes beside its own.
-COMMON: Final[Mapping[str, Flag]] = {
+COMMON: Final[Mapping[str, ResmgrFlag]] = {
     **LOG_FLAGS,
-    "print-config": Flag("print every setting with its value and origin and exit", switch=True),
+    "print-config": ResmgrFlag("print every setting with its value and origin and exit", switch=True),
     **PRINTED,
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Program:
+class ResmgrProgram:
     """One of them. Flags with a default of their own are settings that differ from ours."""
 
     name: str
     about: str
-    flags: Mapping[str, Flag]
+    flags: Mapping[str, ResmgrFlag]
     schema: Schema
     run: Callable[[Loaded], int]
     presets: Mapping[str, str] | None = None  # settings that have no flag there
@@ -42,12 +42,12 @@ class Program:
     )  # what the old program insists on
 
 
-def help_text(name: str, about: str, flags: Mapping[str, Flag]) -> str:
+def help_text(name: str, about: str, flags: Mapping[str, ResmgrFlag]) -> str:
     """What --help prints."""
     return "\n".join([f"Usage: {name} [flags]", "", *about.splitlines(), "", "Flags:", *flag_lines(flags)])
 
 
-def load_line(program: Program, line: Line, env: Mapping[str, str]) -> Loaded:
+def load_line(program: ResmgrProgram, line: ResmgrLine, env: Mapping[str, str]) -> Loaded:
     """Settings for a command line: flag over environment over the old program's defaults."""
     origin = f"default of {program.name}"
     presets = {key: Given(text, origin) for key, text in (program.presets or {}).items()}
@@ -55,7 +55,7 @@ def load_line(program: Program, line: Line, env: Mapping[str, str]) -> Loaded:
     return program.check(load_said(program.schema, line, program.flags, presets, env), env)
 
 
-def run_program(program: Program, arguments: Sequence[str], env: Mapping[str, str]) -> int:
+def run_program(program: ResmgrProgram, arguments: Sequence[str], env: Mapping[str, str]) -> int:
     """The whole program but for the process exit."""
     from interpose.cli.main import report
 
@@ -72,7 +72,7 @@ def run_program(program: Program, arguments: Sequence[str], env: Mapping[str, st
         return report(error)
 
 
-def printed(name: str, about: str, flags: Mapping[str, Flag], line: Line) -> int | None:
+def printed(name: str, about: str, flags: Mapping[str, ResmgrFlag], line: ResmgrLine) -> int | None:
     """Help, version, or what is wrong with the command line; None if it is to be run."""
     if (code := answered(name, line, lambda: help_text(name, about, flags))) is not None:
         return code

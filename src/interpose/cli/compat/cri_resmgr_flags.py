@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from interpose.cli.compat.go_flags import Option
+from interpose.cli.compat.go_flags import FileOption
 from interpose.config.dump_rules import TARGETS
 from interpose.core.model.text import closest_flag, did_you_mean, quoted
 from interpose.errors import ConfigError
@@ -68,7 +68,7 @@ def _always(_text: str) -> bool:
     return True
 
 
-class Flag(NamedTuple):
+class ResmgrFlag(NamedTuple):
     """One flag: what it is for, the default it has there, the setting it stands for, what is said about it."""
 
     help: str
@@ -81,15 +81,15 @@ class Flag(NamedTuple):
     adds: bool = False  # to what was given before
 
 
-def _ignored(note: str, *names: str, switch: bool = False) -> dict[str, Flag]:
-    return {name: Flag("accepted", switch=switch, note=note) for name in names}
+def _ignored(note: str, *names: str, switch: bool = False) -> dict[str, ResmgrFlag]:
+    return {name: ResmgrFlag("accepted", switch=switch, note=note) for name in names}
 
 
 # Of the log: all programs of CRI Resource Manager have them.
-LOG_FLAGS: Final[Mapping[str, Flag]] = MappingProxyType(
+LOG_FLAGS: Final[Mapping[str, ResmgrFlag]] = MappingProxyType(
     {
-        "logger-level": Flag("debug, info, warn or error", "info", "logging.level", read=_level),
-        "logger-debug": Flag("sources to debug: a,b, a:false, * or all, none; --list-loggers prints them"),
+        "logger-level": ResmgrFlag("debug, info, warn or error", "info", "logging.level", read=_level),
+        "logger-debug": ResmgrFlag("sources to debug: a,b, a:false, * or all, none; --list-loggers prints them"),
         **_ignored(_ONE_LOG, "logger", "logger-prefix", "logger-source"),
         **_ignored(
             "has no effect; see --logger-level and --logger-debug",
@@ -114,87 +114,89 @@ LOG_FLAGS: Final[Mapping[str, Flag]] = MappingProxyType(
     }
 )
 
-FLAGS: Final[Mapping[str, Flag]] = MappingProxyType(
+FLAGS: Final[Mapping[str, ResmgrFlag]] = MappingProxyType(
     {
         # What it stands between.
-        "relay-socket": Flag("socket the kubelet connects to", "/var/run/cri-relay.sock", "listen"),
-        "runtime-socket": Flag(
+        "relay-socket": ResmgrFlag("socket the kubelet connects to", "/var/run/cri-relay.sock", "listen"),
+        "runtime-socket": ResmgrFlag(
             "socket of the container runtime; without the flag, and if there is none at the default: the first "
             "well-known socket that exists",
             "/var/run/dockershim.sock",
             "runtime_endpoint",
         ),
-        "image-socket": Flag(
+        "image-socket": ResmgrFlag(
             'socket of the image service; "default": that of the runtime; "-": image calls are refused',
             "default",
             "image_endpoint",
             read=_image_socket,
         ),
-        "allow-untested-runtimes": Flag("accepted: every runtime is allowed", switch=True),
+        "allow-untested-runtimes": ResmgrFlag("accepted: every runtime is allowed", switch=True),
         # Policies.
-        "policy": Flag("policy that is active", "null", "policy.name"),
-        "reserved-resources": Flag("CPUs for the system and for Kubernetes: cpu=1000m, cpu=0,2", key="policy.reserved"),
-        "available-resources": Flag("CPUs that may be given out: cpu=1-7", key="policy.available"),
-        "static-policy-relaxed-isolation": Flag(
+        "policy": ResmgrFlag("policy that is active", "null", "policy.name"),
+        "reserved-resources": ResmgrFlag(
+            "CPUs for the system and for Kubernetes: cpu=1000m, cpu=0,2", key="policy.reserved"
+        ),
+        "available-resources": ResmgrFlag("CPUs that may be given out: cpu=1-7", key="policy.available"),
+        "static-policy-relaxed-isolation": ResmgrFlag(
             "isolated CPUs first, whoever asks", key="policy.static_relaxed_isolation", switch=True
         ),
-        "static-pools-conf-file": Flag("YAML file with the pools of static-pools", key="policy.pools_file"),
-        "static-pools-conf-dir": Flag(
+        "static-pools-conf-file": ResmgrFlag("YAML file with the pools of static-pools", key="policy.pools_file"),
+        "static-pools-conf-dir": ResmgrFlag(
             "directory with the pools, as CMK makes it (there is a default: /etc/cmk)",
             key="policy.pools_dir",
         ),
-        "static-pools-create-cmk-node-label": Flag(
+        "static-pools-create-cmk-node-label": ResmgrFlag(
             "label the node for CMK", key="policy.pools_label_node", switch=True
         ),
-        "static-pools-create-cmk-node-taint": Flag(
+        "static-pools-create-cmk-node-taint": ResmgrFlag(
             "taint the node for CMK", key="policy.pools_taint_node", switch=True
         ),
-        "disable-policy-switch": Flag(
+        "disable-policy-switch": ResmgrFlag(
             "refuse to go on with the containers of another policy", key="policy.switch", switch=True, read=_not
         ),
         # Configuration and state.
-        CONFIG: Flag("file with options, one per line without dashes; it takes its place on the command line"),
-        "force-config": Flag(
+        CONFIG: ResmgrFlag("file with options, one per line without dashes; it takes its place on the command line"),
+        "force-config": ResmgrFlag(
             "policy document in YAML that is in force whatever the agent sends; it is watched",
             key="policy.config",
         ),
-        "fallback-config": Flag(
+        "fallback-config": ResmgrFlag(
             "policy document in YAML that is in force until the agent has sent one",
             key="policy.fallback",
         ),
-        "force-config-signal": Flag(
+        "force-config-signal": ResmgrFlag(
             "accepted", "SIGHUP", note="has no effect; the file is watched, and no signal is needed"
         ),
-        "relay-dir": Flag("directory for the state", "/var/lib/cri-relay", "policy.state_dir"),
-        "config-socket": Flag(
+        "relay-dir": ResmgrFlag("directory for the state", "/var/lib/cri-relay", "policy.state_dir"),
+        "config-socket": ResmgrFlag(
             'socket on which the agent sends configuration; "disabled" turns it off',
             "/var/run/cri-resmgr-config.sock",
             "policy.config_socket",
             read=socket_or_off,
         ),
-        "agent-socket": Flag(
+        "agent-socket": ResmgrFlag(
             'socket of the agent, through which static-pools publishes exclusive cores; "disabled" turns it off',
             "/var/run/cri-resmgr-agent.sock",
             "policy.agent_socket",
             read=socket_or_off,
         ),
-        "host-root": Flag("where the file system of the host is", key="policy.host_root"),
-        "pid-file": Flag(
+        "host-root": ResmgrFlag("where the file system of the host is", key="policy.host_root"),
+        "pid-file": ResmgrFlag(
             "accepted", note="has no effect; the lock on the relay socket keeps a second one from starting"
         ),
         # The log.
         **LOG_FLAGS,
         **_ignored(_STDERR, "cpu-allocator-debug", switch=True),
         # What is written down of the calls.
-        "dump": Flag(
+        "dump": ResmgrFlag(
             f"calls to write down, [target:]method,...; targets are {', '.join(TARGETS)}; what is not said stays as it "
             'is by default, unless there is "reset"; can be given several times',
             "on",
             "dump.rules",
             adds=True,
         ),
-        "dump-file": Flag("file to write them to, with times; it is emptied first", key="dump.file"),
-        "count-period": Flag(
+        "dump-file": ResmgrFlag("file to write them to, with times; it is emptied first", key="dump.file"),
+        "count-period": ResmgrFlag(
             "time after which calls are reported that are only counted", "60s", "dump.count_period", read=_go_time
         ),
         # What is not there.
@@ -210,21 +212,21 @@ FLAGS: Final[Mapping[str, Flag]] = MappingProxyType(
         **_ignored(_NO_TOPOLOGY, "topology-aware-fake-hint"),
         **_ignored("has no effect; metrics are made when they are asked for", "metrics-interval"),
         **_ignored("has no effect; containers are looked after when something changes", "rebalance-interval"),
-        "disable-ui": Flag("accepted: there is none", switch=True),
+        "disable-ui": ResmgrFlag("accepted: there is none", switch=True),
         # What is printed or done instead of running.
-        "list-policies": Flag("print the policies and exit", switch=True),
-        "list-loggers": Flag("print the sources of the log and exit", switch=True),
-        "print-config": Flag("print every setting with its value and origin and exit", switch=True),
-        "reset-policy": Flag("forget who has which CPUs and exit; not while the relay runs", switch=True),
-        "reset-config": Flag("forget what the agent has sent and exit; not while the relay runs", switch=True),
-        "help": Flag("print this text and exit", switch=True),
-        "h": Flag("the same", switch=True),
-        "version": Flag("print the version and exit", switch=True),
+        "list-policies": ResmgrFlag("print the policies and exit", switch=True),
+        "list-loggers": ResmgrFlag("print the sources of the log and exit", switch=True),
+        "print-config": ResmgrFlag("print every setting with its value and origin and exit", switch=True),
+        "reset-policy": ResmgrFlag("forget who has which CPUs and exit; not while the relay runs", switch=True),
+        "reset-config": ResmgrFlag("forget what the agent has sent and exit; not while the relay runs", switch=True),
+        "help": ResmgrFlag("print this text and exit", switch=True),
+        "h": ResmgrFlag("the same", switch=True),
+        "version": ResmgrFlag("print the version and exit", switch=True),
     }
 )
 
 
-def flag_lines(flags: Mapping[str, Flag]) -> list[str]:
+def flag_lines(flags: Mapping[str, ResmgrFlag]) -> list[str]:
     """What --help says about each."""
     lines = []
     for name, flag in flags.items():
@@ -234,7 +236,7 @@ def flag_lines(flags: Mapping[str, Flag]) -> list[str]:
     return lines
 
 
-class Said(NamedTuple):
+class FlagValue(NamedTuple):
     """A flag with its value, and where it stood. Two dashes are newer style, in which some output differs."""
 
     name: str
@@ -244,25 +246,25 @@ class Said(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class ResmgrLine:
     """What a command line says, in its order; what follows the flags; what is wrong with it."""
 
-    said: list[Said] = field(default_factory=list)
+    said: list[FlagValue] = field(default_factory=list)
     rest: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
 
-    def last(self, name: str) -> Said | None:
+    def last(self, name: str) -> FlagValue | None:
         """A flag as it was given last: that one counts."""
         return next((one for one in reversed(self.said) if one.name == name), None)
 
 
 def read_line(
     arguments: Sequence[str],
-    options_of: Callable[[str], Sequence[Option]] = lambda _path: (),
-    flags: Mapping[str, Flag] = FLAGS,
-) -> Line:
+    options_of: Callable[[str], Sequence[FileOption]] = lambda _path: (),
+    flags: Mapping[str, ResmgrFlag] = FLAGS,
+) -> ResmgrLine:
     """A command line, with the options of files in the place of `-config FILE`. ConfigError if a file is wrong."""
-    line = Line()
+    line = ResmgrLine()
     rest = list(arguments)
     while rest:
         argument = rest.pop(0)
@@ -287,20 +289,20 @@ def read_line(
             if name == CONFIG:
                 line.said.extend(_of_file(value, options_of(value)))
             else:
-                line.said.append(Said(name, value, f"flag {shown}", dashes))
+                line.said.append(FlagValue(name, value, f"flag {shown}", dashes))
     return line
 
 
-def _switch(line: Line, name: str, text: str, origin: str, dashes: int) -> None:
+def _switch(line: ResmgrLine, name: str, text: str, origin: str, dashes: int) -> None:
     value = _BOOLEANS.get(text)
     if value is None:
         line.problems.append(f"{origin}: {quoted(text)} is neither true nor false")
     else:
-        line.said.append(Said(name, value, origin, dashes))
+        line.said.append(FlagValue(name, value, origin, dashes))
 
 
-def _of_file(path: str, options: Sequence[Option]) -> list[Said]:
-    line = Line()
+def _of_file(path: str, options: Sequence[FileOption]) -> list[FlagValue]:
+    line = ResmgrLine()
     for option in options:
         flag = FLAGS.get(option.name)
         where = f"file {path} line {option.line}"
@@ -318,7 +320,7 @@ def _of_file(path: str, options: Sequence[Option]) -> list[Said]:
             if not option.heading:
                 line.problems.append(f"{where}: {option.name}: needs a value")
         else:
-            line.said.append(Said(option.name, option.value, f"{where}: {option.name}", 2))
+            line.said.append(FlagValue(option.name, option.value, f"{where}: {option.name}", 2))
     if line.problems:
         raise ConfigError(line.problems)
     return line.said

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Final
 
 from interpose import __version__
-from interpose.cli.compat.cri_resmgr_flags import Flag, Line, Said
+from interpose.cli.compat.cri_resmgr_flags import FlagValue, ResmgrFlag, ResmgrLine
 from interpose.config.load import Given, Loaded, load
 from interpose.config.schema import Schema
 from interpose.core.model.text import did_you_mean
@@ -45,7 +45,11 @@ SOURCES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
 
 
 def load_said(
-    schema: Schema, line: Line, flags: Mapping[str, Flag], presets: Mapping[str, Given], env: Mapping[str, str]
+    schema: Schema,
+    line: ResmgrLine,
+    flags: Mapping[str, ResmgrFlag],
+    presets: Mapping[str, Given],
+    env: Mapping[str, str],
 ) -> Loaded:
     """Settings for a command line: flag over environment over file over the old program's defaults."""
     given, problems = _given(line.said, flags, schema)
@@ -58,7 +62,9 @@ def load_said(
     return replace(loaded, warnings=(*loaded.warnings, *notes(line.said, flags), *debug_notes(line)))
 
 
-def _given(said: Iterable[Said], flags: Mapping[str, Flag], schema: Schema) -> tuple[dict[str, Given], list[str]]:
+def _given(
+    said: Iterable[FlagValue], flags: Mapping[str, ResmgrFlag], schema: Schema
+) -> tuple[dict[str, Given], list[str]]:
     """Settings by key: of flags that add up all, of others the last. And what is wrong with single ones of the former.
 
     These are told one by one, each with its place: together they have only that of the last.
@@ -90,13 +96,13 @@ def debug_preset(env: Mapping[str, str]) -> dict[str, Given]:
     return _debugging(debugged((env.get("LOGGER_DEBUG", ""),)), "environment LOGGER_DEBUG")
 
 
-def debug_flag(line: Line) -> dict[str, Given]:
+def debug_flag(line: ResmgrLine) -> dict[str, Given]:
     """What --logger-debug makes of our settings, by key; it counts more than a level."""
     last = line.last(_FLAG)
     return {} if last is None else _debugging(_wanted(line), last.origin)
 
 
-def debug_notes(line: Line) -> list[str]:
+def debug_notes(line: ResmgrLine) -> list[str]:
     """What there is to say about sources that nobody knows."""
     return [
         f"--{_FLAG}: {name!r} is not a source of the log{did_you_mean(name, SOURCES)}"
@@ -105,7 +111,7 @@ def debug_notes(line: Line) -> list[str]:
     ]
 
 
-def _wanted(line: Line) -> dict[str, bool]:
+def _wanted(line: ResmgrLine) -> dict[str, bool]:
     return debugged(one.value for one in line.said if one.name == _FLAG)
 
 
@@ -150,7 +156,7 @@ def debugged(values: Iterable[str]) -> dict[str, bool]:
     return sources
 
 
-def notes(said: Iterable[Said], flags: Mapping[str, Flag]) -> list[str]:
+def notes(said: Iterable[FlagValue], flags: Mapping[str, ResmgrFlag]) -> list[str]:
     """What there is to say about flags that were given, once for those of which it is the same."""
     names: dict[str, dict[str, None]] = {}
     for one in said:
@@ -160,13 +166,13 @@ def notes(said: Iterable[Said], flags: Mapping[str, Flag]) -> list[str]:
     return [f"{', '.join(same)}: {note}" for note, same in names.items()]
 
 
-def wants(line: Line, name: str) -> Said | None:
+def wants(line: ResmgrLine, name: str) -> FlagValue | None:
     """A switch that is on."""
     said = line.last(name)
     return said if said is not None and said.value == "true" else None
 
 
-def answered(program: str, line: Line, help_text: Callable[[], str]) -> int | None:
+def answered(program: str, line: ResmgrLine, help_text: Callable[[], str]) -> int | None:
     """The exit code after help, version, or what is wrong with the flags was printed; None if there is more to do."""
     if wants(line, "h") or wants(line, "help"):
         print(help_text())

@@ -7,8 +7,8 @@ from types import MappingProxyType
 from typing import Final
 
 from interpose.cli.common.stdio import standard_streams
-from interpose.cli.compat.cri_resmgr_common import COMMON, Program, run_program
-from interpose.cli.compat.cri_resmgr_flags import Flag
+from interpose.cli.compat.cri_resmgr_common import COMMON, ResmgrProgram, run_program
+from interpose.cli.compat.cri_resmgr_flags import ResmgrFlag
 from interpose.config.load import Loaded
 from interpose.config.webhook.table import WEBHOOK
 
@@ -19,14 +19,14 @@ def _all_addresses(port: str) -> str:
     return f":{port}"
 
 
-FLAGS: Final[Mapping[str, Flag]] = MappingProxyType(
+FLAGS: Final[Mapping[str, ResmgrFlag]] = MappingProxyType(
     {
         # Without a default of its own: ours is the same, and a whole address.
-        "port": Flag(
+        "port": ResmgrFlag(
             "port on which API servers ask, on all addresses (default '443')", key="listen", read=_all_addresses
         ),
-        "cert-file": Flag("file with the certificate, PEM", key="tls.cert"),
-        "key-file": Flag("file with its key, PEM", key="tls.key"),
+        "cert-file": ResmgrFlag("file with the certificate, PEM", key="tls.cert"),
+        "key-file": ResmgrFlag("file with its key, PEM", key="tls.key"),
         **COMMON,
     }
 )
@@ -43,7 +43,7 @@ def run(loaded: Loaded) -> int:
     return run_loaded(loaded)
 
 
-WEBHOOK_PROGRAM: Final = Program(name=PROGRAM, about=ABOUT, flags=FLAGS, schema=WEBHOOK, run=run)
+WEBHOOK_PROGRAM: Final = ResmgrProgram(name=PROGRAM, about=ABOUT, flags=FLAGS, schema=WEBHOOK, run=run)
 
 
 def run_command(arguments: Sequence[str], env: Mapping[str, str]) -> int:

@@ -68,7 +68,7 @@ def parse_go_flags(
     return parsed
 
 
-class Option(NamedTuple):
+class FileOption(NamedTuple):
     """One option. A value of None: none was given. A heading has indented options below it."""
 
     name: str
@@ -77,14 +77,14 @@ class Option(NamedTuple):
     heading: bool = False
 
 
-def read_option_file(path: str) -> list[Option]:
+def read_option_file(path: str) -> list[FileOption]:
     """The options of a file in their order; ConfigError that names file and line."""
     return parse_options(read_text(path, MAX_FILE_BYTES), f"file {path}")
 
 
-def parse_options(text: str, where: str) -> list[Option]:
+def parse_options(text: str, where: str) -> list[FileOption]:
     """The options in their order; ConfigError with all problems, each with `where` and its line."""
-    found: list[Option] = []
+    found: list[FileOption] = []
     problems: list[str] = []
     parent: int | None = None  # where the last option that is not indented stands in `found`
     for number, line in _lines(text):
@@ -96,10 +96,10 @@ def parse_options(text: str, where: str) -> list[Option]:
             problems.append(f"{where} line {number}: {quoted(name)} is indented, and there is no option above it")
         elif indented and parent is not None:
             found[parent] = found[parent]._replace(heading=True)
-            found.append(Option(f"{found[parent].name}-{name}", value, number))
+            found.append(FileOption(f"{found[parent].name}-{name}", value, number))
         else:
             parent = len(found)
-            found.append(Option(name, value, number))
+            found.append(FileOption(name, value, number))
     if problems:
         raise ConfigError(problems)
     return found

@@ -32,7 +32,7 @@ _INSTEAD: Final = {
 }
 
 
-class Flag(NamedTuple):
+class KoordFlag(NamedTuple):
     """One flag of the old program: the setting it stands for and its default there."""
 
     key: str
@@ -41,26 +41,26 @@ class Flag(NamedTuple):
 
 
 FLAGS = {
-    "koord-runtimeproxy-endpoint": Flag(
+    "koord-runtimeproxy-endpoint": KoordFlag(
         "listen", "/var/run/koord-runtimeproxy/runtimeproxy.sock", "socket the kubelet connects to"
     ),
-    "remote-runtime-service-endpoint": Flag(
+    "remote-runtime-service-endpoint": KoordFlag(
         "runtime_endpoint",
         "/var/run/containerd/containerd.sock",
         f"socket of the container runtime, in Docker mode of dockerd and then by default {WELL_KNOWN_DOCKER[0]}",
     ),
-    "remote-image-service-endpoint": Flag(
+    "remote-image-service-endpoint": KoordFlag(
         "image_endpoint", "", "socket of the image service; empty: the same as the runtime; ignored in Docker mode"
     ),
-    "backend-runtime-mode": Flag(
+    "backend-runtime-mode": KoordFlag(
         "backend", "Containerd", "what the runtime endpoint is: Containerd (any CRI runtime), or Docker (dockerd)"
     ),
-    "runtime-hook-server-key": Flag(
+    "runtime-hook-server-key": KoordFlag(
         "hooks.skip_key",
         "runtimeproxy.koordinator.sh/skip-hookserver",
         "label or annotation of pods that get no hooks",
     ),
-    "runtime-hook-server-val": Flag("hooks.skip_value", "true", "value of that label or annotation"),
+    "runtime-hook-server-val": KoordFlag("hooks.skip_value", "true", "value of that label or annotation"),
 }
 
 

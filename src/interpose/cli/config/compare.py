@@ -7,7 +7,7 @@ with the same key of the object that stands for the same thing on the other side
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from interpose.cli.config.reading import Part
+from interpose.cli.config.reading import DocumentPart
 from interpose.config.effective import Row, harmless
 
 _NOTHING: Final = Row("", "", "")
@@ -17,7 +17,7 @@ class Side(NamedTuple):
     """One of the two."""
 
     name: str
-    parts: Sequence[Part]
+    parts: Sequence[DocumentPart]
 
 
 class Difference(NamedTuple):
@@ -40,7 +40,9 @@ def differences(left: Side, right: Side) -> list[Difference]:
     return [one for one in found if (one.left or _NOTHING).value != (one.right or _NOTHING).value]
 
 
-def _pairs(left: Sequence[Part], right: Sequence[Part]) -> Iterator[tuple[str, Part | None, Part | None]]:
+def _pairs(
+    left: Sequence[DocumentPart], right: Sequence[DocumentPart]
+) -> Iterator[tuple[str, DocumentPart | None, DocumentPart | None]]:
     """What is compared with what, and how it is called: one object of a family with one, whatever their titles are, and
     of more those of the same title."""
     for family in dict.fromkeys(part.family for part in (*left, *right)):

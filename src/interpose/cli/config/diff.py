@@ -11,7 +11,7 @@ import click
 from interpose.cli.config.compare import Side, differences, plain, text_of
 from interpose.cli.config.kinds import kind_option, read
 from interpose.cli.config.policy_kinds import nothing_said
-from interpose.cli.config.reading import Circumstances, Part
+from interpose.cli.config.reading import Circumstances, DocumentPart
 from interpose.cli.config.running import ask_running
 from interpose.cli.config.sources import read_sources
 from interpose.config.effective import harmless, rows_of
@@ -71,7 +71,7 @@ def diff(
         families.append({whose})
     if not set.intersection(*families):
         raise click.UsageError(f"these cannot be compared: {' and '.join(sorted(set.union(*families)))}")
-    other = next(iter(files.values()), [Part(whose, ())])
+    other = next(iter(files.values()), [DocumentPart(whose, ())])
     left, right = (Side(name, files[name] if name in files else _word(name, other)) for name in names)
     found = differences(left, right)
     click.echo(json.dumps(plain(found), indent=2) if output == "json" else text_of(found, left, right))
@@ -82,7 +82,7 @@ def _is_word(name: str) -> bool:
     return name in (_DEFAULT, _RUNNING) or name.startswith(f"{_RUNNING}:")
 
 
-def _file(name: str, kind: str | None, around: Circumstances) -> Sequence[Part]:
+def _file(name: str, kind: str | None, around: Circumstances) -> Sequence[DocumentPart]:
     sources = list(read_sources(name))
     keyed = [one for one in sources if not isinstance(one, ConfigError) and one.keys]
     chosen = keyed if keyed else sources
@@ -102,17 +102,17 @@ def _file(name: str, kind: str | None, around: Circumstances) -> Sequence[Part]:
     return reading.parts
 
 
-def _word(name: str, others: Sequence[Part]) -> Sequence[Part]:
+def _word(name: str, others: Sequence[DocumentPart]) -> Sequence[DocumentPart]:
     """What a word stands for when it is compared with these."""
     family = others[0].family
     if family not in PROGRAMS:
         if name == _DEFAULT:
-            return [Part(one.family, nothing_said(one.family), one.title) for one in others]
+            return [DocumentPart(one.family, nothing_said(one.family), one.title) for one in others]
         raise click.UsageError(f"{name!r} has settings, it cannot be compared with {family}")
     schema = PROGRAMS[family].schema()
     if name == _DEFAULT:
-        return [Part(family, tuple(rows_of(load(schema, flags={}, env={}))))]
+        return [DocumentPart(family, tuple(rows_of(load(schema, flags={}, env={}))))]
     try:
-        return [Part(family, tuple(ask_running(schema, name.partition(":")[2] or None)))]
+        return [DocumentPart(family, tuple(ask_running(schema, name.partition(":")[2] or None)))]
     except click.ClickException as error:
         raise Trouble(error.message) from None

@@ -13,9 +13,9 @@ import click
 
 from interpose.cli.config.policy_kinds import map_reading, policy_reading, pools_reading
 from interpose.cli.config.programs import check
-from interpose.cli.config.reading import NODES, Circumstances, Part, Reading, doubts, flat
-from interpose.cli.config.recognise import KINDS, Form, recognise
-from interpose.cli.config.sources import Source
+from interpose.cli.config.reading import NODES, Circumstances, DocumentPart, Reading, doubts, flat
+from interpose.cli.config.recognise import KINDS, DocumentForm, recognise
+from interpose.cli.config.sources import DocumentSource
 from interpose.config.documents.yaml import MAX_FILE_BYTES
 from interpose.config.effective import rows_of
 from interpose.config.load import Loaded, load
@@ -31,7 +31,7 @@ kind_option: Final = click.option(
 )
 
 
-def read(source: Source, kind: str | None, around: Circumstances) -> Reading:
+def read(source: DocumentSource, kind: str | None, around: Circumstances) -> Reading:
     """The file as its reader has it; ConfigError with every problem."""
     chosen = kind or kind_of(source)
     if not chosen and source.is_found:
@@ -44,17 +44,17 @@ def read(source: Source, kind: str | None, around: Circumstances) -> Reading:
     return reading
 
 
-def kind_of(source: Source) -> str:
+def kind_of(source: DocumentSource) -> str:
     """What it is; nothing if nobody can tell."""
     if source.keys:
-        return Form.CONFIG_MAP
+        return DocumentForm.CONFIG_MAP
     return recognise(source.text(), source.where, json_only=source.json_only)
 
 
 # -- settings
 
 
-def _settings(name: str, source: Source, around: Circumstances) -> Reading:
+def _settings(name: str, source: DocumentSource, around: Circumstances) -> Reading:
     schema = PROGRAMS[name].schema()
     loaded = load(
         schema, flags={}, env=around.env, path=source.name, read=lambda _path: source.document(MAX_FILE_BYTES)
@@ -62,25 +62,25 @@ def _settings(name: str, source: Source, around: Circumstances) -> Reading:
     return settings_reading(name, loaded, around.env, PROGRAMS[name].kind)
 
 
-def _options(source: Source, around: Circumstances) -> Reading:
+def _options(source: DocumentSource, around: Circumstances) -> Reading:
     from interpose.cli.compat.cri_resmgr import load_line
     from interpose.cli.compat.cri_resmgr_flags import read_line
     from interpose.cli.compat.go_flags import parse_options
 
     line = read_line(["-config", source.name], lambda _path: parse_options(source.text(MAX_FILE_BYTES), source.where))
-    return settings_reading("relay", load_line(line, around.env), around.env, Form.OPTIONS)
+    return settings_reading("relay", load_line(line, around.env), around.env, DocumentForm.OPTIONS)
 
 
 def settings_reading(name: str, loaded: Loaded, env: Mapping[str, str], kind: str) -> Reading:
     """Settings that were put together, seen by their program."""
     warnings = (*loaded.warnings, *check(name, loaded, env))
-    return Reading(kind=kind, parts=(Part(name, tuple(rows_of(loaded))),), warnings=warnings)
+    return Reading(kind=kind, parts=(DocumentPart(name, tuple(rows_of(loaded))),), warnings=warnings)
 
 
 # -- hook servers
 
 
-def _registration(source: Source, _around: Circumstances) -> Reading:
+def _registration(source: DocumentSource, _around: Circumstances) -> Reading:
     from interpose.hooks.api.registration import parse_registration
     from interpose.hooks.dispatch.registration_files import MAX_BYTES, is_registration
 
@@ -89,30 +89,32 @@ def _registration(source: Source, _around: Circumstances) -> Reading:
     if source.is_file and not is_registration(source.name.rpartition("/")[2]):
         warnings.append(f"{source.where}: a relay reads only names that end in .json and do not begin with a dot")
     rows = tuple(row for row in flat(parsed.server, "", source.where) if row.key not in ("name", "file"))
-    return Reading(kind=Form.REGISTRATION, parts=(Part("registrations", rows),), warnings=tuple(warnings))
+    return Reading(
+        kind=DocumentForm.REGISTRATION, parts=(DocumentPart("registrations", rows),), warnings=tuple(warnings)
+    )
 
 
-def _node(source: Source, _around: Circumstances) -> Reading:
+def _node(source: DocumentSource, _around: Circumstances) -> Reading:
     from interpose.hooks.server.node.node_file import MAX_BYTES
 
     root = source.document(MAX_BYTES)
     document = parse_node_document(root, source.name)
     is_state = any(name == "kind" and node.text == STATE_KIND for name, node in root.entries)
     return Reading(
-        kind=STATE_KIND if is_state else Form.NODE,
-        parts=(Part(NODES, tuple(flat(document, "", source.where))),),
+        kind=STATE_KIND if is_state else DocumentForm.NODE,
+        parts=(DocumentPart(NODES, tuple(flat(document, "", source.where))),),
         warnings=doubts(source, "the hook server"),
     )
 
 
-_READERS: Final[Mapping[str, Callable[[Source, Circumstances], Reading]]] = MappingProxyType(
+_READERS: Final[Mapping[str, Callable[[DocumentSource, Circumstances], Reading]]] = MappingProxyType(
     {
         **{program.kind: partial(_settings, name) for name, program in PROGRAMS.items()},
-        Form.POLICY: policy_reading,
-        Form.CONFIG_MAP: map_reading,
-        Form.REGISTRATION: _registration,
-        Form.NODE: _node,
-        Form.OPTIONS: _options,
-        Form.POOLS: pools_reading,
+        DocumentForm.POLICY: policy_reading,
+        DocumentForm.CONFIG_MAP: map_reading,
+        DocumentForm.REGISTRATION: _registration,
+        DocumentForm.NODE: _node,
+        DocumentForm.OPTIONS: _options,
+        DocumentForm.POOLS: pools_reading,
     }
 )

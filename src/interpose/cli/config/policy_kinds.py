@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Final
 
-from interpose.cli.config.reading import NODES, POLICIES, Circumstances, Part, Reading, doubts, flat
-from interpose.cli.config.recognise import Form
-from interpose.cli.config.sources import Source
+from interpose.cli.config.reading import NODES, POLICIES, Circumstances, DocumentPart, Reading, doubts, flat
+from interpose.cli.config.recognise import DocumentForm
+from interpose.cli.config.sources import DocumentSource
 from interpose.config.documents.configmaps import ConfigMap, placed, read_data, read_manifest, text_of, title_of
 from interpose.config.documents.fields import Report
 from interpose.config.documents.policy import PolicyDocument, policy_values, read_policy_document, unfold
@@ -21,11 +21,11 @@ from interpose.core.policy.names import NAMES
 from interpose.errors import ConfigError
 from interpose.hooks.server.node.node_document import SLO_KIND, parse_node_document
 
-_FORMS: Final[Mapping[str, str]] = MappingProxyType({POLICIES: Form.CONFIG_MAP, NODES: Form.NODE})
+_FORMS: Final[Mapping[str, str]] = MappingProxyType({POLICIES: DocumentForm.CONFIG_MAP, NODES: DocumentForm.NODE})
 _DEPTH: Final = 4  # of keys whose lines are looked for: policy, name, option, part of an option
 
 
-def policy_reading(source: Source, _around: Circumstances) -> Reading:
+def policy_reading(source: DocumentSource, _around: Circumstances) -> Reading:
     """A policy document."""
     # Whatever the name ends in: those of the old software end in .cfg.
     node = parse_document(source.text(MAX_FILE_BYTES), source.where, json_only=source.json_only)
@@ -33,14 +33,14 @@ def policy_reading(source: Source, _around: Circumstances) -> Reading:
     lines = dict(_lines(unfold(node, "", _DEPTH, Report(source.where)), ""))
     rows = _rows(policy_values(document), source.name, lines)
     warnings = (*document.warnings, *doubts(source, "the relay"))
-    return Reading(kind=Form.POLICY, parts=(Part(POLICIES, rows),), warnings=warnings)
+    return Reading(kind=DocumentForm.POLICY, parts=(DocumentPart(POLICIES, rows),), warnings=warnings)
 
 
-def pools_reading(source: Source, _around: Circumstances) -> Reading:
+def pools_reading(source: DocumentSource, _around: Circumstances) -> Reading:
     """A file with pools of static-pools."""
     node = parse_document(source.text(MAX_FILE_BYTES), source.where)
     rows = _rows(pool_values(read_pools(node, source.where)), source.name, dict(_lines(node, "")))
-    return Reading(kind=Form.POOLS, parts=(Part("pools", rows),), warnings=doubts(source, "the relay"))
+    return Reading(kind=DocumentForm.POOLS, parts=(DocumentPart("pools", rows),), warnings=doubts(source, "the relay"))
 
 
 def nothing_said(family: str) -> tuple[Row, ...]:
@@ -52,17 +52,17 @@ def nothing_said(family: str) -> tuple[Row, ...]:
 # -- ConfigMaps
 
 
-def map_reading(source: Source, around: Circumstances) -> Reading:
+def map_reading(source: DocumentSource, around: Circumstances) -> Reading:
     """Manifests, or files that are named as the keys of a map are."""
     if source.keys:
         return _of_keys(source, around)
     found = read_manifest(source.text(MAX_FILE_BYTES), source.where, around.node)
-    parts = [Part(POLICIES, tuple(_map_rows(one, source, around)), one.title) for one in found.maps]
+    parts = [DocumentPart(POLICIES, tuple(_map_rows(one, source, around)), one.title) for one in found.maps]
     others: list[str] = []
     for one in found.others:
         if (kind := text_of(one, "kind")) == SLO_KIND:
             rows = flat(parse_node_document(one, source.name), "", source.where)
-            parts.append(Part(NODES, tuple(rows), title_of(one)))
+            parts.append(DocumentPart(NODES, tuple(rows), title_of(one)))
         else:
             others.append(kind or "something without a kind")
     note = f"not looked at: {', '.join(dict.fromkeys(map(harmless, others)))}" if others else ""
@@ -74,13 +74,13 @@ def map_reading(source: Source, around: Circumstances) -> Reading:
     )
 
 
-def _map_rows(one: ConfigMap, source: Source, around: Circumstances) -> Iterable[Row]:
+def _map_rows(one: ConfigMap, source: DocumentSource, around: Circumstances) -> Iterable[Row]:
     for key, value in policy_values(one.document):
         line = one.lines.get(about_key(key, one.lines, around.node))
         yield Row(key, value, f"file {source.name}:{line}" if line else DEFAULT)
 
 
-def _of_keys(source: Source, around: Circumstances) -> Reading:
+def _of_keys(source: DocumentSource, around: Circumstances) -> Reading:
     try:
         document, warnings = read_data(source.keys, around.node)
     except ConfigError as error:
@@ -91,8 +91,8 @@ def _of_keys(source: Source, around: Circumstances) -> Reading:
         place = f"{source.name}/{about}" if source.name.rpartition("/")[2] != about else source.name
         rows.append(Row(key, value, f"file {place}" if about else DEFAULT))
     return Reading(
-        kind=Form.CONFIG_MAP,
-        parts=(Part(POLICIES, tuple(rows)),),
+        kind=DocumentForm.CONFIG_MAP,
+        parts=(DocumentPart(POLICIES, tuple(rows)),),
         warnings=tuple(placed(warnings, source.where, {})),
         note=f"keys {', '.join(map(harmless, source.keys))}",
     )

@@ -15,7 +15,7 @@ from interpose.config.programs import PROGRAMS
 from interpose.errors import ConfigError
 
 if TYPE_CHECKING:
-    from interpose.cli.compat.cri_resmgr_common import Program as SmallProgram
+    from interpose.cli.compat.cri_resmgr_common import ResmgrProgram
 
 Env = Mapping[str, str]
 
@@ -113,7 +113,7 @@ def _cri_resmgr_webhook(arguments: Sequence[str], env: Env) -> Loaded:
     return _small_program(WEBHOOK_PROGRAM, arguments, env)
 
 
-def _small_program(program: "SmallProgram", arguments: Sequence[str], env: Env) -> Loaded:
+def _small_program(program: "ResmgrProgram", arguments: Sequence[str], env: Env) -> Loaded:
     from interpose.cli.compat.cri_resmgr_common import load_line
     from interpose.cli.compat.cri_resmgr_flags import read_line
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, fields, is_dataclass
 from enum import Enum
 from typing import Any, Final, NamedTuple
 
-from interpose.cli.config.sources import Source
+from interpose.cli.config.sources import DocumentSource
 from interpose.config.effective import Row
 from interpose.host.file_trust import Trust, examine
 
@@ -21,7 +21,7 @@ class Circumstances(NamedTuple):
     node: str | None = None
 
 
-class Part(NamedTuple):
+class DocumentPart(NamedTuple):
     """One object of a file: of which family it is, how it is known among others, and what it says."""
 
     family: str
@@ -37,7 +37,7 @@ class Reading:
     """
 
     kind: str
-    parts: tuple[Part, ...]
+    parts: tuple[DocumentPart, ...]
     warnings: tuple[str, ...] = ()
     note: str = ""
 
@@ -66,7 +66,7 @@ def _word(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def doubts(source: Source, who: str) -> tuple[str, ...]:
+def doubts(source: DocumentSource, who: str) -> tuple[str, ...]:
     """Why the file would not be believed if this machine were the one it is for."""
     if not source.is_file:
         return ()

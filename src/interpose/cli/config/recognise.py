@@ -20,7 +20,7 @@ from interpose.hooks.server.node.node_document import STATE_KIND, is_node_docume
 _SOME: Final = 0.5  # of its keys or lines, for something to be taken for what they are of
 
 
-class Form(StrEnum):
+class DocumentForm(StrEnum):
     """What there is besides settings files, which are called by their kind."""
 
     POLICY = "PolicyDocument"
@@ -31,7 +31,7 @@ class Form(StrEnum):
     POOLS = "PoolFile"
 
 
-KINDS: Final = (*(program.kind for program in PROGRAMS.values()), *(form.value for form in Form))
+KINDS: Final = (*(program.kind for program in PROGRAMS.values()), *(form.value for form in DocumentForm))
 OWN_KINDS: Final = (*(program.kind for program in PROGRAMS.values()), STATE_KIND)
 _TEMPLATE: Final = "{{"  # of Helm: only what it makes can be read
 
@@ -39,7 +39,7 @@ _TEMPLATE: Final = "{{"  # of Helm: only what it makes can be read
 def recognise(text: str, where: str, *, json_only: bool = False) -> str:
     """One of KINDS, or nothing if nobody can tell. ConfigError if it cannot even be read, or wants to be ours."""
     if _is_option_file(text):
-        return Form.OPTIONS
+        return DocumentForm.OPTIONS
     if json_only:
         return _kind(parse_document(text, where, json_only=True), where)
     try:
@@ -51,7 +51,7 @@ def recognise(text: str, where: str, *, json_only: bool = False) -> str:
     if not documents:
         raise ConfigError(f"{where}: is empty")
     if len(documents) > 1 and any(map(_is_object, documents)):
-        return Form.CONFIG_MAP
+        return DocumentForm.CONFIG_MAP
     return _kind(documents[0], where)
 
 
@@ -62,16 +62,16 @@ def _kind(root: Node, where: str) -> str:
     if program_of(kind):
         return kind
     if is_node_document(root):
-        return Form.NODE
+        return DocumentForm.NODE
     if _is_object(root):
-        return Form.CONFIG_MAP
+        return DocumentForm.CONFIG_MAP
     if "remote-endpoint" in names or "runtime-hooks" in names:
-        return Form.REGISTRATION
+        return DocumentForm.REGISTRATION
     if any(name.partition(".")[0] == "policy" for name in names) and header.get("apiVersion") != API_VERSION:
         # The relay's settings have a group of that name too, with other keys.
-        return Form.POLICY if not _like_settings(root) else PROGRAMS["relay"].kind
+        return DocumentForm.POLICY if not _like_settings(root) else PROGRAMS["relay"].kind
     if names == {"pools"}:
-        return Form.POOLS
+        return DocumentForm.POOLS
     found = _like_settings(root)
     if not found and header.get("apiVersion") == API_VERSION:
         raise ConfigError(f"{where}: kind: {quoted(kind)} is not known, expected one of {', '.join(OWN_KINDS)}")

@@ -26,7 +26,7 @@ _KEY: Final = re.compile(r"policy(?:\.([^.]+)(?:\..+)?)?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
+class DocumentSource:
     """One file, or the files of a directory that are keys of a ConfigMap."""
 
     name: str  # as it was given
@@ -56,10 +56,10 @@ class Source:
         return self.is_file and self.name.endswith(".json")
 
 
-def read_sources(path: str) -> Iterator[Source | ConfigError]:
+def read_sources(path: str) -> Iterator[DocumentSource | ConfigError]:
     """Everything at a path; what cannot be read is an error among the others."""
     if path == STDIN:
-        yield Source(name="<stdin>", data=sys.stdin.buffer.read(MAX_BYTES + 1), is_file=False)
+        yield DocumentSource(name="<stdin>", data=sys.stdin.buffer.read(MAX_BYTES + 1), is_file=False)
         return
     try:
         found = sorted(Path(path).iterdir())
@@ -85,13 +85,13 @@ def read_sources(path: str) -> Iterator[Source | ConfigError]:
     for one in files:
         if one.suffix.lower() in _SUFFIXES:
             source = read_source(str(one))
-            yield replace(source, is_found=True) if isinstance(source, Source) else source
+            yield replace(source, is_found=True) if isinstance(source, DocumentSource) else source
     for folder, mode in modes.items():
         if S_ISDIR(mode) and not folder.is_symlink():
             yield from read_sources(str(folder))
 
 
-def read_source(path: str) -> Source | ConfigError:
+def read_source(path: str) -> DocumentSource | ConfigError:
     """One file."""
     try:
         with Path(path).open("rb") as file:
@@ -100,9 +100,9 @@ def read_source(path: str) -> Source | ConfigError:
         return _unreadable(path, error)
     name = Path(path).name
     if not is_key(name):
-        return Source(name=path, data=data)
+        return DocumentSource(name=path, data=data)
     try:
-        return Source(name=path, data=data, keys={name: decoded(data, path, MAX_BYTES)})
+        return DocumentSource(name=path, data=data, keys={name: decoded(data, path, MAX_BYTES)})
     except ConfigError as error:
         return error
 
@@ -117,13 +117,13 @@ def _unreadable(path: str, error: OSError) -> ConfigError:
     return ConfigError(f"file {path}: cannot be read: {error.strerror}")
 
 
-def _keys(folder: str, files: Mapping[str, Path]) -> Source | ConfigError:
+def _keys(folder: str, files: Mapping[str, Path]) -> DocumentSource | ConfigError:
     texts: dict[str, str] = {}
     problems: list[str] = []
     for path in files.values():
         found = read_source(str(path))
-        if isinstance(found, Source):
+        if isinstance(found, DocumentSource):
             texts |= found.keys
         else:
             problems += found.problems
-    return ConfigError(problems) if problems else Source(name=folder, keys=texts)
+    return ConfigError(problems) if problems else DocumentSource(name=folder, keys=texts)

@@ -10,7 +10,7 @@ import click
 
 from interpose.cli.config.kinds import kind_option, read
 from interpose.cli.config.reading import Circumstances, Reading
-from interpose.cli.config.sources import STDIN, Source, read_sources
+from interpose.cli.config.sources import STDIN, DocumentSource, read_sources
 from interpose.config.effective import harmless
 from interpose.errors import ConfigError
 
@@ -66,13 +66,13 @@ def _findings(path: str, kind: str | None, around: Circumstances) -> Iterator[Fi
         yield Finding(path, None, (f"directory {path}: holds no file that could be checked",))
 
 
-def _finding(source: Source | ConfigError, path: str, kind: str | None, around: Circumstances) -> Finding:
+def _finding(source: DocumentSource | ConfigError, path: str, kind: str | None, around: Circumstances) -> Finding:
     try:
         if isinstance(source, ConfigError):
             raise source
         return Finding(source.name, read(source, kind, around))
     except ConfigError as error:
-        name = source.name if isinstance(source, Source) else path
+        name = source.name if isinstance(source, DocumentSource) else path
         return Finding(STDIN if name == "<stdin>" else name, None, tuple(error.problems))
 
 

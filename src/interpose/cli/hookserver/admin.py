@@ -18,14 +18,14 @@ from interpose.net.httpd.routes import RouteTable, ServerRequest, ServerResponse
 from interpose.net.httpd.routes import json_response as json
 
 if TYPE_CHECKING:
-    from interpose.cli.hookserver.process import Daemon
+    from interpose.cli.hookserver.process import HookServerDaemon
 
 
 class HookServerViews(DaemonViews):
     """Handlers over the parts of a running hook server."""
 
     def __init__(
-        self, settings: HookServerSettings, origins: Mapping[str, str], daemon: "Daemon", log: LogControl
+        self, settings: HookServerSettings, origins: Mapping[str, str], daemon: "HookServerDaemon", log: LogControl
     ) -> None:
         super().__init__()
         self._settings = settings

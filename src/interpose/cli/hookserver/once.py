@@ -15,7 +15,7 @@ import click
 import uvloop
 
 from interpose.cli.common.terminal import printable
-from interpose.cli.hookserver.parts import Parts, chosen_plugins
+from interpose.cli.hookserver.parts import HookServerParts, chosen_plugins
 from interpose.config.hookserver.settings import HookServerSettings
 from interpose.core.model.qos import qos_of
 from interpose.errors import SocketInUseError
@@ -40,7 +40,7 @@ def run_once(settings: HookServerSettings, *, restore: bool, dry_run: bool, as_j
 
 async def _main(settings: HookServerSettings, *, restore: bool, dry_run: bool, json_output: bool) -> int:
     # Nobody answers hooks here, so an update carries the values themselves, whoever passes it on.
-    parts = Parts(settings, plugins=() if restore else chosen_plugins(settings), dry_run=dry_run)
+    parts = HookServerParts(settings, plugins=() if restore else chosen_plugins(settings), dry_run=dry_run)
     try:
         if parts.node_file is not None:
             parts.node_file.load()
@@ -62,7 +62,7 @@ async def _main(settings: HookServerSettings, *, restore: bool, dry_run: bool, j
 
 
 def _show(
-    done: ReconcilePass, parts: Parts, troubles: Sequence[ReportedProblem], *, acted: bool, json_output: bool
+    done: ReconcilePass, parts: HookServerParts, troubles: Sequence[ReportedProblem], *, acted: bool, json_output: bool
 ) -> None:
     rules = parts.reconciler.rules
     problems, idle = rules.problems, idle_plugins(rules.by_plugin)

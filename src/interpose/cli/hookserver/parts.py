@@ -59,7 +59,7 @@ _DOCUMENT = "nodeslo.last-good"
 _BOOT_ID = "sys/kernel/random/boot_id"
 
 
-class Parts:
+class HookServerParts:
     """Everything that decides and acts; sockets are others' business."""
 
     def __init__(

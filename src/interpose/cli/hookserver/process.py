@@ -19,7 +19,7 @@ from interpose.cli.common.admin_socket import bind_address, bind_admin
 from interpose.cli.common.setting_errors import about_setting
 from interpose.cli.common.signals import handle_signals
 from interpose.cli.hookserver.admin import HookServerViews
-from interpose.cli.hookserver.parts import Parts, chosen_plugins, stages
+from interpose.cli.hookserver.parts import HookServerParts, chosen_plugins, stages
 from interpose.config.hookserver.settings import HookServerSettings
 from interpose.core.model.cgroup import Level, Parameter
 from interpose.hooks.api.hookpoint import FailurePolicy, HookPoint
@@ -75,7 +75,7 @@ def _registrar(settings: HookServerSettings, served: frozenset[HookPoint]) -> Re
 
 async def _main(settings: HookServerSettings, origins: Mapping[str, str], log: LogControl) -> int:
     stop = handle_signals(log, "files are watched")
-    daemon = Daemon(settings, origins, log)
+    daemon = HookServerDaemon(settings, origins, log)
     try:
         await daemon.start()
         why = await stop
@@ -85,7 +85,7 @@ async def _main(settings: HookServerSettings, origins: Mapping[str, str], log: L
         await daemon.close()
 
 
-class Daemon:
+class HookServerDaemon:
     """A hook server with everything around it."""
 
     def __init__(self, settings: HookServerSettings, origins: Mapping[str, str], log: LogControl) -> None:
@@ -101,7 +101,7 @@ class Daemon:
         try:
             self._admin_socket = bind_admin(settings.admin.listen)
             self._metrics_socket = bind_address(settings.admin.metrics_listen, "--metrics-listen")
-            self.parts = parts = Parts(
+            self.parts = parts = HookServerParts(
                 settings,
                 plugins=plugins,
                 asked=self._asked if settings.serves_hooks else None,

@@ -34,7 +34,7 @@ _PASSING: Final = (ProgressPhase.IMAGE_PRESENT, ProgressPhase.CREATING, Progress
 _UNTOLD: Final = (ProgressPhase.UNHEALTHY, ProgressPhase.EXPIRED)
 
 
-class Board:
+class ProgressBoard:
     """Shows pods. `in_place` needs a terminal; `quiet` shows nothing."""
 
     def __init__(self, stream: TextIO, *, in_place: bool, quiet: bool = False, colour: bool = False) -> None:

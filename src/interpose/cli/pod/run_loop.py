@@ -17,7 +17,7 @@ from interpose.cli.pod.connect import PodRuntime, run_with
 from interpose.cli.pod.foreign_pods import foreign_pods_warning, list_foreign_pods
 from interpose.cli.pod.manager import managed
 from interpose.cli.pod.options import Reach
-from interpose.cli.pod.progress import Board
+from interpose.cli.pod.progress import ProgressBoard
 from interpose.cli.pod.service import Listening, PodService
 from interpose.cli.render.pods import age
 from interpose.cli.render.text import amount, plain
@@ -150,7 +150,7 @@ class _Run:
         self._options = options
         self._terminal = terminal
         silent = options.quiet or (options.watch and not terminal)
-        self._board = Board(
+        self._board = ProgressBoard(
             sys.stderr, in_place=terminal, quiet=silent, colour=terminal and "NO_COLOR" not in os.environ
         )
         self._keeper = PodSyncLoop(

@@ -14,7 +14,7 @@ from interpose.core.policy.static_pools.options import PoolsOptions
 _KUBELET: Final = "CPUManagerPolicyOptions."
 
 
-class Option(NamedTuple):
+class PolicyOption(NamedTuple):
     """A key of a policy in a policy document."""
 
     name: str
@@ -22,26 +22,26 @@ class Option(NamedTuple):
     meaning: str
 
 
-_PIN_MEMORY: Final = Option("PinMemory", "false", "memory nodes next to CPUs of one's own")
-OPTIONS: Final[dict[str, tuple[Option, ...]]] = {
+_PIN_MEMORY: Final = PolicyOption("PinMemory", "false", "memory nodes next to CPUs of one's own")
+OPTIONS: Final[dict[str, tuple[PolicyOption, ...]]] = {
     "none": (),
     "static": (
-        Option("RelaxedIsolation", "false", "isolated CPUs first, whoever asks"),
+        PolicyOption("RelaxedIsolation", "false", "isolated CPUs first, whoever asks"),
         _PIN_MEMORY,
-        Option(f"{_KUBELET}full-pcpus-only", "false", "whole cores only"),
-        Option(f"{_KUBELET}strict-cpu-reservation", "false", "reserved CPUs are not shared"),
-        Option(f"{_KUBELET}prefer-align-cpus-by-uncorecache", "false", "few caches"),
-        Option(f"{_KUBELET}distribute-cpus-across-numa", "false", "evenly over NUMA nodes"),
-        Option(f"{_KUBELET}align-by-socket", "false", "hints are about packages"),
-        Option(f"{_KUBELET}distribute-cpus-across-cores", "false", "one CPU per core"),
+        PolicyOption(f"{_KUBELET}full-pcpus-only", "false", "whole cores only"),
+        PolicyOption(f"{_KUBELET}strict-cpu-reservation", "false", "reserved CPUs are not shared"),
+        PolicyOption(f"{_KUBELET}prefer-align-cpus-by-uncorecache", "false", "few caches"),
+        PolicyOption(f"{_KUBELET}distribute-cpus-across-numa", "false", "evenly over NUMA nodes"),
+        PolicyOption(f"{_KUBELET}align-by-socket", "false", "hints are about packages"),
+        PolicyOption(f"{_KUBELET}distribute-cpus-across-cores", "false", "one CPU per core"),
     ),
     "static-plus": (_PIN_MEMORY,),
     "static-pools": (
-        Option("pools", "", "pools with their lists of CPUs"),
-        Option("ConfFilePath", "", "file with the pools, if none are given here"),
-        Option("ConfDirPath", PoolsOptions().conf_dir, "directory tree of CMK, if there is no file either"),
-        Option("LabelNode", "false", "label the node"),
-        Option("TaintNode", "false", "taint the node"),
+        PolicyOption("pools", "", "pools with their lists of CPUs"),
+        PolicyOption("ConfFilePath", "", "file with the pools, if none are given here"),
+        PolicyOption("ConfDirPath", PoolsOptions().conf_dir, "directory tree of CMK, if there is no file either"),
+        PolicyOption("LabelNode", "false", "label the node"),
+        PolicyOption("TaintNode", "false", "taint the node"),
     ),
 }
 

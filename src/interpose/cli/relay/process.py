@@ -90,7 +90,7 @@ async def _main(settings: RelaySettings, origins: Mapping[str, str], log: LogCon
     sockets = acquire(settings, endpoints, os.environ)
     if not _has_state(lock, settings, sockets):
         lock = policy = None
-    daemon = Daemon(settings, origins, log, hub, front, sockets, stop, policy, embedded, lock)
+    daemon = RelayDaemon(settings, origins, log, hub, front, sockets, stop, policy, embedded, lock)
     try:
         return await daemon.run(ready)
     finally:
@@ -104,7 +104,7 @@ def _allow_descriptors(connections: int) -> None:
         _log.warning("Open file limit is too low for the maximum number of clients", extra={"kv": kv})
 
 
-class Daemon:
+class RelayDaemon:
     """A relay with everything around it."""
 
     def __init__(

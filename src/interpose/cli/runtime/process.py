@@ -40,7 +40,7 @@ def run(settings: RuntimeSettings, origins: Mapping[str, str]) -> int:
 
 async def _main(settings: RuntimeSettings, origins: Mapping[str, str], log: LogControl) -> int:
     stop = handle_signals(log, "settings are read at the start")
-    daemon = Daemon(settings, origins, log)
+    daemon = RuntimeDaemon(settings, origins, log)
     try:
         await daemon.start()
         return await daemon.leave(await stop)
@@ -48,7 +48,7 @@ async def _main(settings: RuntimeSettings, origins: Mapping[str, str], log: LogC
         await daemon.close()
 
 
-class Daemon:
+class RuntimeDaemon:
     """A runtime with everything around it."""
 
     def __init__(self, settings: RuntimeSettings, origins: Mapping[str, str], log: LogControl) -> None:

@@ -40,7 +40,7 @@ def run(settings: WebhookSettings) -> int:
 
 async def _main(settings: WebhookSettings, log: LogControl) -> int:
     stop = handle_signals(log, "files are watched")
-    webhook = Webhook(settings, log)
+    webhook = WebhookDaemon(settings, log)
     try:
         webhook.start()
         why = await stop
@@ -51,7 +51,7 @@ async def _main(settings: WebhookSettings, log: LogControl) -> int:
         await webhook.close()
 
 
-class Webhook:
+class WebhookDaemon:
     """A webhook with everything around it."""
 
     def __init__(self, settings: WebhookSettings, log: LogControl) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from interpose._pb.resmgr_agent_pb2 import JsonPatch, PatchNodeRequest
-from interpose.cli.agent.parts import Parts
+from interpose.cli.agent.parts import AgentParts
 from interpose.config.agent.settings import AgentSettings, ConfigSettings, NodeStateSettings
 from interpose.host.unix_sockets import bind_unix
 from interpose.kube.agent.configmap_choice import ChoiceResult, ConfigChoice, SelectedConfig
@@ -41,7 +41,7 @@ async def test_what_was_not_asked_for_is_not_made(tmp_path: Path) -> None:
     """Neither a relay nor a file: then nothing is wrong with the configuration either."""
     said = settings(tmp_path)
     off = replace(said, config=replace(said.config, socket="none"), node_state=NodeStateSettings(file="none"))
-    parts = Parts(off, "n1", ACCESS, None)
+    parts = AgentParts(off, "n1", ACCESS, None)
     assert (parts.relay, parts.pusher, parts.feed, parts.served) == (None, None, None, None)
     assert parts.config_problem == ""
     parts.tick()
@@ -50,7 +50,7 @@ async def test_what_was_not_asked_for_is_not_made(tmp_path: Path) -> None:
 
 async def test_an_api_server_counts_as_there_if_it_answered_lately(tmp_path: Path) -> None:
     """One failed request is no news; silence is."""
-    parts = Parts(settings(tmp_path), "n1", ACCESS, None)
+    parts = AgentParts(settings(tmp_path), "n1", ACCESS, None)
     assert parts.api_problem == "it has not answered yet"
     parts.api.last_error = "no route"
     assert parts.api_problem == "no route"
@@ -68,7 +68,7 @@ async def test_an_api_server_counts_as_there_if_it_answered_lately(tmp_path: Pat
 
 async def test_nothing_is_known_at_first(tmp_path: Path) -> None:
     """And that is what the probe is told."""
-    parts = Parts(settings(tmp_path), "n1", ACCESS, None)
+    parts = AgentParts(settings(tmp_path), "n1", ACCESS, None)
     assert "it is not known which configuration counts" in parts.config_problem
     assert parts._health("config-status") == parts.config_problem
     assert parts._health("") == ""
@@ -80,7 +80,7 @@ async def test_the_group_of_the_node_is_not_for_the_relay_to_set(tmp_path: Path)
     said = settings(tmp_path)
     said = replace(said, config=replace(said.config, group_label="example.com/group"))
     with tempfile.TemporaryDirectory(prefix="ip-") as folder:
-        parts = Parts(said, "n1", ACCESS, bind_unix(f"{folder}/a.sock", mode=0o600))
+        parts = AgentParts(said, "n1", ACCESS, bind_unix(f"{folder}/a.sock", mode=0o600))
         served = parts.served
         assert served is not None
         handler = served.service.handlers()[PATCH_NODE]
@@ -94,7 +94,7 @@ async def test_the_group_of_the_node_is_not_for_the_relay_to_set(tmp_path: Path)
 @pytest.mark.parametrize("problem", ["", "no route"])
 async def test_a_node_that_is_not_followed_is_read_anew(tmp_path: Path, problem: str) -> None:
     """Whoever asks through us gets the Node as it is now."""
-    parts = Parts(settings(tmp_path), "n1", ACCESS, None)
+    parts = AgentParts(settings(tmp_path), "n1", ACCESS, None)
     node = {"metadata": {"name": "n1"}}
     follower = parts.following._node
     follower.known, follower.object, follower.problem = True, node, problem
@@ -105,7 +105,7 @@ async def test_a_node_that_is_not_followed_is_read_anew(tmp_path: Path, problem:
 
 async def test_the_map_that_the_node_went_by(tmp_path: Path) -> None:
     """As the agent before us noted it, until we know better."""
-    parts = Parts(settings(tmp_path), "n1", ACCESS, None)
+    parts = AgentParts(settings(tmp_path), "n1", ACCESS, None)
     node = {"metadata": {"annotations": {"interpose/config-status": '{"source": "ns/a", "state": "applied"}'}}}
     assert parts._went_by(None) is None
     assert parts._went_by(node) == "ns/a"

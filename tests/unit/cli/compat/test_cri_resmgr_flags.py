@@ -4,30 +4,30 @@ from collections.abc import Sequence
 
 import pytest
 
-from interpose.cli.compat.cri_resmgr_flags import FLAGS, Line, read_line
-from interpose.cli.compat.go_flags import Option, parse_options
+from interpose.cli.compat.cri_resmgr_flags import FLAGS, ResmgrLine, read_line
+from interpose.cli.compat.go_flags import FileOption, parse_options
 from interpose.config.relay.table import RELAY_SETTINGS
 from interpose.errors import ConfigError
 
 FILES = {"/a.cfg": "policy = static\nlogger = fmt\n  debug = x\n", "/b.cfg": "policy = none\n"}
 
 
-def options_of(path: str) -> Sequence[Option]:
+def options_of(path: str) -> Sequence[FileOption]:
     """The files there are."""
     return parse_options(FILES[path], f"file {path}")
 
 
-def read(text: str) -> Line:
+def read(text: str) -> ResmgrLine:
     """A command line."""
     return read_line(text.split(), options_of)
 
 
-def in_file(text: str) -> Line:
+def in_file(text: str) -> ResmgrLine:
     """A command line with this file."""
     return read_line(["-config", "/f"], lambda path: parse_options(text, f"file {path}"))
 
 
-def values(line: Line, name: str) -> list[str]:
+def values(line: ResmgrLine, name: str) -> list[str]:
     """All values of a flag."""
     return [one.value for one in line.said if one.name == name]
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import interpose
-from interpose.cli.compat.cri_resmgr_flags import Flag, Said, read_line
+from interpose.cli.compat.cri_resmgr_flags import FlagValue, ResmgrFlag, read_line
 from interpose.cli.compat.cri_resmgr_line import (
     SOURCES,
     debug_flag,
@@ -93,20 +93,24 @@ def test_each_source_is_a_part_of_ours(part: str) -> None:
 
 def test_flags_that_do_nothing_are_told_together() -> None:
     """By what there is to say, in the order of the line; not a switch that is off."""
-    flags = {"a": Flag("accepted", note="n"), "b": Flag("accepted", note="n", switch=True), "c": Flag("x")}
+    flags = {
+        "a": ResmgrFlag("accepted", note="n"),
+        "b": ResmgrFlag("accepted", note="n", switch=True),
+        "c": ResmgrFlag("x"),
+    }
     said = [
-        Said("b", "true", "flag -b"),
-        Said("a", "1", "flag -a"),
-        Said("a", "2", "flag -a"),
-        Said("c", "", "flag -c"),
+        FlagValue("b", "true", "flag -b"),
+        FlagValue("a", "1", "flag -a"),
+        FlagValue("a", "2", "flag -a"),
+        FlagValue("c", "", "flag -c"),
     ]
     assert notes(said, flags) == ["--b, --a: n"]
-    assert notes([Said("b", "false", "flag -b")], flags) == []
+    assert notes([FlagValue("b", "false", "flag -b")], flags) == []
 
 
 def test_a_switch_counts_as_it_stands_last() -> None:
     """Also if it was on before."""
-    assert wants(read_line(["--version"]), "version") == Said("version", "true", "flag --version", 2)
+    assert wants(read_line(["--version"]), "version") == FlagValue("version", "true", "flag --version", 2)
     assert wants(read_line(["--version", "--version=false"]), "version") is None
     assert wants(read_line([]), "version") is None
 

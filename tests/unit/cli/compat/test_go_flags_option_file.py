@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from interpose.cli.compat.go_flags import Option, parse_options, read_option_file
+from interpose.cli.compat.go_flags import FileOption, parse_options, read_option_file
 from interpose.errors import ConfigError
 
 
@@ -14,10 +14,10 @@ def test_names_and_values_are_split_at_the_first_sign() -> None:
         "\n# comment\n  # another\npolicy = static\n\t \nreserved-resources=cpu=1000m # 1\ndump\t=\nlist-policies\r\n"
     )
     assert parse_options(text, "file f") == [
-        Option("policy", "static", 4),
-        Option("reserved-resources", "cpu=1000m # 1", 6),
-        Option("dump", "", 7),
-        Option("list-policies", None, 8),
+        FileOption("policy", "static", 4),
+        FileOption("reserved-resources", "cpu=1000m # 1", 6),
+        FileOption("dump", "", 7),
+        FileOption("list-policies", None, 8),
     ]
 
 
@@ -40,12 +40,12 @@ def test_indented_lines_go_on_with_the_name_above() -> None:
     """With that of the last line that is not indented, which is a heading then."""
     text = "logger = fmt\n  debug = policy\n# no end\n\n\tlevel = info\nstatic-pools\n  conf-file = /x\npolicy = none"
     assert parse_options(text, "file f") == [
-        Option("logger", "fmt", 1, heading=True),
-        Option("logger-debug", "policy", 2),
-        Option("logger-level", "info", 5),
-        Option("static-pools", None, 6, heading=True),
-        Option("static-pools-conf-file", "/x", 7),
-        Option("policy", "none", 8),
+        FileOption("logger", "fmt", 1, heading=True),
+        FileOption("logger-debug", "policy", 2),
+        FileOption("logger-level", "info", 5),
+        FileOption("static-pools", None, 6, heading=True),
+        FileOption("static-pools-conf-file", "/x", 7),
+        FileOption("policy", "none", 8),
     ]
 
 

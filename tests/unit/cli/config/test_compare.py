@@ -1,16 +1,16 @@
 """What stands for the same thing is compared, and nothing is lost on the way."""
 
 from interpose.cli.config.compare import Difference, Side, differences, plain, text_of
-from interpose.cli.config.reading import Part
+from interpose.cli.config.reading import DocumentPart
 from interpose.config.effective import Row
 
 
-def part(title: str, family: str = "f", **values: str) -> Part:
+def part(title: str, family: str = "f", **values: str) -> DocumentPart:
     """An object that says something."""
-    return Part(family, tuple(Row(key, value, "here") for key, value in values.items()), title)
+    return DocumentPart(family, tuple(Row(key, value, "here") for key, value in values.items()), title)
 
 
-def keys(left: list[Part], right: list[Part]) -> list[str]:
+def keys(left: list[DocumentPart], right: list[DocumentPart]) -> list[str]:
     """Of what differs."""
     return [one.key for one in differences(Side("a", left), Side("b", right))]
 

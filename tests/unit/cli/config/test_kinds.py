@@ -6,17 +6,17 @@ import pytest
 
 from interpose.cli.config.kinds import kind_of, read
 from interpose.cli.config.reading import Circumstances
-from interpose.cli.config.recognise import KINDS, Form
-from interpose.cli.config.sources import Source
+from interpose.cli.config.recognise import KINDS, DocumentForm
+from interpose.cli.config.sources import DocumentSource
 from interpose.errors import ConfigError
 
 NOWHERE = Circumstances(env={})
 HEADER = "apiVersion: interpose/v1\nkind: RelayConfig\n"
 
 
-def source(text: str, name: str = "f.yaml") -> Source:
+def source(text: str, name: str = "f.yaml") -> DocumentSource:
     """A file that is nowhere."""
-    return Source(name=name, data=text.encode())
+    return DocumentSource(name=name, data=text.encode())
 
 
 def refused(text: str, kind: str | None = None, name: str = "f.yaml") -> list[str]:
@@ -60,7 +60,7 @@ def test_the_environment_counts_if_it_is_there() -> None:
 def test_an_option_file_gives_settings_of_the_relay() -> None:
     """Values with the line of the file; what has no effect is a warning."""
     reading = read(source("policy = static\nreserved-resources = cpu=1\ntrace = x\n", "o.cfg"), None, NOWHERE)
-    assert (reading.kind, reading.parts[0].family) == (Form.OPTIONS, "relay")
+    assert (reading.kind, reading.parts[0].family) == (DocumentForm.OPTIONS, "relay")
     assert {row.key: row.origin for row in reading.parts[0].rows}["policy.name"] == "file o.cfg line 1: policy"
     assert reading.warnings == ("--trace: tracing is not available; the admin socket has metrics",)
     assert refused("policy = static\npolicy = statik\nx = 1", name="o.cfg") == [
@@ -72,7 +72,7 @@ def test_a_registration_is_doubted_by_its_name() -> None:
     """A relay would not look at it."""
     text = '{"remote-endpoint": "/run/x.sock", "runtime-hooks": ["PreRunPodSandbox"]}'
     reading = read(source(text, "x.yaml"), None, NOWHERE)
-    assert reading.kind == Form.REGISTRATION
+    assert reading.kind == DocumentForm.REGISTRATION
     assert [one for one in reading.warnings if "reads only names" in one]
     assert {row.key: row.value for row in reading.parts[0].rows}["endpoint"] == "/run/x.sock"
 
@@ -87,10 +87,10 @@ def test_documents_about_the_node_say_which_they_are(kind: str) -> None:
 def test_a_file_nobody_knows_is_an_error_if_somebody_named_it(tmp_path: Path) -> None:
     """In a directory there may be anything."""
     assert "cannot tell what this is, --kind says it: RelayConfig" in refused("something: else")[0]
-    found = Source(name="f.yaml", data=b"something: else", is_found=True)
+    found = DocumentSource(name="f.yaml", data=b"something: else", is_found=True)
     assert read(found, None, NOWHERE).kind == ""
 
 
 def test_files_that_are_keys_are_maps() -> None:
     """Whatever is in them."""
-    assert kind_of(Source(name="policy.static", keys={"policy.static": ""})) == Form.CONFIG_MAP
+    assert kind_of(DocumentSource(name="policy.static", keys={"policy.static": ""})) == DocumentForm.CONFIG_MAP

@@ -3,8 +3,8 @@
 import pytest
 
 from interpose.cli.config.policy_kinds import about_key, map_reading, nothing_said, policy_reading, pools_reading
-from interpose.cli.config.reading import NODES, POLICIES, Circumstances, Part, Reading
-from interpose.cli.config.sources import Source
+from interpose.cli.config.reading import NODES, POLICIES, Circumstances, DocumentPart, Reading
+from interpose.cli.config.sources import DocumentSource
 from interpose.errors import ConfigError
 
 NOWHERE = Circumstances(env={})
@@ -21,9 +21,9 @@ data:
 SLO = "apiVersion: slo.koordinator.sh/v1alpha1\nkind: NodeSLO\n"
 
 
-def source(text: str) -> Source:
+def source(text: str) -> DocumentSource:
     """A file that is nowhere."""
-    return Source(name="f.yaml", data=text.encode(), is_file=False)
+    return DocumentSource(name="f.yaml", data=text.encode(), is_file=False)
 
 
 def said(reading: Reading) -> dict[str, tuple[str, str]]:
@@ -47,7 +47,7 @@ def test_values_of_a_document_have_lines() -> None:
 def test_a_document_that_says_nothing_has_defaults() -> None:
     """So that another one can be compared with it; other families have none."""
     reading = policy_reading(source("policy: {}"), NOWHERE)
-    assert reading.parts == (Part(POLICIES, nothing_said(POLICIES)),)
+    assert reading.parts == (DocumentPart(POLICIES, nothing_said(POLICIES)),)
     assert nothing_said(NODES) == ()
 
 
@@ -82,12 +82,12 @@ def test_a_nodeslo_among_manifests_is_read_too() -> None:
 def test_files_named_as_keys_are_a_map() -> None:
     """Values come from the file with that name, problems with the directory."""
     keys = {"policy": "Active: static", "policy.static": "PinMemory: true"}
-    reading = map_reading(Source(name="d", keys=keys), NOWHERE)
+    reading = map_reading(DocumentSource(name="d", keys=keys), NOWHERE)
     assert said(reading)["policy.static.PinMemory"] == ("true", "file d/policy.static")
     assert reading.note == "keys policy, policy.static"
     with pytest.raises(ConfigError, match=r"file d: ConfigMap key policy\.static line 1: X: is not a known key"):
-        map_reading(Source(name="d", keys={"policy.static": "X: 1"}), NOWHERE)
-    alone = map_reading(Source(name="d/policy.static", keys={"policy.static": "PinMemory: true"}), NOWHERE)
+        map_reading(DocumentSource(name="d", keys={"policy.static": "X: 1"}), NOWHERE)
+    alone = map_reading(DocumentSource(name="d/policy.static", keys={"policy.static": "PinMemory: true"}), NOWHERE)
     assert said(alone)["policy.static.PinMemory"] == ("true", "file d/policy.static")
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from interpose.cli.config.reading import doubts, flat
-from interpose.cli.config.sources import Source
+from interpose.cli.config.sources import DocumentSource
 
 
 class Colour(Enum):
@@ -43,10 +43,10 @@ def test_files_that_anybody_can_write_are_doubted(tmp_path: Path) -> None:
     path = tmp_path / "policy.yaml"
     path.write_text("x")
     path.chmod(0o666)
-    (doubt,) = doubts(Source(name=str(path)), "the relay")
+    (doubt,) = doubts(DocumentSource(name=str(path)), "the relay")
     assert doubt == f"file {path}: has mode 0666, everybody may write to it (chmod o-w), the relay refuses it"
-    assert doubts(Source(name="<stdin>", is_file=False), "the relay") == ()
-    assert doubts(Source(name=str(tmp_path / "gone")), "the relay") == ()
+    assert doubts(DocumentSource(name="<stdin>", is_file=False), "the relay") == ()
+    assert doubts(DocumentSource(name=str(tmp_path / "gone")), "the relay") == ()
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can give files away")
@@ -55,4 +55,4 @@ def test_files_of_others_are_doubted(tmp_path: Path) -> None:
     path = tmp_path / "policy.yaml"
     path.write_text("x")
     os.chown(path, 12345, 0)
-    assert "belongs to uid 12345" in doubts(Source(name=str(path)), "the relay")[0]
+    assert "belongs to uid 12345" in doubts(DocumentSource(name=str(path)), "the relay")[0]

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from interpose.cli.config.recognise import KINDS, Form, recognise
+from interpose.cli.config.recognise import KINDS, DocumentForm, recognise
 from interpose.errors import ConfigError
 
 SAMPLES = Path(__file__).parents[4] / "samples"
@@ -19,22 +19,22 @@ SAMPLES = Path(__file__).parents[4] / "samples"
         ("policy: {name: static, reserved: cpu=1}", "RelayConfig"),
         ("apiVersion: interpose/v1\npolicy: {name: static}", "RelayConfig"),
         ("reconcile: {interval: 1s}\nmode: proxy", "HookServerConfig"),
-        ("policy: {Active: static}", Form.POLICY),
-        ("policy.static: {PinMemory: true}\nlogger: {}", Form.POLICY),
-        ("apiVersion: v1\nkind: ConfigMap\ndata: {}", Form.CONFIG_MAP),
-        ("apiVersion: apps/v1\nkind: DaemonSet", Form.CONFIG_MAP),
-        ("apiVersion: v1\nkind: Service\n---\napiVersion: v1\nkind: ConfigMap", Form.CONFIG_MAP),
+        ("policy: {Active: static}", DocumentForm.POLICY),
+        ("policy.static: {PinMemory: true}\nlogger: {}", DocumentForm.POLICY),
+        ("apiVersion: v1\nkind: ConfigMap\ndata: {}", DocumentForm.CONFIG_MAP),
+        ("apiVersion: apps/v1\nkind: DaemonSet", DocumentForm.CONFIG_MAP),
+        ("apiVersion: v1\nkind: Service\n---\napiVersion: v1\nkind: ConfigMap", DocumentForm.CONFIG_MAP),
         ("---\n# only one\nkind: RelayConfig", "RelayConfig"),
         ("kind: RelayConfig\n---\nkind: RelayConfig", "RelayConfig"),
-        ('{"Remote-Endpoint": "/x"}', Form.REGISTRATION),
-        ('{"runtime-hooks": []}', Form.REGISTRATION),
-        ("apiVersion: slo.koordinator.sh/v1alpha1\nkind: NodeSLO", Form.NODE),
-        ("apiVersion: interpose/v1\nkind: NodeState", Form.NODE),
-        ("resourceUsedThresholdWithBE: {}", Form.NODE),
-        ("pools: {}", Form.POOLS),
-        ("policy = static\n# x\nlogger = fmt\n  debug = all", Form.OPTIONS),
-        ("policy = static\nreserved-resources = cpu=1\nno such = option", Form.OPTIONS),
-        ("disable-policy-switch", Form.OPTIONS),
+        ('{"Remote-Endpoint": "/x"}', DocumentForm.REGISTRATION),
+        ('{"runtime-hooks": []}', DocumentForm.REGISTRATION),
+        ("apiVersion: slo.koordinator.sh/v1alpha1\nkind: NodeSLO", DocumentForm.NODE),
+        ("apiVersion: interpose/v1\nkind: NodeState", DocumentForm.NODE),
+        ("resourceUsedThresholdWithBE: {}", DocumentForm.NODE),
+        ("pools: {}", DocumentForm.POOLS),
+        ("policy = static\n# x\nlogger = fmt\n  debug = all", DocumentForm.OPTIONS),
+        ("policy = static\nreserved-resources = cpu=1\nno such = option", DocumentForm.OPTIONS),
+        ("disable-policy-switch", DocumentForm.OPTIONS),
         ("something: else", ""),
         ("just text", ""),
         ("- a\n- b", ""),
@@ -62,7 +62,7 @@ def test_what_cannot_be_ours_is_refused(text: str, problem: str) -> None:
 
 def test_a_name_that_promises_json_is_taken_at_its_word() -> None:
     """As by the programs."""
-    assert recognise('{"remote-endpoint": "/x"}', "file x", json_only=True) == Form.REGISTRATION
+    assert recognise('{"remote-endpoint": "/x"}', "file x", json_only=True) == DocumentForm.REGISTRATION
     with pytest.raises(ConfigError, match="is not valid JSON"):
         recognise("remote-endpoint: /x", "file x", json_only=True)
 

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from interpose.cli.config.sources import MAX_BYTES, Source, is_key, read_source, read_sources
+from interpose.cli.config.sources import MAX_BYTES, DocumentSource, is_key, read_source, read_sources
 from interpose.errors import ConfigError
 
 
 def names(path: Path) -> list[str]:
     """What is found at a path, errors in words."""
     found = read_sources(str(path))
-    return [one.name if isinstance(one, Source) else str(one) for one in found]
+    return [one.name if isinstance(one, DocumentSource) else str(one) for one in found]
 
 
 def test_a_directory_stands_for_its_files(tmp_path: Path) -> None:
@@ -28,7 +28,7 @@ def test_a_directory_stands_for_its_files(tmp_path: Path) -> None:
 def test_files_of_a_directory_are_known_to_be_found() -> None:
     """Nobody named them."""
     (first, *_) = read_sources(str(Path(__file__).parents[4] / "samples/hookserver.d"))
-    assert isinstance(first, Source)
+    assert isinstance(first, DocumentSource)
     assert first.is_found
 
 
@@ -37,7 +37,7 @@ def test_files_named_as_keys_are_one_source(tmp_path: Path) -> None:
     (tmp_path / "policy").write_text("Active: static")
     (tmp_path / "policy.static.node-1").write_text("PinMemory: true")
     (found,) = read_sources(str(tmp_path))
-    assert isinstance(found, Source)
+    assert isinstance(found, DocumentSource)
     assert found.keys == {"policy": "Active: static", "policy.static.node-1": "PinMemory: true"}
     (tmp_path / "policy.stp").write_bytes(b"\xff")
     assert names(tmp_path) == [f"file {tmp_path}/policy.stp: is not UTF-8 text (byte 0)"]
@@ -65,7 +65,7 @@ def test_a_single_file_may_be_a_key(tmp_path: Path) -> None:
     path = tmp_path / "policy.static"
     path.write_text("PinMemory: true")
     found = read_source(str(path))
-    assert isinstance(found, Source)
+    assert isinstance(found, DocumentSource)
     assert found.keys == {"policy.static": "PinMemory: true"}
 
 
@@ -79,20 +79,20 @@ def test_standard_input_has_no_name(monkeypatch: pytest.MonkeyPatch) -> None:
     """So its name says nothing about what it is."""
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"a: 1")))
     (found,) = read_sources("-")
-    assert isinstance(found, Source)
+    assert isinstance(found, DocumentSource)
     assert (found.where, found.document().tag, found.json_only) == ("file <stdin>", "map", False)
 
 
 def test_a_document_of_a_file_has_a_suffix() -> None:
     """As the programs insist on."""
     with pytest.raises(ConfigError, match=r"must end in \.yaml"):
-        Source(name="relay.conf", data=b"a: 1").document()
-    assert Source(name="relay.json", data=b'{"a": 1}').document().tag == "map"
+        DocumentSource(name="relay.conf", data=b"a: 1").document()
+    assert DocumentSource(name="relay.json", data=b'{"a": 1}').document().tag == "map"
 
 
 def test_no_more_is_read_than_a_program_reads() -> None:
     """Each has a limit of its own."""
-    source = Source(name="big.yaml", data=b"x" * 11)
+    source = DocumentSource(name="big.yaml", data=b"x" * 11)
     assert source.text() == "x" * 11
     with pytest.raises(ConfigError, match="is larger than 10 bytes"):
         source.text(10)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from interpose.cli.pod.progress import Board, container_words, pod_words
+from interpose.cli.pod.progress import ProgressBoard, container_words, pod_words
 from interpose.node.pods.status.phase import ContainerRole, ContainerView, ContainerViewState, PodPhase
 from interpose.node.pods.status.pod_state import REPLACING, STOPPED, PodState, StartOutcome, StartResult
 from interpose.node.pods.status.types import PodStatus
@@ -28,10 +28,10 @@ def state(*views: ContainerView, **fields: Any) -> PodState:
     return PodState(**{"pod": pod(), "status": PodStatus(uid="1", ips=("10.0.0.1",)), "containers": views, **fields})
 
 
-def made(**options: bool) -> tuple[Board, io.StringIO]:
+def made(**options: bool) -> tuple[ProgressBoard, io.StringIO]:
     """A board and what it writes."""
     stream = io.StringIO()
-    board = Board(stream, **{"in_place": False, **options})
+    board = ProgressBoard(stream, **{"in_place": False, **options})
     board.expect(["default/web"])
     return board, stream
 
