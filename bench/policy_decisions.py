@@ -20,7 +20,7 @@ from interpose.core.policy.api import Setup
 from interpose.core.policy.registry import make
 from interpose.core.policy.request import Amounts, Key, Request
 from interpose.core.policy.static.options import StaticOptions
-from interpose.core.policy.static_pools.options import CpuList, Pool, PoolsOptions
+from interpose.core.policy.static_pools.options import Pool, PoolCpuList, PoolsOptions
 from interpose.core.policy.static_pools.policy import EXCLUSIVE_CORES
 from interpose.resmgr.allocations import Allocations
 from tests.support.policy.machines import machine
@@ -60,13 +60,13 @@ class Contestant:
 
 def pools(topology: Topology) -> PoolsOptions:
     """Every CPU is a list for one container, except for the last eight of each package."""
-    own: list[CpuList] = []
-    shared: list[CpuList] = []
+    own: list[PoolCpuList] = []
+    shared: list[PoolCpuList] = []
     for package, cpus in topology.packages.items():
         alone = list(cpus)[:-8]
-        own += [CpuList(cpus=CpuSet.of((cpu,)), text=str(cpu), socket=package) for cpu in alone]
+        own += [PoolCpuList(cpus=CpuSet.of((cpu,)), text=str(cpu), socket=package) for cpu in alone]
         rest = cpus - CpuSet.of(alone)
-        shared.append(CpuList(cpus=rest, text=str(rest), socket=package))
+        shared.append(PoolCpuList(cpus=rest, text=str(rest), socket=package))
     return PoolsOptions(
         pools={
             "exclusive": Pool(exclusive=True, lists=tuple(own)),

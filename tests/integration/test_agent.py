@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from interpose.resmgr.config.server import Outcome
+from interpose.resmgr.config.server import ConfigOutcome
 from interpose.testing.eventually import WAIT_LIMIT, eventually
 from interpose.testing.fakeruntime import FakeRuntime
 from tests.support.kube.agent_stack import MAP, QUICK, Agent, Cluster, cluster, fetch
@@ -80,7 +80,7 @@ class Relays:
         """How many CPUs are kept, by the configuration in force; 0 without a policy."""
         return len(self.stack.tracker.allocations.policy.state.pools.get("reserved", ()))
 
-    def outcomes(self, outcome: Outcome) -> int:
+    def outcomes(self, outcome: ConfigOutcome) -> int:
         """How often configurations of the agent came to this."""
         server = self.stack.policy._server
         return 0 if server is None else server.outcomes[outcome]
@@ -251,7 +251,7 @@ async def test_an_api_server_that_restarts_is_followed_again(here: Cluster, agen
         if lose:
             here.server.faults.expire_history()
         await soon(lambda count=count: relays.reserved == count, f"{count} reserved CPUs")
-    assert relays.outcomes(Outcome.REJECTED) == 0
+    assert relays.outcomes(ConfigOutcome.REJECTED) == 0
 
 
 async def test_a_watch_that_is_too_old_begins_anew(here: Cluster, agent: Agent, relays: Relays) -> None:
@@ -262,9 +262,9 @@ async def test_a_watch_that_is_too_old_begins_anew(here: Cluster, agent: Agent, 
     here.server.faults.expire_history()
     here.server.faults.cut_watches(mid_line=True)
     here.configure(THREE)
-    await soon(lambda: relays.outcomes(Outcome.ACCEPTED) == 2, "the edit to be accepted")
+    await soon(lambda: relays.outcomes(ConfigOutcome.ACCEPTED) == 2, "the edit to be accepted")
     assert relays.reserved == 3
-    assert relays.outcomes(Outcome.UNCHANGED) == 0
+    assert relays.outcomes(ConfigOutcome.UNCHANGED) == 0
 
 
 async def test_a_relay_that_comes_back_is_told_again(here: Cluster, agent: Agent, relays: Relays) -> None:
@@ -278,8 +278,8 @@ async def test_a_relay_that_comes_back_is_told_again(here: Cluster, agent: Agent
     await soon(lambda: relays.reserved == 3, "the edit made meanwhile")
     await relays.stop()
     await relays.start()
-    await soon(lambda: relays.outcomes(Outcome.UNCHANGED) == 1, "the push to the relay that is back")
-    assert relays.outcomes(Outcome.ACCEPTED) == 0
+    await soon(lambda: relays.outcomes(ConfigOutcome.UNCHANGED) == 1, "the push to the relay that is back")
+    assert relays.outcomes(ConfigOutcome.ACCEPTED) == 0
     assert relays.reserved == 3
 
 
@@ -292,14 +292,14 @@ async def test_an_agent_that_restarts_applies_and_reports_nothing_twice(
     await here.reported("ConfigApplied")
     await soon(lambda: here.annotation is not None and "ConfigApplied" in here.reasons, "all reports")
     await soon(lambda: not agent.status()["reports"]["pending"], "no report to be pending")
-    writes, accepted = here.writes(), relays.outcomes(Outcome.ACCEPTED)
+    writes, accepted = here.writes(), relays.outcomes(ConfigOutcome.ACCEPTED)
     agent.kill()
     agent.start()
     await soon(lambda: agent.status()["configuration"]["state"] == "applied", "the agent to know that it is applied")
     await soon(lambda: agent.status()["node_object"]["state"] == "present", "the Node to be seen")
     assert agent.status()["reports"]["pending"] == []
-    assert (here.writes(), relays.outcomes(Outcome.ACCEPTED)) == (writes, accepted)
-    assert relays.outcomes(Outcome.UNCHANGED) == 1
+    assert (here.writes(), relays.outcomes(ConfigOutcome.ACCEPTED)) == (writes, accepted)
+    assert relays.outcomes(ConfigOutcome.UNCHANGED) == 1
 
 
 async def test_without_anybody_it_waits(scratch: Path, here: Cluster, agent: Agent) -> None:

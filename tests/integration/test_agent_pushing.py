@@ -13,7 +13,7 @@ from interpose.kube.agent.push_state import PushPhase, PushState
 from interpose.kube.agent.pusher import Pusher
 from interpose.kube.agent.relay_client import RelayClient
 from interpose.net.grpc.transport import Hub
-from interpose.resmgr.config.server import ConfigServer, ConfigSocket, Outcome, bind_config_socket
+from interpose.resmgr.config.server import ConfigOutcome, ConfigServer, ConfigSocket, bind_config_socket
 from interpose.tasks import TaskBag
 from interpose.testing.eventually import eventually
 
@@ -99,7 +99,7 @@ async def test_edit_for_another_node_is_not_even_sent(relay: Relay) -> None:
         agent.edit(version=2, policy_static="RelaxedIsolation: true", policy_static_worker__2="RelaxedIsolation: false")
         agent.edit(version=3, policy_static="RelaxedIsolation: false")
         await eventually(lambda: len(relay.applied) == 2, "the second one for us")
-        assert relay.server.outcomes == {Outcome.ACCEPTED: 2}
+        assert relay.server.outcomes == {ConfigOutcome.ACCEPTED: 2}
 
 
 async def test_bad_edit_is_refused_and_the_old_one_stays(relay: Relay) -> None:
@@ -132,7 +132,7 @@ async def test_relay_that_remembers_does_not_apply_it_twice(relay: Relay) -> Non
         async with relay.serving():
             await agent.reaches(PushPhase.APPLIED)
         async with relay.serving():
-            await eventually(lambda: relay.server.outcomes[Outcome.UNCHANGED] == 1, "the second push")
+            await eventually(lambda: relay.server.outcomes[ConfigOutcome.UNCHANGED] == 1, "the second push")
     assert len(relay.applied) == 1
 
 
@@ -154,7 +154,7 @@ async def test_agent_that_starts_again(relay: Relay) -> None:
             async with Agent(relay.path) as agent:
                 agent.edit(policy="Active: static")
                 await agent.reaches(PushPhase.APPLIED)
-    assert relay.server.outcomes == {Outcome.ACCEPTED: 1, Outcome.UNCHANGED: 1}
+    assert relay.server.outcomes == {ConfigOutcome.ACCEPTED: 1, ConfigOutcome.UNCHANGED: 1}
 
 
 async def test_map_that_is_deleted_is_withdrawn(relay: Relay) -> None:

@@ -16,7 +16,7 @@ from interpose.errors import ConfigError, SocketInUseError
 from interpose.resmgr.config.apply import Reconfiguring
 from interpose.resmgr.config.configuration import AgentConfig, Configuration
 from interpose.resmgr.config.files import ConfigFiles
-from interpose.resmgr.config.server import MAX_MESSAGE, ConfigServer, ConfigSocket, Outcome, bind_config_socket
+from interpose.resmgr.config.server import MAX_MESSAGE, ConfigOutcome, ConfigServer, ConfigSocket, bind_config_socket
 from interpose.resmgr.config.sources import Sources
 from interpose.testing.eventually import eventually, pass_deadline
 from interpose.testing.grpcpeer import grpc_channel
@@ -126,7 +126,7 @@ async def test_a_configuration_is_put_in_force(node: Node, agent: Agent) -> None
     assert await agent.set_config(TWO) == ""
     assert node.reserved == [1000, 2000]
     assert [one.data for one in node.remembered] == [ONE, TWO]
-    assert node.server.outcomes == {Outcome.ACCEPTED: 2, Outcome.UNCHANGED: 1}
+    assert node.server.outcomes == {ConfigOutcome.ACCEPTED: 2, ConfigOutcome.UNCHANGED: 1}
 
 
 async def test_a_broken_one_is_refused_as_a_whole(node: Node, agent: Agent) -> None:

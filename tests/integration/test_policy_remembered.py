@@ -8,7 +8,7 @@ import pytest
 
 from interpose._pb import cri_pb2 as cri
 from interpose.core.model.cpuset import CpuSet
-from interpose.core.policy.static_pools.options import CpuList, Pool, PoolsOptions
+from interpose.core.policy.static_pools.options import Pool, PoolCpuList, PoolsOptions
 from interpose.resmgr.config.configuration import Configuration
 from interpose.testing.eventually import eventually
 from interpose.testing.fakeruntime import FakeRuntime
@@ -108,7 +108,7 @@ def configuration(infra: str) -> Configuration:
     """The same pools, with other CPUs for one of them."""
 
     def pool(*lists: tuple[str, int], exclusive: bool = False) -> Pool:
-        given = (CpuList(cpus=CpuSet.parse(text), text=text, socket=socket) for text, socket in lists)
+        given = (PoolCpuList(cpus=CpuSet.parse(text), text=text, socket=socket) for text, socket in lists)
         return Pool(exclusive=exclusive, lists=tuple(given))
 
     made = {

@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from interpose._pb import cri_pb2 as cri
 from interpose.core.model.cpuset import CpuSet
 from interpose.core.policy.static.options import StaticOptions, StaticPlusOptions
-from interpose.core.policy.static_pools.options import CpuList, Pool, PoolsOptions
+from interpose.core.policy.static_pools.options import Pool, PoolCpuList, PoolsOptions
 from interpose.net.grpc.status import Code
 from interpose.resmgr.config.configuration import Configuration
 from interpose.resmgr.service import make_policy
 from interpose.resmgr.whatif.compare import Verdict
 from interpose.resmgr.whatif.replay import Hindsight, look_back
-from interpose.resmgr.whatif.timeline import Outcome, What
+from interpose.resmgr.whatif.timeline import TimelineOutcome, What
 from interpose.testing.pods import QosClass
 from tests.support.policy.machines import machine
 from tests.support.policy.manager_caller import resize
@@ -30,8 +30,8 @@ RESERVED = CpuSet.parse("0")
 def pools() -> PoolsOptions:
     """Two lists that are shared, some that are not."""
 
-    def lists(*texts: str) -> tuple[CpuList, ...]:
-        return tuple(CpuList(cpus=CpuSet.parse(text), text=text, socket=0) for text in texts)
+    def lists(*texts: str) -> tuple[PoolCpuList, ...]:
+        return tuple(PoolCpuList(cpus=CpuSet.parse(text), text=text, socket=0) for text in texts)
 
     return PoolsOptions(
         pools={
@@ -134,7 +134,7 @@ def books_of(allocations: Any) -> dict[str, tuple[str, str]]:
     }
 
 
-async def compare(configuration: Configuration, day: list[tuple[str, int, int]]) -> Outcome:
+async def compare(configuration: Configuration, day: list[tuple[str, int, int]]) -> TimelineOutcome:
     """After every act, both have the same books."""
     kubelet = Day(configuration)
     node, story = kubelet.recalled.node, kubelet.recalled.story

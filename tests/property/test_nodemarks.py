@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interpose.core.model.jsonpatch import Operation
+from interpose.core.model.jsonpatch import PatchOperation
 from interpose.kube.agent.node_patches import capacity_patch, node_patch, read_steps
 from interpose.resmgr.publish.node_state import ANNOTATION, NodeMarks, Taint, plan
 from tests.support.apiserver.patch.json_patch import apply_json_patch
@@ -53,7 +53,7 @@ def carried_out(node: dict[str, Any], wanted: NodeMarks) -> dict[str, Any]:
     if todo.withdrawn:
         after = merge(after, capacity_patch(todo.withdrawn))
     if todo.operations:
-        steps = read_steps([Operation(*one) for one in todo.operations])
+        steps = read_steps([PatchOperation(*one) for one in todo.operations])
         after = apply_json_patch(after, node_patch(steps, after))
     if todo.published:
         after = merge(after, capacity_patch(todo.published))

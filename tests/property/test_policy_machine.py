@@ -22,7 +22,7 @@ from interpose.core.policy.registry import make
 from interpose.core.policy.request import Amounts, Key, Request
 from interpose.core.policy.static.options import StaticOptions, StaticPlusOptions
 from interpose.core.policy.static.policy import exclusive_count
-from interpose.core.policy.static_pools.options import CpuList, Pool, PoolsOptions
+from interpose.core.policy.static_pools.options import Pool, PoolCpuList, PoolsOptions
 from interpose.core.policy.static_pools.policy import EXCLUSIVE_CORES
 from interpose.core.topology.topology import Topology
 from interpose.errors import ConfigError
@@ -94,13 +94,13 @@ def pools_options(draw: st.DrawFn, topology: Topology, usable: CpuSet) -> PoolsO
     size = draw(st.integers(1, 3))
     parts = [others[start : start + size] for start in range(0, len(others), size)]
     owners = draw(st.lists(st.sampled_from((*POOLS, "")), min_size=len(parts), max_size=len(parts)))
-    lists: dict[str, list[CpuList]] = {}
+    lists: dict[str, list[PoolCpuList]] = {}
     for owner, cpus in [("last" if draw(st.booleans()) else "", [first]), *zip(owners, parts, strict=True)]:
         if owner:
             one = CpuSet.of(cpus)
             socket = min(topology.packages_of(one) or CpuSet.of((0,)))
-            lists.setdefault(owner, []).append(CpuList(cpus=one, text=str(one), socket=socket))
-    lists = lists or {"last": [CpuList(cpus=CpuSet.of((first,)), text=str(first), socket=0)]}
+            lists.setdefault(owner, []).append(PoolCpuList(cpus=one, text=str(one), socket=socket))
+    lists = lists or {"last": [PoolCpuList(cpus=CpuSet.of((first,)), text=str(first), socket=0)]}
     return PoolsOptions(
         pools={name: Pool(exclusive=name in POOLS[:2], lists=tuple(found)) for name, found in lists.items()}
     )

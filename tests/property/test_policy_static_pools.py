@@ -11,7 +11,7 @@ from interpose.core.policy.api import Setup
 from interpose.core.policy.decision import Action, Decision, Grant
 from interpose.core.policy.request import Amounts, Key, Request
 from interpose.core.policy.static_pools.cmk import read_wish
-from interpose.core.policy.static_pools.options import CpuList, Pool, PoolsOptions
+from interpose.core.policy.static_pools.options import Pool, PoolCpuList, PoolsOptions
 from interpose.core.policy.static_pools.policy import EXCLUSIVE_CORES, StaticPoolsPolicy
 from tests.support.policy.machines import machine
 
@@ -31,9 +31,9 @@ def pool_options(draw: st.DrawFn) -> PoolsOptions:
         if lists:
             pools[name] = Pool(
                 exclusive=name in ("exclusive", "special"),
-                lists=tuple(CpuList(cpus=one, text=str(one), socket=min(one) // 8) for one in lists),
+                lists=tuple(PoolCpuList(cpus=one, text=str(one), socket=min(one) // 8) for one in lists),
             )
-    pools.setdefault("last", Pool(exclusive=False, lists=(CpuList(cpus=CpuSet.of((0,)), text="0", socket=0),)))
+    pools.setdefault("last", Pool(exclusive=False, lists=(PoolCpuList(cpus=CpuSet.of((0,)), text="0", socket=0),)))
     return PoolsOptions(pools=pools)
 
 

@@ -12,7 +12,7 @@ from interpose.core.model.cpuset import CpuSet
 from interpose.core.model.pod import Container, Pod
 from interpose.core.model.resources import LinuxResources
 from interpose.core.policy.decision import Grant
-from interpose.core.policy.request import Amounts, Key, Request, Source
+from interpose.core.policy.request import Amounts, Key, Request, RequestSource
 from interpose.resmgr.container_request import ANNOTATIONS, limit_of, make_request, memory_of, milli_of, resized
 from interpose.resmgr.state.grant_annotation import Noted, grant_note, read_note
 from interpose.resmgr.state.state import Entry, State, decode, encode
@@ -39,7 +39,7 @@ amounts = st.builds(
     memory=st.none() | numbers,
     memory_limit=st.none() | numbers,
     extended=st.dictionaries(texts, numbers, max_size=3),
-    source=st.sampled_from(Source),
+    source=st.sampled_from(RequestSource),
 )
 keys = st.builds(Key, texts, texts, st.integers(0, 1 << 32), st.integers(0, 9))
 entries = st.builds(Entry, key=keys, container_id=texts, grant=grants, amounts=amounts)

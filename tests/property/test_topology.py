@@ -9,7 +9,7 @@ from interpose.config.documents.topology import read_topology_document
 from interpose.config.documents.yaml import parse_document
 from interpose.core.topology.document import topology_document
 from interpose.core.topology.parse import CPUS, NODES, parse_sysfs
-from interpose.core.topology.synthetic import Block, Layout, build, parse_text
+from interpose.core.topology.synthetic import Block, MachineLayout, build, parse_text
 from interpose.core.topology.topology import MemoryKind, Topology
 
 small = st.integers(1, 3)
@@ -57,7 +57,7 @@ def test_machines_of_equal_parts_fit_and_come_back(made: list[Block], interleave
     """With either way of numbering."""
     threads = max(block.threads for block in made)
     even = [Block(cores=block.cores, nodes=block.nodes, threads=threads) for block in made] if interleaved else made
-    topology = build(even, Layout(interleaved=interleaved, l3_cores=l3_cores))
+    topology = build(even, MachineLayout(interleaved=interleaved, l3_cores=l3_cores))
     fits(topology)
     comes_back(topology)
 

@@ -35,7 +35,7 @@ from interpose.core.model.pod import Container, Pod
 from interpose.core.model.quantity import milli, parse_quantity, whole
 from interpose.core.model.resources import LinuxResources
 from interpose.core.model.text import quoted
-from interpose.core.policy.request import Amounts, Key, Request, Source
+from interpose.core.policy.request import Amounts, Key, Request, RequestSource
 
 # The webhook's own, and that of its successor; the first that a pod has counts.
 ANNOTATIONS: Final = ("intel.com/resources", "noderesource.dev/resources")
@@ -69,7 +69,7 @@ class Requirements:
             memory=whole(self.request(_MEMORY)),
             memory_limit=whole(self.limits[_MEMORY]) if self.limits.get(_MEMORY) else None,
             extended=MappingProxyType(dict(self._extended())),
-            source=Source.ANNOTATION,
+            source=RequestSource.ANNOTATION,
         )
 
     def _extended(self) -> Iterator[tuple[str, int]]:
@@ -204,7 +204,9 @@ def estimate(asked: LinuxResources, qos: KubeQos, capacity: int = 0) -> Amounts:
         memory = memory_of(asked.oom_score_adj, capacity)
         if memory is not None and memory_limit is not None and memory >= memory_limit:
             memory = None
-    return Amounts(milli=milli, limit_milli=limit, memory=memory, memory_limit=memory_limit, source=Source.ESTIMATE)
+    return Amounts(
+        milli=milli, limit_milli=limit, memory=memory, memory_limit=memory_limit, source=RequestSource.ESTIMATE
+    )
 
 
 def estimated_qos(asked: LinuxResources) -> KubeQos:
@@ -302,7 +304,7 @@ def resized(request: Request, update: LinuxResources, before: LinuxResources) ->
         elif memory is not None and memory_limit is not None and memory > memory_limit:
             memory = None  # it asks for something else now, and CRI does not say for what
     amounts = replace(old, milli=milli, limit_milli=limit, memory=memory, memory_limit=memory_limit)
-    return old if amounts == old else replace(amounts, source=Source.RESIZE)
+    return old if amounts == old else replace(amounts, source=RequestSource.RESIZE)
 
 
 # -- what the annotation says, and what of it is believed

@@ -14,7 +14,7 @@ from interpose.core.model.cpuset import CpuSet
 from interpose.core.model.pod import Container, ContainerState, Pod
 from interpose.core.model.resources import NO_RESOURCES, LinuxResources
 from interpose.core.policy.decision import Assignment, Grant
-from interpose.core.policy.request import Amounts, Key, Request, Source
+from interpose.core.policy.request import Amounts, Key, Request, RequestSource
 from interpose.cri.store.requested import ANNOTATION as REQUESTED
 from interpose.cri.store.requested import requested_resources
 from interpose.resmgr.allocations import AllocationCandidate
@@ -139,7 +139,7 @@ def _recalling(request: Request, amounts: Amounts | None, known: Sequence[Noted]
     recalled = {name: text for one in reversed(known) for name, text in one.grant.details.items()}
     if amounts is None and known:
         amounts = request.amounts
-        guessed = amounts.source is Source.ESTIMATE and any(one.grant.shares is not None for one in known)
+        guessed = amounts.source is RequestSource.ESTIMATE and any(one.grant.shares is not None for one in known)
         if guessed and request.qos is KubeQos.GUARANTEED and amounts.limit_milli is not None:
             # The shares are the policy's own; the limit is the kubelet's, and the same as the request.
             amounts = replace(amounts, milli=amounts.limit_milli)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 
 from interpose.metrics import Family, Sample
-from interpose.resmgr.config.server import ConfigServer, Outcome
+from interpose.resmgr.config.server import ConfigOutcome, ConfigServer
 from interpose.resmgr.interceptor import PolicyInterceptor
 from interpose.resmgr.publish.publisher import Publisher, Result
 from interpose.resmgr.state.checkpoint import Checkpoint
@@ -110,7 +110,7 @@ def state_collector(checkpoint: Checkpoint, server: ConfigServer | None) -> Call
             "interpose_policy_configurations_total",
             "counter",
             "Configurations that agents sent, by what became of them.",
-            [Sample(outcomes.get(one, 0), {"outcome": one.value}) for one in Outcome],
+            [Sample(outcomes.get(one, 0), {"outcome": one.value}) for one in ConfigOutcome],
         )
 
     return collect

@@ -55,7 +55,7 @@ _RESERVED: Final = "reserved"  # the pool of policies that have one
 _NO_GRANT: Final = Grant()
 
 
-class PendingCreates:
+class PendingAllocations:
     """Creates whose outcome is unknown: what is reserved for them stays until the store shows what became of them."""
 
     def __init__(self) -> None:
@@ -129,7 +129,7 @@ class AllocationTracker:
             on_missing=self._on_missing,
         )
         self.updates = PendingUpdates()
-        self.creates = PendingCreates()
+        self.creates = PendingAllocations()
         self.cgroups = CgroupCheck(cgroups, self.updaters, store, starts)
         self.overlaps = CpuOverlaps(self._overlaps, clock)
         self.tasks = TaskBag()

@@ -14,7 +14,7 @@ from interpose.net.grpc.status import RpcError
 from interpose.relay.api import CLIENT, Body, Call, Reply
 from interpose.relay.store_updates import StoreUpdater
 from interpose.resmgr.config.configuration import Configuration
-from interpose.resmgr.whatif.events import Answered, Asked, Happening, Told
+from interpose.resmgr.whatif.events import CallRecord, MessageEvent, ReplyEvent, RequestEvent
 from interpose.testing.pods import QosClass, container_config, create_request, linux_resources, pod_config, run_request
 from tests.support.policy.node import PolicyNode
 
@@ -27,7 +27,7 @@ class Story:
     """Writes happenings; between two of them a second passes."""
 
     def __init__(self) -> None:
-        self.happenings: list[Happening] = []
+        self.happenings: list[CallRecord] = []
         self.now = START
         self._number = 0
 
@@ -39,18 +39,18 @@ class Story:
         """A call comes: its number. Bytes are as good as a message."""
         self._number += 1
         self.wait(after)
-        asked = Asked(number=self._number, time_ns=self.now, method=method, request=_bytes(request), **more)
+        asked = RequestEvent(number=self._number, time_ns=self.now, method=method, request=_bytes(request), **more)
         self.happenings.append(asked)
         return self._number
 
     def answer(self, number: int, reply: Any = b"", *, forwarded: Any = None, **more: Any) -> None:
         """It is over."""
         sent = None if forwarded is None else _bytes(forwarded)
-        self.happenings.append(Answered(number=number, time_ns=self.now, reply=_bytes(reply), forwarded=sent, **more))
+        self.happenings.append(ReplyEvent(number=number, time_ns=self.now, reply=_bytes(reply), forwarded=sent, **more))
 
     def tell(self, number: int, reply: Any) -> None:
         """A stream has something to say."""
-        self.happenings.append(Told(number=number, time_ns=self.now, reply=_bytes(reply)))
+        self.happenings.append(MessageEvent(number=number, time_ns=self.now, reply=_bytes(reply)))
 
     def call(self, method: str, request: Any, reply: Any = b"", *, asked: Any = None, **more: Any) -> None:
         """Both at once; `asked` is what else is to be said about the call."""

@@ -9,7 +9,7 @@ import pytest
 from interpose.core.model.cgroup import KubeQos
 from interpose.core.model.pod import Container, Pod
 from interpose.core.model.resources import LinuxResources
-from interpose.core.policy.request import Amounts, Key, Request, Source
+from interpose.core.policy.request import Amounts, Key, Request, RequestSource
 from interpose.resmgr.container_request import ANNOTATIONS, make_request, resized
 
 GIB = 1 << 30
@@ -74,7 +74,7 @@ def test_the_annotation_is_exact() -> None:
         memory=GIB // 2,
         memory_limit=GIB,
         extended={"x.io/y": 1},
-        source=Source.ANNOTATION,
+        source=RequestSource.ANNOTATION,
     )
 
 
@@ -105,7 +105,7 @@ def test_cpu_the_kubelet_did_not_ask_for_is_not_believed(
     """A text gives nobody CPUs."""
     made = make_request(container(asked), pod(said))
     assert (made.request.milli, made.request.amounts.limit_milli) == (milli, limit)
-    assert made.request.amounts.source is Source.ESTIMATE
+    assert made.request.amounts.source is RequestSource.ESTIMATE
     assert len(made.problems) == 1
     assert made.problems[0].startswith(f"annotation intel.com/resources: containers['main']: {problem}")
 
@@ -133,7 +133,7 @@ def test_a_memory_limit_the_kubelet_did_not_ask_for_is_not_believed() -> None:
         memory=GIB,
         memory_limit=GIB,
         extended={"x.io/y": 1},
-        source=Source.ANNOTATION,
+        source=RequestSource.ANNOTATION,
     )
     problem = "a memory limit of 8589934592 is not believed, the kubelet asked for 1073741824"
     assert made.problems == (f"annotation intel.com/resources: containers['main']: {problem}",)
@@ -196,7 +196,7 @@ def test_without_either_the_amounts_tell_the_class() -> None:
     text = json.dumps({"containers": {"main": amounts("2"), "other": []}})
     made = make_request(container(TWO), replace(pod(None, ""), annotations={ANNOTATIONS[0]: text}))
     assert made.request.qos is KubeQos.GUARANTEED
-    assert made.request.amounts.source is Source.ANNOTATION
+    assert made.request.amounts.source is RequestSource.ANNOTATION
     assert made.problems == (
         "annotation intel.com/resources: containers['other']: expected a group of keys, found a list",
     )
@@ -246,7 +246,7 @@ def test_an_update_that_says_the_same_changes_nothing(update: LinuxResources) ->
 )
 def test_an_update_changes_what_it_sets(update: LinuxResources, changed: dict[str, Any]) -> None:
     """And nothing else."""
-    assert resized(asks(), update, BEFORE) == replace(OLD, **changed, source=Source.RESIZE)
+    assert resized(asks(), update, BEFORE) == replace(OLD, **changed, source=RequestSource.RESIZE)
 
 
 def test_a_memory_request_nobody_knows_stays_so() -> None:
@@ -258,7 +258,7 @@ def test_a_memory_request_nobody_knows_stays_so() -> None:
 def test_of_a_guaranteed_container_limit_and_request_go_together() -> None:
     """With a quota or without."""
     old = Amounts(milli=2000, limit_milli=2000, memory=GIB, memory_limit=GIB)
-    new = Amounts(milli=4000, limit_milli=4000, memory=2 * GIB, memory_limit=2 * GIB, source=Source.RESIZE)
+    new = Amounts(milli=4000, limit_milli=4000, memory=2 * GIB, memory_limit=2 * GIB, source=RequestSource.RESIZE)
     update = LinuxResources(cpu_shares=4096, cpu_quota=400_000, memory_limit_in_bytes=2 * GIB)
     assert resized(asks(old, KubeQos.GUARANTEED), update, TWO) == new
     for quota in (0, -1):

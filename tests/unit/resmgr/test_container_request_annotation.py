@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from interpose.core.model.cgroup import KubeQos
-from interpose.core.policy.request import Amounts, Source
+from interpose.core.policy.request import Amounts, RequestSource
 from interpose.resmgr.container_request import ANNOTATIONS, MAX_TEXT, Annotated, annotated
 
 NAME = ANNOTATIONS[0]
@@ -31,7 +31,7 @@ def test_amounts_are_exact() -> None:
         memory=64 << 20,
         memory_limit=100_000_000,
         extended={"cmk.intel.com/exclusive-cores": 2},
-        source=Source.ANNOTATION,
+        source=RequestSource.ANNOTATION,
     )
 
 
@@ -39,9 +39,9 @@ def test_a_request_that_is_not_there_is_the_limit() -> None:
     """As the API server has it; without either it is known to be none."""
     document = said({"containers": {"a": {"limits": {"cpu": "1", "x.io/y": 3}}, "b": None}})
     assert document.container("a").amounts() == Amounts(
-        milli=1000, limit_milli=1000, memory=0, extended={"x.io/y": 3}, source=Source.ANNOTATION
+        milli=1000, limit_milli=1000, memory=0, extended={"x.io/y": 3}, source=RequestSource.ANNOTATION
     )
-    assert document.container("b").amounts() == Amounts(memory=0, source=Source.ANNOTATION)
+    assert document.container("b").amounts() == Amounts(memory=0, source=RequestSource.ANNOTATION)
 
 
 def test_an_init_container_comes_first() -> None:

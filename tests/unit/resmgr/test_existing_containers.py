@@ -10,7 +10,7 @@ from interpose.core.model.cpuset import CpuSet
 from interpose.core.model.pod import DOCKER, Container, ContainerState, Pod
 from interpose.core.model.resources import LinuxResources
 from interpose.core.policy.decision import Assignment, Grant
-from interpose.core.policy.request import Amounts, Key, Request, Source
+from interpose.core.policy.request import Amounts, Key, Request, RequestSource
 from interpose.cri.store.requested import ANNOTATION as REQUESTED
 from interpose.resmgr.existing_containers import (
     container_key,
@@ -25,7 +25,7 @@ from interpose.resmgr.state.grant_annotation import ANNOTATION, grant_note
 from interpose.resmgr.state.state import Entry
 
 KEY = Key("pod", "main", 0)
-AMOUNTS = Amounts(milli=1000, limit_milli=1000, memory=None, memory_limit=None, source=Source.ESTIMATE)
+AMOUNTS = Amounts(milli=1000, limit_milli=1000, memory=None, memory_limit=None, source=RequestSource.ESTIMATE)
 POD = Pod(id="pod", name="db", uid="u", namespace="n", cgroup_parent="/kubepods/podu")
 OWN = Grant(exclusive=CpuSet.of((1,)))
 SHARED = Grant(pools=("shared",))

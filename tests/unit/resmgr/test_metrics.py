@@ -8,7 +8,7 @@ import pytest
 from interpose.metrics import Buckets, Family
 from interpose.net.grpc.status import Code
 from interpose.net.grpc.transport import Hub
-from interpose.resmgr.config.server import ConfigServer, Outcome
+from interpose.resmgr.config.server import ConfigOutcome, ConfigServer
 from interpose.resmgr.metrics import policy_collector, publishing_collector, state_collector
 from interpose.resmgr.publish.agent_client import AgentClient
 from interpose.resmgr.publish.publisher import Publisher, Result
@@ -80,7 +80,7 @@ async def test_state_file_and_agent(tmp_path: Path) -> None:
     assert outcomes
     assert not any(outcomes.values())
     server = ConfigServer(apply)
-    server.outcomes[next(iter(Outcome))] += 1
+    server.outcomes[next(iter(ConfigOutcome))] += 1
     assert 1 in values(state_collector(checkpoint, server)()).values()
 
 

@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from interpose.core.model.cpuset import CpuSet
-from interpose.core.policy.static_pools.options import CpuList, Pool, PoolsOptions
+from interpose.core.policy.static_pools.options import Pool, PoolCpuList, PoolsOptions
 from interpose.errors import ConfigError
 from interpose.net.grpc.status import Code
 from interpose.resmgr.admin_view import policy_report
@@ -78,7 +78,7 @@ async def test_another_machine(bare: PolicyNode) -> None:
 
 def pools_configuration(*lists: tuple[str, int]) -> Configuration:
     """static-pools with one pool, of lists with the sockets they are said to be of."""
-    given = tuple(CpuList(cpus=CpuSet.parse(text), text=text, socket=socket) for text, socket in lists)
+    given = tuple(PoolCpuList(cpus=CpuSet.parse(text), text=text, socket=socket) for text, socket in lists)
     options = PoolsOptions(pools={"shared": Pool(exclusive=False, lists=given)})
     return Configuration(policy="static-pools", options=options, origin="test")
 

@@ -21,7 +21,7 @@ from interpose.cri.store.requested import NOT_REQUESTED
 from interpose.dump.model.call import Assembler, Flow
 from interpose.dump.model.frames import DamagedFrame, Dropped, End, Frame, Message, MessageSide, Packing
 from interpose.dump.recording.reader import open_recording
-from interpose.resmgr.whatif.events import Answered, Asked, Happening, Told
+from interpose.resmgr.whatif.events import CallRecord, MessageEvent, ReplyEvent, RequestEvent
 from interpose.resmgr.whatif.replay import TELLING, Hindsight
 from interpose.resmgr.whatif.report import outcome_document
 
@@ -44,7 +44,7 @@ class Reader:
             notes.append(f"Messages that matter and were not kept in the recording: {self._absent}")
         return notes
 
-    def happenings(self, frames: Iterable[Frame]) -> Iterator[Happening]:
+    def happenings(self, frames: Iterable[Frame]) -> Iterator[CallRecord]:
         """Everything that tells something about pods and containers."""
         assembler = Assembler()
         for frame in frames:
@@ -59,20 +59,20 @@ class Reader:
             elif isinstance(frame, End):
                 yield self._end(flow, frame)
 
-    def _message(self, flow: Flow, message: Message) -> Iterator[Happening]:
+    def _message(self, flow: Flow, message: Message) -> Iterator[CallRecord]:
         if message.side is MessageSide.REQUEST:
             if (asked := self._asked(flow, message)) is not None:
                 yield asked
         elif flow.method is not None and flow.method.server_streaming and message.side.is_reply:
             data = self._data(message)
             if data is not None:
-                yield Told(number=flow.number, time_ns=flow.time + message.at, reply=data)
+                yield MessageEvent(number=flow.number, time_ns=flow.time + message.at, reply=data)
 
-    def _asked(self, flow: Flow, message: Message) -> Asked | None:
+    def _asked(self, flow: Flow, message: Message) -> RequestEvent | None:
         data = self._data(message)
         if data is None:
             return None
-        return Asked(
+        return RequestEvent(
             number=flow.number,
             time_ns=flow.time + message.at,
             method=flow.name,
@@ -81,13 +81,13 @@ class Reader:
             amends=_AMENDS in flow.metadata,
         )
 
-    def _end(self, flow: Flow, end: End) -> Answered:
+    def _end(self, flow: Flow, end: End) -> ReplyEvent:
         # What the runtime itself said counts; a caller may be shown something else.
         replies = flow.of(MessageSide.RECEIVED) or flow.of(MessageSide.REPLY)
         sent = flow.of(MessageSide.FORWARDED)
         streaming = flow.method is not None and flow.method.server_streaming
         reply = self._data(replies[-1]) if replies and not streaming else None
-        return Answered(
+        return ReplyEvent(
             number=flow.number,
             time_ns=flow.time + end.elapsed,
             reply=reply,

@@ -17,7 +17,7 @@ from interpose.cli.render.topology_svg import svg_text
 from interpose.config.documents.pods import read_manifest_file, read_manifests, repeated
 from interpose.core.policy.api import Policy
 from interpose.core.policy.names import NAMES
-from interpose.core.policy.simulate import PlannedPod, Step, holdings, removing, simulate, starting
+from interpose.core.policy.simulate import PlannedPod, SimulationStep, holdings, removing, simulate, starting
 from interpose.core.topology.topology import Topology
 from interpose.errors import ConfigError
 
@@ -101,7 +101,7 @@ def _named(pods: Sequence[PlannedPod], title: str) -> PlannedPod:
 def _outcome(
     machine: Topology, policy: Policy, pods: Sequence[PlannedPod], leaving: Sequence[PlannedPod]
 ) -> dict[str, Any]:
-    steps: list[Step] = [step for pod in pods for step in starting(pod)]
+    steps: list[SimulationStep] = [step for pod in pods for step in starting(pod)]
     steps += [step for pod in leaving for step in removing(pod)]
     records = simulate(policy, steps)
     requests = [member.request for pod in pods for member in pod.members]

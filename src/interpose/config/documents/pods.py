@@ -17,7 +17,7 @@ from interpose.core.model.cgroup import KubeQos
 from interpose.core.model.qos import kube_qos
 from interpose.core.model.quantity import milli, whole
 from interpose.core.model.text import quoted
-from interpose.core.policy.request import Amounts, Key, Request, Source
+from interpose.core.policy.request import Amounts, Key, Request, RequestSource
 from interpose.core.policy.simulate import Member, PlannedPod, Role
 from interpose.errors import ConfigError
 
@@ -196,7 +196,7 @@ def _request(container: _Container, shared: Mapping[str, Any]) -> Request:
             memory=whole(requests["memory"]) if "memory" in requests else None,
             memory_limit=whole(limits["memory"]) if "memory" in limits else None,
             extended={name: whole(value) for name, value in requests.items() if "/" in name},
-            source=Source.MANIFEST,
+            source=RequestSource.MANIFEST,
         ),
         envs=container.envs,
         command=container.command,

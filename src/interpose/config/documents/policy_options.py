@@ -15,7 +15,7 @@ from interpose.core.model.cpuset import CpuSet
 from interpose.core.model.resources import nothing
 from interpose.core.model.text import quoted
 from interpose.core.policy.static.options import StaticOptions, StaticPlusOptions, contradictions
-from interpose.core.policy.static_pools.options import CpuList, Pool, PoolsOptions
+from interpose.core.policy.static_pools.options import Pool, PoolCpuList, PoolsOptions
 
 _MAX_SOCKET: Final = 4095
 
@@ -180,15 +180,15 @@ def _static_pools(values: dict[str, Any]) -> PoolsOptions:
     return PoolsOptions(**{_POOLS[key]: value for key, value in values.items()})
 
 
-def _lists(lists: tuple[CpuList, ...]) -> tuple[CpuList, ...]:
+def _lists(lists: tuple[PoolCpuList, ...]) -> tuple[PoolCpuList, ...]:
     if not lists:
         raise ValueError("has no CPU lists")
     return lists
 
 
-def _cpu_list(values: dict[str, Any]) -> CpuList:
+def _cpu_list(values: dict[str, Any]) -> PoolCpuList:
     cpus, text = values["Cpuset"]
-    return CpuList(cpus=cpus, text=text, socket=values["Socket"])
+    return PoolCpuList(cpus=cpus, text=text, socket=values["Socket"])
 
 
 def _pool(values: dict[str, Any]) -> Pool:

@@ -22,7 +22,7 @@ from interpose.core.model.cpuset import EMPTY, MAX_CPUS, CpuSet
 from interpose.core.model.text import quoted
 from interpose.core.topology.document import API_VERSION, CPU_KEYS, KIND
 from interpose.core.topology.parse import MAX_DISTANCE, SELF_DISTANCE, UNKNOWN_DISTANCE
-from interpose.core.topology.synthetic import Block, Layout, build
+from interpose.core.topology.synthetic import Block, MachineLayout, build
 from interpose.core.topology.topology import NO_CACHE, Cache, CoreKind, Cpu, MemoryKind, NumaNode, Topology
 
 _SIZE: Final = re.compile(r"([0-9]{1,6})([KMGT]?)", re.ASCII)
@@ -134,7 +134,7 @@ def _machine(groups: tuple[dict[str, Any], ...]) -> Topology:
                 given.setdefault((number, other), distance)
                 given.setdefault((other, number), distance)
     common = {field: group[key] for group in groups for key, field in _COMMON.items() if key in group}
-    layout = Layout(**{"same_die": 11, "same_package": 21, "other_package": 21, **common}, distances=given)
+    layout = MachineLayout(**{"same_die": 11, "same_package": 21, "other_package": 21, **common}, distances=given)
     return build(blocks, layout)
 
 

@@ -31,7 +31,7 @@ from interpose.core.cpuallocator.bitmask import lowest, once
 from interpose.core.cpuallocator.cost import Candidate, Cost
 from interpose.core.cpuallocator.kubelet import NotEnough
 from interpose.core.cpuallocator.priority import CLASSES, ORDER, CpuPriority, preference, priority_classes
-from interpose.core.cpuallocator.tree import Level, Levels
+from interpose.core.cpuallocator.tree import Levels, TreeLevel
 from interpose.core.model.cpuset import EMPTY, CpuSet
 from interpose.core.topology.topology import Topology
 
@@ -323,7 +323,7 @@ class _Search:
             )
             yield least(found, self._count)
 
-    def _explained(self, level: Level, number: int, options: Sequence[_Option]) -> Iterable[Candidate]:
+    def _explained(self, level: TreeLevel, number: int, options: Sequence[_Option]) -> Iterable[Candidate]:
         names = tuple(self._tree.levels[inner].many for inner in self._inner(number))
         best = options[0]
         for option in options[:MOST_CANDIDATES]:

@@ -145,7 +145,7 @@ class NotEnough(ValueError):  # noqa: N818 - it is an answer, not a fault
     """More CPUs are wanted than there are."""
 
 
-class Group(NamedTuple):
+class CpuGroup(NamedTuple):
     """CPUs that belong together."""
 
     id: int
@@ -153,19 +153,19 @@ class Group(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shape:
+class MachineShape:
     """A machine as the kubelet sees it: groups in order of their numbers."""
 
-    packages: tuple[Group, ...]
-    nodes: tuple[Group, ...]
-    caches: tuple[Group, ...]  # last level; packages where the kernel does not tell
-    cores_of: Mapping[int, tuple[Group, ...]]  # the cores of packages, nodes and caches, by their masks
+    packages: tuple[CpuGroup, ...]
+    nodes: tuple[CpuGroup, ...]
+    caches: tuple[CpuGroup, ...]  # last level; packages where the kernel does not tell
+    cores_of: Mapping[int, tuple[CpuGroup, ...]]  # the cores of packages, nodes and caches, by their masks
     nodes_first: bool  # nodes are wider than packages, or the same
     threads: int  # CPUs of a core, on average
     cache_size: int  # CPUs of a cache, on average
 
     @classmethod
-    def of(cls, topology: Topology) -> "Shape":
+    def of(cls, topology: Topology) -> "MachineShape":
         """The shape of a machine."""
         packages = _groups(topology.packages)
         nodes = _groups(topology.numa)
@@ -190,28 +190,28 @@ class Free:
     """CPUs that are free, and the order in which they are looked at: groups with the fewest of them first."""
 
     def __init__(self, topology: Topology, available: CpuSet) -> None:
-        self.shape = once(topology, Shape.of)
+        self.shape = once(topology, MachineShape.of)
         self.mask = (available & topology.online).mask
 
-    def packages(self) -> list[Group]:
+    def packages(self) -> list[CpuGroup]:
         """Those with free CPUs."""
         shape = self.shape
         return self._below(self.nodes(), shape.packages) if shape.nodes_first else self._ordered(shape.packages)
 
-    def nodes(self) -> list[Group]:
+    def nodes(self) -> list[CpuGroup]:
         """Those with free CPUs."""
         shape = self.shape
         return self._ordered(shape.nodes) if shape.nodes_first else self._below(self.packages(), shape.nodes)
 
-    def caches(self) -> list[Group]:
+    def caches(self) -> list[CpuGroup]:
         """Those with free CPUs."""
         return self._below(self.nodes(), self.shape.caches)
 
-    def cores(self) -> Iterator[Group]:
+    def cores(self) -> Iterator[CpuGroup]:
         """Those with free CPUs. One that reaches into two packages comes twice."""
         free = self.mask
         for outer in self.packages() if self.shape.nodes_first else self.nodes():
-            by_size: dict[int, list[Group]] = {}
+            by_size: dict[int, list[CpuGroup]] = {}
             for core in self.shape.cores_of[outer.mask]:
                 if core.mask & free & outer.mask:
                     by_size.setdefault((core.mask & free).bit_count(), []).append(core)
@@ -223,18 +223,18 @@ class Free:
         for outer in list(self.packages() if spread else self.cores()):
             yield from each(outer.mask & self.mask)
 
-    def idle(self, group: Group) -> bool:
+    def idle(self, group: CpuGroup) -> bool:
         """All of it is free."""
         return not group.mask & ~self.mask
 
-    def _ordered(self, groups: Iterable[Group]) -> list[Group]:
+    def _ordered(self, groups: Iterable[CpuGroup]) -> list[CpuGroup]:
         sized = [((group.mask & self.mask).bit_count(), group) for group in groups]
         return [group for size, group in sorted(sized) if size]
 
-    def _below(self, outers: Iterable[Group], groups: Iterable[Group]) -> list[Group]:
+    def _below(self, outers: Iterable[CpuGroup], groups: Iterable[CpuGroup]) -> list[CpuGroup]:
         """In the order of the groups that they are in, where the first one counts."""
         ordered = self._ordered(groups)
-        found: dict[Group, None] = {}
+        found: dict[CpuGroup, None] = {}
         for outer in outers:
             found.update((group, None) for group in ordered if group.mask & outer.mask & self.mask)
         return list(found)
@@ -271,7 +271,7 @@ class _Packing(Free):
         self.mask &= ~mask
         self.need -= mask.bit_count()
 
-    def _take_idle(self, groups: Iterable[Group]) -> None:
+    def _take_idle(self, groups: Iterable[CpuGroup]) -> None:
         if self.need:
             for group in [group for group in groups if self.idle(group)]:
                 # The look again is for a core that came twice.
@@ -289,7 +289,7 @@ class _Packing(Free):
                 self._take(part)
                 return
 
-    def _part(self, cache: Group) -> int:
+    def _part(self, cache: CpuGroup) -> int:
         """The free CPUs of as many of its lowest cores as are needed, without the last one if that is one too many."""
         free = [core.mask & self.mask for core in self.shape.cores_of[cache.mask] if core.mask & cache.mask & self.mask]
         part = sum(free[: _up(self.need, self.shape.threads)])
@@ -357,5 +357,5 @@ def _up(number: int, size: int) -> int:
     return -(-number // size)
 
 
-def _groups(sets: Mapping[int, CpuSet]) -> tuple[Group, ...]:
-    return tuple(Group(number, cpus.mask) for number, cpus in sets.items())
+def _groups(sets: Mapping[int, CpuSet]) -> tuple[CpuGroup, ...]:
+    return tuple(CpuGroup(number, cpus.mask) for number, cpus in sets.items())

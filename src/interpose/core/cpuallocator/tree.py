@@ -66,7 +66,7 @@ _NEAR = frozenset({"machine", "package", "NUMA node"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Level:
+class TreeLevel:
     """One level of the tree."""
 
     one: str
@@ -87,7 +87,7 @@ class Level:
 class Levels:
     """The tree."""
 
-    levels: tuple[Level, ...]
+    levels: tuple[TreeLevel, ...]
     # [level][group][how many levels narrower, from 0 on]: the groups there
     inside: tuple[tuple[tuple[tuple[int, ...], ...], ...], ...]
     distances: dict[tuple[int, int], int]  # between NUMA nodes, the mean of both ways times two
@@ -113,7 +113,7 @@ class Levels:
         for place, (kind, _, parts) in enumerate(found):
             wider = [list(other) for _, _, other in reversed(found[:place])]
             levels.append(
-                Level(
+                TreeLevel(
                     one=kind.one,
                     many=kind.many,
                     outer=place <= last_outer,
@@ -152,7 +152,7 @@ def _parted(topology: Topology, kind: _Kind, masks: Iterable[int]) -> dict[int, 
     return dict(sorted(found, key=lambda part: first(part[0])))
 
 
-def _inside(levels: list[Level]) -> tuple[tuple[tuple[tuple[int, ...], ...], ...], ...]:
+def _inside(levels: list[TreeLevel]) -> tuple[tuple[tuple[tuple[int, ...], ...], ...], ...]:
     return tuple(
         tuple(
             (

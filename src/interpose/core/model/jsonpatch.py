@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 
-class Operation(NamedTuple):
+class PatchOperation(NamedTuple):
     """What is done where; `value` is JSON text."""
 
     op: str

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 
-class Named(NamedTuple):
+class NamedPolicy(NamedTuple):
     """A policy by its names."""
 
     name: str
@@ -13,10 +13,10 @@ class Named(NamedTuple):
 
 
 POLICIES: Final = (
-    Named("none", "no policy: containers get what they were created with", ("null",)),
-    Named("static", "whole CPUs of their own for Guaranteed containers, as the kubelet's static CPU manager"),
-    Named("static-plus", "whole CPUs of their own for every container that asks for some, shares of the rest"),
-    Named("static-pools", "pools of CPUs set up by hand, as CPU Manager for Kubernetes (CMK)", ("stp",)),
+    NamedPolicy("none", "no policy: containers get what they were created with", ("null",)),
+    NamedPolicy("static", "whole CPUs of their own for Guaranteed containers, as the kubelet's static CPU manager"),
+    NamedPolicy("static-plus", "whole CPUs of their own for every container that asks for some, shares of the rest"),
+    NamedPolicy("static-pools", "pools of CPUs set up by hand, as CPU Manager for Kubernetes (CMK)", ("stp",)),
 )
 NONE: Final = "none"
 

@@ -30,7 +30,7 @@ class Key(NamedTuple):
         return f"{self.pod_id}/{self.name}/{self.attempt}{duplicate}"
 
 
-class Source(StrEnum):
+class RequestSource(StrEnum):
     """How the amounts of a request became known."""
 
     ANNOTATION = "annotation"  # the webhook wrote them down: exact
@@ -48,7 +48,7 @@ class Amounts:
     memory: int | None = None  # memory request; None: not known
     memory_limit: int | None = None
     extended: Mapping[str, int] = field(default_factory=dict)  # extended resources by name, if known
-    source: Source = Source.ESTIMATE
+    source: RequestSource = RequestSource.ESTIMATE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -44,29 +44,29 @@ class PlannedPod:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class SimulationStep:
     """One thing that happens: a container comes (allocate), wants something else (resize) or goes (release)."""
 
     action: Action
     request: Request
 
 
-def starting(pod: PlannedPod) -> Iterator[Step]:
+def starting(pod: PlannedPod) -> Iterator[SimulationStep]:
     """What happens when a pod starts."""
     for member in pod.members:
-        yield Step(action=Action.ALLOCATE, request=member.request)
+        yield SimulationStep(action=Action.ALLOCATE, request=member.request)
         if member.role is Role.INIT:
-            yield Step(action=Action.RELEASE, request=member.request)
+            yield SimulationStep(action=Action.RELEASE, request=member.request)
 
 
-def removing(pod: PlannedPod) -> Iterator[Step]:
+def removing(pod: PlannedPod) -> Iterator[SimulationStep]:
     """What happens when a pod is removed."""
     for member in pod.members:
         if member.role is not Role.INIT:
-            yield Step(action=Action.RELEASE, request=member.request)
+            yield SimulationStep(action=Action.RELEASE, request=member.request)
 
 
-def simulate(policy: Policy, steps: Iterable[Step]) -> list[dict[str, Any]]:
+def simulate(policy: Policy, steps: Iterable[SimulationStep]) -> list[dict[str, Any]]:
     """Take the steps in order; one record for each. A container that was refused holds nothing, and is not released."""
     titles: dict[Key, str] = {}
     records = []
@@ -97,7 +97,7 @@ def holdings(policy: Policy, requests: Sequence[Request]) -> list[dict[str, Any]
     ]
 
 
-def _decide(policy: Policy, step: Step) -> Decision:
+def _decide(policy: Policy, step: SimulationStep) -> Decision:
     if step.action is Action.RELEASE:
         return policy.release(step.request.key)
     if step.action is Action.RESIZE:

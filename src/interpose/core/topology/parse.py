@@ -55,7 +55,7 @@ _LINK: Final = re.compile(r"node([0-9]{1,4})", re.ASCII)
 _CACHE: Final = re.compile(r"cache/(index[0-9]{1,2})/level", re.ASCII)
 
 
-class Files:
+class SysfsFiles:
     """Texts by path, and which CPUs, nodes and caches they are about."""
 
     def __init__(self, files: Mapping[str, str]) -> None:
@@ -118,7 +118,7 @@ MAX_DISTANCE: Final = 255
 _TOTAL: Final = re.compile(r"MemTotal:\s*([0-9]{1,15}) kB", re.ASCII)
 
 
-def node_of_cpus(files: Files, packages: Mapping[int, int]) -> Mapping[int, int]:
+def node_of_cpus(files: SysfsFiles, packages: Mapping[int, int]) -> Mapping[int, int]:
     """The node of every CPU (`packages` has their packages): by its link, else by the lists of the nodes, else that of
     the first CPU of its package which has one, else the lowest one there is."""
     listed = {
@@ -146,7 +146,7 @@ class _Memory:
     bandwidth: int
 
 
-def numa_nodes(files: Files, members: Mapping[int, CpuSet]) -> tuple[NumaNode, ...]:
+def numa_nodes(files: SysfsFiles, members: Mapping[int, CpuSet]) -> tuple[NumaNode, ...]:
     """All nodes; `members` are the CPUs of those that have some online."""
     ids = sorted({*files.node_folders, *members})
     distances = {node: _distances(files, node, ids) for node in ids}
@@ -165,7 +165,7 @@ def numa_nodes(files: Files, members: Mapping[int, CpuSet]) -> tuple[NumaNode, .
     )
 
 
-def _memory(files: Files, node: int, populated: bool) -> _Memory:
+def _memory(files: SysfsFiles, node: int, populated: bool) -> _Memory:
     folder = f"{NODES}/node{node}"
     has_memory = f"{NODES}/has_memory"
     text = files.text(f"{folder}/meminfo")
@@ -197,7 +197,7 @@ def _kind(memory: _Memory, ordinary: list[_Memory], distances: Mapping[int, int]
     return MemoryKind.HBM if memory.size < near.size else MemoryKind.PMEM
 
 
-def _distances(files: Files, node: int, ids: list[int]) -> Mapping[int, int]:
+def _distances(files: SysfsFiles, node: int, ids: list[int]) -> Mapping[int, int]:
     """As the kernel gives them, which need not be the same in both directions. Its line has no names: one number for
     each node that has a folder, in their order."""
     path = f"{NODES}/node{node}/distance"
@@ -222,7 +222,7 @@ _KINDS: Final = {"data": "data", "instruction": "instruction"}
 
 def parse_sysfs(files: Mapping[str, str], name: str = "") -> Topology:
     """The machine these files are of; keys are paths below /sys. ValueError that names the file and its text."""
-    tree = Files(files)
+    tree = SysfsFiles(files)
     online, offline = _present(tree)
     packages = _packages(tree, online)
     nodes = node_of_cpus(tree, packages)
@@ -259,7 +259,7 @@ def parse_sysfs(files: Mapping[str, str], name: str = "") -> Topology:
     )
 
 
-def _present(tree: Files) -> tuple[CpuSet, CpuSet]:
+def _present(tree: SysfsFiles) -> tuple[CpuSet, CpuSet]:
     """CPUs online and offline. Without a list of those online it is all with a folder. CPUs that could be plugged in
     but are not are neither."""
     path = f"{CPUS}/online"
@@ -271,7 +271,7 @@ def _present(tree: Files) -> tuple[CpuSet, CpuSet]:
     return online, (tree.cpus(f"{CPUS}/present") | tree.cpu_folders | listed) - online
 
 
-def _packages(tree: Files, online: CpuSet) -> Mapping[int, int]:
+def _packages(tree: SysfsFiles, online: CpuSet) -> Mapping[int, int]:
     """The package of every CPU; 0 if the kernel does not know. Some firmware numbers them by where they stand in its
     tables: such numbers are too large for a set and are counted anew."""
     found = {cpu: tree.number(f"{CPUS}/cpu{cpu}/topology/physical_package_id") for cpu in online}
@@ -281,7 +281,9 @@ def _packages(tree: Files, online: CpuSet) -> Mapping[int, int]:
     return {cpu: ranks[package] for cpu, package in found.items()}
 
 
-def _siblings(tree: Files, online: CpuSet, packages: Mapping[int, int], dies: Mapping[int, int]) -> Iterable[CpuSet]:
+def _siblings(
+    tree: SysfsFiles, online: CpuSet, packages: Mapping[int, int], dies: Mapping[int, int]
+) -> Iterable[CpuSet]:
     """The threads of each core: by the lists of siblings, else by equal core ids, else every CPU is a core."""
     by_id: dict[tuple[int, int, int], list[int]] = {}
     for cpu in online:
@@ -294,7 +296,7 @@ def _siblings(tree: Files, online: CpuSet, packages: Mapping[int, int], dies: Ma
     yield from (CpuSet.of(threads) for threads in by_id.values())
 
 
-def _caches(tree: Files, online: CpuSet) -> tuple[Cache, ...]:
+def _caches(tree: SysfsFiles, online: CpuSet) -> tuple[Cache, ...]:
     """Every cache once, the near ones first. One that does not say its level or who shares it is left out."""
     found: dict[tuple[int, str, int], Cache] = {}
     for cpu in online:
@@ -320,7 +322,7 @@ def _size(text: str) -> int:
     return int(match[1]) * _UNITS[match[2]] if match else 0
 
 
-def _efficient(tree: Files) -> CpuSet:
+def _efficient(tree: SysfsFiles) -> CpuSet:
     """CPUs built to save energy. Where nothing else is there, they are simply the CPUs."""
     if not tree.cpus("devices/cpu_core/cpus"):
         return CpuSet()

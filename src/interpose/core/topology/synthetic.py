@@ -37,7 +37,7 @@ class Block:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Layout:
+class MachineLayout:
     """What all blocks have in common."""
 
     interleaved: bool = False
@@ -63,7 +63,7 @@ class _Core:
     cpus: CpuSet
 
 
-def build(blocks: Sequence[Block], layout: Layout) -> Topology:
+def build(blocks: Sequence[Block], layout: MachineLayout) -> Topology:
     """The machine; ValueError if there is no CPU in it, if it is larger than any, or lists CPUs that it has not."""
     _check_size(blocks)
     places = _places(blocks)
@@ -107,7 +107,7 @@ def _check_size(blocks: Sequence[Block]) -> None:
         raise ValueError(f"a machine has at most {MAX_NODES} NUMA nodes, this one has {nodes}")
 
 
-def _check_sets(cpus: CpuSet, layout: Layout) -> None:
+def _check_sets(cpus: CpuSet, layout: MachineLayout) -> None:
     for what in ("offline", "isolated", "efficiency"):
         if unknown := getattr(layout, what) - cpus:
             raise ValueError(f"{what} has CPUs {unknown}, but the machine has {cpus}")
@@ -128,7 +128,7 @@ def _places(blocks: Sequence[Block]) -> list[tuple[Block, int, int]]:
     return found
 
 
-def _cores(blocks: Sequence[Block], layout: Layout) -> list[_Core]:
+def _cores(blocks: Sequence[Block], layout: MachineLayout) -> list[_Core]:
     total = sum(block.packages * block.dies * block.nodes * block.cores for block in blocks)
     found: list[_Core] = []
     package = node = cpu = 0
@@ -150,7 +150,7 @@ def _cores(blocks: Sequence[Block], layout: Layout) -> list[_Core]:
     return found
 
 
-def _cpus(core: _Core, l3: CpuSet, layout: Layout) -> list[Cpu]:
+def _cpus(core: _Core, l3: CpuSet, layout: MachineLayout) -> list[Cpu]:
     online = core.cpus - layout.offline
     first = next(iter(online))
     return [
@@ -168,7 +168,7 @@ def _cpus(core: _Core, l3: CpuSet, layout: Layout) -> list[Cpu]:
     ]
 
 
-def _distance(places: Sequence[tuple[Block, int, int]], node: int, other: int, layout: Layout) -> int:
+def _distance(places: Sequence[tuple[Block, int, int]], node: int, other: int, layout: MachineLayout) -> int:
     given = layout.distances.get((node, other))
     if given is not None:
         return given
@@ -227,7 +227,7 @@ def parse_text(text: str) -> Topology:
             values[where][field] = read(rest)
         except ValueError as error:
             raise ValueError(f"{quoted(addition.strip())}: {error}") from None
-    return build([Block(**values["block"])], Layout(**values["layout"]))
+    return build([Block(**values["block"])], MachineLayout(**values["layout"]))
 
 
 def _counts(text: str) -> dict[str, int]:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
-from interpose.core.model.jsonpatch import Operation
+from interpose.core.model.jsonpatch import PatchOperation
 from interpose.core.model.quantity import parse_quantity
 from interpose.core.model.text import quoted
 from interpose.kube.agent.node_keys import EVERYTHING, Writable, check_label_value, check_name, of_kubernetes
@@ -150,7 +150,7 @@ class PatchRefusedError(ValueError):
         super().__init__("; ".join(problems))
 
 
-def read_steps(operations: Sequence[Operation], names: Writable = EVERYTHING) -> list[PatchStep]:
+def read_steps(operations: Sequence[PatchOperation], names: Writable = EVERYTHING) -> list[PatchStep]:
     """What the operations mean; RefusedError if one of them may not be. `names` are those that may be changed."""
     if not operations:
         raise PatchRefusedError(["no operations"])
@@ -256,7 +256,7 @@ def _problem(number: int, op: str, path: str, error: ValueError) -> str:
     return f"operation {number} ({op[:20]} {quoted(path)}): {error}"
 
 
-def _step(number: int, operation: Operation, names: Writable) -> PatchStep:
+def _step(number: int, operation: PatchOperation, names: Writable) -> PatchStep:
     op, path, text = operation
     if op not in _OPS:
         raise ValueError(f"{quoted(op)} is not one of {', '.join(_OPS)}")

@@ -16,7 +16,7 @@ from contextlib import asynccontextmanager
 from types import MappingProxyType
 from typing import Final
 
-from interpose.core.model.jsonpatch import Operation
+from interpose.core.model.jsonpatch import PatchOperation
 from interpose.core.model.text import quoted
 from interpose.host.peer_credentials import peer_credentials
 from interpose.host.unix_sockets import BoundSocket
@@ -153,7 +153,7 @@ class NodeService:
         return get_node_reply(json.dumps(node, separators=(",", ":")))
 
     async def _patch_node(self, data: bytes) -> bytes:
-        steps = read_steps([Operation(*one) for one in read_patch_node(data)], self._names)
+        steps = read_steps([PatchOperation(*one) for one in read_patch_node(data)], self._names)
         async with self._place():
             if not needs_node(steps):
                 await self._send(node_patch(steps, {}, self._names))

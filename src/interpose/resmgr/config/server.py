@@ -54,7 +54,7 @@ _NO_ADJUSTMENTS: Final = "adjustments are not supported"
 Apply = Callable[[Mapping[str, str], str], Awaitable[None]]
 
 
-class Outcome(StrEnum):
+class ConfigOutcome(StrEnum):
     """What became of a call of SetConfig."""
 
     ACCEPTED = "accepted"
@@ -80,7 +80,7 @@ class ConfigServer:
         now: Callable[[], float] = time.time,
     ) -> None:
         """`forced` is the file that counts instead; `accepted` what is in force from an earlier run."""
-        self.outcomes: Counter[Outcome] = Counter()
+        self.outcomes: Counter[ConfigOutcome] = Counter()
         self.accepted = accepted
         self.accepted_at: float | None = None  # seconds of the wall clock, as is the next one
         self.last_at: float | None = None
@@ -106,11 +106,11 @@ class ConfigServer:
         try:
             sent = read_set_config(data)
         except ValueError as error:
-            self._note(Outcome.UNREADABLE, str(error))
+            self._note(ConfigOutcome.UNREADABLE, str(error))
             raise RpcError(Code.INVALID_ARGUMENT, f"SetConfig: {error}") from error
         if self._forced:
             problem = f"configuration is forced by {self._forced}"
-            self._note(Outcome.FORCED, problem)
+            self._note(ConfigOutcome.FORCED, problem)
             self._limited.log(logging.WARNING, "Configuration of the agent was refused", err=problem)
             return set_config_reply([problem])
         await self._turn()
@@ -136,22 +136,22 @@ class ConfigServer:
             self._barriers -= 1
 
     def _busy(self) -> RpcError:
-        self._note(Outcome.BUSY, "another configuration is being applied")
+        self._note(ConfigOutcome.BUSY, "another configuration is being applied")
         return RpcError(Code.UNAVAILABLE, "SetConfig: another configuration is being applied")
 
     async def _settle(self, sent: AgentConfig) -> list[str] | RpcError:
         """Put a configuration in force; the reasons against it, or why there is no answer."""
         if sent == self.accepted:
-            self._note(Outcome.UNCHANGED)
+            self._note(ConfigOutcome.UNCHANGED)
             return []
         kv: dict[str, object] = {"node": sent.node_name, "keys": len(sent.data)}
         try:
             await self._apply(sent.data, sent.node_name)
         except NotReadyError as error:
-            self._note(Outcome.NOT_READY, str(error))
+            self._note(ConfigOutcome.NOT_READY, str(error))
             return RpcError(Code.UNAVAILABLE, f"SetConfig: {error}")
         except ConfigError as error:
-            self._note(Outcome.REJECTED, "; ".join(error.problems))
+            self._note(ConfigOutcome.REJECTED, "; ".join(error.problems))
             problems = "; ".join(error.problems[:_MAX_LOGGED])
             if (more := len(error.problems) - _MAX_LOGGED) > 0:
                 problems += f"; and {more} more"
@@ -161,15 +161,15 @@ class ConfigServer:
             )
             return error.problems or ["it was rejected"]
         except Exception as error:
-            self._note(Outcome.FAILED, f"{type(error).__name__}: {error}")
+            self._note(ConfigOutcome.FAILED, f"{type(error).__name__}: {error}")
             _log.exception("Failed to apply agent configuration", extra={"kv": kv})
             return RpcError(Code.INTERNAL, "SetConfig: internal error, see the log of the relay")
         self.accepted, self.accepted_at = sent, self._now()
-        self._note(Outcome.ACCEPTED)
+        self._note(ConfigOutcome.ACCEPTED)
         _log.info("Agent configuration applied", extra={"kv": kv})
         return []
 
-    def _note(self, outcome: Outcome, error: str = "") -> None:
+    def _note(self, outcome: ConfigOutcome, error: str = "") -> None:
         self.outcomes[outcome] += 1
         self.last_at, self.last_error = self._now(), error
 

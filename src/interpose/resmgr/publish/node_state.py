@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from interpose.core.model.cpuset import CpuSet
-from interpose.core.model.jsonpatch import Operation
+from interpose.core.model.jsonpatch import PatchOperation
 from interpose.core.model.quantity import parse_quantity
 from interpose.core.policy.names import NONE
 from interpose.core.policy.static_pools.options import PoolsOptions
@@ -59,7 +59,7 @@ class Plan:
     """What to do, in this order: what is taken back goes before its note does, what is new comes after its note."""
 
     withdrawn: Mapping[str, str]
-    operations: tuple[Operation, ...]
+    operations: tuple[PatchOperation, ...]
     published: Mapping[str, str]
 
     def __bool__(self) -> bool:
@@ -124,7 +124,7 @@ def _label_changes(
     return {**gone, **wanted}
 
 
-def _entries(where: str, entries: Mapping[str, str], changes: Mapping[str, str | None]) -> list[Operation]:
+def _entries(where: str, entries: Mapping[str, str], changes: Mapping[str, str | None]) -> list[PatchOperation]:
     """Entries get a value, or go; what was read has to be there still."""
     operations = []
     for key, value in changes.items():
@@ -132,16 +132,18 @@ def _entries(where: str, entries: Mapping[str, str], changes: Mapping[str, str |
         if before == value:
             continue
         if before is not None:
-            operations.append(Operation("test", path, json.dumps(before)))
-        operations.append(Operation("remove", path) if value is None else Operation("add", path, json.dumps(value)))
+            operations.append(PatchOperation("test", path, json.dumps(before)))
+        operations.append(
+            PatchOperation("remove", path) if value is None else PatchOperation("add", path, json.dumps(value))
+        )
     if operations and not entries:
-        operations.insert(0, Operation("add", f"/metadata/{where}", "{}"))
+        operations.insert(0, PatchOperation("add", f"/metadata/{where}", "{}"))
     return operations
 
 
 def _taint_operations(
     found: list[Mapping[str, str]], noted: tuple[Taint, ...], wanted: tuple[Taint, ...]
-) -> list[Operation]:
+) -> list[PatchOperation]:
     """The list can only be replaced as a whole, so it has to be still the one that was read."""
     taints = [_taint(one) for one in found]
     new = [one for one in wanted if one not in taints]
@@ -154,8 +156,8 @@ def _taint_operations(
     after += [one._asdict() for one in new]
     if after == found:
         return []
-    test = [Operation("test", _TAINTS, json.dumps(found))] if found else []
-    return [*test, Operation("add", _TAINTS, json.dumps(after))]
+    test = [PatchOperation("test", _TAINTS, json.dumps(found))] if found else []
+    return [*test, PatchOperation("add", _TAINTS, json.dumps(after))]
 
 
 def _taint(one: Mapping[str, str]) -> Taint:

@@ -71,20 +71,20 @@ def set_aside(path: str) -> str:
     return aside
 
 
-class Loaded(NamedTuple):
+class LoadedState(NamedTuple):
     """What a file held. Without a state, the message says why; it is empty if there was no file."""
 
     state: State | None
     message: str = ""
 
 
-def load(path: str) -> Loaded:
+def load(path: str) -> LoadedState:
     """Read the file. One that cannot be used is set aside."""
     remove_leftovers(path)
     try:
-        return Loaded(decode(read_own(path, _MAX_BYTES)))
+        return LoadedState(decode(read_own(path, _MAX_BYTES)))
     except FileNotFoundError:
-        return Loaded(None)
+        return LoadedState(None)
     except OSError as error:
         trouble = f"cannot be read: {error.strerror}"
     except ValueError as error:
@@ -93,7 +93,7 @@ def load(path: str) -> Loaded:
         kept = f"kept as {set_aside(path)}"
     except OSError as error:
         kept = f"it cannot be set aside: {error.strerror}"
-    return Loaded(None, f"file {path}: {trouble}; {kept}")
+    return LoadedState(None, f"file {path}: {trouble}; {kept}")
 
 
 def reset_policy(path: str) -> str:

@@ -12,7 +12,7 @@ from interpose.core.model.cpuset import CpuSet
 from interpose.core.model.resources import nothing
 from interpose.core.model.text import quoted
 from interpose.core.policy.decision import Grant
-from interpose.core.policy.request import Amounts, Key, Source
+from interpose.core.policy.request import Amounts, Key, RequestSource
 
 _INT64: Final = range(-(1 << 63), 1 << 63)
 _KINDS: Final[Mapping[type, str]] = MappingProxyType(
@@ -185,12 +185,12 @@ def _map(plain: object, where: str, read: Callable[[Any, str], T]) -> Mapping[st
     return MappingProxyType({key: read(value, f"{where}[{quoted(key)}]") for key, value in entries.items()})
 
 
-def _source(plain: object, where: str) -> Source:
+def _source(plain: object, where: str) -> RequestSource:
     name = text(plain, where)
     try:
-        return Source(name)
+        return RequestSource(name)
     except ValueError:
-        raise ValueError(f"{where}: expected one of {', '.join(Source)}, found {quoted(name)}") from None
+        raise ValueError(f"{where}: expected one of {', '.join(RequestSource)}, found {quoted(name)}") from None
 
 
 def _expect(plain: object, where: str, kind: type) -> Any:

@@ -11,7 +11,7 @@ from interpose.relay.api import CLIENT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class RequestEvent:
     """A call has come."""
 
     number: int  # tells calls in flight apart
@@ -23,7 +23,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class MessageEvent:
     """A stream has a message, and goes on."""
 
     number: int
@@ -32,7 +32,7 @@ class Told:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answered:
+class ReplyEvent:
     """A call is over."""
 
     number: int
@@ -43,4 +43,4 @@ class Answered:
     forwarded: bytes | None = None  # the request as the runtime got it, if that is another one
 
 
-Happening: TypeAlias = Asked | Told | Answered
+CallRecord: TypeAlias = RequestEvent | MessageEvent | ReplyEvent

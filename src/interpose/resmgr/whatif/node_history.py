@@ -17,7 +17,7 @@ from interpose.cri.store import convert
 from interpose.cri.store.convert import FoundContainer, ListedContainer
 from interpose.cri.store.store import Store
 from interpose.net.grpc.status import Code
-from interpose.resmgr.whatif.events import Answered, Asked
+from interpose.resmgr.whatif.events import ReplyEvent, RequestEvent
 
 _ALIVE: Final = frozenset((ContainerState.RUNNING, ContainerState.UNKNOWN))
 # Labels that every container of a kubelet has.
@@ -46,7 +46,7 @@ class Bygone:
         self.store = Store()
         self.strangers: dict[str, str] = {}  # containers that run and were in lists only, with their pods
         self.guessed: set[str] = set()  # pods of which not everything is known, and containers from before
-        self._acts: Mapping[str, Callable[[Any, Answered], None]] = {
+        self._acts: Mapping[str, Callable[[Any, ReplyEvent], None]] = {
             "StartContainer": self._start,
             "StopContainer": self._stop,
             "RemoveContainer": self._remove,
@@ -65,7 +65,7 @@ class Bygone:
 
     # -- calls
 
-    def answered(self, asked: Asked, answer: Answered, mark: int) -> None:
+    def answered(self, asked: RequestEvent, answer: ReplyEvent, mark: int) -> None:
         """A call is over that was asked at `mark`. Creates and updates of containers are somebody else's."""
         if asked.method in self._tells:
             if answer.code == Code.OK and answer.reply is not None:
@@ -76,16 +76,16 @@ class Bygone:
         elif asked.method in self._acts and answer.code in (Code.OK, Code.NOT_FOUND):
             self._acts[asked.method](CriParser(METHODS[asked.method].request).parse(asked.request), answer)
 
-    def told(self, asked: Asked, reply: bytes, mark: int) -> None:
+    def told(self, asked: RequestEvent, reply: bytes, mark: int) -> None:
         """One answer of a call that was asked at `mark`."""
         if (tell := self._tells.get(asked.method)) is not None:
             tell(reply, mark, False)
 
-    def complete(self, asked: Asked) -> bool:
+    def complete(self, asked: RequestEvent) -> bool:
         """Whether the one answer of this call tells of all there is."""
         return asked.method in _LISTS and convert.asks_for_all(asked.method, asked.request)
 
-    def _run_pod(self, asked: Asked, reply: bytes, forwarded: bytes | None) -> None:
+    def _run_pod(self, asked: RequestEvent, reply: bytes, forwarded: bytes | None) -> None:
         requests = CriParser("RunPodSandboxRequest")
         sent = requests.parse(asked.request if forwarded is None else forwarded)
         response = CriParser("RunPodSandboxResponse").parse(reply)
@@ -102,23 +102,23 @@ class Bygone:
             self.store.put_pod(pod)
         return pod
 
-    def _start(self, asked: Any, answer: Answered) -> None:
+    def _start(self, asked: Any, answer: ReplyEvent) -> None:
         container = self.store.container(asked.container_id)
         if container is not None and answer.code == Code.OK:
             self.store.put_container(replace(container, state=ContainerState.RUNNING))
 
-    def _stop(self, asked: Any, answer: Answered) -> None:
+    def _stop(self, asked: Any, answer: ReplyEvent) -> None:
         self.strangers.pop(asked.container_id, None)
         if answer.code == Code.NOT_FOUND:
             self.store.remove_container(asked.container_id)
         elif (container := self.store.container(asked.container_id)) is not None:
             self.store.put_container(_ended(container))
 
-    def _remove(self, asked: Any, answer: Answered) -> None:
+    def _remove(self, asked: Any, answer: ReplyEvent) -> None:
         self.strangers.pop(asked.container_id, None)
         self.store.remove_container(asked.container_id)
 
-    def _stop_pod(self, asked: Any, answer: Answered) -> None:
+    def _stop_pod(self, asked: Any, answer: ReplyEvent) -> None:
         if answer.code == Code.NOT_FOUND:
             self._remove_pod(asked, answer)
             return
@@ -129,7 +129,7 @@ class Bygone:
             for container in self.store.containers_of(pod.id):
                 self.store.put_container(_ended(container))
 
-    def _remove_pod(self, asked: Any, answer: Answered) -> None:
+    def _remove_pod(self, asked: Any, answer: ReplyEvent) -> None:
         self._forget_strangers(asked.pod_sandbox_id)
         self.store.remove_pod(asked.pod_sandbox_id)
 

@@ -25,9 +25,9 @@ from interpose.resmgr.allocations import Allocations
 from interpose.resmgr.container_request import make_request, resized
 from interpose.resmgr.existing_containers import container_key, find_candidates, is_live
 from interpose.resmgr.whatif.compare import Verdict, compared, effective, given
-from interpose.resmgr.whatif.events import Answered, Asked, Happening, Told
+from interpose.resmgr.whatif.events import CallRecord, MessageEvent, ReplyEvent, RequestEvent
 from interpose.resmgr.whatif.node_history import METHODS_OF_NODES, Bygone
-from interpose.resmgr.whatif.timeline import Outcome, Retrospect, What
+from interpose.resmgr.whatif.timeline import Retrospect, TimelineOutcome, What
 
 # How the status of a call begins that a policy has refused.
 _REFUSED: Final = "policy "
@@ -53,7 +53,7 @@ class _End(StrEnum):
 class _Open:
     """A call in flight."""
 
-    asked: Asked
+    asked: RequestEvent
     place: int  # in the order of what happened
     mark: int  # of the store, when it came
     message: Any = None
@@ -81,17 +81,17 @@ class Hindsight:
         self._denied: dict[Key, str] = {}  # whose last update was refused, and why
         self._doubtful: dict[Key, tuple[int, Container]] = {}  # creates whose outcome nobody knows, since when
 
-    def feed(self, happening: Happening) -> None:
+    def feed(self, happening: CallRecord) -> None:
         """The next thing that happened."""
         self._now = max(self._now, happening.time_ns)
         self._place += 1
         self._retrospect.pass_until(self._now)
         try:
-            if isinstance(happening, Asked):
+            if isinstance(happening, RequestEvent):
                 self._counts.calls += 1
                 self._asked(happening)
             elif (call := self._calls.get(happening.number)) is not None:
-                if isinstance(happening, Told):
+                if isinstance(happening, MessageEvent):
                     self._node.told(call.asked, happening.reply, call.mark)
                 else:
                     del self._calls[happening.number]
@@ -99,7 +99,7 @@ class Hindsight:
         except (UnreadableMessageError, ValueError):
             self._counts.unreadable += 1
 
-    def outcome(self) -> Outcome:
+    def outcome(self) -> TimelineOutcome:
         """What it came to, so far."""
         return self._retrospect.outcome(
             strangers=len(self._node.strangers),
@@ -109,7 +109,7 @@ class Hindsight:
 
     # -- calls
 
-    def _asked(self, asked: Asked) -> None:
+    def _asked(self, asked: RequestEvent) -> None:
         call = self._calls[asked.number] = _Open(asked, self._place, self._store.mark())
         if len(self._calls) > _MOST_CALLS:  # nobody told how the oldest of them ended
             del self._calls[next(iter(self._calls))]
@@ -122,7 +122,7 @@ class Hindsight:
             call.message = CriParser("UpdateContainerResourcesRequest").parse(asked.request)
             self._resize(call)
 
-    def _answered(self, call: _Open, answer: Answered) -> None:
+    def _answered(self, call: _Open, answer: ReplyEvent) -> None:
         method = call.asked.method
         if method == _CREATE and call.message is not None:
             self._created(call, answer)
@@ -172,7 +172,7 @@ class Hindsight:
         self._note(what, decision, request, before)
         return decision
 
-    def _created(self, call: _Open, answer: Answered) -> None:
+    def _created(self, call: _Open, answer: ReplyEvent) -> None:
         message = call.message
         pod = self._store.pod(message.pod_sandbox_id)  # it may have gone meanwhile
         sent = message
@@ -229,7 +229,7 @@ class Hindsight:
         if self._decided(What.RESIZE, request).refusal is None:
             call.before, call.booked = before, request
 
-    def _updated(self, call: _Open, answer: Answered) -> None:
+    def _updated(self, call: _Open, answer: ReplyEvent) -> None:
         end = _end(answer)
         if end is _End.DONE:
             self._write_update(call, answer)
@@ -238,7 +238,7 @@ class Hindsight:
             if held is not None and held.request is call.booked:
                 self._decided(What.RESIZE, call.before)
 
-    def _write_update(self, call: _Open, answer: Answered) -> None:
+    def _write_update(self, call: _Open, answer: ReplyEvent) -> None:
         """What the container has now, whoever wrote it; and what its caller asked for, if it did."""
         parser = CriParser("UpdateContainerResourcesRequest")
         asked = parser.parse(call.asked.request)
@@ -352,7 +352,7 @@ class Hindsight:
         return f"{pod.namespace}/{pod.name}/{container.name}" if pod is not None else container.name
 
 
-def look_back(policy: Policy, happenings: Iterable[Happening], *, capacity: int = 0) -> Outcome:
+def look_back(policy: Policy, happenings: Iterable[CallRecord], *, capacity: int = 0) -> TimelineOutcome:
     """Everything at once."""
     hindsight = Hindsight(policy, capacity=capacity)
     for one in happenings:
@@ -360,7 +360,7 @@ def look_back(policy: Policy, happenings: Iterable[Happening], *, capacity: int 
     return hindsight.outcome()
 
 
-def _end(answer: Answered) -> _End:
+def _end(answer: ReplyEvent) -> _End:
     if answer.code == Code.OK:
         return _End.DONE
     if answer.code in DOUBTFUL:

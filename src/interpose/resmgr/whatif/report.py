@@ -8,7 +8,7 @@ from interpose.core.model.cpuset import CpuSet
 from interpose.core.policy.decision import Assignment, assignment_record, decision_record
 from interpose.core.policy.request import Key
 from interpose.resmgr.whatif.compare import Compared, Verdict
-from interpose.resmgr.whatif.timeline import Move, Outcome, Stay, Step, Summary
+from interpose.resmgr.whatif.timeline import Move, Stay, Summary, TimelineOutcome, TimelineStep
 
 _COUNTS: Final = (
     "calls", "placed", "refused", "taken_over", "without_place", "resized", "resizes_refused", "moves", "moves_then",
@@ -16,7 +16,7 @@ _COUNTS: Final = (
 )  # fmt: skip
 
 
-def outcome_document(policy: str, outcome: Outcome) -> dict[str, Any]:
+def outcome_document(policy: str, outcome: TimelineOutcome) -> dict[str, Any]:
     """Everything about one policy."""
     titles = {step.request.key: step.title for step in outcome.steps}
     pools = outcome.steps[-1].pools if outcome.steps else {}
@@ -49,7 +49,7 @@ def _summary(summary: Summary) -> dict[str, Any]:
     }
 
 
-def _step(step: Step, titles: Mapping[Key, str]) -> dict[str, Any]:
+def _step(step: TimelineStep, titles: Mapping[Key, str]) -> dict[str, Any]:
     record = decision_record(step.decision, step.request, step.after, titles)
     return {
         "time": time_text(step.time_ns),

@@ -36,7 +36,7 @@ class Move:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class TimelineStep:
     """One decision and what it did."""
 
     time_ns: int
@@ -102,10 +102,10 @@ class Summary:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class TimelineOutcome:
     """Everything about one policy."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[TimelineStep, ...]
     compared: Mapping[Key, tuple[str, Compared]]  # with the names of the containers
     stays: tuple[Stay, ...]
     summary: Summary
@@ -143,7 +143,7 @@ class Retrospect:
     def __init__(self, policy: Policy) -> None:
         self.counts = Counts()
         self._policy = policy
-        self._steps: list[Step] = []
+        self._steps: list[TimelineStep] = []
         self._began: int | None = None
         self._now = 0
         self._has: dict[Key, Assignment] = {}  # by the last step about it
@@ -200,7 +200,7 @@ class Retrospect:
         self._exclusive.count = len(exclusive)
         self._exclusive.peak = max(self._exclusive.peak, len(exclusive))
         self._steps.append(
-            Step(
+            TimelineStep(
                 time_ns=self._now,
                 what=what,
                 request=request,
@@ -256,7 +256,7 @@ class Retrospect:
 
     # -- the end
 
-    def outcome(self, *, strangers: int, guessed: int, without_place: int) -> Outcome:
+    def outcome(self, *, strangers: int, guessed: int, without_place: int) -> TimelineOutcome:
         """What it came to so far."""
         for agreement in self._agreements.values():
             self._spend(agreement)
@@ -287,7 +287,7 @@ class Retrospect:
             guessed=guessed,
         )
         stays = [*self._stays, *(self._stay(one) for one in self._holdings.values())]
-        return Outcome(
+        return TimelineOutcome(
             steps=tuple(self._steps),
             compared=dict(self._compared),
             stays=tuple(sorted(stays, key=lambda one: (one.since_ns, one.title))),
@@ -295,13 +295,13 @@ class Retrospect:
         )
 
 
-def _moves(step: Step) -> int:
+def _moves(step: TimelineStep) -> int:
     """Containers that run and have another CPU set by this."""
     itself = step.what is What.RESIZE and step.running and step.before.cpus != step.after.cpus
     return itself + sum(one.running and one.before.cpus != one.after.cpus for one in step.moved)
 
 
-def _placed(steps: Iterable[Step]) -> set[Key]:
+def _placed(steps: Iterable[TimelineStep]) -> set[Key]:
     """Containers that came and got something; not those that the runtime did not make."""
     placed: set[Key] = set()
     for step in steps:
@@ -312,5 +312,5 @@ def _placed(steps: Iterable[Step]) -> set[Key]:
     return placed
 
 
-def _refused(step: Step) -> bool:
+def _refused(step: TimelineStep) -> bool:
     return step.what is What.CREATE and step.refused

@@ -3,7 +3,7 @@
 from interpose._pb import cri_pb2 as cri
 from interpose.cli.dump.replay_policy_run import Reader
 from interpose.dump.model.frames import Begin, Dropped, Message, MessageSide, Packing
-from interpose.resmgr.whatif.events import Answered, Asked, Told
+from interpose.resmgr.whatif.events import MessageEvent, ReplyEvent, RequestEvent
 from interpose.testing.pods import pod_config, run_request
 from interpose.testing.recordings import START, Script
 
@@ -21,14 +21,14 @@ def test_a_call_is_asked_when_its_request_comes_and_answered_at_its_end() -> Non
     script.end(second, 3.0, 5, "gone")
     script.end(first, 20.0)
     found = list(Reader().happenings(script.frames))
-    assert [type(one) for one in found] == [Asked, Asked, Answered, Answered]
-    assert found[0] == Asked(
+    assert [type(one) for one in found] == [RequestEvent, RequestEvent, ReplyEvent, ReplyEvent]
+    assert found[0] == RequestEvent(
         number=first, time_ns=START + 5 * MS, method="StopContainer", request=STOP.SerializeToString()
     )
-    assert found[2] == Answered(
+    assert found[2] == ReplyEvent(
         number=second, time_ns=START + 13 * MS, reply=b"\x02", code=5, message="gone", forwarded=b"\x01"
     )
-    assert found[3] == Answered(number=first, time_ns=START + 25 * MS, reply=None)
+    assert found[3] == ReplyEvent(number=first, time_ns=START + 25 * MS, reply=None)
 
 
 def test_what_the_runtime_said_counts() -> None:
@@ -36,7 +36,7 @@ def test_what_the_runtime_said_counts() -> None:
     script = Script()
     script.call("ListContainers", cri.ListContainersRequest(), b"shown", received=b"said")
     _, answered = Reader().happenings(script.frames)
-    assert isinstance(answered, Answered)
+    assert isinstance(answered, ReplyEvent)
     assert answered.reply == b"said"
 
 
@@ -48,8 +48,8 @@ def test_streams_tell_as_they_go() -> None:
     script.message(number, MessageSide.REPLY, b"two", 8.0)
     script.end(number, 9.0)
     found = list(Reader().happenings(script.frames))
-    assert found[1] == Told(number=number, time_ns=START + 12 * MS, reply=b"one")
-    assert [type(one) for one in found] == [Asked, Told, Told, Answered]
+    assert found[1] == MessageEvent(number=number, time_ns=START + 12 * MS, reply=b"one")
+    assert [type(one) for one in found] == [RequestEvent, MessageEvent, MessageEvent, ReplyEvent]
 
 
 def test_other_methods_tell_nothing() -> None:
@@ -73,7 +73,7 @@ def test_an_update_that_puts_values_right_is_marked() -> None:
     ]
     script.message(1, MessageSide.REQUEST, cri.UpdateContainerResourcesRequest())
     (asked,) = Reader().happenings([*frames, *script.frames])
-    assert isinstance(asked, Asked)
+    assert isinstance(asked, RequestEvent)
     assert asked.amends
 
 
@@ -90,7 +90,7 @@ def test_what_is_missing_is_counted_and_said() -> None:
     )
     script.frames.append(Dropped(frames=7, size=1, time=START))
     reader = Reader()
-    assert [type(one) for one in reader.happenings(script.frames)] == [Asked]
+    assert [type(one) for one in reader.happenings(script.frames)] == [RequestEvent]
     lost, absent = reader.notes()
     assert lost.endswith(": 7")
     assert absent.endswith(": 2")

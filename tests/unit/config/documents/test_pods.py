@@ -6,7 +6,7 @@ import pytest
 
 from interpose.config.documents.pods import read_manifest_file, read_manifests, repeated
 from interpose.core.model.cgroup import KubeQos
-from interpose.core.policy.request import Request, Source
+from interpose.core.policy.request import Request, RequestSource
 from interpose.core.policy.simulate import Role
 from interpose.errors import ConfigError
 
@@ -56,7 +56,7 @@ def test_a_container_is_read_with_all_a_policy_wants_to_know() -> None:
     amounts = request.amounts
     assert (amounts.milli, amounts.limit_milli) == (1500, 2000)
     assert (amounts.memory, amounts.memory_limit) == (1 << 30, 2 << 30)
-    assert (amounts.extended, amounts.source) == ({"example.com/card": 2}, Source.MANIFEST)
+    assert (amounts.extended, amounts.source) == ({"example.com/card": 2}, RequestSource.MANIFEST)
 
 
 def test_labels_and_annotations_are_those_of_the_pod() -> None:

@@ -9,7 +9,7 @@ from interpose.config.documents.policy import PolicyDocument, policy_values, rea
 from interpose.config.documents.yaml import parse_document
 from interpose.core.model.cpuset import CpuSet
 from interpose.core.policy.static.options import StaticOptions, StaticPlusOptions
-from interpose.core.policy.static_pools.options import CpuList, Pool, PoolsOptions
+from interpose.core.policy.static_pools.options import Pool, PoolCpuList, PoolsOptions
 from interpose.errors import ConfigError
 
 NODE = "node1.example.com"
@@ -73,7 +73,7 @@ def test_nested_and_dotted_keys_say_the_same(text: str) -> None:
 def test_aliases_are_the_policies_they_stand_for() -> None:
     """In Active and as keys."""
     text = "policy: {Active: stp, stp: {pools: {a.b: {cpuLists: [{Cpuset: 1, Socket: 0}]}}}}"
-    one = Pool(exclusive=False, lists=(CpuList(cpus=CpuSet.of([1]), text="1", socket=0),))
+    one = Pool(exclusive=False, lists=(PoolCpuList(cpus=CpuSet.of([1]), text="1", socket=0),))
     assert read(text) == PolicyDocument(
         active="static-pools", options={"static-pools": PoolsOptions(pools={"a.b": one})}
     )

@@ -10,7 +10,7 @@ from interpose.config.documents.yaml import parse_document
 from interpose.core.model.cpuset import CpuSet
 from interpose.core.policy.names import POLICIES
 from interpose.core.policy.static.options import StaticOptions, StaticPlusOptions
-from interpose.core.policy.static_pools.options import CpuList, Pool, PoolsOptions
+from interpose.core.policy.static_pools.options import Pool, PoolCpuList, PoolsOptions
 from interpose.errors import ConfigError
 
 POOLS = """\
@@ -29,15 +29,15 @@ EXPECTED = {
     "exclusive": Pool(
         exclusive=True,
         lists=(
-            CpuList(cpus=CpuSet.parse("8-9"), text="8,9", socket=1),
-            CpuList(cpus=CpuSet.parse("10-11"), text="10,11", socket=1),
+            PoolCpuList(cpus=CpuSet.parse("8-9"), text="8,9", socket=1),
+            PoolCpuList(cpus=CpuSet.parse("10-11"), text="10,11", socket=1),
         ),
     ),
     "infra.1": Pool(
         exclusive=False,
         lists=(
-            CpuList(cpus=CpuSet.parse("0-7"), text="0-7", socket=0),
-            CpuList(cpus=CpuSet.parse("12"), text="12", socket=0),
+            PoolCpuList(cpus=CpuSet.parse("0-7"), text="0-7", socket=0),
+            PoolCpuList(cpus=CpuSet.parse("12"), text="12", socket=0),
         ),
     ),
 }

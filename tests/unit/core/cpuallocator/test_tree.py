@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from interpose.core.cpuallocator.tree import Level, Levels
+from interpose.core.cpuallocator.tree import Levels, TreeLevel
 from interpose.core.model.cpuset import CpuSet
 from interpose.core.topology.topology import NO_CACHE
 from tests.support.policy.machines import machine, oracle_topology
@@ -96,7 +96,7 @@ def test_groups_have_names() -> None:
     """One or many; the machine needs no number."""
     topology = machine("1 socket x 2 dies x 2 numa x 2 cores")
     topology = replace(topology, cpus=tuple(replace(cpu, l3=NO_CACHE) for cpu in topology.cpus))
-    levels: list[Level] = list(Levels.of(topology).levels)
+    levels: list[TreeLevel] = list(Levels.of(topology).levels)
     assert [level.name([0]) for level in levels] == ["package 0", "die 0/0", "NUMA node 0", "core 0"]
     assert levels[1].name([0, 1]) == "dies 0/0, 0/1"
     assert Levels.of(machine("hybrid")).levels[1].name([1]) == "cores for efficiency"

@@ -6,7 +6,7 @@ from interpose.core.cpuallocator.cost import Candidate
 from interpose.core.model.cgroup import KubeQos
 from interpose.core.model.cpuset import CpuSet
 from interpose.core.policy.decision import Action, Assignment, Decision, Grant, Refusal, Why, decision_record
-from interpose.core.policy.request import Amounts, Key, Request, Source
+from interpose.core.policy.request import Amounts, Key, Request, RequestSource
 
 KEY, OTHER, STRANGER = Key("pod-1", "app"), Key("pod-2", "web"), Key("pod-3", "gone", 4)
 
@@ -27,7 +27,7 @@ def test_a_decision_is_told_completely() -> None:
         namespace="shop",
         pod="web",
         qos=KubeQos.GUARANTEED,
-        amounts=Amounts(milli=2000, limit_milli=2000, memory=5, extended={"x/y": 1}, source=Source.ANNOTATION),
+        amounts=Amounts(milli=2000, limit_milli=2000, memory=5, extended={"x/y": 1}, source=RequestSource.ANNOTATION),
     )
     record = decision_record(decision, request, Assignment(cpus=cpus), {OTHER: "shop/web/other"})
     assert json.loads(json.dumps(record)) == {

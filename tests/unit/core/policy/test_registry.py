@@ -11,7 +11,7 @@ from interpose.core.policy.api import Setup
 from interpose.core.policy.names import NAMES, POLICIES
 from interpose.core.policy.registry import make, options_type
 from interpose.core.policy.static.options import StaticOptions, StaticPlusOptions
-from interpose.core.policy.static_pools.options import CpuList, Pool, PoolsOptions
+from interpose.core.policy.static_pools.options import Pool, PoolCpuList, PoolsOptions
 from interpose.core.topology.topology import Cpu, NumaNode, Topology
 from interpose.errors import ConfigError
 
@@ -23,7 +23,7 @@ SETUP = Setup(
     ),
     reserved=1000,
 )
-POOLS = PoolsOptions(pools={"shared": Pool(exclusive=False, lists=(CpuList(cpus=ALL, text="0-3", socket=0),))})
+POOLS = PoolsOptions(pools={"shared": Pool(exclusive=False, lists=(PoolCpuList(cpus=ALL, text="0-3", socket=0),))})
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -7,7 +7,16 @@ from interpose.core.policy.api import Policy, Setup
 from interpose.core.policy.decision import Action
 from interpose.core.policy.registry import make
 from interpose.core.policy.request import Amounts, Key, Request
-from interpose.core.policy.simulate import Member, PlannedPod, Role, Step, holdings, removing, simulate, starting
+from interpose.core.policy.simulate import (
+    Member,
+    PlannedPod,
+    Role,
+    SimulationStep,
+    holdings,
+    removing,
+    simulate,
+    starting,
+)
 from tests.support.policy.machines import machine
 
 
@@ -64,7 +73,7 @@ def test_each_step_has_its_record() -> None:
 def test_others_are_called_by_their_names() -> None:
     """Those whose CPUs became fewer."""
     shared = Request(key=Key("s", "c"), namespace="ns", pod="s")
-    steps = [Step(action=Action.ALLOCATE, request=one) for one in (shared, request("a"))]
+    steps = [SimulationStep(action=Action.ALLOCATE, request=one) for one in (shared, request("a"))]
     assert simulate(static(), steps)[1]["changed"] == ["ns/s/c"]
 
 
@@ -72,7 +81,7 @@ def test_who_was_refused_is_not_released() -> None:
     """There is nothing to give back."""
     policy = static()
     huge = request("big", milli=99_000)
-    steps = [Step(action=action, request=huge) for action in (Action.ALLOCATE, Action.RELEASE)]
+    steps = [SimulationStep(action=action, request=huge) for action in (Action.ALLOCATE, Action.RELEASE)]
     records = simulate(policy, steps)
     assert shape(records) == [("allocate", "ns/big/c")]
     assert records[0]["refusal"]["why"] in ("exhausted", "invalid")
@@ -83,7 +92,7 @@ def test_containers_can_be_resized() -> None:
     """They keep what they have and get more."""
     policy = static()
     small, large = request("a"), request("a", milli=4000)
-    steps = [Step(action=Action.ALLOCATE, request=small), Step(action=Action.RESIZE, request=large)]
+    steps = [SimulationStep(action=Action.ALLOCATE, request=small), SimulationStep(action=Action.RESIZE, request=large)]
     simulate(policy, steps)
     [held] = holdings(policy, [large])
     assert len(policy.state.grants[large.key].exclusive) == 4
@@ -93,5 +102,5 @@ def test_containers_can_be_resized() -> None:
 def test_holdings_are_of_those_asked_about() -> None:
     """In order of their coming."""
     policy = static()
-    simulate(policy, [Step(action=Action.ALLOCATE, request=request(name)) for name in ("b", "a", "x")])
+    simulate(policy, [SimulationStep(action=Action.ALLOCATE, request=request(name)) for name in ("b", "a", "x")])
     assert [one["container"] for one in holdings(policy, [request("a"), request("b")])] == ["ns/b/c", "ns/a/c"]

@@ -5,23 +5,23 @@ from collections.abc import Mapping
 import pytest
 
 from interpose.core.model.cpuset import CpuSet
-from interpose.core.topology.parse import CPUS, NODES, Files, node_of_cpus, numa_nodes
+from interpose.core.topology.parse import CPUS, NODES, SysfsFiles, node_of_cpus, numa_nodes
 from interpose.core.topology.topology import MemoryKind
 
 KIB = 1024
 
 
-def nodes(rows: Mapping[int, tuple[str, int, str]], more: Mapping[str, str] | None = None) -> Files:
+def nodes(rows: Mapping[int, tuple[str, int, str]], more: Mapping[str, str] | None = None) -> SysfsFiles:
     """Nodes by number: CPUs, size in kB, distances."""
     found = dict(more or {})
     for node, (cpus, size, distances) in rows.items():
         found[f"{NODES}/node{node}/cpulist"] = cpus
         found[f"{NODES}/node{node}/meminfo"] = f"Node {node} MemTotal:  {size} kB\nNode {node} MemFree: 1 kB\n"
         found[f"{NODES}/node{node}/distance"] = distances
-    return Files(found)
+    return SysfsFiles(found)
 
 
-def kinds(files: Files, **members: str) -> dict[int, MemoryKind]:
+def kinds(files: SysfsFiles, **members: str) -> dict[int, MemoryKind]:
     """What the memories are; members are CPUs by node as n0="0-3"."""
     found = numa_nodes(files, {int(node[1:]): CpuSet.parse(cpus) for node, cpus in members.items()})
     return {node.id: node.memory for node in found}
@@ -41,7 +41,7 @@ def test_without_a_link_and_a_list_the_package_says_it() -> None:
 
 def test_a_machine_without_nodes_has_one() -> None:
     """With all CPUs, and a memory of which nothing but its being there is known."""
-    files = Files({})
+    files = SysfsFiles({})
     assert node_of_cpus(files, {0: 0, 1: 1}) == {0: 0, 1: 0}
     (node,) = numa_nodes(files, {0: CpuSet.parse("0-1")})
     assert (node.id, str(node.cpus), node.memory, node.memory_bytes) == (0, "0-1", MemoryKind.DRAM, 0)
@@ -57,7 +57,7 @@ def test_distances_are_kept_as_they_are() -> None:
 
 def test_distances_that_are_missing_are_what_kernels_assume() -> None:
     """A node that only a link speaks of has no folder, and no place in the lines of others."""
-    files = Files({f"{NODES}/node0/distance": "10", f"{CPUS}/cpu1/node4": ""})
+    files = SysfsFiles({f"{NODES}/node0/distance": "10", f"{CPUS}/cpu1/node4": ""})
     first, second = numa_nodes(files, {0: CpuSet.of([0]), 4: CpuSet.of([1])})
     assert (first.distances, second.distances) == ({0: 10, 4: 20}, {0: 20, 4: 10})
 
@@ -73,14 +73,14 @@ def test_a_line_of_distances_that_is_none_is_refused(text: str) -> None:
 def test_a_size_that_is_none_is_refused() -> None:
     """With path and text."""
     with pytest.raises(ValueError, match=rf"^file {NODES}/node0/meminfo: .* found 'much'"):
-        numa_nodes(Files({f"{NODES}/node0/meminfo": "much"}), {})
+        numa_nodes(SysfsFiles({f"{NODES}/node0/meminfo": "much"}), {})
 
 
 def test_a_node_without_memory_has_none() -> None:
     """By its size, or by the list of nodes that have some."""
     files = nodes({0: ("0", 0, "10 20"), 1: ("1", 4, "20 10")})
     assert kinds(files, n0="0", n1="1") == {0: MemoryKind.NONE, 1: MemoryKind.DRAM}
-    listed = Files({f"{NODES}/has_memory": "1", f"{NODES}/node0/cpulist": "0", f"{NODES}/node1/cpulist": "1"})
+    listed = SysfsFiles({f"{NODES}/has_memory": "1", f"{NODES}/node0/cpulist": "0", f"{NODES}/node1/cpulist": "1"})
     assert kinds(listed, n0="0", n1="1") == {0: MemoryKind.NONE, 1: MemoryKind.DRAM}
 
 

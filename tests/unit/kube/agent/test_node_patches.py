@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from interpose.core.model.jsonpatch import Operation
+from interpose.core.model.jsonpatch import PatchOperation
 from interpose.kube.agent.node_keys import Writable
 from interpose.kube.agent.node_patches import (
     MAX_OPERATIONS,
@@ -28,7 +28,7 @@ THEIRS = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
 
 def patch_of(*operations: tuple[str, ...], node: dict[str, Any] | None = None, **more: Any) -> JsonPatch:
     """What would be sent for these operations."""
-    steps = read_steps([Operation(*one) for one in operations], **more)
+    steps = read_steps([PatchOperation(*one) for one in operations], **more)
     return node_patch(steps, node if node is not None else {}, **more)
 
 
@@ -60,7 +60,7 @@ def node_with(*taints: dict[str, str]) -> dict[str, Any]:
 )
 def test_labels_and_annotations(operation: tuple[str, ...], sent: dict[str, Any]) -> None:
     """A value is JSON, or the bare text that older clients send; the node need not be known."""
-    assert not needs_node(read_steps([Operation(*operation)]))
+    assert not needs_node(read_steps([PatchOperation(*operation)]))
     assert patch_of(operation) == [sent]
 
 
@@ -142,7 +142,7 @@ def test_an_empty_map_is_added_only_where_there_is_none() -> None:
     assert patch_of(operations[0], node=plain_node()) == []
     bare = plain_node()
     del bare["metadata"]["labels"]
-    assert needs_node(read_steps([Operation(*operations[0])]))
+    assert needs_node(read_steps([PatchOperation(*operations[0])]))
     assert patch_of(*operations, node=bare) == [
         {"op": "test", "path": "/metadata/resourceVersion", "value": "1"},
         {"op": "add", "path": "/metadata/labels", "value": {}},
@@ -153,7 +153,7 @@ def test_an_empty_map_is_added_only_where_there_is_none() -> None:
 def test_taints_are_sent_as_a_list_that_must_be_the_one_that_was_read() -> None:
     """Whichever operations were asked for."""
     taint = ("add", "/spec/taints/-", json.dumps(CMK))
-    assert needs_node(read_steps([Operation(*taint)]))
+    assert needs_node(read_steps([PatchOperation(*taint)]))
     assert patch_of(taint, ("add", LABEL, "true"), node=node_with(THEIRS)) == [
         {"op": "add", "path": LABEL, "value": "true"},
         {"op": "test", "path": "/spec/taints", "value": [THEIRS]},

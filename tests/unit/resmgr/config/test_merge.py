@@ -9,12 +9,12 @@ from interpose.config.documents.policy import PolicyDocument
 from interpose.config.relay.settings import PolicySettings
 from interpose.core.model.cpuset import CpuSet
 from interpose.core.policy.static.options import StaticOptions, StaticPlusOptions
-from interpose.core.policy.static_pools.options import CpuList, Pool, PoolsOptions
+from interpose.core.policy.static_pools.options import Pool, PoolCpuList, PoolsOptions
 from interpose.errors import ConfigError
 from interpose.resmgr.config.merge import Draft, combine
 
 NOTHING = PolicyDocument()
-POOLS = {"shared": Pool(exclusive=False, lists=(CpuList(cpus=CpuSet.of([1]), text="1", socket=0),))}
+POOLS = {"shared": Pool(exclusive=False, lists=(PoolCpuList(cpus=CpuSet.of([1]), text="1", socket=0),))}
 
 
 def cpus(text: str) -> CpuAmount:

@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 
 from interpose.core.model.cpuset import CpuSet
-from interpose.core.policy.static_pools.options import CpuList, Pool, PoolsOptions
+from interpose.core.policy.static_pools.options import Pool, PoolCpuList, PoolsOptions
 from interpose.errors import ConfigError
 from interpose.host.file_trust import Trust
 from interpose.resmgr.config import pool_files as poolfiles
 from interpose.resmgr.config.pool_files import load_pools, pools_are_missing, watched_paths
 
-POOLS = {"shared": Pool(exclusive=False, lists=(CpuList(cpus=CpuSet.parse("0-3"), text="0-3", socket=0),))}
+POOLS = {"shared": Pool(exclusive=False, lists=(PoolCpuList(cpus=CpuSet.parse("0-3"), text="0-3", socket=0),))}
 FILE = """
 pools:
   exclusive:
@@ -57,7 +57,7 @@ def test_a_file_comes_next(tmp_path: Path, tree: Path) -> None:
     options = PoolsOptions(conf_file=str(file), conf_dir=str(tree), label_node=True)
     loaded = load_pools(options)
     assert loaded.pools == {
-        "exclusive": Pool(exclusive=True, lists=(CpuList(cpus=CpuSet.parse("8-9"), text="8,9", socket=1),))
+        "exclusive": Pool(exclusive=True, lists=(PoolCpuList(cpus=CpuSet.parse("8-9"), text="8,9", socket=1),))
     }
     assert loaded.label_node
     assert watched_paths(options) == (str(file),)

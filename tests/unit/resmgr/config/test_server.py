@@ -12,7 +12,7 @@ from interpose.errors import ConfigError, NotReadyError
 from interpose.net.grpc.handlers import Unary
 from interpose.net.grpc.status import Code, RpcError
 from interpose.resmgr.config.configuration import AgentConfig
-from interpose.resmgr.config.server import MAX_WAITING, ConfigServer, Outcome
+from interpose.resmgr.config.server import MAX_WAITING, ConfigOutcome, ConfigServer
 from interpose.resmgr.messages import SET_ADJUSTMENT, SET_CONFIG
 from interpose.testing.eventually import eventually
 
@@ -93,7 +93,7 @@ async def test_a_configuration_is_put_in_force(client: Client, interceptor: Mana
     assert await client.set_config("a") == ""
     assert interceptor.applied == [({"policy.static": "a"}, "n")]
     server = client.server
-    assert server.outcomes == {Outcome.ACCEPTED: 1}
+    assert server.outcomes == {ConfigOutcome.ACCEPTED: 1}
     assert server.accepted == AgentConfig(node_name="n", data={"policy.static": "a"})
     assert (server.accepted_at, server.last_at, server.last_error) == (7.0, 7.0, "")
 
@@ -106,7 +106,7 @@ async def test_a_rejected_one_is_answered_with_every_reason(
     for _ in range(3):
         assert await client.set_config("bad") == "one is wrong\ntwo is wrong"
     server = client.server
-    assert server.outcomes == {Outcome.ACCEPTED: 1, Outcome.REJECTED: 3}
+    assert server.outcomes == {ConfigOutcome.ACCEPTED: 1, ConfigOutcome.REJECTED: 3}
     assert server.last_error == "one is wrong; two is wrong"
     assert server.accepted == AgentConfig(node_name="n", data={"policy.static": "a"})
     errors = [record for record in caplog.records if record.levelno == logging.ERROR]
@@ -123,7 +123,7 @@ async def test_what_cannot_be_now_is_to_be_sent_again() -> None:
     with pytest.raises(RpcError, match="nobody knows what runs") as caught:
         await client.set_config("a")
     assert caught.value.code == Code.UNAVAILABLE
-    assert client.server.outcomes == {Outcome.NOT_READY: 1}
+    assert client.server.outcomes == {ConfigOutcome.NOT_READY: 1}
     assert client.server.accepted is None
 
 
@@ -154,7 +154,7 @@ async def test_the_same_again_is_not_applied_again(client: Client, interceptor: 
     await client.set_config("bad")
     assert await client.set_config("a") == ""
     assert len(interceptor.applied) == 1
-    assert client.server.outcomes[Outcome.UNCHANGED] == 1
+    assert client.server.outcomes[ConfigOutcome.UNCHANGED] == 1
     assert client.server.last_error == ""
 
 
@@ -178,7 +178,7 @@ async def test_a_forced_file_counts_alone(interceptor: Manager, caplog: pytest.L
     for _ in range(2):
         assert await Client(server).set_config("a") == "configuration is forced by /etc/x.yaml"
     assert interceptor.begun == 0
-    assert server.outcomes == {Outcome.FORCED: 2}
+    assert server.outcomes == {ConfigOutcome.FORCED: 2}
     assert len(caplog.records) == 1
 
 
@@ -187,7 +187,7 @@ async def test_garbage_is_an_invalid_argument(client: Client, interceptor: Manag
     with pytest.raises(RpcError) as caught:
         await client.raw(SET_CONFIG, b"\xff")
     assert caught.value.code is Code.INVALID_ARGUMENT
-    assert client.server.outcomes == {Outcome.UNREADABLE: 1}
+    assert client.server.outcomes == {ConfigOutcome.UNREADABLE: 1}
     assert client.server.last_error.startswith("not a SetConfigRequest")
     assert interceptor.begun == 0
 
@@ -232,7 +232,7 @@ async def test_not_too_many_wait(client: Client, interceptor: Manager) -> None:
             await client.set_config("x")
         assert caught.value.code is Code.UNAVAILABLE
         interceptor.go.set()
-    assert client.server.outcomes == {Outcome.BUSY: 1, Outcome.ACCEPTED: MAX_WAITING + 1}
+    assert client.server.outcomes == {ConfigOutcome.BUSY: 1, ConfigOutcome.ACCEPTED: MAX_WAITING + 1}
 
 
 async def test_nobody_waits_for_ever(interceptor: Manager) -> None:
@@ -262,7 +262,7 @@ async def test_what_was_begun_is_carried_through(client: Client, interceptor: Ma
     interceptor.go.set()
     assert await again == ""
     assert len(interceptor.applied) == 1
-    assert client.server.outcomes == {Outcome.ACCEPTED: 1, Outcome.UNCHANGED: 1}
+    assert client.server.outcomes == {ConfigOutcome.ACCEPTED: 1, ConfigOutcome.UNCHANGED: 1}
 
 
 async def test_who_left_while_waiting_is_forgotten(client: Client, interceptor: Manager) -> None:

@@ -10,12 +10,12 @@ from interpose.config.documents.amounts import CpuAmount
 from interpose.config.relay.settings import PolicySettings
 from interpose.core.model.cpuset import CpuSet
 from interpose.core.policy.static.options import StaticOptions
-from interpose.core.policy.static_pools.options import CpuList, Pool, PoolsOptions
+from interpose.core.policy.static_pools.options import Pool, PoolCpuList, PoolsOptions
 from interpose.errors import ConfigError
 from interpose.resmgr.config.configuration import AgentConfig, Configuration
 from interpose.resmgr.config.sources import Outside, Sources
 
-POOLS = {"shared": Pool(exclusive=False, lists=(CpuList(cpus=CpuSet.of([1]), text="1", socket=0),))}
+POOLS = {"shared": Pool(exclusive=False, lists=(PoolCpuList(cpus=CpuSet.of([1]), text="1", socket=0),))}
 RELAXED = AgentConfig(node_name="n1", data={"policy": "Active: static\nReservedResources: {CPU: 1}"})
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from interpose.config.relay.settings import PolicySettings
 from interpose.core.model.cpuset import CpuSet
-from interpose.core.policy.static_pools.options import CpuList, Pool, PoolsOptions
+from interpose.core.policy.static_pools.options import Pool, PoolCpuList, PoolsOptions
 from interpose.net.grpc.transport import Hub
 from interpose.resmgr.config.configuration import Configuration
 from interpose.resmgr.publish.node_publisher import NodePublisher
@@ -21,8 +21,8 @@ CORES = "cmk.intel.com/exclusive-cores"
 
 def pools(*exclusive: str) -> Configuration:
     """static-pools with these exclusive lists."""
-    lists = tuple(CpuList(cpus=CpuSet.parse(one), text=one, socket=0) for one in exclusive)
-    shared = CpuList(cpus=CpuSet.parse("8-15"), text="8-15", socket=1)
+    lists = tuple(PoolCpuList(cpus=CpuSet.parse(one), text=one, socket=0) for one in exclusive)
+    shared = PoolCpuList(cpus=CpuSet.parse("8-15"), text="8-15", socket=1)
     found = {"exclusive": Pool(exclusive=True, lists=lists), "shared": Pool(exclusive=False, lists=(shared,))}
     return Configuration(policy="static-pools", options=PoolsOptions(pools=found), origin="test")
 

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from interpose.core.model.cpuset import CpuSet
-from interpose.core.model.jsonpatch import Operation
+from interpose.core.model.jsonpatch import PatchOperation
 from interpose.core.policy.static.options import StaticOptions
-from interpose.core.policy.static_pools.options import CpuList, Pool, PoolsOptions
+from interpose.core.policy.static_pools.options import Pool, PoolCpuList, PoolsOptions
 from interpose.resmgr.config.configuration import Configuration
 from interpose.resmgr.publish.node_state import ANNOTATION, CORES, TAINT, NodeMarks, Taint, marks_of, plan
 from tests.support.apiserver.patch.json_patch import apply_json_patch
@@ -24,7 +24,9 @@ ONLINE = CpuSet.parse("0-15")
 
 def pool(*lists: str, exclusive: bool = True) -> Pool:
     """A pool of these CPU lists."""
-    return Pool(exclusive=exclusive, lists=tuple(CpuList(cpus=CpuSet.parse(one), text=one, socket=0) for one in lists))
+    return Pool(
+        exclusive=exclusive, lists=tuple(PoolCpuList(cpus=CpuSet.parse(one), text=one, socket=0) for one in lists)
+    )
 
 
 def pools(**more: Any) -> Configuration:
@@ -95,9 +97,9 @@ def test_a_fresh_node_gets_everything_at_once() -> None:
     assert todo.withdrawn == {}
     assert todo.published == {CORES: "4"}
     assert todo.operations == (
-        Operation("add", "/metadata/labels/cmk.intel.com~1cmk-node", '"true"'),
-        Operation("add", "/spec/taints", '[{"key": "cmk", "value": "true", "effect": "NoSchedule"}]'),
-        Operation(
+        PatchOperation("add", "/metadata/labels/cmk.intel.com~1cmk-node", '"true"'),
+        PatchOperation("add", "/spec/taints", '[{"key": "cmk", "value": "true", "effect": "NoSchedule"}]'),
+        PatchOperation(
             "add",
             "/metadata/annotations/interpose~1published",
             json.dumps(json.dumps(NOTE, separators=(",", ":"), sort_keys=True)),
@@ -154,8 +156,8 @@ def test_what_somebody_else_has_set_differently_becomes_ours() -> None:
     theirs["status"]["capacity"][CORES] = "2"
     theirs["spec"]["taints"] = [THEIRS, {**TAINT._asdict(), "value": "old"}]
     todo = plan(theirs, ALL)
-    assert Operation("test", "/metadata/labels/cmk.intel.com~1cmk-node", '"false"') in todo.operations
-    assert Operation("test", "/spec/taints", json.dumps(theirs["spec"]["taints"])) in todo.operations
+    assert PatchOperation("test", "/metadata/labels/cmk.intel.com~1cmk-node", '"false"') in todo.operations
+    assert PatchOperation("test", "/spec/taints", json.dumps(theirs["spec"]["taints"])) in todo.operations
     node = carried_out(theirs, ALL)
     assert node["spec"]["taints"] == [THEIRS, TAINT._asdict()]
     assert node["metadata"]["labels"][LABEL] == "true"

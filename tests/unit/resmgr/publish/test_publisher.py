@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from interpose.core.model.jsonpatch import Operation
+from interpose.core.model.jsonpatch import PatchOperation
 from interpose.kube.agent.node_patches import UnmetError, capacity_patch, node_patch, read_steps
 from interpose.kube.client.api import NODES, ApiError, PatchKind
 from interpose.net.grpc.status import Code, RpcError
@@ -45,7 +45,7 @@ class Agent:
 
     async def patch_node(self, operations: Iterable[tuple[str, str, str]]) -> None:
         """Checked and sent."""
-        steps = read_steps([Operation(*one) for one in operations])
+        steps = read_steps([PatchOperation(*one) for one in operations])
         try:
             await self._send(node_patch(steps, self.api.node))
         except UnmetError as error:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from interpose.host.atomic_file import replace_file
-from interpose.resmgr.state.checkpoint import FILE, Checkpoint, Loaded, load, reset_config, reset_policy
+from interpose.resmgr.state.checkpoint import FILE, Checkpoint, LoadedState, load, reset_config, reset_policy
 from interpose.resmgr.state.state import State, decode, encode
 from interpose.testing.eventually import WAIT_LIMIT, eventually
 from tests.support.clock import ManualClock
@@ -65,7 +65,7 @@ def state(number: int) -> State:
 
 def test_no_file_is_no_trouble(path: Path) -> None:
     """It is the first start."""
-    assert load(str(path)) == Loaded(None, "")
+    assert load(str(path)) == LoadedState(None, "")
 
 
 def test_a_state_is_read_back(path: Path) -> None:
@@ -73,7 +73,7 @@ def test_a_state_is_read_back(path: Path) -> None:
     replace_file(str(path), encode(STATE))
     leftover = path.with_name(f"{FILE}.999999998.tmp")
     leftover.touch()
-    assert load(str(path)) == Loaded(STATE, "")
+    assert load(str(path)) == LoadedState(STATE, "")
     assert not leftover.exists()
 
 
@@ -96,7 +96,7 @@ def test_a_file_that_cannot_be_used_is_set_aside(path: Path, data: bytes, mode: 
     assert loaded.message.startswith(f"file {path}: {trouble}")
     assert loaded.message.endswith(f"; kept as {path}.damaged-1")
     assert Path(f"{path}.damaged-1").read_bytes() == data
-    assert load(str(path)) == Loaded(None, "")
+    assert load(str(path)) == LoadedState(None, "")
 
 
 def test_a_file_that_cannot_be_moved_is_told_too(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,7 +110,7 @@ def test_a_file_that_cannot_be_moved_is_told_too(path: Path, monkeypatch: pytest
         patch.setattr(os, "rename", refuse)
         loaded = load(str(path))
     said = "is not a regular file; it cannot be set aside: Read-only file system"
-    assert loaded == Loaded(None, f"file {path}: {said}")
+    assert loaded == LoadedState(None, f"file {path}: {said}")
 
 
 def test_a_file_that_cannot_be_read_is_told_too(path: Path) -> None:
@@ -166,7 +166,7 @@ async def test_a_change_reaches_the_disk(path: Path) -> None:
     updater.save_soon(lambda: STATE)
     assert updater.dirty
     assert await updater.flush()
-    assert load(str(path)) == Loaded(STATE, "")
+    assert load(str(path)) == LoadedState(STATE, "")
     assert (updater.saved, updater.failed, updater.saved_at, updater.dirty) == (1, 0, clock(), False)
 
 

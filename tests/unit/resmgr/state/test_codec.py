@@ -7,7 +7,7 @@ import pytest
 
 from interpose.core.model.cpuset import CpuSet
 from interpose.core.policy.decision import Grant
-from interpose.core.policy.request import Amounts, Key, Source
+from interpose.core.policy.request import Amounts, Key, RequestSource
 from interpose.resmgr.state.codec import (
     Fields,
     amounts_from_plain,
@@ -29,7 +29,9 @@ GRANT = Grant(
     command=("sh", "-c"),
     details={"pool": "x"},
 )
-AMOUNTS = Amounts(milli=1, limit_milli=2, memory=3, memory_limit=4, extended={"x.io/y": 5}, source=Source.ANNOTATION)
+AMOUNTS = Amounts(
+    milli=1, limit_milli=2, memory=3, memory_limit=4, extended={"x.io/y": 5}, source=RequestSource.ANNOTATION
+)
 
 
 @pytest.mark.parametrize("grant", [GRANT, Grant()])

@@ -7,7 +7,7 @@ import pytest
 from interpose._pb import cri_pb2 as cri
 from interpose.core.model.pod import ContainerState
 from interpose.net.grpc.status import Code
-from interpose.resmgr.whatif.events import Answered, Asked
+from interpose.resmgr.whatif.events import ReplyEvent, RequestEvent
 from interpose.resmgr.whatif.node_history import Bygone
 from interpose.testing.pods import pod_config, run_request
 from tests.support.policy.recalled_node import create_of
@@ -21,10 +21,10 @@ class Teller:
 
     def call(self, method: str, request: Any, reply: Any = None, *, mark: int | None = None, **more: Any) -> None:
         """One of them; `mark` is when it was asked, now unless said."""
-        asked = Asked(number=1, time_ns=0, method=method, request=request.SerializeToString())
+        asked = RequestEvent(number=1, time_ns=0, method=method, request=request.SerializeToString())
         data = None if reply is None else reply.SerializeToString()
         since = self.node.store.mark() if mark is None else mark
-        self.node.answered(asked, Answered(number=1, time_ns=0, reply=data, **more), since)
+        self.node.answered(asked, ReplyEvent(number=1, time_ns=0, reply=data, **more), since)
 
     def pod(self, name: str = "web", **more: Any) -> None:
         """A pod whose id is its name."""
@@ -37,7 +37,7 @@ class Teller:
 
     def event(self, ref: str, kind: Any) -> None:
         """Something happened to a container or pod."""
-        asked = Asked(number=1, time_ns=0, method="GetContainerEvents")
+        asked = RequestEvent(number=1, time_ns=0, method="GetContainerEvents")
         event = cri.ContainerEventResponse(container_id=ref, container_event_type=kind)
         self.node.told(asked, event.SerializeToString(), self.node.store.mark())
 
@@ -101,7 +101,7 @@ def test_what_happens_to_nobody_changes_nothing(method: str) -> None:
     """The container is not known, or the call is about none."""
     teller = Teller()
     teller.call(method, getattr(cri, f"{method}Request")(**({"container_id": "x"} if method != "Version" else {})))
-    asked = Asked(number=1, time_ns=0, method=method)
+    asked = RequestEvent(number=1, time_ns=0, method=method)
     teller.node.told(asked, b"", 0)
     assert not teller.node.store.containers
 
@@ -172,7 +172,7 @@ def test_lists_tell_that_pods_stop_and_go(teller: Teller) -> None:
     node = teller.node
     teller.call("ListPodSandbox", cri.ListPodSandboxRequest(), pods(), mark=0)
     assert "web" in node.store.pods
-    node.told(Asked(number=1, time_ns=0, method="StreamPodSandboxes"), b"", node.store.mark())
+    node.told(RequestEvent(number=1, time_ns=0, method="StreamPodSandboxes"), b"", node.store.mark())
     assert "web" in node.store.pods
     teller.call("ListPodSandbox", cri.ListPodSandboxRequest(), pods(False), mark=0)
     assert node.store.pods["web"].ready

@@ -9,12 +9,12 @@ from interpose._pb import cri_pb2 as cri
 from interpose.core.model.cpuset import CpuSet
 from interpose.core.policy.api import Policy, Setup
 from interpose.core.policy.registry import make
-from interpose.core.policy.static_pools.options import CpuList, Pool, PoolsOptions
+from interpose.core.policy.static_pools.options import Pool, PoolCpuList, PoolsOptions
 from interpose.net.grpc.status import Code
 from interpose.resmgr.whatif.compare import Verdict
-from interpose.resmgr.whatif.events import Answered, Asked
+from interpose.resmgr.whatif.events import ReplyEvent, RequestEvent
 from interpose.resmgr.whatif.replay import Hindsight, look_back
-from interpose.resmgr.whatif.timeline import Outcome, What
+from interpose.resmgr.whatif.timeline import TimelineOutcome, What
 from interpose.testing.pods import container_config, linux_resources, pod_config
 from tests.support.policy.machines import machine
 from tests.support.policy.manager_caller import resize
@@ -29,12 +29,12 @@ def policy(name: str = "static", **options: Any) -> Policy:
     return make(name, setup, options.get("options"))
 
 
-def back(story: Story, name: str = "static") -> Outcome:
+def back(story: Story, name: str = "static") -> TimelineOutcome:
     """What the policy would have decided."""
     return look_back(policy(name), story.happenings)
 
 
-def told(outcome: Outcome) -> list[tuple[str, str, str]]:
+def told(outcome: TimelineOutcome) -> list[tuple[str, str, str]]:
     """Steps in short: what, who, and the CPUs after it."""
     return [
         (step.what.value, step.request.pod, "refused" if step.refused else str(step.after.cpus or "-"))
@@ -109,7 +109,7 @@ def test_every_policy_can_look_back(name: str) -> None:
 
 def test_pools_are_given_by_what_a_container_asks_for() -> None:
     """Static-pools as well."""
-    lists = (CpuList(cpus=CpuSet.parse("2-3"), text="2,3", socket=0),)
+    lists = (PoolCpuList(cpus=CpuSet.parse("2-3"), text="2,3", socket=0),)
     options = PoolsOptions(pools={"shared": Pool(exclusive=False, lists=lists)})
     story = Story()
     story.run("web", 100, "burstable")
@@ -198,7 +198,7 @@ def test_a_create_whose_reply_was_not_kept_is_in_doubt() -> None:
     story = Story()
     story.call("CreateContainer", create_of(story.pod("a"), 2000), b"\xff")
     number = story.ask("CreateContainer", create_of(story.pod("b"), 2000))
-    story.happenings.append(Answered(number=number, time_ns=story.now, reply=None))
+    story.happenings.append(ReplyEvent(number=number, time_ns=story.now, reply=None))
     running = cri.CONTAINER_RUNNING
     story.call("ListContainers", cri.ListContainersRequest(), listed(("c1", "a", running), ("c2", "b", running)))
     story.call("StopContainer", cri.StopContainerRequest(container_id="c2"))
@@ -320,7 +320,7 @@ def test_a_container_that_ended_frees_its_cpus(way: str) -> None:
     elif way == "stream":
         number = story.ask("StreamContainers", cri.StreamContainersRequest())
         story.tell(number, ended)
-        story.happenings.append(Answered(number=number, time_ns=story.now, reply=None))
+        story.happenings.append(ReplyEvent(number=number, time_ns=story.now, reply=None))
     elif way == "status":
         reply = status(container, state=cri.CONTAINER_EXITED)
         story.call("ContainerStatus", cri.ContainerStatusRequest(container_id=container), reply)
@@ -408,7 +408,7 @@ def test_garbage_is_passed_over_and_counted() -> None:
     story.call("StopPodSandbox", b"\xff", b"")
     story.call("ListContainers", b"", b"\xff")
     story.create(pod, 2000)
-    story.happenings.append(Answered(number=999, time_ns=story.now))
+    story.happenings.append(ReplyEvent(number=999, time_ns=story.now))
     outcome = back(story)
     assert told(outcome) == [("create", "db", "2-3")]
     assert outcome.summary.unreadable == 3
@@ -418,7 +418,7 @@ def test_calls_that_never_end_are_let_go_of() -> None:
     """A recording with gaps does not fill the memory."""
     hindsight = Hindsight(policy())
     for number in range(10_010):
-        hindsight.feed(Asked(number=number, time_ns=0, method="Version"))
+        hindsight.feed(RequestEvent(number=number, time_ns=0, method="Version"))
     assert len(hindsight._calls) == 10_000
 
 
@@ -426,7 +426,7 @@ def test_time_does_not_run_backwards() -> None:
     """Clocks are set now and then."""
     hindsight = Hindsight(policy())
     for time in (5, 3, 9):
-        hindsight.feed(Asked(number=time, time_ns=time, method="Version"))
+        hindsight.feed(RequestEvent(number=time, time_ns=time, method="Version"))
     summary = hindsight.outcome().summary
     assert (summary.began_ns, summary.ended_ns) == (5, 9)
 

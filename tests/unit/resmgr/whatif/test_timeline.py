@@ -11,7 +11,7 @@ from interpose.core.policy.decision import Decision
 from interpose.core.policy.registry import make
 from interpose.core.policy.request import Amounts, Key, Request
 from interpose.resmgr.whatif.compare import Verdict, compared
-from interpose.resmgr.whatif.timeline import Outcome, Retrospect, What
+from interpose.resmgr.whatif.timeline import Retrospect, TimelineOutcome, What
 from tests.support.policy.machines import machine
 
 SECOND = 1_000_000_000
@@ -44,7 +44,7 @@ class Account:
         self.retrospect.add(what, decision, one, before, self.policy.state.assignment, others)
         return decision
 
-    def outcome(self) -> Outcome:
+    def outcome(self) -> TimelineOutcome:
         """What it came to."""
         return self.retrospect.outcome(strangers=0, guessed=0, without_place=0)
 

@@ -1,7 +1,7 @@
 """A node whose calls are written down."""
 
 from interpose._pb import cri_pb2 as cri
-from interpose.resmgr.whatif.events import Answered, Asked
+from interpose.resmgr.whatif.events import ReplyEvent, RequestEvent
 from tests.support.policy.recalled_node import RecalledNode, Story
 
 
@@ -16,13 +16,13 @@ async def test_calls_and_what_the_policy_sends_are_written_down() -> None:
         await recalled.node.in_step()
     finally:
         await recalled.close()
-    asked = [one for one in recalled.story.happenings if isinstance(one, Asked)]
+    asked = [one for one in recalled.story.happenings if isinstance(one, RequestEvent)]
     assert [one.method for one in asked if one.origin == "client"] == [
         "RunPodSandbox", "CreateContainer", "StartContainer", "RunPodSandbox", "CreateContainer",
     ]  # fmt: skip
     (update,) = (one for one in asked if one.origin == "policy")
     assert update.method == "UpdateContainerResources"
-    numbers = [one.number for one in recalled.story.happenings if isinstance(one, Answered)]
+    numbers = [one.number for one in recalled.story.happenings if isinstance(one, ReplyEvent)]
     assert numbers.index(update.number) < numbers.index(update.number - 1)
 
 
@@ -30,6 +30,6 @@ def test_a_story_tells_of_calls_that_nobody_makes() -> None:
     """With the CPUs that a container was given then."""
     story = Story()
     assert story.run("db", 2000, cpus="2-3") == "db-app"
-    sent = [one.forwarded for one in story.happenings if isinstance(one, Answered) and one.forwarded]
+    sent = [one.forwarded for one in story.happenings if isinstance(one, ReplyEvent) and one.forwarded]
     (create,) = map(cri.CreateContainerRequest.FromString, sent)
     assert create.config.linux.resources.cpuset_cpus == "2-3"

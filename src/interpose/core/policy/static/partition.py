@@ -20,7 +20,7 @@ Pick = Callable[[CpuSet, int], CpuSet]  # so many of these CPUs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Parts:
+class CpuPartition:
     """The CPUs that a policy has. Reserved ones are among the ordinary ones, isolated ones are not."""
 
     ordinary: CpuSet
@@ -35,7 +35,7 @@ def check_options(options: StaticOptions) -> None:
         raise ConfigError(problems)
 
 
-def divide(setup: Setup, pick: Pick, *, strict: bool) -> Parts:
+def divide(setup: Setup, pick: Pick, *, strict: bool) -> CpuPartition:
     """Divide the machine; ConfigError if it cannot be.
 
     `pick` chooses the reserved CPUs if an amount is given; `strict`: reserved ones are not shared, so others must be.
@@ -53,7 +53,7 @@ def divide(setup: Setup, pick: Pick, *, strict: bool) -> Parts:
         raise ConfigError(
             f"{_RESERVED}: {reserved} are all CPUs there are; with strict-cpu-reservation one at least must be left"
         )
-    return Parts(ordinary=ordinary, reserved=reserved, isolated=isolated)
+    return CpuPartition(ordinary=ordinary, reserved=reserved, isolated=isolated)
 
 
 def all_memory(topology: Topology) -> CpuSet:

@@ -10,7 +10,7 @@ from typing import Final
 
 from interpose.core.model.cpuset import EMPTY, CpuSet
 from interpose.core.model.text import quoted
-from interpose.core.policy.static_pools.options import CpuList, Pool
+from interpose.core.policy.static_pools.options import Pool, PoolCpuList
 from interpose.core.topology.topology import Topology
 from interpose.errors import ConfigError
 
@@ -30,7 +30,7 @@ class _Tree:
     """Pools while their paths are read."""
 
     flags: dict[str, bool] = field(default_factory=dict)
-    lists: dict[str, list[CpuList]] = field(default_factory=dict)
+    lists: dict[str, list[PoolCpuList]] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
 
 
@@ -79,10 +79,10 @@ def _read_list(tree: _Tree, path: str, name: str, socket: int, text: str) -> Non
     except ValueError as error:
         tree.problems.append(f"{path}: {error}")
         return
-    tree.lists.setdefault(name, []).append(CpuList(cpus=cpus, text=text, socket=socket))
+    tree.lists.setdefault(name, []).append(PoolCpuList(cpus=cpus, text=text, socket=socket))
 
 
-def _place(one: CpuList) -> tuple[int, int]:
+def _place(one: PoolCpuList) -> tuple[int, int]:
     """A tree has no order: by socket, then by number."""
     return one.socket, min(one.cpus)
 
@@ -114,7 +114,7 @@ def check_pools(
 
 
 def _list_problems(
-    one: CpuList, pool: Pool, machine: CpuSet, available: CpuSet | None, reserved: CpuSet
+    one: PoolCpuList, pool: Pool, machine: CpuSet, available: CpuSet | None, reserved: CpuSet
 ) -> Iterator[str]:
     if not one.cpus:
         yield "has no CPUs"
@@ -126,7 +126,7 @@ def _list_problems(
         yield f"CPUs {taken} are reserved, so no container can have them alone"
 
 
-def _overlaps(where: str, one: CpuList, owners: dict[int, str]) -> Iterator[str]:
+def _overlaps(where: str, one: PoolCpuList, owners: dict[int, str]) -> Iterator[str]:
     """One problem for each list before that has some of these CPUs."""
     common: dict[str, list[int]] = {}
     for cpu in one.cpus:
@@ -145,7 +145,7 @@ def online_pools(pools: Mapping[str, Pool], topology: Topology) -> tuple[Mapping
     notes: list[str] = []
     found: dict[str, Pool] = {}
     for name, pool in pools.items():
-        lists: list[CpuList] = []
+        lists: list[PoolCpuList] = []
         for one in pool.lists:
             where = f"pool {name}: list {quoted(one.text)}"
             rest = one.cpus & topology.online

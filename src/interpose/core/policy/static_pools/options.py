@@ -7,7 +7,7 @@ from interpose.core.model.cpuset import CpuSet
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CpuList:
+class PoolCpuList:
     """CPUs that are given out together. `text` is what was written, which containers are told."""
 
     cpus: CpuSet
@@ -20,7 +20,7 @@ class Pool:
     """A pool; the lists of an exclusive one have one container each."""
 
     exclusive: bool
-    lists: tuple[CpuList, ...]
+    lists: tuple[PoolCpuList, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ from typing import Final
 
 from interpose.core.cpuallocator.cost import Candidate
 from interpose.core.model.cpuset import CpuSet
-from interpose.core.policy.static_pools.options import CpuList
+from interpose.core.policy.static_pools.options import PoolCpuList
 from interpose.core.topology.topology import Topology
 
 _Place = Callable[[CpuSet], CpuSet]
@@ -18,7 +18,7 @@ _MOST_SHOWN: Final = 16  # candidates: every container remembers those of its la
 class Chosen:
     """Lists, in the order of their pool, and why them."""
 
-    lists: tuple[CpuList, ...]
+    lists: tuple[PoolCpuList, ...]
     how: str
     candidates: tuple[Candidate, ...]
 
@@ -34,7 +34,7 @@ class Load:
         return f"{self.milli}m of {self.containers} containers"
 
 
-def choose_shared(loads: Mapping[CpuList, Load], had: Sequence[CpuList]) -> Chosen:
+def choose_shared(loads: Mapping[PoolCpuList, Load], had: Sequence[PoolCpuList]) -> Chosen:
     """One list: the one it has, else the one with least to do, the first of several such."""
     chosen = next((one for one in loads if one in had), None)
     how = "it has it already" if chosen else "the only one" if len(loads) == 1 else "least to do"
@@ -53,7 +53,12 @@ def choose_shared(loads: Mapping[CpuList, Load], had: Sequence[CpuList]) -> Chos
 
 
 def choose_own(
-    topology: Topology, lists: Sequence[CpuList], taken: CpuSet, count: int, had: Sequence[CpuList], cpus: CpuSet
+    topology: Topology,
+    lists: Sequence[PoolCpuList],
+    taken: CpuSet,
+    count: int,
+    had: Sequence[PoolCpuList],
+    cpus: CpuSet,
 ) -> Chosen | None:
     """`count` free lists near each other: those it has, then those with some of the `cpus` it has; None if too few."""
     free = [one for one in lists if not one.cpus.mask & taken.mask]
@@ -73,7 +78,9 @@ def choose_own(
     )
 
 
-def own_candidates(lists: Sequence[CpuList], taken: CpuSet, chosen: Sequence[CpuList] = ()) -> tuple[Candidate, ...]:
+def own_candidates(
+    lists: Sequence[PoolCpuList], taken: CpuSet, chosen: Sequence[PoolCpuList] = ()
+) -> tuple[Candidate, ...]:
     """Lists of an exclusive pool, chosen ones first, taken ones last; the first of them if there are many."""
     # There can be as many as CPUs, and no two overlap: bits of numbers tell them apart.
     mine, others = CpuSet.union(one.cpus for one in chosen).mask, taken.mask
@@ -89,7 +96,7 @@ def own_candidates(lists: Sequence[CpuList], taken: CpuSet, chosen: Sequence[Cpu
     )
 
 
-def _nearest(topology: Topology, lists: Sequence[CpuList], count: int) -> tuple[CpuList, ...]:
+def _nearest(topology: Topology, lists: Sequence[PoolCpuList], count: int) -> tuple[PoolCpuList, ...]:
     """So many of these lists: within one NUMA node, else one package, else few of them.
 
     Of several places that have enough, the one with least left over.
@@ -100,19 +107,19 @@ def _nearest(topology: Topology, lists: Sequence[CpuList], count: int) -> tuple[
 
 
 def _nearest_to(
-    topology: Topology, lists: Sequence[CpuList], count: int, kept: Sequence[CpuList]
-) -> tuple[CpuList, ...]:
+    topology: Topology, lists: Sequence[PoolCpuList], count: int, kept: Sequence[PoolCpuList]
+) -> tuple[PoolCpuList, ...]:
     """So many of these lists near those it has already."""
     cpus = CpuSet.union(one.cpus for one in kept)
     nodes, packages = topology.nodes_of(cpus), topology.packages_of(cpus)
 
-    def distance(one: CpuList) -> tuple[bool, bool]:
+    def distance(one: PoolCpuList) -> tuple[bool, bool]:
         return not topology.packages_of(one.cpus) <= packages, not topology.nodes_of(one.cpus) <= nodes
 
     return tuple(sorted(lists, key=distance)[:count])
 
 
-def _near(lists: Sequence[CpuList], count: int, places: Sequence[_Place]) -> tuple[CpuList, ...]:
+def _near(lists: Sequence[PoolCpuList], count: int, places: Sequence[_Place]) -> tuple[PoolCpuList, ...]:
     """By the first kind of place, inside one by the next."""
     if not places:
         return tuple(lists[:count])
@@ -123,9 +130,9 @@ def _near(lists: Sequence[CpuList], count: int, places: Sequence[_Place]) -> tup
     return (*whole, *_near(rest, count - len(whole), places))
 
 
-def _groups(lists: Sequence[CpuList], place: _Place, fitting: int = 0) -> list[list[CpuList]]:
+def _groups(lists: Sequence[PoolCpuList], place: _Place, fitting: int = 0) -> list[list[PoolCpuList]]:
     """Lists by place; only places with enough of them, the smallest first."""
-    found: dict[CpuSet, list[CpuList]] = {}
+    found: dict[CpuSet, list[PoolCpuList]] = {}
     for one in lists:
         found.setdefault(place(one.cpus), []).append(one)
     return sorted((group for group in found.values() if len(group) >= fitting), key=len)

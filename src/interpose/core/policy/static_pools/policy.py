@@ -18,7 +18,7 @@ from interpose.core.policy.request import Key, Request
 from interpose.core.policy.state import PolicyState
 from interpose.core.policy.static_pools.cmk import ANY_SOCKET, PoolSelection, parse_socket, read_wish
 from interpose.core.policy.static_pools.config import check_pools, online_pools
-from interpose.core.policy.static_pools.options import CpuList, PoolsOptions
+from interpose.core.policy.static_pools.options import PoolCpuList, PoolsOptions
 from interpose.core.policy.static_pools.placement import Load, choose_own, choose_shared, own_candidates
 from interpose.errors import ConfigError
 
@@ -42,7 +42,7 @@ class _Place:
     """Where a container goes: lists of a pool. `names` are those of the book if others may have them too."""
 
     pool: str
-    lists: tuple[CpuList, ...] = ()
+    lists: tuple[PoolCpuList, ...] = ()
     names: tuple[str, ...] = ()
     reason: str
     candidates: tuple[Candidate, ...] = ()
@@ -164,7 +164,7 @@ class StaticPoolsPolicy:
         lists = tuple(one for pool in common.values() for one in pool.lists)
         if not lists:
             rest = self._state.pool(REST)
-            one = CpuList(cpus=rest, text=str(rest), socket=ANY_SOCKET)
+            one = PoolCpuList(cpus=rest, text=str(rest), socket=ANY_SOCKET)
             return _Place(pool=REST, lists=(one,), names=(REST,), reason="names no pool: the CPUs of no exclusive one")
         return _Place(
             pool=" ".join(common),
@@ -173,7 +173,9 @@ class StaticPoolsPolicy:
             reason="names no pool: all CPUs of pools that are shared",
         )
 
-    def _together(self, request: Request, name: str, lists: tuple[CpuList, ...], had: tuple[CpuList, ...]) -> _Place:
+    def _together(
+        self, request: Request, name: str, lists: tuple[PoolCpuList, ...], had: tuple[PoolCpuList, ...]
+    ) -> _Place:
         """One list, with others."""
         chosen = choose_shared({one: self._load(_title(name, one), request.key) for one in lists}, had)
         reason = f"pool {name}, list {_joined(chosen.lists)}: {chosen.how}"
@@ -183,7 +185,7 @@ class StaticPoolsPolicy:
         return _Place(pool=name, lists=chosen.lists, names=names, reason=reason, candidates=chosen.candidates)
 
     def _alone(
-        self, request: Request, name: str, lists: tuple[CpuList, ...], had: tuple[CpuList, ...], cpus: CpuSet
+        self, request: Request, name: str, lists: tuple[PoolCpuList, ...], had: tuple[PoolCpuList, ...], cpus: CpuSet
     ) -> _Place:
         """As many lists as it wants, for itself."""
         # One that runs already keeps what it has although nobody can tell any more how much that should be.
@@ -230,7 +232,7 @@ class StaticPoolsPolicy:
             },
         )
 
-    def _recorded(self, grant: Grant, pool: str) -> tuple[CpuList, ...]:
+    def _recorded(self, grant: Grant, pool: str) -> tuple[PoolCpuList, ...]:
         """The lists of a pool that a grant was made of, as far as they are still there.
 
         CPUs that went offline are in the record and in no list.
@@ -282,12 +284,12 @@ def _decision(action: Action, key: Key, place: _Place, grant: Grant | None = Non
     )
 
 
-def _title(pool: str, one: CpuList) -> str:
+def _title(pool: str, one: PoolCpuList) -> str:
     """The name of a shared list in the book."""
     return f"{pool}/{one.text}"
 
 
-def _joined(lists: Sequence[CpuList]) -> str:
+def _joined(lists: Sequence[PoolCpuList]) -> str:
     """As containers are told: the texts as they were written."""
     return ",".join(one.text for one in lists)
 

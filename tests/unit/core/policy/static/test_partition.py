@@ -7,7 +7,7 @@ import pytest
 from interpose.core.model.cpuset import EMPTY, CpuSet
 from interpose.core.policy.api import Setup
 from interpose.core.policy.static.options import StaticOptions
-from interpose.core.policy.static.partition import Parts, all_memory, check_options, divide
+from interpose.core.policy.static.partition import CpuPartition, all_memory, check_options, divide
 from interpose.core.topology.topology import Cpu, MemoryKind, NumaNode, Topology
 from interpose.errors import ConfigError
 
@@ -30,7 +30,7 @@ def first(free: CpuSet, count: int) -> CpuSet:
     return CpuSet.of(islice(free, count))
 
 
-def divided(available: str | None, reserved: CpuSet | int | None, *, strict: bool = False) -> Parts:
+def divided(available: str | None, reserved: CpuSet | int | None, *, strict: bool = False) -> CpuPartition:
     said = None if available is None else cpus(available)
     return divide(Setup(topology=MACHINE, available=said, reserved=reserved), first, strict=strict)
 
@@ -50,7 +50,7 @@ def divided(available: str | None, reserved: CpuSet | int | None, *, strict: boo
 def test_the_machine_is_divided(available: str | None, reserved: CpuSet | int, parts: tuple[str, str, str]) -> None:
     """Amounts are rounded up to CPUs; what is offline is left out; isolated CPUs count only if they are available."""
     ordinary, kept, isolated = map(cpus, parts)
-    assert divided(available, reserved) == Parts(ordinary=ordinary, reserved=kept, isolated=isolated)
+    assert divided(available, reserved) == CpuPartition(ordinary=ordinary, reserved=kept, isolated=isolated)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import pytest
 
 from interpose.core.model.cpuset import CpuSet
 from interpose.core.policy.static_pools.config import check_pools, online_pools, pools_of_tree
-from interpose.core.policy.static_pools.options import CpuList, Pool
+from interpose.core.policy.static_pools.options import Pool, PoolCpuList
 from interpose.errors import ConfigError
 from tests.support.policy.machines import machine
 
@@ -23,9 +23,9 @@ TREE: dict[str, str | None] = {
 }
 
 
-def listed(text: str, socket: int = 0) -> CpuList:
+def listed(text: str, socket: int = 0) -> PoolCpuList:
     """A list."""
-    return CpuList(cpus=CpuSet.parse(text), text=text, socket=socket)
+    return PoolCpuList(cpus=CpuSet.parse(text), text=text, socket=socket)
 
 
 def pool(*texts: str, exclusive: bool = False) -> Pool:

@@ -1,16 +1,16 @@
 """Which lists of a pool: near each other, kept if held, the same each time."""
 
 from interpose.core.model.cpuset import EMPTY, CpuSet
-from interpose.core.policy.static_pools.options import CpuList
+from interpose.core.policy.static_pools.options import PoolCpuList
 from interpose.core.policy.static_pools.placement import Load, choose_own, choose_shared, own_candidates
 from tests.support.policy.machines import machine
 
 MACHINE = machine("2p2n4c1t")  # packages 0-7 and 8-15; nodes of four CPUs
 
 
-def lists(text: str) -> tuple[CpuList, ...]:
+def lists(text: str) -> tuple[PoolCpuList, ...]:
     """One list for each word."""
-    return tuple(CpuList(cpus=CpuSet.parse(word), text=word, socket=0) for word in text.split())
+    return tuple(PoolCpuList(cpus=CpuSet.parse(word), text=word, socket=0) for word in text.split())
 
 
 def own(free: str, count: int, had: str = "", cpus: str = "", taken: str = "") -> str | None:

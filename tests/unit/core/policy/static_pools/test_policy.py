@@ -9,7 +9,7 @@ from interpose.core.model.cpuset import CpuSet
 from interpose.core.policy.api import Policy, Setup
 from interpose.core.policy.decision import Action, Assignment, Decision, Grant, Why
 from interpose.core.policy.request import Amounts, Key, Request
-from interpose.core.policy.static_pools.options import CpuList, Pool, PoolsOptions
+from interpose.core.policy.static_pools.options import Pool, PoolCpuList, PoolsOptions
 from interpose.core.policy.static_pools.policy import EXCLUSIVE_CORES, StaticPoolsPolicy
 from interpose.errors import ConfigError
 from tests.support.policy.machines import machine
@@ -29,7 +29,7 @@ def options(pools: Mapping[str, Mapping[str, int]]) -> PoolsOptions:
             name: Pool(
                 exclusive=name.startswith("ex"),
                 lists=tuple(
-                    CpuList(cpus=CpuSet.parse(text), text=text, socket=socket) for text, socket in lists.items()
+                    PoolCpuList(cpus=CpuSet.parse(text), text=text, socket=socket) for text, socket in lists.items()
                 ),
             )
             for name, lists in pools.items()
