@@ -11,7 +11,7 @@ from pathlib import Path
 from outputs import ROOT, wants_check
 
 from tests.support.fuzz.h2 import LIMITS
-from tests.support.net import h2_peer as h2peer
+from tests.support.net import h2_peer
 from tests.support.net.h2_bench import REQUEST, RESPONSE
 from tests.support.net.h2_peer import continuation, data, goaway, headers, ping, priority, raw, rst_stream, settings
 from tests.support.net.hpack import Encoder, huffman, integer, string
@@ -19,7 +19,7 @@ from tests.support.net.hpack import Encoder, huffman, integer, string
 from tests.support.net.h2_peer import push_promise, settings_ack, window_update  # isort: skip
 
 FOLDER = ROOT / "tests/data/h2corpus"
-HELLO = h2peer.PREFACE + settings() + settings_ack()
+HELLO = h2_peer.PREFACE + settings() + settings_ack()
 CALL = Encoder().block(REQUEST, "plain")
 ANSWER = Encoder().block(RESPONSE, "plain")
 MANY = LIMITS.idle_frames + 1
@@ -42,9 +42,9 @@ def beginnings() -> dict[str, bytes]:
         "tls_hello": bytes.fromhex("16030100c8010000c40303") + bytes(190),
         "http1_get": b"GET /metrics HTTP/1.1\r\nhost: localhost\r\n\r\n",
         "http1_post": b"POST /runtime.v1.RuntimeService/Version HTTP/1.1\r\ncontent-length: 0\r\n\r\n",
-        "first_frame_ping": h2peer.PREFACE + ping(),
-        "first_frame_settings_ack": h2peer.PREFACE + settings_ack(),
-        "slow_loris_preface": h2peer.PREFACE[:20],
+        "first_frame_ping": h2_peer.PREFACE + ping(),
+        "first_frame_settings_ack": h2_peer.PREFACE + settings_ack(),
+        "slow_loris_preface": h2_peer.PREFACE[:20],
         "slow_loris_frame": HELLO + headers(1, CALL)[:-1],
         "slow_loris_block": HELLO + headers(1, CALL[:5], more=True),
     }
@@ -154,7 +154,7 @@ def floods() -> dict[str, bytes]:
 
 def costly() -> dict[str, bytes]:
     """What is allowed, or refused one by one, and makes a careless engine work far more than it says."""
-    closed = h2peer.PREFACE + settings((4, 0)) + settings_ack()
+    closed = h2_peer.PREFACE + settings((4, 0)) + settings_ack()
     waiting = closed + b"".join(headers(2 * i + 1, CALL, end=True) for i in range(LIMITS.streams))
     entry = CALL + Encoder().block([(b"x-large", b"v" * 1500)], coded=False)
     small = b"".join(literal(b"x-%d" % i, b"v") for i in range(400))

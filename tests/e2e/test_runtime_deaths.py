@@ -18,7 +18,7 @@ import pytest
 from interpose._pb import cri_pb2 as cri
 from interpose.net.streaming.client import run_command
 from interpose.net.streaming.connect import StreamError
-from interpose.node.runtime.fs import mounts as mounting
+from interpose.node.runtime.fs import mounts
 from interpose.testing.eventually import WAIT_LIMIT, eventually
 from tests.support.lab.cri import CriClient
 from tests.support.lab.daemon import unmount_below
@@ -293,7 +293,7 @@ def test_the_disk_is_full(scratch: Path) -> None:
     """Nothing new begins, what dies is seen to be dead, and removing pods works: that makes room."""
     place = scratch / "small"
     place.mkdir()
-    mounting.mount("tmpfs", str(place), "tmpfs", 0, "size=64m")
+    mounts.mount("tmpfs", str(place), "tmpfs", 0, "size=64m")
     try:
         with started(place) as node, CriClient(node.socket) as client, clean_after(node):
             pods = [MortalPod(node, client, name=name) for name in ("stopped", "lost")]
@@ -310,4 +310,4 @@ def test_the_disk_is_full(scratch: Path) -> None:
             filler.unlink()
     finally:
         unmount_below(place)
-        mounting.unmount(str(place))
+        mounts.unmount(str(place))

@@ -20,7 +20,7 @@ from tests.support.fuzz.loop import Fuzzer, Mutator
 from tests.support.hostile.attacks import ATTACKS, AttackRow
 from tests.support.hostile.peer import CutError, SpentError
 from tests.support.hostile.workmeter import InMemoryRelay, MeteredPeer, WorkMeter, check_work
-from tests.support.net import h2_peer as h2peer
+from tests.support.net import h2_peer
 from tests.support.net.h2_bench import REQUEST, RESPONSE, TRAILERS
 from tests.support.net.hpack import Encoder, Pair
 
@@ -42,7 +42,7 @@ def seeds(target: str) -> list[bytes]:
         hand_made = [b"\x3f\xe1\x1f\x82", b"\x20\x40\x01a\x01b\xbe", b"\x10\x01a\x01b", b"\x00\x81\x1f\x81\x1f"]
         return [bytes((len(block),)) + block for block in blocks + hand_made]
     found = [path.read_bytes() for path in files if path.name.startswith("client_") == (target == "client")]
-    hello = h2peer.settings() if target == "client" else h2peer.PREFACE + h2peer.settings()
+    hello = h2_peer.settings() if target == "client" else h2_peer.PREFACE + h2_peer.settings()
     return [*found, hello]
 
 
@@ -112,18 +112,18 @@ class Frames(Mutator):
         pad = rng.choice((None, None, 0, 5, 255))
         body = bytes(rng.choice((0, 1, 5, 300, 3000, 16_000)))
         makers: list[Callable[[], bytes]] = [
-            lambda: h2peer.data(number, body, end=end, pad=pad),
-            lambda: h2peer.headers(number, self.block(), end=end, pad=pad, depends_on=rng.choice((None, None, 0, 3))),
-            lambda: h2peer.headers(number, self.block(), end=end, more=rng.random() < 0.5),
-            lambda: h2peer.continuation(number, self.block(), more=rng.random() < 0.5),
-            lambda: h2peer.priority(number, rng.choice(NUMBERS)),
-            lambda: h2peer.rst_stream(number, value),
-            lambda: h2peer.settings((rng.randrange(8), value)),
-            h2peer.settings_ack,
-            lambda: h2peer.ping(rng.choice((b"draining", b"12345678")), ack=end),
-            lambda: h2peer.goaway(number, value % 14),
-            lambda: h2peer.window_update(number, value),
-            lambda: h2peer.raw(rng.randrange(14), rng.randrange(256), number, rng.randbytes(rng.randrange(12))),
+            lambda: h2_peer.data(number, body, end=end, pad=pad),
+            lambda: h2_peer.headers(number, self.block(), end=end, pad=pad, depends_on=rng.choice((None, None, 0, 3))),
+            lambda: h2_peer.headers(number, self.block(), end=end, more=rng.random() < 0.5),
+            lambda: h2_peer.continuation(number, self.block(), more=rng.random() < 0.5),
+            lambda: h2_peer.priority(number, rng.choice(NUMBERS)),
+            lambda: h2_peer.rst_stream(number, value),
+            lambda: h2_peer.settings((rng.randrange(8), value)),
+            h2_peer.settings_ack,
+            lambda: h2_peer.ping(rng.choice((b"draining", b"12345678")), ack=end),
+            lambda: h2_peer.goaway(number, value % 14),
+            lambda: h2_peer.window_update(number, value),
+            lambda: h2_peer.raw(rng.randrange(14), rng.randrange(256), number, rng.randbytes(rng.randrange(12))),
         ]
         return rng.choice(makers)()
 

@@ -13,7 +13,7 @@ from interpose.net import websocket
 from interpose.net.spdy import connection as spdy
 from interpose.net.spdy.frames import GoAway, Ping, RstStream, Settings, SpdyHeaders, WindowUpdate, encode
 from interpose.net.spdy.headers import HeaderPacker
-from interpose.net.streaming import exit_status as statusdoc
+from interpose.net.streaming import exit_status
 from interpose.net.streaming.channels import end_message, message
 from interpose.net.streaming.terminal_size import document
 from tests.support.fuzz.loop import Fuzzer
@@ -49,7 +49,7 @@ def _websocket() -> list[bytes]:
     for client in (False, True):
         socket = websocket.WebSocket(client=client, random=bytes)
         socket.ping(b"x")
-        for data in (message(0, b"typed"), end_message(0), message(3, statusdoc.exited(3)), bytes(200)):
+        for data in (message(0, b"typed"), end_message(0), message(3, exit_status.exited(3)), bytes(200)):
             socket.message(data)
         socket.close(1000, "bye")
         found.append((b"\x00" if client else b"\x01") + socket.take())
@@ -64,7 +64,12 @@ def seeds(target: str) -> list[bytes]:
         case "websocket":
             return _websocket()
         case _:
-            return [statusdoc.success(), statusdoc.exited(3), statusdoc.failure("x"), document(80, 24) + document(1, 2)]
+            return [
+                exit_status.success(),
+                exit_status.exited(3),
+                exit_status.failure("x"),
+                document(80, 24) + document(1, 2),
+            ]
 
 
 FUZZER = Fuzzer(targets=TARGETS, seeds=seeds, longest=4000)

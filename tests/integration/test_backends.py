@@ -17,7 +17,7 @@ from interpose.net.h2.limits import Limits
 from interpose.testing.eventually import WAIT_LIMIT, eventually
 from interpose.testing.grpcpeer import grpc_channel, grpc_server, unary
 from interpose.testing.stack import relay_stack
-from tests.support.net import h2_peer as h2peer
+from tests.support.net import h2_peer
 from tests.support.net.echo_service import EchoService, failed
 
 
@@ -177,14 +177,14 @@ async def hanging_up(path: Path, farewell: bytes = b"") -> AsyncIterator[list[No
 
     async def serve(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         visits.append(None)
-        writer.write(h2peer.settings() + farewell)
+        writer.write(h2_peer.settings() + farewell)
         writer.close()
 
     async with await asyncio.start_unix_server(serve, path):
         yield visits
 
 
-@pytest.mark.parametrize("farewell", [b"", h2peer.goaway(0)], ids=["closes", "says goaway"])
+@pytest.mark.parametrize("farewell", [b"", h2_peer.goaway(0)], ids=["closes", "says goaway"])
 async def test_backend_that_greets_and_hangs_up_is_dialled_ever_slower(
     runtime_path: Path, farewell: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -229,9 +229,9 @@ async def test_nothing_is_sent_to_a_backend_that_is_not_trusted(runtime_path: Pa
             raise PermissionError(13, "it is not ours")
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        got.append(await reader.read(len(h2peer.PREFACE)))
+        got.append(await reader.read(len(h2_peer.PREFACE)))
         if got[-1]:
-            writer.write(h2peer.settings())
+            writer.write(h2_peer.settings())
             await reader.read()
         writer.close()
 
@@ -242,5 +242,5 @@ async def test_nothing_is_sent_to_a_backend_that_is_not_trusted(runtime_path: Pa
         assert (upstream.up, upstream.last_error, set(got)) == (False, "it is not ours", {b""})
         allowed = True
         await eventually(lambda: upstream.up, "a connection")
-        await eventually(lambda: got[-1] == h2peer.PREFACE, "the preface")
+        await eventually(lambda: got[-1] == h2_peer.PREFACE, "the preface")
         await upstream.close()

@@ -16,13 +16,13 @@ from interpose.relay.api import Call, Proceed, Reply
 from interpose.testing.eventually import WAIT_LIMIT, eventually
 from interpose.testing.grpcpeer import grpc_channel, grpc_server
 from interpose.testing.stack import Stack, relay_stack
-from tests.support.net import h2_peer as h2peer
+from tests.support.net import h2_peer
 from tests.support.net.byte_seams import Stub
 from tests.support.net.echo_service import EchoService
 from tests.support.net.hpack import Encoder
 
 CORPUS = Path(__file__).parent.parent / "data/h2corpus"
-HELLO = h2peer.PREFACE + h2peer.settings()
+HELLO = h2_peer.PREFACE + h2_peer.settings()
 REQUEST = Encoder().block(
     [
         (b":method", b"POST"),
@@ -95,30 +95,30 @@ async def converse(path: Path, data: bytes) -> bytes:
         writer.close()
 
 
-CALL = h2peer.headers(1, REQUEST)
+CALL = h2_peer.headers(1, REQUEST)
 FAULTS = {
-    "bad preface": (b"PRI * HTTP/2.0\r\n\r\nNO\r\n\r\n" + h2peer.settings(), ErrorCode.PROTOCOL_ERROR),
-    "oversized frame": (HELLO + h2peer.raw(0, 0, 1, length=16_385) + bytes(16_385), ErrorCode.FRAME_SIZE_ERROR),
-    "bad padding": (HELLO + CALL + h2peer.raw(0, 0x8, 1, b"\x09abc"), ErrorCode.PROTOCOL_ERROR),
-    "HEADERS on stream 0": (HELLO + h2peer.headers(0, REQUEST), ErrorCode.PROTOCOL_ERROR),
-    "even stream": (HELLO + h2peer.headers(2, REQUEST), ErrorCode.PROTOCOL_ERROR),
-    "window overflow": (HELLO + h2peer.window_update(0, 0x7FFFFFFF), ErrorCode.FLOW_CONTROL_ERROR),
-    "HPACK index": (HELLO + h2peer.headers(1, b"\xff\xff\x7f"), ErrorCode.COMPRESSION_ERROR),
+    "bad preface": (b"PRI * HTTP/2.0\r\n\r\nNO\r\n\r\n" + h2_peer.settings(), ErrorCode.PROTOCOL_ERROR),
+    "oversized frame": (HELLO + h2_peer.raw(0, 0, 1, length=16_385) + bytes(16_385), ErrorCode.FRAME_SIZE_ERROR),
+    "bad padding": (HELLO + CALL + h2_peer.raw(0, 0x8, 1, b"\x09abc"), ErrorCode.PROTOCOL_ERROR),
+    "HEADERS on stream 0": (HELLO + h2_peer.headers(0, REQUEST), ErrorCode.PROTOCOL_ERROR),
+    "even stream": (HELLO + h2_peer.headers(2, REQUEST), ErrorCode.PROTOCOL_ERROR),
+    "window overflow": (HELLO + h2_peer.window_update(0, 0x7FFFFFFF), ErrorCode.FLOW_CONTROL_ERROR),
+    "HPACK index": (HELLO + h2_peer.headers(1, b"\xff\xff\x7f"), ErrorCode.COMPRESSION_ERROR),
     "decompression bomb": (
-        HELLO + h2peer.headers(1, REQUEST + Encoder().block([(b"bomb", b"x" * 3000)]) + b"\xbe" * 200),
+        HELLO + h2_peer.headers(1, REQUEST + Encoder().block([(b"bomb", b"x" * 3000)]) + b"\xbe" * 200),
         ErrorCode.ENHANCE_YOUR_CALM,
     ),
     "CONTINUATION flood": (
-        HELLO + h2peer.headers(1, REQUEST, more=True) + h2peer.continuation(1, b"", more=True) * 1100,
+        HELLO + h2_peer.headers(1, REQUEST, more=True) + h2_peer.continuation(1, b"", more=True) * 1100,
         ErrorCode.ENHANCE_YOUR_CALM,
     ),
     "rapid reset": (
-        HELLO + b"".join(h2peer.headers(n, REQUEST) + h2peer.rst_stream(n) for n in range(1, 203, 2)),
+        HELLO + b"".join(h2_peer.headers(n, REQUEST) + h2_peer.rst_stream(n) for n in range(1, 203, 2)),
         ErrorCode.ENHANCE_YOUR_CALM,
     ),
-    "PING flood": (HELLO + h2peer.ping() * 600, ErrorCode.ENHANCE_YOUR_CALM),
-    "SETTINGS flood": (HELLO + h2peer.settings() * 600, ErrorCode.ENHANCE_YOUR_CALM),
-    "empty DATA flood": (HELLO + CALL + h2peer.data(1) * 600, ErrorCode.ENHANCE_YOUR_CALM),
+    "PING flood": (HELLO + h2_peer.ping() * 600, ErrorCode.ENHANCE_YOUR_CALM),
+    "SETTINGS flood": (HELLO + h2_peer.settings() * 600, ErrorCode.ENHANCE_YOUR_CALM),
+    "empty DATA flood": (HELLO + CALL + h2_peer.data(1) * 600, ErrorCode.ENHANCE_YOUR_CALM),
 }
 
 
@@ -128,7 +128,7 @@ async def test_fault_ends_that_connection_with_the_right_code(scratch: Path, nam
     data, code = FAULTS[name]
     async with beside(scratch) as (stack, goes_on):
         answer = await converse(stack.socket, data)
-        assert [frame.code for frame in h2peer.read_frames(answer) if frame.kind == "GOAWAY"] == [code]
+        assert [frame.code for frame in h2_peer.read_frames(answer) if frame.kind == "GOAWAY"] == [code]
         await goes_on()
         await eventually(lambda: stack.listener.faults == {code.name: 1}, "the fault to be counted")
         await eventually(lambda: len(stack.listener.links) == 1, "the connection to be gone")
@@ -147,7 +147,7 @@ async def test_header_list_over_the_limit_costs_one_stream(scratch: Path) -> Non
     block = REQUEST + Encoder().block([(b"large", b"x" * 9000)], "plain")
     async with beside(scratch) as (stack, goes_on):
         reader, writer = await asyncio.open_unix_connection(str(stack.socket))
-        writer.write(HELLO + h2peer.headers(1, block, end=True) + h2peer.ping(b"behindit"))
+        writer.write(HELLO + h2_peer.headers(1, block, end=True) + h2_peer.ping(b"behindit"))
         answer = b""
         while b"behindit" not in answer:
             part = await asyncio.wait_for(reader.read(65536), WAIT_LIMIT)
@@ -158,7 +158,7 @@ async def test_header_list_over_the_limit_costs_one_stream(scratch: Path) -> Non
         await goes_on()
 
 
-HALF_SAID = [b"", h2peer.PREFACE[:10], HELLO + CALL[:-1], HELLO + h2peer.headers(1, b"", more=True)]
+HALF_SAID = [b"", h2_peer.PREFACE[:10], HELLO + CALL[:-1], HELLO + h2_peer.headers(1, b"", more=True)]
 
 
 @pytest.mark.parametrize("start", HALF_SAID, ids=["nothing", "preface", "frame", "block"])
@@ -189,7 +189,7 @@ async def test_long_upload_is_not_slow(scratch: Path) -> None:
     async with beside(scratch, limits) as (stack, _):
         others = set(stack.listener.links)
         _, writer = await asyncio.open_unix_connection(str(stack.socket))
-        frame = h2peer.data(1, bytes(16_384))
+        frame = h2_peer.data(1, bytes(16_384))
         start = HELLO + CALL + frame[:100]
         writer.write(start)
         await eventually(lambda: set(stack.listener.links) - others, "the upload to be accepted")
@@ -213,7 +213,7 @@ async def test_peer_that_does_not_read_is_cut_off(scratch: Path) -> None:
         gone = False
         for _ in range(400):
             try:
-                writer.write(h2peer.ping() * 4000)
+                writer.write(h2_peer.ping() * 4000)
                 await asyncio.wait_for(writer.drain(), WAIT_LIMIT)
             except ConnectionError:
                 gone = True
@@ -254,7 +254,7 @@ async def test_a_burst_of_clients_finds_room(scratch: Path) -> None:
 async def test_who_leaves_most_unread_is_cut_when_memory_runs_out(scratch: Path) -> None:
     """Replies that wait for a window count, however many connections they are on; who has less is left alone."""
     limits = LimitSettings(buffered=2 << 20)
-    closed = h2peer.PREFACE + h2peer.settings((4, 0))
+    closed = h2_peer.PREFACE + h2_peer.settings((4, 0))
     call = Encoder().block([*BIG_REPLY, (b"te", b"trailers")], "plain")
     async with beside(scratch, limits) as (stack, goes_on):
         peers = [await asyncio.open_unix_connection(str(stack.socket)) for _ in range(2)]
@@ -264,8 +264,8 @@ async def test_who_leaves_most_unread_is_cut_when_memory_runs_out(scratch: Path)
             with contextlib.suppress(ConnectionError):  # the second may be cut before it has said everything
                 for number in range(1, 2 * count, 2):
                     writer.write(closed if number == 1 else b"")
-                    writer.write(h2peer.headers(number, call))
-                    writer.write(b"".join(h2peer.data(number, part, end=part is parts[-1]) for part in parts))
+                    writer.write(h2_peer.headers(number, call))
+                    writer.write(b"".join(h2_peer.data(number, part, end=part is parts[-1]) for part in parts))
                     await writer.drain()
         with contextlib.suppress(ConnectionError):
             await asyncio.wait_for(peers[1][0].read(-1), WAIT_LIMIT)
@@ -296,7 +296,7 @@ async def test_requests_that_are_held_count(scratch: Path, kind: str) -> None:
         with contextlib.suppress(ConnectionError):
             writer.write(HELLO)
             for number in range(1, 41, 2):
-                writer.write(h2peer.headers(number, call) + h2peer.data(number, bytes(16_000)) * 10)
+                writer.write(h2_peer.headers(number, call) + h2_peer.data(number, bytes(16_000)) * 10)
                 await writer.drain()
             await asyncio.wait_for(reader.read(-1), WAIT_LIMIT)
         await eventually(lambda: not stack.listener.links, "the client to be cut")
@@ -333,7 +333,7 @@ async def test_idle_connections_make_room(scratch: Path) -> None:
         await eventually(lambda: stack.stats("/test.Echo/Hang").in_flight == 1, "a call")
         idle = await crowd(stack, 80, HELLO)
         answer = await asyncio.wait_for(idle[0][0].read(-1), WAIT_LIMIT)
-        goaways = [frame for frame in h2peer.read_frames(answer) if frame.kind == "GOAWAY"]
+        goaways = [frame for frame in h2_peer.read_frames(answer) if frame.kind == "GOAWAY"]
         assert [(frame.number, frame.code) for frame in goaways] == [(0, ErrorCode.NO_ERROR)]
         await eventually(lambda: len(stack.listener.links) == 48, "the share of one process")
         assert stack.listener.refused == 0

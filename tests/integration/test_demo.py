@@ -12,7 +12,7 @@ import pytest
 
 from examples.demo import __main__ as demo
 from examples.demo import programs as demoprograms
-from examples.demo import story as demostory
+from examples.demo import story
 from examples.demo.node import processes_of
 from examples.demo.report import Spot, Values, wrong_values
 from interpose.core.model.cgroup import Level, Parameter
@@ -137,7 +137,7 @@ def test_a_value_that_is_not_as_promised_is_a_failure(
         wrong = {Spot("web", Level.POD, Parameter.CPU_BVT): 0} if when == "started" else {}
         return wrong_values(when, found, {**promised, **wrong})
 
-    monkeypatch.setattr(demostory, "wrong_values", promised_otherwise)
+    monkeypatch.setattr(story, "wrong_values", promised_otherwise)
 
     assert demo.main() == 1
     text = capsys.readouterr().out

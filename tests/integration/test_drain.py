@@ -12,11 +12,11 @@ from interpose.relay.restart.drain import Drain
 from interpose.testing.eventually import WAIT_LIMIT, eventually
 from interpose.testing.grpcpeer import grpc_channel, grpc_server, unary
 from interpose.testing.stack import Stack, relay_stack
-from tests.support.net import h2_peer as h2peer
+from tests.support.net import h2_peer
 from tests.support.net.echo_service import EchoService, failed
 from tests.support.net.hpack import Encoder
 
-HELLO = h2peer.PREFACE + h2peer.settings((4, 0)) + h2peer.settings_ack()
+HELLO = h2_peer.PREFACE + h2_peer.settings((4, 0)) + h2_peer.settings_ack()
 REQUEST = [
     (b":method", b"POST"),
     (b":scheme", b"http"),
@@ -57,20 +57,20 @@ async def test_complete_reply_waits_for_its_slow_reader(stack: Stack) -> None:
     """The backend has answered, the client's window is shut: the drain waits until the reply is delivered."""
     reader, writer = await asyncio.open_unix_connection(str(stack.socket))
     block = Encoder().block(REQUEST, "plain")
-    writer.write(HELLO + h2peer.headers(1, block) + h2peer.data(1, bytes(5), end=True))
+    writer.write(HELLO + h2_peer.headers(1, block) + h2_peer.data(1, bytes(5), end=True))
     await eventually(lambda: stack.stats("/test.Echo/Large").codes[0] == 1, "the backend's answer")
     assert stack.queued == 100_005
     leaving = drain(stack, WAIT_LIMIT)
     answer = b""
-    while h2peer.ping(b"draining") not in answer:
+    while h2_peer.ping(b"draining") not in answer:
         answer += await asyncio.wait_for(reader.read(65536), WAIT_LIMIT)
-    writer.write(h2peer.ping(b"draining", ack=True))
+    writer.write(h2_peer.ping(b"draining", ack=True))
     # Longer than a client with nothing in flight would get.
     done, _ = await asyncio.wait([leaving], timeout=1.3)  # clock: nothing may happen in that time
     assert not done
-    writer.write(h2peer.window_update(0, 200_000) + h2peer.window_update(1, 200_000))
+    writer.write(h2_peer.window_update(0, 200_000) + h2_peer.window_update(1, 200_000))
     answer += await asyncio.wait_for(reader.read(-1), WAIT_LIMIT)
-    frames = h2peer.read_frames(answer)
+    frames = h2_peer.read_frames(answer)
     assert sum(len(frame.payload) for frame in frames if frame.kind == "DATA") == 100_005
     assert [frame.end for frame in frames if frame.kind == "HEADERS"] == [False, True]
     assert await leaving

@@ -26,7 +26,7 @@ from interpose.testing.eventually import WAIT_LIMIT, eventually
 from interpose.testing.grpcpeer import grpc_server, unary
 from interpose.testing.hookserver import FakeHookServer, echo, serve_hooks
 from tests.support.lab.processes import Child
-from tests.support.net import h2_peer as h2peer
+from tests.support.net import h2_peer
 from tests.support.net.hpack import Encoder
 from tests.support.net.raw_backend import RawAnswer, answer_headers, raw_backend
 
@@ -376,7 +376,7 @@ async def test_late_socket(bench: Bench, path: Path) -> None:
         assert await task
 
 
-@pytest.mark.parametrize("says", [b"", h2peer.settings()[:-3]], ids=["nothing", "half a frame"])
+@pytest.mark.parametrize("says", [b"", h2_peer.settings()[:-3]], ids=["nothing", "half a frame"])
 async def test_peer_that_hangs_from_the_start(bench: Bench, path: Path, says: bytes) -> None:
     """Bounded by the time of the call."""
 
@@ -585,12 +585,12 @@ async def _until_request(reader: asyncio.StreamReader) -> None:
 
 
 FLOODS = {
-    "PING flood": h2peer.ping() * 11_000,
-    "SETTINGS flood": h2peer.settings() * 11_000,
+    "PING flood": h2_peer.ping() * 11_000,
+    "SETTINGS flood": h2_peer.settings() * 11_000,
     "no frames": b"\xff" * 100,
-    "a stream of its own": h2peer.headers(2, Encoder().block([(b":status", b"200")], "plain")),
-    "bad HPACK": h2peer.headers(1, b"\xff\xff\x7f"),
-    "oversized frame": h2peer.raw(0, 0, 1, length=16_385) + bytes(16_385),
+    "a stream of its own": h2_peer.headers(2, Encoder().block([(b":status", b"200")], "plain")),
+    "bad HPACK": h2_peer.headers(1, b"\xff\xff\x7f"),
+    "oversized frame": h2_peer.raw(0, 0, 1, length=16_385) + bytes(16_385),
 }
 
 
@@ -599,7 +599,7 @@ async def test_peer_that_floods_or_breaks_http2(bench: Bench, path: Path, name: 
     """It loses its connection, the call fails at once, and the client goes on dialling."""
 
     async def behave(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.write(h2peer.settings())
+        writer.write(h2_peer.settings())
         await _until_request(reader)
         writer.write(FLOODS[name])
         await reader.read(-1)
@@ -633,7 +633,7 @@ async def test_greets_and_leaves_again_and_again(bench: Bench, path: Path) -> No
     async def behave(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         nonlocal accepted
         accepted += 1
-        writer.write(h2peer.settings())
+        writer.write(h2_peer.settings())
         await writer.drain()
         writer.close()
 
@@ -650,7 +650,7 @@ async def test_no_room_for_a_call(bench: Bench, path: Path) -> None:
     """A hook server that allows no streams keeps a call waiting for its time and no longer."""
 
     async def behave(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.write(h2peer.settings((3, 0)))
+        writer.write(h2_peer.settings((3, 0)))
         await reader.read(-1)
         writer.close()
 

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from interpose.node.runtime.fs import mount_table as mounttable
-from interpose.node.runtime.fs import mounts as mounting
+from interpose.node.runtime.fs import mount_table, mounts
 from interpose.node.runtime.fs.disk_usage import count_below
 from interpose.node.runtime.fs.rootfs import Rootfs, overlay_works
 from interpose.node.runtime.images.layers.whiteouts import OVERLAY
@@ -41,7 +40,7 @@ async def cleaned(scratch: Path) -> AsyncIterator[Path]:
     """A folder for root file systems, with nothing mounted in it afterwards."""
     folder = scratch / "rootfs"
     yield folder
-    mounting.unmount_below(str(folder))
+    mounts.unmount_below(str(folder))
 
 
 @pytest.mark.parametrize("overlay", WAYS)
@@ -56,7 +55,7 @@ async def test_layers_lie_on_top_of_each_other(scratch: Path, cleaned: Path, ove
     await rootfs.remove("one")
     await rootfs.remove("one")
     assert not (cleaned / "one").exists()
-    assert mounttable.below(mounting.mounts(), str(cleaned)) == []
+    assert mount_table.below(mounts.mounts(), str(cleaned)) == []
 
 
 @pytest.mark.parametrize("overlay", WAYS)
@@ -67,7 +66,7 @@ async def test_preparing_again_gives_the_same(scratch: Path, cleaned: Path, over
     (merged / "mine").touch()
     assert await rootfs.prepare("one", layers) == merged
     assert (merged / "mine").exists()
-    assert len(mounttable.below(mounting.mounts(), str(merged))) == int(overlay)
+    assert len(mount_table.below(mounts.mounts(), str(merged))) == int(overlay)
 
 
 @AS_ROOT
@@ -220,12 +219,12 @@ def test_whether_overlay_works_is_found_out(cleaned: Path) -> None:
 def test_shared_memory_is_mounted_once(scratch: Path) -> None:
     """Asked for twice it is one mount, and gone after one removal."""
     place = str(scratch / "shm")
-    mounting.mount_shm(place, 1 << 20)
-    mounting.mount_shm(place, 1 << 20)
-    found = [one for one in mounting.mounts() if one.place == place]
+    mounts.mount_shm(place, 1 << 20)
+    mounts.mount_shm(place, 1 << 20)
+    found = [one for one in mounts.mounts() if one.place == place]
     assert [one.kind for one in found] == ["tmpfs"]
-    assert mounting.unmount(place)
-    assert not mounting.unmount(place)
+    assert mounts.unmount(place)
+    assert not mounts.unmount(place)
 
 
 @AS_ROOT
@@ -233,21 +232,21 @@ def test_a_folder_shown_elsewhere_read_only(scratch: Path) -> None:
     """Files are seen and cannot be made."""
     for name in ("from", "to"):
         (scratch / name).mkdir()
-    mounting.bind(str(scratch / "from"), str(scratch / "to"), readonly=True)
+    mounts.bind(str(scratch / "from"), str(scratch / "to"), readonly=True)
     try:
         (scratch / "from/x").touch()
         assert (scratch / "to/x").exists()
         with pytest.raises(OSError, match="Read-only"):
             (scratch / "to/y").touch()
     finally:
-        mounting.unmount(str(scratch / "to"))
+        mounts.unmount(str(scratch / "to"))
 
 
 @AS_ROOT
 def test_a_mount_that_fails_names_the_place(scratch: Path) -> None:
     """The kernel's error with our path."""
     with pytest.raises(FileNotFoundError, match="nowhere"):
-        mounting.mount("none", str(scratch / "nowhere"), "tmpfs")
+        mounts.mount("none", str(scratch / "nowhere"), "tmpfs")
 
 
 async def test_large_trees_hold_nobody_up(scratch: Path, cleaned: Path, monkeypatch: pytest.MonkeyPatch) -> None:

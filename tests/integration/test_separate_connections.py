@@ -19,7 +19,7 @@ from interpose.net.h2.limits import Limits
 from interpose.testing.eventually import eventually
 from interpose.testing.grpcpeer import grpc_channel, grpc_server
 from interpose.testing.stack import Stack, relay_stack
-from tests.support.net import h2_peer as h2peer
+from tests.support.net import h2_peer
 from tests.support.net.echo_service import EchoService
 from tests.support.net.h2_bench import REQUEST
 from tests.support.net.hpack import Decoder, Encoder
@@ -43,7 +43,7 @@ class Caller:
         self._writer.write(b"".join(parts))
 
     def request(self, number: int, *more: tuple[bytes, bytes]) -> bytes:
-        return h2peer.headers(number, self._encoder.block([*REQUEST, *more]), end=True)
+        return h2_peer.headers(number, self._encoder.block([*REQUEST, *more]), end=True)
 
     async def read_until(self, count: int) -> None:
         """So many calls have ended."""
@@ -55,7 +55,7 @@ class Caller:
                 if len(self._rest) - end < size:
                     break
                 end += size
-            for frame in h2peer.read_frames(self._rest[:end]):
+            for frame in h2_peer.read_frames(self._rest[:end]):
                 if frame.kind == "HEADERS":
                     fields = dict(self._decoder.pairs(frame.payload))
                     self.codes += [fields[b"grpc-status"]] if frame.end else []
@@ -67,7 +67,7 @@ async def caller(path: Path) -> AsyncIterator[Caller]:
     """Connected inside the block."""
     reader, writer = await asyncio.open_unix_connection(str(path))
     one = Caller(reader, writer)
-    one.send(h2peer.PREFACE, h2peer.settings((4, 1 << 20)), h2peer.window_update(0, 1 << 28))
+    one.send(h2_peer.PREFACE, h2_peer.settings((4, 1 << 20)), h2_peer.window_update(0, 1 << 28))
     try:
         yield one
     finally:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from interpose.node.runtime.shim import protocol as wire
+from interpose.node.runtime.shim import protocol
 from interpose.node.runtime.shimclient.client import (
     ExecRequest,
     ShimClosedError,
@@ -191,7 +191,7 @@ async def test_attach_sees_and_writes(sandbox: ShimNode) -> None:
 
     await streams.write(b"word\n")
 
-    assert await streams.read() == (wire.STDOUT, b"got word\n")
+    assert await streams.read() == (protocol.STDOUT, b"got word\n")
     assert await streams.read() is None
     assert streams.exit is not None
     assert streams.exit.code == 6
@@ -205,7 +205,7 @@ async def test_stdin_ends_with_the_first_client_only_if_it_is_for_one(sandbox: S
     await sandbox.run("sh", "-c", "cat; echo end", stdin=True, stdin_once=once)
     first = await sandbox.shim.attach("c1")
     await first.write(b"one\n")
-    assert await first.read() == (wire.STDOUT, b"one\n")
+    assert await first.read() == (protocol.STDOUT, b"one\n")
     await first.close()
 
     if once:
@@ -214,7 +214,7 @@ async def test_stdin_ends_with_the_first_client_only_if_it_is_for_one(sandbox: S
     else:
         second = await sandbox.shim.attach("c1")
         await second.write(b"two\n")
-        assert await second.read() == (wire.STDOUT, b"two\n")
+        assert await second.read() == (protocol.STDOUT, b"two\n")
         await second.close()
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from interpose.net.streaming import exit_status as statusdoc
+from interpose.net.streaming import exit_status
 from interpose.net.streaming.channels import ERROR, STDOUT, V5, message
 from interpose.net.streaming.client import StreamError, run_command
 from interpose.net.streaming.portforward_client import PortForwarder
@@ -138,7 +138,7 @@ async def test_the_end_is_heard_although_our_bytes_come_back() -> None:
     async def hasty(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, request: bytes) -> None:
         writer.write(agreed(request))
         await reader.readexactly(100_000)
-        writer.write(messages((STDOUT, b"x" * 100_000), (ERROR, statusdoc.exited(9))))
+        writer.write(messages((STDOUT, b"x" * 100_000), (ERROR, exit_status.exited(9))))
         await writer.drain()
 
     async with serving(hasty) as url:
@@ -168,7 +168,7 @@ async def test_a_server_that_does_not_close_is_left(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("interpose.net.streaming.client._AFTERWARDS", 0.1)
 
     async def lingering(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter, request: bytes) -> None:
-        writer.write(agreed(request) + messages((STDOUT, b"all"), (ERROR, statusdoc.exited(4)), close=False))
+        writer.write(agreed(request) + messages((STDOUT, b"all"), (ERROR, exit_status.exited(4)), close=False))
         await asyncio.Event().wait()
 
     out = bytearray()
@@ -182,7 +182,7 @@ async def test_a_slow_reader_of_ours_gets_all(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr("interpose.net.streaming.client._AFTERWARDS", 0.01)
 
     async def lingering(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter, request: bytes) -> None:
-        writer.write(agreed(request) + messages((STDOUT, b"all"), (ERROR, statusdoc.exited(4)), close=False))
+        writer.write(agreed(request) + messages((STDOUT, b"all"), (ERROR, exit_status.exited(4)), close=False))
         await asyncio.Event().wait()
 
     shown, rounds = bytearray(), 0

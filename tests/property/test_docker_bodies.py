@@ -12,8 +12,7 @@ from interpose._pb import cri_pb2 as cri
 from interpose.cri.store import convert
 from interpose.cri.store.requested import ANNOTATION, resources_note
 from interpose.relay.docker.routes import NAMES, classify
-from interpose.relay.docker.translate import create
-from interpose.relay.docker.translate import inspect as inspecting
+from interpose.relay.docker.translate import create, inspect
 from interpose.relay.docker.translate.body import JsonBody
 from interpose.relay.docker.translate.errors import error_body, message_of
 from interpose.relay.docker.translate.json_edit import (
@@ -195,7 +194,7 @@ def test_no_bytes_raise_anything_else(raw: bytes) -> None:
         lambda: read_root(decode(raw)),
         lambda: create.read_create(raw, {}),
         lambda: create.read_update(raw),
-        lambda: inspecting.identity_of(raw),
+        lambda: inspect.identity_of(raw),
     )
     for reader in readers:
         with suppress(UnreadableBodyError):
@@ -285,7 +284,7 @@ def test_a_record_after_a_restart_is_the_record_of_the_request(raw: bytes, data:
         sent.config.annotations.pop(ANNOTATION, None)
     expected = convert.container_of_request(sent, asked, None)
     status = cri.ContainerStatusResponse()
-    inspecting.container_status(inspected(found.edited(asked, sent).body, "c1", "created"), status)
+    inspect.container_status(inspected(found.edited(asked, sent).body, "c1", "created"), status)
     shown = convert.container_of_status(status.SerializeToString())
     record = shown.record
     assert shown.pod_id == expected.pod_id
@@ -300,7 +299,7 @@ def test_a_pod_after_a_restart_is_the_pod_of_the_request(raw: bytes) -> None:
     """Every field of the record."""
     request = message_of_creation(read(raw))
     status = cri.PodSandboxStatusResponse()
-    inspecting.pod_status(inspected(raw, "s1", "created"), status)
+    inspect.pod_status(inspected(raw, "s1", "created"), status)
     assert convert.pod_of_status(status.SerializeToString()) == convert.pod_of_request(request, request, "s1")
 
 

@@ -14,8 +14,7 @@ from interpose.net.h2.limits import Limits
 from interpose.net.h2.stream import Stream
 from interpose.testing.eventually import WAIT_LIMIT
 from tests.support.fuzz import h2 as h2fuzz
-from tests.support.net import h2_bench as h2bench
-from tests.support.net import h2_peer as h2peer
+from tests.support.net import h2_bench, h2_peer
 from tests.support.net.h2_bench import REQUEST, RESPONSE, TRAILERS, Event
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -26,30 +25,37 @@ WINDOW = 20_000
 bodies = st.lists(st.tuples(st.integers(1, 3000), st.none() | st.integers(0, 255)), max_size=4)
 calls = st.lists(st.tuples(bodies, st.sampled_from(["data", "trailers", "reset"])), min_size=1, max_size=6)
 between = st.sampled_from(
-    [b"", b"", h2peer.ping(), h2peer.settings((1, 0), (4, 70_000)), h2peer.priority(1), h2peer.raw(0xAB, 1, 0, b"?")]
+    [
+        b"",
+        b"",
+        h2_peer.ping(),
+        h2_peer.settings((1, 0), (4, 70_000)),
+        h2_peer.priority(1),
+        h2_peer.raw(0xAB, 1, 0, b"?"),
+    ]
 )
 
 
 @st.composite
 def conversations(draw: st.DrawFn) -> tuple[bytes, list[Event]]:
     """A client's bytes, and what the server's sinks have to hear, in order."""
-    bench = h2bench.fresh_server()
+    bench = h2_bench.fresh_server()
     waiting = []
     for position, (body, ending) in enumerate(draw(calls)):
         number = 2 * position + 1
         steps: list[tuple[bytes, Event]] = []
         for size, pad in body:
             content = bytes((number,)) * size
-            steps.append((h2peer.data(number, content, pad=pad), ("data", number, content, False)))
+            steps.append((h2_peer.data(number, content, pad=pad), ("data", number, content, False)))
         if ending == "data":
-            steps.append((h2peer.data(number, b"", end=True), ("data", number, b"", True)))
+            steps.append((h2_peer.data(number, b"", end=True), ("data", number, b"", True)))
         elif ending == "trailers":
             block = bench.encoder.block([(b"x", b"y")], "plain")
-            steps.append((h2peer.headers(number, block, end=True), ("headers", number, [(b"x", b"y")], True)))
+            steps.append((h2_peer.headers(number, block, end=True), ("headers", number, [(b"x", b"y")], True)))
         else:
-            steps.append((h2peer.rst_stream(number, 8), ("reset", number, 8)))
+            steps.append((h2_peer.rst_stream(number, 8), ("reset", number, 8)))
         waiting.append((number, steps))
-    wire = [h2peer.PREFACE, h2peer.settings()]
+    wire = [h2_peer.PREFACE, h2_peer.settings()]
     expected: list[Event] = []
     opened: list[list[tuple[bytes, Event]]] = []
     while waiting or opened:
@@ -57,7 +63,7 @@ def conversations(draw: st.DrawFn) -> tuple[bytes, list[Event]]:
             number, steps = waiting.pop(0)
             block = bench.encoder.block(REQUEST)
             middle = draw(st.integers(0, len(block)))
-            wire += [h2peer.headers(number, block[:middle], more=True), h2peer.continuation(number, block[middle:])]
+            wire += [h2_peer.headers(number, block[:middle], more=True), h2_peer.continuation(number, block[middle:])]
             expected.append(("request", number, REQUEST, False))
             opened.append(steps)
         else:
@@ -75,7 +81,7 @@ def test_pieces_do_not_matter(conversation: tuple[bytes, list[Event]], data: st.
     """Cut anywhere, a valid conversation gives the events it stands for, and the same answers."""
     wire, expected = conversation
     cuts = sorted(data.draw(st.sets(st.integers(0, len(wire)), max_size=20)) | {0, len(wire)})
-    whole, parts = h2bench.fresh_server(), h2bench.fresh_server()
+    whole, parts = h2_bench.fresh_server(), h2_bench.fresh_server()
     whole.feed(wire)
     for start, end in pairwise(cuts):
         parts.feed(wire[start:end])
@@ -92,7 +98,7 @@ def test_garbage_from_the_start(data: bytes) -> None:
 
 
 frames = st.builds(
-    h2peer.raw,
+    h2_peer.raw,
     st.integers(0, 11),
     st.integers(0, 255),
     st.sampled_from([0, 1, 1, 2, 3, 5, 7, 2**31 - 1, 2**32 - 1]),
@@ -105,8 +111,8 @@ frames = st.builds(
 def test_garbage_after_the_greeting(parts: list[bytes], rest: bytes) -> None:
     """Frames without sense, on a connection that had begun well."""
     wire = b"".join(parts) + rest
-    h2fuzz.check_server(h2peer.PREFACE + h2peer.settings() + wire)
-    h2fuzz.check_client(h2peer.settings() + wire)
+    h2fuzz.check_server(h2_peer.PREFACE + h2_peer.settings() + wire)
+    h2fuzz.check_client(h2_peer.settings() + wire)
 
 
 class RelaySink:
@@ -139,8 +145,8 @@ class Relaying(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.limits = Limits(stream_window=WINDOW, connection_window=10**6)
-        self.front = h2bench.server(self.limits)
-        self.back = h2bench.client(self.limits, (INITIAL_WINDOW, 1000))
+        self.front = h2_bench.server(self.limits)
+        self.back = h2_bench.client(self.limits, (INITIAL_WINDOW, 1000))
         self.sink = RelaySink()
         self.front.conn.accept = self._accept
         self.numbers = [2 * i + 1 for i in range(self.STREAMS)]
@@ -173,20 +179,20 @@ class Relaying(RuleBasedStateMachine):
         self.allowed[number] -= size
         if end:
             self.ended.add(number)
-        self.front.feed(h2peer.data(number, body, end=end))
+        self.front.feed(h2_peer.data(number, body, end=end))
 
     @rule(which=st.integers(0, STREAMS - 1), size=st.integers(1, 30_000))
     def open_stream_window(self, which: int, size: int) -> None:
         """The backend takes more of one stream."""
         number = self.numbers[which]
         self.granted[number] += size
-        self.back.feed(h2peer.window_update(number, size))
+        self.back.feed(h2_peer.window_update(number, size))
 
     @rule(size=st.integers(1, 50_000))
     def open_connection_window(self, size: int) -> None:
         """The backend takes more of all."""
         self.granted_in_all += size
-        self.back.feed(h2peer.window_update(0, size))
+        self.back.feed(h2_peer.window_update(0, size))
 
     @rule(size=st.integers(0, 30_000))
     def change_initial_window(self, size: int) -> None:
@@ -194,7 +200,7 @@ class Relaying(RuleBasedStateMachine):
         for number in self.numbers:
             self.granted[number] += size - self.initial
         self.initial = size
-        self.back.feed(h2peer.settings((INITIAL_WINDOW, size)))
+        self.back.feed(h2_peer.settings((INITIAL_WINDOW, size)))
 
     @rule()
     def block_transport(self) -> None:

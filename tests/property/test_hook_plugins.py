@@ -36,16 +36,16 @@ from interpose.hooks.server.plugin import AnyPlugin, CpuPool, CpuPools, NodeInpu
 from interpose.hooks.server.plugins.batch_resource import BatchResource
 from interpose.hooks.server.plugins.cpu_normalization import CpuNormalization
 from interpose.hooks.server.plugins.cpuset import CpusetPlugin
-from interpose.hooks.server.pods import pod_annotations as podspec
+from interpose.hooks.server.pods import pod_annotations
 
 READERS: dict[str, Callable[[Mapping[str, str]], Any]] = {
-    podspec.RESOURCE_STATUS: podspec.resource_status,
-    podspec.EXTENDED_RESOURCES: podspec.extended_resources,
-    podspec.DEVICE_ALLOCATED: podspec.device_allocated,
-    podspec.OOM_SCORES: podspec.oom_scores,
-    podspec.OOM_SCORE: podspec.oom_score,
-    podspec.SYSTEM_QOS: podspec.system_cpuset,
-    podspec.NORMALIZATION_RATIO: lambda annotations: podspec.normalization_ratio(annotations, None),
+    pod_annotations.RESOURCE_STATUS: pod_annotations.resource_status,
+    pod_annotations.EXTENDED_RESOURCES: pod_annotations.extended_resources,
+    pod_annotations.DEVICE_ALLOCATED: pod_annotations.device_allocated,
+    pod_annotations.OOM_SCORES: pod_annotations.oom_scores,
+    pod_annotations.OOM_SCORE: pod_annotations.oom_score,
+    pod_annotations.SYSTEM_QOS: pod_annotations.system_cpuset,
+    pod_annotations.NORMALIZATION_RATIO: lambda annotations: pod_annotations.normalization_ratio(annotations, None),
 }
 
 milli = st.integers(0, 300_000)
@@ -79,7 +79,9 @@ sizes = st.builds(
 nodes = st.builds(
     NodeInputs,
     slo=st.none() | st.builds(NodeSLO, suppress_enabled=st.booleans(), suppress_policy=st.sampled_from(SuppressPolicy)),
-    annotations=st.dictionaries(st.just(podspec.NORMALIZATION_RATIO), st.sampled_from(["0.5", "1", "1.2", "3"])),
+    annotations=st.dictionaries(
+        st.just(pod_annotations.NORMALIZATION_RATIO), st.sampled_from(["0.5", "1", "1.2", "3"])
+    ),
     pools=st.builds(CpuPools, ls=pools, be=pools, cpu_manager_policy=st.sampled_from(["", "none", "static"])),
 )
 plugins = st.builds(
@@ -99,9 +101,9 @@ def pods(draw: st.DrawFn) -> Pod:
     """A pod of any class, with or without words of the scheduler and of the webhook."""
     annotations = {}
     if draw(st.booleans()):
-        annotations[podspec.RESOURCE_STATUS] = json.dumps(draw(statuses))
+        annotations[pod_annotations.RESOURCE_STATUS] = json.dumps(draw(statuses))
     if draw(st.booleans()):
-        annotations[podspec.EXTENDED_RESOURCES] = json.dumps({"containers": draw(listed)})
+        annotations[pod_annotations.EXTENDED_RESOURCES] = json.dumps({"containers": draw(listed)})
     qos = draw(st.sampled_from([*QosClass, ""]))
     parent = draw(st.sampled_from(["/kubepods/pod1", "/kubepods/burstable/pod1", "/kubepods/besteffort/pod1"]))
     labels = {QOS_LABEL: qos} if qos else {}
@@ -168,7 +170,7 @@ def test_faster_cpus_never_mean_more_time(asked: int, one: float, other: float) 
     plugin = CpuNormalization()
     quotas: list[Any] = []
     for ratio in sorted((one, other)):
-        node = NodeInputs(annotations={podspec.NORMALIZATION_RATIO: f"{ratio:.6f}"})
+        node = NodeInputs(annotations={pod_annotations.NORMALIZATION_RATIO: f"{ratio:.6f}"})
         request = Container(id="c", requested=LinuxResources(cpu_quota=asked))
         context = ContainerContext(pod=Pod(id="1"), request=request)
         plugin.container(plugin.rule(node, None), context)

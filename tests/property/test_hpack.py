@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from interpose.net.h2.hpack import HpackDecoder
 from interpose.net.h2.hpack_tables import HuffmanDecoder
 from tests.support.fuzz import h2 as h2fuzz
-from tests.support.net import hpack as h2hpack
+from tests.support.net import hpack
 from tests.support.net.hpack import Decoder, Encoder, Pair
 
 
@@ -78,7 +78,7 @@ def test_repeated_blocks_with_a_changing_table(values_seen: list[bytes], capacit
 @given(st.binary(max_size=200))
 def test_huffman_round_trip(text: bytes) -> None:
     """Any bytes survive the Huffman code."""
-    assert HuffmanDecoder().decode(h2hpack.huffman(text)) == text
+    assert HuffmanDecoder().decode(hpack.huffman(text)) == text
 
 
 @given(st.binary(max_size=300))

@@ -8,11 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interpose.cri.messages import cri
-from interpose.node.runtime.cgroups import usage as cgroupstats
+from interpose.node.runtime.cgroups import usage
 from interpose.node.runtime.cgroups import usage as netcounters
-from interpose.node.runtime.fs import mount_table as mounttable
-from interpose.node.runtime.network import conf as configuration
-from interpose.node.runtime.network import results
+from interpose.node.runtime.fs import mount_table
+from interpose.node.runtime.network import conf, results
 from interpose.node.runtime.oci import capabilities, signals
 from interpose.node.runtime.oci.resources import merge_resources, oci_resources
 from interpose.node.runtime.oci.spec import container_spec
@@ -109,14 +108,11 @@ def test_users_are_numbers_in_range_or_an_error(user: str, passwd: str, group: s
 @given(text=st.text(max_size=200))
 def test_texts_of_the_kernel_never_surprise(text: str) -> None:
     """Parsers of its files give something for everything."""
-    mounttable.parse(text)
+    mount_table.parse(text)
     netcounters.parse_net_dev(text)
-    cgroupstats.oom_kills(text)
-    assert (
-        cgroupstats.parse_v1(dict.fromkeys(cgroupstats.V1_FILES, text)).memory_available is None
-        or text.strip().isdigit()
-    )
-    cgroupstats.parse_v2(dict.fromkeys(cgroupstats.V2_FILES, text))
+    usage.oom_kills(text)
+    assert usage.parse_v1(dict.fromkeys(usage.V1_FILES, text)).memory_available is None or text.strip().isdigit()
+    usage.parse_v2(dict.fromkeys(usage.V2_FILES, text))
 
 
 JSON = st.recursive(
@@ -139,7 +135,7 @@ JSON = st.recursive(
 def test_documents_of_the_network_are_read_or_refused(document: object) -> None:
     """With a ValueError and nothing else."""
     text = json.dumps(document)
-    for read in (lambda: configuration.parse(text, "f"), lambda: results.net_result(results.parse_result(text))):
+    for read in (lambda: conf.parse(text, "f"), lambda: results.net_result(results.parse_result(text))):
         try:
             read()
         except ValueError:

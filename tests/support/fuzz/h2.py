@@ -15,9 +15,7 @@ from interpose.net.h2.hpack import HpackDecoder
 from interpose.net.h2.hpack_tables import HuffmanDecoder
 from interpose.net.h2.limits import Limits
 from interpose.net.h2.stream import Stream
-from tests.support.net import h2_bench as h2bench
-from tests.support.net import h2_peer as h2peer
-from tests.support.net import hpack as h2hpack
+from tests.support.net import h2_bench, h2_peer, hpack
 from tests.support.net.h2_bench import RESPONSE, TRAILERS, Event
 
 # Small enough that a short input meets every limit.
@@ -37,7 +35,7 @@ Outcome = tuple[list[Event], int | None, bytes]
 
 def run_server(pieces: Iterable[bytes]) -> Outcome:
     """Feed a server that answers its calls. Returns events, error code and output, after checking the latter."""
-    bench = h2bench.fresh_server(LIMITS)
+    bench = h2_bench.fresh_server(LIMITS)
     bench.recorder.react = _answer
     bench.recorder.credit = False  # a reader that stalls: windows do run out
     return _run(bench, pieces)
@@ -45,9 +43,9 @@ def run_server(pieces: Iterable[bytes]) -> Outcome:
 
 def run_client(pieces: Iterable[bytes]) -> Outcome:
     """Feed a client that has open calls, some with a body that waits for windows."""
-    bench = h2bench.fresh_client(LIMITS)
+    bench = h2_bench.fresh_client(LIMITS)
     for number in range(CALLS):
-        stream = h2bench.open_call(bench, end=number == 0)
+        stream = h2_bench.open_call(bench, end=number == 0)
         if number:
             stream.send_body(bytes(40_000), number % 2 == 0)
     return _run(bench, pieces)
@@ -66,7 +64,7 @@ def check_client(data: bytes) -> None:
 def check_hpack(data: bytes) -> None:
     """The decoder's promises, over several blocks: the first byte of each says its length."""
     engine = HpackDecoder(HuffmanDecoder(), LIMITS.header_list)
-    other = h2hpack.Decoder()
+    other = hpack.Decoder()
     at = 0
     while at < len(data):
         block = data[at + 1 : at + 1 + data[at]]
@@ -82,7 +80,7 @@ def check_hpack(data: bytes) -> None:
         if headers.oversized:
             continue
         assert headers.items() == [(name, value) for name, value, _ in expected]
-        onward = h2hpack.Decoder().decode(headers.wire)
+        onward = hpack.Decoder().decode(headers.wire)
         assert [field[:2] for field in onward] == headers.items()
         for (_, _, came), (_, _, went) in zip(expected, onward, strict=True):
             assert went != "index", "a field we send would enter the peer's table"
@@ -115,7 +113,7 @@ def _check(run: Callable[[Sequence[bytes]], Outcome], data: bytes) -> None:
     assert events_in_pieces == events, "pieces give other events than the whole"
 
 
-def _run(bench: h2bench.Bench[h2bench.C], pieces: Iterable[bytes]) -> Outcome:
+def _run(bench: h2_bench.Bench[h2_bench.C], pieces: Iterable[bytes]) -> Outcome:
     told = -1
     for piece in pieces:
         bench.feed(piece)
@@ -124,7 +122,7 @@ def _run(bench: h2bench.Bench[h2bench.C], pieces: Iterable[bytes]) -> Outcome:
     assert told in (-1, len(bench.recorder.events)), "events after the connection has failed"
     out = bench.bytes_out()
     if not out.startswith(b"HTTP/1.1 505"):
-        frames = h2peer.read_frames(out.removeprefix(h2peer.PREFACE))
+        frames = h2_peer.read_frames(out.removeprefix(h2_peer.PREFACE))
         goaways = [frame.code for frame in frames if frame.kind == "GOAWAY"]
         assert goaways == ([] if bench.code is None else [bench.code]), f"GOAWAY {goaways}, failed with {bench.code}"
     if bench.conn.failed is not None:

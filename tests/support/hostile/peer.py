@@ -7,7 +7,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Self
 
-from tests.support.net import h2_peer as h2peer
+from tests.support.net import h2_peer
 
 _READ_SIZE = 1 << 18
 
@@ -62,7 +62,7 @@ class HostilePeer:
 
     def hello(self, *settings: tuple[int, int]) -> None:
         """The preface and SETTINGS, as they should be."""
-        self.send(h2peer.PREFACE + h2peer.settings(*settings) + h2peer.settings_ack())
+        self.send(h2_peer.PREFACE + h2_peer.settings(*settings) + h2_peer.settings_ack())
 
     def send(self, data: bytes) -> None:
         """Write all of it; what arrives meanwhile is read, unless `reads` is off."""
@@ -122,7 +122,7 @@ class HostilePeer:
             if end > size:
                 break
             kind = data[at + 3]
-            if kind < len(h2peer.NAMES):
-                self.seen[h2peer.NAMES[kind]] += 1
+            if kind < len(h2_peer.NAMES):
+                self.seen[h2_peer.NAMES[kind]] += 1
             at = end
         self._rest = data[at:]

@@ -14,7 +14,7 @@ from interpose.net.h2.hpack_tables import HuffmanDecoder
 from interpose.net.h2.limits import Limits
 from interpose.net.h2.server import ServerConnection
 from interpose.net.h2.stream import Flushable, Stream
-from tests.support.net import h2_peer as h2peer
+from tests.support.net import h2_peer
 from tests.support.net.hpack import Decoder, Encoder, Pair
 
 Event = tuple[Any, ...]
@@ -111,9 +111,9 @@ class Bench(Generic[C]):
         self.raw.clear()
         return data
 
-    def frames(self, *kinds: str) -> list[h2peer.Frame]:
+    def frames(self, *kinds: str) -> list[h2_peer.Frame]:
         """The same as frames; with `kinds`, only those."""
-        frames = h2peer.read_frames(self.bytes_out().removeprefix(h2peer.PREFACE))
+        frames = h2_peer.read_frames(self.bytes_out().removeprefix(h2_peer.PREFACE))
         return [frame for frame in frames if not kinds or frame.kind in kinds]
 
     @property
@@ -129,11 +129,11 @@ class Bench(Generic[C]):
 
     def request(self, number: int, pairs: list[Pair] = REQUEST, *, end: bool = False) -> bytes:
         """A request as a client would send it."""
-        return h2peer.headers(number, self.encoder.block(pairs), end=end)
+        return h2_peer.headers(number, self.encoder.block(pairs), end=end)
 
     def response(self, number: int, pairs: list[Pair] = RESPONSE, *, end: bool = False) -> bytes:
         """A response or trailers as a server would send it."""
-        return h2peer.headers(number, self.encoder.block(pairs), end=end)
+        return h2_peer.headers(number, self.encoder.block(pairs), end=end)
 
     def stream(self, number: int) -> Stream:
         """A stream the connection has accepted."""
@@ -152,7 +152,7 @@ def fresh_server(limits: Limits | None = None) -> Bench[ServerConnection]:
 def server(limits: Limits | None = None, *settings: tuple[int, int]) -> Bench[ServerConnection]:
     """Our accepting role after the handshake; `settings` are the client's."""
     bench = fresh_server(limits)
-    bench.feed(h2peer.PREFACE, h2peer.settings(*settings), h2peer.settings_ack())
+    bench.feed(h2_peer.PREFACE, h2_peer.settings(*settings), h2_peer.settings_ack())
     bench.bytes_out()
     return bench
 
@@ -168,7 +168,7 @@ def fresh_client(limits: Limits | None = None) -> Bench[ClientConnection]:
 def client(limits: Limits | None = None, *settings: tuple[int, int]) -> Bench[ClientConnection]:
     """Our opening role after the handshake; `settings` are the server's."""
     bench = fresh_client(limits)
-    bench.feed(h2peer.settings(*settings), h2peer.settings_ack())
+    bench.feed(h2_peer.settings(*settings), h2_peer.settings_ack())
     bench.bytes_out()
     return bench
 

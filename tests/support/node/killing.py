@@ -100,7 +100,7 @@ class Acts:
     def watch(self) -> None:
         """See everything from now on."""
         from interpose.cri.remote import RemoteCaller
-        from interpose.node.runtime.fs import mounts as mounting
+        from interpose.node.runtime.fs import mounts
         from interpose.node.runtime.service.runtime import LocalRuntime
         from interpose.node.runtime.shimclient.client import ShimClient
 
@@ -112,7 +112,7 @@ class Acts:
         self.around(ShimClient, "_session", lambda _, op, *_more: f"shim {op}")
         self.around(LocalRuntime, "call", lambda _, method, *_more: f"answer {method}", before=False)
         self.around(RemoteCaller, "call", lambda _, method, *_more: f"call {method}")
-        mounting._libc = _CountedLibrary(mounting._libc, self)  # type: ignore[assignment]
+        mounts._libc = _CountedLibrary(mounts._libc, self)  # type: ignore[assignment]
 
 
 class _CountedLibrary:

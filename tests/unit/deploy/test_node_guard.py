@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from interpose.kube.agent import node_keys as nodenames
+from interpose.kube.agent import node_keys
 from interpose.kube.agent.report import CONDITION
-from interpose.resmgr.publish import node_state as nodemarks
+from interpose.resmgr.publish import node_state
 from tests.support.kube.cel import CelError, evaluate
 from tests.support.kube.plain_documents import Document, read_documents
 
@@ -92,12 +92,12 @@ def changed(change: Change, node: Document = NODE) -> Document:
 
 def publish(node: Document) -> None:
     """Everything that relay and agent do to a node, at once."""
-    label, value = nodemarks.LABEL
+    label, value = node_state.LABEL
     node["metadata"].setdefault("labels", {})[label] = value
-    node["metadata"].setdefault("annotations", {}).update({nodemarks.ANNOTATION: "{}", nodenames.STATUS: "{}"})
+    node["metadata"].setdefault("annotations", {}).update({node_state.ANNOTATION: "{}", node_keys.STATUS: "{}"})
     node["metadata"].update(resourceVersion="8", managedFields=[{"manager": "interpose"}])
-    node["spec"]["taints"] = [nodemarks.TAINT._asdict(), *node["spec"].get("taints", ())]
-    node["status"].setdefault("capacity", {})[nodemarks.CORES] = "2"
+    node["spec"]["taints"] = [node_state.TAINT._asdict(), *node["spec"].get("taints", ())]
+    node["status"].setdefault("capacity", {})[node_state.CORES] = "2"
     node["status"].setdefault("conditions", []).insert(0, {"type": CONDITION, "status": "True"})
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from interpose.host import rmtree as treeremoval
+from interpose.host import rmtree
 from interpose.host.rmtree import remove_at, remove_tree
 from interpose.node.pods.volumes.mounts import SystemMounter
 
@@ -50,7 +50,7 @@ def test_a_tree_may_be_deeper_than_a_path_is_long(tmp_path: Path) -> None:
 
 def test_a_tree_may_be_wide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Only so many of its folders are remembered at a time."""
-    monkeypatch.setattr(treeremoval, "_BATCH", 3)
+    monkeypatch.setattr(rmtree, "_BATCH", 3)
     for number in range(20):
         (tmp_path / f"tree/{number}/inner").mkdir(parents=True)
         (tmp_path / f"tree/file {number}").touch()
@@ -204,13 +204,13 @@ def test_a_file_that_cannot_be_removed_is_named(tmp_path: Path, monkeypatch: pyt
 def test_somebody_who_moves_everything_away_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing could be removed, so nothing is tried again."""
     (tmp_path / "tree").mkdir()
-    monkeypatch.setattr(treeremoval._Walk, "remove", _moved)
+    monkeypatch.setattr(rmtree._Walk, "remove", _moved)
     with pytest.raises(OSError, match="is being changed"):
         remove_tree(tmp_path / "tree")
 
 
 def _moved(_walk: object, _name: str) -> None:
-    raise treeremoval._MovedError
+    raise rmtree._MovedError
 
 
 def test_whoever_writes_for_ever_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from interpose.errors import ConfigError
-from interpose.host import unix_sockets as socket_paths
+from interpose.host import unix_sockets
 from interpose.host.unix_sockets import bind_unix
 from tests.support.files import file_at, umask
 
@@ -58,7 +58,7 @@ def test_missing_directories_are_created_and_can_be_passed_but_not_listed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Below /run; whatever the umask, so that the socket's own mode decides."""
-    monkeypatch.setattr(socket_paths, "VOLATILE", (tmp_path,))
+    monkeypatch.setattr(unix_sockets, "VOLATILE", (tmp_path,))
     path = tmp_path / "a" / "b" / "s"
     with umask(0o077):
         bind_unix(str(path)).close()
@@ -78,8 +78,8 @@ def test_a_missing_directory_elsewhere_is_a_mistyped_path(tmp_path: Path) -> Non
 @pytest.mark.parametrize("path", ["/run/a/b", "/var/run/a", "/run/x/../a"])
 def test_runtime_directories_are_below_run(path: str) -> None:
     """Both names of it are known; what leads out of it is not below it."""
-    assert socket_paths.is_volatile(Path(path))
-    assert not socket_paths.is_volatile(Path(f"{path}/../../../../etc/a"))
+    assert unix_sockets.is_volatile(Path(path))
+    assert not unix_sockets.is_volatile(Path(f"{path}/../../../../etc/a"))
 
 
 @pytest.mark.parametrize("mode", [0o700, 0o755, 0o1777])

@@ -9,8 +9,7 @@ from interpose.net.h2.headers import Headers, encode, make_field
 from interpose.net.h2.server import ServerConnection
 from interpose.relay.passthrough import CallRecorder, Passthrough, code_of
 from interpose.relay.stats import MethodStats
-from tests.support.net import h2_bench as h2bench
-from tests.support.net import h2_peer as h2peer
+from tests.support.net import h2_bench, h2_peer
 from tests.support.net.h2_bench import REQUEST, RESPONSE, TRAILERS, Bench
 
 
@@ -18,8 +17,8 @@ class Pair:
     """A client's connection, a backend's connection, and one call from the one to the other."""
 
     def __init__(self, window: int = 65535, *, end: bool = False) -> None:
-        self.client: Bench[ServerConnection] = h2bench.server(None, (4, window))
-        self.backend: Bench[ClientConnection] = h2bench.client()
+        self.client: Bench[ServerConnection] = h2_bench.server(None, (4, window))
+        self.backend: Bench[ClientConnection] = h2_bench.client()
         self.stats = MethodStats("s", "m")
         ledger = CallRecorder(lambda: 1.0)
         self.client.feed(self.client.request(1, end=end))
@@ -35,10 +34,10 @@ class Pair:
     def reply(self, body: bytes) -> None:
         """The backend answers completely."""
         backend = self.backend
-        backend.feed(backend.response(1), h2peer.data(1, body), backend.response(1, TRAILERS, end=True))
+        backend.feed(backend.response(1), h2_peer.data(1, body), backend.response(1, TRAILERS, end=True))
 
 
-def kinds(frames: list[h2peer.Frame]) -> list[str]:
+def kinds(frames: list[h2_peer.Frame]) -> list[str]:
     """Their names; windows are told elsewhere."""
     return [frame.kind for frame in frames if frame.kind != "WINDOW_UPDATE"]
 
@@ -46,7 +45,7 @@ def kinds(frames: list[h2peer.Frame]) -> list[str]:
 def test_call_passes() -> None:
     """There and back, and nothing is left of it."""
     pair = Pair()
-    pair.client.feed(h2peer.data(1, b"ask", end=True))
+    pair.client.feed(h2_peer.data(1, b"ask", end=True))
     assert [frame.payload for frame in pair.backend.frames("DATA")] == [b"ask"]
     pair.reply(b"answer")
     assert kinds(pair.client.frames()) == ["HEADERS", "DATA", "HEADERS"]
@@ -58,17 +57,17 @@ def test_call_passes() -> None:
 def test_small_frames_of_an_upload_are_joined() -> None:
     """A backend is not sent a frame for each byte; the client gets its credit when they have gone."""
     pair = Pair()
-    pair.client.feed(*[h2peer.data(1, b"%d" % (number % 10)) for number in range(1000)])
+    pair.client.feed(*[h2_peer.data(1, b"%d" % (number % 10)) for number in range(1000)])
     assert pair.stream.unacked == 0
     assert [frame.payload for frame in pair.backend.frames("DATA")] == [b"0123456789" * 100]
     assert pair.stream.unacked == 1000
-    pair.client.feed(h2peer.data(1, b"of it"), h2peer.data(1, b", all", end=True))
+    pair.client.feed(h2_peer.data(1, b"of it"), h2_peer.data(1, b", all", end=True))
     assert [(frame.payload, frame.end) for frame in pair.backend.frames("DATA")] == [(b"of it, all", True)]
 
 
 def early_answer(pair: Pair) -> None:
     """The backend has said everything and wants no more of the upload."""
-    pair.backend.feed(h2peer.rst_stream(1, 0))
+    pair.backend.feed(h2_peer.rst_stream(1, 0))
 
 
 def lost_backend(pair: Pair) -> None:
@@ -83,7 +82,7 @@ def test_complete_reply_in_the_queue_is_delivered(event: Callable[[Pair], None])
     pair.reply(b"answer")
     assert kinds(pair.client.frames()) == ["HEADERS"]
     event(pair)
-    pair.client.feed(h2peer.window_update(1, 100))
+    pair.client.feed(h2_peer.window_update(1, 100))
     frames = [frame for frame in pair.client.frames() if frame.kind in ("DATA", "HEADERS")]
     assert kinds(frames) == ["DATA", "HEADERS"]
     assert pair.fields(frames[-1].payload) == TRAILERS
@@ -104,7 +103,7 @@ def test_early_answer_stops_the_upload() -> None:
 def test_backend_that_is_lost_midway() -> None:
     """What came is delivered, then UNAVAILABLE; counted once."""
     pair = Pair(end=True)
-    pair.backend.feed(pair.backend.response(1), h2peer.data(1, b"ans"))
+    pair.backend.feed(pair.backend.response(1), h2_peer.data(1, b"ans"))
     pair.backend.conn.lost()
     frames = pair.client.frames()
     assert kinds(frames) == ["HEADERS", "DATA", "HEADERS"]
@@ -115,7 +114,7 @@ def test_backend_that_is_lost_midway() -> None:
 def test_reset_by_the_backend_passes_with_its_code() -> None:
     """REFUSED_STREAM tells the client that it may try again."""
     pair = Pair()
-    pair.backend.feed(h2peer.rst_stream(1, 7))
+    pair.backend.feed(h2_peer.rst_stream(1, 7))
     assert [frame.code for frame in pair.client.frames("RST_STREAM")] == [7]
     assert (pair.stats.codes[14], pair.stats.resets) == (1, 1)
 
@@ -123,7 +122,7 @@ def test_reset_by_the_backend_passes_with_its_code() -> None:
 def test_reset_by_the_client_passes_with_its_code() -> None:
     """At once."""
     pair = Pair()
-    pair.client.feed(h2peer.rst_stream(1, 8))
+    pair.client.feed(h2_peer.rst_stream(1, 8))
     assert [frame.code for frame in pair.backend.frames("RST_STREAM")] == [8]
     assert (pair.stats.codes[1], pair.stats.resets) == (1, 1)
 
@@ -169,9 +168,9 @@ def test_call_that_is_cancelled_in_the_same_read_never_reaches_the_backend() -> 
         stream, pair.backend.conn, headers.wire, end
     )
     pair.client.feed(
-        *[pair.client.request(number, end=number % 4 == 1) + h2peer.rst_stream(number) for number in range(3, 99, 2)],
+        *[pair.client.request(number, end=number % 4 == 1) + h2_peer.rst_stream(number) for number in range(3, 99, 2)],
         pair.client.request(99),
-        h2peer.data(99, b"ask", end=True),
+        h2_peer.data(99, b"ask", end=True),
     )
     assert kinds(pair.backend.frames()) == ["HEADERS", "DATA"]
     assert len(pair.backend.conn.streams) == 2

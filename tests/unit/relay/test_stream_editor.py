@@ -18,8 +18,7 @@ from interpose.relay.passthrough import CallRecorder
 from interpose.relay.stats import MethodStats
 from interpose.relay.stream_editor import MessageSplitter, StreamEdit, StreamEditors, edited
 from interpose.relay.taps import UNREADABLE, CallView, TapRegistry
-from tests.support.net import h2_bench as h2bench
-from tests.support.net import h2_peer as h2peer
+from tests.support.net import h2_bench, h2_peer
 from tests.support.net.h2_bench import REQUEST, RESPONSE, TRAILERS, Bench
 
 EVENTS = METHODS["GetContainerEvents"]
@@ -266,9 +265,9 @@ class Pair:
     """A client's connection, a backend's, and one call from the one to the other whose replies are edited."""
 
     def __init__(self, editor: Editor, *, window: int = 1 << 20, limit: int = LIMIT, tap: Notes | None = None) -> None:
-        self.client: Bench[ServerConnection] = h2bench.server(None, (4, window))
-        self.backend: Bench[ClientConnection] = h2bench.client(Limits(stream_window=65536))
-        self.client.feed(h2peer.window_update(0, 1 << 24))
+        self.client: Bench[ServerConnection] = h2_bench.server(None, (4, window))
+        self.backend: Bench[ClientConnection] = h2_bench.client(Limits(stream_window=65536))
+        self.client.feed(h2_peer.window_update(0, 1 << 24))
         self.stats = MethodStats("s", "m")
         ledger = CallRecorder(lambda: 1.0)
         self.client.feed(self.client.request(1, end=True))
@@ -286,7 +285,7 @@ class Pair:
     def send(self, body: bytes) -> None:
         """Body bytes of the backend, in frames."""
         for start in range(0, len(body), 16384):
-            self.backend.feed(h2peer.data(1, body[start : start + 16384]))
+            self.backend.feed(h2_peer.data(1, body[start : start + 16384]))
 
     def end(self) -> None:
         """The backend's trailers."""
@@ -338,7 +337,7 @@ def test_body_that_ends_without_trailers() -> None:
     """HTTP, not gRPC, but it passes; counted as UNKNOWN."""
     tap = Notes()
     pair = Pair(Editor(doubled), tap=tap)
-    pair.backend.feed(h2peer.data(1, frame(b"ab") + b"\x00", end=True))
+    pair.backend.feed(h2_peer.data(1, frame(b"ab") + b"\x00", end=True))
     frames = pair.client.frames("DATA")
     assert (b"".join(one.payload for one in frames), frames[-1].end) == (frame(b"abab") + b"\x00", True)
     assert (pair.stats.codes[2], tap.ends) == (1, [2])
@@ -370,7 +369,7 @@ def test_slow_reader_stops_its_own_sender() -> None:
     assert pair.credit() == 0
     assert len(pair.body()) == 10
     assert pair.stream.queued == 2 * 40_010 + 2 * 5 - 10
-    pair.client.feed(h2peer.window_update(1, 1 << 20))
+    pair.client.feed(h2_peer.window_update(1, 1 << 20))
     assert len(pair.body()) == 2 * 40_010 + 2 * 5 - 10
     assert pair.credit() == 40_010 + 2 * 5 + 20_000
     assert pair.stream.queued == 0
@@ -381,10 +380,10 @@ def test_part_of_what_waits_is_not_enough_for_credit() -> None:
     pair = Pair(Editor(same), window=0)
     pair.send(frame(b""))
     pair.send(frame(bytes(60_000)))
-    pair.client.feed(h2peer.window_update(1, 40_000))
+    pair.client.feed(h2_peer.window_update(1, 40_000))
     assert len(pair.body()) == 40_000
     assert pair.credit() == 0
-    pair.client.feed(h2peer.window_update(1, 40_000))
+    pair.client.feed(h2_peer.window_update(1, 40_000))
     assert len(pair.body()) == 20_010
     assert pair.credit() == 60_010
 
@@ -395,7 +394,7 @@ def test_message_over_the_limit_is_under_flow_control_too() -> None:
     pair.send(frame(bytes(100_000))[:65536])
     assert pair.credit() == 0
     assert pair.stream.queued == 65526
-    pair.client.feed(h2peer.window_update(1, 1 << 20))
+    pair.client.feed(h2_peer.window_update(1, 1 << 20))
     assert pair.credit() == 65536
 
 
@@ -406,7 +405,7 @@ def test_trailers_wait_behind_what_waits() -> None:
     pair.end()
     pair.backend.conn.lost()
     assert pair.client.frames("DATA", "HEADERS") == []
-    pair.client.feed(h2peer.window_update(1, 100))
+    pair.client.feed(h2_peer.window_update(1, 100))
     frames = pair.client.frames("DATA", "HEADERS")
     assert [one.kind for one in frames] == ["DATA", "HEADERS"]
     assert frames[0].payload == frame(b"abab")
@@ -430,7 +429,7 @@ def test_reset_by_the_backend_passes_with_its_code() -> None:
     tap = Notes()
     pair = Pair(Editor(doubled), tap=tap)
     pair.send(frame(b"half")[:7])
-    pair.backend.feed(h2peer.rst_stream(1, 2))
+    pair.backend.feed(h2_peer.rst_stream(1, 2))
     assert [(one.kind, one.code) for one in pair.client.frames("RST_STREAM", "DATA")] == [("RST_STREAM", 2)]
     assert (pair.stats.resets, tap.ends) == (1, [13])
 
@@ -439,7 +438,7 @@ def test_cancellation_reaches_the_backend_at_once() -> None:
     """And what it still sends is dropped, with credit."""
     tap = Notes()
     pair = Pair(Editor(doubled), tap=tap)
-    pair.client.feed(h2peer.rst_stream(1, 8))
+    pair.client.feed(h2_peer.rst_stream(1, 8))
     assert [one.code for one in pair.backend.frames("RST_STREAM")] == [8]
     assert (pair.stats.codes[1], tap.ends) == (1, [1])
 

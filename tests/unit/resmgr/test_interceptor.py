@@ -17,7 +17,7 @@ from interpose.resmgr.config.configuration import Configuration
 from interpose.resmgr.state.grant_annotation import ANNOTATION, read_note
 from interpose.testing.eventually import eventually
 from interpose.testing.pods import container_config, linux_resources, pod_config
-from tests.support.policy.manager_caller import ManagerCaller as Caller
+from tests.support.policy.manager_caller import ManagerCaller
 from tests.support.policy.node import PolicyNode, static
 
 UPDATE = "UpdateContainerResources"
@@ -31,7 +31,7 @@ async def test_without_a_policy_it_stands_in_nobodys_way(node: PolicyNode) -> No
     assert node.interceptor.methods == ()
 
 
-async def test_what_others_got_is_lost_before_a_start(node: PolicyNode, caller: Caller) -> None:
+async def test_what_others_got_is_lost_before_a_start(node: PolicyNode, caller: ManagerCaller) -> None:
     """It has CPUs of its maker's time; one that nobody knows, or that cannot be read, is started as it is."""
     (key,) = node.tracker.allocations.by_key
     held = node.tracker.allocations.by_key[key]
@@ -47,7 +47,7 @@ async def test_what_others_got_is_lost_before_a_start(node: PolicyNode, caller: 
 
 
 async def test_a_start_goes_on_whatever_happens_here(
-    node: PolicyNode, caller: Caller, monkeypatch: pytest.MonkeyPatch
+    node: PolicyNode, caller: ManagerCaller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A bug of ours is counted."""
     (held,) = node.tracker.allocations.by_key.values()
@@ -61,14 +61,14 @@ async def test_a_start_goes_on_whatever_happens_here(
     assert node.interceptor.counters.failures == {"StartContainer": 1}
 
 
-async def test_calls_of_our_own_pass(node: PolicyNode, caller: Caller) -> None:
+async def test_calls_of_our_own_pass(node: PolicyNode, caller: ManagerCaller) -> None:
     """Whoever of us makes them."""
     reply = await caller.create(caller.pod("db"), 2000, origin="store")
     assert node.cpus(reply.response.container_id) == ""
     assert CLIENT == "client"
 
 
-async def test_a_create_is_decided_written_and_confirmed(node: PolicyNode, caller: Caller) -> None:
+async def test_a_create_is_decided_written_and_confirmed(node: PolicyNode, caller: ManagerCaller) -> None:
     """Others have shrunk by then; the container carries a note of its grant."""
     reply = await caller.create(caller.pod("db"), 2000)
     made = reply.response.container_id
@@ -79,7 +79,7 @@ async def test_a_create_is_decided_written_and_confirmed(node: PolicyNode, calle
     assert made in node.tracker.allocations.by_id
 
 
-async def test_a_refusal_says_why_and_nothing_passes(node: PolicyNode, caller: Caller) -> None:
+async def test_a_refusal_says_why_and_nothing_passes(node: PolicyNode, caller: ManagerCaller) -> None:
     """It is remembered for whoever asks."""
     reply = await caller.create(caller.pod("db"), 16000)
     assert reply.code == Code.RESOURCE_EXHAUSTED
@@ -88,7 +88,7 @@ async def test_a_refusal_says_why_and_nothing_passes(node: PolicyNode, caller: C
     assert [(one.title, one.times) for one in node.interceptor.counters.refused] == [("default/db/app", 1)]
 
 
-async def test_one_that_is_tried_again_and_again_is_remembered_once(node: PolicyNode, caller: Caller) -> None:
+async def test_one_that_is_tried_again_and_again_is_remembered_once(node: PolicyNode, caller: ManagerCaller) -> None:
     """It must not push out the others."""
     pods = [caller.pod("db"), caller.pod("api")]
     for pod in (*pods, pods[0], pods[0]):
@@ -101,7 +101,9 @@ async def test_one_that_is_tried_again_and_again_is_remembered_once(node: Policy
 
 
 @pytest.mark.parametrize("pod_id", ["nope", ""])
-async def test_of_a_pod_nobody_knows_the_runtime_says_so_itself(node: PolicyNode, caller: Caller, pod_id: str) -> None:
+async def test_of_a_pod_nobody_knows_the_runtime_says_so_itself(
+    node: PolicyNode, caller: ManagerCaller, pod_id: str
+) -> None:
     """There is nothing to decide. Docker makes the container: it takes nothing from anybody, and brings no note."""
     sent: list[cri.CreateContainerRequest] = []
 
@@ -116,7 +118,7 @@ async def test_of_a_pod_nobody_knows_the_runtime_says_so_itself(node: PolicyNode
     assert sent[0].config.linux.resources.cpuset_cpus == str(node.tracker.fallback_cpus)
 
 
-async def test_what_cannot_be_read_passes(node: PolicyNode, caller: Caller) -> None:
+async def test_what_cannot_be_read_passes(node: PolicyNode, caller: ManagerCaller) -> None:
     """The runtime may know better."""
     for request in (cri.CreateContainerRequest(), cri.UpdateContainerResourcesRequest(), cri.StopContainerRequest()):
         with pytest.raises(Exception, match="parsing"):
@@ -126,7 +128,7 @@ async def test_what_cannot_be_read_passes(node: PolicyNode, caller: Caller) -> N
 
 
 @pytest.mark.parametrize("request_", [cri.CreateContainerRequest(), cri.UpdateContainerResourcesRequest()])
-async def test_what_only_the_runtime_can_read_is_refused(caller: Caller, request_: Any) -> None:
+async def test_what_only_the_runtime_can_read_is_refused(caller: ManagerCaller, request_: Any) -> None:
     """Nobody could say whose CPUs it takes."""
     reply = await caller(request_, unreadable="a key twice")
     assert reply.code == Code.INVALID_ARGUMENT
@@ -134,7 +136,7 @@ async def test_what_only_the_runtime_can_read_is_refused(caller: Caller, request
     assert caller.passed == []
 
 
-async def test_nobody_waits_longer_than_half_of_what_is_left(node: PolicyNode, caller: Caller) -> None:
+async def test_nobody_waits_longer_than_half_of_what_is_left(node: PolicyNode, caller: ManagerCaller) -> None:
     """A caller without a deadline waits for ever, we do not."""
     stall = node.runtime.stall(UPDATE)
     reply = await caller.create(caller.pod("db"), 2000, deadline=0.1)
@@ -145,7 +147,7 @@ async def test_nobody_waits_longer_than_half_of_what_is_left(node: PolicyNode, c
 
 
 async def test_when_deciding_fails_shared_cpus_are_given(
-    node: PolicyNode, caller: Caller, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    node: PolicyNode, caller: ManagerCaller, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Before the booking and after it; the booking is gone then."""
     fallback = str(node.tracker.allocations.policy.fallback)
@@ -162,7 +164,7 @@ async def test_when_deciding_fails_shared_cpus_are_given(
     assert node.own == []
 
 
-async def test_a_runtime_that_says_no_frees_the_booking(node: PolicyNode, caller: Caller) -> None:
+async def test_a_runtime_that_says_no_frees_the_booking(node: PolicyNode, caller: ManagerCaller) -> None:
     """One of which nobody knows does not."""
     pod = caller.pod("db")
     node.runtime.fail("CreateContainer", Code.INVALID_ARGUMENT, "no", times=1)
@@ -176,7 +178,7 @@ async def test_a_runtime_that_says_no_frees_the_booking(node: PolicyNode, caller
     assert key not in node.tracker.creates
 
 
-async def test_a_late_no_does_not_free_what_another_attempt_got(node: PolicyNode, caller: Caller) -> None:
+async def test_a_late_no_does_not_free_what_another_attempt_got(node: PolicyNode, caller: ManagerCaller) -> None:
     """Two creates of one name at once: the runtime makes one of them."""
     pod = caller.pod("db")
     stall = node.runtime.stall("CreateContainer")
@@ -207,7 +209,7 @@ async def test_an_answer_that_cannot_be_read_leaves_doubt(node: PolicyNode) -> N
     assert any(key in node.tracker.creates for key in node.tracker.allocations.by_key)
 
 
-async def test_a_pod_that_is_stopped_while_others_make_room(node: PolicyNode, caller: Caller) -> None:
+async def test_a_pod_that_is_stopped_while_others_make_room(node: PolicyNode, caller: ManagerCaller) -> None:
     """Nothing has failed: the runtime says what there is to say."""
     pod = caller.pod("db")
     stall = node.runtime.stall(UPDATE)
@@ -221,7 +223,7 @@ async def test_a_pod_that_is_stopped_while_others_make_room(node: PolicyNode, ca
     assert [node.cpus(one) for one in node.runtime.containers] == ["0-15"]
 
 
-async def test_other_books_that_have_no_place_for_it(node: PolicyNode, caller: Caller) -> None:
+async def test_other_books_that_have_no_place_for_it(node: PolicyNode, caller: ManagerCaller) -> None:
     """They came while others made room: the container is made without a place, and is in the books."""
     stall = node.runtime.stall(UPDATE)
     task = asyncio.create_task(caller.create(caller.pod("db"), 14000))
@@ -238,7 +240,7 @@ async def test_other_books_that_have_no_place_for_it(node: PolicyNode, caller: C
 
 
 async def test_a_booking_that_cannot_be_taken_back_is_in_doubt(
-    node: PolicyNode, caller: Caller, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    node: PolicyNode, caller: ManagerCaller, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Until it is known that there is no such container."""
 
@@ -256,7 +258,7 @@ async def test_a_booking_that_cannot_be_taken_back_is_in_doubt(
     await node.in_step()
 
 
-async def test_who_leaves_while_others_make_room_leaves_nothing(node: PolicyNode, caller: Caller) -> None:
+async def test_who_leaves_while_others_make_room_leaves_nothing(node: PolicyNode, caller: ManagerCaller) -> None:
     """And who leaves while the runtime is asked leaves doubt."""
     for method, doubts in ((UPDATE, 0), ("CreateContainer", 1)):
         stall = node.runtime.stall(method)
@@ -272,7 +274,7 @@ async def test_who_leaves_while_others_make_room_leaves_nothing(node: PolicyNode
         await node.in_step()
 
 
-async def test_retired_it_decides_nothing(node: PolicyNode, caller: Caller) -> None:
+async def test_retired_it_decides_nothing(node: PolicyNode, caller: ManagerCaller) -> None:
     """A successor will: until then the container has reserved CPUs, which nobody is given alone."""
     node.tracker.retire()
     reply = await caller.create(caller.pod("db"), 2000)
@@ -283,7 +285,7 @@ async def test_retired_it_decides_nothing(node: PolicyNode, caller: Caller) -> N
 # -- containers go
 
 
-async def test_what_ends_is_free_when_the_call_returns(node: PolicyNode, caller: Caller) -> None:
+async def test_what_ends_is_free_when_the_call_returns(node: PolicyNode, caller: ManagerCaller) -> None:
     """One that was never started can still be, so stopping it frees nothing; removing does."""
     pod = caller.pod("db")
     made = (await caller.create(pod, 2000)).response.container_id
@@ -294,7 +296,7 @@ async def test_what_ends_is_free_when_the_call_returns(node: PolicyNode, caller:
     assert node.own == []
 
 
-async def test_a_pod_takes_its_containers_with_it(node: PolicyNode, caller: Caller) -> None:
+async def test_a_pod_takes_its_containers_with_it(node: PolicyNode, caller: ManagerCaller) -> None:
     """Those of which nobody knows whether they exist as well."""
     pod = caller.pod("db")
     await caller.create(pod, 2000)
@@ -307,7 +309,7 @@ async def test_a_pod_takes_its_containers_with_it(node: PolicyNode, caller: Call
     assert node.own == []
 
 
-async def test_a_stop_that_failed_frees_nothing(node: PolicyNode, caller: Caller) -> None:
+async def test_a_stop_that_failed_frees_nothing(node: PolicyNode, caller: ManagerCaller) -> None:
     """It runs on."""
     made = (await caller.create(caller.pod("db"), 2000)).response.container_id
     node.runtime.fail("RemoveContainer", Code.INTERNAL, "no", times=1)
@@ -321,7 +323,7 @@ async def test_a_stop_that_failed_frees_nothing(node: PolicyNode, caller: Caller
 
 
 @pytest.mark.parametrize("method", [cri.StopPodSandboxRequest, cri.RemovePodSandboxRequest])
-async def test_a_sandbox_that_ends_alone_frees_nothing(node: PolicyNode, caller: Caller, method: Any) -> None:
+async def test_a_sandbox_that_ends_alone_frees_nothing(node: PolicyNode, caller: ManagerCaller, method: Any) -> None:
     """Its containers live on."""
     pod = caller.pod("db")
     await caller.create(pod, 2000)
@@ -331,7 +333,7 @@ async def test_a_sandbox_that_ends_alone_frees_nothing(node: PolicyNode, caller:
     assert node.own == []
 
 
-async def test_a_twin_of_one_that_lives_is_another_container(node: PolicyNode, caller: Caller) -> None:
+async def test_a_twin_of_one_that_lives_is_another_container(node: PolicyNode, caller: ManagerCaller) -> None:
     """It gets CPUs of its own."""
     pod = caller.pod("db")
     first = (await caller.create(pod, 2000)).response.container_id
@@ -350,7 +352,7 @@ async def test_a_twin_of_one_that_lives_is_another_container(node: PolicyNode, c
     ]
 
 
-async def test_one_that_the_runtime_has_lost_has_no_twin(node: PolicyNode, caller: Caller) -> None:
+async def test_one_that_the_runtime_has_lost_has_no_twin(node: PolicyNode, caller: ManagerCaller) -> None:
     """Its name is free: it is looked at before anything is decided."""
     pod = caller.pod("db")
     first = (await caller.create(pod, 100)).response.container_id

@@ -11,14 +11,13 @@ from interpose.core.policy.request import Amounts, Key
 from interpose.cri.store.requested import NOT_REQUESTED
 from interpose.net.grpc.status import Code
 from interpose.testing.eventually import eventually
-from tests.support.policy.manager_caller import ManagerCaller as Caller
-from tests.support.policy.manager_caller import resize
+from tests.support.policy.manager_caller import ManagerCaller, resize
 from tests.support.policy.node import PolicyNode
 
 UPDATE = "UpdateContainerResources"
 
 
-async def test_a_resize_is_booked_and_constrained(node: PolicyNode, caller: Caller) -> None:
+async def test_a_resize_is_booked_and_constrained(node: PolicyNode, caller: ManagerCaller) -> None:
     """The policy's CPU set is in the very update of the kubelet."""
     made = (await caller.create(caller.pod("db"), 2000)).response.container_id
     reply = await caller(resize(made, 4))
@@ -28,14 +27,14 @@ async def test_a_resize_is_booked_and_constrained(node: PolicyNode, caller: Call
     assert [(one.cpu_quota, one.cpuset_cpus) for one in sent] == [(400_000, node.own[0])]
 
 
-async def test_a_resize_that_does_not_fit_is_refused(node: PolicyNode, caller: Caller) -> None:
+async def test_a_resize_that_does_not_fit_is_refused(node: PolicyNode, caller: ManagerCaller) -> None:
     """And everything stays."""
     made = (await caller.create(caller.pod("db"), 2000)).response.container_id
     assert (await caller(resize(made, 16))).code == Code.RESOURCE_EXHAUSTED
     assert (node.own, node.cpus(made)) == (["2-3"], "2-3")
 
 
-async def test_values_that_nobody_wants_are_no_resize(node: PolicyNode, caller: Caller) -> None:
+async def test_values_that_nobody_wants_are_no_resize(node: PolicyNode, caller: ManagerCaller) -> None:
     """Somebody puts them right, and says so."""
     made = (await caller.create(caller.pod("db"), 2000)).response.container_id
     await caller(resize(made, 4), metadata=lambda: (NOT_REQUESTED,))
@@ -43,18 +42,18 @@ async def test_values_that_nobody_wants_are_no_resize(node: PolicyNode, caller: 
     assert node.cpus(made) == "2-3"
 
 
-async def test_updates_of_strangers_pass(caller: Caller) -> None:
+async def test_updates_of_strangers_pass(caller: ManagerCaller) -> None:
     """The runtime says what there is to say."""
     assert (await caller(resize("nope", 4))).code == Code.NOT_FOUND
 
 
-async def test_a_runtime_that_cannot_be_asked_does_not_stop_an_update(node: PolicyNode, caller: Caller) -> None:
+async def test_a_runtime_that_cannot_be_asked_does_not_stop_an_update(node: PolicyNode, caller: ManagerCaller) -> None:
     """It goes as it came."""
     node.runtime.fail("ContainerStatus", Code.UNAVAILABLE, "gone")
     assert (await caller(resize("nope", 4))).code == Code.NOT_FOUND
 
 
-async def test_an_update_whose_caller_leaves_is_in_doubt(node: PolicyNode, caller: Caller) -> None:
+async def test_an_update_whose_caller_leaves_is_in_doubt(node: PolicyNode, caller: ManagerCaller) -> None:
     """What the container has is found out by sending it again."""
     made = (await caller.create(caller.pod("db"), 4000)).response.container_id
     await node.sync.resync()
@@ -73,7 +72,7 @@ async def test_an_update_whose_caller_leaves_is_in_doubt(node: PolicyNode, calle
     assert len(node.cpus(shared)) >= len(before)
 
 
-async def test_what_others_wanted_is_counted(node: PolicyNode, caller: Caller) -> None:
+async def test_what_others_wanted_is_counted(node: PolicyNode, caller: ManagerCaller) -> None:
     """By field, and by who wanted it."""
     made = (await caller.create(caller.pod("db"), 2000)).response.container_id
     request = cri.UpdateContainerResourcesRequest(container_id=made)
@@ -83,7 +82,7 @@ async def test_what_others_wanted_is_counted(node: PolicyNode, caller: Caller) -
     assert node.cpus(made) == "2-3"
 
 
-async def test_what_hook_servers_make_of_an_update_decides_nothing(node: PolicyNode, caller: Caller) -> None:
+async def test_what_hook_servers_make_of_an_update_decides_nothing(node: PolicyNode, caller: ManagerCaller) -> None:
     """It reaches the runtime; who has CPUs alone is decided by what the kubelet wants."""
     made = (await caller.create(caller.pod("db"), 2000)).response.container_id
 
@@ -98,7 +97,7 @@ async def test_what_hook_servers_make_of_an_update_decides_nothing(node: PolicyN
     assert (sent.cpu_shares, sent.cpuset_cpus) == (1536, "2-3")
 
 
-async def test_others_that_cannot_be_made_smaller_are_told_of(node: PolicyNode, caller: Caller) -> None:
+async def test_others_that_cannot_be_made_smaller_are_told_of(node: PolicyNode, caller: ManagerCaller) -> None:
     """The container grows all the same."""
     made = (await caller.create(caller.pod("db"), 2000)).response.container_id
     await node.in_step()
@@ -108,7 +107,9 @@ async def test_others_that_cannot_be_made_smaller_are_told_of(node: PolicyNode, 
     assert node.own == ["1-4"]
 
 
-async def test_who_leaves_before_the_update_is_sent_has_changed_nothing(node: PolicyNode, caller: Caller) -> None:
+async def test_who_leaves_before_the_update_is_sent_has_changed_nothing(
+    node: PolicyNode, caller: ManagerCaller
+) -> None:
     """Somebody else was telling the container something."""
     made = (await caller.create(caller.pod("db"), 2000)).response.container_id
     await node.in_step()
@@ -130,7 +131,7 @@ async def test_who_leaves_before_the_update_is_sent_has_changed_nothing(node: Po
 
 @pytest.mark.parametrize("arrives", [False, True])
 async def test_an_update_in_doubt_is_settled_by_what_the_runtime_shows(
-    node: PolicyNode, caller: Caller, arrives: bool
+    node: PolicyNode, caller: ManagerCaller, arrives: bool
 ) -> None:
     """The books believe it until then."""
     made = (await caller.create(caller.pod("db"), 4000)).response.container_id
@@ -148,7 +149,7 @@ async def test_an_update_in_doubt_is_settled_by_what_the_runtime_shows(
     assert [node.cpus(made)] == node.own
 
 
-async def test_a_second_update_settles_the_first(node: PolicyNode, caller: Caller) -> None:
+async def test_a_second_update_settles_the_first(node: PolicyNode, caller: ManagerCaller) -> None:
     """The runtime took it, so what became of the one before does not matter."""
     made = (await caller.create(caller.pod("db"), 2000)).response.container_id
     await node.sync.resync()
@@ -167,7 +168,9 @@ async def test_a_second_update_settles_the_first(node: PolicyNode, caller: Calle
     assert node.tracker.allocations.by_key[key].request.milli == 3000
 
 
-async def test_of_two_updates_at_once_the_one_the_runtime_took_last_counts(node: PolicyNode, caller: Caller) -> None:
+async def test_of_two_updates_at_once_the_one_the_runtime_took_last_counts(
+    node: PolicyNode, caller: ManagerCaller
+) -> None:
     """They were decided in another order: one had to wait for room."""
     made = (await caller.create(caller.pod("db"), 2000)).response.container_id
     await node.in_step()
@@ -182,7 +185,7 @@ async def test_of_two_updates_at_once_the_one_the_runtime_took_last_counts(node:
     assert [len(CpuSet.parse(one)) for one in node.own] == [4]
 
 
-async def test_who_leaves_does_not_take_back_what_another_update_got(node: PolicyNode, caller: Caller) -> None:
+async def test_who_leaves_does_not_take_back_what_another_update_got(node: PolicyNode, caller: ManagerCaller) -> None:
     """Only what it had booked itself."""
     made = (await caller.create(caller.pod("db"), 2000)).response.container_id
     await node.in_step()
@@ -198,7 +201,7 @@ async def test_who_leaves_does_not_take_back_what_another_update_got(node: Polic
     assert [len(CpuSet.parse(one)) for one in node.own] == [1]
 
 
-async def test_what_the_policy_has_no_room_for_is_known(node: PolicyNode, caller: Caller) -> None:
+async def test_what_the_policy_has_no_room_for_is_known(node: PolicyNode, caller: ManagerCaller) -> None:
     """Two updates at once, and the runtime takes the larger one when its CPUs are somebody else's already."""
     made = (await caller.create(caller.pod("db"), 2000)).response.container_id
     await node.in_step()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from interpose.dump.output import humanize as shown
+from interpose.dump.output import humanize
 from interpose.testing.recordings import START
 
 
@@ -23,25 +23,25 @@ from interpose.testing.recordings import START
 )
 def test_a_duration_has_three_digits(nanoseconds: int | None, text: str) -> None:
     """And the unit that needs no more."""
-    assert shown.duration(nanoseconds) == text
+    assert humanize.duration(nanoseconds) == text
 
 
 @pytest.mark.parametrize(("count", "text"), [(0, "0B"), (1023, "1023B"), (1536, "1.5KiB"), (3 << 30, "3.0GiB")])
 def test_a_size_has_the_largest_unit(count: int, text: str) -> None:
     """Up to GiB."""
-    assert shown.size(count) == text
+    assert humanize.size(count) == text
 
 
 def test_times_are_utc() -> None:
     """Whatever the machine thinks."""
-    assert shown.day(START) == "2025-11-16"
-    assert shown.time_of_day(START + 1_500_000) == "09:00:00.001"
+    assert humanize.day(START) == "2025-11-16"
+    assert humanize.time_of_day(START + 1_500_000) == "09:00:00.001"
 
 
 @pytest.mark.parametrize("nanoseconds", [-1, 1 << 63, 1 << 70])
 def test_any_number_is_a_time(nanoseconds: int) -> None:
     """What a broken recording says, too."""
-    assert shown.time_of_day(nanoseconds)
+    assert humanize.time_of_day(nanoseconds)
 
 
 @pytest.mark.parametrize(
@@ -50,11 +50,11 @@ def test_any_number_is_a_time(nanoseconds: int) -> None:
 )
 def test_long_texts_are_cut(width: int, end: str, middle: str) -> None:
     """At the end, or in the middle."""
-    assert shown.cut("web-0:app", width) == end
-    assert shown.cut_middle("web-0:app", width) == middle
+    assert humanize.cut("web-0:app", width) == end
+    assert humanize.cut_middle("web-0:app", width) == middle
 
 
 def test_texts_of_others_cannot_move_the_cursor() -> None:
     """What is not printable is a question mark."""
-    assert shown.plain("a\x1b[2Jb\nc") == "a?[2Jb?c"
-    assert shown.plain("ünder") == "ünder"
+    assert humanize.plain("a\x1b[2Jb\nc") == "a?[2Jb?c"
+    assert humanize.plain("ünder") == "ünder"

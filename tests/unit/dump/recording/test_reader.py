@@ -8,7 +8,7 @@ import pytest
 
 from interpose.dump.model.call import SESSION, Flow, Subject
 from interpose.dump.model.frames import Begin, Dropped, End, Flags, Frame, Header, Message, MessageSide, encode
-from interpose.dump.recording import file_reader as recordingfile
+from interpose.dump.recording import file_reader
 from interpose.dump.recording.reader import Recording, open_recording, rotated_set
 from interpose.dump.recording.writer import RecordingWriter
 from interpose.errors import ConfigError
@@ -243,13 +243,13 @@ def test_standard_input_is_read_once(path: Path, monkeypatch: pytest.MonkeyPatch
     write(path, MIXED)
     with path.open("rb") as file:
         copies: list[int] = []
-        copied = recordingfile._copied
+        copied = file_reader._copied
 
         def counted(source: int) -> int:
             copies.append(source)
             return copied(file.fileno())
 
-        monkeypatch.setattr(recordingfile, "_copied", counted)
+        monkeypatch.setattr(file_reader, "_copied", counted)
         with open_recording(["-"]) as recording:
             assert len(recording.entries()) == 3
     assert copies == [0]

@@ -6,7 +6,7 @@ from interpose._pb import cri_pb2 as cri
 from interpose._pb import hook_pb2 as hook
 from interpose.core.model.pod import Container, Pod
 from interpose.core.model.resources import LinuxResources
-from interpose.hooks.dispatch import requests as subjects
+from interpose.hooks.dispatch import requests
 from interpose.testing import pods
 
 POD = Pod(
@@ -41,7 +41,7 @@ def test_pod_to_run_tells_all_of_the_request() -> None:
     config = pods.pod_config("web", "shop", uid="u1", attempt=4, labels={"app": "web"}, annotations={"note": "1"})
     config.linux.resources.CopyFrom(cri.LinuxContainerResources(cpu_shares=2048, unified={"cpu.idle": "1"}))
     config.linux.overhead.CopyFrom(cri.LinuxContainerResources(memory_limit_in_bytes=1 << 20))
-    asked = subjects.pod_to_run(pods.run_request(config, "kata")).asked
+    asked = requests.pod_to_run(pods.run_request(config, "kata")).asked
     assert asked.pod_meta == hook.PodSandboxMetadata(name="web", uid="u1", namespace="shop", attempt=4)
     assert asked.runtime_handler == "kata"
     assert dict(asked.labels) == dict(config.labels)
@@ -54,13 +54,13 @@ def test_pod_to_run_tells_all_of_the_request() -> None:
 def test_pod_without_linux_part_is_no_trouble() -> None:
     """A request of the barest kind; nothing is added to it by looking."""
     request = cri.RunPodSandboxRequest()
-    subjects.pod_to_run(request)
+    requests.pod_to_run(request)
     assert request == cri.RunPodSandboxRequest()
 
 
 def test_known_pod_tells_all_of_the_record() -> None:
     """After a stop there is only the record."""
-    asked = subjects.known_pod(POD).asked
+    asked = requests.known_pod(POD).asked
     assert asked == hook.PodSandboxHookRequest(
         pod_meta=hook.PodSandboxMetadata(name="web", uid="u1", namespace="shop", attempt=2),
         runtime_handler="kata",
@@ -76,7 +76,7 @@ def test_container_to_create_takes_the_pod_from_its_record_and_the_rest_from_the
     """Labels that a plugin added to the pod are in the record only."""
     config = pods.pod_config("web", "shop", uid="u1")
     container = pods.container_config(config, envs={"A": "1", "RAW": b"\xff"}, attempt=3)
-    asked = subjects.container_to_create(pods.create_request("p1", config, container), POD).asked
+    asked = requests.container_to_create(pods.create_request("p1", config, container), POD).asked
     assert dict(asked.pod_labels) == {"app": "web"}
     assert asked.container_meta == hook.ContainerMetadata(name="app", attempt=3)
     assert dict(asked.container_annotations) == dict(container.annotations)
@@ -88,7 +88,7 @@ def test_container_to_create_takes_the_pod_from_its_record_and_the_rest_from_the
 
 def test_container_without_resources_is_told_as_having_none() -> None:
     """The message is there and empty, as plugins expect that read into it without asking."""
-    asked = subjects.container_to_create(cri.CreateContainerRequest(), POD).asked
+    asked = requests.container_to_create(cri.CreateContainerRequest(), POD).asked
     assert asked.HasField("container_resources")
     assert asked.container_resources == hook.LinuxContainerResources()
     assert asked.pod_cgroup_parent == "/kubepods/podu1"
@@ -96,7 +96,7 @@ def test_container_without_resources_is_told_as_having_none() -> None:
 
 def test_known_container_tells_all_of_the_record() -> None:
     """Of an environment variable given twice the last counts; one that is not text is left out."""
-    asked = subjects.known_container(CONTAINER, POD).asked
+    asked = requests.known_container(CONTAINER, POD).asked
     assert asked.container_meta == hook.ContainerMetadata(name="app", attempt=3, id="c1")
     assert dict(asked.container_envs) == {"PATH": "/sbin"}
     assert asked.container_resources == hook.LinuxContainerResources(
@@ -110,7 +110,7 @@ def test_known_container_tells_all_of_the_record() -> None:
 
 def test_container_placed_elsewhere_tells_its_own_cgroup_parent() -> None:
     """A plugin may have moved one container out of its pod's group."""
-    asked = subjects.known_container(replace(CONTAINER, cgroup_parent="/batch"), POD).asked
+    asked = requests.known_container(replace(CONTAINER, cgroup_parent="/batch"), POD).asked
     assert asked.pod_cgroup_parent == "/batch"
 
 
@@ -120,7 +120,7 @@ def test_update_is_laid_over_what_was_asked_for() -> None:
     patch.hugepage_limits.add(page_size="2MB", limit=8)
     request = cri.UpdateContainerResourcesRequest(container_id="c1", linux=patch, annotations={"x": "y"})
     scaled = replace(CONTAINER, requested=CONTAINER.resources, resources=LinuxResources(cpu_quota=7, cpuset_cpus="1"))
-    subject = subjects.container_to_update(request, scaled, POD)
+    subject = requests.container_to_update(request, scaled, POD)
     asked = subject.asked
     assert subject.held == {"container_resources.cpu_quota": 7, "container_resources.cpuset_cpus": "1"}
     assert asked.container_resources.cpuset_cpus == ""
@@ -135,14 +135,14 @@ def test_fields_newer_than_the_protocol_are_not_passed_on() -> None:
     """They stay in the request; a plugin that echoes must not see what it cannot know."""
     config = pods.pod_config("web")
     config.linux.resources.ParseFromString(b"\x18\x02" + b"\xba\x3e\x05later")
-    asked = subjects.pod_to_run(pods.run_request(config)).asked
+    asked = requests.pod_to_run(pods.run_request(config)).asked
     assert asked.resources.SerializeToString() == b"\x18\x02"
 
 
 def test_skip_mark_is_a_label_or_an_annotation() -> None:
     """Either may carry it, with exactly the value."""
     for pod in (replace(POD, labels={"skip": "true"}), replace(POD, annotations={"skip": "true"})):
-        subject = subjects.known_pod(pod)
+        subject = requests.known_pod(pod)
         assert subject.carries("skip", "true")
         assert not subject.carries("skip", "yes")
         assert not subject.carries("", "true")
@@ -150,7 +150,7 @@ def test_skip_mark_is_a_label_or_an_annotation() -> None:
 
 def test_copy_is_a_message_of_its_own() -> None:
     """What plugins change in one does not show in the other."""
-    subject = subjects.known_pod(POD)
+    subject = requests.known_pod(POD)
     subject.copy().labels["new"] = "1"
     assert "new" not in subject.asked.labels
 
@@ -158,5 +158,5 @@ def test_copy_is_a_message_of_its_own() -> None:
 def test_a_container_that_has_what_was_asked_for_holds_nothing_else() -> None:
     """Then what is sent is what is in force."""
     same = replace(CONTAINER, requested=CONTAINER.resources)
-    subject = subjects.container_to_update(cri.UpdateContainerResourcesRequest(container_id="c1"), same, POD)
+    subject = requests.container_to_update(cri.UpdateContainerResourcesRequest(container_id="c1"), same, POD)
     assert subject.held == {}

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from interpose.kube.agent import node_file as statefile
+from interpose.kube.agent import node_file
 from interpose.kube.agent.node_file import StateFile
 
 
@@ -173,7 +173,7 @@ def test_what_is_no_file(path: Path) -> None:
 
 def test_file_that_is_too_large(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is not ours."""
-    monkeypatch.setattr(statefile, "_LIMIT", 2)
+    monkeypatch.setattr(node_file, "_LIMIT", 2)
     file = StateFile(str(path))
     file.write("one")
     with pytest.raises(ValueError, match="larger"):

@@ -14,7 +14,7 @@ from interpose.kube.webhook.annotate import (
     resources_text,
     same_for_us,
 )
-from interpose.resmgr import container_request as annotated
+from interpose.resmgr import container_request
 
 KEY = KNOWN_KEYS[0]
 TEXT = '{"containers":{"c":{}}}'
@@ -30,9 +30,9 @@ def pod(annotations: object = None, *names: str) -> dict[str, Any]:
 
 def test_limits_and_names_are_those_of_relays() -> None:
     """What is written here is read there."""
-    assert annotated.ANNOTATIONS == KNOWN_KEYS
-    assert annotated.MAX_TEXT == MAX_TEXT
-    assert annotated._MAX_COMMAS == MAX_COMMAS
+    assert container_request.ANNOTATIONS == KNOWN_KEYS
+    assert container_request.MAX_TEXT == MAX_TEXT
+    assert container_request._MAX_COMMAS == MAX_COMMAS
 
 
 def test_the_order_of_things_does_not_matter() -> None:
@@ -58,7 +58,7 @@ def test_the_last_pod_that_fits_is_annotated() -> None:
     """The limit itself is within."""
     patch = patch_for(pod({}, *[f"c{number}" for number in range(MAX_COMMAS + 1)]), (KEY,))
     assert len(patch.operations) == 1
-    assert annotated.Annotated(KEY, patch.operations[0]["value"]).container("c1024").requests == {}
+    assert container_request.Annotated(KEY, patch.operations[0]["value"]).container("c1024").requests == {}
 
 
 def test_too_much_text_leaves_the_annotation_out() -> None:

@@ -10,8 +10,7 @@ from interpose.net.grpc.status import Code, RpcError
 from interpose.net.h2.client import ClientConnection
 from interpose.net.h2.headers import Headers, encode, make_field
 from tests.support.lifetimes import lets_go
-from tests.support.net import h2_bench as h2bench
-from tests.support.net import h2_peer as h2peer
+from tests.support.net import h2_bench, h2_peer
 from tests.support.net.h2_bench import RESPONSE, TRAILERS, Bench
 
 
@@ -22,9 +21,9 @@ def block(*pairs: tuple[bytes, bytes]) -> Headers:
 
 def begin(limit: int = 1000) -> tuple[Bench[ClientConnection], Exchange]:
     """A call that waits for its reply."""
-    bench = h2bench.client()
+    bench = h2_bench.client()
     exchange = Exchange(limit)
-    bench.conn.open(exchange, encode(h2bench.REQUEST), True)
+    bench.conn.open(exchange, encode(h2_bench.REQUEST), True)
     bench.bytes_out()
     return bench, exchange
 
@@ -32,7 +31,7 @@ def begin(limit: int = 1000) -> tuple[Bench[ClientConnection], Exchange]:
 async def test_whole_reply() -> None:
     """Headers, body and trailers, kept apart."""
     bench, exchange = begin()
-    bench.feed(bench.response(1), h2peer.data(1, frame(b"re")[:3]), h2peer.data(1, frame(b"re")[3:]))
+    bench.feed(bench.response(1), h2_peer.data(1, frame(b"re")[:3]), h2_peer.data(1, frame(b"re")[3:]))
     assert not exchange.reply.done()
     bench.feed(bench.response(1, TRAILERS, end=True))
     reply = exchange.reply.result()
@@ -55,7 +54,7 @@ async def test_trailers_only() -> None:
 async def test_body_over_the_limit_is_given_up() -> None:
     """The backend is told to stop, the caller why."""
     bench, exchange = begin(limit=10)
-    bench.feed(bench.response(1), h2peer.data(1, bytes(11)))
+    bench.feed(bench.response(1), h2_peer.data(1, bytes(11)))
     status = exchange.reply.result().status
     assert status is not None
     assert status.code is Code.RESOURCE_EXHAUSTED
@@ -65,7 +64,7 @@ async def test_body_over_the_limit_is_given_up() -> None:
 async def test_reset_and_loss() -> None:
     """Each has its code; a later event changes nothing."""
     bench, exchange = begin()
-    bench.feed(h2peer.rst_stream(1, 7))
+    bench.feed(h2_peer.rst_stream(1, 7))
     status = exchange.reply.result().status
     assert status is not None
     assert status.code is Code.UNAVAILABLE
@@ -79,7 +78,7 @@ async def test_reset_and_loss() -> None:
 async def test_body_that_ends_without_trailers_has_the_http_status() -> None:
     """HTTP, not gRPC."""
     bench, exchange = begin()
-    bench.feed(bench.response(1, [(b":status", b"503")]), h2peer.data(1, b"sorry", end=True))
+    bench.feed(bench.response(1, [(b":status", b"503")]), h2_peer.data(1, b"sorry", end=True))
     status = exchange.reply.result().status
     assert status is not None
     assert status.code is Code.UNAVAILABLE

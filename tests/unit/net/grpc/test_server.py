@@ -8,20 +8,19 @@ from interpose.net.grpc.framing import frame
 from interpose.net.grpc.handlers import ServerContext, Unary
 from interpose.net.grpc.server import LocalServer
 from interpose.net.grpc.status import Code, RpcError, unquote_message
-from tests.support.net import h2_bench as h2bench
-from tests.support.net import h2_peer as h2peer
+from tests.support.net import h2_bench, h2_peer
 
-PATH = dict(h2bench.REQUEST)[b":path"]
+PATH = dict(h2_bench.REQUEST)[b":path"]
 
 
 async def outcome(server: LocalServer, path: bytes = PATH, message: bytes = b"") -> dict[bytes, bytes]:
     """The fields that a call ends with."""
-    bench = h2bench.server()
+    bench = h2_bench.server()
     bench.conn.accept = server._open
-    request = [(name, path if name == b":path" else value) for name, value in h2bench.REQUEST]
+    request = [(name, path if name == b":path" else value) for name, value in h2_bench.REQUEST]
     bench.feed(bench.request(1, request))
     if 1 in bench.conn.streams:
-        bench.feed(h2peer.data(1, frame(message), end=True))
+        bench.feed(h2_peer.data(1, frame(message), end=True))
     await asyncio.sleep(0)
     await server._tasks.finished(5)
     wire = b"".join(one.payload for one in bench.frames("HEADERS", "CONTINUATION"))

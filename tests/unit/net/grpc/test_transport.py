@@ -10,8 +10,7 @@ from interpose.net.grpc.transport import Hub, Link
 from interpose.net.h2.limits import Limits
 from interpose.net.h2.server import ServerConnection
 from interpose.net.h2.stream import Stream
-from tests.support.net import h2_bench as h2bench
-from tests.support.net import h2_peer as h2peer
+from tests.support.net import h2_bench, h2_peer
 from tests.support.net.h2_bench import Bench
 
 
@@ -52,7 +51,7 @@ class Linked:
     """A server's connection on a link."""
 
     def __init__(self, hub: Hub, account: PeerAccount | None = None) -> None:
-        self.bench: Bench[ServerConnection] = h2bench.server()
+        self.bench: Bench[ServerConnection] = h2_bench.server()
         self.bench.conn.dirty = hub.dirty
         self.ended: list[Link] = []
         self.link = Link(self.bench.conn, hub, self.ended.append, account)
@@ -141,10 +140,10 @@ async def test_a_fault_in_a_later_turn_closes() -> None:
     """GOAWAY is the last that is written."""
     hub = Hub()
     one = Linked(hub)
-    one.link.data_received(one.requests(500) + h2peer.raw(6, 0, 0, b"short"))
+    one.link.data_received(one.requests(500) + h2_peer.raw(6, 0, 0, b"short"))
     await settled(hub)
     assert one.wire.closed
-    assert h2peer.read_frames(bytes(one.wire.written))[-1].kind == "GOAWAY"
+    assert h2_peer.read_frames(bytes(one.wire.written))[-1].kind == "GOAWAY"
 
 
 async def test_a_bug_of_ours_costs_one_connection(caplog: pytest.LogCaptureFixture) -> None:

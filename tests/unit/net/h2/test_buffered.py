@@ -5,14 +5,13 @@ import pytest
 from interpose.net.h2.buffered import Buffered, BufferedShare
 from interpose.net.h2.headers import encode
 from interpose.net.h2.server import ServerConnection
-from tests.support.net import h2_bench as h2bench
-from tests.support.net import h2_peer as h2peer
+from tests.support.net import h2_bench, h2_peer
 from tests.support.net.h2_bench import RESPONSE, Bench
 
 
 def waiting(window: int = 0) -> tuple[Bench[ServerConnection], Buffered]:
     """Two replies of 1000 bytes whose windows are closed, or let some of it out."""
-    bench = h2bench.server(None, (4, window))
+    bench = h2_bench.server(None, (4, window))
     buffered = bench.conn.buffered = Buffered(limit=1500)
     for number in (1, 3):
         bench.feed(bench.request(number, end=True))
@@ -33,11 +32,11 @@ def test_what_windows_leave(window: int, size: int) -> None:
 def test_what_leaves() -> None:
     """By credit, by the end of a stream, by the end of the connection."""
     bench, buffered = waiting()
-    bench.feed(h2peer.window_update(1, 300))
+    bench.feed(h2_peer.window_update(1, 300))
     assert buffered.size == 1700
-    bench.feed(h2peer.window_update(1, 350))
+    bench.feed(h2_peer.window_update(1, 350))
     assert buffered.size == 1350
-    bench.feed(h2peer.rst_stream(1))
+    bench.feed(h2_peer.rst_stream(1))
     assert buffered.size == 1000
     bench.conn.lost()
     assert buffered.size == 0

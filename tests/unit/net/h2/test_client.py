@@ -6,8 +6,7 @@ from interpose.net.h2 import client as client_module
 from interpose.net.h2.client import ClientConnection
 from interpose.net.h2.errors import ErrorCode
 from interpose.net.h2.limits import Limits
-from tests.support.net import h2_bench as h2bench
-from tests.support.net import h2_peer as h2peer
+from tests.support.net import h2_bench, h2_peer
 from tests.support.net.h2_bench import REQUEST, RESPONSE, TRAILERS, Bench
 
 STREAMS = 3
@@ -16,17 +15,17 @@ INTERIM = [(b":status", b"103"), (b"link", b"</x>")]
 
 def calling(count: int = 1, *settings: tuple[int, int], limits: Limits | None = None) -> Bench[ClientConnection]:
     """A client with calls on streams 1, 3, ..."""
-    bench = h2bench.client(limits, *settings)
+    bench = h2_bench.client(limits, *settings)
     for _ in range(count):
-        h2bench.open_call(bench, end=True)
+        h2_bench.open_call(bench, end=True)
     bench.bytes_out()
     return bench
 
 
 def test_open() -> None:
     """Ids are odd and grow; the request is on the wire as given."""
-    bench = h2bench.client()
-    streams = [h2bench.open_call(bench), h2bench.open_call(bench, end=True)]
+    bench = h2_bench.client()
+    streams = [h2_bench.open_call(bench), h2_bench.open_call(bench, end=True)]
     assert [stream.number for stream in streams] == [1, 3]
     frames = bench.frames()
     assert [(frame.kind, frame.stream, frame.end) for frame in frames] == [("HEADERS", 1, False), ("HEADERS", 3, True)]
@@ -37,7 +36,7 @@ def test_whole_answer() -> None:
     """Interim responses, the response, the body, the trailers; then the stream is forgotten."""
     bench = calling()
     bench.feed(bench.response(1, INTERIM), bench.response(1, INTERIM), bench.response(1))
-    bench.feed(h2peer.data(1, b"body"), bench.response(1, TRAILERS, end=True))
+    bench.feed(h2_peer.data(1, b"body"), bench.response(1, TRAILERS, end=True))
     assert bench.events == [
         ("headers", 1, INTERIM, False),
         ("headers", 1, INTERIM, False),
@@ -58,9 +57,9 @@ def test_trailers_only() -> None:
 
 def test_answer_before_the_request_has_ended() -> None:
     """The stream stays until we are done as well."""
-    bench = h2bench.client()
-    stream = h2bench.open_call(bench)
-    bench.feed(bench.response(1), h2peer.data(1, b"x", end=True))
+    bench = h2_bench.client()
+    stream = h2_bench.open_call(bench)
+    bench.feed(bench.response(1), h2_peer.data(1, b"x", end=True))
     assert 1 in bench.conn.streams
     stream.send_data(b"", True)
     assert bench.conn.streams == {}
@@ -82,7 +81,7 @@ def test_malformed_response(pairs: list[tuple[bytes, bytes]], end: bool, pieces:
     """A stream error, told to the backend and to the caller; another call goes on."""
     bench = calling(2)
     if pieces:
-        bench.feed(h2peer.headers(1, b"", end=end, more=True), h2peer.continuation(1, bench.encoder.block(pairs)))
+        bench.feed(h2_peer.headers(1, b"", end=end, more=True), h2_peer.continuation(1, bench.encoder.block(pairs)))
     else:
         bench.feed(bench.response(1, pairs, end=end))
     assert [(frame.stream, frame.code) for frame in bench.frames()] == [(1, ErrorCode.PROTOCOL_ERROR)]
@@ -94,7 +93,7 @@ def test_malformed_response(pairs: list[tuple[bytes, bytes]], end: bool, pieces:
 def test_data_before_the_response() -> None:
     """A body without headers."""
     bench = calling()
-    bench.feed(h2peer.data(1, b"x"))
+    bench.feed(h2_peer.data(1, b"x"))
     assert bench.events == [("reset", 1, ErrorCode.PROTOCOL_ERROR)]
 
 
@@ -109,8 +108,8 @@ def test_response_with_the_reserved_bit() -> None:
     """It means nothing, in HEADERS and CONTINUATION."""
     bench = calling()
     high = 1 << 31
-    bench.feed(h2peer.headers(high | 1, b"", more=True), h2peer.continuation(1, bench.encoder.block(RESPONSE)))
-    bench.feed(h2peer.data(high | 1, b"x"), bench.response(high | 1, TRAILERS, end=True))
+    bench.feed(h2_peer.headers(high | 1, b"", more=True), h2_peer.continuation(1, bench.encoder.block(RESPONSE)))
+    bench.feed(h2_peer.data(high | 1, b"x"), bench.response(high | 1, TRAILERS, end=True))
     assert [event[0] for event in bench.events] == ["headers", "data", "headers"]
 
 
@@ -134,8 +133,8 @@ def test_late_response() -> None:
 
 def test_first_frame_has_to_be_settings() -> None:
     """Also from a backend that speaks HTTP/1.1."""
-    assert h2bench.fresh_client().feed(h2peer.ping()).code == ErrorCode.PROTOCOL_ERROR
-    assert h2bench.fresh_client().feed(b"HTTP/1.1 400 Bad Request\r\n").code == ErrorCode.PROTOCOL_ERROR
+    assert h2_bench.fresh_client().feed(h2_peer.ping()).code == ErrorCode.PROTOCOL_ERROR
+    assert h2_bench.fresh_client().feed(b"HTTP/1.1 400 Bad Request\r\n").code == ErrorCode.PROTOCOL_ERROR
 
 
 def usable(bench: Bench[ClientConnection]) -> bool:
@@ -145,14 +144,14 @@ def usable(bench: Bench[ClientConnection]) -> bool:
 
 def test_stream_limit_of_the_backend() -> None:
     """`usable` follows its setting and ours, whichever is lower."""
-    bench = h2bench.client(Limits(streams=3), (STREAMS, 1))
+    bench = h2_bench.client(Limits(streams=3), (STREAMS, 1))
     assert usable(bench)
-    h2bench.open_call(bench, end=True)
+    h2_bench.open_call(bench, end=True)
     assert not usable(bench)
-    bench.feed(h2peer.settings((STREAMS, 100)))
+    bench.feed(h2_peer.settings((STREAMS, 100)))
     assert usable(bench)
-    h2bench.open_call(bench, end=True)
-    h2bench.open_call(bench, end=True)
+    h2_bench.open_call(bench, end=True)
+    h2_bench.open_call(bench, end=True)
     assert not usable(bench)
     bench.feed(bench.response(1, end=True))
     assert usable(bench)
@@ -160,13 +159,13 @@ def test_stream_limit_of_the_backend() -> None:
 
 def test_ample_streams() -> None:
     """Some dozens, or three quarters of what may be open if one client has all of it; none once no more may."""
-    bench = h2bench.client(Limits(streams=100))
+    bench = h2_bench.client(Limits(streams=100))
     assert bench.conn.ample == 64
     bench.conn.widen()
     assert bench.conn.ample == 75
     bench.conn.narrow()
     assert bench.conn.ample == 64
-    bench.feed(h2peer.settings((STREAMS, 8)))
+    bench.feed(h2_peer.settings((STREAMS, 8)))
     assert bench.conn.ample == 6
     bench.conn.retire()
     bench.conn.narrow()
@@ -179,7 +178,7 @@ class TestGoaway:
     def test_streams_above_the_last(self) -> None:
         """Safe to try again elsewhere, hence REFUSED_STREAM."""
         bench = calling(3)
-        bench.feed(h2peer.goaway(3))
+        bench.feed(h2_peer.goaway(3))
         assert bench.events == [("reset", 5, ErrorCode.REFUSED_STREAM)]
         assert not bench.conn.usable
         assert bench.idle_calls == 0
@@ -189,30 +188,30 @@ class TestGoaway:
     def test_two_steps(self) -> None:
         """First without a last stream, then with it; new settings do not make it usable again."""
         bench = calling(2)
-        bench.feed(h2peer.goaway(2**31 - 1), h2peer.settings((STREAMS, 50)))
+        bench.feed(h2_peer.goaway(2**31 - 1), h2_peer.settings((STREAMS, 50)))
         assert (bench.events, bench.conn.usable) == ([], False)
-        bench.feed(h2peer.goaway(1))
+        bench.feed(h2_peer.goaway(1))
         assert bench.events == [("reset", 3, ErrorCode.REFUSED_STREAM)]
 
     def test_all_refused(self) -> None:
         """Idle at once, and told so once."""
         bench = calling(2)
-        bench.feed(h2peer.goaway(0, 2, b"out of order"))
+        bench.feed(h2_peer.goaway(0, 2, b"out of order"))
         assert [event[:2] for event in bench.events] == [("reset", 1), ("reset", 3)]
         assert bench.idle_calls == 1
 
     def test_without_calls(self) -> None:
         """Idle at once."""
-        bench = h2bench.client().feed(h2peer.goaway(0))
+        bench = h2_bench.client().feed(h2_peer.goaway(0))
         assert bench.idle_calls == 1
 
     def test_refused_streams_send_no_more(self) -> None:
         """What waited for a window is dropped."""
-        bench = h2bench.client(None, (4, 0))
-        stream = h2bench.open_call(bench)
+        bench = h2_bench.client(None, (4, 0))
+        stream = h2_bench.open_call(bench)
         stream.send_data(b"waits", True)
         bench.bytes_out()
-        bench.feed(h2peer.goaway(0), h2peer.settings((4, 1000)))
+        bench.feed(h2_peer.goaway(0), h2_peer.settings((4, 1000)))
         assert [frame.kind for frame in bench.frames()] == ["SETTINGS"]
 
 
@@ -221,7 +220,7 @@ def test_ids_run_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client_module, "_LAST_USABLE", 4)
     bench = calling(2)
     assert usable(bench)
-    h2bench.open_call(bench, end=True)
+    h2_bench.open_call(bench, end=True)
     assert not usable(bench)
     bench.feed(*[bench.response(number, end=True) for number in (1, 3, 5)])
     assert [event[0] for event in bench.events] == ["headers"] * 3
@@ -230,11 +229,11 @@ def test_ids_run_out(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_greeting_is_told_once() -> None:
     """With the peer's first settings: only then is it known how many streams it takes."""
-    bench = h2bench.fresh_client()
+    bench = h2_bench.fresh_client()
     greetings: list[int] = []
     bench.conn.on_greeting = lambda: greetings.append(bench.conn.stream_limit)
-    bench.feed(h2peer.settings((STREAMS, 7)))
-    bench.feed(h2peer.settings((STREAMS, 9)))
+    bench.feed(h2_peer.settings((STREAMS, 7)))
+    bench.feed(h2_peer.settings((STREAMS, 9)))
     assert greetings == [7]
 
 
@@ -244,9 +243,9 @@ class TestWithdrawnCalls:
     @pytest.mark.parametrize("end", [False, True])
     def test_nothing_of_it_is_written(self, end: bool) -> None:
         """Neither its headers nor its body, nor a reset; the window it had taken is free again."""
-        bench = h2bench.client()
+        bench = h2_bench.client()
         window = bench.conn.send_window
-        stream = h2bench.open_call(bench, end=end)
+        stream = h2_bench.open_call(bench, end=end)
         stream.send_data(b"body", True)
         stream.reset(8)
         assert bench.frames() == []
@@ -255,11 +254,11 @@ class TestWithdrawnCalls:
 
     def test_others_are(self) -> None:
         """Frames before, between and behind its own, in order; numbers are not used twice."""
-        bench = h2bench.client()
-        first, second, third = (h2bench.open_call(bench) for _ in range(3))
+        bench = h2_bench.client()
+        first, second, third = (h2_bench.open_call(bench) for _ in range(3))
         for stream in (first, second, third):
             stream.send_data(b"body", True)
-        bench.feed(h2peer.ping(b"pingpong"))
+        bench.feed(h2_peer.ping(b"pingpong"))
         second.reset(8)
         assert [(frame.kind, frame.stream) for frame in bench.frames()] == [
             ("HEADERS", 1),
@@ -268,21 +267,21 @@ class TestWithdrawnCalls:
             ("DATA", 5),
             ("PING", 0),
         ]
-        assert h2bench.open_call(bench).number == 7
+        assert h2_bench.open_call(bench).number == 7
 
     def test_written_calls_are_reset(self) -> None:
         """What the backend knows of it has to be told about."""
-        bench = h2bench.client()
-        stream = h2bench.open_call(bench)
+        bench = h2_bench.client()
+        stream = h2_bench.open_call(bench)
         bench.bytes_out()
         stream.reset(8)
         assert [(frame.kind, frame.stream) for frame in bench.frames()] == [("RST_STREAM", 1)]
 
     def test_change_of_the_table_arrives(self) -> None:
         """It rides on the first headers behind the settings, so these cannot be taken back."""
-        bench = h2bench.client()
-        bench.feed(h2peer.settings((1, 0)))
-        one, two = h2bench.open_call(bench), h2bench.open_call(bench)
+        bench = h2_bench.client()
+        bench.feed(h2_peer.settings((1, 0)))
+        one, two = h2_bench.open_call(bench), h2_bench.open_call(bench)
         one.reset(8)
         two.reset(8)
         frames = bench.frames("HEADERS", "RST_STREAM")
@@ -291,10 +290,10 @@ class TestWithdrawnCalls:
 
     def test_window_goes_to_who_waits(self) -> None:
         """A body that waited for the connection's window gets what was taken back."""
-        bench = h2bench.client(None, (4, 1 << 20))
-        one, two = h2bench.open_call(bench), h2bench.open_call(bench)
+        bench = h2_bench.client(None, (4, 1 << 20))
+        one, two = h2_bench.open_call(bench), h2_bench.open_call(bench)
         bench.bytes_out()
-        three = h2bench.open_call(bench)
+        three = h2_bench.open_call(bench)
         three.send_body(bytes(65_000), True)
         one.send_body(b"x" * 1000, True)
         two.send_body(b"y" * 1000, True)
@@ -304,6 +303,6 @@ class TestWithdrawnCalls:
 
     def test_new_connection(self) -> None:
         """Before the first write nothing is taken back: the preface stands there, too."""
-        bench = h2bench.fresh_client()
-        h2bench.open_call(bench).reset(8)
+        bench = h2_bench.fresh_client()
+        h2_bench.open_call(bench).reset(8)
         assert [frame.kind for frame in bench.frames()][-2:] == ["HEADERS", "RST_STREAM"]

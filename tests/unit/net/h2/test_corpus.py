@@ -9,7 +9,7 @@ import pytest
 from interpose.net.h2.errors import ErrorCode
 from tests.support.fuzz import h2 as h2fuzz
 from tests.support.hostile.workmeter import check_work
-from tests.support.net import h2_peer as h2peer
+from tests.support.net import h2_peer
 
 ROOT = Path(__file__).resolve().parents[4]
 CORPUS = {path.stem: path.read_bytes() for path in (ROOT / "tests/data/h2corpus").glob("*.bin")}
@@ -104,7 +104,7 @@ def test_ends_the_connection(name: str, code: ErrorCode) -> None:
 def test_ends_one_stream(name: str, code: ErrorCode) -> None:
     """One RST_STREAM with this code; the connection goes on."""
     _, failed, out = run(name)
-    frames = h2peer.read_frames(out.removeprefix(h2peer.PREFACE))
+    frames = h2_peer.read_frames(out.removeprefix(h2_peer.PREFACE))
     assert [ErrorCode(frame.code) for frame in frames if frame.kind == "RST_STREAM"] == [code]
     assert failed is None
 
@@ -114,7 +114,7 @@ def test_left_to_the_shell(name: str) -> None:
     """Neither GOAWAY nor RST_STREAM."""
     events, failed, out = run(name)
     assert failed is None
-    assert {frame.kind for frame in h2peer.read_frames(out)} <= {"SETTINGS", "WINDOW_UPDATE"}
+    assert {frame.kind for frame in h2_peer.read_frames(out)} <= {"SETTINGS", "WINDOW_UPDATE"}
     assert [event[0] for event in events] == (["oversized"] if name == "header_list_too_large" else [])
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from interpose.net.h2.hpack_tables import HuffmanDecoder, HuffmanError, encode
-from tests.support.net import hpack as h2hpack
+from tests.support.net import hpack
 
 EOS = "1" * 30
 
@@ -17,15 +17,15 @@ def packed(bits: str) -> bytes:
 def test_every_symbol(symbol: int) -> None:
     """Each of the 256 symbols decodes, alone and among others, and encodes to the same bytes as the other table."""
     for text in (bytes((symbol,)), bytes((symbol,)) * 9, b"a" + bytes((symbol,)) + b"z"):
-        coded = h2hpack.huffman(text)
+        coded = hpack.huffman(text)
         assert HuffmanDecoder().decode(coded) == text
         assert encode(text) == coded
 
 
 def test_code_is_complete() -> None:
     """The lengths fill the code space exactly, and EOS is thirty ones: no code is missing from the test's own table."""
-    assert sum(2.0 ** -len(code) for code in h2hpack.HUFFMAN.values()) == 1.0
-    assert h2hpack.HUFFMAN[256] == EOS
+    assert sum(2.0 ** -len(code) for code in hpack.HUFFMAN.values()) == 1.0
+    assert hpack.HUFFMAN[256] == EOS
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_one_decoder_serves_many_strings() -> None:
     """What one string taught the automaton does not disturb the next, repeated or new."""
     decoder = HuffmanDecoder()
     texts = [bytes((i, 255 - i, i)) for i in range(256)] * 2
-    assert [decoder.decode(h2hpack.huffman(text)) for text in texts] == texts
+    assert [decoder.decode(hpack.huffman(text)) for text in texts] == texts
 
 
 def test_empty_string() -> None:
@@ -56,10 +56,10 @@ def test_empty_string() -> None:
     assert HuffmanDecoder().decode(b"") == b""
 
 
-@pytest.mark.parametrize("after", ["", h2hpack.HUFFMAN[ord("a")]])
+@pytest.mark.parametrize("after", ["", hpack.HUFFMAN[ord("a")]])
 def test_eos_is_an_error(after: str) -> None:
     """EOS may not be part of a string, wherever it stands (RFC 7541 5.2)."""
-    bits = h2hpack.HUFFMAN[ord("a")] + EOS + after
+    bits = hpack.HUFFMAN[ord("a")] + EOS + after
     with pytest.raises(HuffmanError, match="EOS"):
         HuffmanDecoder().decode(packed(bits + "1" * (-len(bits) % 8)))
 
@@ -67,12 +67,12 @@ def test_eos_is_an_error(after: str) -> None:
 def test_padding_of_zeros_is_an_error() -> None:
     """Padding is ones only."""
     with pytest.raises(HuffmanError, match="padding"):
-        HuffmanDecoder().decode(packed(h2hpack.HUFFMAN[ord("a")] + "000"))
+        HuffmanDecoder().decode(packed(hpack.HUFFMAN[ord("a")] + "000"))
 
 
 def test_padding_of_a_whole_byte_is_an_error() -> None:
     """Eight bits of padding are one too many, seven are not."""
-    seven = h2hpack.HUFFMAN[ord("a")] + h2hpack.HUFFMAN[ord("!")] + "1" * 1
+    seven = hpack.HUFFMAN[ord("a")] + hpack.HUFFMAN[ord("!")] + "1" * 1
     assert len(seven) == 16
     assert HuffmanDecoder().decode(packed(seven)) == b"a!"
     with pytest.raises(HuffmanError, match="padding"):

@@ -7,8 +7,7 @@ import pytest
 from interpose.net.h2.errors import ErrorCode
 from interpose.net.h2.limits import Limits
 from interpose.net.h2.server import ServerConnection
-from tests.support.net import h2_bench as h2bench
-from tests.support.net import h2_peer as h2peer
+from tests.support.net import h2_bench, h2_peer
 from tests.support.net.h2_bench import Bench
 
 LIMITS = Limits(idle_frames=50, resets=20)
@@ -19,12 +18,12 @@ Flood = Callable[[Bench[ServerConnection], int], bytes]
 
 def reset_after_open(bench: Bench[ServerConnection], i: int) -> bytes:
     """A call that is cancelled at once."""
-    return bench.request(i * 2 + 3) + h2peer.rst_stream(i * 2 + 3)
+    return bench.request(i * 2 + 3) + h2_peer.rst_stream(i * 2 + 3)
 
 
 def make_us_reset(bench: Bench[ServerConnection], i: int) -> bytes:
     """A call that breaks a rule, so that we are the ones who reset it."""
-    return bench.request(i * 2 + 3) + h2peer.window_update(i * 2 + 3, 0)
+    return bench.request(i * 2 + 3) + h2_peer.window_update(i * 2 + 3, 0)
 
 
 def malformed(bench: Bench[ServerConnection], i: int) -> bytes:
@@ -33,16 +32,16 @@ def malformed(bench: Bench[ServerConnection], i: int) -> bytes:
 
 
 IDLE: dict[str, Flood] = {
-    "ping": lambda bench, i: h2peer.ping(),
-    "ping-ack": lambda bench, i: h2peer.ping(ack=True),
-    "settings": lambda bench, i: h2peer.settings(),
-    "settings-ack": lambda bench, i: h2peer.settings_ack(),
-    "empty-data": lambda bench, i: h2peer.data(1),
-    "padded-empty-data": lambda bench, i: h2peer.data(1, pad=9),
-    "priority": lambda bench, i: h2peer.priority(1),
-    "priority-of-idle-streams": lambda bench, i: h2peer.priority(99),
-    "unknown-type": lambda bench, i: h2peer.raw(0x77, 0, 0, b"?"),
-    "goaway": lambda bench, i: h2peer.goaway(0),
+    "ping": lambda bench, i: h2_peer.ping(),
+    "ping-ack": lambda bench, i: h2_peer.ping(ack=True),
+    "settings": lambda bench, i: h2_peer.settings(),
+    "settings-ack": lambda bench, i: h2_peer.settings_ack(),
+    "empty-data": lambda bench, i: h2_peer.data(1),
+    "padded-empty-data": lambda bench, i: h2_peer.data(1, pad=9),
+    "priority": lambda bench, i: h2_peer.priority(1),
+    "priority-of-idle-streams": lambda bench, i: h2_peer.priority(99),
+    "unknown-type": lambda bench, i: h2_peer.raw(0x77, 0, 0, b"?"),
+    "goaway": lambda bench, i: h2_peer.goaway(0),
     "malformed-requests": malformed,
 }
 
@@ -59,7 +58,7 @@ def flood(bench: Bench[ServerConnection], make: Flood, limit: int) -> None:
 
 def ready() -> Bench[ServerConnection]:
     """A server with stream 1 open and fresh counters."""
-    bench = h2bench.server(LIMITS)
+    bench = h2_bench.server(LIMITS)
     bench.feed(bench.request(1))
     bench.tick()
     return bench
@@ -79,15 +78,15 @@ def test_cancelled_streams(make: Flood) -> None:
 
 def test_late_frames_on_closed_streams() -> None:
     """RST_STREAM and DATA for streams that are gone."""
-    for late in (h2peer.rst_stream(1), h2peer.data(1, b"x")):
+    for late in (h2_peer.rst_stream(1), h2_peer.data(1, b"x")):
         bench = ready()
-        bench.feed(h2peer.rst_stream(1))
+        bench.feed(h2_peer.rst_stream(1))
         flood(bench, lambda _bench, _i, late=late: late, LIMITS.idle_frames)  # type: ignore[misc]
 
 
 def test_refused_streams() -> None:
     """Opening streams over the limit again and again."""
-    bench = h2bench.server(Limits(idle_frames=50, streams=1))
+    bench = h2_bench.server(Limits(idle_frames=50, streams=1))
     bench.feed(bench.request(1))
     bench.tick()
     flood(bench, lambda bench, i: bench.request(i * 2 + 3), 50)
@@ -96,8 +95,8 @@ def test_refused_streams() -> None:
 def test_small_continuations() -> None:
     """A block dribbled in crumbs."""
     bench = ready()
-    bench.feed(h2peer.headers(3, b"", more=True))
-    flood(bench, lambda _bench, _i: h2peer.continuation(3, b"", more=True), LIMITS.idle_frames)
+    bench.feed(h2_peer.headers(3, b"", more=True))
+    flood(bench, lambda _bench, _i: h2_peer.continuation(3, b"", more=True), LIMITS.idle_frames)
 
 
 @pytest.mark.parametrize(("size", "allowed"), [(100, 1023), (16_384, 15)])
@@ -105,15 +104,15 @@ def test_continuation_flood(size: int, allowed: int) -> None:
     """Neither the number of pieces nor their sum grows without end."""
     bench = ready()
     piece = b"\0" * size
-    bench.feed(h2peer.headers(3, piece, more=True))
-    flood(bench, lambda _bench, _i: h2peer.continuation(3, piece, more=True), allowed)
+    bench.feed(h2_peer.headers(3, piece, more=True))
+    flood(bench, lambda _bench, _i: h2_peer.continuation(3, piece, more=True), allowed)
 
 
 def test_a_new_second_counts_anew() -> None:
     """What is spread over time is no flood."""
     bench = ready()
     for i in range(5):
-        bench.feed(*[h2peer.ping()] * LIMITS.idle_frames)
+        bench.feed(*[h2_peer.ping()] * LIMITS.idle_frames)
         bench.feed(*[reset_after_open(bench, i * 20 + j) for j in range(LIMITS.resets)])
         bench.tick()
     assert bench.code is None
@@ -122,8 +121,8 @@ def test_a_new_second_counts_anew() -> None:
 def test_strings_of_rare_symbols() -> None:
     """They decode slowly, so a peer may send half a header list of them a second, however short each is."""
     limits = Limits(header_list=8000)
-    bench = h2bench.server(limits)
-    rare = [*h2bench.REQUEST, (b"x-rare", bytes(range(160, 255)) * 10)]  # about 2 800 bytes when coded
+    bench = h2_bench.server(limits)
+    rare = [*h2_bench.REQUEST, (b"x-rare", bytes(range(160, 255)) * 10)]  # about 2 800 bytes when coded
     bench.feed(bench.request(1, rare))
     bench.tick()
     bench.feed(bench.request(3, [*rare[:-1], (b"x-rare", rare[-1][1] + b"!")]))
@@ -134,20 +133,20 @@ def test_strings_of_rare_symbols() -> None:
 
 def test_settings_that_touch_many_streams() -> None:
     """Another initial window costs work for each open stream, so fewer such frames are allowed when there are many."""
-    bench = h2bench.server(LIMITS)
+    bench = h2_bench.server(LIMITS)
     for number in range(1, 161, 2):
         bench.feed(bench.request(number))
     for window in range(70_000, 70_004):
-        bench.feed(h2peer.settings((4, window)))
+        bench.feed(h2_peer.settings((4, window)))
     assert bench.code is None
-    bench.feed(h2peer.settings((4, 70_004)))
+    bench.feed(h2_peer.settings((4, 70_004)))
     assert bench.code == CALM
 
 
 def test_header_lists_over_the_limit() -> None:
     """Each is refused with a reason; a peer that goes on with them is cut off, the sooner the larger they are."""
-    bench = h2bench.server(Limits(idle_frames=50, header_list=10_000))
-    large = [*h2bench.REQUEST, (b"x", b"y" * 15_000)]
+    bench = h2_bench.server(Limits(idle_frames=50, header_list=10_000))
+    large = [*h2_bench.REQUEST, (b"x", b"y" * 15_000)]
     for i in range(3):
         bench.feed(bench.request(i * 2 + 1, large, end=True))
         assert bench.code is None
@@ -157,16 +156,16 @@ def test_header_lists_over_the_limit() -> None:
 
 def test_guard_of_a_peer_outlives_its_connections() -> None:
     """What one connection was cut off for counts for the next one too, until a second has passed."""
-    one, two = h2bench.server(LIMITS), h2bench.server(LIMITS)
+    one, two = h2_bench.server(LIMITS), h2_bench.server(LIMITS)
     two.conn.guard = one.conn.guard
-    one.feed(*[h2peer.ping()] * (LIMITS.idle_frames + 1))
+    one.feed(*[h2_peer.ping()] * (LIMITS.idle_frames + 1))
     assert one.code == CALM
     assert one.conn.guard.exceeded
-    two.feed(h2peer.ping())
+    two.feed(h2_peer.ping())
     assert two.code == CALM
-    three = h2bench.server(LIMITS)
+    three = h2_bench.server(LIMITS)
     three.conn.guard = one.conn.guard
     three.tick()
     assert not three.conn.guard.exceeded
-    three.feed(h2peer.ping())
+    three.feed(h2_peer.ping())
     assert three.code is None

@@ -9,8 +9,7 @@ from interpose.net.h2.headers import encode
 from interpose.net.h2.limits import Limits
 from interpose.net.h2.server import ServerConnection, ServerStream
 from interpose.net.h2.stream import NOWHERE, Stream
-from tests.support.net import h2_bench as h2bench
-from tests.support.net import h2_peer as h2peer
+from tests.support.net import h2_bench, h2_peer
 from tests.support.net.h2_bench import RESPONSE, TRAILERS, Bench
 
 WINDOW = 4
@@ -21,7 +20,7 @@ def answering(
     *settings: tuple[int, int], count: int = 1, limits: Limits | None = None, end: bool = False
 ) -> tuple[Bench[ServerConnection], list[Stream]]:
     """A server whose streams 1, 3, ... have sent their response headers."""
-    bench = h2bench.server(limits, *settings)
+    bench = h2_bench.server(limits, *settings)
     numbers = range(1, 2 * count, 2)
     bench.feed(*[bench.request(number, end=end) for number in numbers])
     streams = [bench.stream(number) for number in numbers]
@@ -54,9 +53,9 @@ class TestSending:
         assert stream.send_data(b"x" * 25, True) == 0
         assert sent(bench) == [("DATA", 1, 10, False)]
         assert stream.queued == 15
-        bench.feed(h2peer.window_update(1, 7))
+        bench.feed(h2_peer.window_update(1, 7))
         assert sent(bench) == [("DATA", 1, 7, False)]
-        bench.feed(h2peer.window_update(1, 100))
+        bench.feed(h2_peer.window_update(1, 100))
         assert sent(bench) == [("DATA", 1, 8, True)]
         assert bench.events == [("sent", 1, 10), ("sent", 1, 7), ("sent", 1, 8)]
         assert (stream.queued, bench.conn.waiting) == (0, {})
@@ -76,7 +75,7 @@ class TestSending:
         one.send_data(b"x" * 10, False)
         two.send_data(b"x" * 10, False)
         assert one.send_data(b"", True) == 0
-        bench.feed(h2peer.settings((WINDOW, 0)))
+        bench.feed(h2_peer.settings((WINDOW, 0)))
         assert two.send_window == -10
         two.send_data(b"", True)
         assert two.send_window == -10
@@ -108,9 +107,9 @@ class TestSending:
         stream.send_data(b"9", False)
         stream.send_headers(encode(TRAILERS), True)
         assert sent(bench) == [("DATA", 1, 5, False)]
-        bench.feed(h2peer.window_update(1, 3))
+        bench.feed(h2_peer.window_update(1, 3))
         assert sent(bench) == [("DATA", 1, 3, False)]
-        bench.feed(h2peer.window_update(1, 1))
+        bench.feed(h2_peer.window_update(1, 1))
         assert [(kind, end) for kind, _, _, end in sent(bench)] == [("DATA", False), ("HEADERS", True)]
 
     def test_long_header_block(self) -> None:
@@ -121,7 +120,7 @@ class TestSending:
             if waits:
                 stream.send_data(b"x", False)
             stream.send_headers(encode(pairs), True)
-            bench.feed(h2peer.window_update(1, 1))
+            bench.feed(h2_peer.window_update(1, 1))
             frames = bench.frames("HEADERS", "CONTINUATION")
             assert [frame.kind for frame in frames] == ["HEADERS", "CONTINUATION", "CONTINUATION"]
             assert bench.decoder.pairs(b"".join(frame.payload for frame in frames)) == pairs
@@ -135,7 +134,7 @@ class TestSending:
                 if trailers:
                     stream.send_headers(encode(TRAILERS), True)
                 assert (1 in bench.conn.streams) is queued
-                bench.feed(h2peer.window_update(1, 1))
+                bench.feed(h2_peer.window_update(1, 1))
                 assert bench.conn.streams == {}
                 assert stream.closed
 
@@ -158,21 +157,21 @@ class TestWindows:
         one.send_body(b"x" * 60_000, False)
         two.send_body(b"y" * 10_000, True)
         assert sum(size for _, _, size, _ in sent(bench)) == 65_535
-        bench.feed(h2peer.window_update(0, 10_000))
+        bench.feed(h2_peer.window_update(0, 10_000))
         assert sent(bench) == [("DATA", 3, 4_465, True)]
 
     def test_negative_window(self) -> None:
         """A lowered INITIAL_WINDOW_SIZE may leave a stream in debt, which it has to pay off first."""
         bench, (stream,) = answering((WINDOW, 100))
         stream.send_data(b"x" * 80, False)
-        bench.feed(h2peer.settings((WINDOW, 50)))
+        bench.feed(h2_peer.settings((WINDOW, 50)))
         assert stream.send_window == -30
         stream.send_data(b"y" * 10, True)
-        bench.feed(h2peer.window_update(1, 30))
+        bench.feed(h2_peer.window_update(1, 30))
         assert [frame for frame in sent(bench) if frame[0] == "DATA"] == [("DATA", 1, 80, False)]
-        bench.feed(h2peer.window_update(1, 4))
+        bench.feed(h2_peer.window_update(1, 4))
         assert sent(bench) == [("DATA", 1, 4, False)]
-        bench.feed(h2peer.settings((WINDOW, 56)))
+        bench.feed(h2_peer.settings((WINDOW, 56)))
         assert sent(bench) == [("SETTINGS", 0, 0, True), ("DATA", 1, 6, True)]
 
     def test_smallest_rise_counts(self) -> None:
@@ -180,7 +179,7 @@ class TestWindows:
         bench, (stream,) = answering((WINDOW, 3))
         stream.send_data(b"1234", True)
         sent(bench)
-        bench.feed(h2peer.settings((WINDOW, 4)))
+        bench.feed(h2_peer.settings((WINDOW, 4)))
         assert sent(bench) == [("SETTINGS", 0, 0, True), ("DATA", 1, 1, True)]
 
     def test_connection_window_is_used_up_exactly(self) -> None:
@@ -195,13 +194,13 @@ class TestWindows:
     def test_new_streams_get_the_new_window(self) -> None:
         """The setting holds from then on."""
         bench, (_,) = answering((WINDOW, 100))
-        bench.feed(h2peer.settings((WINDOW, 3)), bench.request(3))
+        bench.feed(h2_peer.settings((WINDOW, 3)), bench.request(3))
         assert bench.stream(3).send_window == 3
 
     def test_zero_increment_is_a_stream_error(self) -> None:
         """On a stream, that stream; the connection goes on."""
         bench, (_, other) = answering(count=2)
-        bench.feed(h2peer.window_update(1, 0))
+        bench.feed(h2_peer.window_update(1, 0))
         assert [(frame.stream, frame.code) for frame in bench.frames()] == [(1, ErrorCode.PROTOCOL_ERROR)]
         assert bench.events == [("reset", 1, ErrorCode.PROTOCOL_ERROR)]
         assert other.send_data(b"fine", True) == 4
@@ -209,20 +208,22 @@ class TestWindows:
     def test_overflow_is_a_stream_error(self) -> None:
         """2^31-1 is the largest window."""
         bench, (one, two) = answering((WINDOW, 0), count=2)
-        bench.feed(h2peer.window_update(1, 2**31 - 1), h2peer.window_update(3, 2**31 - 1), h2peer.window_update(3, 1))
+        bench.feed(
+            h2_peer.window_update(1, 2**31 - 1), h2_peer.window_update(3, 2**31 - 1), h2_peer.window_update(3, 1)
+        )
         assert [(frame.stream, frame.code) for frame in bench.frames()] == [(3, ErrorCode.FLOW_CONTROL_ERROR)]
         assert (one.closed, two.closed) == (False, True)
 
     def test_overflow_by_settings_ends_the_connection(self) -> None:
         """RFC 9113 6.9.2."""
         bench, (_,) = answering((WINDOW, 0))
-        bench.feed(h2peer.window_update(1, 2**31 - 1), h2peer.settings((WINDOW, 1)))
+        bench.feed(h2_peer.window_update(1, 2**31 - 1), h2_peer.settings((WINDOW, 1)))
         assert bench.code == ErrorCode.FLOW_CONTROL_ERROR
 
     def test_update_without_anything_waiting(self) -> None:
         """It only counts."""
         bench, (stream,) = answering((WINDOW, 10))
-        bench.feed(h2peer.window_update(1, 5))
+        bench.feed(h2_peer.window_update(1, 5))
         assert sent(bench) == []
         assert stream.send_data(b"x" * 15, False) == 15
 
@@ -235,7 +236,7 @@ class TestSharing:
         bench, (stalled, other) = answering((WINDOW, 10), count=2)
         stalled.send_data(b"x" * 100, True)
         assert other.send_data(b"y" * 10, True) == 10
-        bench.feed(h2peer.window_update(0, 1000))
+        bench.feed(h2_peer.window_update(0, 1000))
         assert [frame[1:3] for frame in sent(bench)] == [(1, 10), (3, 10)]
 
     def test_turns_while_the_window_is_wide(self) -> None:
@@ -244,7 +245,7 @@ class TestSharing:
         bench.conn.blocked = True
         for stream in streams:
             stream.send_body(b"x" * 200_000, True)
-        bench.feed(h2peer.window_update(0, 10**6))
+        bench.feed(h2_peer.window_update(0, 10**6))
         assert sent(bench) == []
         bench.conn.resume()
         order = [number for _, number, _, _ in sent(bench)]
@@ -260,7 +261,7 @@ class TestSharing:
         sent(bench)
         served = []
         for _ in range(6):
-            bench.feed(h2peer.window_update(0, 1000))
+            bench.feed(h2_peer.window_update(0, 1000))
             served += [number for _, number, _, _ in sent(bench)]
         assert served == [3, 5, 7, 3, 5, 7]
 
@@ -318,9 +319,9 @@ class TestCostOfWaiting:
             pump(stream, quantum)
 
         monkeypatch.setattr(ServerStream, "pump", watched)
-        bench.feed(h2peer.window_update(0, 1) * 1000)
+        bench.feed(h2_peer.window_update(0, 1) * 1000)
         assert (looked_at, len(bench.conn.waiting)) == ([], 50)
-        bench.feed(h2peer.window_update(7, 2), h2peer.window_update(0, 1))
+        bench.feed(h2_peer.window_update(7, 2), h2_peer.window_update(0, 1))
         assert looked_at == [7]
 
     def test_initial_window_says_who_can_send(self) -> None:
@@ -330,9 +331,9 @@ class TestCostOfWaiting:
         one.send_data(b"x" * 10, True)
         two.send_data(b"x" * 20, True)
         assert list(bench.conn.sendable) == [1, 3]
-        bench.feed(h2peer.settings((WINDOW, 0)))
+        bench.feed(h2_peer.settings((WINDOW, 0)))
         assert list(bench.conn.sendable) == []
-        bench.feed(h2peer.settings((WINDOW, 20)), h2peer.window_update(0, 25))
+        bench.feed(h2_peer.settings((WINDOW, 20)), h2_peer.window_update(0, 25))
         assert sent(bench)[-2:] == [("DATA", 1, 10, True), ("DATA", 3, 15, False)]
 
     def test_waiting_bytes_cost_their_size(self) -> None:
@@ -353,7 +354,7 @@ class TestCostOfWaiting:
         stream.send_body(b"x" * 4_000_000, True)
         tracemalloc.start()
         try:
-            bench.feed(h2peer.window_update(1, 1))
+            bench.feed(h2_peer.window_update(1, 1))
             assert tracemalloc.get_traced_memory()[1] < 1_000_000
         finally:
             tracemalloc.stop()
@@ -366,7 +367,7 @@ class TestCostOfWaiting:
         for part in (b"abc", b"de", b"f" * 16_384, b"g"):
             stream.send_data(part, False)
         stream.send_headers(encode(TRAILERS), True)
-        bench.feed(h2peer.window_update(1, 2), h2peer.window_update(1, 100_000))
+        bench.feed(h2_peer.window_update(1, 2), h2_peer.window_update(1, 100_000))
         frames = bench.frames("DATA", "HEADERS")
         assert b"".join(frame.payload for frame in frames if frame.kind == "DATA") == b"abcde" + b"f" * 16_384 + b"g"
         assert [(frame.kind, frame.end) for frame in frames][-2:] == [("DATA", False), ("HEADERS", True)]
@@ -376,7 +377,7 @@ class TestCostOfWaiting:
         bench, (stream,) = answering((WINDOW, 0))
         stream.send_data(b"a", False)
         stream.send_data(b"b", True)
-        bench.feed(h2peer.window_update(1, 10))
+        bench.feed(h2_peer.window_update(1, 10))
         assert sent(bench) == [("DATA", 1, 2, True)]
 
     def test_a_large_body_is_written_in_turns(self) -> None:
@@ -385,7 +386,7 @@ class TestCostOfWaiting:
         stream.send_body(b"x" * 2_000_000, True)
         writes: list[int] = []
         bench.conn.write = lambda data: writes.append(len(data))
-        bench.feed(h2peer.window_update(0, 10_000_000), h2peer.window_update(1, 10_000_000))
+        bench.feed(h2_peer.window_update(0, 10_000_000), h2_peer.window_update(1, 10_000_000))
         bench.bytes_out()
         assert len(writes) > 2
         assert max(writes) < 700_000
@@ -399,14 +400,14 @@ class TestCredit:
         """Few updates, and none for what nobody has taken yet."""
         bench, (stream,) = answering(limits=Limits(stream_window=1000))
         bench.recorder.credit = False
-        bench.feed(h2peer.data(1, b"x" * 900))
+        bench.feed(h2_peer.data(1, b"x" * 900))
         assert bench.frames() == []
         stream.credit(499)
         assert bench.frames() == []
         stream.credit(1)
         (update,) = bench.frames()
         assert (update.kind, update.stream, update.number) == ("WINDOW_UPDATE", 1, 500)
-        bench.feed(h2peer.data(1, b"x" * 600))
+        bench.feed(h2_peer.data(1, b"x" * 600))
         assert bench.code is None
         assert bench.events[-1] == ("data", 1, b"x" * 600, False)
 
@@ -415,7 +416,7 @@ class TestCredit:
         """One byte too many, padding included, is a flow control error of that stream."""
         bench, (_, other) = answering(limits=Limits(stream_window=1000), count=2)
         bench.recorder.credit = False
-        bench.feed(h2peer.data(1, b"x" * 1000), h2peer.data(1, b"" if pad is not None else b"x", pad=pad))
+        bench.feed(h2_peer.data(1, b"x" * 1000), h2_peer.data(1, b"" if pad is not None else b"x", pad=pad))
         assert [(frame.stream, frame.code) for frame in bench.frames()] == [(1, ErrorCode.FLOW_CONTROL_ERROR)]
         assert bench.events[-1] == ("reset", 1, ErrorCode.FLOW_CONTROL_ERROR)
         assert not other.closed
@@ -424,7 +425,7 @@ class TestCredit:
         """After END_STREAM there is nothing to allow."""
         bench, (stream,) = answering(limits=Limits(stream_window=1000))
         bench.recorder.credit = False
-        bench.feed(h2peer.data(1, b"x" * 900, end=True))
+        bench.feed(h2_peer.data(1, b"x" * 900, end=True))
         stream.credit(900)
         assert bench.frames() == []
 
@@ -436,32 +437,32 @@ class TestConnectionWindow:
 
     def test_credit_after_half_a_window(self) -> None:
         """Nothing before, and then all of it."""
-        bench = h2bench.server(self.LIMITS)
+        bench = h2_bench.server(self.LIMITS)
         bench.recorder.credit = False
         bench.feed(*[bench.request(number) for number in (1, 3, 5)])
         for number in (1, 3):
-            bench.feed(h2peer.data(number, b"x" * 16_000))
+            bench.feed(h2_peer.data(number, b"x" * 16_000))
         assert bench.frames() == []
-        bench.feed(h2peer.data(5, b"x" * 8_000))
+        bench.feed(h2_peer.data(5, b"x" * 8_000))
         (update,) = bench.frames()
         assert (update.kind, update.stream, update.number) == ("WINDOW_UPDATE", 0, 40_000)
 
     def test_late_and_refused_data_count(self) -> None:
         """Bytes nobody wants have used the window all the same."""
-        bench = h2bench.server(self.LIMITS)
+        bench = h2_bench.server(self.LIMITS)
         bench.feed(bench.request(1), bench.request(3))
         bench.stream(1).reset(ErrorCode.CANCEL)
-        bench.feed(h2peer.data(1, b"x" * 15_000))
-        bench.feed(h2peer.data(3, b"x" * 15_000, end=True), h2peer.data(3, b"x" * 10_000))
+        bench.feed(h2_peer.data(1, b"x" * 15_000))
+        bench.feed(h2_peer.data(3, b"x" * 15_000, end=True), h2_peer.data(3, b"x" * 10_000))
         (update,) = bench.frames("WINDOW_UPDATE")
         assert (update.stream, update.number) == (0, 40_000)
 
     def test_overflow(self) -> None:
         """The peer may not make our window larger than 2^31-1; zero is no increment."""
         largest = 2**31 - 1 - 65_535
-        assert h2bench.server().feed(h2peer.window_update(0, largest)).code is None
-        assert h2bench.server().feed(h2peer.window_update(0, largest + 1)).code == ErrorCode.FLOW_CONTROL_ERROR
-        assert h2bench.server().feed(h2peer.window_update(0, 0)).code == ErrorCode.PROTOCOL_ERROR
+        assert h2_bench.server().feed(h2_peer.window_update(0, largest)).code is None
+        assert h2_bench.server().feed(h2_peer.window_update(0, largest + 1)).code == ErrorCode.FLOW_CONTROL_ERROR
+        assert h2_bench.server().feed(h2_peer.window_update(0, 0)).code == ErrorCode.PROTOCOL_ERROR
 
 
 class TestJoining:
@@ -500,7 +501,7 @@ class TestJoining:
         assert sent(bench) == [("DATA", 1, 3, False)]
         stream.send_joined(b"x")
         assert sent(bench) == []
-        bench.feed(h2peer.window_update(1, 100))
+        bench.feed(h2_peer.window_update(1, 100))
         assert sent(bench) == [("DATA", 1, 3, False)]
 
     def test_behind_other_output(self) -> None:
@@ -526,7 +527,7 @@ def test_reset_drops_what_waits() -> None:
     bench, (stream,) = answering((WINDOW, 0))
     stream.send_data(b"x" * 10, True)
     stream.reset(ErrorCode.CANCEL)
-    bench.feed(h2peer.window_update(1, 100), h2peer.settings((WINDOW, 1000)))
+    bench.feed(h2_peer.window_update(1, 100), h2_peer.settings((WINDOW, 1000)))
     assert [frame[0] for frame in sent(bench)] == ["RST_STREAM", "SETTINGS"]
     assert bench.conn.waiting == {}
 
@@ -535,11 +536,11 @@ def test_sink_of_nobody() -> None:
     """A stream without a listener takes everything, and gives the credit back."""
     bench, (stream,) = answering((WINDOW, 0), limits=Limits(stream_window=100))
     stream.sink = NOWHERE
-    bench.feed(h2peer.data(1, b"x" * 60))
+    bench.feed(h2_peer.data(1, b"x" * 60))
     assert [(frame.kind, frame.number) for frame in bench.frames()] == [("WINDOW_UPDATE", 60)]
     stream.send_data(b"y", False)
-    bench.feed(h2peer.window_update(1, 1), bench.request(1, TRAILERS, end=True), h2peer.rst_stream(1))
+    bench.feed(h2_peer.window_update(1, 1), bench.request(1, TRAILERS, end=True), h2_peer.rst_stream(1))
     bench.feed(bench.request(3))
     bench.stream(3).sink = NOWHERE
     bench.conn.lost()
-    assert bench.events == [("request", 3, h2bench.REQUEST, False)]
+    assert bench.events == [("request", 3, h2_bench.REQUEST, False)]

@@ -10,7 +10,7 @@ from interpose._pb import cri_pb2 as cri
 from interpose.cri.store.convert import container_of_status
 from interpose.net.grpc.status import Code, RpcError
 from interpose.relay.api import Reply
-from interpose.relay.docker import cri_adapter as runtime
+from interpose.relay.docker import cri_adapter
 from interpose.relay.docker.connection import HttpReply
 from interpose.relay.docker.cri_adapter import DockerAnswer, DockerRuntime, read_object
 from interpose.relay.docker.upstream import DockerUpstream
@@ -170,7 +170,7 @@ async def test_image_that_dockerd_does_not_tell(stage: Stage) -> None:
 
 async def test_images_are_remembered_up_to_a_bound(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     """The oldest one is asked for again."""
-    monkeypatch.setattr(runtime, "_MOST_IMAGES", 1)
+    monkeypatch.setattr(cri_adapter, "_MOST_IMAGES", 1)
     of_image(stage, image_says({}))
     other = json.loads(inspected(POD, "k8s_POD_web_shop_u-1_0", OF_POD).body) | {"Image": "sha256:" + "f" * 64}
     stage.docker.answers[f"GET /containers/{POD}/json"] = http_reply(200, other)
@@ -243,8 +243,8 @@ async def test_silence_is_a_deadline_exceeded() -> None:
             await asyncio.Event().wait()
             raise AssertionError
 
-    runtime = DockerRuntime(cast("DockerUpstream", Silent()))
-    reply = await runtime.call("ListContainers", b"", 0.001)
+    cri_adapter = DockerRuntime(cast("DockerUpstream", Silent()))
+    reply = await cri_adapter.call("ListContainers", b"", 0.001)
     assert reply.code == Code.DEADLINE_EXCEEDED
 
 

@@ -9,7 +9,7 @@ from interpose.core.model.cpuset import CpuSet
 from interpose.core.policy.static_pools.options import Pool, PoolCpuList, PoolsOptions
 from interpose.errors import ConfigError
 from interpose.host.file_trust import Trust
-from interpose.resmgr.config import pool_files as poolfiles
+from interpose.resmgr.config import pool_files
 from interpose.resmgr.config.pool_files import load_pools, pools_are_missing, watched_paths
 
 POOLS = {"shared": Pool(exclusive=False, lists=(PoolCpuList(cpus=CpuSet.parse("0-3"), text="0-3", socket=0),))}
@@ -123,7 +123,7 @@ def test_a_flag_that_is_a_large_file_is_not_read(tree: Path) -> None:
 
 def test_a_tree_with_very_many_entries_is_not_read(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Somebody gave the wrong directory."""
-    monkeypatch.setattr(poolfiles, "MAX_ENTRIES", 5)
+    monkeypatch.setattr(pool_files, "MAX_ENTRIES", 5)
     assert problems(PoolsOptions(conf_dir=str(tree))) == [
         f"directory {tree}: has more than 5 entries, no tree of pools has so many"
     ]

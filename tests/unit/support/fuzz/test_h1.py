@@ -2,8 +2,7 @@
 
 import pytest
 
-from interpose.net.h1 import chunked as chunks
-from interpose.net.h1 import rules
+from interpose.net.h1 import chunked, rules
 from interpose.net.h1.heads import Heads
 from interpose.net.h1.messages import RequestReader, ResponseReader
 from tests.support.fuzz import h1 as h1fuzz
@@ -51,11 +50,11 @@ def test_a_body_that_is_cut_elsewhere_is_found(monkeypatch: pytest.MonkeyPatch) 
 def test_a_difference_by_pieces_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if lines were not held."""
 
-    def forget(self: chunks.Chunks, piece: bytes, start: int, payload: list[bytes] | None) -> tuple[bytes, int]:
+    def forget(self: chunked.Chunks, piece: bytes, start: int, payload: list[bytes] | None) -> tuple[bytes, int]:
         self.take_held()
         return self.feed(piece, start, payload)
 
-    monkeypatch.setattr(chunks.Chunks, "_complete", forget)
+    monkeypatch.setattr(chunked.Chunks, "_complete", forget)
     with pytest.raises(BrokenPromise, match="pieces of 1 bytes"):
         check_requests(CHUNKED + b"5\r\nhello\r\n0\r\n\r\n")
 

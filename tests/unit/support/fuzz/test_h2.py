@@ -7,20 +7,20 @@ from interpose.net.h2.headers import Headers
 from interpose.net.h2.hpack import HpackDecoder
 from interpose.net.h2.server import ServerConnection
 from tests.support.fuzz import h2 as h2fuzz
-from tests.support.net import h2_peer as h2peer
+from tests.support.net import h2_peer
 from tests.support.net.h2_bench import REQUEST, RESPONSE
 from tests.support.net.hpack import Encoder
 
-HELLO = h2peer.PREFACE + h2peer.settings()
-CALL = h2peer.headers(1, Encoder().block(REQUEST), end=True)
+HELLO = h2_peer.PREFACE + h2_peer.settings()
+CALL = h2_peer.headers(1, Encoder().block(REQUEST), end=True)
 
 
 def test_good_input() -> None:
     """A call is answered; a client's calls get their answers; a block decodes."""
     events, code, out = h2fuzz.run_server([HELLO + CALL])
     assert (events, code) == ([("request", 1, REQUEST, True)], None)
-    assert "DATA" in {frame.kind for frame in h2peer.read_frames(out)}
-    wire = h2peer.settings() + h2peer.headers(1, Encoder().block(RESPONSE), end=True)
+    assert "DATA" in {frame.kind for frame in h2_peer.read_frames(out)}
+    wire = h2_peer.settings() + h2_peer.headers(1, Encoder().block(RESPONSE), end=True)
     assert h2fuzz.run_client([wire])[0][-1] == ("headers", 1, RESPONSE, True)
     h2fuzz.check_server(HELLO + CALL)
     h2fuzz.check_client(wire)

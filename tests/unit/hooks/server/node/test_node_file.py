@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from interpose.config.documents.yaml import Node, read_document
-from interpose.hooks.server.node import node_file as nodefile
+from interpose.hooks.server.node import node_file
 from interpose.hooks.server.node.node_document import NodeDocument
 from interpose.hooks.server.node.node_file import NodeFile
 from interpose.host.file_trust import Examined, Trust, examine
@@ -201,10 +201,10 @@ def test_a_path_that_cannot_be_looked_at_is_a_problem(path: Path) -> None:
 def test_an_old_file_is_not_read_again(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Only looked at: the folder is looked at every few seconds."""
     path.write_text(text())
-    monkeypatch.setattr(nodefile, "_SETTLED_NS", -(10**12))  # as if long ago
+    monkeypatch.setattr(node_file, "_SETTLED_NS", -(10**12))  # as if long ago
     found = Following(path)
     found.file.load()
-    monkeypatch.setattr(nodefile, "read_document", None)  # whoever reads it, fails
+    monkeypatch.setattr(node_file, "read_document", None)  # whoever reads it, fails
     assert found.file.load() is False
 
 
@@ -218,7 +218,7 @@ def test_a_file_that_changes_while_it_is_read_is_read_again(path: Path, monkeypa
             path.write_text(text("three"))
         return found
 
-    monkeypatch.setattr(nodefile, "read_document", reading)
+    monkeypatch.setattr(node_file, "read_document", reading)
     found = Following(path)
     found.file.load()
     assert found.told == ["three"]
@@ -233,7 +233,7 @@ def test_a_file_that_never_stands_still_is_not_used(path: Path, monkeypatch: pyt
         path.write_text(path.read_text() + " ")
         return found
 
-    monkeypatch.setattr(nodefile, "read_document", reading)
+    monkeypatch.setattr(node_file, "read_document", reading)
     found = Following(path)
     assert found.file.load() is False
     assert found.file.problems == (f"file {path}: changes while it is read",)
@@ -319,7 +319,7 @@ class Sights:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.sizes: list[int] = []
-        monkeypatch.setattr(nodefile, "examine", self.examine)
+        monkeypatch.setattr(node_file, "examine", self.examine)
 
     def examine(self, path: str, trust: Trust) -> Examined:
         """Look at it."""
@@ -372,10 +372,10 @@ async def test_a_version_that_stands_still_counts(path: Path, contents: str, tol
 async def test_an_old_file_is_only_looked_at_while_it_is_followed(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Other files in its folder change all the time."""
     put(path, text())
-    monkeypatch.setattr(nodefile, "_SETTLED_NS", -(10**12))  # as if long ago
+    monkeypatch.setattr(node_file, "_SETTLED_NS", -(10**12))  # as if long ago
     found = Following(path)
     found.file.load()
-    monkeypatch.setattr(nodefile, "read_document", None)  # whoever reads it, fails
+    monkeypatch.setattr(node_file, "read_document", None)  # whoever reads it, fails
     sights = Sights(monkeypatch)
     found.file.start()
     try:
@@ -398,7 +398,7 @@ async def test_a_file_that_changes_while_it_is_read_is_looked_at_again(
             put(path, text("three"))
         return found
 
-    monkeypatch.setattr(nodefile, "read_document", reading)
+    monkeypatch.setattr(node_file, "read_document", reading)
     put(path, text("two"))
     await following.become("three")
     assert following.told == ["one", "three"]
@@ -408,7 +408,7 @@ async def test_a_file_that_changes_all_the_time_is_told(
     path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Once. What was in force stays."""
-    monkeypatch.setattr(nodefile, "_RESTLESS", -1.0)
+    monkeypatch.setattr(node_file, "_RESTLESS", -1.0)
     put(path, text())
     found = Following(path, settle=3600.0)
     found.file.load()

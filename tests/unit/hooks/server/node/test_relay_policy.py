@@ -8,7 +8,7 @@ import pytest
 
 from interpose.core.model.cgroup import Level, Parameter
 from interpose.hooks.server.node.relay_policy import AWAY, Ownership, RelayPolicy, read_ownership
-from interpose.hooks.server.pods import kubelet_client as facts
+from interpose.hooks.server.pods import kubelet_client
 from interpose.hooks.server.targets import ActuatorTarget
 from interpose.testing.eventually import eventually
 
@@ -127,7 +127,7 @@ async def test_a_relay_that_was_never_there_is_no_problem() -> None:
 
 async def test_a_round_does_not_wait_for_a_relay_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
     """It goes by the last answer, and late news leads to another round."""
-    monkeypatch.setattr(facts, "_PATIENCE", 0.0)
+    monkeypatch.setattr(kubelet_client, "_PATIENCE", 0.0)
     relay = Relay()
     relay.let.clear()
     for _ in range(3):

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from interpose.core.model.pod import Pod
-from interpose.hooks.server.pods import kubelet_client as facts
+from interpose.hooks.server.pods import kubelet_client
 from interpose.hooks.server.pods.kubelet_client import KubeletPods, MetadataSource
 from interpose.testing.eventually import eventually
 
@@ -80,7 +80,7 @@ async def test_a_kubelet_that_is_late_is_news_once(
     told: Told, kubelet: SlowKubelet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And only if it tells something else: otherwise one round would cause the next for ever."""
-    monkeypatch.setattr(facts, "_PATIENCE", 0.0)
+    monkeypatch.setattr(kubelet_client, "_PATIENCE", 0.0)
     kubelet.let.clear()
     for _ in range(2):
         assert (await told.source.ask()).known is False
@@ -95,7 +95,7 @@ async def test_a_kubelet_that_is_late_is_news_once(
 
 async def test_who_ends_does_not_wait(told: Told, kubelet: SlowKubelet, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is under way is cut off, and is no news."""
-    monkeypatch.setattr(facts, "_PATIENCE", 0.0)
+    monkeypatch.setattr(kubelet_client, "_PATIENCE", 0.0)
     kubelet.let.clear()
     await told.source.ask()
     await told.source.close()

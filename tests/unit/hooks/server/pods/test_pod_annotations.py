@@ -9,7 +9,7 @@ import pytest
 
 from interpose.core.model.pod import Pod
 from interpose.core.model.qos import QosClass
-from interpose.hooks.server.pods import pod_annotations as podspec
+from interpose.hooks.server.pods import pod_annotations
 from interpose.hooks.server.pods.pod_annotations import (
     AllocatedDevice,
     Colocated,
@@ -29,11 +29,11 @@ from interpose.hooks.server.pods.pod_annotations import (
 
 Reader = Callable[[Mapping[str, str]], Any]
 READERS: dict[str, Reader] = {
-    podspec.RESOURCE_STATUS: resource_status,
-    podspec.EXTENDED_RESOURCES: extended_resources,
-    podspec.DEVICE_ALLOCATED: device_allocated,
-    podspec.OOM_SCORES: oom_scores,
-    podspec.SYSTEM_QOS: system_cpuset,
+    pod_annotations.RESOURCE_STATUS: resource_status,
+    pod_annotations.EXTENDED_RESOURCES: extended_resources,
+    pod_annotations.DEVICE_ALLOCATED: device_allocated,
+    pod_annotations.OOM_SCORES: oom_scores,
+    pod_annotations.SYSTEM_QOS: system_cpuset,
 }
 
 
@@ -51,7 +51,7 @@ def test_the_schedulers_decision() -> None:
             {"node": 1, "resources": {"cpu": 0.5}},
         ],
     }
-    assert read(podspec.RESOURCE_STATUS, document) == ResourceStatus(
+    assert read(pod_annotations.RESOURCE_STATUS, document) == ResourceStatus(
         cpuset="0-3,8",
         numa=(
             NumaResources(node=0, resources={"cpu": Fraction(4), "memory": Fraction(5)}),
@@ -64,8 +64,8 @@ def test_fields_are_read_as_go_reads_them() -> None:
     """Any case, unknown ones ignored, null is absent, the last of several counts; null as an amount is zero."""
     text = '{"CPUSet": "1", "cpuset": "2", "more": [], "numanoderesources": [{"NODE": 1, "Resources": {"cpu": null}}]}'
     expected = ResourceStatus(cpuset="2", numa=(NumaResources(node=1, resources={"cpu": Fraction(0)}),))
-    assert read(podspec.RESOURCE_STATUS, text) == expected
-    assert read(podspec.RESOURCE_STATUS, {"cpuset": None, "numaNodeResources": None}) == ResourceStatus()
+    assert read(pod_annotations.RESOURCE_STATUS, text) == expected
+    assert read(pod_annotations.RESOURCE_STATUS, {"cpuset": None, "numaNodeResources": None}) == ResourceStatus()
 
 
 def test_without_an_annotation_there_is_nothing() -> None:
@@ -85,7 +85,7 @@ def test_extended_resources_by_container() -> None:
             "proxy": {"init": None},
         }
     }
-    assert read(podspec.EXTENDED_RESOURCES, document) == {
+    assert read(pod_annotations.EXTENDED_RESOURCES, document) == {
         "Main": Extended(
             requests={"kubernetes.io/batch-cpu": Fraction(500)}, limits={"kubernetes.io/batch-memory": Fraction(2**30)}
         ),
@@ -93,7 +93,7 @@ def test_extended_resources_by_container() -> None:
         "prepare": Extended(init=True),
         "proxy": Extended(init=False),
     }
-    assert list(read(podspec.EXTENDED_RESOURCES, document)) == ["Main", "side", "prepare", "proxy"]
+    assert list(read(pod_annotations.EXTENDED_RESOURCES, document)) == ["Main", "side", "prepare", "proxy"]
 
 
 def test_devices_by_kind() -> None:
@@ -103,7 +103,7 @@ def test_devices_by_kind() -> None:
         "rdma": [{"minor": 0, "extension": {"vfs": [{"minor": 1, "busID": "0000:09:00.2"}]}}],
         "fpga": None,
     }
-    assert read(podspec.DEVICE_ALLOCATED, document) == {
+    assert read(pod_annotations.DEVICE_ALLOCATED, document) == {
         "gpu": (AllocatedDevice(minor=1, resources={"koordinator.sh/gpu-core": Fraction(50)}, id="GPU-1"),),
         "rdma": (AllocatedDevice(minor=0),),
         "fpga": (),
@@ -112,51 +112,75 @@ def test_devices_by_kind() -> None:
 
 def test_oom_scores() -> None:
     """By container, and one for all."""
-    assert read(podspec.OOM_SCORES, {"main": -500, "side": 1000}) == {"main": -500, "side": 1000}
-    assert oom_score({podspec.OOM_SCORE: " -1000 "}) == -1000
+    assert read(pod_annotations.OOM_SCORES, {"main": -500, "side": 1000}) == {"main": -500, "side": 1000}
+    assert oom_score({pod_annotations.OOM_SCORE: " -1000 "}) == -1000
 
 
 def test_system_cpuset() -> None:
     """Of the node; whether it is exclusive is not asked here."""
-    assert read(podspec.SYSTEM_QOS, {"cpuset": "1,0", "cpusetExclusive": False}) == "0-1"
+    assert read(pod_annotations.SYSTEM_QOS, {"cpuset": "1,0", "cpusetExclusive": False}) == "0-1"
 
 
 @pytest.mark.parametrize(
     ("annotation", "document", "complaint"),
     [
-        (podspec.RESOURCE_STATUS, "", ": is empty"),
-        (podspec.RESOURCE_STATUS, "{", "line 1 column 2: is not valid JSON"),
-        (podspec.RESOURCE_STATUS, "null", ": expected a group of keys, found null"),
-        (podspec.RESOURCE_STATUS, '{"a": NaN}', "NaN is not a number"),
-        (podspec.RESOURCE_STATUS, "[" * 10_000, "nested too deeply"),
-        (podspec.RESOURCE_STATUS, {"cpuset": ",4-7"}, ": cpuset: expected a list of CPUs such as 0-3,8, found ',4-7'"),
-        (podspec.RESOURCE_STATUS, {"cpuset": 3}, ": cpuset: expected text, found a whole number ('3')"),
-        (podspec.RESOURCE_STATUS, {"numaNodeResources": {}}, ": numaNodeResources: expected a list"),
-        (podspec.RESOURCE_STATUS, {"numaNodeResources": [{"node": -1}]}, "[0].node: expected a whole number from 0 to"),
-        (podspec.RESOURCE_STATUS, {"numaNodeResources": [{"node": "a"}]}, "found text ('a')"),
-        (podspec.RESOURCE_STATUS, {"numaNodeResources": [{}]}, "numaNodeResources[0].node: is missing"),
+        (pod_annotations.RESOURCE_STATUS, "", ": is empty"),
+        (pod_annotations.RESOURCE_STATUS, "{", "line 1 column 2: is not valid JSON"),
+        (pod_annotations.RESOURCE_STATUS, "null", ": expected a group of keys, found null"),
+        (pod_annotations.RESOURCE_STATUS, '{"a": NaN}', "NaN is not a number"),
+        (pod_annotations.RESOURCE_STATUS, "[" * 10_000, "nested too deeply"),
         (
-            podspec.RESOURCE_STATUS,
+            pod_annotations.RESOURCE_STATUS,
+            {"cpuset": ",4-7"},
+            ": cpuset: expected a list of CPUs such as 0-3,8, found ',4-7'",
+        ),
+        (pod_annotations.RESOURCE_STATUS, {"cpuset": 3}, ": cpuset: expected text, found a whole number ('3')"),
+        (pod_annotations.RESOURCE_STATUS, {"numaNodeResources": {}}, ": numaNodeResources: expected a list"),
+        (
+            pod_annotations.RESOURCE_STATUS,
+            {"numaNodeResources": [{"node": -1}]},
+            "[0].node: expected a whole number from 0 to",
+        ),
+        (pod_annotations.RESOURCE_STATUS, {"numaNodeResources": [{"node": "a"}]}, "found text ('a')"),
+        (pod_annotations.RESOURCE_STATUS, {"numaNodeResources": [{}]}, "numaNodeResources[0].node: is missing"),
+        (
+            pod_annotations.RESOURCE_STATUS,
             {"numaNodeResources": [{"node": 1, "resources": {"cpu": True}}]},
             "[0].resources['cpu']: expected a quantity, found true",
         ),
-        (podspec.EXTENDED_RESOURCES, {"containers": []}, ": containers: expected a group of keys, found a list"),
-        (podspec.EXTENDED_RESOURCES, {"containers": {"a": {"init": 1}}}, ": containers['a'].init: expected true or"),
         (
-            podspec.EXTENDED_RESOURCES,
+            pod_annotations.EXTENDED_RESOURCES,
+            {"containers": []},
+            ": containers: expected a group of keys, found a list",
+        ),
+        (
+            pod_annotations.EXTENDED_RESOURCES,
+            {"containers": {"a": {"init": 1}}},
+            ": containers['a'].init: expected true or",
+        ),
+        (
+            pod_annotations.EXTENDED_RESOURCES,
             {"containers": {"main": {"limits": {"kubernetes.io/batch-cpu": "1x"}}}},
             ": containers['main'].limits['kubernetes.io/batch-cpu']: '1x' is not a quantity",
         ),
         (
-            podspec.EXTENDED_RESOURCES,
+            pod_annotations.EXTENDED_RESOURCES,
             {"containers": {"main": {"requests": {"kubernetes.io/batch-cpu": -1}}}},
             ": containers['main'].requests['kubernetes.io/batch-cpu']: '-1' is below zero",
         ),
-        (podspec.DEVICE_ALLOCATED, {"gpu": [{"minor": 0, "id": 5}]}, "['gpu'][0].id: expected text"),
-        (podspec.DEVICE_ALLOCATED, '{"gpu": [{"minor": ' + "9" * 5000 + "}]}", "['gpu'][0].minor: expected a whole"),
-        (podspec.OOM_SCORES, {"main": 1001}, "['main']: expected a whole number from -1000 to 1000, found a whole"),
-        (podspec.OOM_SCORES, {"main": 1.5}, "found a number with a fraction ('1.5')"),
-        (podspec.SYSTEM_QOS, {"cpuset": "a"}, ": cpuset: expected a list of CPUs"),
+        (pod_annotations.DEVICE_ALLOCATED, {"gpu": [{"minor": 0, "id": 5}]}, "['gpu'][0].id: expected text"),
+        (
+            pod_annotations.DEVICE_ALLOCATED,
+            '{"gpu": [{"minor": ' + "9" * 5000 + "}]}",
+            "['gpu'][0].minor: expected a whole",
+        ),
+        (
+            pod_annotations.OOM_SCORES,
+            {"main": 1001},
+            "['main']: expected a whole number from -1000 to 1000, found a whole",
+        ),
+        (pod_annotations.OOM_SCORES, {"main": 1.5}, "found a number with a fraction ('1.5')"),
+        (pod_annotations.SYSTEM_QOS, {"cpuset": "a"}, ": cpuset: expected a list of CPUs"),
     ],
 )
 def test_what_cannot_be_read_is_named(annotation: str, document: object, complaint: str) -> None:
@@ -177,15 +201,23 @@ def many(text: str, count: int) -> str:
 @pytest.mark.parametrize(
     ("annotation", "text", "said"),
     [
-        (podspec.RESOURCE_STATUS, '{"cpuset": "' + many("0-8191", 35_000) + '"}', "has 245013 characters, more than"),
-        (podspec.RESOURCE_STATUS, '{"cpuset": "' + many("0-8191", 5) + '"}', "expected a list of CPUs"),
-        (podspec.RESOURCE_STATUS, '{"cpuset": "' + many("0", 600) + '"}', "has 599 commas, more than 512"),
-        (podspec.RESOURCE_STATUS, "[" * 100_000, "has 100000 characters, more than 16384"),
-        (podspec.RESOURCE_STATUS, '{"numaNodeResources": [' + many('{"node": 0}', 600) + "]}", "has 599 commas"),
-        (podspec.EXTENDED_RESOURCES, '{"containers": {' + many('"a": {}', 600) + "}}", "has 599 commas"),
-        (podspec.DEVICE_ALLOCATED, '{"gpu": [' + many('{"minor": 0}', 600) + "]}", "has 599 commas"),
-        (podspec.OOM_SCORES, "{" + many('"a": 1', 600) + "}", "has 599 commas"),
-        (podspec.OOM_SCORES, '{"a": "' + "x" * 16_384 + '"}', "has 16393 characters"),
+        (
+            pod_annotations.RESOURCE_STATUS,
+            '{"cpuset": "' + many("0-8191", 35_000) + '"}',
+            "has 245013 characters, more than",
+        ),
+        (pod_annotations.RESOURCE_STATUS, '{"cpuset": "' + many("0-8191", 5) + '"}', "expected a list of CPUs"),
+        (pod_annotations.RESOURCE_STATUS, '{"cpuset": "' + many("0", 600) + '"}', "has 599 commas, more than 512"),
+        (pod_annotations.RESOURCE_STATUS, "[" * 100_000, "has 100000 characters, more than 16384"),
+        (
+            pod_annotations.RESOURCE_STATUS,
+            '{"numaNodeResources": [' + many('{"node": 0}', 600) + "]}",
+            "has 599 commas",
+        ),
+        (pod_annotations.EXTENDED_RESOURCES, '{"containers": {' + many('"a": {}', 600) + "}}", "has 599 commas"),
+        (pod_annotations.DEVICE_ALLOCATED, '{"gpu": [' + many('{"minor": 0}', 600) + "]}", "has 599 commas"),
+        (pod_annotations.OOM_SCORES, "{" + many('"a": 1', 600) + "}", "has 599 commas"),
+        (pod_annotations.OOM_SCORES, '{"a": "' + "x" * 16_384 + '"}', "has 16393 characters"),
     ],
     ids=lambda value: value[:30],
 )
@@ -201,25 +233,27 @@ def test_a_large_pod_is_read() -> None:
     """With fifty containers that ask for everything there is."""
     tiers = {f"kubernetes.io/batch-{kind}": "1000" for kind in ("cpu", "memory")}
     document = {"containers": {f"container-{number}": {"requests": tiers, "limits": tiers} for number in range(50)}}
-    assert len(read(podspec.EXTENDED_RESOURCES, document)) == 50
+    assert len(read(pod_annotations.EXTENDED_RESOURCES, document)) == 50
 
 
 @pytest.mark.parametrize("text", ["", "x", "1_0", "1001", "1.0", "9" * 5000])
 def test_a_bad_oom_score_is_named(text: str) -> None:
     """It is plain text, no JSON."""
-    with pytest.raises(ValueError, match=f"annotation {podspec.OOM_SCORE}: expected a whole number from -1000 to 1000"):
-        oom_score({podspec.OOM_SCORE: text})
+    with pytest.raises(
+        ValueError, match=f"annotation {pod_annotations.OOM_SCORE}: expected a whole number from -1000 to 1000"
+    ):
+        oom_score({pod_annotations.OOM_SCORE: text})
 
 
 @pytest.mark.parametrize(
     ("mark", "value", "ours"),
     [
-        (podspec.MANAGED, "false", False),
-        (podspec.MANAGED, "False ", False),
-        (podspec.MANAGED, "true", True),
-        (podspec.MANAGED, "", True),
-        (podspec.SKIP_HOOKS, "true", False),
-        (podspec.SKIP_HOOKS, "false", True),
+        (pod_annotations.MANAGED, "false", False),
+        (pod_annotations.MANAGED, "False ", False),
+        (pod_annotations.MANAGED, "true", True),
+        (pod_annotations.MANAGED, "", True),
+        (pod_annotations.SKIP_HOOKS, "true", False),
+        (pod_annotations.SKIP_HOOKS, "false", True),
         ("other", "false", True),
     ],
 )
@@ -261,7 +295,9 @@ def test_which_class_has_which_tier(qos: QosClass | None, extended: Extended, ex
 
 def test_more_than_a_node_can_have_is_an_error() -> None:
     """It would not fit into the number that CRI has for it."""
-    with pytest.raises(ValueError, match=f"annotation {podspec.EXTENDED_RESOURCES}: kubernetes.io/mid-cpu: 1000000001"):
+    with pytest.raises(
+        ValueError, match=f"annotation {pod_annotations.EXTENDED_RESOURCES}: kubernetes.io/mid-cpu: 1000000001"
+    ):
         colocated(None, Extended(limits={"kubernetes.io/mid-cpu": Fraction(10**9 + 1)}))
 
 
@@ -279,12 +315,12 @@ def test_more_than_a_node_can_have_is_an_error() -> None:
 )
 def test_a_small_change_of_the_ratio_is_none(text: str, previous: float | None, ratio: float) -> None:
     """Less than a hundredth leaves the ratio in force."""
-    assert normalization_ratio({podspec.NORMALIZATION_RATIO: text}, previous) == ratio
+    assert normalization_ratio({pod_annotations.NORMALIZATION_RATIO: text}, previous) == ratio
 
 
 @pytest.mark.parametrize("text", ["", "x", "0", "-1", "nan", "inf", "1e999", "1" * 100])
 def test_a_bad_ratio_is_named(text: str) -> None:
     """Zero and below are no ratios either."""
     with pytest.raises(ValueError, match="expected a number above zero, found") as caught:
-        normalization_ratio({podspec.NORMALIZATION_RATIO: text}, 1.2)
-    assert podspec.NORMALIZATION_RATIO in str(caught.value)
+        normalization_ratio({pod_annotations.NORMALIZATION_RATIO: text}, 1.2)
+    assert pod_annotations.NORMALIZATION_RATIO in str(caught.value)

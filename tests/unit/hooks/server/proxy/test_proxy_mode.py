@@ -19,7 +19,7 @@ from interpose.hooks.server.evaluate import PluginResults
 from interpose.hooks.server.node.relay_policy import Ownership
 from interpose.hooks.server.node.rules import PluginRules
 from interpose.hooks.server.plugin import Plugin
-from interpose.hooks.server.proxy import proxy_mode as proxyserver
+from interpose.hooks.server.proxy import proxy_mode
 from interpose.hooks.server.proxy.proxy_mode import HookOutcome, ProxyServer
 from interpose.hooks.server.worker_threads import Runner
 from interpose.net.grpc.handlers import Unary
@@ -252,7 +252,7 @@ async def test_container_that_stopped_is_forgotten(node: Harness) -> None:
 
 async def test_memory_of_updates_is_bounded(node: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
     """The container asked about longest ago goes first."""
-    monkeypatch.setattr(proxyserver, "_MOST_ASKED", 2)
+    monkeypatch.setattr(proxy_mode, "_MOST_ASKED", 2)
     for name in ("a", "b", "a", "c"):
         await node.call(UPDATE, container_request(name))
     assert node.server.asked == {"a": 2, "c": 1}
@@ -421,7 +421,7 @@ async def test_failing_effect_under_fail(node: Harness, point: HookPoint, name: 
 
 async def test_effect_that_takes_too_long(node: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
     """The answer does not wait for it."""
-    monkeypatch.setattr(proxyserver, "_EFFECT_TIMEOUT", 0.01)
+    monkeypatch.setattr(proxy_mode, "_EFFECT_TIMEOUT", 0.01)
     node.effects.hanging = {"pod_files", "created"}
     assert (await node.call(CREATE, container_request())).container_resources.cpu_shares == 7
     assert node.server.effect_failures == {("pod_files", "late"): 1, ("created", "late"): 1}
@@ -429,7 +429,7 @@ async def test_effect_that_takes_too_long(node: Harness, monkeypatch: pytest.Mon
 
 async def test_effect_ends_before_the_callers_deadline(node: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
     """So that the answer still arrives."""
-    monkeypatch.setattr(proxyserver, "_EFFECT_TIMEOUT", 600.0)
+    monkeypatch.setattr(proxy_mode, "_EFFECT_TIMEOUT", 600.0)
     node.effects.hanging = {"updated"}
     soon = Context(deadline=asyncio.get_running_loop().time() + 0.15)
     assert (await node.call(UPDATE, container_request("c"), soon)).container_resources.cpu_shares == 7

@@ -8,7 +8,7 @@ import pytest
 from interpose.core.model.cgroup import UNLIMITED, Parameter
 from interpose.core.model.quantity import parse_quantity
 from interpose.host.cgroup.paths import Driver
-from interpose.node.pods.cgroups import systemd_slices as podslices
+from interpose.node.pods.cgroups import systemd_slices
 from interpose.node.pods.cgroups.paths import layout_of
 from interpose.node.pods.cgroups.systemd_slices import PodSlices, ask_systemd, properties
 from interpose.node.pods.cri_config.resources import ResourceRules
@@ -242,5 +242,5 @@ def test_programs_are_run() -> None:
 
 def test_a_program_that_hangs_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     """A bus that does not answer."""
-    monkeypatch.setattr(podslices, "_TIMEOUT", 0.05)
+    monkeypatch.setattr(systemd_slices, "_TIMEOUT", 0.05)
     assert "timed out" in ask_systemd(("sleep", "60"))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from interpose.node.pods.logs import reader as podlogs
+from interpose.node.pods.logs import reader
 from interpose.node.pods.logs.files import LogPosition, list_earlier
 from interpose.node.pods.logs.reader import LogOptions, follow_log, read_log
 from interpose.node.pods.logs.rotation import remove_old_logs
@@ -151,7 +151,7 @@ async def test_files_that_come_and_go_while_nobody_reads_are_read(log: Path) -> 
 def test_a_file_that_is_thrown_away_meanwhile_is_passed_over(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """All others are shown."""
     gone = log.with_name("0.log.20260109-000000")
-    monkeypatch.setattr(podlogs, "list_earlier", lambda path, current: [*list_earlier(path, current), gone])
+    monkeypatch.setattr(reader, "list_earlier", lambda path, current: [*list_earlier(path, current), gone])
     assert read(log) == ["a", "b", "c", "d", "e", "f"]
     assert read(log, tail=3) == ["d", "e", "f"]
 

@@ -10,7 +10,7 @@ from interpose.net.grpc.status import Code
 from interpose.node.pods.spec import HttpAction, LifecycleHandlers, PullPolicy, RestartPolicy
 from interpose.node.pods.status.origin import write_origin
 from interpose.node.pods.status.runtime_pod import RuntimePod
-from interpose.node.pods.sync import lifecycle_hooks as lifecycle
+from interpose.node.pods.sync import lifecycle_hooks
 from interpose.node.pods.sync.result import StepKind, StepReason
 from interpose.tasks import TaskBag
 from tests.support.node.managed_node import Heard, ManagedNode, container, pod
@@ -236,7 +236,7 @@ def drained(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     async def http_get(host: str, port: int, path: str, **_more: object) -> None:
         hosts.append(f"{host}:{port}{path}")
 
-    monkeypatch.setattr(lifecycle, "http_get", http_get)
+    monkeypatch.setattr(lifecycle_hooks, "http_get", http_get)
     return hosts
 
 

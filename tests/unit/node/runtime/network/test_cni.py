@@ -12,7 +12,7 @@ from interpose.cri.messages import cri
 from interpose.node.runtime.network.cni import CniNetwork
 from interpose.node.runtime.network.plugins import WHOSE
 from interpose.node.runtime.network.types import NetworkError
-from interpose.node.runtime.state import orphans as strays
+from interpose.node.runtime.state import orphans
 
 CONFIG = cri.PodSandboxConfig(metadata=cri.PodSandboxMetadata(name="web", namespace="ns", uid="u"))
 PLUGIN = """#!{python} -IS
@@ -205,7 +205,7 @@ async def test_strays_of_settled_sandboxes_are_left_alone(place: Place) -> None:
     network, ids = place.network(), (secrets.token_hex(32), secrets.token_hex(32))  # the whole machine is looked at
 
     def helpers(sandbox_id: str) -> list[int]:
-        return strays.with_environment(WHOSE, [sandbox_id])
+        return orphans.with_environment(WHOSE, [sandbox_id])
 
     try:
         for one in ids:
@@ -214,4 +214,4 @@ async def test_strays_of_settled_sandboxes_are_left_alone(place: Place) -> None:
         await place.network().end_strays([ids[0]])
         assert (bool(helpers(ids[0])), bool(helpers(ids[1]))) == (True, False)
     finally:
-        strays.end(lambda: strays.with_environment(WHOSE, ids))
+        orphans.end(lambda: orphans.with_environment(WHOSE, ids))

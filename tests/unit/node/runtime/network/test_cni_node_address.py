@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from interpose.node.runtime.network import cni as addresses
+from interpose.node.runtime.network import cni
 from interpose.node.runtime.network.cni import node_address
 
 
@@ -40,5 +40,5 @@ class Silent:
 )
 def test_a_machine_without_routes(monkeypatch: pytest.MonkeyPatch, found: list[str] | None, expected: str) -> None:
     """By its name, else the loopback."""
-    monkeypatch.setattr(addresses, "socket", Silent(found))
+    monkeypatch.setattr(cni, "socket", Silent(found))
     assert node_address() == expected

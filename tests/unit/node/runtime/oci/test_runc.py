@@ -9,9 +9,9 @@ import pytest
 import uvloop
 
 from interpose.errors import ConfigError
-from interpose.node.runtime.oci import runc as ociruntime
+from interpose.node.runtime.oci import runc
 from interpose.node.runtime.oci.runc import OciError, OciRuntime, find_executor
-from interpose.node.runtime.shim import protocol as wire
+from interpose.node.runtime.shim import protocol
 
 Script = Callable[[str], OciRuntime]
 
@@ -34,17 +34,17 @@ def test_the_command_that_runs_a_container(tmp_path: Path) -> None:
     runtime = OciRuntime(name="runc", version="1", command=("/x/runc",), root=tmp_path)
 
     assert runtime.run_command("c1", tmp_path / "b") == [
-        *("/x/runc", "--root", str(tmp_path), "--log", wire.LOG_FILE, "--log-format", "json"),
-        *("run", "--detach", "--bundle", str(tmp_path / "b"), "--pid-file", wire.PID_FILE, "c1"),
+        *("/x/runc", "--root", str(tmp_path), "--log", protocol.LOG_FILE, "--log-format", "json"),
+        *("run", "--detach", "--bundle", str(tmp_path / "b"), "--pid-file", protocol.PID_FILE, "c1"),
     ]
-    assert runtime.run_command("c1", tmp_path, tty=True)[-3:] == ["--console-socket", wire.CONSOLE_SOCKET, "c1"]
+    assert runtime.run_command("c1", tmp_path, tty=True)[-3:] == ["--console-socket", protocol.CONSOLE_SOCKET, "c1"]
 
 
 def test_the_command_that_runs_a_process_in_it(tmp_path: Path) -> None:
     """With the flag of the systemd driver where that is used."""
     command = OciRuntime(name="runc", version="1", command=("/x/runc",), root=tmp_path, systemd=True).exec_command("c1")
 
-    assert command[-5:] == ["--process", wire.PROCESS_FILE, "--pid-file", wire.PID_FILE, "c1"]
+    assert command[-5:] == ["--process", protocol.PROCESS_FILE, "--pid-file", protocol.PID_FILE, "c1"]
     assert command.index("--systemd-cgroup") < command.index("exec")
 
 
@@ -104,7 +104,7 @@ async def test_flags_of_force_and_all(pretended: Script, tmp_path: Path) -> None
 
 async def test_a_runtime_that_hangs_is_ended(pretended: Script, monkeypatch: pytest.MonkeyPatch) -> None:
     """After a while."""
-    monkeypatch.setattr(ociruntime, "_TIMEOUT", 0.05)
+    monkeypatch.setattr(runc, "_TIMEOUT", 0.05)
 
     with pytest.raises(OciError, match="took longer"):
         await pretended("exec sleep 1000").delete("c1")

@@ -1,7 +1,7 @@
 """Facts a specification is made of."""
 
 from interpose.cri.messages import cri
-from interpose.node.runtime.oci import spec_types as specfacts
+from interpose.node.runtime.oci import spec_types
 from interpose.node.runtime.oci.spec_types import SpecError
 
 
@@ -13,11 +13,11 @@ def test_an_error_names_its_field() -> None:
 
 def test_numbers_are_those_of_the_protocol() -> None:
     """They are written down here so that deciding needs no generated classes."""
-    modes = (specfacts.MODE_POD, specfacts.MODE_CONTAINER, specfacts.MODE_NODE, specfacts.MODE_TARGET)
+    modes = (spec_types.MODE_POD, spec_types.MODE_CONTAINER, spec_types.MODE_NODE, spec_types.MODE_TARGET)
     assert modes == tuple(map(cri.NamespaceMode.Value, ("POD", "CONTAINER", "NODE", "TARGET")))
-    assert specfacts.PROPAGATION_HOST_TO_CONTAINER == cri.MountPropagation.PROPAGATION_HOST_TO_CONTAINER
-    assert specfacts.PROPAGATION_BIDIRECTIONAL == cri.MountPropagation.PROPAGATION_BIDIRECTIONAL
+    assert spec_types.PROPAGATION_HOST_TO_CONTAINER == cri.MountPropagation.PROPAGATION_HOST_TO_CONTAINER
+    assert spec_types.PROPAGATION_BIDIRECTIONAL == cri.MountPropagation.PROPAGATION_BIDIRECTIONAL
     kinds = cri.SecurityProfile
-    assert kinds.RuntimeDefault == specfacts.PROFILE_RUNTIME_DEFAULT
-    assert kinds.Unconfined == specfacts.PROFILE_UNCONFINED
-    assert kinds.Localhost == specfacts.PROFILE_LOCALHOST
+    assert kinds.RuntimeDefault == spec_types.PROFILE_RUNTIME_DEFAULT
+    assert kinds.Unconfined == spec_types.PROFILE_UNCONFINED
+    assert kinds.Localhost == spec_types.PROFILE_LOCALHOST

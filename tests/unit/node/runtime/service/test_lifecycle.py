@@ -6,7 +6,7 @@ import pytest
 
 from interpose.cri.messages import cri
 from interpose.net.grpc.status import RpcError
-from interpose.node.runtime.service import lifecycle as stopping
+from interpose.node.runtime.service import lifecycle
 from interpose.testing.eventually import WAIT_LIMIT, eventually
 from tests.support.node.local_client import LocalClient
 from tests.support.node.local_parts import LocalWorld, Process
@@ -46,7 +46,7 @@ async def test_what_does_not_end_is_ended_by_its_cgroup(
     client: LocalClient, world: LocalWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A process that hangs is given some time; what is around it is killed then. If that fails too, it is said."""
-    monkeypatch.setattr(stopping, "KILL_TIMEOUT", 0.01)
+    monkeypatch.setattr(lifecycle, "KILL_TIMEOUT", 0.01)
     world.hanging = True
     sandbox = await client.run()
     first, second = await client.start(sandbox), await client.start(sandbox, "second")

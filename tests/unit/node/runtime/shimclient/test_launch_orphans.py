@@ -4,7 +4,7 @@ import asyncio
 import shutil
 from pathlib import Path
 
-from interpose.node.runtime.shimclient import launch as shimstrays
+from interpose.node.runtime.shimclient import launch
 from interpose.node.runtime.shimclient.client import SandboxOptions, ShimClient
 from interpose.node.runtime.shimclient.paths import ShimPaths, kill_shim
 from interpose.node.runtime.shimclient.template import ShimTemplate
@@ -26,7 +26,7 @@ def test_found_by_their_command_line(tmp_path: Path) -> None:
     _process(tmp_path, 12, *python, f"/run/y/{'c' * 64}")
     _process(tmp_path, 13, *python, "/run/x/readme")
     _process(tmp_path, 14, "ls", f"/run/x/{'d' * 64}")
-    assert shimstrays.find_shims(Path("/run/x"), proc=tmp_path) == list(IDS)
+    assert launch.find_shims(Path("/run/x"), proc=tmp_path) == list(IDS)
 
 
 async def test_ended_without_their_folder(tmp_path: Path) -> None:
@@ -41,13 +41,13 @@ async def test_ended_without_their_folder(tmp_path: Path) -> None:
     try:
         shutil.rmtree(folders[0])
         assert not kill_shim(paths[0])
-        assert await asyncio.to_thread(shimstrays.find_shims, tmp_path) == list(IDS)
-        assert await asyncio.to_thread(shimstrays.kill_unreachable_shim, folders[0])
-        assert not await asyncio.to_thread(shimstrays.kill_unreachable_shim, folders[0])
+        assert await asyncio.to_thread(launch.find_shims, tmp_path) == list(IDS)
+        assert await asyncio.to_thread(launch.kill_unreachable_shim, folders[0])
+        assert not await asyncio.to_thread(launch.kill_unreachable_shim, folders[0])
         holder = Path(f"/proc/{forked.holder}/exe")
         await eventually(lambda: not holder.exists(), "the end of the holder")
         assert await started.states() == {}
-        assert await asyncio.to_thread(shimstrays.kill_unreachable_shim, folders[1])
+        assert await asyncio.to_thread(launch.kill_unreachable_shim, folders[1])
     finally:
         for shim in (forked, started):
             await shim.close()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from interpose.node.runtime.state import orphans as strays
+from interpose.node.runtime.state import orphans
 
 MINE = ("--root", "/run/oci", "c1")
 
@@ -48,7 +48,7 @@ def test_found_by_words(machine: Machine) -> None:
     machine.process(12, ["runc", "--root", "/run/other", "run", "c1"])
     machine.process(13, [])
     machine.process(os.getpid(), ["runc", "--root", "/run/oci", "run", "c1"])
-    assert strays.with_words(MINE, proc=machine.folder) == [10]
+    assert orphans.with_words(MINE, proc=machine.folder) == [10]
 
 
 def test_found_by_environment(machine: Machine) -> None:
@@ -57,7 +57,7 @@ def test_found_by_environment(machine: Machine) -> None:
     machine.process(11, ["host-local"], {"CNI_CONTAINERID": "s2"})
     machine.process(12, ["ptp"], {"CNI_CONTAINERID": "s3"})
     machine.process(13, ["s1"], {"OTHER": "s1"})
-    assert sorted(strays.with_environment("CNI_CONTAINERID", ["s1", "s2"], proc=machine.folder)) == [10, 11]
+    assert sorted(orphans.with_environment("CNI_CONTAINERID", ["s1", "s2"], proc=machine.folder)) == [10, 11]
 
 
 def test_all_are_ended_also_those_that_come_meanwhile(machine: Machine) -> None:
@@ -68,7 +68,7 @@ def test_all_are_ended_also_those_that_come_meanwhile(machine: Machine) -> None:
         if len(machine.killed) == 1:
             machine.process(11, list(MINE))
 
-    ended = strays.end(lambda: strays.with_words(MINE, proc=machine.folder), kill=machine.kill, sleep=sleep)
+    ended = orphans.end(lambda: orphans.with_words(MINE, proc=machine.folder), kill=machine.kill, sleep=sleep)
     assert ended == 2
     assert machine.killed == [(10, signal.SIGKILL), (11, signal.SIGKILL)]
 
@@ -80,7 +80,7 @@ def test_one_that_ends_by_itself(machine: Machine) -> None:
     def gone(_pid: int, _number: int) -> None:
         raise ProcessLookupError
 
-    assert strays.end(lambda: found.pop(0), kill=gone, sleep=lambda _seconds: None) == 1
+    assert orphans.end(lambda: found.pop(0), kill=gone, sleep=lambda _seconds: None) == 1
 
 
 def test_one_that_does_not_end(machine: Machine) -> None:
@@ -92,8 +92,8 @@ def test_one_that_does_not_end(machine: Machine) -> None:
     def find() -> list[int]:
         nonlocal seconds
         seconds += 2.0
-        return strays.with_words(MINE, proc=machine.folder)
+        return orphans.with_words(MINE, proc=machine.folder)
 
     with pytest.raises(OSError, match=r"\[10\] were killed and do not end"):
-        strays.end(find, kill=machine.kill, sleep=lambda _seconds: None, clock=lambda: seconds)
+        orphans.end(find, kill=machine.kill, sleep=lambda _seconds: None, clock=lambda: seconds)
     assert seconds == 6.0

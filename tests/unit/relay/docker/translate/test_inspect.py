@@ -10,8 +10,7 @@ from interpose._pb import cri_pb2 as cri
 from interpose.core.model.pod import Container, ContainerState, Pod
 from interpose.core.model.resources import LinuxResources
 from interpose.cri.store import convert
-from interpose.relay.docker.translate import hostconfig
-from interpose.relay.docker.translate import inspect as inspecting
+from interpose.relay.docker.translate import hostconfig, inspect
 from interpose.relay.docker.translate.json_edit import UnreadableBodyError
 from interpose.relay.docker.translate.labels import CREATED, DockerIdentity
 
@@ -76,14 +75,14 @@ def container(
 def pod_record(body: bytes) -> Pod:
     """As the store makes it."""
     message = cri.PodSandboxStatusResponse()
-    inspecting.pod_status(body, message)
+    inspect.pod_status(body, message)
     return convert.pod_of_status(message.SerializeToString())
 
 
 def container_record(body: bytes) -> Container:
     """As the store makes it, in its pod."""
     message = cri.ContainerStatusResponse()
-    inspecting.container_status(body, message)
+    inspect.container_status(body, message)
     found = convert.container_of_status(message.SerializeToString())
     assert found.pod_id == "s1"
     return found.within(Pod(id="s1", cgroup_parent="/of/pod"))
@@ -178,7 +177,7 @@ def test_states(status: str, state: ContainerState) -> None:
 def test_the_rest_of_a_status() -> None:
     """Times, images and how it ended."""
     message = cri.ContainerStatusResponse()
-    inspecting.container_status(container(), message)
+    inspect.container_status(container(), message)
     status = message.status
     assert status.created_at == 1635844492 * 10**9
     assert status.started_at == (1635844493 - 3600) * 10**9 + 500_000_000
@@ -247,7 +246,7 @@ def test_odd_values_read_as_not_set() -> None:
     record = container_record(body)
     assert record.resources == LinuxResources()
     message = cri.ContainerStatusResponse()
-    inspecting.container_status(
+    inspect.container_status(
         container(Config={"Labels": CONTAINER_LABELS, "Env": "x"}, State=[], HostConfig=3), message
     )
     assert message.status.state == cri.CONTAINER_UNKNOWN
@@ -268,43 +267,43 @@ def test_odd_values_read_as_not_set() -> None:
 )
 def test_times(text: object, expected: int) -> None:
     """To the nanosecond; what never happened or is none is 0."""
-    assert inspecting.nanoseconds(text) == expected
+    assert inspect.nanoseconds(text) == expected
 
 
 # -- what is the image's
 
-IMAGE = inspecting.Image({"role": "x", "annotation.interpose/requested": "{}", "app": "image"}, ("A=1", "PATH=/bin"))
+IMAGE = inspect.Image({"role": "x", "annotation.interpose/requested": "{}", "app": "image"}, ("A=1", "PATH=/bin"))
 
 
 def test_an_image() -> None:
     """What it gives to its containers."""
     body = {"Id": "sha256:abc", "Config": {"Labels": {"a": "b"}, "Env": ["A=1", "odd"]}}
-    assert inspecting.read_image(json.dumps(body).encode()) == inspecting.Image({"a": "b"}, ("A=1",))
-    assert inspecting.read_image(b'{"Id":"x","Config":null}') == inspecting.NO_IMAGE
-    assert inspecting.image_of(container()) == "sha256:abc"
+    assert inspect.read_image(json.dumps(body).encode()) == inspect.Image({"a": "b"}, ("A=1",))
+    assert inspect.read_image(b'{"Id":"x","Config":null}') == inspect.NO_IMAGE
+    assert inspect.image_of(container()) == "sha256:abc"
     with pytest.raises(UnreadableBodyError, match="not an image"):
-        inspecting.read_image(b"{}")
+        inspect.read_image(b"{}")
 
 
 def test_annotations_of_the_image_are_not_the_containers() -> None:
     """Whoever builds images writes none; one with another value was given to the container."""
-    image = inspecting.Image({**IMAGE.labels, "annotation.team": "image"}, ())
+    image = inspect.Image({**IMAGE.labels, "annotation.team": "image"}, ())
     message = cri.ContainerStatusResponse()
-    inspecting.container_status(container(labels={**IMAGE.labels, "annotation.team": "mine"}), message, image)
+    inspect.container_status(container(labels={**IMAGE.labels, "annotation.team": "mine"}), message, image)
     assert dict(message.status.annotations) == {"team": "mine"}
     pod = cri.PodSandboxStatusResponse()
-    inspecting.pod_status(sandbox(labels={"annotation.team": "image"}), pod, image)
+    inspect.pod_status(sandbox(labels={"annotation.team": "image"}), pod, image)
     assert dict(pod.status.annotations) == {"io.kubernetes.docker.type": "podsandbox"}
 
 
 def test_labels_of_the_image_are_not_the_containers() -> None:
     """Unless the container has another value, or they are of Kubernetes: those say whose it is."""
     message = cri.ContainerStatusResponse()
-    inspecting.container_status(container(labels={"app": "mine", "role": "x"}), message, IMAGE)
+    inspect.container_status(container(labels={"app": "mine", "role": "x"}), message, IMAGE)
     own = {**POD_LABELS, "io.kubernetes.container.name": "app"}
     assert dict(message.status.labels) == {**own, "app": "mine"}
     pod = cri.PodSandboxStatusResponse()
-    inspecting.pod_status(sandbox(), pod, inspecting.Image(SANDBOX_LABELS, ()))
+    inspect.pod_status(sandbox(), pod, inspect.Image(SANDBOX_LABELS, ()))
     assert dict(pod.status.labels) == {
         key: value for key, value in POD_LABELS.items() if key.startswith("io.kubernetes.")
     }
@@ -324,7 +323,7 @@ def test_labels_of_the_image_are_not_the_containers() -> None:
 def test_variables_of_the_image_are_not_the_containers(envs: list[str], own: list[str]) -> None:
     """They come last; what the container sets itself comes before, with the image's value or another."""
     message = cri.ContainerStatusResponse()
-    inspecting.container_status(container(Config={"Labels": CONTAINER_LABELS, "Env": envs}), message, IMAGE)
+    inspect.container_status(container(Config={"Labels": CONTAINER_LABELS, "Env": envs}), message, IMAGE)
     record = convert.container_of_status(message.SerializeToString()).record
     assert [f"{key}={value.decode()}" for key, value in record.envs] == own
 
@@ -334,16 +333,16 @@ def test_variables_of_the_image_are_not_the_containers(envs: list[str], own: lis
 
 def test_whose_container() -> None:
     """With its full id."""
-    assert inspecting.identity_of(container()) == DockerIdentity(
+    assert inspect.identity_of(container()) == DockerIdentity(
         id="c1", sandbox=False, name="app", pod_name="web", namespace="shop", uid="u1", attempt=1, sandbox_id="s1"
     )
-    assert inspecting.identity_of(b'{"Id":"x","Name":"/k8s_a_b_c_d_0","Config":{"Labels":null}}') is None
+    assert inspect.identity_of(b'{"Id":"x","Name":"/k8s_a_b_c_d_0","Config":{"Labels":null}}') is None
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b"{}", b'{"Id":3}', b"[" * 99999, b'{"message":"gone"}', b"\xff"])
 def test_answers_of_another_shape(body: bytes) -> None:
     """One exception."""
-    for read in (inspecting.identity_of, container_record, pod_record):
+    for read in (inspect.identity_of, container_record, pod_record):
         with pytest.raises(UnreadableBodyError) as caught:
             read(body)
         assert "gone" not in str(caught.value)
@@ -396,14 +395,14 @@ LIST = json.dumps(
 def pods(**wanted: Any) -> list[str]:
     """Ids of the pods a filter wants."""
     message = cri.ListPodSandboxResponse()
-    inspecting.listed_sandboxes(LIST, cri.PodSandboxFilter(**wanted), message)
+    inspect.listed_sandboxes(LIST, cri.PodSandboxFilter(**wanted), message)
     return [one.id for one in message.items]
 
 
 def containers(**wanted: Any) -> list[str]:
     """Ids of the containers a filter wants."""
     message = cri.ListContainersResponse()
-    inspecting.listed_containers(LIST, cri.ContainerFilter(**wanted), message)
+    inspect.listed_containers(LIST, cri.ContainerFilter(**wanted), message)
     return [one.id for one in message.containers]
 
 
@@ -415,8 +414,8 @@ def test_lists_show_what_is_kubernetes() -> None:
 def test_an_item_of_a_list() -> None:
     """As the store reads it, and as people see it."""
     pod_list, list_ = cri.ListPodSandboxResponse(), cri.ListContainersResponse()
-    inspecting.listed_sandboxes(LIST, cri.PodSandboxFilter(), pod_list)
-    inspecting.listed_containers(LIST, NO_FILTER, list_)
+    inspect.listed_sandboxes(LIST, cri.PodSandboxFilter(), pod_list)
+    inspect.listed_containers(LIST, NO_FILTER, list_)
     assert convert.listed_pods(pod_list.SerializeToString())[0] == ("s1", True, "shop", "web", "u1", 2)
     assert convert.listed_containers(list_.SerializeToString()) == [
         ("c1", ContainerState.EXITED, "s1", "app", 1),
@@ -450,13 +449,13 @@ def test_where_to_ask_for_a_list() -> None:
         assert (parts.path, query["all"]) == ("/containers/json", ["1"])
         return json.loads(query["filters"][0]) if "filters" in query else {}
 
-    assert filters(inspecting.list_target(NO_FILTER)) == {}
+    assert filters(inspect.list_target(NO_FILTER)) == {}
     wanted = cri.ContainerFilter(id="c1", label_selector={"a": "b=&c"})
-    assert filters(inspecting.list_target(wanted)) == {"label": ["a=b=&c"], "id": ["c1"]}
+    assert filters(inspect.list_target(wanted)) == {"label": ["a=b=&c"], "id": ["c1"]}
 
 
 @pytest.mark.parametrize("body", [b"{}", b"null", b"[1]", b"", b'{"message":"no"}'])
 def test_lists_of_another_shape(body: bytes) -> None:
     """Nobody may take them for an empty node."""
     with pytest.raises(UnreadableBodyError, match=r"a list but|an object but|not JSON"):
-        inspecting.listed_containers(body, NO_FILTER, cri.ListContainersResponse())
+        inspect.listed_containers(body, NO_FILTER, cri.ListContainersResponse())

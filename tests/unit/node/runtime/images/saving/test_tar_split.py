@@ -11,7 +11,7 @@ import pytest
 
 from interpose.node.runtime.images.layers.unpack import unpack
 from interpose.node.runtime.images.layers.whiteouts import MARKED
-from interpose.node.runtime.images.saving import tar_split as tarsplit
+from interpose.node.runtime.images.saving import tar_split
 from interpose.node.runtime.images.saving.tar_split import TarSplitWriter, tar_bytes
 from tests.support.node.image_files import entry, tar
 
@@ -82,7 +82,7 @@ def test_holes_stay_what_they_are(tmp_path: Path) -> None:
 
 def test_what_many_records_are_kept_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Bytes do not gather in memory."""
-    monkeypatch.setattr(tarsplit, "_STEP", 64)
+    monkeypatch.setattr(tar_split, "_STEP", 64)
     unpacked(tmp_path, TARS["files of all sizes"])
     assert remade(tmp_path) == TARS["files of all sizes"]
 
