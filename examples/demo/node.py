@@ -16,13 +16,13 @@ from interpose.core.model.cgroup import CLEAR, UNLIMITED, Level, Parameter, Valu
 from interpose.cri.client import RuntimeClient
 from interpose.cri.messages import cri
 from interpose.host.cgroup.files import KernelFiles
-from interpose.host.cgroup.paths import Driver, Layout
+from interpose.host.cgroup.paths import CgroupLayout, Driver
 from interpose.host.cgroup.tree import CgroupTree
 from interpose.node.pods.labels import POD_NAME, POD_UID
 
 _TOP: Final = "kubepods"
 _BY_NAME: Final = {pod.name: pod for pod in PODS}
-_LAYOUT: Final = Layout(driver=Driver.CGROUPFS)
+_LAYOUT: Final = CgroupLayout(driver=Driver.CGROUPFS)
 # Where a bundle has what CRI carried.
 _IN_BUNDLE: Final[Mapping[Parameter, tuple[str, str]]] = {
     Parameter.CPU_SHARES: ("cpu", "shares"),

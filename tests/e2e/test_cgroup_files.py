@@ -25,7 +25,7 @@ from interpose.testing.kernel.cgroup import FakeKernel
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from interpose.host.cgroup.files import Files
+    from interpose.host.cgroup.files import CgroupFiles
 
 pytestmark = pytest.mark.e2e
 
@@ -65,7 +65,7 @@ def group() -> Iterator[str]:
                 place.rmdir()
 
 
-def tried(files: Files, path: str, text: str) -> tuple[str, str]:
+def tried(files: CgroupFiles, path: str, text: str) -> tuple[str, str]:
     """What comes of a write, and what is there afterwards."""
     outcome = "accepted"
     try:

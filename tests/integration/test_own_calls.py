@@ -11,7 +11,7 @@ import grpc
 import pytest
 
 from interpose.net.grpc.client import Client
-from interpose.net.grpc.handlers import Handlers, ServerContext, ServerStream, Unary
+from interpose.net.grpc.handlers import Handlers, ServerContext, ServerStreaming, Unary
 from interpose.net.grpc.server import serve
 from interpose.net.grpc.status import Code, RpcError
 from interpose.net.grpc.transport import Hub
@@ -203,7 +203,7 @@ class Local:
             b"/test.Local/Echo": Unary(self.echo),
             b"/test.Local/Fail": Unary(self.fail),
             b"/test.Local/Hang": Unary(self.hang),
-            b"/test.Local/Count": ServerStream(self.count),
+            b"/test.Local/Count": ServerStreaming(self.count),
         }
 
 

@@ -13,7 +13,7 @@ from google.protobuf.message import DecodeError, Message
 from interpose.cri.caller import Caller
 from interpose.cri.messages import cri
 from interpose.cri.methods import METHODS, Method
-from interpose.net.grpc.handlers import Handlers, ServerContext, ServerStream, Unary
+from interpose.net.grpc.handlers import Handlers, ServerContext, ServerStreaming, Unary
 from interpose.net.grpc.status import Code, RpcError
 
 VERSIONS = ("v1", "v1alpha2")
@@ -24,13 +24,13 @@ def handlers(caller: Caller, *, methods: Collection[str], versions: Iterable[str
     unknown = sorted(set(methods) - set(METHODS))
     if unknown:
         raise ValueError(f"no such CRI methods: {', '.join(unknown)}")
-    table: dict[bytes, Unary | ServerStream] = {}
+    table: dict[bytes, Unary | ServerStreaming] = {}
     for version in versions:
         for name in methods:
             method = METHODS[name]
             path = f"/runtime.{version}.{method.service}/{name}".encode()
             if method.server_streaming:
-                table[path] = ServerStream(partial(_serve_stream, caller, method))
+                table[path] = ServerStreaming(partial(_serve_stream, caller, method))
             elif name == "Version":
                 table[path] = Unary(partial(_serve_version, caller, method, version))
             else:

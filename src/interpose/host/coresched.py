@@ -20,7 +20,7 @@ _PR_SCHED_CORE = 62
 _SELF = 0  # as a pid: the calling thread
 
 
-class Operation(IntEnum):
+class CoreSchedOperation(IntEnum):
     """What the kernel is asked to do."""
 
     GET = 0
@@ -37,7 +37,7 @@ class Scope(IntEnum):
 
 
 # (operation, pid, scope) -> the cookie for GET, else 0.
-Prctl = Callable[[Operation, int, Scope], int]
+Prctl = Callable[[CoreSchedOperation, int, Scope], int]
 
 
 class CoreSched(Protocol):
@@ -68,20 +68,20 @@ class KernelCoreSched:
 
     def cookie(self, pid: int) -> int:
         """The cookie of a process; 0 if it has none."""
-        return self._prctl(Operation.GET, _checked(pid), Scope.THREAD)
+        return self._prctl(CoreSchedOperation.GET, _checked(pid), Scope.THREAD)
 
     def create(self, pid: int) -> None:
         """Give a process, with all its threads, a cookie that nobody has."""
-        self._prctl(Operation.CREATE, _checked(pid), Scope.THREAD_GROUP)
+        self._prctl(CoreSchedOperation.CREATE, _checked(pid), Scope.THREAD_GROUP)
 
     def assign(self, source: int, pids: Iterable[int], cookie: int) -> None:
         """Give processes the cookie of another one, if it has the cookie expected of it."""
         receivers = [_checked(pid) for pid in pids]
 
         def pass_on() -> None:
-            self._prctl(Operation.SHARE_FROM, _checked(source), Scope.THREAD)
+            self._prctl(CoreSchedOperation.SHARE_FROM, _checked(source), Scope.THREAD)
             # Now that we hold it, it cannot change any more: what is compared is what is passed on.
-            if self._prctl(Operation.GET, _SELF, Scope.THREAD) != cookie:
+            if self._prctl(CoreSchedOperation.GET, _SELF, Scope.THREAD) != cookie:
                 raise ProcessLookupError(errno.ESRCH, "the process has another cookie than expected", str(source))
             self._share(receivers)
 
@@ -92,7 +92,7 @@ class KernelCoreSched:
         receivers = [_checked(pid) for pid in pids]
 
         def pass_on() -> None:
-            if self._prctl(Operation.GET, _SELF, Scope.THREAD) != 0:
+            if self._prctl(CoreSchedOperation.GET, _SELF, Scope.THREAD) != 0:
                 raise OSError(errno.EPERM, "this program has a cookie itself, so it cannot take those of others away")
             self._share(receivers)
 
@@ -101,7 +101,7 @@ class KernelCoreSched:
     def _share(self, receivers: Iterable[int]) -> None:
         for pid in receivers:
             try:
-                self._prctl(Operation.SHARE_TO, pid, Scope.THREAD_GROUP)
+                self._prctl(CoreSchedOperation.SHARE_TO, pid, Scope.THREAD_GROUP)
             except ProcessLookupError:
                 continue
 
@@ -109,7 +109,7 @@ class KernelCoreSched:
 def supported(prctl: Prctl | None = None) -> bool:
     """Whether processes can have cookies here: the kernel is built for it and the CPUs have SMT."""
     try:
-        (_kernel_prctl() if prctl is None else prctl)(Operation.GET, _SELF, Scope.THREAD)
+        (_kernel_prctl() if prctl is None else prctl)(CoreSchedOperation.GET, _SELF, Scope.THREAD)
     except OSError:
         return False
     return True
@@ -146,9 +146,9 @@ def _kernel_prctl() -> Prctl:
     function.argtypes = [ctypes.c_int, *[ctypes.c_ulong] * 4]
     function.restype = ctypes.c_int
 
-    def prctl(operation: Operation, pid: int, scope: Scope) -> int:
+    def prctl(operation: CoreSchedOperation, pid: int, scope: Scope) -> int:
         found = ctypes.c_uint64(0)
-        address = ctypes.addressof(found) if operation is Operation.GET else 0
+        address = ctypes.addressof(found) if operation is CoreSchedOperation.GET else 0
         if function(_PR_SCHED_CORE, operation, pid, scope, address) == 0:
             return found.value
         code = ctypes.get_errno()

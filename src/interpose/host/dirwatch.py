@@ -35,7 +35,7 @@ _MAX_FOLLOWED = 128
 
 
 @dataclass(slots=True)
-class Interest:
+class WatchInterest:
     """What matters in one directory: these names, or all of them (`contents`). With `edits`, writing to files too."""
 
     names: set[str] = field(default_factory=set)
@@ -43,21 +43,21 @@ class Interest:
     edits: bool = False
 
 
-def watch_plan(directory: str) -> Mapping[str, Interest]:
+def watch_plan(directory: str) -> Mapping[str, WatchInterest]:
     """Directories by real path, each after those its path leads through. Only looks, never waits for anything."""
-    plan: dict[str, Interest] = {}
+    plan: dict[str, WatchInterest] = {}
     real = _follow(directory, plan)
     if real is None or not _is_directory(real):
         return plan
-    inside = plan.setdefault(real, Interest())
+    inside = plan.setdefault(real, WatchInterest())
     inside.contents = inside.edits = True
     for name in _links_in(real):
         if (file := _follow(f"{real}/{name}", plan)) is not None:
-            plan.setdefault(os.path.dirname(file), Interest()).edits = True  # noqa: PTH120 - a real path as well
+            plan.setdefault(os.path.dirname(file), WatchInterest()).edits = True  # noqa: PTH120 - a real path as well
     return plan
 
 
-def _follow(path: str, plan: dict[str, Interest]) -> str | None:
+def _follow(path: str, plan: dict[str, WatchInterest]) -> str | None:
     """Note every directory on the way to `path`; the real path at its end, None if it does not lead anywhere."""
     here = "/"
     todo = list(reversed(PurePosixPath(path).parts[1:]))
@@ -67,7 +67,7 @@ def _follow(path: str, plan: dict[str, Interest]) -> str | None:
         if name == "..":
             here = os.path.dirname(here)  # noqa: PTH120 - a real path, so its text can be cut
             continue
-        plan.setdefault(here, Interest()).names.add(name)
+        plan.setdefault(here, WatchInterest()).names.add(name)
         there = os.path.join(here, name)  # noqa: PTH118 - pathlib would cost more than the system calls
         try:
             mode = os.lstat(there).st_mode
@@ -150,7 +150,7 @@ class DirWatch:
         self._interval = interval
         self._poll_interval = poll_interval
         self._loop = asyncio.get_running_loop()
-        self._watches: Mapping[int, Interest] = {}
+        self._watches: Mapping[int, WatchInterest] = {}
         self._first: float | None = None  # when the burst began whose end `_timer` waits for
         self._timer: asyncio.TimerHandle | None = None
         self._arming = False  # the thread is at work
@@ -256,17 +256,17 @@ class DirWatch:
 class _Armed(NamedTuple):
     """The watches that are set, and why some that should be are not."""
 
-    watches: Mapping[int, Interest] = MappingProxyType({})
+    watches: Mapping[int, WatchInterest] = MappingProxyType({})
     trouble: OSError | None = None
 
 
-def _arm(source: Inotify, directory: str, before: Mapping[int, Interest]) -> _Armed:
+def _arm(source: Inotify, directory: str, before: Mapping[int, WatchInterest]) -> _Armed:
     """Watch what the plan names until it is the same before and after, and nothing else.
 
     Watches are set on the way down, so a directory replaced meanwhile is an event in its parent. A link swapped between
     the plan and its watch is not; but then the next plan is another one.
     """
-    plan: Mapping[str, Interest] = {}
+    plan: Mapping[str, WatchInterest] = {}
     armed = _Armed()
     for _ in range(_ROUNDS):
         latest = watch_plan(directory)
@@ -280,8 +280,8 @@ def _arm(source: Inotify, directory: str, before: Mapping[int, Interest]) -> _Ar
     return armed
 
 
-def _add_all(source: Inotify, plan: Mapping[str, Interest]) -> _Armed:
-    watches: dict[int, Interest] = {}
+def _add_all(source: Inotify, plan: Mapping[str, WatchInterest]) -> _Armed:
+    watches: dict[int, WatchInterest] = {}
     trouble: OSError | None = None
     for directory, interest in plan.items():
         try:
@@ -291,7 +291,7 @@ def _add_all(source: Inotify, plan: Mapping[str, Interest]) -> _Armed:
         except OSError as error:
             trouble = error
             continue
-        known = watches.setdefault(watch, Interest())  # one directory may be mounted in two places
+        known = watches.setdefault(watch, WatchInterest())  # one directory may be mounted in two places
         known.names |= interest.names
         known.contents |= interest.contents
     return _Armed(watches, trouble)

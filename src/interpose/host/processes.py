@@ -8,7 +8,7 @@ import errno
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from interpose.host.cgroup.files import Files
+from interpose.host.cgroup.files import CgroupFiles
 
 # A cgroup within another that is gone, or that has no list of its own because its processes are in its parent's.
 _NOT_THERE: Final = frozenset((errno.ENOENT, errno.ENODEV, errno.ENOTSUP))
@@ -51,7 +51,7 @@ def _below(groups: Groups, directory: str, members: Callable[[str], list[int]]) 
 class Processes:
     """The kernel's files about processes."""
 
-    def __init__(self, files: Files, root: str = "/proc") -> None:
+    def __init__(self, files: CgroupFiles, root: str = "/proc") -> None:
         self._files = files
         self._root = root
 

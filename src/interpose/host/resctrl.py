@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from interpose.host.cgroup.files import Files
+from interpose.host.cgroup.files import CgroupFiles
 
 ROOT_GROUP: Final = ""
 _NO_GROUPS: Final = frozenset(("info", "mon_groups", "mon_data"))
@@ -56,7 +56,7 @@ def _form(resource: str) -> str:
     return "x" if resource.startswith(_MASKS) else "d"
 
 
-def probe(files: Files, sys_root: str = "/sys", proc_root: str = "/proc") -> ResctrlInfo | None:
+def probe(files: CgroupFiles, sys_root: str = "/sys", proc_root: str = "/proc") -> ResctrlInfo | None:
     """What there is; None if resctrl is not mounted, or shows nothing that can be used."""
     tree = ResctrlTree(files, f"{sys_root}/fs/resctrl")
     try:
@@ -73,7 +73,7 @@ def probe(files: Files, sys_root: str = "/sys", proc_root: str = "/proc") -> Res
 class ResctrlTree:
     """Groups by name; the root group has an empty one."""
 
-    def __init__(self, files: Files, root: str = "/sys/fs/resctrl") -> None:
+    def __init__(self, files: CgroupFiles, root: str = "/sys/fs/resctrl") -> None:
         self._files = files
         self._root = root
 

@@ -113,7 +113,7 @@ class SocketOwner(NamedTuple):
     gid: int
 
 
-class Identity(NamedTuple):
+class SocketIdentity(NamedTuple):
     """Which file a socket is; stays unique while the socket is open, because that keeps the inode in use."""
 
     device: int
@@ -123,7 +123,7 @@ class Identity(NamedTuple):
 class BoundSocket:
     """A listening socket, its file and the lock on its name. Exactly one of `close` and `release` ends it."""
 
-    def __init__(self, sock: socket.socket, path: str, identity: Identity | None, lock_fd: int | None) -> None:
+    def __init__(self, sock: socket.socket, path: str, identity: SocketIdentity | None, lock_fd: int | None) -> None:
         self.sock = sock
         self.path = path
         self.identity = identity  # None: the file belongs to somebody else (systemd), it is never unlinked
@@ -199,7 +199,7 @@ def owner_like(path: str) -> SocketOwner:
     return SocketOwner(stat.S_IMODE(found.st_mode) & 0o777, found.st_uid, found.st_gid)
 
 
-def _bind_and_rename(path: str, owner: SocketOwner, backlog: int) -> tuple[socket.socket, Identity]:
+def _bind_and_rename(path: str, owner: SocketOwner, backlog: int) -> tuple[socket.socket, SocketIdentity]:
     # One fixed name is enough: we hold the lock, so what stands there was left by a starter that died.
     temporary = Path(f"{path}.new")
     if is_socket(str(temporary), path):
@@ -248,15 +248,15 @@ def _give(temporary: Path, owner: SocketOwner, path: str) -> None:
         raise OSError(exc.errno, f"cannot give socket {path} {wanted}: {exc.strerror}") from exc
 
 
-def _identity_at(path: str) -> Identity | None:
+def _identity_at(path: str) -> SocketIdentity | None:
     try:
         found = Path(path).lstat()
     except OSError:
         return None
-    return Identity(found.st_dev, found.st_ino) if stat.S_ISSOCK(found.st_mode) else None
+    return SocketIdentity(found.st_dev, found.st_ino) if stat.S_ISSOCK(found.st_mode) else None
 
 
-def _identity_of(sock: socket.socket, path: str) -> Identity | None:
+def _identity_of(sock: socket.socket, path: str) -> SocketIdentity | None:
     """The file of a socket somebody else bound: the kernel knows, if we may ask (CAP_NET_ADMIN); else what is there."""
     try:
         file_fd = fcntl.ioctl(sock, _SIOCUNIXFILE)
@@ -264,6 +264,6 @@ def _identity_of(sock: socket.socket, path: str) -> Identity | None:
         return _identity_at(path)
     try:
         found = os.fstat(file_fd)
-        return Identity(found.st_dev, found.st_ino)
+        return SocketIdentity(found.st_dev, found.st_ino)
     finally:
         os.close(file_fd)

@@ -11,21 +11,21 @@ from interpose.errors import ConfigError
 _MAX_ID = 2**32 - 2
 
 
-class Owner(NamedTuple):
+class FileOwner(NamedTuple):
     """Whom a file is given to; None leaves that half as it is."""
 
     uid: int | None
     gid: int | None
 
 
-def parse_owner(text: str, where: str) -> Owner:
+def parse_owner(text: str, where: str) -> FileOwner:
     """`user`, `user:group` or `:group`, each a name or a number. `where` is the flag or key, for the message."""
     user, colon, group = text.partition(":")
     if not user and not group:
         raise ConfigError(f"{where}: {text!r} names neither user nor group, expected user, user:group or :group")
     if colon and not group:
         raise ConfigError(f"{where}: {text!r} has no group after the colon")
-    return Owner(parse_uid(user, where) if user else None, parse_gid(group, where) if group else None)
+    return FileOwner(parse_uid(user, where) if user else None, parse_gid(group, where) if group else None)
 
 
 def parse_uid(text: str, where: str) -> int:

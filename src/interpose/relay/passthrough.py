@@ -17,7 +17,7 @@ from interpose.net.grpc.upstream import Upstream, Waiter
 from interpose.net.h2.buffered import BufferedShare
 from interpose.net.h2.client import ClientConnection
 from interpose.net.h2.errors import ErrorCode
-from interpose.net.h2.headers import Headers, Shape
+from interpose.net.h2.headers import Headers, HeaderShape
 from interpose.net.h2.states import DONE
 from interpose.net.h2.stream import DEFAULT_FRAME_SIZE, NOWHERE, SMALL_DATA, Stream
 from interpose.relay.stats import BOUNDS, MethodStats
@@ -134,7 +134,7 @@ class ReplySink:
     def on_headers(self, stream: Stream, headers: Headers, end: bool) -> None:
         client = stream.peer
         # No window bounds interim responses, and who does not read has no use for them.
-        if client is None or (client.conn.blocked and headers.shape is Shape.INTERIM):
+        if client is None or (client.conn.blocked and headers.shape is HeaderShape.INTERIM):
             return
         client.send_headers(headers.wire, end)
         if end:

@@ -22,8 +22,8 @@ from interpose._pb import cri_pb2 as cri
 from interpose.core.model.cgroup import CRI_FIELDS, MIN_SHARES, KubeQos, Parameter, cri_value
 from interpose.core.model.resources import LinuxResources
 from interpose.cri.store.convert import to_resources
-from interpose.host.cgroup.files import Files, KernelFiles
-from interpose.host.cgroup.paths import Driver, Layout, pod_directory
+from interpose.host.cgroup.files import CgroupFiles, KernelFiles
+from interpose.host.cgroup.paths import CgroupLayout, Driver, pod_directory
 from interpose.host.cgroup.tree import CgroupTree
 from interpose.net.grpc.status import Code, RpcError
 from interpose.testing.fakeruntime import FakeRuntime
@@ -39,7 +39,7 @@ _BOOT: Final = "0d3a8ae1-6f3c-4e5c-9d2b-3a7c1d9f0b42\n"
 _NO_PROCESS: Final = 1 << 22
 
 
-class Cgroups(Files, Protocol):
+class Cgroups(CgroupFiles, Protocol):
     """Cgroups, seen by those who make and fill them."""
 
     version: int
@@ -139,7 +139,7 @@ class FakeNode:
         self.systemd = systemd
         self._scope = scope
         self.tree = CgroupTree(self.cgroups, self.cgroups.root, version=self.cgroups.version)
-        self.layout = Layout(driver=Driver.SYSTEMD if systemd else Driver.CGROUPFS)
+        self.layout = CgroupLayout(driver=Driver.SYSTEMD if systemd else Driver.CGROUPFS)
         self.runtime = FakeRuntime(observer=self, identity=FakeIdentity(systemd_cgroups=systemd), **runtime)
         self._pods: dict[str, str] = {}  # directory of the pod by sandbox; several attempts share one
         self._running: dict[str, tuple[str, int]] = {}  # directory and process by container, sandboxes included

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable
 from weakref import WeakKeyDictionary
 
-from interpose.host.coresched import KernelCoreSched, Operation, Scope
+from interpose.host.coresched import CoreSchedOperation, KernelCoreSched, Scope
 
 
 class FakeCoreSched(KernelCoreSched):
@@ -21,8 +21,8 @@ class FakeCoreSched(KernelCoreSched):
         self.supported = supported
         self.cookies: dict[int, int] = {}  # of living processes
         self.forbidden: set[int] = set()  # processes we may not trace
-        self.calls: list[tuple[Operation, int]] = []
-        self.meanwhile: Callable[[Operation, int], None] = lambda _operation, _pid: None
+        self.calls: list[tuple[CoreSchedOperation, int]] = []
+        self.meanwhile: Callable[[CoreSchedOperation, int], None] = lambda _operation, _pid: None
         self._threads: WeakKeyDictionary[threading.Thread, int] = WeakKeyDictionary()  # of this program
 
     def spawn(self, pid: int, cookie: int = 0) -> None:
@@ -41,25 +41,25 @@ class FakeCoreSched(KernelCoreSched):
         """The cookie of the thread that asks."""
         return self._threads.get(threading.current_thread(), 0)
 
-    def prctl(self, operation: Operation, pid: int, scope: Scope) -> int:
+    def prctl(self, operation: CoreSchedOperation, pid: int, scope: Scope) -> int:
         """The system call."""
         if not self.supported:
             raise OSError(errno.ENOTSUP, "no core scheduling here")
         if pid != 0:
             self.meanwhile(operation, pid)
             self.calls.append((operation, pid))
-        if scope is not Scope.THREAD and operation in (Operation.GET, Operation.SHARE_FROM):
+        if scope is not Scope.THREAD and operation in (CoreSchedOperation.GET, CoreSchedOperation.SHARE_FROM):
             raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
         if pid != 0 and pid not in self.cookies:
             raise OSError(errno.ESRCH, os.strerror(errno.ESRCH), str(pid))
         if pid in self.forbidden:
             raise OSError(errno.EPERM, os.strerror(errno.EPERM), str(pid))
-        if operation is Operation.GET:
+        if operation is CoreSchedOperation.GET:
             return self._of(pid)
-        if operation is Operation.SHARE_FROM:
+        if operation is CoreSchedOperation.SHARE_FROM:
             self._give(0, self._of(pid))
         else:
-            self._give(pid, self._unused() if operation is Operation.CREATE else self.own_cookie())
+            self._give(pid, self._unused() if operation is CoreSchedOperation.CREATE else self.own_cookie())
         return 0
 
     def _of(self, pid: int) -> int:

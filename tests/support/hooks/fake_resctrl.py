@@ -8,7 +8,7 @@ import errno
 import os
 from collections.abc import Iterable
 
-from interpose.host.cgroup.files import Files
+from interpose.host.cgroup.files import CgroupFiles
 from interpose.host.resctrl import Schemata, parse_schemata
 
 _ROOT_GROUP = ""
@@ -29,7 +29,7 @@ class FakeResctrl:
         min_bits: int = 1,
         root: str = "/sys/fs/resctrl",
         proc: str = "/proc",
-        other: Files | None = None,
+        other: CgroupFiles | None = None,
     ) -> None:
         self.writes: list[tuple[str, str]] = []
         self.mounted = True
@@ -186,7 +186,7 @@ class FakeResctrl:
     def _owns(self, path: str) -> bool:
         return path == self._root or path.startswith(f"{self._root}/")
 
-    def _elsewhere(self, path: str) -> Files:
+    def _elsewhere(self, path: str) -> CgroupFiles:
         if self._other is None:
             raise _error(errno.ENOENT, path)
         return self._other

@@ -5,7 +5,7 @@ import pytest
 from interpose.cri.messages import cri
 from interpose.cri.methods import METHODS
 from interpose.cri.server import handlers, parsed
-from interpose.net.grpc.handlers import ServerStream, Unary
+from interpose.net.grpc.handlers import ServerStreaming, Unary
 from interpose.net.grpc.status import Code, RpcError
 from interpose.testing.fakeruntime import FakeRuntime
 
@@ -30,7 +30,7 @@ def test_both_api_versions_are_answered() -> None:
 def test_streams_are_told_from_unary_calls() -> None:
     """By the table of methods."""
     table = handlers(FakeRuntime(), methods={"StreamContainers", "ListContainers"}, versions=("v1",))
-    assert isinstance(table[b"/runtime.v1.RuntimeService/StreamContainers"], ServerStream)
+    assert isinstance(table[b"/runtime.v1.RuntimeService/StreamContainers"], ServerStreaming)
     assert isinstance(table[b"/runtime.v1.RuntimeService/ListContainers"], Unary)
 
 
@@ -71,6 +71,6 @@ async def test_streams_come_message_by_message() -> None:
     runtime = FakeRuntime(stream_batch=1)
     runtime.populate(2)
     handler = handlers(runtime, methods={"StreamPodSandboxes"})[b"/runtime.v1.RuntimeService/StreamPodSandboxes"]
-    assert isinstance(handler, ServerStream)
+    assert isinstance(handler, ServerStreaming)
     request = cri.StreamPodSandboxesRequest().SerializeToString()
     assert len([answer async for answer in handler.handle(request, _Context())]) == 2

@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 import pytest
 
-from interpose.host.coresched import KernelCoreSched, Operation, Scope, supported
+from interpose.host.coresched import CoreSchedOperation, KernelCoreSched, Scope, supported
 from tests.support.hooks.fake_core_sched import FakeCoreSched
 
 Spawn: TypeAlias = "Callable[[str], subprocess.Popen[str]]"
@@ -56,12 +56,12 @@ def test_a_cookie_is_made_and_handed_on() -> None:
 
 def test_all_threads_of_a_process_are_meant() -> None:
     """Only reading and taking are about single threads; the kernel refuses them for more."""
-    scopes: list[tuple[Operation, Scope]] = []
+    scopes: list[tuple[CoreSchedOperation, Scope]] = []
     fake = FakeCoreSched()
     fake.spawn(10)
     fake.spawn(11)
 
-    def prctl(operation: Operation, pid: int, scope: Scope) -> int:
+    def prctl(operation: CoreSchedOperation, pid: int, scope: Scope) -> int:
         scopes.append((operation, scope))
         return fake.prctl(operation, pid, scope)
 
@@ -69,10 +69,10 @@ def test_all_threads_of_a_process_are_meant() -> None:
     kernel.create(10)
     kernel.assign(10, [11], 1)
     assert scopes == [
-        (Operation.CREATE, Scope.THREAD_GROUP),
-        (Operation.SHARE_FROM, Scope.THREAD),
-        (Operation.GET, Scope.THREAD),
-        (Operation.SHARE_TO, Scope.THREAD_GROUP),
+        (CoreSchedOperation.CREATE, Scope.THREAD_GROUP),
+        (CoreSchedOperation.SHARE_FROM, Scope.THREAD),
+        (CoreSchedOperation.GET, Scope.THREAD),
+        (CoreSchedOperation.SHARE_TO, Scope.THREAD_GROUP),
     ]
 
 
@@ -147,8 +147,8 @@ def test_what_is_no_pid_is_refused(pid: int) -> None:
 def test_a_program_with_a_cookie_cannot_clear() -> None:
     """It would hand on its own; it says so instead."""
 
-    def prctl(operation: Operation, pid: int, scope: Scope) -> int:
-        assert operation is Operation.GET
+    def prctl(operation: CoreSchedOperation, pid: int, scope: Scope) -> int:
+        assert operation is CoreSchedOperation.GET
         return 5
 
     with pytest.raises(PermissionError, match="has a cookie itself"):

@@ -3,21 +3,21 @@
 import pytest
 
 from interpose.errors import ConfigError
-from interpose.host.users import Owner, parse_allowed_uids, parse_owner
+from interpose.host.users import FileOwner, parse_allowed_uids, parse_owner
 
 
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("root", Owner(0, None)),
-        ("root:root", Owner(0, 0)),
-        (":root", Owner(None, 0)),
-        ("4242", Owner(4242, None)),
-        ("4242:4343", Owner(4242, 4343)),
-        ("4294967294:0", Owner(4294967294, 0)),
+        ("root", FileOwner(0, None)),
+        ("root:root", FileOwner(0, 0)),
+        (":root", FileOwner(None, 0)),
+        ("4242", FileOwner(4242, None)),
+        ("4242:4343", FileOwner(4242, 4343)),
+        ("4294967294:0", FileOwner(4294967294, 0)),
     ],
 )
-def test_owner_forms(text: str, expected: Owner) -> None:
+def test_owner_forms(text: str, expected: FileOwner) -> None:
     """A missing half stays as it is; numbers need not exist in the databases."""
     assert parse_owner(text, "--socket-owner") == expected
 

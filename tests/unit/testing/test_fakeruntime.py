@@ -11,7 +11,7 @@ import grpc
 import pytest
 
 from interpose._pb import cri_pb2 as cri
-from interpose.net.grpc.handlers import Handlers, ServerStream, Unary
+from interpose.net.grpc.handlers import Handlers, ServerStreaming, Unary
 from interpose.net.grpc.status import Code, RpcError
 from interpose.testing.fakeruntime import FakeRuntime
 from interpose.testing.pods import container_config, create_request, pod_config, run_request
@@ -44,7 +44,7 @@ class _Bridge(grpc.GenericRpcHandler):  # type: ignore[misc]
                     raise
 
             return grpc.unary_unary_rpc_method_handler(answer_unary)
-        if isinstance(handler, ServerStream):
+        if isinstance(handler, ServerStreaming):
             stream = handler.handle
 
             async def answer_stream(body: bytes, context: Any) -> AsyncIterator[bytes]:
@@ -87,7 +87,7 @@ def test_every_method_of_the_protocol_is_answered(runtime: FakeRuntime) -> None:
         for method in service.methods
     }
     assert len(expected) == 86
-    assert {path: isinstance(handler, ServerStream) for path, handler in handlers.items()} == expected
+    assert {path: isinstance(handler, ServerStreaming) for path, handler in handlers.items()} == expected
 
 
 def test_an_older_runtime_lacks_methods(runtime: FakeRuntime) -> None:

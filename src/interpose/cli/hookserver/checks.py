@@ -11,7 +11,7 @@ from interpose.config.hookserver.settings import CgroupSettings, HookServerSetti
 from interpose.config.load import Loaded
 from interpose.errors import ConfigError
 from interpose.hooks.api.hookpoint import HookPoint
-from interpose.host.cgroup.paths import Driver, Layout
+from interpose.host.cgroup.paths import CgroupLayout, Driver
 
 _SLICE = ".slice"
 
@@ -52,7 +52,7 @@ def _kubepods(places: CgroupSettings) -> Iterator[str]:
         return
     for driver in drivers:
         try:
-            Layout(driver=driver, root=name)
+            CgroupLayout(driver=driver, root=name)
         except ValueError as error:
             choice = ", or choose another --cgroup-driver" if places.driver == "auto" else ""
             yield f"{name!r} cannot be used with the driver {driver}: {error}{choice}"

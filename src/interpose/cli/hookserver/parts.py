@@ -40,7 +40,7 @@ from interpose.hooks.server.reconcile.inventory import Inventory, default_layout
 from interpose.hooks.server.reconcile.journal import Journal
 from interpose.hooks.server.reconcile.reconciler import Reconciler
 from interpose.hooks.server.worker_threads import Runner
-from interpose.host.cgroup.files import Files, KernelFiles
+from interpose.host.cgroup.files import CgroupFiles, KernelFiles
 from interpose.host.cgroup.parameters import TABLE
 from interpose.host.cgroup.tree import CgroupTree, detect_version
 from interpose.host.coresched import KernelCoreSched
@@ -71,7 +71,7 @@ class HookServerParts:
         dry_run: bool = False,
         changed: Callable[[], None] = lambda: None,
         told: Callable[[], None] = lambda: None,
-        files: Files | None = None,
+        files: CgroupFiles | None = None,
     ) -> None:
         """`changed` is called for a new document, `told` for news from kubelet or relay that came late.
 
@@ -152,7 +152,7 @@ class HookServerParts:
         await self.runner.close()
         self.journal.close()
 
-    def _actuators(self, files: Files) -> Mapping[Parameter, Actuator]:
+    def _actuators(self, files: CgroupFiles) -> Mapping[Parameter, Actuator]:
         proc = self.settings.cgroups.proc_root
         cgroup: Actuator = CgroupActuator(self.tree)
         sysctl: Actuator = SysctlActuator(files, proc)

@@ -14,7 +14,7 @@ from interpose.config.runtime.settings import RuntimeSettings
 from interpose.config.runtime.table import RUNTIME
 
 if TYPE_CHECKING:
-    from interpose.net.grpc.servedsocket import ServedSocket
+    from interpose.net.grpc.served_socket import ServedSocket
     from interpose.node.runtime.service.runtime import LocalRuntime
 
 

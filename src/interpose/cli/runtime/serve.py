@@ -13,7 +13,7 @@ from interpose.errors import ConfigError
 from interpose.host.peer_credentials import peer_credentials
 from interpose.host.unix_sockets import BoundSocket
 from interpose.net.grpc.listener import Admission
-from interpose.net.grpc.servedsocket import ServedSocket
+from interpose.net.grpc.served_socket import ServedSocket
 from interpose.node.runtime.service.wiring import RuntimeOptions
 
 _log = logging.getLogger(__name__)

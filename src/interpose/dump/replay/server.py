@@ -8,7 +8,7 @@ from typing import Any, Final
 from interpose.cri.methods import API_VERSIONS, METHODS
 from interpose.dump.replay.answers import Answer, Answers, Missing, RecordedReply
 from interpose.dump.replay.runner import message_of
-from interpose.net.grpc.handlers import Handlers, ServerContext, ServerStream, Unary
+from interpose.net.grpc.handlers import Handlers, ServerContext, ServerStreaming, Unary
 from interpose.net.grpc.status import Code, RpcError
 
 _READY: Final = ("RuntimeReady", "NetworkReady")
@@ -30,10 +30,10 @@ class Replayed:
 
     def handlers(self) -> Handlers:
         """Every method of the CRI, in both versions."""
-        table: dict[bytes, Unary | ServerStream] = {}
+        table: dict[bytes, Unary | ServerStreaming] = {}
         for name, method in METHODS.items():
             handler = (
-                ServerStream(partial(self._stream, name))
+                ServerStreaming(partial(self._stream, name))
                 if method.server_streaming
                 else Unary(partial(self._unary, name))
             )

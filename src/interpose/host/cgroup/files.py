@@ -14,7 +14,7 @@ _WHOLE = 512
 _DELETED = " (deleted)"
 
 
-class Files(Protocol):
+class CgroupFiles(Protocol):
     """What is needed of a file system."""
 
     def read(self, path: str) -> str: ...

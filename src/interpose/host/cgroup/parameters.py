@@ -57,8 +57,8 @@ def shares_of_weight(weight: int) -> int:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Form:
-    """How one version of the kernel has a value."""
+class ParameterFormat:
+    """The file of a parameter in one version of cgroups, and how its values are parsed and rendered."""
 
     file: str
     parse: Callable[[str], Value]
@@ -68,19 +68,19 @@ class Form:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
-    """One parameter. `cleared` is the value that CLEAR stands for; None if there is no such thing."""
+class ParameterSpec:
+    """What is known of one parameter. `cleared` is the value that CLEAR stands for; None if there is no such thing."""
 
     controller: str  # the hierarchy it is in on v1
-    v1: Form
-    v2: Form
+    v1: ParameterFormat
+    v2: ParameterFormat
     lowest: int = 0
     highest: int = 0
     unlimited: bool = False
     cleared: Value | None = None
     effective: tuple[str, ...] = ()  # files with what is in force in the end: v2 and newer v1, older v1
 
-    def form(self, version: int) -> Form:
+    def form(self, version: int) -> ParameterFormat:
         """The form of one version."""
         return self.v1 if version == 1 else self.v2
 
@@ -137,65 +137,65 @@ def _weight(value: Value) -> str:
     return str(weight_of(int(str(value))))
 
 
-def _number(file: str) -> Form:
-    return Form(file=file, parse=int, render=str)
+def _number(file: str) -> ParameterFormat:
+    return ParameterFormat(file=file, parse=int, render=str)
 
 
-TABLE: Final[Mapping[Parameter, Row]] = MappingProxyType(
+TABLE: Final[Mapping[Parameter, ParameterSpec]] = MappingProxyType(
     {
-        Parameter.CPU_SHARES: Row(
+        Parameter.CPU_SHARES: ParameterSpec(
             controller="cpu",
             v1=_number("cpu.shares"),
-            v2=Form(file="cpu.weight", parse=lambda text: shares_of_weight(int(text)), render=_weight),
+            v2=ParameterFormat(file="cpu.weight", parse=lambda text: shares_of_weight(int(text)), render=_weight),
             lowest=MIN_SHARES,
             highest=MAX_SHARES,
         ),
-        Parameter.CPU_QUOTA: Row(
+        Parameter.CPU_QUOTA: ParameterSpec(
             controller="cpu",
-            v1=Form(file="cpu.cfs_quota_us", parse=_negative_unlimited, render=_minus_one),
+            v1=ParameterFormat(file="cpu.cfs_quota_us", parse=_negative_unlimited, render=_minus_one),
             # Quota and period; the kernel keeps the period when only the first is written.
-            v2=Form(file="cpu.max", parse=_quota_of_max, render=_max),
+            v2=ParameterFormat(file="cpu.max", parse=_quota_of_max, render=_max),
             lowest=MIN_QUOTA,
             highest=MAX_QUOTA,
             unlimited=True,
             cleared=UNLIMITED,
         ),
-        Parameter.CPU_PERIOD: Row(
+        Parameter.CPU_PERIOD: ParameterSpec(
             controller="cpu",
             v1=_number("cpu.cfs_period_us"),
-            v2=Form(file="cpu.max", parse=_period_of_max, render=str, join=_with_quota),
+            v2=ParameterFormat(file="cpu.max", parse=_period_of_max, render=str, join=_with_quota),
             lowest=MIN_QUOTA,
             highest=MAX_PERIOD,
         ),
-        Parameter.CPU_BURST: Row(
+        Parameter.CPU_BURST: ParameterSpec(
             controller="cpu",
             v1=_number("cpu.cfs_burst_us"),
             v2=_number("cpu.max.burst"),
             highest=MAX_QUOTA,
             cleared=0,
         ),
-        Parameter.CPU_IDLE: Row(controller="cpu", v1=_number("cpu.idle"), v2=_number("cpu.idle"), highest=1),
-        Parameter.CPU_BVT: Row(
+        Parameter.CPU_IDLE: ParameterSpec(controller="cpu", v1=_number("cpu.idle"), v2=_number("cpu.idle"), highest=1),
+        Parameter.CPU_BVT: ParameterSpec(
             controller="cpu", v1=_number("cpu.bvt_warp_ns"), v2=_number("cpu.bvt_warp_ns"), lowest=-1, highest=2
         ),
-        Parameter.CPUSET_CPUS: Row(
+        Parameter.CPUSET_CPUS: ParameterSpec(
             controller="cpuset",
-            v1=Form(file="cpuset.cpus", parse=_list, render=_render_list),
-            v2=Form(file="cpuset.cpus", parse=_list, render=_render_list),
+            v1=ParameterFormat(file="cpuset.cpus", parse=_list, render=_render_list),
+            v2=ParameterFormat(file="cpuset.cpus", parse=_list, render=_render_list),
             cleared=CLEAR,
             effective=("cpuset.cpus.effective", "cpuset.effective_cpus", "cpuset.cpus"),
         ),
-        Parameter.CPUSET_MEMS: Row(
+        Parameter.CPUSET_MEMS: ParameterSpec(
             controller="cpuset",
-            v1=Form(file="cpuset.mems", parse=_list, render=_render_list),
-            v2=Form(file="cpuset.mems", parse=_list, render=_render_list),
+            v1=ParameterFormat(file="cpuset.mems", parse=_list, render=_render_list),
+            v2=ParameterFormat(file="cpuset.mems", parse=_list, render=_render_list),
             cleared=CLEAR,
             effective=("cpuset.mems.effective", "cpuset.effective_mems", "cpuset.mems"),
         ),
-        Parameter.MEMORY_LIMIT: Row(
+        Parameter.MEMORY_LIMIT: ParameterSpec(
             controller="memory",
-            v1=Form(file="memory.limit_in_bytes", parse=_memory, render=_minus_one),
-            v2=Form(file="memory.max", parse=_max_or_number, render=_max),
+            v1=ParameterFormat(file="memory.limit_in_bytes", parse=_memory, render=_minus_one),
+            v2=ParameterFormat(file="memory.max", parse=_max_or_number, render=_max),
             highest=(1 << 63) - 1,
             unlimited=True,
             cleared=UNLIMITED,

@@ -53,7 +53,7 @@ def _slice_path(name: str) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Layout:
+class CgroupLayout:
     """The kubelet's part of the tree. `root` may have parts, separated by a slash (with systemd also by a dash)."""
 
     driver: Driver

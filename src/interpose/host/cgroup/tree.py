@@ -15,9 +15,9 @@ from typing import Final, Literal, NamedTuple, NoReturn
 from interpose.core.model.cgroup import CLEAR, KubeQos, Parameter, Value
 from interpose.errors import ConfigError
 from interpose.host.cgroup import parameters as table
-from interpose.host.cgroup.files import Files
+from interpose.host.cgroup.files import CgroupFiles
 from interpose.host.cgroup.parameters import TABLE
-from interpose.host.cgroup.paths import Driver, Layout, confined
+from interpose.host.cgroup.paths import CgroupLayout, Driver, confined
 
 ROOT: Final = "/sys/fs/cgroup"
 # Hierarchies of v1 in the order in which children and processes are looked for.
@@ -39,7 +39,7 @@ class _Place(NamedTuple):
     parse: Callable[[str], Value]
 
 
-def detect_version(files: Files, root: str = ROOT) -> Literal[1, 2]:
+def detect_version(files: CgroupFiles, root: str = ROOT) -> Literal[1, 2]:
     """Which cgroups are mounted there; ConfigError if none are. v1 with v2 beside it (hybrid) is v1."""
     if files.exists(f"{root}/cgroup.controllers"):
         return 2
@@ -51,17 +51,17 @@ def detect_version(files: Files, root: str = ROOT) -> Literal[1, 2]:
     )
 
 
-def detect_layout(tree: "CgroupTree", root_name: str = "kubepods") -> Layout | None:
+def detect_layout(tree: "CgroupTree", root_name: str = "kubepods") -> CgroupLayout | None:
     """How the kubelet names cgroups, by what is there; None if it has made none yet.
 
     A change of its driver leaves the old directories behind, so of two the one with more in it counts.
     """
-    layouts = [Layout(driver=driver, root=root_name) for driver in Driver]
+    layouts = [CgroupLayout(driver=driver, root=root_name) for driver in Driver]
     there = [layout for layout in layouts if tree.exists(layout.qos_directory(KubeQos.GUARANTEED))]
     return max(there, key=lambda layout: _population(tree, layout), default=None)
 
 
-def _population(tree: "CgroupTree", layout: Layout) -> int:
+def _population(tree: "CgroupTree", layout: CgroupLayout) -> int:
     count = 0
     for qos in KubeQos:
         with suppress(FileNotFoundError):
@@ -69,7 +69,7 @@ def _population(tree: "CgroupTree", layout: Layout) -> int:
     return count
 
 
-def _hierarchies(files: Files, root: str) -> dict[str, str]:
+def _hierarchies(files: CgroupFiles, root: str) -> dict[str, str]:
     """The v1 hierarchy of each controller, by name: they may be mounted alone or joined ("cpu,cpuacct")."""
     try:
         names = sorted(files.directories(root))
@@ -82,7 +82,7 @@ def _hierarchies(files: Files, root: str) -> dict[str, str]:
 class CgroupTree:
     """Reads and writes cgroups below one root. Has no state of its own; may be used from several threads."""
 
-    def __init__(self, files: Files, root: str = ROOT, *, version: int, page: int | None = None) -> None:
+    def __init__(self, files: CgroupFiles, root: str = ROOT, *, version: int, page: int | None = None) -> None:
         self.version = version
         self.root = root = os.path.realpath(root)  # below it no link is followed
         self._files = files

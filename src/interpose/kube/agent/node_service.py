@@ -48,7 +48,7 @@ from interpose.kube.client.api import NODES, Api, ApiError, Object, PatchKind
 from interpose.log import RateLimited
 from interpose.net.grpc.handlers import Handlers, ServerContext, Unary
 from interpose.net.grpc.listener import Admission
-from interpose.net.grpc.servedsocket import ServedSocket
+from interpose.net.grpc.served_socket import ServedSocket
 from interpose.net.grpc.status import Code, RpcError
 from interpose.net.grpc.transport import Hub
 from interpose.net.http.errors import UnreachableError

@@ -35,10 +35,10 @@ class Unary:
 
 
 @dataclass(frozen=True, slots=True)
-class ServerStream:
+class ServerStreaming:
     """One message in, any number out."""
 
     handle: StreamHandler
 
 
-Handlers: TypeAlias = Mapping[bytes, Unary | ServerStream]
+Handlers: TypeAlias = Mapping[bytes, Unary | ServerStreaming]

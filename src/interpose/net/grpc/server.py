@@ -9,7 +9,7 @@ from pathlib import Path
 from interpose.net.grpc.answer import answer
 from interpose.net.grpc.exchange import plain
 from interpose.net.grpc.framing import RESPONSE_HEADERS, Messages, frame, parse_timeout, status_trailers
-from interpose.net.grpc.handlers import Handlers, ServerStream, Unary
+from interpose.net.grpc.handlers import Handlers, ServerStreaming, Unary
 from interpose.net.grpc.listener import Admission, ClientLink, Listener
 from interpose.net.grpc.status import Code, RpcError, shortened
 from interpose.net.grpc.transport import Hub
@@ -28,7 +28,7 @@ class ServerCall:
     """One call of a local handler: collects the request, runs the handler in a task, sends what it returns."""
 
     def __init__(
-        self, stream: Stream, headers: Headers, handler: Unary | ServerStream, hub: Hub, tasks: TaskBag, limit: int
+        self, stream: Stream, headers: Headers, handler: Unary | ServerStreaming, hub: Hub, tasks: TaskBag, limit: int
     ) -> None:
         self.path = headers.path
         self._headers = headers

@@ -11,7 +11,7 @@ from interpose.net.h2.hpack_tables import HuffmanDecoder
 from interpose.net.h2.limits import Limits
 from interpose.net.h2.specialize import own_code
 from interpose.net.h2.states import BODY, HEAD
-from interpose.net.h2.stream import Flushable, Sink, Stream
+from interpose.net.h2.stream import Flushable, Stream, StreamSink
 
 _pack: Final = frames.SHORT_HEAD.pack
 # Stream ids run out after a billion calls; stop well before.
@@ -69,7 +69,7 @@ class ClientConnection(Connection):
         self.widen()
         self.ample = min(self.ample, _CROWD)
 
-    def open(self, sink: Sink, wire: bytes, end: bool) -> Stream:
+    def open(self, sink: StreamSink, wire: bytes, end: bool) -> Stream:
         """Send a request. The caller has looked at `usable`."""
         number = self.next_stream
         self.next_stream = number + 2

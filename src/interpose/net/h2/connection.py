@@ -15,7 +15,7 @@ does not count, and some `cost` for what is dear: calls, header fields, walks ov
 from interpose.net.h2 import frames
 from interpose.net.h2.control import Control
 from interpose.net.h2.errors import ConnectionFault, ErrorCode
-from interpose.net.h2.headers import FIELD_COST, Headers, Shape
+from interpose.net.h2.headers import FIELD_COST, Headers, HeaderShape
 from interpose.net.h2.states import BODY, DATA_EVENT, DONE, RECEIVING
 from interpose.net.h2.stream import SMALL_DATA, Stream
 
@@ -27,7 +27,7 @@ _LARGEST_ID = frames.LARGEST_STREAM_ID
 # In place of the last position at which a frame may begin: the next one has not arrived, or is for the next slice.
 _INCOMPLETE = -2
 _ENOUGH = -1
-_TRAILERS = int(Shape.TRAILERS) * 2
+_TRAILERS = int(HeaderShape.TRAILERS) * 2
 # Pieces shorter than this are cheaper to copy than to look at through a view.
 _VIEW_FROM = 2048
 # A slice: bytes, and beyond them cost. Both count units of about 0.1 us: a frame without much to do takes as long as

@@ -41,7 +41,7 @@ _KINDS: Final = {
 _NAME: Final = re.compile(rb"[!#$%&'*+\-.^_`|~0-9a-z]+")
 
 
-class Shape(IntEnum):
+class HeaderShape(IntEnum):
     """What a header block may be."""
 
     MALFORMED = 0
@@ -116,9 +116,9 @@ class Headers:
 
     def _look_at_status(self, status: bytes) -> None:
         if len(status) != 3 or not status.isdigit():
-            self.shape = Shape.MALFORMED
+            self.shape = HeaderShape.MALFORMED
         elif status[0] == 0x31:
-            self.shape = Shape.INTERIM
+            self.shape = HeaderShape.INTERIM
         self.event = int(self.shape) * 2
 
     @property
@@ -149,23 +149,23 @@ _RESPONSE: Final = re.compile(rb"\x05[\x00\x07]*\Z")
 _TRAILERS: Final = re.compile(rb"[\x00\x07]*\Z")
 
 
-def shape_of(kinds: bytes) -> Shape:
+def shape_of(kinds: bytes) -> HeaderShape:
     """Decide by the kinds alone; a 1xx status is told apart later, by its value."""
     if kinds[:1] == b"\x05":
-        return Shape.RESPONSE if _RESPONSE.match(kinds) else Shape.MALFORMED
+        return HeaderShape.RESPONSE if _RESPONSE.match(kinds) else HeaderShape.MALFORMED
     if _TRAILERS.match(kinds):
-        return Shape.TRAILERS
-    return Shape.REQUEST if _REQUEST.match(kinds) else Shape.MALFORMED
+        return HeaderShape.TRAILERS
+    return HeaderShape.REQUEST if _REQUEST.match(kinds) else HeaderShape.MALFORMED
 
 
 @lru_cache(maxsize=256)
-def _layout(kinds: bytes) -> tuple[Shape, int, int, int]:
+def _layout(kinds: bytes) -> tuple[HeaderShape, int, int, int]:
     """Shape, event, and where the path and the grpc-status stand (-1: nowhere)."""
     shape = shape_of(kinds)
     return shape, int(shape) * 2, kinds.find(PATH), kinds.find(GRPC_STATUS)
 
 
-_RESPONSE_EVENT: Final = int(Shape.RESPONSE) * 2
+_RESPONSE_EVENT: Final = int(HeaderShape.RESPONSE) * 2
 
 
 def kind_of(name: bytes) -> int:

@@ -6,14 +6,14 @@ from typing import Final
 from interpose.net.h2 import frames
 from interpose.net.h2.connection import Connection
 from interpose.net.h2.errors import ConnectionFault, ErrorCode
-from interpose.net.h2.headers import Headers, Shape
+from interpose.net.h2.headers import Headers, HeaderShape
 from interpose.net.h2.hpack_tables import HuffmanDecoder
 from interpose.net.h2.limits import Limits
 from interpose.net.h2.specialize import own_code
 from interpose.net.h2.states import BODY, DONE
 from interpose.net.h2.stream import NOWHERE, Flushable, Stream
 
-_REQUEST: Final = int(Shape.REQUEST) * 2
+_REQUEST: Final = int(HeaderShape.REQUEST) * 2
 # A header list over the limit counts as a frame without progress for each so many bytes.
 _OVERSIZED_STEP: Final = 1024
 _DRAIN_PING: Final = b"draining"

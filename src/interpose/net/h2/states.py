@@ -8,14 +8,14 @@ state, or, as a negative number, the error code the peer gets. This file does no
 from typing import Final
 
 from interpose.net.h2.errors import ErrorCode
-from interpose.net.h2.headers import Shape
+from interpose.net.h2.headers import HeaderShape
 
 HEAD: Final = 0
 BODY: Final = 1
 DONE: Final = 2
 
 # Events: shape * 2 + END_STREAM for header blocks, and two more for DATA.
-DATA_EVENT: Final = (max(Shape) + 1) * 2
+DATA_EVENT: Final = (max(HeaderShape) + 1) * 2
 EVENTS: Final = DATA_EVENT + 2
 
 _WRONG: Final = -int(ErrorCode.PROTOCOL_ERROR)
@@ -31,16 +31,16 @@ RECEIVING: Final = (
     _row(
         _WRONG,
         {
-            Shape.INTERIM * 2: HEAD,
-            Shape.RESPONSE * 2: BODY,
-            Shape.RESPONSE * 2 + 1: DONE,
+            HeaderShape.INTERIM * 2: HEAD,
+            HeaderShape.RESPONSE * 2: BODY,
+            HeaderShape.RESPONSE * 2 + 1: DONE,
         },
     ),
     # BODY: trailers have to end the stream (RFC 9113 8.1).
     _row(
         _WRONG,
         {
-            Shape.TRAILERS * 2 + 1: DONE,
+            HeaderShape.TRAILERS * 2 + 1: DONE,
             DATA_EVENT: BODY,
             DATA_EVENT + 1: DONE,
         },

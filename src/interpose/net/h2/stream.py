@@ -59,7 +59,7 @@ class Flushable(Protocol):
         """Write it, or hand it to who does."""
 
 
-class Sink(Protocol):
+class StreamSink(Protocol):
     """Who is told what happens on a stream. Called in order; a closed stream is never mentioned again."""
 
     def on_headers(self, stream: "Stream", headers: "Headers", end: bool) -> None:
@@ -104,7 +104,7 @@ class Stream:
         "unacked",
     )
 
-    def __init__(self, conn: "Control", number: int, receiving: int, sink: Sink) -> None:
+    def __init__(self, conn: "Control", number: int, receiving: int, sink: StreamSink) -> None:
         self.conn = conn
         self.number = number
         self.sink = sink

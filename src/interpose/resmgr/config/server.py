@@ -24,7 +24,7 @@ from interpose.host.unix_sockets import BoundSocket, bind_unix
 from interpose.log import RateLimited
 from interpose.net.grpc.handlers import Handlers, ServerContext, Unary
 from interpose.net.grpc.listener import Admission
-from interpose.net.grpc.servedsocket import ServedSocket
+from interpose.net.grpc.served_socket import ServedSocket
 from interpose.net.grpc.status import Code, RpcError
 from interpose.net.grpc.transport import Hub
 from interpose.resmgr.config.configuration import AgentConfig

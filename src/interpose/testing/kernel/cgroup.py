@@ -13,7 +13,7 @@ from typing import Final
 
 from interpose.core.model.cgroup import KubeQos
 from interpose.core.model.cpuset import CpuSet
-from interpose.host.cgroup.paths import Driver, Layout
+from interpose.host.cgroup.paths import CgroupLayout, Driver
 from interpose.testing.kernel.cgroup_rules import (
     V1_FILES,
     V2_FILES,
@@ -312,9 +312,9 @@ def build_tree(
     cpus: str = "0-7",
     mems: str = "0-1",
     kubepods: str = "kubepods",
-) -> Layout:
+) -> CgroupLayout:
     """A plain directory tree as a node with a kubelet has it, and how its directories are named."""
-    layout = Layout(driver=driver, root=kubepods)
+    layout = CgroupLayout(driver=driver, root=kubepods)
     for qos in KubeQos:
         plant(root, layout.qos_directory(qos), version, cpus, mems)
     return layout

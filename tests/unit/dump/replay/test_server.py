@@ -12,7 +12,7 @@ from interpose.dump.model.frames import MessageSide
 from interpose.dump.replay.answers import Answers
 from interpose.dump.replay.runner import message_of
 from interpose.dump.replay.server import Replayed
-from interpose.net.grpc.handlers import ServerStream, Unary
+from interpose.net.grpc.handlers import ServerStreaming, Unary
 from interpose.net.grpc.status import Code, RpcError
 from interpose.testing.recordings import Script
 from tests.support.dump.recorded_node import calls_of
@@ -36,7 +36,7 @@ class Served:
     def stream(self, name: str) -> AsyncIterator[bytes]:
         """A stream."""
         handler = self.table[f"/runtime.v1.{METHODS[name].service}/{name}".encode()]
-        assert isinstance(handler, ServerStream)
+        assert isinstance(handler, ServerStreaming)
         context: Any = None
         return handler.handle(b"", context)
 

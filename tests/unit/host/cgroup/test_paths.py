@@ -3,7 +3,7 @@
 import pytest
 
 from interpose.core.model.cgroup import KubeQos
-from interpose.host.cgroup.paths import Driver, Layout, confined, container_names, find_child, pod_directory
+from interpose.host.cgroup.paths import CgroupLayout, Driver, confined, container_names, find_child, pod_directory
 
 UID = "7712555c-ce62-454a-9e18-9ff0217b8941"
 SLICE = "kubepods-burstable-pod7712555c_ce62_454a_9e18_9ff0217b8941.slice"
@@ -59,12 +59,12 @@ def test_a_directory_with_dots_in_a_name_is_fine() -> None:
 )
 def test_directory_of_a_class(driver: Driver, root: str, qos: KubeQos, directory: str) -> None:
     """Guaranteed pods are in the root."""
-    assert Layout(driver=driver, root=root).qos_directory(qos) == directory
+    assert CgroupLayout(driver=driver, root=root).qos_directory(qos) == directory
 
 
 def test_directory_of_a_pod() -> None:
     """Systemd has another meaning for dashes."""
-    systemd, cgroupfs = Layout(driver=Driver.SYSTEMD), Layout(driver=Driver.CGROUPFS)
+    systemd, cgroupfs = CgroupLayout(driver=Driver.SYSTEMD), CgroupLayout(driver=Driver.CGROUPFS)
     assert systemd.pod(UID, KubeQos.BURSTABLE) == f"kubepods.slice/kubepods-burstable.slice/{SLICE}"
     assert systemd.pod("u", KubeQos.GUARANTEED) == "kubepods.slice/kubepods-podu.slice"
     assert cgroupfs.pod(UID, KubeQos.BURSTABLE) == f"kubepods/burstable/pod{UID}"
@@ -75,14 +75,14 @@ def test_directory_of_a_pod() -> None:
 def test_a_uid_that_is_none_is_refused(uid: str) -> None:
     """It would be another directory."""
     with pytest.raises(ValueError, match="is not a uid"):
-        Layout(driver=Driver.CGROUPFS).pod(uid, KubeQos.BURSTABLE)
+        CgroupLayout(driver=Driver.CGROUPFS).pod(uid, KubeQos.BURSTABLE)
 
 
 @pytest.mark.parametrize("root", ["", "/", "..", "a/../b"])
 def test_a_root_that_leads_elsewhere_is_refused_at_once(root: str) -> None:
     """Not when the first pod comes."""
     with pytest.raises(ValueError, match="is not a directory"):
-        Layout(driver=Driver.CGROUPFS, root=root)
+        CgroupLayout(driver=Driver.CGROUPFS, root=root)
 
 
 @pytest.mark.parametrize(

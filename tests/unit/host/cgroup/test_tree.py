@@ -8,7 +8,7 @@ import pytest
 from interpose.core.model.cgroup import CLEAR, UNLIMITED, KubeQos, Parameter, Value
 from interpose.errors import ConfigError
 from interpose.host.cgroup.files import KernelFiles
-from interpose.host.cgroup.paths import Driver, Layout
+from interpose.host.cgroup.paths import CgroupLayout, Driver
 from interpose.host.cgroup.tree import CgroupTree, detect_layout, detect_version
 from interpose.testing.kernel.cgroup import FakeKernel, build_tree, plant
 
@@ -310,7 +310,7 @@ def test_the_layout_is_seen(kernel: FakeKernel, tree: CgroupTree, driver: Driver
     empty = FakeKernel(kernel.version)
     tree = CgroupTree(empty, version=kernel.version)
     assert detect_layout(tree, root) is None
-    plain = Layout(driver=driver, root=root)
+    plain = CgroupLayout(driver=driver, root=root)
     for directory in ("kubepods", "kubepods.slice", "kubelet/kubepods", "kubelet.slice/kubelet-kubepods.slice"):
         empty.make(directory)
     empty.make(plain.pod("1", KubeQos.BURSTABLE))

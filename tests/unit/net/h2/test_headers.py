@@ -2,7 +2,7 @@
 
 import pytest
 
-from interpose.net.h2.headers import Headers, Shape, encode, make_field
+from interpose.net.h2.headers import Headers, HeaderShape, encode, make_field
 from tests.support.net.h2_bench import REQUEST, RESPONSE
 from tests.support.net.hpack import Decoder, Pair
 
@@ -17,41 +17,41 @@ def headers(pairs: list[Pair]) -> Headers:
 @pytest.mark.parametrize(
     ("pairs", "shape"),
     [
-        (REQUEST, Shape.REQUEST),
-        ([SCHEME, AUTHORITY, PATH, METHOD, *REST], Shape.REQUEST),
-        ([METHOD, SCHEME, PATH], Shape.REQUEST),
-        ([METHOD, SCHEME, PATH, (b"grpc-status", b"0")], Shape.REQUEST),
-        ([METHOD, SCHEME, AUTHORITY], Shape.MALFORMED),
-        ([METHOD, PATH, AUTHORITY], Shape.MALFORMED),
-        ([SCHEME, PATH, AUTHORITY], Shape.MALFORMED),
-        ([*REQUEST, METHOD], Shape.MALFORMED),
-        ([METHOD, METHOD, SCHEME, PATH], Shape.MALFORMED),
-        ([METHOD, SCHEME, SCHEME, PATH], Shape.MALFORMED),
-        ([METHOD, SCHEME, PATH, PATH], Shape.MALFORMED),
-        ([METHOD, SCHEME, PATH, AUTHORITY, AUTHORITY], Shape.MALFORMED),
-        ([METHOD, SCHEME, AUTHORITY, AUTHORITY], Shape.MALFORMED),
-        ([METHOD, SCHEME, (b"x", b"y"), PATH], Shape.MALFORMED),
-        ([(b"x", b"y"), METHOD, SCHEME, PATH], Shape.MALFORMED),
-        ([METHOD, SCHEME, PATH, (b":status", b"200")], Shape.MALFORMED),
-        ([METHOD, SCHEME, PATH, (b":protocol", b"websocket")], Shape.MALFORMED),
-        ([METHOD, SCHEME, (b":path", b"")], Shape.MALFORMED),
-        ([METHOD, SCHEME, (b":path", b"runtime.v1.RuntimeService/RunPodSandbox")], Shape.MALFORMED),
-        ([METHOD, SCHEME, (b":path", b"*")], Shape.MALFORMED),
-        (RESPONSE, Shape.RESPONSE),
-        ([(b":status", b"404"), (b"grpc-status", b"5")], Shape.RESPONSE),
-        ([(b":status", b"100")], Shape.INTERIM),
-        ([(b":status", b"103"), (b"link", b"</x>")], Shape.INTERIM),
-        ([(b":status", b"20")], Shape.MALFORMED),
-        ([(b":status", b"2000")], Shape.MALFORMED),
-        ([(b":status", b"abc")], Shape.MALFORMED),
-        ([(b":status", b"200"), (b":status", b"200")], Shape.MALFORMED),
-        ([(b":status", b"200"), METHOD], Shape.MALFORMED),
-        ([(b"x", b"y"), (b":status", b"200")], Shape.MALFORMED),
-        ([], Shape.TRAILERS),
-        ([(b"grpc-status", b"0"), (b"x-bin", b"AAA=")], Shape.TRAILERS),
+        (REQUEST, HeaderShape.REQUEST),
+        ([SCHEME, AUTHORITY, PATH, METHOD, *REST], HeaderShape.REQUEST),
+        ([METHOD, SCHEME, PATH], HeaderShape.REQUEST),
+        ([METHOD, SCHEME, PATH, (b"grpc-status", b"0")], HeaderShape.REQUEST),
+        ([METHOD, SCHEME, AUTHORITY], HeaderShape.MALFORMED),
+        ([METHOD, PATH, AUTHORITY], HeaderShape.MALFORMED),
+        ([SCHEME, PATH, AUTHORITY], HeaderShape.MALFORMED),
+        ([*REQUEST, METHOD], HeaderShape.MALFORMED),
+        ([METHOD, METHOD, SCHEME, PATH], HeaderShape.MALFORMED),
+        ([METHOD, SCHEME, SCHEME, PATH], HeaderShape.MALFORMED),
+        ([METHOD, SCHEME, PATH, PATH], HeaderShape.MALFORMED),
+        ([METHOD, SCHEME, PATH, AUTHORITY, AUTHORITY], HeaderShape.MALFORMED),
+        ([METHOD, SCHEME, AUTHORITY, AUTHORITY], HeaderShape.MALFORMED),
+        ([METHOD, SCHEME, (b"x", b"y"), PATH], HeaderShape.MALFORMED),
+        ([(b"x", b"y"), METHOD, SCHEME, PATH], HeaderShape.MALFORMED),
+        ([METHOD, SCHEME, PATH, (b":status", b"200")], HeaderShape.MALFORMED),
+        ([METHOD, SCHEME, PATH, (b":protocol", b"websocket")], HeaderShape.MALFORMED),
+        ([METHOD, SCHEME, (b":path", b"")], HeaderShape.MALFORMED),
+        ([METHOD, SCHEME, (b":path", b"runtime.v1.RuntimeService/RunPodSandbox")], HeaderShape.MALFORMED),
+        ([METHOD, SCHEME, (b":path", b"*")], HeaderShape.MALFORMED),
+        (RESPONSE, HeaderShape.RESPONSE),
+        ([(b":status", b"404"), (b"grpc-status", b"5")], HeaderShape.RESPONSE),
+        ([(b":status", b"100")], HeaderShape.INTERIM),
+        ([(b":status", b"103"), (b"link", b"</x>")], HeaderShape.INTERIM),
+        ([(b":status", b"20")], HeaderShape.MALFORMED),
+        ([(b":status", b"2000")], HeaderShape.MALFORMED),
+        ([(b":status", b"abc")], HeaderShape.MALFORMED),
+        ([(b":status", b"200"), (b":status", b"200")], HeaderShape.MALFORMED),
+        ([(b":status", b"200"), METHOD], HeaderShape.MALFORMED),
+        ([(b"x", b"y"), (b":status", b"200")], HeaderShape.MALFORMED),
+        ([], HeaderShape.TRAILERS),
+        ([(b"grpc-status", b"0"), (b"x-bin", b"AAA=")], HeaderShape.TRAILERS),
     ],
 )
-def test_shapes(pairs: list[Pair], shape: Shape) -> None:
+def test_shapes(pairs: list[Pair], shape: HeaderShape) -> None:
     """RFC 9113 8.3: which pseudo-header fields there are, how often, and that they come first."""
     assert headers(pairs).shape is shape
 
@@ -81,7 +81,7 @@ def test_shapes(pairs: list[Pair], shape: Shape) -> None:
 def test_forbidden_fields(pair: Pair) -> None:
     """RFC 9113 8.2: fields about one connection, bad names and bad values spoil any block."""
     for pairs in (REQUEST, RESPONSE, []):
-        assert headers([*pairs, pair]).shape is Shape.MALFORMED
+        assert headers([*pairs, pair]).shape is HeaderShape.MALFORMED
 
 
 @pytest.mark.parametrize(
@@ -89,14 +89,17 @@ def test_forbidden_fields(pair: Pair) -> None:
 )
 def test_allowed_fields(pair: Pair) -> None:
     """What looks odd but is not forbidden."""
-    assert headers([*REQUEST, pair]).shape is Shape.REQUEST
+    assert headers([*REQUEST, pair]).shape is HeaderShape.REQUEST
 
 
 def test_oversized_is_no_event_that_may_come() -> None:
     """A list over the limit counts as malformed for the state table, whatever its shape."""
     fields = [make_field(*pair) for pair in REQUEST]
     assert (Headers(fields, 10**6).event, Headers(fields, 10**6).size) == (0, 10**6)
-    assert (Headers(fields).event, Headers(fields).size) == (Shape.REQUEST * 2, sum(field.size for field in fields))
+    assert (Headers(fields).event, Headers(fields).size) == (
+        HeaderShape.REQUEST * 2,
+        sum(field.size for field in fields),
+    )
 
 
 def test_looked_up_fields() -> None:

@@ -1,13 +1,13 @@
 """The tables of stream states: every combination has an answer, and only the right ones go on."""
 
-from interpose.net.h2.headers import Shape
+from interpose.net.h2.headers import HeaderShape
 from interpose.net.h2.states import BODY, DATA_EVENT, DONE, EVENTS, HEAD, RECEIVING
 
 ALLOWED = {
-    (HEAD, Shape.INTERIM * 2): HEAD,
-    (HEAD, Shape.RESPONSE * 2): BODY,
-    (HEAD, Shape.RESPONSE * 2 + 1): DONE,
-    (BODY, Shape.TRAILERS * 2 + 1): DONE,
+    (HEAD, HeaderShape.INTERIM * 2): HEAD,
+    (HEAD, HeaderShape.RESPONSE * 2): BODY,
+    (HEAD, HeaderShape.RESPONSE * 2 + 1): DONE,
+    (BODY, HeaderShape.TRAILERS * 2 + 1): DONE,
     (BODY, DATA_EVENT): BODY,
     (BODY, DATA_EVENT + 1): DONE,
 }
@@ -23,5 +23,5 @@ def test_every_event_in_every_state() -> None:
 
 def test_events_fit() -> None:
     """Each shape has two events, and DATA comes behind them."""
-    assert len({shape * 2 for shape in Shape} | {DATA_EVENT}) == len(Shape) + 1
+    assert len({shape * 2 for shape in HeaderShape} | {DATA_EVENT}) == len(HeaderShape) + 1
     assert DATA_EVENT + 2 == EVENTS

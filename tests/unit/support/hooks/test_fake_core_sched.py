@@ -4,7 +4,7 @@ import errno
 
 import pytest
 
-from interpose.host.coresched import Operation, Scope
+from interpose.host.coresched import CoreSchedOperation, Scope
 from tests.support.hooks.fake_core_sched import FakeCoreSched
 
 
@@ -31,8 +31,8 @@ def test_numbers_of_cookies_are_used_again() -> None:
     assert (kernel.cookie(11), kernel.cookie(12)) == (2, 1)
 
 
-@pytest.mark.parametrize("operation", [Operation.GET, Operation.SHARE_FROM])
-def test_scopes_are_refused_as_the_kernel_does(operation: Operation) -> None:
+@pytest.mark.parametrize("operation", [CoreSchedOperation.GET, CoreSchedOperation.SHARE_FROM])
+def test_scopes_are_refused_as_the_kernel_does(operation: CoreSchedOperation) -> None:
     """A group of threads has no one cookie."""
     kernel = FakeCoreSched()
     kernel.spawn(10)

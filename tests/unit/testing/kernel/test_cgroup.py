@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from interpose.core.model.cgroup import KubeQos, Parameter
-from interpose.host.cgroup.files import Files, KernelFiles
+from interpose.host.cgroup.files import CgroupFiles, KernelFiles
 from interpose.host.cgroup.paths import Driver
 from interpose.host.cgroup.tree import CgroupTree
 from interpose.testing.kernel.cgroup import FakeKernel, build_tree, plant
@@ -18,7 +18,7 @@ ROOT = "/sys/fs/cgroup"
 def test_v1_has_a_directory_per_hierarchy() -> None:
     """A group made by others is in all of them; links lead to the joined one."""
     kernel = FakeKernel(1)
-    files: Files = kernel
+    files: CgroupFiles = kernel
     kernel.make("kubepods/pod1")
     assert files.directories(ROOT) == ["cpu,cpuacct", "cpuset", "memory"]
     for name in ("cpu", "cpu,cpuacct", "cpuset", "memory"):

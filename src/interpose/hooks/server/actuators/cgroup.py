@@ -12,7 +12,7 @@ from typing import Final
 
 from interpose.core.model.cgroup import Level, Parameter, Value
 from interpose.hooks.server.targets import ActuatorTarget
-from interpose.host.cgroup.files import Files
+from interpose.host.cgroup.files import CgroupFiles
 from interpose.host.cgroup.parameters import TABLE
 from interpose.host.cgroup.tree import CgroupTree
 
@@ -103,7 +103,7 @@ class SysctlActuator:
 
     parameters: Final = frozenset(_SYSCTLS)
 
-    def __init__(self, files: Files, proc_root: str = "/proc") -> None:
+    def __init__(self, files: CgroupFiles, proc_root: str = "/proc") -> None:
         self._files = files
         self._proc = proc_root
 

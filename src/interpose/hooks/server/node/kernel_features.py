@@ -10,9 +10,9 @@ from typing import Final
 from interpose.core.model.cgroup import KubeQos
 from interpose.hooks.server.plugin import Kernel, Resctrl
 from interpose.host import resctrl
-from interpose.host.cgroup.files import Files
+from interpose.host.cgroup.files import CgroupFiles
 from interpose.host.cgroup.parameters import TABLE
-from interpose.host.cgroup.paths import Layout
+from interpose.host.cgroup.paths import CgroupLayout
 from interpose.host.cgroup.tree import CgroupTree
 from interpose.host.coresched import supported
 
@@ -22,10 +22,10 @@ _MAX_CHILDREN: Final = 8
 
 def probe(
     tree: CgroupTree,
-    files: Files,
+    files: CgroupFiles,
     proc_root: str = "/proc",
     sys_root: str = "/sys",
-    layout: Layout | None = None,
+    layout: CgroupLayout | None = None,
     *,
     core_sched: Callable[[], bool] = supported,
 ) -> Kernel:
@@ -40,7 +40,7 @@ def probe(
     )
 
 
-def _places(tree: CgroupTree, layout: Layout | None) -> Iterator[str]:
+def _places(tree: CgroupTree, layout: CgroupLayout | None) -> Iterator[str]:
     """Directories to look at. The root, which lacks some files, counts only as long as there are no pods."""
     for directory in ("",) if layout is None else map(layout.qos_directory, KubeQos):
         yield directory
@@ -53,14 +53,14 @@ def _children(tree: CgroupTree, directory: str) -> Iterator[str]:
             yield f"{directory}/{name}" if directory else name
 
 
-def _resctrl(files: Files, sys_root: str, proc_root: str) -> Resctrl | None:
+def _resctrl(files: CgroupFiles, sys_root: str, proc_root: str) -> Resctrl | None:
     found = resctrl.probe(files, sys_root, proc_root)
     if found is None:
         return None
     return Resctrl(cbm_mask=found.cbm_mask, l3_ids=found.l3_ids, mb_ids=found.mb_ids, vendor=found.vendor)
 
 
-def _sysctl(files: Files, proc_root: str, name: str) -> int | None:
+def _sysctl(files: CgroupFiles, proc_root: str, name: str) -> int | None:
     try:
         return int(files.read(f"{proc_root}/sys/kernel/{name}"))
     except (OSError, ValueError):

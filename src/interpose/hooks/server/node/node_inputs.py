@@ -13,7 +13,7 @@ from interpose.core.model.pod import Pod
 from interpose.hooks.server.node.cpu_share_pools import compute_pools
 from interpose.hooks.server.node.node_document import NodeDocument
 from interpose.hooks.server.plugin import Kernel, NodeInputs
-from interpose.host.cgroup.paths import Layout
+from interpose.host.cgroup.paths import CgroupLayout
 from interpose.host.cgroup.tree import CgroupTree, detect_layout
 from interpose.log import RateLimited
 
@@ -26,7 +26,7 @@ class NodeInputSource(NamedTuple):
     """What rules are made of, and how the kubelet names cgroups (None: there are none of its yet)."""
 
     inputs: NodeInputs
-    layout: Layout | None
+    layout: CgroupLayout | None
 
 
 class Gatherer:
@@ -37,9 +37,9 @@ class Gatherer:
         *,
         tree: CgroupTree,
         kubepods: str,
-        layout: Layout | None,
+        layout: CgroupLayout | None,
         document: Callable[[], NodeDocument],
-        probe: Callable[[Layout | None], Kernel],
+        probe: Callable[[CgroupLayout | None], Kernel],
         cpus: Callable[[], Sequence[NumaCpus]],
         kubelet: Callable[[], KubeletCpus],
     ) -> None:

@@ -23,7 +23,7 @@ from interpose.hooks.server.reconcile.original_values import (
     read_note,
 )
 from interpose.hooks.server.targets import ActuatorTarget
-from interpose.host.cgroup.paths import Driver, Layout, find_child, pod_directory
+from interpose.host.cgroup.paths import CgroupLayout, Driver, find_child, pod_directory
 from interpose.host.cgroup.tree import CgroupTree
 
 _BASES: Final[Mapping[str, KubeQos]] = {
@@ -114,7 +114,7 @@ class Inventory:
 
     # -- above pods
 
-    def groups(self, layout: Layout | None, applications: Sequence[HostApplication]) -> list[GroupTarget]:
+    def groups(self, layout: CgroupLayout | None, applications: Sequence[HostApplication]) -> list[GroupTarget]:
         """The node, directories of QoS classes and host applications that exist."""
         groups = [
             GroupTarget(
@@ -169,7 +169,7 @@ def is_own(pod: Pod, directory: str) -> bool:
     return bool(pod.uid) and (pod.uid in last or pod.uid.replace("-", "_") in last)
 
 
-def application_directory(application: HostApplication, layout: Layout | None) -> str:
+def application_directory(application: HostApplication, layout: CgroupLayout | None) -> str:
     """The cgroup of a host application; empty if it is below pods' and those are not there."""
     if application.base in _BASES:
         if layout is None:
@@ -192,6 +192,6 @@ def _lives(container: Container) -> bool:
     return container.state is not ContainerState.EXITED
 
 
-def default_layout(driver: str, root: str) -> Layout | None:
+def default_layout(driver: str, root: str) -> CgroupLayout | None:
     """The layout that was chosen by name; None if it is to be looked for."""
-    return None if driver == "auto" else Layout(driver=Driver(driver), root=root)
+    return None if driver == "auto" else CgroupLayout(driver=Driver(driver), root=root)

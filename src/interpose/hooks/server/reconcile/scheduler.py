@@ -17,7 +17,7 @@ from typing import Final, Protocol
 
 from interpose.core.model.cgroup import KubeQos
 from interpose.hooks.server.reconcile.desired_state import PodTarget
-from interpose.host.cgroup.paths import Layout
+from interpose.host.cgroup.paths import CgroupLayout
 from interpose.host.cgroup.tree import CgroupTree
 from interpose.tasks import TaskBag
 
@@ -64,7 +64,7 @@ class NewCgroups:
         self._pauses = Pauses(now)
         self._followed: Sequence[str] = ()
 
-    async def after(self, subjects: Sequence[PodTarget], layout: Layout | None, *, changed: bool) -> float | None:
+    async def after(self, subjects: Sequence[PodTarget], layout: CgroupLayout | None, *, changed: bool) -> float | None:
         """Follow where pods and containers appear; how long to wait for the next look, None if there need be none."""
         pods = [one.target.directory for one in subjects if one.target is not None]
         above = {"" if layout is None else layout.qos_directory(qos) for qos in KubeQos}

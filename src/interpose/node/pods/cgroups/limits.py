@@ -13,8 +13,8 @@ from typing import Final
 from interpose.core.model.cgroup import MAX_SHARES, MIN_SHARES, UNLIMITED, KubeQos, Parameter, Value
 from interpose.core.model.resources import LinuxResources
 from interpose.errors import ConfigError
-from interpose.host.cgroup.files import Files
-from interpose.host.cgroup.paths import Layout
+from interpose.host.cgroup.files import CgroupFiles
+from interpose.host.cgroup.paths import CgroupLayout
 from interpose.host.cgroup.tree import CgroupTree, detect_version
 from interpose.log import RateLimited
 from interpose.node.pods.cri_config.qos import pod_qos
@@ -29,7 +29,7 @@ _CONTROLLERS: Final = ("cpu", "memory")
 _PROCESSES: Final = "cgroup.procs"
 
 
-def tree_at(files: Files, mount: str) -> CgroupTree | None:
+def tree_at(files: CgroupFiles, mount: str) -> CgroupTree | None:
     """The cgroups that are mounted there; None if there are none."""
     try:
         return CgroupTree(files, mount, version=detect_version(files, mount))
@@ -40,7 +40,7 @@ def tree_at(files: Files, mount: str) -> CgroupTree | None:
 class PodLimits:
     """Makes cgroups of pods. Where there are none, or they are not ours to change, nothing is done."""
 
-    def __init__(self, layout: Layout, mount: str, files: Files) -> None:
+    def __init__(self, layout: CgroupLayout, mount: str, files: CgroupFiles) -> None:
         self._layout = layout
         self._mount = os.path.realpath(mount)
         self._files = files

@@ -2,16 +2,16 @@
 
 from typing import Final
 
-from interpose.host.cgroup.paths import Driver, Layout
+from interpose.host.cgroup.paths import CgroupLayout, Driver
 from interpose.node.pods.cri_config.qos import pod_qos
 from interpose.node.pods.spec import PodSpec
 
 _PODS: Final = "kubepods"
 
 
-def layout_of(driver: Driver, root: str = "") -> Layout:
+def layout_of(driver: Driver, root: str = "") -> CgroupLayout:
     """The pods' part of the tree, below a root that may be empty. ValueError if that cannot be one."""
-    return Layout(driver=driver, root="/".join(filter(None, (root.strip("/"), _PODS))))
+    return CgroupLayout(driver=driver, root="/".join(filter(None, (root.strip("/"), _PODS))))
 
 
 def cgroup_parent(pod: PodSpec, driver: Driver, root: str = "") -> str:

@@ -14,7 +14,7 @@ from typing import Final
 
 from interpose.core.model.cgroup import KubeQos
 from interpose.host.atomic_file import replace_file
-from interpose.host.cgroup.files import Files, KernelFiles
+from interpose.host.cgroup.files import CgroupFiles, KernelFiles
 from interpose.host.cgroup.paths import Driver, confined
 from interpose.node.pods.cgroups.limits import PodLimits
 from interpose.node.pods.cgroups.paths import layout_of
@@ -42,7 +42,7 @@ class PodCgroups:
         mount: str = MOUNT,
         *,
         folder: Callable[[str], str],
-        files: Files | None = None,
+        files: CgroupFiles | None = None,
         ask: Ask = ask_systemd,
     ) -> None:
         self._mount = Path(mount)

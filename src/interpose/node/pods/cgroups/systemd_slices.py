@@ -16,9 +16,9 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from interpose.core.model.cgroup import MAX_SHARES, MIN_SHARES, PERIOD, KubeQos, Parameter, Value
-from interpose.host.cgroup.files import Files
+from interpose.host.cgroup.files import CgroupFiles
 from interpose.host.cgroup.parameters import weight_of
-from interpose.host.cgroup.paths import Layout
+from interpose.host.cgroup.paths import CgroupLayout
 from interpose.host.cgroup.tree import CgroupTree
 from interpose.log import RateLimited
 from interpose.node.pods.cgroups.limits import is_less, pod_values, tree_at
@@ -63,7 +63,7 @@ def ask_systemd(words: tuple[str, ...]) -> str:
 class PodSlices:
     """Makes and removes slices of pods. What systemd refuses is logged: the pod runs without it."""
 
-    def __init__(self, layout: Layout, mount: str, files: Files, ask: Ask = ask_systemd) -> None:
+    def __init__(self, layout: CgroupLayout, mount: str, files: CgroupFiles, ask: Ask = ask_systemd) -> None:
         self._layout = layout
         self._mount = os.path.realpath(mount)
         self._files = files

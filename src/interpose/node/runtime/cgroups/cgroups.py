@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Final
 
-from interpose.host.cgroup.files import Files, KernelFiles
+from interpose.host.cgroup.files import CgroupFiles, KernelFiles
 from interpose.host.cgroup.paths import confined
 from interpose.node.runtime.cgroups.usage import V1_FILES, V2_FILES, CgroupStats, parse_v1, parse_v2
 from interpose.node.runtime.fs import mount_table as mounttable
@@ -121,7 +121,7 @@ class CgroupDirs:
 
     def __init__(
         self,
-        files: Files,
+        files: CgroupFiles,
         root: str = ROOT,
         *,
         version: int,

@@ -11,7 +11,7 @@ from interpose.hooks.server.actuators import core_sched as core_sched_actuator
 from interpose.hooks.server.actuators.api import Actuator
 from interpose.hooks.server.actuators.core_sched import MIXED, CoreSchedActuator
 from interpose.hooks.server.targets import ActuatorTarget
-from interpose.host.coresched import Operation
+from interpose.host.coresched import CoreSchedOperation
 from tests.support.hooks.fake_core_sched import FakeCoreSched
 
 GROUP = Parameter.CORE_SCHED
@@ -55,10 +55,10 @@ class FakeNode:
             self.kill(pid)
         del self.cgroups[directory]
 
-    def once(self, operation: Operation, what: Callable[[], None]) -> None:
+    def once(self, operation: CoreSchedOperation, what: Callable[[], None]) -> None:
         """Let something happen just before the next operation of this kind."""
 
-        def meanwhile(now: Operation, _pid: int) -> None:
+        def meanwhile(now: CoreSchedOperation, _pid: int) -> None:
             if now is operation:
                 self.kernel.meanwhile = lambda _operation, _pid: None
                 what()
@@ -125,7 +125,7 @@ def test_what_is_as_wanted_is_left_alone(node: FakeNode, actuator: CoreSchedActu
     put(actuator, target, "web")
     node.kernel.calls.clear()
     put(actuator, target, "web")
-    assert {operation for operation, _ in node.kernel.calls} == {Operation.GET}
+    assert {operation for operation, _ in node.kernel.calls} == {CoreSchedOperation.GET}
 
 
 def test_clearing_leaves_no_cookies(node: FakeNode, actuator: CoreSchedActuator) -> None:
@@ -189,10 +189,10 @@ def test_moving_to_another_group(node: FakeNode, actuator: CoreSchedActuator) ->
 def test_a_child_forked_while_we_write_is_caught(node: FakeNode, actuator: CoreSchedActuator) -> None:
     """It was not in the list, and its parent had no cookie yet."""
     target = node.start("a", 10, 11)
-    node.once(Operation.SHARE_TO, lambda: node.fork("a", 11, 12))
+    node.once(CoreSchedOperation.SHARE_TO, lambda: node.fork("a", 11, 12))
     actuator.write(target, GROUP, "web")
     assert set(node.kernel.cookies.values()) == {1}
-    node.once(Operation.SHARE_TO, lambda: node.fork("a", 12, 13))
+    node.once(CoreSchedOperation.SHARE_TO, lambda: node.fork("a", 12, 13))
     actuator.write(target, GROUP, CLEAR)
     assert set(node.kernel.cookies.values()) == {0}
 
@@ -206,9 +206,9 @@ def test_it_gives_up_on_a_container_that_forks_faster(
     put(actuator, target, "old")
     rounds = 0
 
-    def meanwhile(operation: Operation, _pid: int) -> None:
+    def meanwhile(operation: CoreSchedOperation, _pid: int) -> None:
         nonlocal rounds
-        if operation is Operation.SHARE_TO:
+        if operation is CoreSchedOperation.SHARE_TO:
             rounds += 1
             pid = 100 + rounds
             node.cgroups["a"].append(pid)
@@ -269,7 +269,7 @@ def test_a_source_that_changes_at_the_last_moment(node: FakeNode, actuator: Core
         node.kill(10)
         node.fork("b", 20, 10)
 
-    node.once(Operation.SHARE_FROM, swap)
+    node.once(CoreSchedOperation.SHARE_FROM, swap)
     assert put(actuator, c, "web") == "web"
     assert node.kernel.cookie(30) not in (node.kernel.cookie(20), 0)
 
@@ -277,7 +277,7 @@ def test_a_source_that_changes_at_the_last_moment(node: FakeNode, actuator: Core
 def test_the_first_process_ends_before_it_is_given_anything(node: FakeNode, actuator: CoreSchedActuator) -> None:
     """Another one is taken."""
     target = node.start("a", 10, 11)
-    node.once(Operation.CREATE, lambda: node.kill(10))
+    node.once(CoreSchedOperation.CREATE, lambda: node.kill(10))
     assert put(actuator, target, "web") == "web"
 
 
@@ -286,9 +286,9 @@ def test_the_first_process_is_replaced_right_after(node: FakeNode, actuator: Cor
     target = node.start("a", 10, 11)
 
     def replace() -> None:
-        node.once(Operation.GET, lambda: node.kernel.spawn(10))
+        node.once(CoreSchedOperation.GET, lambda: node.kernel.spawn(10))
 
-    node.once(Operation.CREATE, replace)
+    node.once(CoreSchedOperation.CREATE, replace)
     assert put(actuator, target, "web") == "web"
     assert 0 not in actuator.cookies.values()
 
@@ -297,7 +297,7 @@ def test_a_process_that_ends_while_we_look_is_passed_over(node: FakeNode, actuat
     """The others decide."""
     target = node.start("a", 10, 11)
     put(actuator, target, "web")
-    node.once(Operation.GET, lambda: node.kill(10))
+    node.once(CoreSchedOperation.GET, lambda: node.kill(10))
     assert actuator.read(target, GROUP) == "web"
 
 

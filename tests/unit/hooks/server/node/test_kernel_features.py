@@ -5,17 +5,17 @@ import pytest
 from interpose.core.model.cgroup import Parameter
 from interpose.hooks.server.node.kernel_features import probe
 from interpose.hooks.server.plugin import Kernel, Resctrl
-from interpose.host.cgroup.files import Files
+from interpose.host.cgroup.files import CgroupFiles
 from interpose.host.cgroup.parameters import TABLE
-from interpose.host.cgroup.paths import Driver, Layout
+from interpose.host.cgroup.paths import CgroupLayout, Driver
 from interpose.host.cgroup.tree import CgroupTree
 from interpose.testing.kernel.cgroup import FakeKernel
 from tests.support.hooks.fake_resctrl import FakeResctrl
 
-LAYOUT = Layout(driver=Driver.CGROUPFS)
+LAYOUT = CgroupLayout(driver=Driver.CGROUPFS)
 
 
-def features(kernel: FakeKernel, layout: Layout | None = LAYOUT, files: Files | None = None) -> Kernel:
+def features(kernel: FakeKernel, layout: CgroupLayout | None = LAYOUT, files: CgroupFiles | None = None) -> Kernel:
     """What is found on a kernel."""
     tree = CgroupTree(kernel, kernel.root, version=kernel.version)
     return probe(tree, files or kernel, layout=layout, core_sched=lambda: False)

@@ -14,7 +14,7 @@ from interpose.hooks.server.node.node_inputs import Gatherer
 from interpose.hooks.server.node.nodeslo import NodeSLO
 from interpose.hooks.server.plugin import Kernel
 from interpose.hooks.server.pods.pod_annotations import RESOURCE_STATUS
-from interpose.host.cgroup.paths import Driver, Layout
+from interpose.host.cgroup.paths import CgroupLayout, Driver
 from interpose.testing.fakenode import FakeNode
 from interpose.testing.kernel.cgroup import FakeKernel
 
@@ -32,9 +32,9 @@ class Sources:
             NumaCpus(socket=0, node=1, cpus=CpuSet.parse("4-7")),
         )
         self.kubelet: KubeletCpus | Exception = KubeletCpus(policy="none")
-        self.probed: list[Layout | None] = []
+        self.probed: list[CgroupLayout | None] = []
 
-    def gatherer(self, layout: Layout | None = None, kubepods: str = "kubepods") -> Gatherer:
+    def gatherer(self, layout: CgroupLayout | None = None, kubepods: str = "kubepods") -> Gatherer:
         """Asks them."""
         return Gatherer(
             tree=self.node.tree,
@@ -46,7 +46,7 @@ class Sources:
             kubelet=self._kubelet,
         )
 
-    def _probe(self, layout: Layout | None) -> Kernel:
+    def _probe(self, layout: CgroupLayout | None) -> Kernel:
         self.probed.append(layout)
         return KERNEL
 
@@ -99,7 +99,7 @@ def test_the_kubelets_names_are_looked_for(systemd: bool) -> None:
     sources = Sources()
     sources.node = FakeNode(FakeKernel(), systemd=systemd)
     found = sources.gatherer().gather(())
-    assert found.layout == Layout(driver=Driver.SYSTEMD if systemd else Driver.CGROUPFS)
+    assert found.layout == CgroupLayout(driver=Driver.SYSTEMD if systemd else Driver.CGROUPFS)
     assert sources.probed == [found.layout]
 
 
@@ -109,14 +109,14 @@ def test_a_node_without_the_kubelets_cgroups_has_no_layout() -> None:
     sources = Sources(kernel)
     gatherer = sources.gatherer(kubepods="pods")
     assert gatherer.gather(()).layout is None
-    made = Layout(driver=Driver.CGROUPFS, root="pods")
+    made = CgroupLayout(driver=Driver.CGROUPFS, root="pods")
     kernel.make(made.qos_directory(KubeQos.GUARANTEED))
     assert gatherer.gather(()).layout == made
 
 
 def test_a_layout_that_was_chosen_is_not_looked_for() -> None:
     """Whatever is there."""
-    chosen = Layout(driver=Driver.SYSTEMD, root="mine")
+    chosen = CgroupLayout(driver=Driver.SYSTEMD, root="mine")
     assert Sources().gatherer(chosen).gather(()).layout is chosen
 
 

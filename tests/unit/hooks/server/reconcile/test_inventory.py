@@ -16,7 +16,7 @@ from interpose.hooks.server.reconcile.inventory import Inventory, application_di
 from interpose.hooks.server.reconcile.journal import Journal
 from interpose.hooks.server.reconcile.original_values import ANNOTATION
 from interpose.hooks.server.targets import ActuatorTarget
-from interpose.host.cgroup.paths import Driver, Layout
+from interpose.host.cgroup.paths import CgroupLayout, Driver
 from interpose.testing.fakenode import FakeNode
 from interpose.testing.kernel.cgroup import FakeKernel
 from interpose.testing.pods import container_config
@@ -304,7 +304,7 @@ def test_a_cleared_set_was_asked_for_as_the_journal_says() -> None:
 
 def test_the_node_and_the_directories_of_classes_are_groups() -> None:
     """Guaranteed pods are in the root of all."""
-    groups = inventory().groups(Layout(driver=Driver.CGROUPFS), ())
+    groups = inventory().groups(CgroupLayout(driver=Driver.CGROUPFS), ())
     assert [(one.target.level, one.target.directory, one.context.kube_qos) for one in groups] == [
         (Level.NODE, "", None),
         (Level.QOS, "kubepods", KubeQos.GUARANTEED),
@@ -322,7 +322,7 @@ def test_a_class_without_a_directory_is_no_group() -> None:
     """Some kubelets do not make them."""
     kernel = FakeKernel()
     kernel.make("other/burstable")
-    found = inventory(kernel).groups(Layout(driver=Driver.CGROUPFS, root="other"), ())
+    found = inventory(kernel).groups(CgroupLayout(driver=Driver.CGROUPFS, root="other"), ())
     assert [one.target.name for one in found] == ["node", "Guaranteed", "Burstable"]
 
 
@@ -356,7 +356,7 @@ def test_host_applications_that_run_are_groups() -> None:
 def test_a_host_application_is_below_its_base(base: str, expected: str) -> None:
     """Whether or not its directory begins with a slash."""
     app = HostApplication(name="app", base=base, directory="/app/")
-    assert application_directory(app, Layout(driver=Driver.CGROUPFS)) == expected
+    assert application_directory(app, CgroupLayout(driver=Driver.CGROUPFS)) == expected
 
 
 def test_a_base_that_is_not_there_has_no_applications() -> None:
@@ -367,7 +367,7 @@ def test_a_base_that_is_not_there_has_no_applications() -> None:
 def test_a_layout_is_chosen_by_name_or_looked_for() -> None:
     """auto looks."""
     assert default_layout("auto", "kubepods") is None
-    assert default_layout("systemd", "pods") == Layout(driver=Driver.SYSTEMD, root="pods")
+    assert default_layout("systemd", "pods") == CgroupLayout(driver=Driver.SYSTEMD, root="pods")
 
 
 @pytest.mark.parametrize("parent", ["/kubepods", "/kubepods/burstable", "/system.slice"])

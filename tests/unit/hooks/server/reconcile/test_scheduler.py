@@ -7,11 +7,11 @@ from interpose.core.model.pod import Pod
 from interpose.hooks.server.reconcile.desired_state import PodTarget
 from interpose.hooks.server.reconcile.scheduler import LONGEST, PATIENCE, SHORTEST, NewCgroups, Pauses
 from interpose.hooks.server.targets import ActuatorTarget
-from interpose.host.cgroup.paths import Driver, Layout
+from interpose.host.cgroup.paths import CgroupLayout, Driver
 from interpose.host.cgroup.tree import CgroupTree
 from interpose.testing.kernel.cgroup import FakeKernel
 
-LAYOUT = Layout(driver=Driver.CGROUPFS)
+LAYOUT = CgroupLayout(driver=Driver.CGROUPFS)
 GROUPS = ["kubepods", "kubepods/besteffort", "kubepods/burstable"]
 POD = "kubepods/burstable/podu1"
 
