@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import Final
 
+from interpose.core.backoff import Backoff
 from interpose.core.model.pod import ContainerState
 from interpose.cri.errors import UnreadableMessageError
 from interpose.cri.store.starts import StartTracker
@@ -105,7 +106,7 @@ class StartOrder:
         pauses, unanswered = list(self._looks), 0
         try:
             while pauses and unanswered < _UNANSWERED and self._starts.in_doubt(container_id):
-                await self._sleep(min(pauses[0] * 2 ** min(unanswered, 16), _AWAY))
+                await self._sleep(Backoff(pauses[0], _AWAY).delay(unanswered + 1))
                 try:
                     state = await self._look(container_id)
                 except RpcError:

@@ -21,6 +21,7 @@ from interpose.cli.common.signals import handle_signals
 from interpose.cli.hookserver.admin import HookServerViews
 from interpose.cli.hookserver.parts import HookServerParts, chosen_plugins, stages
 from interpose.config.hookserver.settings import HookServerSettings
+from interpose.core.backoff import Backoff
 from interpose.core.model.cgroup import Level, Parameter
 from interpose.hooks.api.hookpoint import FailurePolicy, HookPoint
 from interpose.hooks.server.proxy.proxy_mode import ProxyServer
@@ -43,7 +44,8 @@ _log = logging.getLogger(__name__)
 _HOUSEKEEPING = 600.0
 _TICK = 1.0
 _SETTLE = 0.5
-_LONGEST_PAUSE = 30
+_AFTER_STARTS = Backoff(SHORTEST, 30.0)
+_AFTER_TROUBLE = Backoff(1.0, 30.0)
 DOCUMENT = "NodeSLO"
 CGROUPS = "cgroups"
 RUNTIME = "runtime"
@@ -233,12 +235,12 @@ class HookServerDaemon:
         """When to try again what a round could not do; None if it did everything."""
         self._starting = self._starting + 1 if done.starting else 0
         if self._starting:
-            return float(min(SHORTEST * 2 ** min(self._starting - 1, 10), _LONGEST_PAUSE))
+            return _AFTER_STARTS.delay(self._starting)
         if done.listed and not done.errors and not self.parts.applier.held and not self.parts.updates.unconfirmed:
             self._troubled = 0
             return None
         self._troubled += 1
-        return float(min(2 ** min(self._troubled - 1, 10), _LONGEST_PAUSE))
+        return _AFTER_TROUBLE.delay(self._troubled)
 
     def _started(self, container: str) -> None:
         """In proxy mode nobody else looks at what became of an update that met the start."""

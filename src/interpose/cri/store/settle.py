@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Final
 
+from interpose.core.backoff import Backoff
 from interpose.core.model.pod import Container, Pod
 from interpose.cri.store import convert
 from interpose.cri.store.pending import UID_LABEL, Entry, Key, PendingContainer, PendingPod, PodKey
@@ -50,7 +51,7 @@ class Settler:
     async def _work(self) -> None:
         clock = asyncio.get_running_loop().time
         missed: dict[Key, tuple[Entry, float]] = {}  # what was not there, and when the runtime first said so
-        wait = _FIRST_WAIT
+        backoff = Backoff(_FIRST_WAIT, _LONGEST_WAIT)
         while entries := tuple(self._store.pending):
             missed = {entry.key: missed[entry.key] for entry in entries if missed.get(entry.key, (None,))[0] is entry}
             try:
@@ -62,10 +63,9 @@ class Settler:
                             self._drop(entry)
             except (RpcError, ValueError) as error:
                 _log.debug("Pending creates cannot be settled yet", extra={"kv": {"err": str(error)}})
-                await asyncio.sleep(wait)
-                wait = min(wait * 2, _LONGEST_WAIT)
+                await asyncio.sleep(backoff.next())
                 continue
-            wait = _FIRST_WAIT
+            backoff.reset()
             if self._store.pending:
                 await asyncio.sleep(self._pause)
 

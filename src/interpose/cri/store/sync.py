@@ -13,6 +13,7 @@ from enum import StrEnum
 from functools import partial
 from typing import Any, Final, TypeVar
 
+from interpose.core.backoff import Backoff
 from interpose.core.model.pod import Container, ContainerState, Pod
 from interpose.cri.store import convert
 from interpose.cri.store.convert import ListedContainer, ListedPod
@@ -71,7 +72,7 @@ class Synchronizer:
         self.on_started: Callable[[str], None] | None = None
         self.troubles: dict[str, str] = {}  # records that could not be looked up the last time, and why; some of them
         self._retry: asyncio.TimerHandle | None = None
-        self._attempts = 0  # in a row that were not complete
+        self._backoff = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE)  # of attempts that were not complete
         self.in_step = False  # whether the last attempt to bring the whole store in step worked
 
     def inherit(self, notes: object) -> None:
@@ -118,11 +119,9 @@ class Synchronizer:
             self._retry.cancel()
             self._retry = None
         if self.in_step:
-            self._attempts = 0
+            self._backoff.reset()
             return
-        pause = min(_FIRST_PAUSE * 2**self._attempts, _LONGEST_PAUSE)
-        self._attempts += 1
-        self._retry = asyncio.get_running_loop().call_later(pause, self.resync_soon)
+        self._retry = asyncio.get_running_loop().call_later(self._backoff.next(), self.resync_soon)
 
     async def _once(self, completely: bool) -> None:
         store, mark = self.store, self.store.mark()

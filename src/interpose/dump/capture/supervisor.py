@@ -14,6 +14,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
+from interpose.core.backoff import Backoff
 from interpose.dump.capture.queue import Outlet
 from interpose.dump.capture.tap import DumpTap
 from interpose.dump.capture.worker_config import Orders
@@ -101,7 +102,7 @@ class ScribeLink:
 
     async def _keep(self) -> None:
         loop = asyncio.get_running_loop()
-        pause = _FIRST_PAUSE
+        backoff = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE)
         while True:
             began = loop.time()
             outlet = self._outlet or self._attach()
@@ -117,14 +118,14 @@ class ScribeLink:
             self._tap.detach(outlet)
             self._outlet = None
             if loop.time() - began > _LONGEST_PAUSE:
-                pause = _FIRST_PAUSE
+                backoff.reset()
+            pause = backoff.next()
             _log.error(
                 "Dump writer exited, restarting; nothing is dumped or recorded until then",
                 extra={"kv": {"reason": why, "pause_seconds": pause}},
             )
             if await self._closes_within(pause):
                 return
-            pause = min(pause * 2, _LONGEST_PAUSE)
 
     async def _closes_within(self, seconds: float) -> bool:
         try:

@@ -15,11 +15,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final, TypeAlias
 
+from interpose.core.backoff import Backoff
 from interpose.hooks.dispatch.breaker import Breaker, BreakerState
 from interpose.log import RateLimited
 
 LOOK_EVERY: Final = 0.05
-_LONGEST_PAUSE: Final = 1.0
+_BACKOFF: Final = Backoff(LOOK_EVERY, 1.0)
 # A connection that ended sooner than this was of no use: dialling again at once would go round in circles.
 _OF_USE: Final = 1.0
 Identity: TypeAlias = tuple[int, int, int]
@@ -75,8 +76,7 @@ class DialPolicy:
         """Wait until a dial may go better than the one before: another file, or enough time."""
         if self._dials == 0 and not failed:
             return
-        pause = min(LOOK_EVERY * 2.0 ** min(max(self._dials - 1, 0), 16), _LONGEST_PAUSE)
-        until = self._last + pause
+        until = self._last + _BACKOFF.delay(max(self._dials, 1))
         while (found := self.look()) == self.dialled and (found is None or self._now() < until):  # noqa: ASYNC110 - nobody tells
             await asyncio.sleep(LOOK_EVERY)
 

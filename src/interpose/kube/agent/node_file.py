@@ -24,6 +24,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
+from interpose.core.backoff import Backoff
 from interpose.host.atomic_file import replace_at
 from interpose.host.file_trust import Trust
 from interpose.kube.agent.configmap_choice import ObservedObject
@@ -41,7 +42,6 @@ from interpose.kube.agent.node_document import (
 )
 from interpose.kube.client.api import Object
 from interpose.log import RateLimited
-from interpose.net.http.backoff import Backoff
 from interpose.tasks import LEAST_PAUSE, Idle, idle
 
 _DIRECTORY_MODE: Final = 0o755
@@ -187,7 +187,7 @@ class NodeFeed:
         self._check = check
         self._on_slo = on_slo
         self._keep = deleted == "keep"
-        self._backoff = Backoff(chance, first=_FIRST_PAUSE, most=_LONGEST_PAUSE)
+        self._backoff = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, random=chance)
         self._now = now
         self._pause = pause
         self._judged: Judged | None = None

@@ -14,17 +14,17 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
+from interpose.core.backoff import Backoff
 from interpose.core.model.resources import nothing
 from interpose.kube.agent.configmap_choice import ChoiceResult, ConfigChoice, SelectedConfig
-from interpose.net.http.backoff import Backoff
 
 # A relay that restarts is back within a few seconds; nobody needs to hear of that.
 PATIENCE: Final = 15.0
 # A relay that goes down whenever it is sent something is not sent it at once each time it is back.
 _AT_ONCE: Final = 2
-_FAILED: Final = {"first": 1.0, "most": 60.0}
+_FAILED: Final = (1.0, 60.0)
 # A refusal may be about the moment: containers that are there now. It is asked again, with patience.
-_REJECTED: Final = {"first": 30.0, "most": 600.0}
+_REJECTED: Final = (30.0, 600.0)
 
 
 class PushPhase(StrEnum):
@@ -115,8 +115,8 @@ class PushPlan:
         self._grace = grace
         self._withdraw = withdraw
         self._patience = patience
-        self._after_failure = Backoff(chance, **_FAILED)
-        self._after_rejection = Backoff(chance, **_REJECTED)
+        self._after_failure = Backoff(*_FAILED, random=chance)
+        self._after_rejection = Backoff(*_REJECTED, random=chance)
         self._target: _Target | None = None
         self._stance: _Stance | None = None
         self._awaited: tuple[float, ConfigChoice] | None = None  # what counts from then on, if nothing is said before

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Collection
 from typing import Any, Final, Protocol
 
+from interpose.core.backoff import Backoff
 from interpose.kube.agent.node_document import SloState
 from interpose.kube.agent.push_state import PushState
 from interpose.kube.agent.report import EVENT_NAMESPACE, NodeReport, report_of
@@ -28,7 +29,6 @@ from interpose.kube.agent.report_sinks import (
 )
 from interpose.kube.client.api import EVENTS, NODES, ApiError, Object, PatchKind, Resource
 from interpose.log import RateLimited
-from interpose.net.http.backoff import Backoff
 from interpose.net.http.errors import UnreachableError
 from interpose.tasks import LEAST_PAUSE, Idle, TaskBag, idle
 
@@ -60,7 +60,7 @@ class _Place:
         self.desk = desk
         self.wake = asyncio.Event()
         self.not_before = 0.0
-        self.backoff = Backoff(chance, first=_FIRST_PAUSE, most=_LONGEST_PAUSE)
+        self.backoff = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, random=chance)
 
 
 class Reporter:

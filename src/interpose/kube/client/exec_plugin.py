@@ -17,10 +17,10 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Final, cast
 
+from interpose.core.backoff import Backoff
 from interpose.errors import ConfigError
 from interpose.kube.client.access import ExecPlugin
 from interpose.kube.client.exec_credential import ExecCredential, read_credential
-from interpose.net.http.backoff import Backoff
 from interpose.net.http.errors import shortened
 
 _log = logging.getLogger(__name__)
@@ -30,6 +30,7 @@ _TIMEOUT: Final = 60.0
 _MARGIN: Final = 10.0
 # After a failure everybody gets that one for a while: a program costs more than a request.
 _FIRST_PAUSE: Final = 1.0
+_LONGEST_PAUSE: Final = 30.0
 # Bytes: certificates with their chains have some KiB; of complaints the last ones count.
 _MOST_PRINTED: Final = 1 << 20
 _MOST_SAID: Final = 4096
@@ -57,7 +58,7 @@ class PluginRunner:
         self._held: ExecCredential | None = None
         self._run: _Run | None = None
         self._last: _Run | None = None
-        self._pause = Backoff(chance, first=_FIRST_PAUSE)
+        self._pause = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, random=chance)
         self._trouble = ""
         self._paused_until = clock()
 

@@ -14,12 +14,15 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Any, Final
 
+from interpose.core.backoff import Backoff
 from interpose.kube.client.api import Api, ApiError, Object, Resource, WatchChange, WatchEvent
 from interpose.log import RateLimited
-from interpose.net.http.backoff import Backoff
 from interpose.net.http.errors import UnreachableError
 
 _log = logging.getLogger(__name__)
+# After one failure most servers answer again at once; 30 s is what a cluster of thousands of nodes can bear for long.
+_FIRST_PAUSE: Final = 0.2
+_LONGEST_PAUSE: Final = 30.0
 # A watch that lasted so long was a good one, even if nothing happened.
 _LASTING: Final = 5.0
 # What an operator has to change first: how often we look whether it was done, at last.
@@ -67,8 +70,8 @@ class ObjectWatcher:
         self._changed = changed
         self._sleep = sleep
         self._clock = clock
-        self._backoff = Backoff(chance)
-        self._patience = Backoff(chance, most=_PATIENCE)
+        self._backoff = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, random=chance)
+        self._patience = Backoff(_FIRST_PAUSE, _PATIENCE, random=chance)
         self._limited = RateLimited(_log, clock=clock)
         self._by_name = False  # we may not list, or may not any more: get instead
         self._refusals = 0  # in a row

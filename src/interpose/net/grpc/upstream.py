@@ -18,6 +18,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import Final, Protocol
 
+from interpose.core.backoff import Backoff
 from interpose.log import RateLimited
 from interpose.net.grpc.fairness import PeerAccount
 from interpose.net.grpc.transport import BACKLOG_LIMIT, Hub, Link
@@ -108,11 +109,15 @@ class BackendLog:
         self._limited.log(level, "Backend connection ended", key=why, endpoint=path, reason=why)
 
 
-async def doubling_pause(failed: int) -> None:
-    """Before a dial: at once the first time, then after longer and longer pauses."""
-    if failed:
-        pause = min(_FIRST_PAUSE * 2.0 ** min(failed - 1, 16), _LONGEST_PAUSE)
-        await asyncio.sleep(pause * random.uniform(0.9, 1.0))
+def doubling_pause(first: float, most: float) -> Callable[[int], Awaitable[None]]:
+    """A pace for dials: the first one at once, further ones after pauses of `first` to `most` seconds."""
+    backoff = Backoff(first, most, random=random.random, jitter=0.1)
+
+    async def pause(failed: int) -> None:
+        if failed:
+            await asyncio.sleep(backoff.delay(failed))
+
+    return pause
 
 
 class Upstream:
@@ -127,7 +132,7 @@ class Upstream:
         wait: float,
         find: Callable[[], str] | None = None,
         vet: Callable[[socket.socket], None] | None = None,
-        pace: Callable[[int], Awaitable[None]] = doubling_pause,
+        pace: Callable[[int], Awaitable[None]] | None = None,
         dial_timeout: float = _DIAL_TIMEOUT,
         reports: Reports | None = None,
         account: PeerAccount | None = None,
@@ -149,7 +154,7 @@ class Upstream:
         self._limits = limits
         self._wait = wait
         self._vet = vet
-        self._pace = pace
+        self._pace = pace or doubling_pause(_FIRST_PAUSE, _LONGEST_PAUSE)
         self._dial_timeout = dial_timeout
         self._reports = reports if reports is not None else BackendLog()
         self._reported = ""  # the failure told last, so that each is told once

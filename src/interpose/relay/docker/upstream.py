@@ -17,6 +17,7 @@ from http import HTTPStatus
 from typing import Final
 from urllib.parse import quote
 
+from interpose.core.backoff import Backoff
 from interpose.log import RateLimited
 from interpose.net.h1.heads import Heads, MalformedError, ResponseHead
 from interpose.relay.docker.connection import CLOSED, DockerConnection, HttpReply
@@ -105,8 +106,7 @@ class EventStream:
         """Nothing waits."""
 
 
-_FIRST_PAUSE: Final = 0.1
-_LONGEST_PAUSE: Final = 1.0
+_BACKOFF: Final = Backoff(0.1, 1.0)
 _DIAL_TIMEOUT: Final = 5.0
 # An event stream that ended sooner than this was of no use: dialling again at once would go round in circles.
 _OF_USE: Final = 1.0
@@ -238,7 +238,7 @@ class DockerUpstream:
             self._came.clear()
             try:
                 # Whoever follows the events may find it first.
-                async with asyncio.timeout(min(_pause(failed), left)):
+                async with asyncio.timeout(min(_BACKOFF.delay(failed), left)):
                     await self._came.wait()
             except TimeoutError:
                 pass
@@ -290,7 +290,7 @@ class DockerUpstream:
         failed = 0
         while not self._closing:
             if failed:
-                await asyncio.sleep(_pause(failed) * random.uniform(0.9, 1.0))
+                await asyncio.sleep(_BACKOFF.delay(failed) * random.uniform(0.9, 1.0))
             began = time.monotonic()
             try:
                 why = await self._follow()
@@ -341,8 +341,3 @@ class DockerUpstream:
         if why != self._reported:
             self._reported = why
             self._limited.log(logging.WARNING, "Backend is not reachable", key=why, endpoint=self.path, err=why)
-
-
-def _pause(failed: int) -> float:
-    """Before the next dial, after this many in vain."""
-    return min(_FIRST_PAUSE * 2.0 ** min(failed - 1, 16), _LONGEST_PAUSE)

@@ -17,6 +17,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequen
 from dataclasses import dataclass, replace
 from typing import Final
 
+from interpose.core.backoff import Backoff
 from interpose.core.model.cpuset import CpuSet
 from interpose.core.model.resources import LinuxResources
 from interpose.core.policy.decision import Assignment
@@ -31,8 +32,7 @@ _log = logging.getLogger(__name__)
 
 _MAX_PARALLEL: Final = 8
 _AT_ONCE: Final = 50  # containers that are looked at without a pause
-_FIRST_PAUSE: Final = 0.25
-_LONGEST_PAUSE: Final = 60.0
+_BACKOFF: Final = Backoff(0.25, 60.0)
 _TOLERATED: Final = 2  # times in a row that somebody else may replace a value before it is held back
 _CONTEST_WINDOW: Final = 150.0  # seconds after which a value that stayed counts as nobody else's
 
@@ -194,7 +194,7 @@ class ContainerUpdaters:
         if replaced.times == _TOLERATED + 1:
             _log.warning("Somebody else replaces values of the policy, they are held back", extra={"kv": kv})
         updater.error = f"somebody else set {text} ({replaced.times} times), found in the {where}"
-        self._retry_later(updater, min(_FIRST_PAUSE * 2**replaced.times, _LONGEST_PAUSE))
+        self._retry_later(updater, _BACKOFF.delay(replaced.times + 1))
         return False
 
     def contested(self) -> list[ContainerUpdater]:
@@ -347,8 +347,8 @@ class ContainerUpdaters:
         if error.code in DOUBTFUL:
             updater.written = None
         updater.error, updater.permanent = str(error), error.code not in DOUBTFUL
-        self._retry_later(updater, min(_FIRST_PAUSE * 2**updater.attempts, _LONGEST_PAUSE))
         updater.attempts += 1
+        self._retry_later(updater, _BACKOFF.delay(updater.attempts))
         text = "Container could not be updated, it is tried again"
         self._rate_limited.log(logging.WARNING, text, key=updater.id, container=updater.id, err=updater.error)
         if updater.permanent:

@@ -5,9 +5,7 @@ there, so that it is noticed when it comes back; one that is away is dialled now
 socket of somebody who may not be the agent of this node nothing is sent.
 """
 
-import asyncio
 import logging
-import random
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Final
 
@@ -15,7 +13,7 @@ from interpose.host.peer_credentials import only_of
 from interpose.net.grpc.client import Client
 from interpose.net.grpc.status import Code, RpcError
 from interpose.net.grpc.transport import Hub
-from interpose.net.grpc.upstream import Upstream
+from interpose.net.grpc.upstream import Upstream, doubling_pause
 from interpose.net.h2.limits import Limits
 from interpose.resmgr.messages import (
     GET_NODE,
@@ -57,7 +55,7 @@ class AgentClient:
             limits=Limits(),
             wait=patience,
             vet=only_of(uids),
-            pace=_pause,
+            pace=doubling_pause(_FIRST_PAUSE, _LONGEST_PAUSE),
             dial_timeout=timeout,
             reports=_Quiet(),
         )
@@ -105,13 +103,6 @@ class AgentClient:
                 why = self._upstream.last_error or error.message
                 raise RpcError(Code.UNAVAILABLE, f"the agent at {self.path} is not reachable: {why}") from None
             raise
-
-
-async def _pause(failed: int) -> None:
-    """Before a dial: longer and longer."""
-    if failed:
-        pause = min(_FIRST_PAUSE * 2.0 ** min(failed - 1, 16), _LONGEST_PAUSE)
-        await asyncio.sleep(pause * random.uniform(0.9, 1.0))
 
 
 class _Quiet:

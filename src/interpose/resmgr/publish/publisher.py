@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from enum import StrEnum
 from typing import Any, Final, Protocol
 
+from interpose.core.backoff import Backoff
 from interpose.log import RateLimited
 from interpose.net.grpc.status import Code, RpcError
 from interpose.resmgr.publish.node_state import NodeMarks, Plan, plan
@@ -70,7 +71,7 @@ class Publisher:
         self._chance = chance
         self._wanted: NodeMarks | None = None
         self._wake = asyncio.Event()
-        self._failed = 0  # in a row
+        self._backoff = Backoff(FIRST_PAUSE, LONGEST_PAUSE, random=chance)
         self._limited = RateLimited(_log)
 
     @property
@@ -87,7 +88,7 @@ class Publisher:
 
     def poke(self) -> None:
         """Look at once: something is wanted, or the agent came back."""
-        self._failed = 0
+        self._backoff.reset()
         self._wake.set()
 
     async def run(self) -> None:
@@ -103,15 +104,10 @@ class Publisher:
             await self._rest(pause)
 
     def _pause(self, result: Result, wanted: NodeMarks) -> float | None:
-        if result in (Result.PUBLISHED, Result.UNCHANGED):
-            self._failed = 0
-            if not wanted:
-                return None
-            longest = REPAIR
-        else:
-            self._failed += 1
-            longest = min(FIRST_PAUSE * 2.0 ** min(self._failed - 1, 16), LONGEST_PAUSE)
-        return longest * (0.5 + self._chance() / 2)  # not all nodes of a cluster at once
+        if result not in (Result.PUBLISHED, Result.UNCHANGED):
+            return self._backoff.next()
+        self._backoff.reset()
+        return REPAIR * (0.5 + self._chance() / 2) if wanted else None  # not all nodes of a cluster at once
 
     async def _rest(self, seconds: float | None) -> None:
         """For a while, or until there is something to do."""

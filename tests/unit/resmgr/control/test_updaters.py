@@ -319,7 +319,7 @@ async def test_pauses_grow(node: Node) -> None:
     node.wanted[A] = has("0")
     updater = node.updaters.by_key[A]
     loop = asyncio.get_running_loop()
-    for attempts, pause in ((0, 0.25), (3, 2.0), (20, 60.0)):
+    for attempts, pause in ((0, 0.25), (3, 2.0), (20, 60.0), (5000, 60.0)):
         updater.attempts = attempts
         before = loop.time()
         await node.updaters.apply((A,), 1)

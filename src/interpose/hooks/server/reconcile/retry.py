@@ -8,10 +8,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from interpose.core.backoff import Backoff
 from interpose.core.model.cgroup import Level, Parameter, Value
 
-FIRST_DELAY: Final = 1.0  # seconds; what is only a matter of order is right in the next round
-LONGEST_DELAY: Final = 300.0  # seconds; whoever repairs the cause should not wait for longer
+# Seconds: what is only a matter of order is right in the next round, and a repair of the cause is noticed in minutes.
+_BACKOFF: Final = Backoff(1.0, 300.0)
 
 Spot = tuple[Level, str, Parameter]  # level and key of a target, and a parameter
 
@@ -22,7 +23,6 @@ class RetryDelay:
 
     value: Value
     error: str
-    delay: float
     until: float
     refusals: int = 1
     undone: bool = False  # it was not refused, but did not last
@@ -47,22 +47,19 @@ class RetryBackoff:
         """A value was refused; says whether that is news. A second refusal during the wait does not prolong it."""
         hold = self._holds.get(spot)
         if hold is None or hold.value != value:
-            self._holds[spot] = RetryDelay(value, error, FIRST_DELAY, now + FIRST_DELAY)
+            self._holds[spot] = RetryDelay(value, error, now + _BACKOFF.delay(1))
             return True
         hold.error = error
         if now >= hold.until:
-            hold.delay = min(hold.delay * 2, LONGEST_DELAY)
-            hold.until = now + hold.delay
             hold.refusals += 1
+            hold.until = now + _BACKOFF.delay(hold.refusals)
         return False
 
     def restored(self, spot: Spot, value: Value) -> RetryDelay | None:
         """A value was put back; gives what was refused there before. It is remembered, for somebody may undo it."""
         hold = self._holds.pop(spot, None)
         undone = hold is not None and hold.undone and hold.value == value
-        self._restored[spot] = (
-            hold if hold is not None and undone else RetryDelay(value, "", FIRST_DELAY / 2, 0.0, 0, True)
-        )
+        self._restored[spot] = hold if hold is not None and undone else RetryDelay(value, "", 0.0, 0, True)
         return None if undone else hold
 
     def undone(self, spot: Spot, value: Value, error: str, now: float) -> bool:
@@ -71,8 +68,8 @@ class RetryBackoff:
         if hold is None or hold.value != value or spot in self._holds:
             return False
         del self._restored[spot]
-        hold.error, hold.delay, hold.refusals = error, min(hold.delay * 2, LONGEST_DELAY), hold.refusals + 1
-        hold.until = now + hold.delay
+        hold.error, hold.refusals = error, hold.refusals + 1
+        hold.until = now + _BACKOFF.delay(hold.refusals)
         self._holds[spot] = hold
         return hold.refusals == 1
 

@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from typing import Final, Protocol
 
+from interpose.core.backoff import Backoff
 from interpose.core.model.cgroup import KubeQos
 from interpose.hooks.server.reconcile.desired_state import PodTarget
 from interpose.host.cgroup.paths import CgroupLayout
@@ -23,6 +24,7 @@ from interpose.tasks import TaskBag
 
 SHORTEST: Final = 0.05
 LONGEST: Final = 2.0
+_AFTER_CHANGES: Final = Backoff(SHORTEST, LONGEST)
 # For this long the runtime may take to tell what a cgroup is for. Others are left over, or somebody else's.
 PATIENCE: Final = 10.0
 
@@ -51,7 +53,7 @@ class Pauses:
         self._changes = self._changes + 1 if changed else 0
         pauses = [max(now - since, SHORTEST) for since in self._since.values() if now - since < PATIENCE]
         if changed:
-            pauses.append(SHORTEST * 2 ** min(self._changes - 1, 10))
+            pauses.append(_AFTER_CHANGES.delay(self._changes))
         return min(min(pauses), LONGEST) if pauses else None
 
 
@@ -93,8 +95,8 @@ class NewCgroups:
 _log = logging.getLogger(__name__)
 # Causes come in bursts: a pod is several directories, a document several events.
 _GATHER: Final = 0.02
-_PAUSE_AFTER_FAILURE: Final = 1.0
-_MOST_PAUSES: Final = 60
+_FIRST_PAUSE: Final = 1.0
+_LONGEST_PAUSE: Final = 60.0
 TICK: Final = "tick"
 
 
@@ -133,7 +135,7 @@ class ReconcileLoop:
         await self._tasks.cancel()
 
     async def _run(self) -> None:
-        in_a_row = 0
+        backoff = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE)
         while True:
             try:
                 async with asyncio.timeout(self._interval):
@@ -145,12 +147,11 @@ class ReconcileLoop:
             reasons, self._reasons = self._reasons, {}
             try:
                 await self._work(", ".join(reasons))
-                in_a_row = 0
+                backoff.reset()
             except Exception:
                 self.failed += 1
-                in_a_row += 1
                 _log.exception("Reconciliation failed")
                 # What it was about is not done, so it is tried again, though not too often.
                 self._reasons = {**reasons, **self._reasons}
                 self._wake.set()
-                await asyncio.sleep(_PAUSE_AFTER_FAILURE * min(2 ** (in_a_row - 1), _MOST_PAUSES))
+                await asyncio.sleep(backoff.next())

@@ -9,6 +9,7 @@ is another.
 from dataclasses import dataclass
 from typing import Final
 
+from interpose.core.backoff import Backoff
 from interpose.node.pods.spec import ContainerSpec, PodSpec
 
 _FORGET: Final = 2  # times the bound
@@ -16,7 +17,7 @@ _FORGET: Final = 2  # times the bound
 
 @dataclass(slots=True, kw_only=True)
 class _Entry:
-    wait: float
+    failures: int = 1
     since: float
     why: str = ""
     ahead: tuple[float, float] = (0.0, 0.0)  # a time that had not come yet, and when it was first heard of
@@ -36,7 +37,7 @@ class KeyedBackoff:
     """The waits of many. Before a try `delay` is asked, and if it says 0 `next` is said; its outcome is not asked."""
 
     def __init__(self, *, initial: float = 10.0, maximum: float = 300.0) -> None:
-        self._initial = initial
+        self._backoff = Backoff(initial, maximum)
         self._maximum = maximum
         self._entries: dict[str, _Entry] = {}
 
@@ -48,7 +49,7 @@ class KeyedBackoff:
     def wait(self, key: str) -> float:
         """The wait after the latest failure as a whole; 0 if there was none."""
         entry = self._entries.get(key)
-        return 0.0 if entry is None else entry.wait
+        return 0.0 if entry is None else self._backoff.delay(entry.failures)
 
     def why(self, key: str) -> str:
         """What was said of the latest failure."""
@@ -61,17 +62,17 @@ class KeyedBackoff:
         entry = self._entries.get(key)
         if entry is None or self._is_past(entry, now if since is None else since):
             return 0.0
-        return max(entry.begun(now, since) + entry.wait - now, 0.0)
+        return max(entry.begun(now, since) + self._backoff.delay(entry.failures) - now, 0.0)
 
     def next(self, key: str, now: float, *, since: float | None = None, why: str = "") -> float:
         """Note a try after an end at `since`: the wait after the next end, which is returned. `why` it failed."""
         entry = self._entries.get(key)
         if entry is None or self._is_past(entry, now if since is None else since):
-            entry = self._entries[key] = _Entry(wait=min(self._initial, self._maximum), since=now)
+            entry = self._entries[key] = _Entry(since=now)
         else:
-            entry.wait, entry.since = min(entry.wait * 2, self._maximum), now
+            entry.failures, entry.since = entry.failures + 1, now
         entry.why = why
-        return entry.wait
+        return self._backoff.delay(entry.failures)
 
     def forget(self, key: str) -> None:
         """Drop the key's back-off: its next failure begins with the shortest wait."""

@@ -46,7 +46,7 @@ class Work:
 @pytest.fixture(autouse=True)
 def _in_a_hurry(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody waits for the pause after a failure."""
-    monkeypatch.setattr(module, "_PAUSE_AFTER_FAILURE", 0.0)
+    monkeypatch.setattr(module, "_FIRST_PAUSE", 0.0)
 
 
 @pytest.fixture

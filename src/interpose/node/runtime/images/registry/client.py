@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mappin
 from contextlib import asynccontextmanager, suppress
 from typing import Final, Protocol, TypeVar
 
-from interpose.net.http.backoff import Backoff
+from interpose.core.backoff import Backoff
 from interpose.net.http.errors import UnreachableError
 from interpose.node.runtime.images.lru import LruCache
 from interpose.node.runtime.images.manifests import ACCEPTED, MOST_BYTES, Descriptor, digest_of
@@ -167,7 +167,7 @@ class RegistryClient:
     async def _patiently(
         self, endpoint: RegistryEndpoint, once: Callable[[RegistryEndpoint], Awaitable[_T]], tries: int | None
     ) -> _T:
-        backoff = Backoff(random.random, first=self._patience.first_wait, most=self._patience.longest_wait)
+        backoff = Backoff(self._patience.first_wait, self._patience.longest_wait, random=random.random)
         for left in reversed(range(tries or self._patience.tries)):
             try:
                 return await once(endpoint)
