@@ -13,12 +13,12 @@ from examples.demo.parts import CPUS, PODS, DemoPod
 from examples.demo.places import Places
 from examples.demo.report import ASKED, PARAMETERS, Spot
 from interpose.core.model.cgroup import CLEAR, UNLIMITED, Level, Parameter, Value
+from interpose.core.model.kubernetes_names import POD_NAME, POD_UID
 from interpose.cri.client import RuntimeClient
 from interpose.cri.messages import cri
 from interpose.host.cgroup.files import KernelFiles
 from interpose.host.cgroup.paths import CgroupLayout, Driver
 from interpose.host.cgroup.tree import CgroupTree
-from interpose.node.pods.labels import POD_NAME, POD_UID
 
 _TOP: Final = "kubepods"
 _BY_NAME: Final = {pod.name: pod for pod in PODS}

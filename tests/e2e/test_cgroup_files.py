@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from interpose.core.model.cgroup import CLEAR, UNLIMITED, Parameter, Value
+from interpose.core.model.cgroup import CGROUP_ROOT, CLEAR, UNLIMITED, Parameter, Value
 from interpose.host.cgroup.files import KernelFiles
-from interpose.host.cgroup.tree import ROOT, CgroupTree, detect_version
+from interpose.host.cgroup.tree import CgroupTree, detect_version
 from interpose.host.cgroup.watch import CgroupWatch
 from interpose.testing.eventually import eventually
 from interpose.testing.kernel.cgroup import FakeKernel
@@ -37,9 +37,9 @@ def missing() -> str:
     """Why this cannot run here; empty if it can."""
     if os.geteuid() != 0:
         return "not root"
-    if not all(Path(ROOT, name).is_dir() for name in HIERARCHIES):
+    if not all(Path(CGROUP_ROOT, name).is_dir() for name in HIERARCHIES):
         return "no cgroup v1 mounted"
-    return "" if os.access(Path(ROOT, "cpu"), os.W_OK) else "cgroups cannot be written"
+    return "" if os.access(Path(CGROUP_ROOT, "cpu"), os.W_OK) else "cgroups cannot be written"
 
 
 @pytest.fixture
@@ -48,13 +48,13 @@ def group() -> Iterator[str]:
     if reason := missing():
         pytest.skip(f"no scratch cgroups: {reason}")
     name = f"interpose-unit-{os.getpid()}"
-    places = [Path(ROOT, hierarchy, name) for hierarchy in HIERARCHIES]
+    places = [Path(CGROUP_ROOT, hierarchy, name) for hierarchy in HIERARCHIES]
     try:
         for place in places:
             (place / "child").mkdir(parents=True)
         for directory in (name, f"{name}/child"):
             for file in ("cpuset.cpus", "cpuset.mems"):
-                FILES.write(f"{ROOT}/cpuset/{directory}/{file}", Path(ROOT, "cpuset", file).read_text())
+                FILES.write(f"{CGROUP_ROOT}/cpuset/{directory}/{file}", Path(CGROUP_ROOT, "cpuset", file).read_text())
         yield name
     finally:
         for place in places:
@@ -116,30 +116,30 @@ MEMORY = [
 @pytest.mark.parametrize("story", [QUOTA, SHARES, CPUSETS, MEMORY], ids=["quota", "shares", "cpusets", "memory"])
 def test_the_fake_kernel_does_what_the_real_one_does(group: str, story: list[tuple[str, str, str]]) -> None:
     """The same writes have the same outcome and leave the same values."""
-    root = Path(ROOT, "cpuset")
+    root = Path(CGROUP_ROOT, "cpuset")
     fake = FakeKernel(1, (root / "cpuset.cpus").read_text(), (root / "cpuset.mems").read_text())
     fake.make(f"{group}/child")
     for where, file, text in story:
         directory = f"{group}/{where}".rstrip("/")
-        real = f"{ROOT}/{file.partition('.')[0]}/{directory}/{file}"
+        real = f"{CGROUP_ROOT}/{file.partition('.')[0]}/{directory}/{file}"
         assert tried(fake, fake.path(directory, file), text) == tried(FILES, real, text), (where, file, text)
 
 
 def test_a_cpuset_with_processes_is_never_empty(group: str, sleeper: int) -> None:
     """On both kernels."""
-    root = Path(ROOT, "cpuset")
+    root = Path(CGROUP_ROOT, "cpuset")
     fake = FakeKernel(1, (root / "cpuset.cpus").read_text(), (root / "cpuset.mems").read_text())
     child = f"{group}/child"
     fake.make(child)
     fake.spawn("", sleeper)
-    path = f"{ROOT}/cpuset/{child}"
+    path = f"{CGROUP_ROOT}/cpuset/{child}"
     for files in (fake, FILES):
         files.write(f"{path}/cgroup.procs", str(sleeper))
         assert tried(files, f"{path}/cpuset.cpus", "\n")[0] == "ENOSPC"
         with pytest.raises(OSError, match="busy") as refused:
             files.remove_directory(path)
         assert refused.value.errno == errno.EBUSY
-        files.write(f"{ROOT}/cpuset/cgroup.procs", str(sleeper))
+        files.write(f"{CGROUP_ROOT}/cpuset/cgroup.procs", str(sleeper))
 
 
 def test_values_go_to_the_kernel_and_come_back(group: str) -> None:
@@ -186,7 +186,7 @@ def test_a_long_list_of_threads_is_read_to_its_end(group: str) -> None:
     ) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
-        FILES.write(f"{ROOT}/cpu/{group}/cgroup.procs", str(process.pid))
+        FILES.write(f"{CGROUP_ROOT}/cpu/{group}/cgroup.procs", str(process.pid))
         assert tree.processes(group) == [process.pid]
         threads = [int(folder.name) for folder in Path(f"/proc/{process.pid}/task").iterdir()]
         assert sorted(tree.threads(group)) == sorted(threads)

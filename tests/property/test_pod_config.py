@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interpose.core.model.cgroup import KubeQos, kube_qos_of
+from interpose.core.model.kubernetes_names import RESTART_COUNT
 from interpose.host.cgroup.paths import Driver, pod_directory
 from interpose.node.pods.cgroups.paths import cgroup_parent
 from interpose.node.pods.cri_config.dns import hostname, parse_resolv, pod_dns
@@ -29,7 +30,6 @@ from interpose.node.pods.labels import (
     PORTS,
     PRE_STOP,
     RESOURCES,
-    RESTART_COUNT,
     container_annotations,
     resources_text,
 )

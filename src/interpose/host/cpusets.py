@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from interpose.core.model.cgroup import CGROUP_ROOT
 from interpose.core.model.cpuset import CpuSet
 from interpose.errors import ConfigError
 
@@ -10,7 +11,7 @@ if TYPE_CHECKING:
     from interpose.config.documents.amounts import CpuAmount
 
 _ROOT = Path("/")
-_CGROUPS = Path("/sys/fs/cgroup")
+_CGROUPS = Path(CGROUP_ROOT)
 _DEVICES = Path("/sys/devices/system")
 # The first of the two is what cgroup v2 and newer v1 kernels offer; a v1 group that inherits nothing has the second.
 _FILES = (

@@ -23,13 +23,13 @@ from interpose.cri.store import convert
 from interpose.cri.store.requested import ANNOTATION, NOT_REQUESTED, parent_note, resources_note
 from interpose.cri.store.store import Store
 from interpose.cri.store.sync import Synchronizer
-from interpose.net.grpc.status import DOUBTFUL, Code
+from interpose.net.grpc.status import OUTCOME_UNKNOWN, Code
 from interpose.relay.api import CLIENT, Call, Proceed, Reply
 
 
 def has_unknown_outcome(reply: Reply) -> bool:
     """Whether the runtime may have done it, although it did not say so."""
-    return reply.code in DOUBTFUL or (reply.raw is not None and reply.raw.failure is not None)
+    return reply.code in OUTCOME_UNKNOWN or (reply.raw is not None and reply.raw.failure is not None)
 
 
 _log = logging.getLogger(__name__)

@@ -11,12 +11,7 @@ from interpose._pb import resmgr_agent_pb2, resmgr_config_pb2
 from interpose.core.model.text import quoted
 from interpose.resmgr.config.configuration import AgentConfig
 
-SET_CONFIG: Final = b"/v1.Config/SetConfig"
 SET_ADJUSTMENT: Final = b"/v1.Config/SetAdjustment"
-# Served by the agent.
-GET_NODE: Final = b"/v1.Agent/GetNode"
-PATCH_NODE: Final = b"/v1.Agent/PatchNode"
-UPDATE_NODE_CAPACITY: Final = b"/v1.Agent/UpdateNodeCapacity"
 # More than a person reads, and far below what a client takes in one message.
 _MAX_PROBLEMS: Final = 100
 _MAX_ADJUSTMENTS: Final = 1000

@@ -13,7 +13,7 @@ from interpose.core.policy.request import Key, Request
 from interpose.cri.errors import OpaqueMessageError, UnreadableMessageError
 from interpose.cri.store import convert
 from interpose.cri.store.requested import NOT_REQUESTED
-from interpose.net.grpc.status import DOUBTFUL, Code, RpcError
+from interpose.net.grpc.status import OUTCOME_UNKNOWN, Code, RpcError
 from interpose.relay.api import Call, Proceed, Reply
 from interpose.resmgr.barriers import CallBarriers, asked_by_caller
 from interpose.resmgr.container_request import resized
@@ -83,10 +83,10 @@ class ResizeHandler:
         if reply.code == Code.OK:
             tracker.updates.drop(key)
             changed = (*changed, *self._confirm(call, container, key))
-        elif reply.code in DOUBTFUL:
+        elif reply.code in OUTCOME_UNKNOWN:
             self._doubt(call, container, runtime_request)
         if changed or before is not self._request(key):
-            if reply.code in DOUBTFUL:
+            if reply.code in OUTCOME_UNKNOWN:
                 # It may still have what it should give up: others get that when it certainly has not.
                 tracker.enforce_soon((key, *changed))
                 changed = ()
@@ -189,7 +189,7 @@ class ResizeHandler:
                 tracker.release_fields(key, to_assignment(asking))
                 tracker.cgroups.soon(key)
                 tracker.updaters.mark_recovered(updater)
-            elif reply.code in DOUBTFUL:
+            elif reply.code in OUTCOME_UNKNOWN:
                 updater.written = None
         tracker.updaters.schedule((key,))
         return reply

@@ -6,13 +6,10 @@ import pytest
 
 from interpose._pb.resmgr_agent_pb2 import GetNodeReply, JsonPatch, PatchNodeRequest, UpdateNodeCapacityRequest
 from interpose._pb.resmgr_config_pb2 import SetAdjustmentReply, SetAdjustmentRequest, SetConfigReply, SetConfigRequest
+from interpose.core.model.kubernetes_names import GET_NODE, PATCH_NODE, SET_CONFIG, UPDATE_NODE_CAPACITY
 from interpose.resmgr.config.configuration import AgentConfig
 from interpose.resmgr.messages import (
-    GET_NODE,
-    PATCH_NODE,
     SET_ADJUSTMENT,
-    SET_CONFIG,
-    UPDATE_NODE_CAPACITY,
     patch_node_request,
     read_node,
     read_set_adjustment,

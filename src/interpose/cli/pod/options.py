@@ -6,6 +6,7 @@ from typing import Any, Final, TypeVar
 
 import click
 
+from interpose.core.model.cgroup import CGROUP_ROOT
 from interpose.core.model.label_selector import LabelSelector, parse_label_selector
 from interpose.host.cgroup.paths import Driver
 
@@ -13,7 +14,6 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 ROOT: Final = "/var/lib/interpose"
 LOG_ROOT: Final = "/var/log/pods"
-CGROUP_MOUNT: Final = "/sys/fs/cgroup"
 STDIN: Final = "/dev/stdin"
 
 _OPTIONS: Final = (
@@ -67,7 +67,7 @@ _OPTIONS: Final = (
         "--cgroup-mount",
         metavar="DIR",
         envvar="INTERPOSE_POD_CGROUP_MOUNT",
-        default=CGROUP_MOUNT,
+        default=CGROUP_ROOT,
         show_default=True,
         help=(
             "Where cgroups are mounted. Where there are none, pods have no limits as a whole. With --local the "
@@ -97,7 +97,7 @@ class Reach:
     local: bool = False
     root: str = ROOT
     log_root: str = LOG_ROOT
-    cgroup_mount: str = CGROUP_MOUNT
+    cgroup_mount: str = CGROUP_ROOT
     cgroup_driver: str = "auto"
 
 

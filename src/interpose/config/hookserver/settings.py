@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from interpose.config.relay.settings import AdminSettings, LoggingSettings
+from interpose.core.model.cgroup import CGROUP_ROOT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +43,7 @@ class ReconcileSettings:
 class CgroupSettings:
     """Where the kernel's files are."""
 
-    root: str = "/sys/fs/cgroup"
+    root: str = CGROUP_ROOT
     driver: str = "auto"
     kubepods: str = "kubepods"
     proc_root: str = "/proc"

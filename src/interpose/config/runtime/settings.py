@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from interpose.config.relay.settings import AdminSettings, LoggingSettings
+from interpose.core.model.cgroup import CGROUP_ROOT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,7 +20,7 @@ class CgroupSettings:
     """Where cgroups are made, and by whom."""
 
     driver: str = "cgroupfs"
-    root: str = "/sys/fs/cgroup"
+    root: str = CGROUP_ROOT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

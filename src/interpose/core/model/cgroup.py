@@ -16,6 +16,8 @@ from typing import Final
 
 from interpose.core.model.resources import LinuxResources
 
+CGROUP_ROOT: Final = "/sys/fs/cgroup"
+
 
 class Parameter(StrEnum):
     """What can be set. Names are those of cgroup v1 where it has one; the others are ours."""

@@ -7,8 +7,9 @@ Field names and meanings are those of the CRI message, where zero and empty mean
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Final
 
+INT64: Final = range(-(1 << 63), 1 << 63)  # what a number of CRI can be
 _EMPTY: Mapping[str, str] = MappingProxyType({})
 
 

@@ -11,9 +11,9 @@ from typing import Any, Final, NamedTuple, TypeVar
 from google.protobuf.message import DecodeError, Message
 
 from interpose._pb import cri_pb2 as cri
+from interpose.core.model.kubernetes_names import POD_UID
 from interpose.core.model.pod import Container, ContainerState, Pod
 from interpose.core.model.resources import NO_RESOURCES, SCALARS, LinuxResources, nothing
-from interpose.cri.store.pending import UID_LABEL
 from interpose.cri.store.requested import ANNOTATION, requested_parent, requested_resources
 from interpose.cri.store.verbose_info import VerboseInfo, read_info, without_defaults
 
@@ -191,13 +191,13 @@ def listed_containers(data: bytes) -> list[ListedContainer]:
 
 def list_pods(*, uid: str = "") -> bytes:
     """ListPodSandbox of everything, or of the pods with this uid."""
-    selector = {UID_LABEL: uid} if uid else {}
+    selector = {POD_UID: uid} if uid else {}
     return cri.ListPodSandboxRequest(filter=cri.PodSandboxFilter(label_selector=selector)).SerializeToString()
 
 
 def list_containers(*, uid: str = "", pod_id: str = "", container_id: str = "") -> bytes:
     """ListContainers of everything, or of what all given parts match."""
-    selector = {UID_LABEL: uid} if uid else {}
+    selector = {POD_UID: uid} if uid else {}
     wanted = cri.ContainerFilter(id=container_id, pod_sandbox_id=pod_id, label_selector=selector)
     return cri.ListContainersRequest(filter=wanted).SerializeToString()
 

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from interpose.core.model.kubernetes_names import POD_UID
 from interpose.core.model.pod import Container, Pod
 
-UID_LABEL: Final = "io.kubernetes.pod.uid"
 # Creates in doubt come in numbers only when a whole node starts behind a runtime that dies.
 _MOST: Final = 1024
 
@@ -93,7 +93,7 @@ class PendingCreates:
     def drop_container(self, container: Container, pod: Pod | None) -> None:
         """This container is known to exist."""
         if self._entries:
-            uid = pod.uid if pod is not None else container.labels.get(UID_LABEL, "")
+            uid = pod.uid if pod is not None else container.labels.get(POD_UID, "")
             self._entries.pop(ContainerKey(uid, container.name, container.attempt), None)
 
     def drop_members(self, pod_id: str) -> None:

@@ -10,13 +10,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from interpose.core.model.resources import FIELDS, NO_RESOURCES, LinuxResources
+from interpose.core.model.resources import FIELDS, INT64, NO_RESOURCES, LinuxResources
 
 ANNOTATION: Final = "interpose/requested"
 # Metadata of an update that nobody asked for: a hook server puts its own values right.
 NOT_REQUESTED: Final = (b"interpose-requested", b"no")
 _PARENT: Final = "cgroup_parent"
-_INT64: Final = range(-(1 << 63), 1 << 63)
 
 
 def resources_note(sent: LinuxResources, asked: LinuxResources) -> str:
@@ -71,7 +70,7 @@ def _read(name: str, raw: Any) -> Any:
         return None
     kind = getattr(NO_RESOURCES, name)
     if isinstance(kind, int):
-        return raw if type(raw) is int and raw in _INT64 else None
+        return raw if type(raw) is int and raw in INT64 else None
     if isinstance(kind, str):
         return raw if isinstance(raw, str) else None
     if isinstance(kind, tuple):

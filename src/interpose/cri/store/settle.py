@@ -12,9 +12,10 @@ from dataclasses import replace
 from typing import Final
 
 from interpose.core.backoff import Backoff
+from interpose.core.model.kubernetes_names import POD_UID
 from interpose.core.model.pod import Container, Pod
 from interpose.cri.store import convert
-from interpose.cri.store.pending import UID_LABEL, Entry, Key, PendingContainer, PendingPod, PodKey
+from interpose.cri.store.pending import Entry, Key, PendingContainer, PendingPod, PodKey
 from interpose.cri.store.store import Store
 from interpose.net.grpc.status import RpcError
 from interpose.tasks import TaskBag
@@ -90,7 +91,7 @@ class Settler:
     async def _pod(self, entry: PendingPod) -> Pod | None:
         pod = entry.pod
         # Without the label, as with callers that are no kubelet, only a full list shows it.
-        uid = pod.uid if pod.labels.get(UID_LABEL) == pod.uid else ""
+        uid = pod.uid if pod.labels.get(POD_UID) == pod.uid else ""
         for one in convert.listed_pods(await self._call("ListPodSandbox", convert.list_pods(uid=uid))):
             if PodKey(one.namespace, one.name, one.uid, one.attempt) == entry.key:
                 return replace(pod, id=one.id, ready=one.ready)
@@ -98,7 +99,7 @@ class Settler:
 
     async def _container(self, entry: PendingContainer) -> Container | None:
         container = entry.container
-        uid = container.labels.get(UID_LABEL, "")
+        uid = container.labels.get(POD_UID, "")
         message = convert.list_containers(uid=uid) if uid else convert.list_containers(pod_id=container.pod_id)
         found = [
             one

@@ -10,9 +10,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from interpose.core.model.cgroup import slice_path
-from interpose.core.model.resources import LinuxResources, nothing
+from interpose.core.model.resources import INT64, LinuxResources, nothing
 
-_INT64: Final = range(-(1 << 63), 1 << 63)
 _OCI_CPU: Final = {
     "shares": "cpu_shares",
     "quota": "cpu_quota",
@@ -144,7 +143,7 @@ def _list(value: object) -> list[Any]:
 
 
 def _number(value: object) -> int:
-    return value if type(value) is int and value in _INT64 else 0
+    return value if type(value) is int and value in INT64 else 0
 
 
 def _text(value: object) -> str:

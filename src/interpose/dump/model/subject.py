@@ -11,6 +11,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Final
 
+from interpose.core.model.kubernetes_names import POD_NAME, POD_NAMESPACE, POD_UID
 from interpose.cri.errors import UnreadableMessageError
 from interpose.cri.parser import CriParser
 from interpose.dump.model.call import Flow, Subject
@@ -103,9 +104,9 @@ CONTAINERS_TOLD: Final[Mapping[str, str]] = MappingProxyType(
 # Methods whose replies tell something.
 TELLING: Final = frozenset({*REPLIES, *PODS_TOLD, *CONTAINERS_TOLD})
 _LABELS: Final = {
-    "namespace": "io.kubernetes.pod.namespace",
-    "name": "io.kubernetes.pod.name",
-    "uid": "io.kubernetes.pod.uid",
+    "namespace": POD_NAMESPACE,
+    "name": POD_NAME,
+    "uid": POD_UID,
 }
 
 

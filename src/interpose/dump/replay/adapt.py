@@ -11,11 +11,11 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from interpose.core.model.kubernetes_names import POD_UID
 from interpose.dump.redact.patterns import REDACTED
 from interpose.dump.replay.visit import parts, texts, type_name
 
 _SLICE: Final = ".slice"
-UID_LABEL: Final = "io.kubernetes.pod.uid"
 # Fields that repeat the uid of a pod as a part of a path.
 _PATHS: Final = {"PodSandboxConfig": ("log_directory",), "LinuxPodSandboxConfig": ("cgroup_parent",)}
 _LABELS: Final = ("labels", "label_selector")
@@ -83,8 +83,8 @@ def _rename(message: Any, suffix: str) -> None:
             setattr(part, path, _renamed(getattr(part, path), known, suffix))
         for field_name in _LABELS:
             labels = getattr(part, field_name, None)
-            if labels is not None and UID_LABEL in labels:
-                labels[UID_LABEL] += suffix
+            if labels is not None and POD_UID in labels:
+                labels[POD_UID] += suffix
 
 
 def _renamed(path: str, known: Collection[str], suffix: str) -> str:

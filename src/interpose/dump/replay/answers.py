@@ -18,6 +18,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, Final
 
+from interpose.core.model.kubernetes_names import POD_UID, RESTART_COUNT
 from interpose.cri.methods import METHODS, Carries, Method
 from interpose.dump.model.call import Flow
 from interpose.dump.model.frames import MessageSide
@@ -83,8 +84,8 @@ _VOLATILE: Final = {
     "NamespaceOption": ("target_id",),
 }
 _VOLATILE_LABELS: Final = (
-    "io.kubernetes.pod.uid",
-    "io.kubernetes.container.restartCount",
+    POD_UID,
+    RESTART_COUNT,
     "kubernetes.io/config.seen",
     "interpose/requested",
     "interpose/grant",

@@ -15,12 +15,11 @@ from enum import Enum
 from types import MappingProxyType
 from typing import Any
 
+from interpose.core.model.kubernetes_names import LABEL_PREFIX
+
 Value = int | str
 Key = str | None  # None: the field has one value and no keys
 Check = Callable[[Key, Value], str | None]  # what is wrong with a value, or None
-
-# The kubelet finds its pods and containers again by these; a changed one would orphan them.
-RESERVED = "io.kubernetes."
 
 
 class FieldKind(Enum):
@@ -157,14 +156,15 @@ _RESOURCES = (
 )
 
 _POD = (
-    HookField(name="labels", kind=FieldKind.MAP, check=_anything, reserved=RESERVED),
-    HookField(name="annotations", kind=FieldKind.MAP, check=_anything, reserved=RESERVED),
+    # The kubelet finds its pods and containers again by labels with this prefix; a changed one would orphan them.
+    HookField(name="labels", kind=FieldKind.MAP, check=_anything, reserved=LABEL_PREFIX),
+    HookField(name="annotations", kind=FieldKind.MAP, check=_anything, reserved=LABEL_PREFIX),
     HookField(name="cgroup_parent", kind=FieldKind.TEXT, check=_cgroup_parent),
     *(replace(row, owner="resources") for row in _RESOURCES),
 )
 
 _CONTAINER = (
-    HookField(name="container_annotations", kind=FieldKind.MAP, check=_anything, reserved=RESERVED),
+    HookField(name="container_annotations", kind=FieldKind.MAP, check=_anything, reserved=LABEL_PREFIX),
     HookField(name="pod_cgroup_parent", kind=FieldKind.TEXT, check=_cgroup_parent),
     HookField(name="container_envs", kind=FieldKind.ENVS, check=_variable, secret=True),
     *(replace(row, owner="container_resources") for row in _RESOURCES),

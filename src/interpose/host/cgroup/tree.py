@@ -12,14 +12,13 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Final, Literal, NamedTuple, NoReturn
 
-from interpose.core.model.cgroup import CLEAR, KubeQos, Parameter, Value
+from interpose.core.model.cgroup import CGROUP_ROOT, CLEAR, KubeQos, Parameter, Value
 from interpose.errors import ConfigError
 from interpose.host.cgroup import parameters as table
 from interpose.host.cgroup.files import CgroupFiles
 from interpose.host.cgroup.parameters import TABLE
 from interpose.host.cgroup.paths import CgroupLayout, Driver, confined
 
-ROOT: Final = "/sys/fs/cgroup"
 # Hierarchies of v1 in the order in which children and processes are looked for.
 _CONTROLLERS: Final = ("cpu", "cpuset", "memory")
 _THREADS: Final[Mapping[int, str]] = {1: "tasks", 2: "cgroup.threads"}
@@ -39,7 +38,7 @@ class _Place(NamedTuple):
     parse: Callable[[str], Value]
 
 
-def detect_version(files: CgroupFiles, root: str = ROOT) -> Literal[1, 2]:
+def detect_version(files: CgroupFiles, root: str = CGROUP_ROOT) -> Literal[1, 2]:
     """Which cgroups are mounted there; ConfigError if none are. v1 with v2 beside it (hybrid) is v1."""
     if files.exists(f"{root}/cgroup.controllers"):
         return 2
@@ -82,7 +81,7 @@ def _hierarchies(files: CgroupFiles, root: str) -> dict[str, str]:
 class CgroupTree:
     """Reads and writes cgroups below one root. Has no state of its own; may be used from several threads."""
 
-    def __init__(self, files: CgroupFiles, root: str = ROOT, *, version: int, page: int | None = None) -> None:
+    def __init__(self, files: CgroupFiles, root: str = CGROUP_ROOT, *, version: int, page: int | None = None) -> None:
         self.version = version
         self.root = root = os.path.realpath(root)  # below it no link is followed
         self._files = files

@@ -8,12 +8,6 @@ from typing import Any, Final, NamedTuple
 
 from interpose._pb import resmgr_agent_pb2, resmgr_config_pb2
 
-# Served by the relay.
-SET_CONFIG: Final = b"/v1.Config/SetConfig"
-# Served by us.
-GET_NODE: Final = b"/v1.Agent/GetNode"
-PATCH_NODE: Final = b"/v1.Agent/PatchNode"
-UPDATE_NODE_CAPACITY: Final = b"/v1.Agent/UpdateNodeCapacity"
 HEALTH_CHECK: Final = b"/v1.Agent/HealthCheck"
 
 

@@ -17,14 +17,12 @@ from types import MappingProxyType
 from typing import Final
 
 from interpose.core.model.jsonpatch import PatchOperation
+from interpose.core.model.kubernetes_names import GET_NODE, PATCH_NODE, UPDATE_NODE_CAPACITY
 from interpose.core.model.text import quoted
 from interpose.host.peer_credentials import peer_credentials
 from interpose.host.unix_sockets import BoundSocket
 from interpose.kube.agent.messages import (
-    GET_NODE,
     HEALTH_CHECK,
-    PATCH_NODE,
-    UPDATE_NODE_CAPACITY,
     get_node_reply,
     health_check_reply,
     patch_node_reply,

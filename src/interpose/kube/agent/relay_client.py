@@ -7,8 +7,9 @@ import logging
 from collections.abc import Callable, Collection, Mapping
 from typing import Final
 
+from interpose.core.model.kubernetes_names import SET_CONFIG
 from interpose.host.peer_credentials import only_of
-from interpose.kube.agent.messages import SET_CONFIG, read_set_config_reply, set_config_request
+from interpose.kube.agent.messages import read_set_config_reply, set_config_request
 from interpose.log import RateLimited
 from interpose.net.grpc.client import Client
 from interpose.net.grpc.status import Code, RpcError

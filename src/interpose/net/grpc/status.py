@@ -33,7 +33,7 @@ class Code(IntEnum):
 
 
 # Statuses after which the server may have done it all the same.
-DOUBTFUL: Final = frozenset((Code.CANCELLED, Code.DEADLINE_EXCEEDED, Code.UNAVAILABLE))
+OUTCOME_UNKNOWN: Final = frozenset((Code.CANCELLED, Code.DEADLINE_EXCEEDED, Code.UNAVAILABLE))
 
 
 class RpcError(Exception):

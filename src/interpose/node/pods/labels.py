@@ -10,6 +10,7 @@ import json
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final
 
+from interpose.core.model.kubernetes_names import CONTAINER_NAME, POD_NAME, POD_NAMESPACE, POD_UID, RESTART_COUNT
 from interpose.node.pods.status.container_values import (
     ExecAction,
     HttpAction,
@@ -22,13 +23,7 @@ from interpose.node.pods.status.container_values import (
 if TYPE_CHECKING:
     from interpose.node.pods.spec import ContainerSpec, PodSpec
 
-POD_NAME: Final = "io.kubernetes.pod.name"
-POD_NAMESPACE: Final = "io.kubernetes.pod.namespace"
-POD_UID: Final = "io.kubernetes.pod.uid"
-CONTAINER_NAME: Final = "io.kubernetes.container.name"
-
 HASH: Final = "io.kubernetes.container.hash"
-RESTART_COUNT: Final = "io.kubernetes.container.restartCount"
 MESSAGE_PATH: Final = "io.kubernetes.container.terminationMessagePath"
 MESSAGE_POLICY: Final = "io.kubernetes.container.terminationMessagePolicy"
 PRE_STOP: Final = "io.kubernetes.container.preStopHandler"

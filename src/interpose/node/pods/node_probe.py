@@ -9,6 +9,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Final
 
+from interpose.core.model.cgroup import CGROUP_ROOT
 from interpose.errors import ConfigError
 from interpose.host.cgroup.files import KernelFiles
 from interpose.host.cgroup.paths import Driver
@@ -32,7 +33,7 @@ def read_node(
     name: str = "",
     cgroup_driver: Driver = Driver.CGROUPFS,
     cgroup_root: str = "",
-    cgroup_mount: str = "/sys/fs/cgroup",
+    cgroup_mount: str = CGROUP_ROOT,
     addresses: Sequence[str] = (),
     cluster_dns: Sequence[str] = (),
     cluster_domain: str = "cluster.local",

@@ -18,6 +18,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from enum import StrEnum
 from typing import Final
 
+from interpose.core.model.kubernetes_names import SET_CONFIG
 from interpose.errors import ConfigError, NotReadyError
 from interpose.host.peer_credentials import peer_credentials
 from interpose.host.unix_sockets import BoundSocket, bind_unix
@@ -30,7 +31,6 @@ from interpose.net.grpc.transport import Hub
 from interpose.resmgr.config.configuration import AgentConfig
 from interpose.resmgr.messages import (
     SET_ADJUSTMENT,
-    SET_CONFIG,
     read_set_adjustment,
     read_set_config,
     set_adjustment_reply,

@@ -25,7 +25,7 @@ from interpose.core.policy.request import Key
 from interpose.cri.store import convert
 from interpose.cri.store.starts import StartTracker
 from interpose.log import RateLimited
-from interpose.net.grpc.status import DOUBTFUL, Code, RpcError
+from interpose.net.grpc.status import OUTCOME_UNKNOWN, Code, RpcError
 from interpose.tasks import TaskBag
 
 _log = logging.getLogger(__name__)
@@ -343,10 +343,10 @@ class ContainerUpdaters:
             self.results["missing"] += 1
             self._on_missing(updater.key, updater.id, error)
             return
-        self.results["doubtful" if error.code in DOUBTFUL else "failed"] += 1
-        if error.code in DOUBTFUL:
+        self.results["doubtful" if error.code in OUTCOME_UNKNOWN else "failed"] += 1
+        if error.code in OUTCOME_UNKNOWN:
             updater.written = None
-        updater.error, updater.permanent = str(error), error.code not in DOUBTFUL
+        updater.error, updater.permanent = str(error), error.code not in OUTCOME_UNKNOWN
         updater.attempts += 1
         self._retry_later(updater, _BACKOFF.delay(updater.attempts))
         text = "Container could not be updated, it is tried again"

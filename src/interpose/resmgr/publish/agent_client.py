@@ -9,20 +9,14 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Final
 
+from interpose.core.model.kubernetes_names import GET_NODE, PATCH_NODE, UPDATE_NODE_CAPACITY
 from interpose.host.peer_credentials import only_of
 from interpose.net.grpc.client import Client
 from interpose.net.grpc.status import Code, RpcError
 from interpose.net.grpc.transport import Hub
 from interpose.net.grpc.upstream import Upstream, doubling_pause
 from interpose.net.h2.limits import Limits
-from interpose.resmgr.messages import (
-    GET_NODE,
-    PATCH_NODE,
-    UPDATE_NODE_CAPACITY,
-    patch_node_request,
-    read_node,
-    update_node_capacity_request,
-)
+from interpose.resmgr.messages import patch_node_request, read_node, update_node_capacity_request
 
 _log = logging.getLogger(__name__)
 

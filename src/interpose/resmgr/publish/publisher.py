@@ -16,7 +16,7 @@ from typing import Any, Final, Protocol
 
 from interpose.core.backoff import Backoff
 from interpose.log import RateLimited
-from interpose.net.grpc.status import Code, RpcError
+from interpose.net.grpc.status import OUTCOME_UNKNOWN, Code, RpcError
 from interpose.resmgr.publish.node_state import NodeMarks, Plan, plan
 
 _log = logging.getLogger(__name__)
@@ -27,7 +27,6 @@ LONGEST_PAUSE: Final = 60.0
 REPAIR: Final = 30.0
 _TRIES: Final = 3  # in one go, with a node that others change at the same time
 _TRY_AGAIN: Final = 0.2
-_UNREACHABLE: Final = frozenset({Code.UNAVAILABLE, Code.DEADLINE_EXCEEDED, Code.CANCELLED})
 _CONFLICTS: Final = frozenset({Code.FAILED_PRECONDITION, Code.ABORTED})
 
 
@@ -175,6 +174,6 @@ class Publisher:
 
 
 def _result_of(code: Code) -> Result:
-    if code in _UNREACHABLE:
+    if code in OUTCOME_UNKNOWN:
         return Result.UNREACHABLE
     return Result.CONFLICT if code in _CONFLICTS else Result.REFUSED

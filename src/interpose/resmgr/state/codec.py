@@ -9,12 +9,11 @@ from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
 from interpose.core.model.cpuset import CpuSet
-from interpose.core.model.resources import nothing
+from interpose.core.model.resources import INT64, nothing
 from interpose.core.model.text import quoted
 from interpose.core.policy.decision import Grant
 from interpose.core.policy.request import Amounts, Key, RequestSource
 
-_INT64: Final = range(-(1 << 63), 1 << 63)
 _KINDS: Final[Mapping[type, str]] = MappingProxyType(
     {
         dict: "a group of keys",
@@ -131,7 +130,7 @@ def text(plain: object, where: str) -> str:
 def number(plain: object, where: str) -> int:
     """A whole number that fits into 64 bits."""
     found: int = _expect(plain, where, int)
-    if found not in _INT64:
+    if found not in INT64:
         raise ValueError(f"{where}: expected a number of 64 bits, found one of {found.bit_length()}")
     return found
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
+from interpose.core.model.kubernetes_names import POD_NAME, POD_NAMESPACE, POD_UID
 from interpose.core.model.pod import Container, ContainerState, Pod
 from interpose.cri.methods import METHODS
 from interpose.cri.parser import CriParser
@@ -20,10 +21,6 @@ from interpose.net.grpc.status import Code
 from interpose.resmgr.whatif.events import ReplyEvent, RequestEvent
 
 _ALIVE: Final = frozenset((ContainerState.RUNNING, ContainerState.UNKNOWN))
-# Labels that every container of a kubelet has.
-_POD_NAME: Final = "io.kubernetes.pod.name"
-_POD_NAMESPACE: Final = "io.kubernetes.pod.namespace"
-_POD_UID: Final = "io.kubernetes.pod.uid"
 _LISTS: Final = ("ListPodSandbox", "ListContainers")
 # Events of containers by number; of what was created a create has told.
 _STARTED: Final = 1
@@ -205,7 +202,7 @@ class Bygone:
             return
         pod = self.store.pods.get(pod_id)
         if pod is None:
-            name, namespace, uid = (record.labels.get(one, "") for one in (_POD_NAME, _POD_NAMESPACE, _POD_UID))
+            name, namespace, uid = (record.labels.get(one, "") for one in (POD_NAME, POD_NAMESPACE, POD_UID))
             pod = Pod(id=pod_id, name=name, namespace=namespace, uid=uid)
         if not pod.cgroup_parent:
             parent = record.cgroup_parent

@@ -19,7 +19,7 @@ from interpose.core.policy.request import Key, Request
 from interpose.cri.errors import UnreadableMessageError
 from interpose.cri.parser import CriParser
 from interpose.cri.store import convert
-from interpose.net.grpc.status import DOUBTFUL, Code
+from interpose.net.grpc.status import OUTCOME_UNKNOWN, Code
 from interpose.relay.api import CLIENT
 from interpose.resmgr.allocations import Allocations
 from interpose.resmgr.container_request import make_request, resized
@@ -363,6 +363,6 @@ def look_back(policy: Policy, happenings: Iterable[CallRecord], *, capacity: int
 def _end(answer: ReplyEvent) -> _End:
     if answer.code == Code.OK:
         return _End.DONE
-    if answer.code in DOUBTFUL:
+    if answer.code in OUTCOME_UNKNOWN:
         return _End.DOUBTFUL
     return _End.REFUSED if answer.message.startswith(_REFUSED) else _End.FAILED

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
-from interpose.core.model.cgroup import KubeQos
+from interpose.core.model.cgroup import CGROUP_ROOT, KubeQos
 from interpose.core.model.cpuset import CpuSet
 from interpose.host.cgroup.paths import CgroupLayout, Driver
 from interpose.testing.kernel.cgroup_rules import (
@@ -40,7 +40,7 @@ class FakeKernel:
         version: int = 2,
         cpus: str = "0-7",
         mems: str = "0-1",
-        root: str = "/sys/fs/cgroup",
+        root: str = CGROUP_ROOT,
         *,
         bvt: bool = False,
         idle: bool = True,

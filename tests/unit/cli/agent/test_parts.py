@@ -10,9 +10,9 @@ import pytest
 from interpose._pb.resmgr_agent_pb2 import JsonPatch, PatchNodeRequest
 from interpose.cli.agent.parts import AgentParts
 from interpose.config.agent.settings import AgentSettings, ConfigSettings, NodeStateSettings
+from interpose.core.model.kubernetes_names import PATCH_NODE
 from interpose.host.unix_sockets import bind_unix
 from interpose.kube.agent.configmap_choice import ChoiceResult, ConfigChoice, SelectedConfig
-from interpose.kube.agent.messages import PATCH_NODE
 from interpose.kube.client.access import Access
 from interpose.net.grpc.handlers import Unary
 from interpose.net.grpc.status import RpcError

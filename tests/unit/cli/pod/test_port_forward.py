@@ -15,8 +15,8 @@ from interpose._pb import cri_pb2 as cri
 from interpose.cli.pod.connect import pod_runtime
 from interpose.cli.pod.options import Reach
 from interpose.cli.pod.port_forward import forward_ports
+from interpose.core.model.kubernetes_names import POD_UID
 from interpose.net.grpc.status import Code
-from interpose.node.pods.labels import POD_UID
 from interpose.testing.eventually import WAIT_LIMIT, eventually
 from interpose.testing.fakeruntime import FakeRuntime
 from interpose.testing.serve import serve_runtime

@@ -1,7 +1,8 @@
 """Creates in doubt."""
 
+from interpose.core.model.kubernetes_names import POD_UID
 from interpose.core.model.pod import Container, Pod
-from interpose.cri.store.pending import UID_LABEL, PendingCreates
+from interpose.cri.store.pending import PendingCreates
 
 APP = Container(id="", name="app", attempt=1)
 
@@ -42,5 +43,5 @@ def test_uid_of_an_unknown_pod_is_in_the_labels() -> None:
     """As a kubelet writes it."""
     pending = PendingCreates()
     pending.add(APP, pod_uid="a")
-    pending.drop_container(Container(id="c", name="app", attempt=1, labels={UID_LABEL: "a"}), None)
+    pending.drop_container(Container(id="c", name="app", attempt=1, labels={POD_UID: "a"}), None)
     assert len(pending) == 0

@@ -13,9 +13,9 @@ from examples.demo.parts import PODS
 from examples.demo.places import Places, write_cgroups
 from examples.demo.report import ASKED, Spot, without_guest
 from interpose.core.model.cgroup import CLEAR, UNLIMITED, Level, Parameter
+from interpose.core.model.kubernetes_names import POD_NAME, POD_UID
 from interpose.cri.client import RuntimeClient
 from interpose.cri.messages import cri
-from interpose.node.pods.labels import POD_NAME, POD_UID
 from interpose.node.runtime.cgroups.cgroups import detect
 from interpose.testing.fakeruntime import FakeRuntime
 from interpose.testing.pods import container_config, create_request, pod_config, run_request

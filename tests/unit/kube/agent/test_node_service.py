@@ -17,7 +17,8 @@ from interpose._pb.resmgr_agent_pb2 import (
     PatchNodeRequest,
     UpdateNodeCapacityRequest,
 )
-from interpose.kube.agent.messages import GET_NODE, HEALTH_CHECK, PATCH_NODE, UPDATE_NODE_CAPACITY
+from interpose.core.model.kubernetes_names import GET_NODE, PATCH_NODE, UPDATE_NODE_CAPACITY
+from interpose.kube.agent.messages import HEALTH_CHECK
 from interpose.kube.agent.node_keys import Writable
 from interpose.kube.agent.node_service import MAX_RUNNING, MAX_WAITING, NodeService
 from interpose.kube.client.api import ApiError

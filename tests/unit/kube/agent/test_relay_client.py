@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from interpose._pb.resmgr_config_pb2 import SetConfigReply, SetConfigRequest
+from interpose.core.model.kubernetes_names import SET_CONFIG
 from interpose.host.unix_sockets import bind_unix
-from interpose.kube.agent.messages import SET_CONFIG
 from interpose.kube.agent.relay_client import RelayClient
 from interpose.net.grpc.handlers import ServerContext, Unary
 from interpose.net.grpc.server import LocalServer

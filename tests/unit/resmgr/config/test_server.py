@@ -8,12 +8,13 @@ from dataclasses import dataclass, field
 import pytest
 
 from interpose._pb.resmgr_config_pb2 import SetAdjustmentReply, SetAdjustmentRequest, SetConfigReply, SetConfigRequest
+from interpose.core.model.kubernetes_names import SET_CONFIG
 from interpose.errors import ConfigError, NotReadyError
 from interpose.net.grpc.handlers import Unary
 from interpose.net.grpc.status import Code, RpcError
 from interpose.resmgr.config.configuration import AgentConfig
 from interpose.resmgr.config.server import MAX_WAITING, ConfigOutcome, ConfigServer
-from interpose.resmgr.messages import SET_ADJUSTMENT, SET_CONFIG
+from interpose.resmgr.messages import SET_ADJUSTMENT
 from interpose.testing.eventually import eventually
 
 

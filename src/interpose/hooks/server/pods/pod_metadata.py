@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
+from interpose.core.model.kubernetes_names import LABEL_PREFIX
 from interpose.core.model.pod import Pod
 from interpose.core.model.resources import nothing
 from interpose.hooks.server.pods.pod_annotations import EXTENDED_RESOURCES
@@ -27,7 +28,6 @@ _INIT: Final = "initContainers"
 _CONTAINERS: Final = (_INIT, "containers", "ephemeralContainers")
 _STAYS: Final = "Always"  # the restartPolicy of an init container that is started first and runs beside all others
 # The kubelet's own marks on a sandbox; they name the pod and do not change while it lives.
-_OF_THE_SANDBOX: Final = "io.kubernetes."
 # Far above what a node can run; a document beyond is not a list of a node's pods.
 MAX_PODS: Final = 10_000
 _PARTS: Final = ("requests", "limits")
@@ -81,7 +81,7 @@ def overlay(pod: Pod, facts: PodMetadata | None) -> Pod:
 
 
 def _fresh(of_sandbox: Mapping[str, str], of_today: Mapping[str, str]) -> Mapping[str, str]:
-    kept = {key: value for key, value in of_sandbox.items() if key.startswith(_OF_THE_SANDBOX)}
+    kept = {key: value for key, value in of_sandbox.items() if key.startswith(LABEL_PREFIX)}
     return {**of_today, **kept} if kept else of_today
 
 

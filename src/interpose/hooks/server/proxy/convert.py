@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 from interpose.core.model.cgroup import CRI_FIELDS, UNLIMITED, Parameter, Value, to_cri
 from interpose.core.model.cpuset import CpuSet
 from interpose.core.model.pod import Container, ContainerState, Pod
-from interpose.core.model.resources import NO_RESOURCES, SCALARS, LinuxResources, nothing
+from interpose.core.model.resources import INT64, NO_RESOURCES, SCALARS, LinuxResources, nothing
 from interpose.hooks.api.hookpoint import HookPoint
 from interpose.hooks.api.messages import ContainerResourceHookResponse, PodSandboxHookResponse, request_class
 from interpose.hooks.server.evaluate import PluginFailure, PluginResults
@@ -136,12 +136,11 @@ _CARRIED: Final[Mapping[HookPoint, _Carried]] = MappingProxyType(
         HookPoint.PRE_UPDATE_CONTAINER_RESOURCES: _Carried(owner=_CONTAINER, fields=CRI_FIELDS, patch=True),
     }
 )
-_MOST: Final = (1 << 63) - 1
 _RANGES: Final[Mapping[Parameter, tuple[int, int]]] = MappingProxyType(
     {
-        Parameter.CPU_SHARES: (0, _MOST),
-        Parameter.CPU_QUOTA: (-1, _MOST),
-        Parameter.MEMORY_LIMIT: (-1, _MOST),
+        Parameter.CPU_SHARES: (0, INT64.stop - 1),
+        Parameter.CPU_QUOTA: (-1, INT64.stop - 1),
+        Parameter.MEMORY_LIMIT: (-1, INT64.stop - 1),
         Parameter.OOM_SCORE_ADJ: (-1000, 1000),
     }
 )

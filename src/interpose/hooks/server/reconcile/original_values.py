@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 from interpose.core.model.cgroup import CLEAR, CREATE_FIELDS, UNLIMITED, Parameter, Value, cri_value, to_cri
 from interpose.core.model.cpuset import CpuSet
 from interpose.core.model.pod import Container
-from interpose.core.model.resources import LinuxResources
+from interpose.core.model.resources import INT64, LinuxResources
 from interpose.hooks.server.reconcile.journal_format import JournalEntry
 
 ANNOTATION: Final = "interpose/hookserver"
@@ -30,7 +30,6 @@ NEUTRAL: Final[Mapping[Parameter, Value]] = MappingProxyType(
         Parameter.MEMORY_LIMIT: UNLIMITED,
     }
 )
-_INT64: Final = range(-(1 << 63), 1 << 63)
 
 
 class ValueRecord(NamedTuple):
@@ -124,7 +123,7 @@ def _pair(parameter: Parameter, raw: object) -> ValueRecord | None:
     if not isinstance(plugin, str):
         return None
     kind = str if parameter in (Parameter.CPUSET_CPUS, Parameter.CPUSET_MEMS) else int
-    if not all(type(one) is kind and (kind is str or one in _INT64) for one in values):
+    if not all(type(one) is kind and (kind is str or one in INT64) for one in values):
         return None
     asked, given = (cri_value(replace(_NOTHING, **{CREATE_FIELDS[parameter]: one}), parameter) for one in values)
     return ValueRecord(asked, CLEAR if given is None else given, plugin=plugin)

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from interpose.core.model.cgroup import KubeQos
+from interpose.core.model.cgroup import CGROUP_ROOT, KubeQos
 from interpose.host.atomic_file import replace_file
 from interpose.host.cgroup.files import CgroupFiles, KernelFiles
 from interpose.host.cgroup.paths import Driver, confined
@@ -23,7 +23,6 @@ from interpose.node.pods.cri_config.qos import pod_qos
 from interpose.node.pods.node_info import NodeFacts
 from interpose.node.pods.spec import PodSpec
 
-MOUNT: Final = "/sys/fs/cgroup"
 _NOTE: Final = "cgroup"
 _LARGEST: Final = 4096
 # A process that was killed leaves its cgroup a moment after its parent was told.
@@ -39,7 +38,7 @@ class PodCgroups:
     def __init__(
         self,
         node: NodeFacts,
-        mount: str = MOUNT,
+        mount: str = CGROUP_ROOT,
         *,
         folder: Callable[[str], str],
         files: CgroupFiles | None = None,

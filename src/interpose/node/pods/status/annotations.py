@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final, TypeVar
 
+from interpose.core.model.kubernetes_names import RESTART_COUNT
 from interpose.core.model.quantity import parse_quantity
 from interpose.node.pods import labels
 from interpose.node.pods.labels import Hook
@@ -46,7 +47,7 @@ def parse_annotations(annotations: Mapping[str, str]) -> ContainerAnnotations:
     """The annotations of a container."""
     return ContainerAnnotations(
         hash=annotations.get(labels.HASH, ""),
-        restart_count=_understood(annotations.get(labels.RESTART_COUNT), _number) or 0,
+        restart_count=_understood(annotations.get(RESTART_COUNT), _number) or 0,
         termination_message_path=annotations.get(labels.MESSAGE_PATH, ""),
         termination_message_policy=_understood(annotations.get(labels.MESSAGE_POLICY), TerminationMessagePolicy)
         or TerminationMessagePolicy.FILE,

@@ -4,11 +4,11 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from interpose.core.model.kubernetes_names import CONTAINER_NAME, POD_UID
 from interpose.core.model.pod import ContainerState
 from interpose.cri.messages import cri
 from interpose.cri.services import ContainerManager, PodSandboxManager
 from interpose.net.grpc.status import Code, RpcError
-from interpose.node.pods.labels import CONTAINER_NAME, POD_UID
 from interpose.node.pods.status.annotations import ContainerAnnotations, parse_annotations
 from interpose.node.pods.status.container_values import ResourceRequirements
 from interpose.node.pods.status.runtime_pod import RuntimeContainer, RuntimePod, container_state, group_pods

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from interpose.core.model.kubernetes_names import CONTAINER_NAME, LABEL_PREFIX, POD_NAME, POD_NAMESPACE, POD_UID
 from interpose.core.model.pod import ContainerState
 from interpose.core.model.resources import nothing
-from interpose.node.pods.labels import CONTAINER_NAME, POD_NAME, POD_NAMESPACE, POD_UID
 
 # By the numbers of CRI.
 CONTAINER_STATES: Final = (
@@ -20,7 +20,6 @@ CONTAINER_STATES: Final = (
     ContainerState.UNKNOWN,
 )
 _SANDBOX_READY: Final = 0
-_RESERVED: Final = "io.kubernetes."
 
 
 def container_state(number: int) -> ContainerState:
@@ -116,7 +115,7 @@ def group_pods(sandboxes: Iterable[Any], containers: Iterable[Any], *, complete:
 def _own_labels(sandboxes: Iterable[RuntimeSandbox]) -> dict[str, str]:
     """Those of the newest sandbox that say more than whose it is."""
     latest = min(sandboxes, key=newest, default=None)
-    return {} if latest is None else {k: v for k, v in latest.labels.items() if not k.startswith(_RESERVED)}
+    return {} if latest is None else {k: v for k, v in latest.labels.items() if not k.startswith(LABEL_PREFIX)}
 
 
 def newest(one: RuntimeSandbox | RuntimeContainer) -> tuple[int, int, str]:

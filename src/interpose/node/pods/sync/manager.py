@@ -9,10 +9,11 @@ import asyncio
 from collections.abc import Collection
 from typing import Final
 
+from interpose.core.model.cgroup import CGROUP_ROOT
 from interpose.cri.client import RuntimeClient
 from interpose.cri.messages import cri
 from interpose.net.grpc.status import RpcError
-from interpose.node.pods.cgroups.pod_cgroups import MOUNT, PodCgroups
+from interpose.node.pods.cgroups.pod_cgroups import PodCgroups
 from interpose.node.pods.clock import Clocks
 from interpose.node.pods.events.recorder import EventRecorder
 from interpose.node.pods.labels import LOG_ROOT
@@ -56,7 +57,7 @@ class RuntimeManager(PodReader):
         node: NodeFacts,
         dirs: PodDirs,
         log_root: str = LOG_ROOT,
-        cgroup_mount: str = MOUNT,
+        cgroup_mount: str = CGROUP_ROOT,
         clocks: Clocks = _CLOCKS,
         auth: Auth = _no_auth,
         where: str = "",

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Final
 
+from interpose.core.model.cgroup import CGROUP_ROOT
 from interpose.host.cgroup.files import CgroupFiles, KernelFiles
 from interpose.host.cgroup.paths import confined
 from interpose.node.runtime.cgroups.usage import V1_FILES, V2_FILES, CgroupStats, parse_v1, parse_v2
@@ -20,7 +21,6 @@ from interpose.node.runtime.metrics import cgroup_counters as cgroupcounters
 from interpose.node.runtime.metrics.cgroup_counters import CgroupCounters, HugePages
 from interpose.node.runtime.plain.cgroup import NEW, make_directory
 
-ROOT: Final = "/sys/fs/cgroup"
 _PROCESSES: Final = "cgroup.procs"
 _CPUSET: Final = ("cpuset.mems", "cpuset.cpus")
 # Where a name or a path is too long there is nothing either: it could not be made.
@@ -98,7 +98,7 @@ class ScratchFiles(KernelFiles):
         super().remove_directory(path)
 
 
-def detect(root: str = ROOT, *, table: str = _TABLE) -> "CgroupDirs":
+def detect(root: str = CGROUP_ROOT, *, table: str = _TABLE) -> "CgroupDirs":
     """The cgroups at a root: the kernel's, or a scratch folder (v2's form unless it has folders of v1 controllers)."""
     root = os.path.realpath(root)
     kernel = DeepFiles()
@@ -122,7 +122,7 @@ class CgroupDirs:
     def __init__(
         self,
         files: CgroupFiles,
-        root: str = ROOT,
+        root: str = CGROUP_ROOT,
         *,
         version: int,
         scratch: bool = False,

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from interpose.core.model.cgroup import CGROUP_ROOT
 from interpose.node.runtime.fs.mounts import prepare_sources
 from interpose.node.runtime.fs.scoped_path import read_inside
 from interpose.node.runtime.oci import capabilities, devices, seccomp, users
@@ -93,7 +94,7 @@ def _deeper(document: Any, levels: int) -> bool:
 
 
 def read_host(
-    *, cgroup_version: int, cgroup_driver: str = "cgroupfs", cgroup_root: str = "/sys/fs/cgroup", proc: str = "/proc"
+    *, cgroup_version: int, cgroup_driver: str = "cgroupfs", cgroup_root: str = CGROUP_ROOT, proc: str = "/proc"
 ) -> HostFacts:
     """This machine, and what we may do on it."""
     status = _status(_text(f"{proc}/self/status"))

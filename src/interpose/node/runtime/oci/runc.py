@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import interpose
+from interpose.core.model.cgroup import CGROUP_ROOT
 from interpose.errors import ConfigError
 from interpose.node.runtime.plain.isolation import not_isolated
 from interpose.node.runtime.shim import protocol as wire
@@ -24,7 +25,6 @@ from interpose.node.runtime.shim.oci_errors import reason
 from interpose.node.runtime.shim.syscalls import may_isolate
 
 PLAIN: Final = "plain"
-CGROUP_ROOT: Final = "/sys/fs/cgroup"
 _INSTALLED: Final = ("runc", "crun")
 _SOURCES: Final = str(Path(interpose.__file__).resolve().parent.parent)
 _PLAIN_BOOT: Final = (

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from interpose import __version__
 from interpose.config.documents.yaml import read_document
+from interpose.core.model.cgroup import CGROUP_ROOT
 from interpose.net.streaming.limits import StreamLimits
 from interpose.net.streaming.server import StreamServer
 from interpose.node.runtime.cgroups import cgroups as cgroup_dirs
@@ -48,7 +49,7 @@ class RuntimeOptions:
     state: Path
     executor: str = "auto"
     cgroup_driver: str = "cgroupfs"
-    cgroup_root: str = "/sys/fs/cgroup"
+    cgroup_root: str = CGROUP_ROOT
     cni_conf_dir: str = "/etc/cni/net.d"
     cni_bin_dirs: tuple[str, ...] = ("/opt/cni/bin", "/usr/lib/cni")
     stream_host: str | None = "127.0.0.1"

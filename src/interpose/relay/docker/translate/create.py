@@ -17,6 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from interpose.core.model.kubernetes_names import LABEL_PREFIX
 from interpose.core.model.pod import Pod
 from interpose.cri.store.requested import ANNOTATION
 from interpose.relay.docker.translate import hostconfig
@@ -24,7 +25,6 @@ from interpose.relay.docker.translate.body import EditedBody, JsonBody, JsonBody
 from interpose.relay.docker.translate.json_edit import UnreadableBodyError, fold, quote
 from interpose.relay.docker.translate.labels import (
     CREATED,
-    RESERVED,
     DockerIdentity,
     changed_labels,
     identity,
@@ -161,7 +161,7 @@ class CreateBody:
 def may_be_kubernetes(raw: bytes) -> bool:
     """Whether a label of Kubernetes can be in a body at all. Where its letters are neither spelt out nor hidden in
     escapes there is none, whatever else is wrong with the body."""
-    return RESERVED.encode() in raw or _HIDDEN.search(raw) is not None
+    return LABEL_PREFIX.encode() in raw or _HIDDEN.search(raw) is not None
 
 
 def image_named(raw: bytes) -> str:

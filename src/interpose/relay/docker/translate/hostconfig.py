@@ -18,6 +18,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from interpose.core.model.cgroup import SUFFIX, slice_path
+from interpose.core.model.resources import INT64
 from interpose.relay.docker.translate.body import as_text
 from interpose.relay.docker.translate.json_edit import MemberIndex, Pairs, UnreadableBodyError, kind
 
@@ -45,7 +46,6 @@ _SWAP: Final = "memory_swap_limit_in_bytes"
 _SCORE: Final = "oom_score_adj"
 _NANO: Final = 10**9
 _SHOWN_PERIOD: Final = 100_000
-_INT64: Final = range(-(1 << 63), 1 << 63)
 _WORDS: Final = frozenset((*TEXTS.values(), PARENT))
 
 Values = dict[str, int | str]
@@ -132,7 +132,7 @@ def changes(raw: Mapping[str, Any], before: Any, after: Any, *, update: bool) ->
 def _whole_number(value: Any, key: str) -> int:
     if type(value) is not int:
         raise UnreadableBodyError(f"{key} is not a whole number but {kind(value)}")
-    if value not in _INT64:
+    if value not in INT64:
         raise UnreadableBodyError(f"{key} is a number of more than 64 bits")
     return value
 

@@ -15,6 +15,8 @@ from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlencode
 
+from interpose.core.model.kubernetes_names import LABEL_PREFIX
+from interpose.core.model.resources import INT64
 from interpose.relay.docker.translate import hostconfig
 from interpose.relay.docker.translate.create import RUNTIME_HANDLER
 from interpose.relay.docker.translate.json_edit import UnreadableBodyError, decode, kind, whole
@@ -22,7 +24,6 @@ from interpose.relay.docker.translate.labels import (
     CREATED,
     LOG_PATH,
     REQUESTED,
-    RESERVED,
     DockerIdentity,
     identity,
     shown_annotations,
@@ -54,7 +55,6 @@ _OCI_CPU: Final = {
 }
 _OCI_MEMORY: Final = {"limit": "memory_limit_in_bytes", "swap": "memory_swap_limit_in_bytes"}
 _NANO: Final = 10**9
-_INT64: Final = range(-(1 << 63), 1 << 63)
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 Document = Mapping[str, Any]
@@ -192,7 +192,7 @@ def _listed(body: bytes, wanted: Any) -> Iterator[tuple[Document, DockerIdentity
 
 
 def _write_listed(item: Any, document: Document, labels: Mapping[str, str]) -> None:
-    item.created_at = _number(document.get("Created"), range(_INT64.stop // _NANO)) * _NANO
+    item.created_at = _number(document.get("Created"), range(INT64.stop // _NANO)) * _NANO
     item.labels.update(shown_labels(labels))
     item.annotations.update(shown_annotations(labels))
 
@@ -235,7 +235,7 @@ def _sent(labels: Mapping[str, str]) -> Document | None:
 
 
 def _amounts(host: Document) -> hostconfig.Values:
-    numbers = {key: _number(host.get(key), _INT64) for key in (*hostconfig.NUMBERS.values(), hostconfig.NANO_CPUS)}
+    numbers = {key: _number(host.get(key), INT64) for key in (*hostconfig.NUMBERS.values(), hostconfig.NANO_CPUS)}
     return numbers | {key: _text(host.get(key)) for key in hostconfig.TEXTS.values()}
 
 
@@ -265,7 +265,7 @@ def _own_labels(document: Document, image: Image) -> dict[str, str]:
     return {
         key: value
         for key, value in _labels(document).items()
-        if key.startswith(RESERVED) or image.labels.get(key) != value
+        if key.startswith(LABEL_PREFIX) or image.labels.get(key) != value
     }
 
 

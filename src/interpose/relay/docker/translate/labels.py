@@ -9,20 +9,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from interpose.core.model.kubernetes_names import CONTAINER_NAME, POD_NAME, POD_NAMESPACE, POD_UID
 from interpose.cri.store.requested import ANNOTATION
 
 TYPE: Final = "io.kubernetes.docker.type"
 SANDBOX_ID: Final = "io.kubernetes.sandbox.id"
 LOG_PATH: Final = "io.kubernetes.container.logpath"
-CONTAINER_NAME: Final = "io.kubernetes.container.name"
-POD_NAME: Final = "io.kubernetes.pod.name"
-POD_NAMESPACE: Final = "io.kubernetes.pod.namespace"
-POD_UID: Final = "io.kubernetes.pod.uid"
 SANDBOX: Final = "podsandbox"
 CONTAINER: Final = "container"
 PREFIX: Final = "annotation."
-# What no body without these letters can have is a label of Kubernetes.
-RESERVED: Final = "io.kubernetes."
 # What a container was created with, if that is not what was asked for: Docker shows only what it has now.
 CREATED: Final = f"{PREFIX}interpose/created"
 REQUESTED: Final = f"{PREFIX}{ANNOTATION}"

@@ -10,9 +10,10 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from interpose.core.model.kubernetes_names import POD_NAME, POD_NAMESPACE, POD_UID
 from interpose.relay.docker.translate import hostconfig
 from interpose.relay.docker.translate.create import RUNTIME_HANDLER
-from interpose.relay.docker.translate.labels import MARK, POD_NAME, POD_NAMESPACE, POD_UID, SANDBOX
+from interpose.relay.docker.translate.labels import MARK, SANDBOX
 
 _NOT_READY: Final = 1  # CRI's number
 

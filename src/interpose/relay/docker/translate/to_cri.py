@@ -18,6 +18,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
 
+from interpose.core.model.kubernetes_names import LABEL_PREFIX
 from interpose.cri.methods import METHODS
 from interpose.cri.parser import CriParser
 from interpose.net.grpc.status import RpcError
@@ -27,7 +28,7 @@ from interpose.relay.docker.routes import METHODS_OF, DockerOperation, act_of, k
 from interpose.relay.docker.translate import create
 from interpose.relay.docker.translate.body import EditedBody
 from interpose.relay.docker.translate.json_edit import BodyTooLargeToReadError, UnreadableBodyError
-from interpose.relay.docker.translate.labels import RESERVED, DockerIdentity
+from interpose.relay.docker.translate.labels import DockerIdentity
 
 # Seconds; more than CRI's int64 takes is as good as for ever.
 _LONGEST_GRACE: Final = 1 << 40
@@ -93,7 +94,7 @@ async def _creation(call: DockerHttpCall, runtime: DockerRuntime) -> CriCall | N
         creation = await aside(body, lambda: create.read_create(body, params))
         if creation is None and (image := await aside(body, lambda: create.image_named(body))):
             labels = await runtime.labels_of_image(image)
-            if any(key.startswith(RESERVED) for key in labels):
+            if any(key.startswith(LABEL_PREFIX) for key in labels):
                 creation = await aside(body, lambda: create.read_create(body, params, labels))
     except BodyTooLargeToReadError:
         raise

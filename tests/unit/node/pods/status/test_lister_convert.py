@@ -4,9 +4,9 @@ from fractions import Fraction
 
 import pytest
 
+from interpose.core.model.kubernetes_names import CONTAINER_NAME
 from interpose.core.model.pod import ContainerState
 from interpose.cri.messages import cri
-from interpose.node.pods.labels import CONTAINER_NAME
 from interpose.node.pods.spec import ResourceRequirements
 from interpose.node.pods.status.annotations import ContainerAnnotations
 from interpose.node.pods.status.lister import addresses, container_status, pod_status, sandbox_status

@@ -2,9 +2,9 @@
 
 import pytest
 
+from interpose.core.model.kubernetes_names import CONTAINER_NAME, POD_NAME, POD_NAMESPACE, POD_UID
 from interpose.core.model.pod import ContainerState
 from interpose.cri.messages import cri
-from interpose.node.pods.labels import CONTAINER_NAME, POD_NAME, POD_NAMESPACE, POD_UID
 from interpose.node.pods.status.runtime_pod import RuntimePod, container_state, group_pods
 
 

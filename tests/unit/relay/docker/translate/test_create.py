@@ -7,12 +7,13 @@ from typing import Any
 import pytest
 
 from interpose._pb import cri_pb2 as cri
+from interpose.core.model.kubernetes_names import LABEL_PREFIX
 from interpose.core.model.pod import Pod
 from interpose.cri.store.requested import ANNOTATION
 from interpose.relay.docker.translate.body import MOST, EditedBody
 from interpose.relay.docker.translate.create import CreateBody, image_named, may_be_kubernetes, read_create
 from interpose.relay.docker.translate.json_edit import BodyTooLargeToReadError, UnreadableBodyError
-from interpose.relay.docker.translate.labels import CREATED, RESERVED
+from interpose.relay.docker.translate.labels import CREATED
 
 DATA = Path(__file__).parents[4] / "data/docker"
 NAMES = {
@@ -210,11 +211,11 @@ def test_every_member_of_a_body_may_be_there_without_a_host_config() -> None:
     assert read_create(json.dumps(document).encode(), {}) is not None
 
 
-@pytest.mark.parametrize("letter", sorted(set(RESERVED)))
+@pytest.mark.parametrize("letter", sorted(set(LABEL_PREFIX)))
 def test_letters_in_escapes_may_hide_a_label(letter: str) -> None:
     """Each of the prefix, in digits of either case."""
     for digits in (f"{ord(letter):04x}", f"{ord(letter):04X}"):
-        hidden = RESERVED.replace(letter, f"\\u{digits}")
+        hidden = LABEL_PREFIX.replace(letter, f"\\u{digits}")
         assert may_be_kubernetes(f'{{"Labels":{{"{hidden}docker.type":"podsandbox"}}}}'.encode())
         assert read_create(f'{{"Labels":{{"{hidden}docker.type":"podsandbox"}}}}'.encode(), {}) is not None
 
