@@ -13,7 +13,7 @@ from interpose.config.load import load
 from interpose.config.relay.table import RELAY
 from interpose.config.schema import Schema, Setting
 from interpose.errors import ConfigError
-from tests.support.kube.schema_check import problems
+from tests.support.kube.json_schema import schema_problems
 
 SCHEMAS = {schema.file_kind: (schema, settings_schema(schema)) for schema in (RELAY, HOOKSERVER)}
 ANYTHING = st.one_of(
@@ -64,5 +64,5 @@ def test_what_the_schema_accepts_the_loader_accepts(case: tuple[Schema, dict[str
         # What contradicts another value is beyond a schema.
         refused = [one for one in error.problems if "contradicts" not in one and "not yet" not in one]
         refused = [one for one in refused if "is below" not in one]
-    found = problems(document, SCHEMAS[schema.file_kind][1])
+    found = schema_problems(document, SCHEMAS[schema.file_kind][1])
     assert bool(found) == bool(refused), (found, refused)

@@ -50,7 +50,7 @@ class UnknownKindError(Exception):
     """Kubernetes itself has no such kind; somebody else's definition would be needed."""
 
 
-def problems(document: Document) -> list[str]:
+def manifest_problems(document: Document) -> list[str]:
     """What is wrong with an object of a built-in kind, each with its path; UnknownKindError for others."""
     identity = str(document.get("apiVersion")), str(document.get("kind"))
     for module in _all_modules():

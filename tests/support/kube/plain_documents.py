@@ -35,6 +35,11 @@ def documents(text: str, where: str) -> list[Document]:
     return found
 
 
+def read_value(path: Path) -> Any:
+    """What the one document of a file means."""
+    return value_of(path.read_text(encoding="utf-8"), str(path))
+
+
 def value_of(text: str, where: str) -> Any:
     """What a text means."""
     return plain(parse_document(text, where), where)

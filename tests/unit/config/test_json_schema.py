@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from interpose.config.documents.policy import policy_form
-from interpose.config.documents.yaml import parse_document, read_document
 from interpose.config.effective import settings_page
 from interpose.config.json_schema import DIALECT, document_schema, form_of_kind, settings_schema
 from interpose.config.programs import PROGRAMS
@@ -14,7 +13,8 @@ from interpose.config.relay.table import RELAY
 from interpose.config.schema import Schema
 from interpose.config.values import integer, owner, text, words
 from interpose.hooks.server.node.node_document import node_form
-from tests.support.kube.schema_check import plain, problems
+from tests.support.kube.json_schema import schema_problems
+from tests.support.kube.plain_documents import read_value, value_of
 
 ROOT = Path(__file__).parents[3]
 SETTINGS = [
@@ -31,14 +31,14 @@ every_program = pytest.mark.parametrize("name", PROGRAMS)
 
 
 def judged(text: str, schema: dict[str, Any]) -> list[str]:
-    """What an editor would say."""
-    return problems(plain(parse_document(text, "test")), schema)
+    """What an editor would mark in a text."""
+    return schema_problems(value_of(text, "test"), schema)
 
 
 @pytest.mark.parametrize(("schema", "file"), SETTINGS)
 def test_the_sample_settings_are_accepted(schema: Schema, file: str) -> None:
     """Each key of the sample is known, each value is one."""
-    assert problems(plain(read_document(str(ROOT / "deploy" / file))), settings_schema(schema)) == []
+    assert schema_problems(read_value(ROOT / "deploy" / file), settings_schema(schema)) == []
 
 
 @every_program
@@ -61,34 +61,39 @@ def test_a_schema_describes_every_key(name: str) -> None:
             assert form["additionalProperties"] is False
             form = form["properties"][part]
         assert setting.help in form["description"]
-        assert problems(form["default"], form) == [], setting.key
+        assert schema_problems(form["default"], form) == [], setting.key
 
 
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("hooks: {timout: 1}", "hooks.timout: is not a known key"),
-        ("hooks: {timeout: 61}", "hooks.timeout: 61 is out of range"),
-        ("hooks: {timeout: soon}", "hooks.timeout: 'soon' is not of type number"),
-        ("embedded: maybe", "embedded: 'maybe' is not of type boolean"),
-        ("backend: podman", "backend: 'podman' is not allowed"),
-        ("policy: {name: statik}", "policy.name: 'statik' is not allowed"),
-        ("limits: {max_streams: 0}", "limits.max_streams: 0 is out of range"),
-        ("listen: cri.sock", "listen: 'cri.sock' does not have the form"),
-        ("socket: {allow_uids: [root]}", "socket.allow_uids"),
-        ("hooks: true", "hooks: True is not of type object or null"),
+        ("hooks: {timout: 1}", "$.hooks: Additional properties are not allowed ('timout' was unexpected)"),
+        ("hooks: {timeout: 61}", "$.hooks.timeout: 61 is "),
+        ("hooks: {timeout: soon}", "$.hooks.timeout: 'soon' is not "),
+        ("embedded: maybe", "$.embedded: 'maybe' is not "),
+        ("backend: podman", "$.backend: 'podman' is not one of"),
+        ("policy: {name: statik}", "$.policy.name: 'statik' is not one of"),
+        ("limits: {max_streams: 0}", "$.limits.max_streams: 0 is less than the minimum"),
+        ("listen: cri.sock", "$.listen: 'cri.sock' "),
+        ("socket: {allow_uids: [root]}", "$.socket.allow_uids"),
+        ("hooks: true", "$.hooks: True is not of type 'object', 'null'"),
     ],
 )
 def test_mistakes_are_found(text: str, problem: str) -> None:
     """What an editor can mark before anybody starts anything."""
     found = judged(f"apiVersion: interpose/v1\nkind: RelayConfig\n{text}", settings_schema(RELAY))
-    assert [one for one in found if one.startswith(problem)], found
+    assert any(message.startswith(problem) for message in found), found
 
 
 def test_the_header_is_required() -> None:
     """As by the loader."""
-    assert judged("listen: /x", settings_schema(RELAY)) == [": apiVersion is missing", ": kind is missing"]
-    assert judged("{apiVersion: v1, kind: RelayConfig}", settings_schema(RELAY)) == ["apiVersion: 'v1' is not allowed"]
+    assert judged("listen: /x", settings_schema(RELAY)) == [
+        "$: 'apiVersion' is a required property",
+        "$: 'kind' is a required property",
+    ]
+    assert judged("{apiVersion: v1, kind: RelayConfig}", settings_schema(RELAY)) == [
+        "$.apiVersion: 'interpose/v1' was expected"
+    ]
 
 
 def test_an_empty_group_is_fine() -> None:
@@ -108,7 +113,7 @@ def test_kinds_that_say_nothing_have_their_types() -> None:
 def test_sample_policies_are_accepted(name: str) -> None:
     """In the spelling they have."""
     schema = document_schema("PolicyDocument", policy_form())
-    assert problems(plain(read_document(str(ROOT / "samples" / name))), schema) == []
+    assert schema_problems(read_value(ROOT / "samples" / name), schema) == []
 
 
 @pytest.mark.parametrize(
@@ -134,8 +139,8 @@ def test_policy_documents_are_judged(text: str, count: int) -> None:
 @pytest.mark.parametrize("name", ["colocation.yaml", "off.yaml", "node-state.json"])
 def test_sample_node_documents_are_accepted(name: str) -> None:
     """A NodeSLO and the state of a node."""
-    document = plain(read_document(str(ROOT / "samples/nodeslo" / name)))
-    assert problems(document, document_schema("NodeSLO", node_form())) == []
+    document = read_value(ROOT / "samples/nodeslo" / name)
+    assert schema_problems(document, document_schema("NodeSLO", node_form())) == []
 
 
 def test_a_wrong_node_document_is_not_accepted() -> None:

@@ -12,9 +12,9 @@ from interpose import __version__
 from tests.support.helm.chart import NOTES, Chart, Release, merged
 from tests.support.helm.errors import ChartError
 from tests.support.kube.deployed import kustomized, normal
-from tests.support.kube.kube_schema import problems as schema_problems
+from tests.support.kube.json_schema import schema_problems, strict_schema
+from tests.support.kube.kube_schema import manifest_problems
 from tests.support.kube.manifests import Identity, by_identity, identity, problems
-from tests.support.kube.open_api import problems as value_problems
 from tests.support.kube.plain_documents import Document, documents
 
 SEMVER = re.compile(r"\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?(\+[0-9A-Za-z.-]+)?")
@@ -98,14 +98,14 @@ def test_every_way_to_install_it_is_valid(chart: Chart, way: tuple[Mapping[str, 
     assert problems(found, elsewhere) == []
     for document in found:
         if document["apiVersion"] not in OF_OTHERS:
-            assert schema_problems(document) == [], identity(document)
+            assert manifest_problems(document) == [], identity(document)
 
 
 def test_values_of_every_way_are_accepted(chart: Chart, way: tuple[Mapping[str, Any], list[Identity]]) -> None:
     """values.schema.json knows them; Helm refuses what it does not."""
     schema = json.loads(chart.files["values.schema.json"])
 
-    assert value_problems(schema, merged(chart.values, way[0])) == []
+    assert schema_problems(merged(chart.values, way[0]), strict_schema(schema)) == []
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_slips_are_refused(chart: Chart, values: Mapping[str, Any]) -> None:
     """Before anything is rendered."""
     schema = json.loads(chart.files["values.schema.json"])
 
-    assert value_problems(schema, merged(chart.values, values))
+    assert schema_problems(merged(chart.values, values), strict_schema(schema))
 
 
 def test_every_value_is_described_and_used(chart: Chart) -> None:

@@ -8,7 +8,7 @@ from interpose.config.agent.settings import AgentSettings
 from interpose.config.documents.policy import read_config_map
 from interpose.core.policy.static.options import StaticOptions
 from interpose.kube.agent.configmap_choice import map_names
-from tests.support.kube.kube_schema import problems
+from tests.support.kube.kube_schema import manifest_problems
 from tests.support.kube.plain_documents import read_documents
 
 SAMPLES = Path(__file__).parents[3] / "samples/configmaps"
@@ -25,7 +25,7 @@ def test_a_sample_is_a_map_that_relays_accept(name: str) -> None:
     """Its file is called like the map; nothing in it is without effect."""
     [found] = read_documents(SAMPLES / f"{name}.yaml")
 
-    assert problems(found) == []
+    assert manifest_problems(found) == []
     assert (found["metadata"]["name"], found["metadata"]["namespace"]) == (name, AgentSettings().config.namespace)
     assert read_config_map(found["data"], "node-1").warnings == ()
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.kube.deployed import kustomized
-from tests.support.kube.kube_schema import problems as schema_problems
+from tests.support.kube.kube_schema import manifest_problems
 from tests.support.kube.manifests import Identity, by_identity, identity, problems
 from tests.support.kube.plain_documents import Document, documents
 
@@ -91,7 +91,7 @@ def test_kubernetes_schemas_have_every_field(deploy: Path, name: str) -> None:
     """No unknown field, no wrong type, nothing required missing."""
     for document in kustomized(deploy / name):
         if f"{document['apiVersion']} {document['kind']}" not in OF_OTHERS:
-            assert schema_problems(document) == [], identity(document)
+            assert manifest_problems(document) == [], identity(document)
 
 
 @pytest.mark.parametrize("name", OVERLAYS)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.kube.kube_schema import UnknownKindError, problems
+from tests.support.kube.kube_schema import UnknownKindError, manifest_problems
 
 
 def pod(**changes: Any) -> dict[str, Any]:
@@ -15,7 +15,7 @@ def pod(**changes: Any) -> dict[str, Any]:
 
 def test_a_good_object_has_no_problems() -> None:
     """Everything that is optional may be missing."""
-    assert problems(pod(terminationGracePeriodSeconds=5, nodeSelector={"a": "b"})) == []
+    assert manifest_problems(pod(terminationGracePeriodSeconds=5, nodeSelector={"a": "b"})) == []
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ def test_a_good_object_has_no_problems() -> None:
 )
 def test_what_a_schema_does_not_allow_is_named(changes: dict[str, Any], problem: str) -> None:
     """Unknown fields, wrong types, missing ones: each with its path."""
-    assert problem in problems(pod(**changes))
+    assert problem in manifest_problems(pod(**changes))
 
 
 def test_a_number_or_a_text_may_stand_where_both_may() -> None:
@@ -41,9 +41,13 @@ def test_a_number_or_a_text_may_stand_where_both_may() -> None:
     budget = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "x"}}
 
     assert (
-        problems({**budget, "spec": {"minAvailable": 1}}) == problems({**budget, "spec": {"minAvailable": "50%"}}) == []
+        manifest_problems({**budget, "spec": {"minAvailable": 1}})
+        == manifest_problems({**budget, "spec": {"minAvailable": "50%"}})
+        == []
     )
-    assert problems({**budget, "spec": {"minAvailable": True}}) == [".spec.minAvailable: is neither a number nor text"]
+    assert manifest_problems({**budget, "spec": {"minAvailable": True}}) == [
+        ".spec.minAvailable: is neither a number nor text"
+    ]
 
 
 def test_fields_with_signs_in_their_names_are_known() -> None:
@@ -54,10 +58,10 @@ def test_fields_with_signs_in_their_names_are_known() -> None:
     spec = {"group": "example.org", "names": names, "scope": "Cluster", "versions": [version]}
     document = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "spec": spec}
 
-    assert problems(document) == []
+    assert manifest_problems(document) == []
 
 
 def test_kinds_of_others_are_not_judged() -> None:
     """There is no schema for them here."""
     with pytest.raises(UnknownKindError, match=r"example\.org/v1 Thing"):
-        problems({"apiVersion": "example.org/v1", "kind": "Thing"})
+        manifest_problems({"apiVersion": "example.org/v1", "kind": "Thing"})

@@ -10,8 +10,7 @@ from interpose.errors import ConfigError
 from interpose.node.pods.cri_config.dns import hosts_file
 from interpose.node.pods.manifest.reader import read_pods
 from interpose.node.pods.spec import DnsConfig, HostAlias, PodSpec, RestartPolicy
-from tests.support.kube.kube_schema import field_names
-from tests.support.kube.kube_schema import problems as schema_problems
+from tests.support.kube.kube_schema import field_names, manifest_problems
 
 A_NAME = "expected a name of lower case letters, digits and '-', of at most 63"
 A_DOMAIN = "expected a name of lower case letters, digits, '-' and '.', of at most 253"
@@ -92,7 +91,7 @@ def test_everything_that_a_pod_says_is_read() -> None:
 
 def test_the_manifest_of_this_test_is_one_of_kubernetes() -> None:
     """Its own schema finds nothing wrong with it."""
-    assert schema_problems(json.loads(document(FULL))) == []
+    assert manifest_problems(json.loads(document(FULL))) == []
 
 
 def test_what_is_not_said_is_filled_in() -> None:
