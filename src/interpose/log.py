@@ -79,7 +79,7 @@ def is_secret(name: str) -> bool:
     return lowered.endswith("-bin") or any(word in lowered for word in _SECRET_NAMES)
 
 
-def quote(text: str) -> str:
+def quote_value(text: str) -> str:
     """Text in double quotes on one line; what is not printable is escaped, so nobody can forge a log line."""
     if text.isprintable() and '"' not in text and "\\" not in text:
         return f'"{text}"'
@@ -101,7 +101,7 @@ class TextFormatter(logging.Formatter):
         micros = int(record.created % 1 * 1_000_000)
         file = PurePath(record.pathname).name
         head = f"{severity}{moment}.{micros:06d} {record.process or 0:7d} {file}:{record.lineno}] "
-        line = head + quote(record.getMessage())
+        line = head + quote_value(record.getMessage())
         for name, value in _fields(record).items():
             line += "".join(f" {key}={_text_value(one)}" for key, one in _flat(name, value))
         if record.exc_info:
@@ -126,8 +126,8 @@ def _text_value(value: object) -> str:
     if isinstance(value, Mapping):
         value = [f"{name}={one}" for name, one in value.items()]
     if isinstance(value, list | tuple):
-        return quote(", ".join(str(one) for one in value))
-    return "null" if value is None else quote(str(value))
+        return quote_value(", ".join(str(one) for one in value))
+    return "null" if value is None else quote_value(str(value))
 
 
 class JsonFormatter(logging.Formatter):

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from interpose.log import LineHandler, LogControl, RateLimited, is_secret, kv, quote, redacted, setup
+from interpose.log import LineHandler, LogControl, RateLimited, is_secret, kv, quote_value, redacted, setup
 
 log = logging.getLogger("interpose.test")
 
@@ -161,7 +161,7 @@ def test_secrets_are_recognised_by_name() -> None:
 
 def test_plain_text_is_quoted_as_it_is() -> None:
     """Quoting changes only what must change."""
-    assert quote("Grüße, 世界") == '"Grüße, 世界"'
+    assert quote_value("Grüße, 世界") == '"Grüße, 世界"'
 
 
 class Clock:

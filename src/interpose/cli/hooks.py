@@ -13,8 +13,9 @@ from typing import Any
 import click
 
 from interpose.cli.common.admin_client import admin_option, ask
-from interpose.cli.common.terminal import printable
+from interpose.cli.common.terminal import format_value
 from interpose.config.relay.settings import HookSettings
+from interpose.core.model.humanize import format_rough_age
 from interpose.hooks.api.hookpoint import HookPoint
 from interpose.hooks.dispatch.registration_files import RegistrationFile, is_registration, read_registration
 from interpose.host.file_trust import Trust
@@ -31,26 +32,17 @@ _COLUMNS = (
     ("MEAN", "mean_ms"),
     ("LAST ERROR", "last_error"),
 )
-_AGES = (("d", 86400), ("h", 3600), ("m", 60), ("s", 1))
-
-
-def age(seconds: object) -> str:
-    """How long ago, in the largest unit that fits."""
-    if not isinstance(seconds, int | float):
-        return "-"
-    unit, factor = next(((unit, factor) for unit, factor in _AGES if seconds >= factor), ("s", 1))
-    return f"{int(seconds // factor)}{unit}"
 
 
 def list_text(answer: object) -> str:
     """The hook servers of a relay, what is wrong with its files, and what it knows of pods."""
     if not isinstance(answer, Mapping):
-        return printable(answer)
+        return format_value(answer)
     return "\n".join([*_plugins(answer), *_problems(answer), *_store(answer)])
 
 
 def _plugins(answer: Mapping[str, Any]) -> Iterator[str]:
-    directory = printable(answer.get("directory"))
+    directory = format_value(answer.get("directory"))
     plugins = _groups(answer.get("plugins"))
     if not plugins:
         yield f"No hook servers are registered; files are expected in {directory}, with names that end in .json"
@@ -65,16 +57,16 @@ def _plugins(answer: Mapping[str, Any]) -> Iterator[str]:
 
 def _cell(plugin: Mapping[str, Any], key: str) -> str:
     value = plugin.get(key)
-    text = printable(value)
+    text = format_value(value)
     if key == "state" and isinstance(plugin.get("state_seconds"), int | float):
-        return f"{text} {age(plugin['state_seconds'])}"
+        return f"{text} {format_rough_age(plugin['state_seconds'])}"
     if key == "hooks" and isinstance(value, list) and all(isinstance(name, str) for name in value):
         # All of them, as a koordlet has it, would be wider than any terminal.
-        return "all" if set(value) == set(HookPoint) else printable(",".join(value))
+        return "all" if set(value) == set(HookPoint) else format_value(",".join(value))
     if key == "mean_ms" and value is not None:
         return f"{text}ms"
-    if key == "last_error" and value and plugin.get("last_error_seconds") is not None:
-        return f"{text} ({age(plugin['last_error_seconds'])} ago)"
+    if key == "last_error" and value and isinstance(plugin.get("last_error_seconds"), int | float):
+        return f"{text} ({format_rough_age(plugin['last_error_seconds'])} ago)"
     return text
 
 
@@ -84,17 +76,17 @@ def _problems(answer: Mapping[str, Any]) -> Iterator[str]:
         yield "Problems:"
     for problem in problems:
         state = "the last good version is in force" if problem.get("in_force") else "nothing of it is in force"
-        yield f"  {printable(problem.get('file'))}: {state}"
-        yield from (f"    - {printable(message)}" for message in problem.get("messages") or ())
+        yield f"  {format_value(problem.get('file'))}: {state}"
+        yield from (f"    - {format_value(message)}" for message in problem.get("messages") or ())
     for warning in warnings:
-        yield f"  {printable(warning.get('file'))}: is in force as far as it is understood"
-        yield from (f"    - {printable(message)}" for message in warning.get("messages") or ())
+        yield f"  {format_value(warning.get('file'))}: is in force as far as it is understood"
+        yield from (f"    - {format_value(message)}" for message in warning.get("messages") or ())
 
 
 def _store(answer: Mapping[str, Any]) -> Iterator[str]:
     store = answer.get("store")
     if isinstance(store, Mapping):
-        pods, containers, pending = (printable(store.get(key)) for key in ("pods", "containers", "pending"))
+        pods, containers, pending = (format_value(store.get(key)) for key in ("pods", "containers", "pending"))
         yield f"Known to the relay: {pods} pods, {containers} containers, {pending} pending"
 
 
@@ -110,22 +102,22 @@ def check_text(findings: Sequence[Mapping[str, Any]]) -> str:
 def _finding_lines(finding: Mapping[str, Any]) -> Iterator[str]:
     problems, registers = finding["problems"], finding["registers"]
     verdict = f"cannot be used, {len(problems)} problem{'s'[: len(problems) != 1]}" if problems else "ok"
-    yield f"{printable(finding['file'])}: {verdict if problems or registers else finding['note']}"
+    yield f"{format_value(finding['file'])}: {verdict if problems or registers else finding['note']}"
     if registers is not None:
         yield from (f"  {title:<9} {text}" for title, text in _registered(registers))
-    yield from (f"  problem: {printable(problem)}" for problem in problems)
-    yield from (f"  warning: {printable(warning)}" for warning in finding["warnings"])
+    yield from (f"  problem: {format_value(problem)}" for problem in problems)
+    yield from (f"  warning: {format_value(warning)}" for warning in finding["warnings"])
 
 
 def _registered(registers: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    yield "endpoint", printable(registers["endpoint"])
-    yield "hooks", printable(", ".join(registers["hooks"]))
-    yield "policy", printable(registers["failure_policy"])
-    yield "priority", printable(registers["priority"])
+    yield "endpoint", format_value(registers["endpoint"])
+    yield "hooks", format_value(", ".join(registers["hooks"]))
+    yield "policy", format_value(registers["failure_policy"])
+    yield "priority", format_value(registers["priority"])
     if registers["timeout_seconds"] is not None:
-        yield "timeout", f"{printable(registers['timeout_seconds'])}s"
+        yield "timeout", f"{format_value(registers['timeout_seconds'])}s"
     if registers["selector"] is not None:
-        yield "selector", printable(registers["selector"])
+        yield "selector", format_value(registers["selector"])
 
 
 @click.group("hooks")

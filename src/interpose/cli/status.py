@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import click
 
 from interpose.cli.common.admin_client import admin_option, ask, ask_if_there
-from interpose.cli.common.terminal import printable
+from interpose.cli.common.terminal import format_value
 from interpose.cli.render.policy_status import policy_status_text
 
 
@@ -33,14 +33,14 @@ def status(as_json: bool, admin: str) -> None:
 
 def status_text(answer: object) -> str:
     """Aligned lines: plain values first, then one block per group or list."""
-    return "\n".join(_block(answer, "")) if isinstance(answer, Mapping) else printable(answer)
+    return "\n".join(_block(answer, "")) if isinstance(answer, Mapping) else format_value(answer)
 
 
 def _block(group: Mapping[str, object], indent: str) -> Iterator[str]:
     plain = {_title(name): value for name, value in group.items() if not isinstance(value, Mapping | list)}
     width = max(map(len, plain), default=0)
     for title, value in plain.items():
-        yield f"{indent}{title:<{width}}  {printable(value)}"
+        yield f"{indent}{title:<{width}}  {format_value(value)}"
     for name, value in group.items():
         if isinstance(value, Mapping):
             yield f"{indent}{_title(name)}:" + ("" if value else " none")
@@ -53,7 +53,7 @@ def _block(group: Mapping[str, object], indent: str) -> Iterator[str]:
 def _rows(items: Sequence[object]) -> Iterator[str]:
     """A list of groups as a table, any other list as lines."""
     if not items or not all(isinstance(item, Mapping) for item in items):
-        yield from (f"- {printable(item)}" for item in items)
+        yield from (f"- {format_value(item)}" for item in items)
         return
     records = [item for item in items if isinstance(item, Mapping)]
     columns = list(dict.fromkeys(name for record in records for name in record))
@@ -66,8 +66,8 @@ def _rows(items: Sequence[object]) -> Iterator[str]:
 
 def _cell(value: object) -> str:
     """An empty group or list is nothing, too."""
-    return printable(None if isinstance(value, Mapping | list) and not value else value)
+    return format_value(None if isinstance(value, Mapping | list) and not value else value)
 
 
 def _title(name: object) -> str:
-    return printable(str(name).replace("_", " "))
+    return format_value(str(name).replace("_", " "))

@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 from interpose.config.check import API_VERSION
 from interpose.config.load import Loaded
 from interpose.config.schema import Schema, Setting, value_of
+from interpose.core.model.text import printable
 
 DEFAULT: Final = "default"
 UNKNOWN: Final = "unknown"
@@ -71,7 +72,7 @@ def _shown(setting: Setting | None, value: Any) -> str:
 def table_text(rows: Iterable[Row]) -> str:
     """Aligned columns under a header."""
     lines = [("KEY", "VALUE", "ORIGIN"), *((row.key, row.value or '""', row.origin) for row in rows)]
-    shown = [tuple(map(harmless, line)) for line in lines]
+    shown = [tuple(map(printable, line)) for line in lines]
     widths = [max(len(line[column]) for line in shown) for column in (0, 1)]
     return "\n".join(f"{key:<{widths[0]}}  {value:<{widths[1]}}  {origin}" for key, value, origin in shown)
 
@@ -84,13 +85,13 @@ def settings_file(schema: Schema, rows: Iterable[Row], *, origins: bool = True) 
     for row in rows:
         setting = known.get(row.key)
         if setting is None:
-            lines.append(f"# {harmless(row.key)}: {harmless(row.value)}")
+            lines.append(f"# {printable(row.key)}: {printable(row.value)}")
             continue
         if setting.section != section:
             section = setting.section
             lines.append(f"{section}:")
         indent = "  " if section else ""
-        comment = f"  # {harmless(row.origin)}" if origins else ""
+        comment = f"  # {printable(row.origin)}" if origins else ""
         lines.append(f"{indent}{setting.key.rpartition('.')[2]}: {written(setting, row.value)}{comment}")
     return "\n".join(lines)
 
@@ -100,11 +101,6 @@ def written(setting: Setting, text: str) -> str:
     accepts = setting.kind.accepts
     plain = "str" not in accepts or ("int" in accepts and _NUMBER.fullmatch(text))
     return text if plain else json.dumps(text, ensure_ascii=False)
-
-
-def harmless(text: str) -> str:
-    """Text on one line that cannot move a cursor."""
-    return text if text.isprintable() else "".join(char if char.isprintable() else "?" for char in text)
 
 
 _INTRODUCTION = """\

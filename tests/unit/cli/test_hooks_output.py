@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from interpose.cli.hooks import age, check_text, list_text
+from interpose.cli.hooks import check_text, list_text
 from interpose.hooks.api.hookpoint import HookPoint
 
 PLUGIN: dict[str, Any] = {
@@ -81,14 +81,6 @@ def test_an_empty_list_says_where_files_are_expected() -> None:
 def test_strange_answers_are_still_shown(answer: object) -> None:
     """A relay of another version may answer anything."""
     assert list_text(answer)
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"), [(0, "0s"), (59.9, "59s"), (60, "1m"), (7200, "2h"), (200_000, "2d"), (None, "-")]
-)
-def test_ages_are_short(seconds: object, text: str) -> None:
-    """One number and one letter."""
-    assert age(seconds) == text
 
 
 def test_a_check_shows_verdict_registration_problems_and_warnings() -> None:

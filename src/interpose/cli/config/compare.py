@@ -8,7 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from interpose.cli.config.reading import DocumentPart
-from interpose.config.effective import Row, harmless
+from interpose.config.effective import Row
+from interpose.core.model.text import printable
 
 _NOTHING: Final = Row("", "", "")
 
@@ -58,12 +59,12 @@ def _pairs(
 def text_of(found: Sequence[Difference], left: Side, right: Side) -> str:
     """For people."""
     if not found:
-        return harmless(f"no difference between {left.name} and {right.name}")
+        return printable(f"no difference between {left.name} and {right.name}")
     lines = [f"--- {left.name}", f"+++ {right.name}"]
     for one in found:
         lines.append(one.key)
         lines += [f"  {mark} {_said(row)}" for mark, row in (("-", one.left), ("+", one.right))]
-    return "\n".join(map(harmless, lines))
+    return "\n".join(map(printable, lines))
 
 
 def _said(row: Row | None) -> str:

@@ -14,9 +14,10 @@ from interpose.cli.config.policy_kinds import nothing_said
 from interpose.cli.config.reading import Circumstances, DocumentPart
 from interpose.cli.config.running import ask_running
 from interpose.cli.config.sources import read_sources
-from interpose.config.effective import harmless, rows_of
+from interpose.config.effective import rows_of
 from interpose.config.load import load
 from interpose.config.programs import PROGRAMS
+from interpose.core.model.text import printable
 from interpose.errors import ConfigError
 
 _DEFAULT: Final = "default"
@@ -98,7 +99,7 @@ def _file(name: str, kind: str | None, around: Circumstances) -> Sequence[Docume
         raise ConfigError(f"{source.where}: holds nothing that can be compared")
     titles = Counter(part.title for part in reading.parts)
     if twice := [title for title, count in titles.items() if count > 1]:
-        raise ConfigError(f"{source.where}: {', '.join(map(harmless, twice))}: appears more than once")
+        raise ConfigError(f"{source.where}: {', '.join(map(printable, twice))}: appears more than once")
     return reading.parts
 
 

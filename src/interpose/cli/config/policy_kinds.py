@@ -16,7 +16,8 @@ from interpose.config.documents.fields import Report
 from interpose.config.documents.policy import PolicyDocument, policy_values, read_policy_document, unfold
 from interpose.config.documents.policy_options import pool_values, read_pools
 from interpose.config.documents.yaml import MAX_FILE_BYTES, Node, parse_document
-from interpose.config.effective import DEFAULT, Row, harmless
+from interpose.config.effective import DEFAULT, Row
+from interpose.core.model.text import printable
 from interpose.core.policy.names import NAMES
 from interpose.errors import ConfigError
 from interpose.hooks.server.node.node_document import SLO_KIND, parse_node_document
@@ -65,7 +66,7 @@ def map_reading(source: DocumentSource, around: Circumstances) -> Reading:
             parts.append(DocumentPart(NODES, tuple(rows), title_of(one)))
         else:
             others.append(kind or "something without a kind")
-    note = f"not looked at: {', '.join(dict.fromkeys(map(harmless, others)))}" if others else ""
+    note = f"not looked at: {', '.join(dict.fromkeys(map(printable, others)))}" if others else ""
     return Reading(
         kind=" and ".join(dict.fromkeys(_FORMS[part.family] for part in parts)),
         parts=tuple(parts),
@@ -94,7 +95,7 @@ def _of_keys(source: DocumentSource, around: Circumstances) -> Reading:
         kind=DocumentForm.CONFIG_MAP,
         parts=(DocumentPart(POLICIES, tuple(rows)),),
         warnings=tuple(placed(warnings, source.where, {})),
-        note=f"keys {', '.join(map(harmless, source.keys))}",
+        note=f"keys {', '.join(map(printable, source.keys))}",
     )
 
 

@@ -11,7 +11,7 @@ import click
 from interpose.cli.config.kinds import kind_option, read
 from interpose.cli.config.reading import Circumstances, Reading
 from interpose.cli.config.sources import STDIN, DocumentSource, read_sources
-from interpose.config.effective import harmless
+from interpose.core.model.text import printable
 from interpose.errors import ConfigError
 
 EXIT_CONFIG: Final = 78
@@ -88,7 +88,7 @@ def _text(findings: Sequence[Finding]) -> str:
             lines.append(f"ok {one.file}: {one.reading.kind}{note}")
         lines += [f"  error: {problem}" for problem in one.problems]
         lines += [f"  warning: {warning}" for warning in one.warnings]
-    return "\n".join(map(harmless, lines))
+    return "\n".join(map(printable, lines))
 
 
 def _plain(finding: Finding) -> Mapping[str, Any]:

@@ -11,9 +11,9 @@ from typing import Any, Final, TypeVar
 
 import click
 
+from interpose.core.model.text import printable
 from interpose.dump.filter.language import Filter, all_of, one_of, parse_filter, question
 from interpose.dump.filter.terms import reference
-from interpose.dump.output.humanize import plain
 from interpose.errors import ConfigError
 
 SUFFIX: Final = ".crirec"
@@ -102,7 +102,9 @@ def split_arguments(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
         raise click.UsageError("which recording?")
     if not files:
         directory = Path(arguments[0]).is_dir() if "\0" not in arguments[0] else False
-        raise ConfigError(f"{plain(arguments[0])}: {'a directory, not a recording' if directory else 'no such file'}")
+        raise ConfigError(
+            f"{printable(arguments[0])}: {'a directory, not a recording' if directory else 'no such file'}"
+        )
     if STDIN in files and len(files) > 1:
         raise click.UsageError("standard input (-) is read alone, without other files")
     return files, list(arguments[len(files) :])

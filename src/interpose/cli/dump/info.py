@@ -7,11 +7,12 @@ from typing import Any, Final
 
 import click
 
-from interpose.cli.common.terminal import printable
+from interpose.cli.common.terminal import format_value
 from interpose.cli.dump.filter_options import alone_option
 from interpose.cli.dump.output import output_sink, quiet_end
 from interpose.cli.main import EXIT_FAILED
-from interpose.cli.render.text import amount, flat, plain, size, table
+from interpose.cli.render.text import amount, flat, or_dash, table
+from interpose.core.model.humanize import format_size
 from interpose.dump.model.frame_reader import Damage
 from interpose.dump.model.grpc_codes import code_name
 from interpose.dump.recording.reader import Recording, RecordingSummary, open_recording
@@ -95,7 +96,7 @@ def _time(moment: int | None) -> str | None:
 
 def _text(document: Mapping[str, Any]) -> list[str]:
     if all(one["size"] == 0 for one in document["files"]):
-        return [plain(str(Damage(**one))) for one in document["damage"]]
+        return [or_dash(str(Damage(**one))) for one in document["damage"]]
     sections = (_damage(document), _facts(document), _files(document), _calls(document))
     return [line for index, section in enumerate(filter(None, sections)) for line in ([""] * (index > 0) + section)]
 
@@ -106,11 +107,11 @@ def _damage(document: Mapping[str, Any]) -> list[str]:
     if places := document["damaged_places"]:
         lines.append(f"DAMAGED in {amount(places, 'place')}; everything else can be read:")
         shown = [Damage(**one) for one in document["damage"][:_SHOWN_DAMAGE]]
-        lines += [f"  {plain(one if one.file else one.why)}" for one in shown]
+        lines += [f"  {or_dash(one if one.file else one.why)}" for one in shown]
         if places > _SHOWN_DAMAGE:
             lines.append(f"  and {places - _SHOWN_DAMAGE} more: -o json lists them")
     if frames := document["dropped"]["frames"]:
-        missing = size(document["dropped"]["bytes"])
+        missing = format_size(document["dropped"]["bytes"])
         lines.append(
             f"DROPPED {amount(frames, 'frame')} ({missing}): traffic was faster than the recording, or disk full"
         )
@@ -120,13 +121,13 @@ def _damage(document: Mapping[str, Any]) -> list[str]:
 def _facts(document: Mapping[str, Any]) -> list[str]:
     facts = {key: value for key, value in document["header"].items() if key not in _NOT_SHOWN}
     width = max(map(len, facts), default=0)
-    return [f"{plain(key):{width}}  {printable(value)}" for key, value in facts.items()]
+    return [f"{or_dash(key):{width}}  {format_value(value)}" for key, value in facts.items()]
 
 
 def _files(document: Mapping[str, Any]) -> list[str]:
     rows = [["FILE", "SIZE", "CREATED", "INDEX"]]
     rows += [
-        [plain(one["path"]), size(one["size"]), plain(one["created"]), "yes" if one["index"] else "no"]
+        [or_dash(one["path"]), format_size(one["size"]), or_dash(one["created"]), "yes" if one["index"] else "no"]
         for one in document["files"]
     ]
     return flat(table(rows, width=_UNCUT))
@@ -144,5 +145,5 @@ def _calls(document: Mapping[str, Any]) -> list[str]:
     rows = [["METHOD", "CALLS", "STATUS"]]
     for method, codes in document["methods"].items():
         status = ", ".join(f"{name} {count}" for name, count in codes.items())
-        rows.append([plain(method), str(sum(codes.values())), status])
+        rows.append([or_dash(method), str(sum(codes.values())), status])
     return lines + flat(table(rows))

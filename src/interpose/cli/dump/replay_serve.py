@@ -7,7 +7,7 @@ from typing import Final
 import click
 import uvloop
 
-from interpose.cli.common.terminal import printable
+from interpose.cli.common.terminal import format_value
 from interpose.cli.dump.replay_recording import Recorded
 from interpose.cli.render.text import amount
 from interpose.dump.replay.answers import Answers, Match, described
@@ -40,7 +40,7 @@ def replay_serve(recorded: Recorded, socket: str, *, match: str, speed: float) -
 
 
 def _missed(text: str) -> None:
-    click.echo(f"miss: {printable(text)}", err=True)
+    click.echo(f"miss: {format_value(text)}", err=True)
 
 
 def _announce(file: str, socket: str, answers: Answers) -> None:

@@ -12,7 +12,7 @@ from typing import Any, Final, Generic, Self, TypeVar
 import click
 import uvloop
 
-from interpose.cli.common.terminal import printable
+from interpose.cli.common.terminal import format_value
 from interpose.cli.dump.replay_recording import Recorded
 from interpose.cli.render.replay import plan_text, report_text
 from interpose.cri.methods import API_VERSIONS
@@ -79,7 +79,7 @@ def replay_to(recorded: Recorded, wishes: Wishes) -> int:
         try:
             report = runner.run(_replay(plan, exits.found, wishes))
         except RpcError as error:
-            raise click.ClickException(f"{wishes.socket}: {printable(str(error))}") from None
+            raise click.ClickException(f"{wishes.socket}: {format_value(str(error))}") from None
     _show(report, report_text(report, verbose=wishes.verbose), wishes)
     return 1 if differs(report) else 0
 
@@ -232,4 +232,4 @@ async def _suffix(runtime: Runtime, plan: ReplayPlan, rename: str) -> str:
 
 def _warn(problems: Iterable[str]) -> None:
     for problem in problems:
-        click.echo(f"warning: cleanup: {printable(problem)}", err=True)
+        click.echo(f"warning: cleanup: {format_value(problem)}", err=True)

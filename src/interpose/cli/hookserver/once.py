@@ -14,7 +14,7 @@ from dataclasses import replace
 import click
 import uvloop
 
-from interpose.cli.common.terminal import printable
+from interpose.cli.common.terminal import format_value
 from interpose.cli.hookserver.parts import HookServerParts, chosen_plugins
 from interpose.config.hookserver.settings import HookServerSettings
 from interpose.core.model.qos import qos_of
@@ -55,7 +55,7 @@ async def _main(settings: HookServerSettings, *, restore: bool, dry_run: bool, j
             problems.append(f"runtime {parts.upstream.path}: {parts.upstream.last_error or 'did not list everything'}")
         problems += done.errors
         for problem in problems:
-            click.echo(f"error: {printable(problem)}", err=True)
+            click.echo(f"error: {format_value(problem)}", err=True)
         return 1 if problems or troubles or parts.reconciler.rules.problems else 0
     finally:
         await parts.close()
@@ -104,6 +104,6 @@ def deregister(settings: HookServerSettings) -> int:
                 check_unowned(path)
         except SocketInUseError as error:
             problem = f"{error}: a hook server that runs would register again, stop it first; {registrar.path} stays"
-            click.echo(f"error: {printable(problem)}", err=True)
+            click.echo(f"error: {format_value(problem)}", err=True)
             return 1
     return 0 if registrar.deregister() else 1

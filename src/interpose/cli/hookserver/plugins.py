@@ -9,7 +9,7 @@ import os
 import click
 
 from interpose.cli.hookserver.checks import check
-from interpose.cli.render.text import flat, plain, table
+from interpose.cli.render.text import flat, or_dash, table
 from interpose.config.hookserver.table import HOOKSERVER
 from interpose.config.load import load
 from interpose.hooks.server.entry_points import UnusablePlugin, installed, load_plugins
@@ -48,11 +48,11 @@ def plugins(config: str | None, output: str) -> int:
         click.echo(json.dumps(rows, indent=2))
     else:
         cells = [["NAME", "STATE", "PACKAGE", "WHAT IT DOES"]]
-        cells += [[plain(row[key]) for key in ("name", "state", "package", "summary")] for row in rows]
+        cells += [[or_dash(row[key]) for key in ("name", "state", "package", "summary")] for row in rows]
         click.echo("\n".join(flat(table(cells))))
         for row in rows:
             if row["problem"]:
-                click.echo(f"error: plugin {plain(row['name'])}: {plain(row['problem'])}", err=True)
+                click.echo(f"error: plugin {or_dash(row['name'])}: {or_dash(row['problem'])}", err=True)
     return int(any(row["state"] == "on" and row["problem"] for row in rows))
 
 

@@ -13,7 +13,8 @@ from typing import IO, TYPE_CHECKING, Any, TypeVar
 import click
 
 from interpose.cli.image.progress import ProgressLines
-from interpose.cli.render.text import WIDTH, amount, flat, plain, size, table
+from interpose.cli.render.text import WIDTH, amount, flat, or_dash, table
+from interpose.core.model.humanize import format_size
 from interpose.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -200,7 +201,7 @@ def save_command(references: tuple[str, ...], file: str, root: str) -> None:
         with whole_file(file) as target:
             saved = await store.save(references, target)
         for one in saved:
-            click.echo(f"Saved {plain(', '.join(one.tags) or one.id)}, {size(one.size)}", err=True)
+            click.echo(f"Saved {or_dash(', '.join(one.tags) or one.id)}, {format_size(one.size)}", err=True)
             if one.id != one.was:
                 click.echo(f"  its layers were packed anew, so its id there is {one.id}", err=True)
 
@@ -254,7 +255,7 @@ def rm_command(references: tuple[str, ...], root: str) -> int:
         code = 0
         for reference in references:
             if await store.untag(reference):
-                click.echo(f"Removed {plain(reference)}")
+                click.echo(f"Removed {or_dash(reference)}")
             else:
                 click.echo(f"error: {_none(reference).message}", err=True)
                 code = 1
@@ -282,15 +283,15 @@ def prune_command(everything: bool, root: str) -> None:
 
 
 def _none(reference: str) -> click.ClickException:
-    return click.ClickException(f"image {plain(reference)}: not found")
+    return click.ClickException(f"image {or_dash(reference)}: not found")
 
 
 def _show_removed(images: "list[StoredImage]") -> None:
     for one in images:
         names = one.repo_tags or one.repo_digests
-        click.echo(f"Removed {plain(', '.join(names) or one.id)}")
+        click.echo(f"Removed {or_dash(', '.join(names) or one.id)}")
     # Layers that other images have, too, stay.
-    click.echo(f"{amount(len(images), 'image')} removed, up to {size(sum(one.size for one in images))}")
+    click.echo(f"{amount(len(images), 'image')} removed, up to {format_size(sum(one.size for one in images))}")
 
 
 def _run(
@@ -376,7 +377,9 @@ def _show(images: "list[StoredImage]", output: str) -> None:
     rows = [["NAME", "ID", "SIZE"]]
     for one in images:
         short = one.id.removeprefix("sha256:")[:_SHOWN_ID]
-        rows += [[plain(name), short, size(one.size)] for name in one.repo_tags or one.repo_digests or ("<none>",)]
+        rows += [
+            [or_dash(name), short, format_size(one.size)] for name in one.repo_tags or one.repo_digests or ("<none>",)
+        ]
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else WIDTH
     click.echo("\n".join(flat(table(rows, width=width))))
 

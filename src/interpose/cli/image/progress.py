@@ -5,7 +5,9 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TextIO
 
-from interpose.cli.render.text import cut, plain, size
+from interpose.cli.render.text import or_dash
+from interpose.core.model.humanize import format_size
+from interpose.core.model.text import cut_middle
 
 if TYPE_CHECKING:
     from interpose.node.runtime.images.types import PullProgress
@@ -61,11 +63,13 @@ class ProgressLines:
 
 def line(news: "PullProgress", width: int) -> str:
     """News of a layer on one line; 0: as wide as it is."""
-    name = plain(news.what.removeprefix("sha256:").partition("/")[0][:12])  # an archive names its layers as it likes
+    name = or_dash(news.what.removeprefix("sha256:").partition("/")[0][:12])  # an archive names its layers as it likes
     text = f"layer {name}  {_WORDS[news.phase]}"
     if news.phase == "downloading" and news.total:
         full = min(_BAR, _BAR * news.done // news.total)
-        text = f"layer {name}  [{'=' * full}{' ' * (_BAR - full)}] {size(news.done)} of {size(news.total)}"
+        text = (
+            f"layer {name}  [{'=' * full}{' ' * (_BAR - full)}] {format_size(news.done)} of {format_size(news.total)}"
+        )
     elif news.phase in ("done", "exists"):
-        text += f", {size(news.total)}"
-    return cut(text, width) if width else text
+        text += f", {format_size(news.total)}"
+    return cut_middle(text, width) if width else text

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from interpose.cli.pod.options import container_option, namespace_option, reach_of, reach_options
-from interpose.cli.render.text import plain
+from interpose.cli.render.text import or_dash
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Mapping
@@ -166,7 +166,7 @@ async def _offered(
     except RpcError:  # whoever cannot tell us that may let us attach all the same
         return stdin, tty
     has_stdin, has_tty = has(answer.info)
-    name = plain(container.name)
+    name = or_dash(container.name)
     if stdin and not has_stdin:
         click.echo(f"warning: container {name} has no standard input, -i is left out", err=True)
     if tty and not has_tty:

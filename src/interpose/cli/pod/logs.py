@@ -64,7 +64,7 @@ def logs(**parameters: Any) -> None:
     """
     reach = reach_of(parameters)
     from interpose.cli.pod.connect import run_with
-    from interpose.cli.render.text import plain
+    from interpose.cli.render.text import or_dash
     from interpose.node.pods.logs.reader import LogOptions
 
     wish = LogOptions(tail=parameters["tail"], since=parameters["since"], follow=parameters["follow"])
@@ -82,7 +82,7 @@ def logs(**parameters: Any) -> None:
             text = f"the log of {found.name} is not there: {found.log_path}"
             if found.failed and found.message:
                 text += f"; it ended with {found.reason}: {' '.join(found.message.split())}"
-            raise click.ClickException(plain(text)) from None
+            raise click.ClickException(or_dash(text)) from None
 
     run_with(reach, work)
 

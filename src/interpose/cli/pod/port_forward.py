@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from interpose.cli.pod.options import namespace_option, reach_of, reach_options
-from interpose.cli.render.text import plain
+from interpose.cli.render.text import or_dash
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -78,7 +78,7 @@ async def forward_ports(runtime: "PodRuntime", parameters: dict[str, Any]) -> in
             await forwarder.close()
         await way.close()
     if way.gone:
-        raise click.ClickException(f"pod {plain(way.title)} is gone")
+        raise click.ClickException(f"pod {or_dash(way.title)} is gone")
     return 0
 
 
@@ -103,7 +103,7 @@ class _Way:
         self._sandbox = _ready((pod,))
         self._tasks = TaskBag()
         if not self._sandbox:
-            raise click.ClickException(f"pod {plain(pod.title)} does not run")
+            raise click.ClickException(f"pod {or_dash(pod.title)} does not run")
 
     async def url(self, port: int) -> str:
         """Where the runtime forwards a port of the sandbox that the pod has now. StreamError if it does not."""
@@ -142,7 +142,7 @@ class _Way:
         if self.gone:
             self._stop.set()
         else:
-            click.echo(f"error: {plain(message)}", err=True)
+            click.echo(f"error: {or_dash(message)}", err=True)
 
     async def _look(self) -> None:
         """Find the pod again, and the sandbox that it has now. RpcError if the runtime cannot be asked."""

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Final, TextIO
 
 from interpose.cli.render.pods import PodLine, board
-from interpose.cli.render.text import plain
+from interpose.cli.render.text import or_dash
 from interpose.node.pods.status.phase import ContainerRole, ContainerView, ContainerViewState, PodPhase
 from interpose.node.pods.status.pod_state import REPLACING, STOPPED, PodState, StartOutcome, StartResult
 from interpose.node.pods.sync.result import ProgressEvent, ProgressPhase, StepReason, without_countdown
@@ -93,7 +93,7 @@ class ProgressBoard:
         """A line of its own, above the picture."""
         if not self._quiet:
             self.clear()
-            self._stream.write(plain(text) + "\n")
+            self._stream.write(or_dash(text) + "\n")
             self._stream.flush()
 
     def _set(self, pod: str, container: str, words: str, mark: str) -> None:
@@ -150,7 +150,7 @@ class ProgressBoard:
         if self._quiet or self._in_place:
             return
         name = f"{pod}/{container}" if container else pod
-        self._stream.write(f"{plain(name)}: {plain(words)}\n")
+        self._stream.write(f"{or_dash(name)}: {or_dash(words)}\n")
         self._stream.flush()
 
 

@@ -19,9 +19,9 @@ from interpose.cli.pod.manager import managed
 from interpose.cli.pod.options import Reach
 from interpose.cli.pod.progress import ProgressBoard
 from interpose.cli.pod.service import Listening, PodService
-from interpose.cli.render.pods import age
-from interpose.cli.render.text import amount, plain
+from interpose.cli.render.text import amount, or_dash
 from interpose.cli.runtime.serve import warn_of
+from interpose.core.model.humanize import format_age
 from interpose.errors import ConfigError
 from interpose.node.pods.locks import BusyPodError, watch_lock
 from interpose.node.pods.logs.format import last_content
@@ -103,7 +103,7 @@ def run_pods(reach: Reach, options: RunOptions, node: Mapping[str, Any]) -> int:
 
 
 def _shows_wait(why: str) -> None:
-    click.echo(f"Waiting for the runtime: {plain(why)}", err=True)
+    click.echo(f"Waiting for the runtime: {or_dash(why)}", err=True)
 
 
 def _logs_wait(why: str) -> None:
@@ -274,7 +274,7 @@ class _Run:
             late = [one for one in state.containers if not one.ready and one.words != "Completed"]
             why_not = ": ".join(part for part in (state.reason, state.message) if part)
             waits = why_not or ", ".join(f"{one.name} is {one.words}{self._late_words(pod, one)}" for one in late)
-        why = f"not ready within {age(limit)}" + (f": {waits}" if waits else "")
+        why = f"not ready within {format_age(limit)}" + (f": {waits}" if waits else "")
         container = next((one.name for one in state.containers if not one.ready and one.id), "") if state else ""
         self._verdicts[pod.uid] = found = StartResult(outcome=StartOutcome.FAILED, why=why, container=container)
         if state is not None:
@@ -291,12 +291,14 @@ class _Run:
         failed = [pod for pod in self._wanted.pods if self._of(pod).outcome is StartOutcome.FAILED]
         for pod in failed:
             found = self._of(pod)
-            click.echo(f"error: pod {plain(pod.title)}: {plain(found.why)}", err=True)
+            click.echo(f"error: pod {or_dash(pod.title)}: {or_dash(found.why)}", err=True)
             for line in (*self._last_ends(pod), *self._last_lines(pod, found.container)):
-                click.echo(f"  {plain(line)}", err=True)
+                click.echo(f"  {or_dash(line)}", err=True)
         if not self._options.quiet:
             well = len(self._wanted.pods) - len(failed)
-            text = f"{amount(well, 'pod')} up" + (f", {len(failed)} failed" if failed else "") + f", {age(seconds)}"
+            text = (
+                f"{amount(well, 'pod')} up" + (f", {len(failed)} failed" if failed else "") + f", {format_age(seconds)}"
+            )
             self._board.say(text)
         return 1 if failed else 0
 
@@ -343,7 +345,7 @@ class _Run:
             self._board.say(f"Ending {amount(len(self._wanted.pods), 'pod')}")
             left = await self._keeper.stop()
             for one in left:
-                click.echo(f"error: pod {plain(one)}", err=True)
+                click.echo(f"error: pod {or_dash(one)}", err=True)
             if left:
                 return 1
         return 0 if self._options.watch and code == _INTERRUPTED else code

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from interpose.cli.render.text import plain
+from interpose.cli.render.text import or_dash
 from interpose.node.pods.status.runtime_pod import RuntimePod
 
 if TYPE_CHECKING:
@@ -36,9 +36,9 @@ def chosen(pods: Sequence[RuntimePod], name: str, namespace: str | None = None) 
     if len(found) == 1:
         return found[0]
     if not found:
-        raise click.ClickException(f"there is no pod {plain(name)!r}{_others(pods)}")
-    listed = "\n".join(f"  {plain(title_of(one))}  uid {plain(one.uid)}" for one in found)
-    raise click.ClickException(f"pod {plain(name)!r} is not the name of one pod alone:\n{listed}")
+        raise click.ClickException(f"there is no pod {or_dash(name)!r}{_others(pods)}")
+    listed = "\n".join(f"  {or_dash(title_of(one))}  uid {or_dash(one.uid)}" for one in found)
+    raise click.ClickException(f"pod {or_dash(name)!r} is not the name of one pod alone:\n{listed}")
 
 
 def title_of(pod: RuntimePod) -> str:
@@ -51,7 +51,7 @@ def _others(pods: Sequence[RuntimePod]) -> str:
         return ": there are none at all"
     names = sorted(map(title_of, pods))
     more = f" and {len(names) - 8} more" if len(names) > 8 else ""
-    return f"; there are {', '.join(plain(name) for name in names[:8])}{more}"
+    return f"; there are {', '.join(or_dash(name) for name in names[:8])}{more}"
 
 
 def chosen_container(known: Sequence[str], wanted: str, pod: RuntimePod, mains: Sequence[str] = ()) -> str:
@@ -59,11 +59,11 @@ def chosen_container(known: Sequence[str], wanted: str, pod: RuntimePod, mains: 
     the first main one if the manifest was noted (`mains`), or the first."""
     if wanted:
         if wanted not in known:
-            listed = f": it has {', '.join(map(plain, known))}" if known else ""
-            raise click.ClickException(f"pod {plain(pod.title)} has no container {plain(wanted)!r}{listed}")
+            listed = f": it has {', '.join(map(or_dash, known))}" if known else ""
+            raise click.ClickException(f"pod {or_dash(pod.title)} has no container {or_dash(wanted)!r}{listed}")
         return wanted
     if not known:
-        raise click.ClickException(f"pod {plain(pod.title)} has no containers")
+        raise click.ClickException(f"pod {or_dash(pod.title)} has no containers")
     default = pod.sandboxes[0].annotations.get(DEFAULT_CONTAINER, "") if pod.sandboxes else ""
     return next((name for name in (default, *mains) if name in known), known[0])
 
@@ -83,11 +83,11 @@ def started_containers(known: "PodRecord", wanted: str) -> list[str]:
     summary = known.summary
     names = list(dict.fromkeys(one.name for one in reversed(summary.status.containers)))
     view = next((one for one in summary.containers if one.name == wanted), None)
-    title = plain(title_of(known.pod))
+    title = or_dash(title_of(known.pod))
     if view is not None and wanted not in names:
-        why = ": ".join(plain(part) for part in (view.reason, view.message) if part)
-        raise click.ClickException(f"container {plain(wanted)} of pod {title} was not started: {why}")
+        why = ": ".join(or_dash(part) for part in (view.reason, view.message) if part)
+        raise click.ClickException(f"container {or_dash(wanted)} of pod {title} was not started: {why}")
     if not names and not wanted:
-        why = ": ".join(plain(part) for part in (summary.word, summary.message) if part)
+        why = ": ".join(or_dash(part) for part in (summary.word, summary.message) if part)
         raise click.ClickException(f"no container of pod {title} was started: {why}")
     return names

@@ -145,13 +145,10 @@ def _container(one: "ContainerStatus") -> dict[str, Any]:
 
 def _amount(name: str, value: "Fraction") -> str:
     """As people write it: bytes in powers of 1024 where they are."""
+    from interpose.core.model.quantity import format_bytes
     from interpose.node.pods.labels import amount_text
 
-    for power, unit in enumerate(("Ti", "Gi", "Mi", "Ki")):
-        size = 1 << (40 - 10 * power)
-        if name != "cpu" and value and value % size == 0:
-            return f"{value // size}{unit}"
-    return amount_text(value)
+    return amount_text(value) if name == "cpu" or value.denominator != 1 else format_bytes(int(value))
 
 
 def _sandbox(one: "SandboxStatus") -> dict[str, Any]:

@@ -90,7 +90,7 @@ def _end(parameters: dict[str, Any], *, remove: bool) -> int:
     from interpose.cli.pod.connect import PodRuntime, run_with, words_of
     from interpose.cli.pod.manager import managed
     from interpose.cli.pod.select import chosen, title_of
-    from interpose.cli.render.text import plain
+    from interpose.cli.render.text import or_dash
     from interpose.net.grpc.status import RpcError
     from interpose.node.pods.locks import BusyPodError
     from interpose.node.pods.status.pod_index import known_pods
@@ -140,9 +140,9 @@ def _end(parameters: dict[str, Any], *, remove: bool) -> int:
         results = await asyncio.gather(*(one(manager, pod, pod.uid in known.ours) for pod in found))
         code = 0
         for pod, troubles in zip(found, results, strict=True):
-            title = plain(title_of(pod))
+            title = or_dash(title_of(pod))
             for trouble in troubles:
-                click.echo(f"error: pod {title}: {plain(trouble)}", err=True)
+                click.echo(f"error: pod {title}: {or_dash(trouble)}", err=True)
             if not troubles:
                 click.echo(f"{'Removed' if remove else 'Stopped'} {title}")
             else:

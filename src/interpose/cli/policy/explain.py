@@ -10,7 +10,7 @@ import click
 from interpose.cli.common.admin_client import Refused, admin_option, ask, ask_if_there
 from interpose.cli.render.assignments import NOT_LISTED, assignments_text
 from interpose.cli.render.explain import explain_text
-from interpose.cli.render.text import group, groups, plain, words
+from interpose.cli.render.text import group, groups, or_dash, words
 
 
 @click.command("explain")
@@ -53,13 +53,13 @@ def _one(admin: str, container: str) -> Any:
         return ask(admin, "GET", f"/v1/policy/containers/{quote(container, safe='/')}")
     except Refused as refused:
         if refused.status == HTTPStatus.SERVICE_UNAVAILABLE:
-            raise click.ClickException(plain(group(refused.answer).get("error"))) from None
+            raise click.ClickException(or_dash(group(refused.answer).get("error"))) from None
         if refused.status != HTTPStatus.NOT_FOUND:
             raise
         answer = group(refused.answer)
         if "matches" not in answer:
             raise _no_policy(admin) from None
-        lines = [plain(answer.get("error")), *(f"  {match}" for match in words(answer["matches"]))]
+        lines = [or_dash(answer.get("error")), *(f"  {match}" for match in words(answer["matches"]))]
         raise click.ClickException("\n".join(lines)) from None
 
 

@@ -6,7 +6,7 @@ The answer may come from an agent of another version: what is missing is left ou
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from interpose.cli.render.text import WIDTH, flat, group, groups, plain, sentence, table, words
+from interpose.cli.render.text import WIDTH, flat, group, groups, or_dash, sentence, table, words
 
 _INDENT: Final = "  "
 _COUNTS: Final = "->"
@@ -45,23 +45,23 @@ def agent_status_text(answer: object, *, width: int = WIDTH) -> str:
 
 def _head(said: Mapping[str, Any]) -> Iterator[str]:
     name = said.get("group")
-    belongs = "group not known" if name is None else f"group {plain(name)}" if name else "no group"
-    rows = {"Node": f"{plain(said.get('node'))} ({belongs})"}
+    belongs = "group not known" if name is None else f"group {or_dash(name)}" if name else "no group"
+    rows = {"Node": f"{or_dash(said.get('node'))} ({belongs})"}
     node = group(said.get("node_object"))
     if node.get("state") == "missing":
         rows["Node"] += ", which the cluster does not have"
     elif node.get("problem"):
-        rows["Node"] += f": {plain(node['problem'])}"
+        rows["Node"] += f": {or_dash(node['problem'])}"
     api = group(said.get("api"))
-    rows["API server"] = f"{plain(api.get('server'))} ({plain(api.get('access'))}), {_up(api)}"
+    rows["API server"] = f"{or_dash(api.get('server'))} ({or_dash(api.get('access'))}), {_up(api)}"
     relay = group(said.get("relay"))
-    rows["Relay"] = f"{plain(relay.get('socket'))}, {_up(relay)}" if relay else "gets no configuration from the agent"
+    rows["Relay"] = f"{or_dash(relay.get('socket'))}, {_up(relay)}" if relay else "gets no configuration from the agent"
     service = group(said.get("service"))
     if service:
         refused = service.get("refused_connections")
-        rows["Serving"] = f"{plain(service.get('socket'))}, {plain(service.get('calls'))} calls"
-        rows["Serving"] += f", {plain(refused)} connections refused" if refused else ""
-    rows["Agent"] = f"version {plain(said.get('version'))}, pid {plain(said.get('pid'))}, up {_time(said)}"
+        rows["Serving"] = f"{or_dash(service.get('socket'))}, {or_dash(service.get('calls'))} calls"
+        rows["Serving"] += f", {or_dash(refused)} connections refused" if refused else ""
+    rows["Agent"] = f"version {or_dash(said.get('version'))}, pid {or_dash(said.get('pid'))}, up {_time(said)}"
     longest = max(map(len, rows))
     yield from (f"{title:<{longest}}  {text}" for title, text in rows.items())
 
@@ -70,7 +70,7 @@ def _configuration(said: Mapping[str, Any], width: int) -> Iterator[str]:
     found = group(said.get("configuration"))
     if not found:
         return
-    state = plain(found.get("state"))
+    state = or_dash(found.get("state"))
     yield ""
     yield f"Configuration {_STATES.get(state, state)} ({_since(found.get('since_seconds'))})"
     chosen, last = group(found.get("map")), group(found.get("last_accepted"))
@@ -78,7 +78,7 @@ def _configuration(said: Mapping[str, Any], width: int) -> Iterator[str]:
         yield f"{_INDENT}from ConfigMap {_named(chosen)}: {', '.join(words(chosen.get('keys'))) or 'no keys'}"
     if last and last != chosen:
         yield f"{_INDENT}accepted last: ConfigMap {_named(last)}, {_since(found.get('last_accepted_seconds_ago'))}"
-    problems = words(found.get("problems")) or ([plain(found["problem"])] if found.get("problem") else [])
+    problems = words(found.get("problems")) or ([or_dash(found["problem"])] if found.get("problem") else [])
     for text in [*problems, *words(found.get("notes"))]:
         yield from sentence(f"- {text}", _INDENT, width)
 
@@ -91,10 +91,12 @@ def _maps(said: Mapping[str, Any], width: int) -> Iterator[str]:
     yield "ConfigMaps, the first that is there counts:"
     rows = [["", "NAME", "STATE", "VERSION"]]
     for one in maps:
-        name = f"{plain(one.get('namespace'))}/{plain(one.get('name'))}"
-        rows.append([_COUNTS if one.get("counts") else "", name, plain(one.get("state")), plain(one.get("version"))])
+        name = f"{or_dash(one.get('namespace'))}/{or_dash(one.get('name'))}"
+        rows.append(
+            [_COUNTS if one.get("counts") else "", name, or_dash(one.get("state")), or_dash(one.get("version"))]
+        )
     yield from flat(table(rows, width=width, indent=_INDENT, name=1))
-    for text in dict.fromkeys(plain(one["problem"]) for one in maps if one.get("problem")):
+    for text in dict.fromkeys(or_dash(one["problem"]) for one in maps if one.get("problem")):
         yield from sentence(f"- {text}", _INDENT, width)
 
 
@@ -102,12 +104,15 @@ def _slo(said: Mapping[str, Any], width: int) -> Iterator[str]:
     found = group(said.get("nodeslo"))
     if not found:
         return
-    state = plain(found.get("state"))
-    version = f", version {plain(found['version'])}" if found.get("version") else ""
+    state = or_dash(found.get("state"))
+    version = f", version {or_dash(found['version'])}" if found.get("version") else ""
     yield ""
     yield f"NodeSLO {_SLO_STATES.get(state, state)}{version}"
-    yield f"{_INDENT}written to {plain(found.get('file'))}"
-    for text in [*words(found.get("problems")), *([plain(found["file_problem"])] if found.get("file_problem") else [])]:
+    yield f"{_INDENT}written to {or_dash(found.get('file'))}"
+    for text in [
+        *words(found.get("problems")),
+        *([or_dash(found["file_problem"])] if found.get("file_problem") else []),
+    ]:
         yield from sentence(f"- {text}", _INDENT, width)
 
 
@@ -118,19 +123,19 @@ def _reports(said: Mapping[str, Any], width: int) -> Iterator[str]:
     kinds = ", ".join(words(found.get("kinds")))
     yield f"Reports: {kinds or 'none are made'}" + (f"; still to be written: {', '.join(pending)}" if pending else "")
     for kind, problem in problems.items():
-        yield from sentence(f"- {plain(kind)}: {plain(problem)}", _INDENT, width)
+        yield from sentence(f"- {or_dash(kind)}: {or_dash(problem)}", _INDENT, width)
 
 
 def _named(one: Mapping[str, Any]) -> str:
-    return f"{plain(one.get('name'))} (version {plain(one.get('version'))})"
+    return f"{or_dash(one.get('name'))} (version {or_dash(one.get('version'))})"
 
 
 def _up(one: Mapping[str, Any]) -> str:
     if one.get("up") and one.get("error"):  # lately, but not now
-        return f"last answered {_since(one.get('last_answer_seconds'))}, since then: {plain(one['error'])}"
+        return f"last answered {_since(one.get('last_answer_seconds'))}, since then: {or_dash(one['error'])}"
     if one.get("up"):
         return "reachable"
-    return f"not reachable: {plain(one.get('error'))}"
+    return f"not reachable: {or_dash(one.get('error'))}"
 
 
 def _time(said: Mapping[str, Any]) -> str:

@@ -6,7 +6,7 @@ Records and assignments come as the plain values that the admin socket carries t
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from interpose.cli.render.text import WIDTH, amount, cpu_amount, flat, group, groups, plain, sentence, table, words
+from interpose.cli.render.text import WIDTH, amount, cpu_amount, flat, group, groups, or_dash, sentence, table, words
 from interpose.core.model.cpuset import CpuSet
 
 NOT_LISTED: Final = "it is not known yet which containers run: the runtime has not listed them since the relay started"
@@ -27,7 +27,7 @@ def assignments_text(assignments: Sequence[Mapping[str, Any]], width: int = WIDT
 
 def state_text(about: Mapping[str, Any]) -> str:
     """The state of a container; where only the runtime says that it has what is wanted, so."""
-    return plain(about.get("state")) + (", by the runtime" if about.get("confirmed_by") == "runtime" else "")
+    return or_dash(about.get("state")) + (", by the runtime" if about.get("confirmed_by") == "runtime" else "")
 
 
 def simulation_text(outcome: Mapping[str, Any], *, verbose: bool = False, width: int = WIDTH) -> str:
@@ -36,7 +36,7 @@ def simulation_text(outcome: Mapping[str, Any], *, verbose: bool = False, width:
     now = {one.get("container"): one for one in groups(outcome.get("assignments"))}
     shown = [record for record in records if record.get("action") != "release"]
     released = {record.get("container") for record in records if record.get("action") == "release"}
-    title = f"Policy {plain(outcome.get('policy'))} on {plain(outcome.get('machine'))}"
+    title = f"Policy {or_dash(outcome.get('policy'))} on {or_dash(outcome.get('machine'))}"
     lines = [*sentence(title, "", width), ""]
     rows = [list(_COLUMNS), *(_outcome_row(record, now, released) for record in shown)]
     tabled = table(rows, width=width, lists=(_CPUS,))
@@ -53,7 +53,7 @@ def simulation_text(outcome: Mapping[str, Any], *, verbose: bool = False, width:
 
 def pools_lines(pools: Mapping[str, Any], width: int = WIDTH) -> list[str]:
     """A table of pools."""
-    rows = [("POOL", "SIZE", "CPUS"), *((plain(name), _size(cpus), plain(cpus)) for name, cpus in pools.items())]
+    rows = [("POOL", "SIZE", "CPUS"), *((or_dash(name), _size(cpus), or_dash(cpus)) for name, cpus in pools.items())]
     return flat(table(rows, width=width, lists=(2,))) if pools else []
 
 
@@ -61,8 +61,8 @@ def candidates_lines(candidates: Sequence[Mapping[str, Any]], indent: str, width
     """The ways there were; the one that was taken has an arrow. Reasons stand below where they do not fit beside."""
     rows = [["   CANDIDATE", "CPUS", "SCORE", "WHY"]]
     for one in candidates:
-        name = ("-> " if one.get("chosen") else "   ") + plain(one.get("name"))
-        rows.append([name, *(plain(one.get(key)) for key in ("cpus", "score", "why"))])
+        name = ("-> " if one.get("chosen") else "   ") + or_dash(one.get("name"))
+        rows.append([name, *(or_dash(one.get(key)) for key in ("cpus", "score", "why"))])
     wide = flat(table(rows, width=_UNBOUNDED, indent=indent))
     if max(map(len, wide)) <= width:
         return wide
@@ -75,10 +75,10 @@ def candidates_lines(candidates: Sequence[Mapping[str, Any]], indent: str, width
 
 def _row(about: Mapping[str, Any], assigned: Mapping[str, Any]) -> list[str]:
     return [
-        plain(about.get("container")),
-        plain(about.get("qos")),
+        or_dash(about.get("container")),
+        or_dash(about.get("qos")),
         cpu_amount(about.get("cpu_milli")),
-        *(plain(assigned.get(key)) for key in ("cpus", "mems", "shares")),
+        *(or_dash(assigned.get(key)) for key in ("cpus", "mems", "shares")),
     ]
 
 
@@ -90,7 +90,7 @@ def _outcome_row(record: Mapping[str, Any], now: Mapping[Any, Mapping[str, Any]]
         return _row(about, {"cpus": "refused"})
     if title in released:
         had = group(record.get("assignment"))
-        return _row(about, {**had, "cpus": f"ended ({plain(had.get('cpus'))})"})
+        return _row(about, {**had, "cpus": f"ended ({or_dash(had.get('cpus'))})"})
     return _row(about, now.get(title, group(record.get("assignment"))))
 
 
@@ -98,7 +98,7 @@ def _why(record: Mapping[str, Any], verbose: bool, width: int) -> Iterator[str]:
     refusal = group(record.get("refusal"))
     reason = refusal.get("message") or record.get("reason")
     if reason:
-        yield from sentence(plain(reason), "    ", width)
+        yield from sentence(or_dash(reason), "    ", width)
     if not verbose:
         return
     candidates = groups(record.get("candidates"))

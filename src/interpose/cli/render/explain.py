@@ -7,9 +7,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from interpose.cli.render.assignments import candidates_lines, state_text
-from interpose.cli.render.text import WIDTH, amount, cpu_amount, flat, group, groups, plain, size, table, words, wrapped
+from interpose.cli.render.text import WIDTH, amount, cpu_amount, flat, group, groups, or_dash, table, words, wrapped
 from interpose.core.model.cgroup import Parameter
 from interpose.core.model.cpuset import CpuSet
+from interpose.core.model.humanize import format_size
 from interpose.host.cgroup.parameters import same_by_runtime
 
 _LABEL: Final = 14
@@ -43,7 +44,7 @@ def explain_text(answer: object, width: int = WIDTH) -> str:
     """The report."""
     about = group(answer)
     decision = group(about.get("decision"))
-    lines = [f"{plain(about.get('container'))}  ({', '.join(_identity(about))})", ""]
+    lines = [f"{or_dash(about.get('container'))}  ({', '.join(_identity(about))})", ""]
     if refused := group(about.get("refused")):
         lines += _labelled("Refused", _refused(refused), width)
     lines += _labelled("Asked for", _asked(group(decision.get("request"))), width)
@@ -53,7 +54,7 @@ def explain_text(answer: object, width: int = WIDTH) -> str:
     if not refused:
         lines += _labelled("Got", _got(decision), width)
     refusal = group(decision.get("refusal"))
-    lines += _labelled("Why", plain(refusal.get("message") or decision.get("reason")), width)
+    lines += _labelled("Why", or_dash(refusal.get("message") or decision.get("reason")), width)
     changed = words(decision.get("changed"))
     if changed:
         lines += _labelled("Others", f"changed for {amount(len(changed), 'container')}: {', '.join(changed)}", width)
@@ -65,12 +66,12 @@ def explain_text(answer: object, width: int = WIDTH) -> str:
 def _refused(about: Mapping[str, Any]) -> str:
     times = about.get("times")
     often = f", the last of {times} times" if isinstance(times, int) and times > 1 else ""
-    return f"at {plain(about.get('at'))}{often}; it does not run"
+    return f"at {or_dash(about.get('at'))}{often}; it does not run"
 
 
 def _identity(about: Mapping[str, Any]) -> Iterator[str]:
     if about.get("id") or not about.get("refused"):
-        yield f"id {plain(about.get('id'))[:13]}"
+        yield f"id {or_dash(about.get('id'))[:13]}"
     if about.get("state"):
         yield state_text(about)
 
@@ -85,33 +86,33 @@ def _asked(request: Mapping[str, Any]) -> str:
         return "-"
     limit = request.get("cpu_limit_milli")
     parts = [
-        plain(request.get("qos")),
+        or_dash(request.get("qos")),
         f"CPU {cpu_amount(request.get('cpu_milli'))}" + (f" (limit {cpu_amount(limit)})" if limit else ""),
     ]
     memory, most = request.get("memory"), request.get("memory_limit")
     if isinstance(memory, int) or isinstance(most, int):
-        text = size(memory) if isinstance(memory, int) else "not known"
-        parts.append(f"memory {text}" + (f" (limit {size(most)})" if isinstance(most, int) else ""))
-    parts += [f"{plain(name)} {plain(count)}" for name, count in group(request.get("extended")).items()]
+        text = format_size(memory) if isinstance(memory, int) else "not known"
+        parts.append(f"memory {text}" + (f" (limit {format_size(most)})" if isinstance(most, int) else ""))
+    parts += [f"{or_dash(name)} {or_dash(count)}" for name, count in group(request.get("extended")).items()]
     source = str(request.get("source"))
-    return f"{', '.join(parts)}; {_SOURCES.get(source, plain(source))}"
+    return f"{', '.join(parts)}; {_SOURCES.get(source, or_dash(source))}"
 
 
 def _got(decision: Mapping[str, Any]) -> str:
     grant = group(decision.get("grant"))
     if decision.get("refusal"):
-        return f"nothing: refused ({plain(group(decision['refusal']).get('why'))})"
+        return f"nothing: refused ({or_dash(group(decision['refusal']).get('why'))})"
     if not grant:
         return "nothing"
     if grant.get("pinned") is False:
         parts = ["no CPUs are assigned"]
     else:
         own, pools = grant.get("exclusive"), words(grant.get("pools"))
-        parts = [f"CPUs {plain(own)} of its own"] if own else []
+        parts = [f"CPUs {or_dash(own)} of its own"] if own else []
         parts += [f"shares pool {' and '.join(pools)}"] if pools else []
-    parts += [f"memory nodes {plain(grant['mems'])}"] if grant.get("mems") is not None else []
-    parts += [f"CPU shares {plain(grant['shares'])}"] if grant.get("shares") is not None else []
-    parts += [f"{plain(name)} {plain(value)}" for name, value in group(grant.get("details")).items()]
+    parts += [f"memory nodes {or_dash(grant['mems'])}"] if grant.get("mems") is not None else []
+    parts += [f"CPU shares {or_dash(grant['shares'])}"] if grant.get("shares") is not None else []
+    parts += [f"{or_dash(name)} {or_dash(value)}" for name, value in group(grant.get("details")).items()]
     return "; ".join(parts)
 
 
@@ -121,13 +122,13 @@ def _values(about: Mapping[str, Any], width: int) -> list[str]:
     rows = [["VALUE", "WANTED", "WRITTEN", "IN THE CGROUP", ""]]
     for value in _VALUES:
         want, is_there = wanted.get(value.key), found.get(value.file)
-        cells = [value.title, *(plain(one) for one in (want, written.get(value.key), is_there))]
+        cells = [value.title, *(or_dash(one) for one in (want, written.get(value.key), is_there))]
         rows.append([*cells, "" if _same(value, want, is_there) else "<- differs"])
     lines = flat(table(rows, width=width, lists=(1, 2, 3)))
     if found.get("path"):
-        lines += _labelled("cgroup", plain(found["path"]), width, "/")
+        lines += _labelled("cgroup", or_dash(found["path"]), width, "/")
     if found.get("error"):
-        lines += _labelled("cgroup", f"cannot be read: {plain(found['error'])}", width)
+        lines += _labelled("cgroup", f"cannot be read: {or_dash(found['error'])}", width)
     return lines
 
 
@@ -148,9 +149,9 @@ def _writer(about: Mapping[str, Any], width: int) -> list[str]:
     writer = group(about.get("writer"))
     if not writer:
         return []
-    text = plain(writer.get("state"))
+    text = or_dash(writer.get("state"))
     if writer.get("error"):
-        text += f" after {plain(writer.get('attempts'))} attempts: {plain(writer['error'])}"
+        text += f" after {or_dash(writer.get('attempts'))} attempts: {or_dash(writer['error'])}"
     return _labelled("Writing", text, width)
 
 
@@ -161,8 +162,8 @@ def _history(about: Mapping[str, Any], width: int) -> list[str]:
     lines = []
     for index, record in enumerate(shown):
         reason = group(record.get("refusal")).get("message") or record.get("reason")
-        cpus = plain(group(record.get("assignment")).get("cpus"))
-        when = f"{plain(record['at'])} " if record.get("at") else ""
-        text = f"{when}{plain(record.get('action'))}, CPUs {cpus}: {plain(reason)}"
+        cpus = or_dash(group(record.get("assignment")).get("cpus"))
+        when = f"{or_dash(record['at'])} " if record.get("at") else ""
+        text = f"{when}{or_dash(record.get('action'))}, CPUs {cpus}: {or_dash(reason)}"
         lines += _labelled("" if index else "Before", text, width)
     return [*lines, *([_INDENT + f"and {len(older) - len(shown)} more"] if len(older) > len(shown) else [])]

@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from string import ascii_lowercase, ascii_uppercase
 from typing import Any, Final
 
-from interpose.cli.render.text import amount, plain, size
+from interpose.cli.render.text import amount, or_dash
 from interpose.core.model.cpuset import EMPTY, CpuSet
+from interpose.core.model.humanize import format_size
 from interpose.core.topology.topology import CoreKind, MemoryKind, NumaNode, Topology
 
 
@@ -65,7 +66,7 @@ def summary(topology: Topology) -> str:
         amount(len(topology.nodes), "NUMA node"),
         amount(len(topology.cores), "core"),
         amount(len(topology.cpus), "CPU"),
-        *([size(memory)] if memory else []),
+        *([format_size(memory)] if memory else []),
     ]
     return ", ".join(counts)
 
@@ -125,7 +126,7 @@ def _groups(topology: Topology) -> Iterator[_Growing]:
     sizes = {next(iter(cache.cpus)): cache.size_bytes for cache in topology.caches if cache.level == 3 and cache.cpus}
     whole = {cpus.mask for groups in (topology.packages, topology.dies, topology.numa) for cpus in groups.values()}
     for first, cpus in topology.l3_groups.items():
-        known = [f"L3 {size(sizes[first])}"] if sizes.get(first) else []
+        known = [f"L3 {format_size(sizes[first])}"] if sizes.get(first) else []
         # A part of its own only if it is less or more than the part whose it is.
         yield _Growing([], known, cpus) if cpus.mask in whole else _Growing(known or ["L3"], [], cpus)
 
@@ -137,7 +138,7 @@ def _has_dies(topology: Topology) -> bool:
 def _memory(node: NumaNode) -> str:
     if not node.memory_bytes:
         return "no memory"
-    return size(node.memory_bytes) + ("" if node.memory is MemoryKind.DRAM else f" {node.memory.value.upper()}")
+    return format_size(node.memory_bytes) + ("" if node.memory is MemoryKind.DRAM else f" {node.memory.value.upper()}")
 
 
 LETTERS: Final = ascii_uppercase + ascii_lowercase
@@ -175,7 +176,7 @@ def owners_of(assignments: Sequence[Mapping[str, Any]]) -> CpuOwners:
         rest = _cpus(one.get("cpus")) - own
         if own:
             letter = LETTERS[len(owners)] if len(owners) < len(LETTERS) else MORE
-            owners.append(CpuOwner(letter=letter, title=plain(one.get("container")), cpus=own))
+            owners.append(CpuOwner(letter=letter, title=or_dash(one.get("container")), cpus=own))
         if rest:
             shared |= rest
             sharing += 1

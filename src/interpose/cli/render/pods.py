@@ -5,11 +5,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
-from interpose.cli.render.text import WIDTH, amount, cut, flat, plain, size, table
+from interpose.cli.render.text import WIDTH, amount, flat, or_dash, table
+from interpose.core.model.humanize import format_age, format_size
+from interpose.core.model.text import cut_middle
 
-_MINUTE: Final = 60
-_HOUR: Final = 3600
-_DAY: Final = 86400
 _SHOWN_ID: Final = 13
 _LEAST_DETAIL: Final = 20
 # Groups whose keys are names that somebody gave, and keys that are abbreviations.
@@ -17,16 +16,6 @@ _VERBATIM: Final = frozenset({"labels", "annotations"})
 _TIMES: Final = frozenset({"created", "started", "finished", "since"})
 _AMOUNTS: Final = frozenset({"requests", "limits"})
 _TITLES: Final[Mapping[str, str]] = {"uid": "UID", "ips": "IP", "id": "ID", "imageId": "Image ID"}
-
-
-def age(seconds: float) -> str:
-    """A span of time in one or two units: 5s, 3m12s, 2h5m, 4d3h."""
-    count = max(int(seconds), 0)
-    for unit, long, below, small in (("d", _DAY, "h", _HOUR), ("h", _HOUR, "m", _MINUTE), ("m", _MINUTE, "s", 1)):
-        if count >= long:
-            rest = count % long // small
-            return f"{count // long}{unit}" + (f"{rest}{below}" if rest and count < 10 * long else "")
-    return f"{count}s"
 
 
 # -- lists
@@ -70,18 +59,18 @@ def pod_table(rows: Sequence[PodRow], *, wide: bool, namespaces: bool, labels: b
     lines = [header]
     for row in rows:
         line = [
-            plain(row.name or row.uid[:_SHOWN_ID]),
+            or_dash(row.name or row.uid[:_SHOWN_ID]),
             f"{row.running}/{row.containers}",
-            plain(row.status),
+            or_dash(row.status),
             str(row.restarts),
-            "-" if row.age is None else age(row.age),
+            "-" if row.age is None else format_age(row.age),
         ]
         if namespaces:
-            line.insert(0, plain(row.namespace))
+            line.insert(0, or_dash(row.namespace))
         if wide:
-            line += [plain(",".join(row.ips)), plain(row.uid[:_SHOWN_ID]), plain(",".join(row.images))]
+            line += [or_dash(",".join(row.ips)), or_dash(row.uid[:_SHOWN_ID]), or_dash(",".join(row.images))]
         if labels:
-            line.append(plain(",".join(f"{key}={value}" for key, value in sorted(row.labels.items()))))
+            line.append(or_dash(",".join(f"{key}={value}" for key, value in sorted(row.labels.items()))))
         lines.append(line)
     room = max(width, 1 << 12) if wide or labels else width
     return "\n".join(flat(table(lines, width=room, name=int(namespaces))))
@@ -104,9 +93,9 @@ def event_table(rows: Sequence[EventRow], width: int = WIDTH) -> str:
     """All events, one line each; messages stand last, and are not cut. Names take a third of the line at most."""
     lines = [["LAST SEEN", "TYPE", "REASON", "OBJECT", "MESSAGE"]]
     for row in rows:
-        seen = age(row.last) + (f" (x{row.count} over {age(row.first)})" if row.count > 1 else "")
-        named = cut(plain(row.object), max(width // 3, _LEAST_DETAIL))
-        lines.append([seen, plain(row.type), plain(row.reason), named, plain(row.message)])
+        seen = format_age(row.last) + (f" (x{row.count} over {format_age(row.first)})" if row.count > 1 else "")
+        named = cut_middle(or_dash(row.object), max(width // 3, _LEAST_DETAIL))
+        lines.append([seen, or_dash(row.type), or_dash(row.reason), named, or_dash(row.message)])
     return "\n".join(flat(table(lines, width=1 << 30)))
 
 
@@ -127,8 +116,8 @@ def usage_table(rows: Sequence[UsageRow], width: int = WIDTH) -> str:
     lines = [["NAMESPACE", "POD", "CONTAINER", "CPU", "MEMORY", "WRITTEN"]]
     for row in rows:
         cpu = "-" if row.cpu is None else f"{row.cpu * 1000:.0f}m"
-        amounts = ["-" if value is None else size(value) for value in (row.memory, row.written)]
-        lines.append([plain(row.namespace), plain(row.pod), plain(row.container), cpu, *amounts])
+        amounts = ["-" if value is None else format_size(value) for value in (row.memory, row.written)]
+        lines.append([or_dash(row.namespace), or_dash(row.pod), or_dash(row.container), cpu, *amounts])
     return "\n".join(flat(table(lines, width=width, name=1)))
 
 
@@ -150,7 +139,7 @@ def _reworded(key: str, value: Any, now: float) -> Any:
     if key in _VERBATIM:
         return value
     if key in _TIMES:
-        return f"{value} ({age(now - datetime.fromisoformat(value).timestamp())} ago)"
+        return f"{value} ({format_age(now - datetime.fromisoformat(value).timestamp())} ago)"
     if key in _AMOUNTS:
         return ", ".join(f"{name} {much}" for name, much in value.items())
     if isinstance(value, Mapping):
@@ -161,7 +150,7 @@ def _reworded(key: str, value: Any, now: float) -> Any:
 
 
 def _block(values: Mapping[str, Any], indent: str, width: int, *, verbatim: bool = False) -> list[str]:
-    titles = {key: plain(key) if verbatim else _title(key) for key in values}
+    titles = {key: or_dash(key) if verbatim else _title(key) for key in values}
     column = max((len(titles[key]) for key, value in values.items() if not _nested(value)), default=0)
     lines: list[str] = []
     for key, value in values.items():
@@ -172,13 +161,13 @@ def _block(values: Mapping[str, Any], indent: str, width: int, *, verbatim: bool
             lines.append(f"{indent}{titles[key]}")
             for item in value:
                 (first, name), *others = item.items()
-                lines.append(f"{indent}  {plain(name if first == 'name' else f'{first} {name}')}")
+                lines.append(f"{indent}  {or_dash(name if first == 'name' else f'{first} {name}')}")
                 lines += _block(dict(others), indent + "    ", width)
         elif value not in (None, "", [], {}):
-            shown = ", ".join(plain(item) for item in value) if isinstance(value, list) else value
+            shown = ", ".join(or_dash(item) for item in value) if isinstance(value, list) else value
             parts = str(shown).rstrip().split("\n") if isinstance(shown, str) else [_word(shown)]
-            lines.append(f"{indent}{titles[key]:<{column}}  {plain(parts[0])}")
-            lines += [f"{indent}{'':<{column}}  {plain(part)}" for part in parts[1:]]
+            lines.append(f"{indent}{titles[key]:<{column}}  {or_dash(parts[0])}")
+            lines += [f"{indent}{'':<{column}}  {or_dash(part)}" for part in parts[1:]]
     return lines
 
 
@@ -193,7 +182,7 @@ def _title(key: str) -> str:
     if key in _TITLES:
         return _TITLES[key]
     words = "".join(f" {char.lower()}" if char.isupper() else char for char in key)
-    return plain(words[:1].upper() + words[1:])
+    return or_dash(words[:1].upper() + words[1:])
 
 
 def _word(value: object) -> str:
@@ -230,14 +219,14 @@ def board(pods: Sequence[PodLine], *, turn: int, width: int, height: int, colour
         hidden += 1
         del shown[index]
     column = min(
-        max((len(plain(one.name)) + 2 * depth for pod in shown for depth, one in _levels(pod)), default=0),
+        max((len(or_dash(one.name)) + 2 * depth for pod in shown for depth, one in _levels(pod)), default=0),
         max(width // 2, 8),
     )
     lines = [
         _board_line(one, depth, column, turn, width, colour=colour) for pod in shown for depth, one in _levels(pod)
     ]
     if hidden:
-        lines.append(cut(f"  and {amount(hidden, 'more pod')}", width))
+        lines.append(cut_middle(f"  and {amount(hidden, 'more pod')}", width))
     return lines[: max(height, 1)]
 
 
@@ -247,11 +236,11 @@ def _levels(pod: PodLine) -> list[tuple[int, PodLine]]:
 
 def _board_line(line: PodLine, depth: int, column: int, turn: int, width: int, *, colour: bool) -> str:
     mark = MARKS[line.mark] or _SPINNER[turn % len(_SPINNER)]
-    name = cut(plain(line.name), max(column - 2 * depth, 1))
+    name = cut_middle(or_dash(line.name), max(column - 2 * depth, 1))
     head = f"{'  ' * depth}{mark} {name:<{max(column - 2 * depth, 1)}}  "
-    words = plain(line.words) if line.words else ""
+    words = or_dash(line.words) if line.words else ""
     room = max(width - len(head) - 1, 0)
-    text = head + (cut(words, room) if room > _LEAST_DETAIL else words[:room])  # causes stand at the end
+    text = head + (cut_middle(words, room) if room > _LEAST_DETAIL else words[:room])  # causes stand at the end
     if colour:
         text = text.replace(mark, f"\x1b[{_COLOURS[line.mark]}m{mark}\x1b[0m", 1)
     return text.rstrip()

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from interpose.cli.render.assignments import pools_lines
-from interpose.cli.render.text import WIDTH, amount, flat, group, groups, plain, sentence, table, words
+from interpose.cli.render.text import WIDTH, amount, flat, group, groups, or_dash, sentence, table, words
 
 _LABEL: Final = 12
 _COUNTS: Final = (("packages", "packages"), ("nodes", "NUMA nodes"), ("cpus", "CPUs"))
@@ -15,25 +15,27 @@ def policy_status_text(answer: object, width: int = WIDTH) -> str:
     """What is in force, on what, and what is wrong."""
     about = group(answer)
     machine = group(about.get("topology"))
-    lines = [f"policy: {plain(about.get('policy'))}"]
-    lines += _line("set by", plain(about.get("origin")), width)
+    lines = [f"policy: {or_dash(about.get('policy'))}"]
+    lines += _line("set by", or_dash(about.get("origin")), width)
     if machine:
-        counts = [f"{plain(machine[key])} {title}" for key, title in _COUNTS if key in machine]
-        special = [f"{key} {plain(machine[key])}" for key in ("isolated", "offline") if machine.get(key)]
+        counts = [f"{or_dash(machine[key])} {title}" for key, title in _COUNTS if key in machine]
+        special = [f"{key} {or_dash(machine[key])}" for key in ("isolated", "offline") if machine.get(key)]
         lines += _line("machine", ", ".join(counts + special), width)
     for key in ("available", "reserved"):
         if about.get(key):
-            lines += _line(key, plain(about[key]), width)
+            lines += _line(key, or_dash(about[key]), width)
     lines += _line(
-        "containers", f"{plain(about.get('containers'))}, {plain(about.get('exclusive'))} with CPUs of their own", width
+        "containers",
+        f"{or_dash(about.get('containers'))}, {or_dash(about.get('exclusive'))} with CPUs of their own",
+        width,
     )
     state = group(about.get("state_file"))
     if state.get("path"):
-        trouble = f", not written: {plain(state['error'])}" if state.get("error") else ""
-        lines += _line("state file", plain(state["path"]) + trouble, width)
+        trouble = f", not written: {or_dash(state['error'])}" if state.get("error") else ""
+        lines += _line("state file", or_dash(state["path"]) + trouble, width)
     lines += ["  " + line for line in pools_lines(group(about.get("pools")), width - 2)]
     failing = [
-        f"{plain(one.get('container'))}: {plain(one.get('error'))} ({amount(_count(one), 'attempt')})"
+        f"{or_dash(one.get('container'))}: {or_dash(one.get('error'))} ({amount(_count(one), 'attempt')})"
         for one in groups(about.get("failing"))
     ]
     refused = [_refusal(one) for one in groups(about.get("refused"))]
@@ -55,16 +57,16 @@ def policies_text(policies: Sequence[Mapping[str, Any]], active: str | None = No
 
 def _policy(policy: Mapping[str, Any], active: str | None, width: int) -> Iterator[str]:
     aliases = words(policy.get("aliases"))
-    name = plain(policy.get("name")) + (f" (also {', '.join(aliases)})" if aliases else "")
+    name = or_dash(policy.get("name")) + (f" (also {', '.join(aliases)})" if aliases else "")
     yield name + ("  * active" if active is not None and active == policy.get("name") else "")
-    yield from sentence(plain(policy.get("description")), "    ", width)
+    yield from sentence(or_dash(policy.get("description")), "    ", width)
     options = policy.get("options") or ()
     rows = [("OPTION", "DEFAULT", "MEANING")]
     for one in options:
-        group_name, _, name = plain(one["name"]).rpartition(".")
+        group_name, _, name = or_dash(one["name"]).rpartition(".")
         if group_name and not any(row[0] == f"{group_name}:" for row in rows):
             rows.append((f"{group_name}:", "", ""))
-        rows.append(("  " * bool(group_name) + name, plain(one["default"]), plain(one["meaning"])))
+        rows.append(("  " * bool(group_name) + name, or_dash(one["default"]), or_dash(one["meaning"])))
     if options:
         yield ""
         yield from flat(table(rows, width=width, indent="    "))
@@ -73,8 +75,8 @@ def _policy(policy: Mapping[str, Any], active: str | None, width: int) -> Iterat
 def _refusal(one: Mapping[str, Any]) -> str:
     times = one.get("times")
     often = f"{times} times" if isinstance(times, int) and times > 1 else ""
-    when = ", ".join(filter(None, (plain(one["at"]) if one.get("at") else "", often)))
-    return f"{plain(one.get('container'))}: {plain(one.get('message'))}" + (f" ({when})" if when else "")
+    when = ", ".join(filter(None, (or_dash(one["at"]) if one.get("at") else "", often)))
+    return f"{or_dash(one.get('container'))}: {or_dash(one.get('message'))}" + (f" ({when})" if when else "")
 
 
 def _count(failing: Mapping[str, Any]) -> int:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from interpose.cli.render.text import WIDTH, amount, flat, plain, sentence, table
+from interpose.cli.render.text import WIDTH, amount, flat, or_dash, sentence, table
 
 
 def plan_text(plan: Mapping[str, Any], *, verbose: bool = False, width: int = WIDTH) -> str:
@@ -15,9 +15,9 @@ def plan_text(plan: Mapping[str, Any], *, verbose: bool = False, width: int = WI
             f"#{one['number']}",
             f"+{one['at_ms'] / 1000:.3f}s",
             one["method"],
-            plain(one["subject"]),
-            plain(one["status"]),
-            plain(" ".join(f"#{number}" for number in one["after"])),
+            or_dash(one["subject"]),
+            or_dash(one["status"]),
+            or_dash(" ".join(f"#{number}" for number in one["after"])),
         ]
         for one in calls
     ]
@@ -40,7 +40,7 @@ def report_text(report: Mapping[str, Any], *, verbose: bool = False, width: int 
     if report["latency"]:
         lines += [*_latency(report["latency"], width), ""]
     for note in report["notes"]:
-        lines += sentence(f"Note: {plain(note)}.", "", width)
+        lines += sentence(f"Note: {or_dash(note)}.", "", width)
     lines += sentence(_summary(summary), "", width)
     return "\n".join(lines)
 
@@ -51,8 +51,8 @@ def _calls(calls: Sequence[Mapping[str, Any]], width: int) -> list[str]:
         [
             f"#{one['number']}",
             one["method"],
-            plain(one["subject"]),
-            plain(one["recorded"]),
+            or_dash(one["subject"]),
+            or_dash(one["recorded"]),
             one["status"],
             "differs" if one["same"] is False else "",
         ]
@@ -61,7 +61,7 @@ def _calls(calls: Sequence[Mapping[str, Any]], width: int) -> list[str]:
     blocks = table(rows, width=width, name=2)
     for block, one in zip(blocks[1:], calls, strict=True):
         if one["message"] and one["same"] is False:
-            block += sentence(plain(one["message"]), "      ", width)
+            block += sentence(or_dash(one["message"]), "      ", width)
     return flat(blocks)
 
 
@@ -70,8 +70,8 @@ def _states(states: Sequence[Mapping[str, Any]], width: int) -> list[str]:
     rows += [
         [
             one["kind"],
-            plain(one["subject"]),
-            plain(one["id"][:13]),
+            or_dash(one["subject"]),
+            or_dash(one["id"][:13]),
             one["expected"],
             one["found"],
             "" if one["same"] else "differs",
@@ -97,11 +97,13 @@ def _left_out(document: Mapping[str, Any], verbose: bool, width: int) -> list[st
     lines = []
     for group, members in groups.items():
         if len(members) > 1 and not verbose:
-            lines += sentence(f"Skipped {amount(len(members), 'call')}: {plain(group)}; -v names them.", "", width)
+            lines += sentence(f"Skipped {amount(len(members), 'call')}: {or_dash(group)}; -v names them.", "", width)
             continue
         for one in members:
-            subject = f" ({plain(one['subject'])})" if one["subject"] else ""
-            lines += sentence(f"Skipped #{one['number']} {one['method']}{subject}: {plain(one['reason'])}.", "", width)
+            subject = f" ({or_dash(one['subject'])})" if one["subject"] else ""
+            lines += sentence(
+                f"Skipped #{one['number']} {one['method']}{subject}: {or_dash(one['reason'])}.", "", width
+            )
     for reason, count in sorted(document["omitted"].items(), key=lambda item: -item[1]):
         lines += sentence(f"Left out {amount(count, 'call')}: {reason}.", "", width)
     return [*lines, ""] if lines else []

@@ -1,4 +1,4 @@
-"""What all views share: amounts in words, columns that fit the line, and text of others made harmless.
+"""What all views share: amounts in words, columns that fit the line, and foreign text made printable.
 
 A line is never wider than asked for unless a single value is. Widths count what is seen: colours do not.
 """
@@ -9,31 +9,23 @@ from itertools import pairwise, zip_longest
 from typing import Any, Final
 
 from interpose.core.model.cpuset import CpuSet
+from interpose.core.model.text import cut_middle, printable
 
 WIDTH: Final = 100  # of tables, where nobody says how wide the terminal is
 _COLOUR: Final = re.compile("\x1b\\[[0-9;]*m")
-_UNITS: Final = (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10))
 _LONG_LIST: Final = 24
 _LEAST_CUT: Final = 16  # columns a name keeps at least when lines are too long
 _LEAST_WRAPPED: Final = 12
 
 
-def plain(value: object) -> str:
-    """A value on one line that cannot move a cursor; a dash for nothing."""
-    if value is None or value == "":
-        return "-"
-    return "".join(char if char.isprintable() else "?" for char in str(value))
+def or_dash(value: object) -> str:
+    """A value as printable text on one line; a dash for None and for empty text."""
+    return "-" if value is None or value == "" else printable(str(value))
 
 
 def amount(count: int, thing: str, things: str = "") -> str:
     """A number and its noun: 1 core, 2 cores."""
     return f"{count} {thing if count == 1 else things or thing + 's'}"
-
-
-def size(count: int) -> str:
-    """Bytes in the largest unit up to GiB, with one digit behind the point if it is not whole."""
-    unit, factor = next(((unit, factor) for unit, factor in _UNITS if count >= factor), ("B", 1))
-    return f"{count / factor:.1f}".removesuffix(".0") + f" {unit}"
 
 
 def cpu_amount(milli: object) -> str:
@@ -67,14 +59,6 @@ def seen(text: str) -> int:
 def padded(text: str, width: int) -> str:
     """A text with blanks behind it."""
     return text + " " * (width - seen(text))
-
-
-def cut(text: str, width: int) -> str:
-    """A text with something left out in its middle, where names differ least."""
-    if len(text) <= width:
-        return text
-    tail = (width - 1) * 2 // 3
-    return f"{text[: width - 1 - tail]}…{text[-tail:]}"
 
 
 def wrapped(text: str, width: int, mark: str = ",") -> list[str]:
@@ -119,7 +103,7 @@ def table(
 
 def _row(row: Sequence[str], widths: Sequence[int], indent: str, name: int, lists: Sequence[int]) -> list[str]:
     cells = [
-        wrapped(cell, widths[index]) if index in lists else [cut(cell, widths[index]) if index == name else cell]
+        wrapped(cell, widths[index]) if index in lists else [cut_middle(cell, widths[index]) if index == name else cell]
         for index, cell in enumerate(row)
     ]
     return [
@@ -148,4 +132,4 @@ def groups(value: object) -> list[Mapping[str, Any]]:
 
 def words(value: object) -> list[str]:
     """A list of texts."""
-    return [plain(item) for item in value] if isinstance(value, list) else []
+    return [or_dash(item) for item in value] if isinstance(value, list) else []

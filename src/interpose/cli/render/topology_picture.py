@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from interpose.cli.render.machine import CpuOwners, MachinePart, cores_in, parts_of, remarks, summary
-from interpose.cli.render.text import amount, padded, plain, seen, sentence
+from interpose.cli.render.text import amount, or_dash, padded, seen, sentence
 from interpose.core.model.cpuset import CpuSet
 from interpose.core.topology.topology import CoreKind, Topology
 
@@ -42,7 +42,7 @@ def picture(
     fitting = [lines for lines in tries if max(map(seen, lines), default=0) <= width]
     # Of all that fit, the lowest; of those, the one with most cores side by side.
     lines = min(fitting, key=len) if fitting else list(drawing.rows(parts, width, ""))
-    title = (f"{plain(topology.name)}: " if topology.name else "") + summary(topology)
+    title = (f"{or_dash(topology.name)}: " if topology.name else "") + summary(topology)
     head = [*sentence(title, "", width), ""] if titled else []
     return "\n".join([*head, *lines, *drawing.legend(width)])
 

@@ -10,7 +10,7 @@ from html import escape
 from typing import Final
 
 from interpose.cli.render.machine import CpuOwner, CpuOwners, MachinePart, cores_in, parts_of, remarks, summary
-from interpose.cli.render.text import amount, plain, wrapped
+from interpose.cli.render.text import amount, or_dash, wrapped
 from interpose.core.topology.topology import CoreKind, Topology
 
 # Sizes in pixels.
@@ -68,7 +68,7 @@ def svg_text(topology: Topology, owners: CpuOwners | None = None) -> str:
     """The whole file."""
     shapes = layout(topology)
     wide, high = _extent(shapes)
-    title = plain(topology.name) if topology.name else "Topology"
+    title = or_dash(topology.name) if topology.name else "Topology"
     legend = list(_legend(topology, owners))
     texts = [title, summary(topology)]
     width = max(wide, *(len(text) * _LETTER for text in (*texts, *(text for _, _, text in legend)))) + 2 * _MARGIN

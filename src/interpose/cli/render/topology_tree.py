@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from interpose.cli.render.machine import MachinePart, cores_in, parts_of, remarks, summary
-from interpose.cli.render.text import WIDTH, flat, plain, sentence, strided, table
+from interpose.cli.render.text import WIDTH, flat, or_dash, sentence, strided, table
 from interpose.core.model.cpuset import CpuSet
 from interpose.core.topology.topology import NumaNode, Topology
 
@@ -22,7 +22,7 @@ def tree_text(topology: Topology, width: int = WIDTH) -> str:
     rows: list[Sequence[str]] = [_HEADER, *_rows(topology, parts_of(topology), "")]
     if topology.threads_per_core == 1:
         rows = [row[:-1] for row in rows]
-    title = f"{plain(topology.name)}: " if topology.name else ""
+    title = f"{or_dash(topology.name)}: " if topology.name else ""
     lines = [*sentence(title + summary(topology), "", width), "", *flat(table(rows, width=width, lists=(_LISTS,)))]
     distances = list(_distances(topology.nodes))
     if distances:

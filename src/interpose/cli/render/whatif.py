@@ -21,17 +21,17 @@ from interpose.cli.render.text import (
     WIDTH,
     amount,
     cpu_amount,
-    cut,
     flat,
     group,
     groups,
+    or_dash,
     padded,
-    plain,
     sentence,
     strided,
     table,
 )
 from interpose.core.model.cpuset import EMPTY, CpuSet
+from interpose.core.model.text import cut_middle
 
 _FEWEST: Final = 20  # columns
 _LABEL: Final = 24  # the widest name of CPUs
@@ -54,7 +54,7 @@ def occupancy_text(
     nobody = _ASCII_NOBODY if ascii_only else _NOBODY
     letters = _letters(stays)
     groups = _groups(stays, cpus)
-    labels = ["CPU", *(cut(strided(group), _LABEL) for group, _ in groups)]
+    labels = ["CPU", *(cut_middle(strided(group), _LABEL) for group, _ in groups)]
     left = max(map(len, labels)) + 2
     columns = max(width - left, _FEWEST)
     lines = [padded("CPU", left) + _axis(began_ns, ended_ns, columns)]
@@ -65,7 +65,7 @@ def occupancy_text(
 
 
 def _letters(stays: Sequence[Mapping[str, Any]]) -> Mapping[str, str]:
-    titles = dict.fromkeys(plain(one.get("container")) for one in stays)
+    titles = dict.fromkeys(or_dash(one.get("container")) for one in stays)
     return {title: LETTERS[place] if place < len(LETTERS) else MORE for place, title in enumerate(titles)}
 
 
@@ -100,9 +100,9 @@ def _line(
             inside = min(until, end) - max(since, start)
             if inside > longest[column] and 2 * inside >= end - start:
                 longest[column] = inside
-                line[column] = letters[plain(one.get("container"))]
+                line[column] = letters[or_dash(one.get("container"))]
         if line[first] == nobody and until > since:
-            line[first] = letters[plain(one.get("container"))]  # too short to be seen, but it was there
+            line[first] = letters[or_dash(one.get("container"))]  # too short to be seen, but it was there
     return "".join(line)
 
 
@@ -120,12 +120,12 @@ def clock(time_ns: int) -> str:
 def _legend(stays: Sequence[Mapping[str, Any]], letters: Mapping[str, str], width: int, ascii_only: bool) -> list[str]:
     had: dict[str, CpuSet] = {}
     for one in stays:
-        title = plain(one.get("container"))
+        title = or_dash(one.get("container"))
         had[title] = had.get(title, EMPTY) | _cpus(one.get("cpus"))
     lines = []
     for title, cpus in had.items():
         line = f"{letters[title]}  {title}  {cpus}"
-        lines.append(line if ascii_only else cut(line, max(width, _FEWEST)))
+        lines.append(line if ascii_only else cut_middle(line, max(width, _FEWEST)))
     return lines
 
 
@@ -164,8 +164,8 @@ _TROUBLES: Final = (
 def hindsight_text(document: Mapping[str, Any], *, verbose: bool = False, width: int = WIDTH) -> str:
     """One policy: every decision, and what it came to. Several: the comparison, and the decisions if `verbose`."""
     policies = groups(document.get("policies"))
-    head = sentence(f"Recording {plain(document.get('recording'))}", "", width)
-    parts = ["\n".join([*head, *sentence(f"on {plain(document.get('machine'))}", "", width)])]
+    head = sentence(f"Recording {or_dash(document.get('recording'))}", "", width)
+    parts = ["\n".join([*head, *sentence(f"on {or_dash(document.get('machine'))}", "", width)])]
     alone = len(policies) == 1
     parts += ["\n".join(_decisions(one, verbose, width)) for one in policies if alone or verbose]
     parts.append("\n".join(_comparison(policies, width)))
@@ -174,7 +174,7 @@ def hindsight_text(document: Mapping[str, Any], *, verbose: bool = False, width:
 
 
 def _decisions(policy: Mapping[str, Any], verbose: bool, width: int) -> Iterator[str]:
-    yield f"Policy {plain(policy.get('policy'))}"
+    yield f"Policy {or_dash(policy.get('policy'))}"
     steps = groups(policy.get("steps"))
     if not steps:
         yield "Nothing was decided: no container came, and none was seen."
@@ -194,8 +194,8 @@ def _row(step: Mapping[str, Any]) -> list[str]:
     time = step.get("time_ns")
     return [
         clock(time) if isinstance(time, int) else "-",
-        plain(step.get("what")),
-        plain(step.get("container")),
+        or_dash(step.get("what")),
+        or_dash(step.get("container")),
         cpu_amount(group(step.get("request")).get("cpu_milli")),
         "refused" if step.get("refused") else _change(before, after),
     ]
@@ -205,14 +205,14 @@ def _change(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
     """CPUs before and after; memory nodes where they are written."""
     texts = []
     for one in (before, after):
-        mems = f" mems {plain(one['mems'])}" if one.get("mems") else ""
-        texts.append(plain(one.get("cpus")) + mems)
+        mems = f" mems {or_dash(one['mems'])}" if one.get("mems") else ""
+        texts.append(or_dash(one.get("cpus")) + mems)
     return texts[1] if texts[0] == texts[1] else " -> ".join(texts)
 
 
 def _why(step: Mapping[str, Any], verbose: bool, width: int) -> Iterator[str]:
     if step.get("reason"):
-        yield from sentence(plain(step["reason"]), "    ", width)
+        yield from sentence(or_dash(step["reason"]), "    ", width)
     moved = groups(step.get("moved"))
     if not verbose:
         if moved:
@@ -223,20 +223,20 @@ def _why(step: Mapping[str, Any], verbose: bool, width: int) -> Iterator[str]:
         yield from candidates_lines(candidates, "      ", width)
     for one in moved:
         change = _change(group(one.get("before")), group(one.get("after")))
-        yield from sentence(f"{plain(one.get('container'))}: {change}", "      ", width)
+        yield from sentence(f"{or_dash(one.get('container'))}: {change}", "      ", width)
 
 
 def _comparison(policies: Sequence[Mapping[str, Any]], width: int) -> list[str]:
     """What they come to, side by side."""
     summaries = [group(one.get("summary")) for one in policies]
-    rows = [["POLICY", *(plain(one.get("policy")) for one in policies)]]
+    rows = [["POLICY", *(or_dash(one.get("policy")) for one in policies)]]
     for key, title in _ROWS:
         if key in _ALWAYS or any(one.get(key) for one in summaries):
             rows.append([title, *(_number(one.get(key)) for one in summaries)])
     verdicts = [group(one.get("verdicts")) for one in summaries]
     names = dict.fromkeys(name for one in verdicts for name in one)
     rows += [
-        [f"as created: {plain(name)}", *(_number(one.get(name, 0)) for one in verdicts)]
+        [f"as created: {or_dash(name)}", *(_number(one.get(name, 0)) for one in verdicts)]
         for name in names
         if any(one.get(name) for one in verdicts)
     ]
@@ -246,7 +246,7 @@ def _comparison(policies: Sequence[Mapping[str, Any]], width: int) -> list[str]:
 
 def _notes(document: Mapping[str, Any], policies: Sequence[Mapping[str, Any]], width: int) -> Iterator[str]:
     for text in document.get("notes") or ():
-        yield from sentence(plain(text), "", width)
+        yield from sentence(or_dash(text), "", width)
     for key, text in _TROUBLES:
         counts = [group(one.get("summary")).get(key) for one in policies]
         most = max((count for count in counts if isinstance(count, int)), default=0)
@@ -255,7 +255,7 @@ def _notes(document: Mapping[str, Any], policies: Sequence[Mapping[str, Any]], w
 
 
 def _number(value: object) -> str:
-    return f"{value:.1f}" if isinstance(value, float) else plain(value)
+    return f"{value:.1f}" if isinstance(value, float) else or_dash(value)
 
 
 def _share(value: object) -> str:

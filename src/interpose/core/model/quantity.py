@@ -28,6 +28,7 @@ _SUFFIXES: Final[Mapping[str, tuple[int, int]]] = MappingProxyType(
         **{f"{suffix}i": (1024**power, 1) for power, suffix in enumerate("KMGTPE", 1)},
     }
 )
+_BYTES: Final = (("Ti", 1 << 40), ("Gi", 1 << 30), ("Mi", 1 << 20), ("Ki", 1 << 10))
 # An E with digits behind it is an exponent, one without is the suffix for 10^18.
 _FORM: Final = re.compile(
     r"(?P<sign>[+-]?)(?P<whole>[0-9]*)(?:\.(?P<part>[0-9]*))?(?:[eE](?P<exponent>[+-]?[0-9]{1,3})|(?P<suffix>[a-zA-Z]{0,2}))"
@@ -52,6 +53,12 @@ def whole(value: str | int | Fraction) -> int:
 def milli(value: str | int | Fraction) -> int:
     """Thousandths of an amount, rounded up: "1.5" CPUs are 1500."""
     return ceil((value if isinstance(value, Fraction) else parse_quantity(value)) * 1000)
+
+
+def format_bytes(count: int) -> str:
+    """Bytes in the largest unit of 1024 up to Ti that is exact: `64Gi`, `1536Mi`, `1000`."""
+    unit, factor = next(((unit, factor) for unit, factor in _BYTES if count and count % factor == 0), ("", 1))
+    return f"{count // factor}{unit}"
 
 
 def _parse(text: str) -> Fraction:

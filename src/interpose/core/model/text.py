@@ -1,4 +1,7 @@
-"""Text of others inside messages of ours, and what a misspelt word was meant to be."""
+"""Foreign text inside messages of ours, text cut to a width, and what a misspelt word was meant to be.
+
+Invariant: `printable`, `escaped` and `quoted` return one line that cannot move a cursor.
+"""
 
 from collections.abc import Iterable
 from itertools import takewhile
@@ -10,9 +13,32 @@ _ALIKE: Final = 0.6  # what difflib calls close
 _MISSPELT: Final = 0.75  # flags are many, and end alike: --options-file is not --pid-file
 
 
+def printable(text: str) -> str:
+    """Text on one line with a question mark for each character that is not printable."""
+    return text if text.isprintable() else "".join(char if char.isprintable() else "?" for char in text)
+
+
+def escaped(text: str) -> str:
+    """Text on one line, in escape sequences of Python if a character of it is not printable."""
+    return text if text.isprintable() else text.encode("unicode_escape").decode("ascii")
+
+
 def quoted(text: str) -> str:
     """Text in quotes, on one line and not longer than a line."""
     return repr(str(text) if len(text) <= _SHOWN else text[: _SHOWN - 3] + "...")
+
+
+def cut_end(text: str, width: int) -> str:
+    """Text with its end left out if it is longer than `width`."""
+    return text if len(text) <= width else text[: max(width - 1, 0)] + "…" * (width > 0)
+
+
+def cut_middle(text: str, width: int) -> str:
+    """Text with its middle left out if it is longer than `width`: names differ least there."""
+    if len(text) <= width:
+        return text
+    tail = max(width - 1, 0) * 2 // 3
+    return f"{text[: max(width - 1 - tail, 0)]}…{text[len(text) - tail :]}"
 
 
 def closest(word: str, known: Iterable[str], alike: float = _ALIKE) -> str:

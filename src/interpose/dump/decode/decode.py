@@ -20,7 +20,7 @@ from google.protobuf.unknown_fields import UnknownFieldSet
 from interpose.cri.errors import UnreadableMessageError
 from interpose.cri.parser import CriParser
 from interpose.dump.decode.api import Decoded as Decoded
-from interpose.dump.decode.raw_protobuf import TYPES, printable, wire_summary
+from interpose.dump.decode.raw_protobuf import TYPES, terminal_text, wire_summary
 from interpose.dump.model.call import Flow
 from interpose.dump.model.frames import DamagedFrame, Message
 
@@ -196,7 +196,7 @@ class _Walk:
         return values
 
     def _bytes(self, field: _Field, data: bytes) -> str:
-        text = printable(data)
+        text = terminal_text(data)
         if text is not None:
             return text
         self._as_base64[field.full_name] = None

@@ -8,6 +8,8 @@ Whether some bytes are a message, a text or neither is a guess: nothing on the w
 from dataclasses import dataclass
 from typing import Final
 
+from interpose.core.model.text import escaped
+
 MAX_READ: Final = 1000  # fields that are read at all, those inside of others and of groups included
 MAX_FIELDS: Final = 40  # of one message; the rest is counted
 MAX_DEPTH: Final = 4
@@ -65,7 +67,7 @@ def wire_summary(data: bytes, *, contents: bool) -> str:
     return text if len(text) <= MAX_SUMMARY else text[:MAX_SUMMARY] + "..."
 
 
-def printable(data: bytes) -> str | None:
+def terminal_text(data: bytes) -> str | None:
     """The bytes as text if a terminal can show it as it is, line ends and tabs included."""
     try:
         text = data.decode()
@@ -90,7 +92,7 @@ def _shown(field: WireField, contents: bool, budget: _Budget, depth: int) -> str
     if isinstance(field.value, int):
         return f"{field.number} {field.type} {field.value}" if contents else f"{field.number} {field.type}"
     size = f"[{len(field.value)}]"
-    text = printable(field.value[:MAX_PROBED])
+    text = terminal_text(field.value[:MAX_PROBED])
     # Most texts are no messages and most messages no texts; what is both is a text.
     inner = _fields(field.value, budget) if depth < MAX_DEPTH and not text else None
     if inner:
@@ -103,7 +105,7 @@ def _shown(field: WireField, contents: bool, budget: _Budget, depth: int) -> str
 
 
 def _quoted(text: str) -> str:
-    one_line = text.encode("unicode_escape").decode() if not text.isprintable() else text
+    one_line = escaped(text)
     return f'"{one_line}"' if len(one_line) <= MAX_TEXT else f'"{one_line[:MAX_TEXT]}"...'
 
 

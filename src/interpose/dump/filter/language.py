@@ -18,7 +18,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from interpose.core.model.text import quoted
+from interpose.core.model.text import printable, quoted
 from interpose.dump.filter.terms import BY_LETTER, BY_WORD, LATE, SUBJECT, FilterTerm, Read, Test, Texts, bare, possible
 from interpose.dump.model.call import Flow
 from interpose.errors import ConfigError
@@ -371,5 +371,5 @@ class _Parser:
 
     def _error(self, at: int, why: str) -> ConfigError:
         first = max(0, at - _SHOWN)
-        shown = "".join(char if char.isprintable() else "?" for char in self._text[first : at + _SHOWN])
+        shown = printable(self._text[first : at + _SHOWN])
         return ConfigError(f"filter: {why}\n  {shown}\n  {' ' * (at - first)}^")

@@ -17,6 +17,7 @@ from textual.containers import Vertical
 from textual.screen import Screen
 from textual.widgets import Static
 
+from interpose.core.model.text import printable
 from interpose.dump.decode.api import Decodes
 from interpose.dump.filter.language import Filter, parse_filter
 from interpose.dump.filter.regex_timeout import Patience, TooSlow
@@ -32,7 +33,6 @@ from interpose.dump.model.call import Assembler, CallEvent, Flow
 from interpose.dump.model.frames import Frame, MessageSide
 from interpose.dump.model.subject import Subjects
 from interpose.dump.output.formats import FlowTexts
-from interpose.dump.output.humanize import plain
 from interpose.dump.output.json import flow_document
 from interpose.errors import ConfigError
 
@@ -103,7 +103,7 @@ class CallPane(Vertical):
         if state == self._drawn or (goes_on and self._clock() - self._drawn_at < _SLOW):
             return
         document = flow_document(seen_part(row.flow), self._decoder)
-        title = plain(f"{row.flow.name} {row.flow.subject}".rstrip())
+        title = printable(f"{row.flow.name} {row.flow.subject}".rstrip())
         self.query_one(TabLine).show(self.tab, title, changed=row.flow.changed)
         self.text.show(lines(document, self.tab, unfolded=self._unfolded), from_top=self._drawn[:2] != which)
         self._drawn, self._drawn_at = state, self._clock()

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from interpose.core.model.humanize import format_duration, format_short_size, format_time_of_day
+from interpose.core.model.text import printable
 from interpose.dump.live.model import CallRow, Order
 from interpose.dump.model.call import Flow
 from interpose.dump.model.grpc_codes import code_name
-from interpose.dump.output.humanize import duration, plain, size, time_of_day
 from interpose.dump.output.list import OPEN
 
 _OLD_VERSION: Final = "v1alpha2"
@@ -81,14 +82,14 @@ def marks(row: CallRow) -> str:
 def elapsed(row: CallRow, now: int) -> str:
     """How long it took, or has taken until now (nanoseconds since the epoch)."""
     if row.flow.duration is not None:
-        return duration(row.flow.duration)
-    return duration(max(now - row.flow.time, 0)) if row.open else ""
+        return format_duration(row.flow.duration)
+    return format_duration(max(now - row.flow.time, 0)) if row.open else ""
 
 
 def subject(flow: Flow) -> str:
     """Whom it is about; of a call that the relay made, who made it, too."""
-    about = plain(str(flow.subject))
-    return f"{about} ({plain(flow.origin)})".strip() if flow.originated else about
+    about = printable(str(flow.subject))
+    return f"{about} ({printable(flow.origin)})".strip() if flow.originated else about
 
 
 def cells(row: CallRow, now: int, *, wide: bool) -> tuple[str, ...]:
@@ -98,11 +99,11 @@ def cells(row: CallRow, now: int, *, wide: bool) -> tuple[str, ...]:
     streams = flow.method is not None and flow.method.server_streaming
     return (
         marks(row),
-        time_of_day(flow.time)[: None if wide else _SECONDS],
-        plain(flow.name),
+        format_time_of_day(flow.time)[: None if wide else _SECONDS],
+        printable(flow.name),
         subject(flow),
         status(row),
         elapsed(row, now),
-        "" if flow.http is not None and not row.traffic else size(row.traffic),
+        "" if flow.http is not None and not row.traffic else format_short_size(row.traffic),
         str(row.messages) if streams or row.messages > 2 else "",
     )

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from interpose.core.model.text import printable
 from interpose.dump.live.model import LiveModel, Order
 from interpose.dump.live.news import Lost
-from interpose.dump.output.humanize import plain
 
 SECRETS: Final = "REDACTION IS OFF: secrets are on this screen and in everything that is saved from it"
 
@@ -31,12 +31,12 @@ class StatusPart:
 
 def status(model: LiveModel, *, source: str, filter_text: str, now: float, live: bool) -> list[StatusPart]:
     """The line at the bottom: where calls come from, which are shown, how they come."""
-    parts = [StatusPart(plain(source))]
+    parts = [StatusPart(printable(source))]
     at = model.at + 1 if model.view else 0
     parts.append(StatusPart(f"{at}/{len(model.view)}" + (f" of {model.kept}" if filter_text else "")))
     if filter_text:
         rest = f" (looking at {model.unjudged} more)" if model.unjudged else ""
-        parts.append(StatusPart(f"filter: {plain(filter_text)}{rest}", StatusRole.WARNING))
+        parts.append(StatusPart(f"filter: {printable(filter_text)}{rest}", StatusRole.WARNING))
     if model.paused:
         missed = f", {model.missed} missed" if model.missed else ""
         parts.append(StatusPart(f"paused, {model.waiting} waiting{missed}", StatusRole.WARNING))
@@ -65,8 +65,10 @@ def banner(lost: Lost | None, *, redacted: bool, anything: bool) -> str:
     said = [] if redacted else [SECRETS]
     if lost is not None and lost.again_in is not None:
         said.append(
-            f"relay is gone, trying again: {plain(lost.why)}" if anything else f"no relay yet: {plain(lost.why)}"
+            f"relay is gone, trying again: {printable(lost.why)}"
+            if anything
+            else f"no relay yet: {printable(lost.why)}"
         )
     elif lost is not None:
-        said.append(f"cannot read on: {plain(lost.why)}")
+        said.append(f"cannot read on: {printable(lost.why)}")
     return "; ".join(said)

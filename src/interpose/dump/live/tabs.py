@@ -9,9 +9,10 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Final
 
+from interpose.core.model.humanize import format_duration, format_short_size
+from interpose.core.model.text import printable
 from interpose.dump.decode.yaml import yaml_lines, yaml_text
 from interpose.dump.model.call import Flow
-from interpose.dump.output.humanize import duration, plain, size
 
 FOLDED: Final = 10  # entries that are seen of a long list
 _WORTH_FOLDING: Final = FOLDED + 3
@@ -104,7 +105,7 @@ def lines(document: Mapping[str, Any], tab: Tab, *, unfolded: bool = False) -> l
         found = _info(document)
     else:
         found = _messages(document, tab, unfolded=unfolded)
-    return [DetailLine(plain(line.text), line.tint) for line in found]
+    return [DetailLine(printable(line.text), line.tint) for line in found]
 
 
 def copied(document: Mapping[str, Any], tab: Tab) -> str:
@@ -127,7 +128,7 @@ def _messages(document: Mapping[str, Any], tab: Tab, *, unfolded: bool) -> Itera
         yield DetailLine(_why_none(document, tab), Tint.NOTE)
     for message in messages:
         yield DetailLine(
-            f"{names[message['side']]}, {size(message['size'])}, after {_at(message)}",
+            f"{names[message['side']]}, {format_short_size(message['size'])}, after {_at(message)}",
             Tint.HEADING,
         )
         if message["note"]:
@@ -178,7 +179,7 @@ def _facts(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "path", document["path"]
     yield "status", document["status"] or "in flight"
     yield "message", document["message"]
-    yield "took", "" if taken is None else duration(int(taken * _MILLI))
+    yield "took", "" if taken is None else format_duration(int(taken * _MILLI))
     yield "kind", document["kind"]
     yield "origin", document["origin"]
     yield "caller", f"process {document['pid']} of user {document['uid']}" if document["pid"] else ""
@@ -190,7 +191,7 @@ def _facts(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 def _lists(document: Mapping[str, Any]) -> Iterator[tuple[str, list[str]]]:
     yield "metadata", [f"{name}: {value}" for name, value in document["metadata"]]
     messages = [
-        f"{_at(one):>8}  {one['side']:<9}  {size(one['size']):>9}  {one['note']}".rstrip()
+        f"{_at(one):>8}  {one['side']:<9}  {format_short_size(one['size']):>9}  {one['note']}".rstrip()
         for one in document["messages"]
     ]
     missing = f", without {document['forgotten']} earlier ones" if document["forgotten"] else ""
@@ -198,7 +199,7 @@ def _lists(document: Mapping[str, Any]) -> Iterator[tuple[str, list[str]]]:
 
 
 def _at(message: Mapping[str, Any]) -> str:
-    return duration(int(message["at_ms"] * _MILLI))
+    return format_duration(int(message["at_ms"] * _MILLI))
 
 
 # -- colours of YAML

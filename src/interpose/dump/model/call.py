@@ -175,6 +175,11 @@ class Flow:
         """Nanoseconds; None while it is in flight."""
         return None if self.end is None else self.end.elapsed
 
+    @property
+    def message_bytes(self) -> int:
+        """Bytes of the messages between caller and relay, also of those whose bodies were dropped."""
+        return sum(message.size for message in self.of(MessageSide.REQUEST, MessageSide.REPLY)) + self.forgotten_size
+
     def of(self, *sides: MessageSide) -> list[Message]:
         """Its messages of these sides."""
         return [one for one in self.messages if one.side in sides]

@@ -7,9 +7,10 @@ is written whole and the difference says the rest. Invariant: nothing is left ou
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from interpose.core.model.humanize import format_short_size
+from interpose.core.model.text import printable
 from interpose.dump.decode.diff import yaml_diff
 from interpose.dump.decode.yaml import yaml_lines
-from interpose.dump.output.humanize import plain, size
 from interpose.dump.output.list import NO_BEGINNING, NO_END, Style
 
 _DIFF_ROLES: Final[Mapping[str, str]] = {"-": "bad", "+": "good", "@": "dim"}
@@ -28,10 +29,10 @@ def detail_lines(document: Mapping[str, Any], style: Style | None = None) -> lis
 
 
 def _head(document: Mapping[str, Any], style: Style) -> Iterator[str]:
-    yield style(f"Call {document['number']}: {plain(document['path'])}", "title")
+    yield style(f"Call {document['number']}: {printable(document['path'])}", "title")
     for name, value in _facts(document):
         if value:
-            yield f"  {style(f'{name}:'.ljust(13), 'dim')} {plain(value)}"
+            yield f"  {style(f'{name}:'.ljust(13), 'dim')} {printable(value)}"
 
 
 def _facts(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -62,16 +63,16 @@ def _messages(document: Mapping[str, Any], style: Style) -> Iterator[str]:
                 yield from ("", style(f"  ({replies} older messages were not kept)", "dim"))
             replies += 1
             title += f" #{replies}" * stream
-        facts = f" ({size(message['size'])}, after {message['at_ms']:.3f} ms)"
+        facts = f" ({format_short_size(message['size'])}, after {message['at_ms']:.3f} ms)"
         yield from ("", style(title, "title") + style(facts, "dim"))
         changes = _changes(messages, place)
         if changes:
-            yield from (f"  {style(plain(line), _DIFF_ROLES.get(line[:1], ''))}" for line in changes)
+            yield from (f"  {style(printable(line), _DIFF_ROLES.get(line[:1], ''))}" for line in changes)
             continue
         if message["note"]:
-            yield f"  {style(plain(message['note']), 'dim')}"
+            yield f"  {style(printable(message['note']), 'dim')}"
         if message["body"] is not None:
-            yield from (f"  {plain(line)}" for line in yaml_lines(message["body"]))
+            yield from (f"  {printable(line)}" for line in yaml_lines(message["body"]))
 
 
 def _changes(messages: Sequence[Mapping[str, Any]], place: int) -> list[str]:

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from html import escape
 from typing import Final
 
+from interpose.core.model.humanize import format_duration
+from interpose.core.model.text import cut_middle, printable
 from interpose.dump.model.call import Flow
-from interpose.dump.output.humanize import cut_middle, duration, plain
 
 BARS: Final = " ▁▂▃▄▅▆▇█"
 ASCII_BARS: Final = " .:-=+*#@"
@@ -155,8 +156,8 @@ def _places(line: Sequence[str], widths: Sequence[int]) -> "enumerate[tuple[str,
 
 
 def _cells(row: LatencyRow) -> tuple[str, ...]:
-    numbers = [duration(row.percentile(percent)) or "-" for percent in (0, 50, 90, 99, 100)]
-    return (cut_middle(plain(row.method), _LONGEST_NAME), str(row.calls), str(row.errors or "-"), *numbers)
+    numbers = [format_duration(row.percentile(percent)) or "-" for percent in (0, 50, 90, 99, 100)]
+    return (cut_middle(printable(row.method), _LONGEST_NAME), str(row.calls), str(row.errors or "-"), *numbers)
 
 
 def _remark(row: LatencyRow) -> str:
@@ -216,11 +217,11 @@ def latency_svg(rows: Sequence[LatencyRow], title: str) -> str:
 
 def _frame(rows: Sequence[LatencyRow], title: str, height: int) -> Iterator[str]:
     total = summary(rows)
-    shown = escape(plain(title))
+    shown = escape(printable(title))
     yield f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" width="{_WIDTH}" role="img">'
     yield f"<title>{shown}</title>"
     yield f'<rect width="{_WIDTH}" height="{height}" fill="#ffffff"/>'
-    yield _text(20, 30, cut_middle(plain(title), 110), size=16, weight="bold")
+    yield _text(20, 30, cut_middle(printable(title), 110), size=16, weight="bold")
     facts = f"{total['calls']} calls of {total['methods']} methods, {total['errors']} failed"
     yield _text(20, 50, facts, size=12, fill=_FAINT)
 
@@ -240,10 +241,10 @@ def _body(rows: Sequence[LatencyRow], height: int) -> Iterator[str]:
 
 def _lane(row: LatencyRow, scale: Scale | None, top: float) -> Iterator[str]:
     bottom = top + _BARS
-    name = cut_middle(plain(row.method), _LONGEST_LABEL)
+    name = cut_middle(printable(row.method), _LONGEST_LABEL)
     yield "<g>"
     facts = f"{row.calls} calls, {row.errors} failed, {row.unfinished} not over"
-    yield f"<title>{escape(plain(row.method))}: {facts}</title>"
+    yield f"<title>{escape(printable(row.method))}: {facts}</title>"
     yield _text(20, bottom - 10, name, size=13)
     yield f'<line x1="{_LEFT}" y1="{bottom}" x2="{_WIDTH - _RIGHT}" y2="{bottom}" stroke="{_LINE}"/>'
     if scale is not None and row.durations:
@@ -269,7 +270,7 @@ def _bars(counts: Sequence[int], bottom: float) -> Iterator[str]:
 def _numbers(row: LatencyRow, y: float) -> Iterator[str]:
     yield _text(_WIDTH - _RIGHT + 60, y, str(row.calls), size=12, anchor="end", fill=_SLOW if row.errors else _INK)
     for percent, x, colour in ((50, 145, _MIDDLE), (99, 220, _SLOW), (100, 295, _INK)):
-        text = "stream" if row.stream and percent == 50 else duration(row.percentile(percent)) or "-"
+        text = "stream" if row.stream and percent == 50 else format_duration(row.percentile(percent)) or "-"
         yield _text(_WIDTH - _RIGHT + x, y, text, size=12, anchor="end", fill=colour)
 
 

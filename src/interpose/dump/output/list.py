@@ -7,10 +7,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from interpose.core.model.humanize import format_date, format_duration, format_short_size, format_time_of_day, utc_time
+from interpose.core.model.text import cut_end, cut_middle, printable
 from interpose.dump.model.call import Flow
 from interpose.dump.model.frames import MessageSide
 from interpose.dump.model.grpc_codes import code_name
-from interpose.dump.output.humanize import cut, cut_middle, day, duration, moment, passed, plain, size, time_of_day
 
 # Gives a text the look of a role: "dim", "good", "bad", "open", "mark".
 Style = Callable[[str, str], str]
@@ -80,8 +81,8 @@ class CallListWriter:
     def lines(self, flow: Flow) -> list[str]:
         """A call; before it, its day if that is another."""
         lines = []
-        if self._columns.line and day(flow.time) != self._day:
-            self._day = day(flow.time)
+        if self._columns.line and format_date(flow.time) != self._day:
+            self._day = format_date(flow.time)
             lines.append(self._style(self._day, "dim"))
         lines.append(self._line(flow))
         return lines
@@ -89,21 +90,21 @@ class CallListWriter:
     def _line(self, flow: Flow) -> str:
         wide = self._columns
         status, role = status_of(flow)
-        time = time_of_day(flow.time) if wide.line else moment(flow.time).isoformat(timespec="microseconds")
+        time = format_time_of_day(flow.time) if wide.line else utc_time(flow.time).isoformat(timespec="microseconds")
         time = time.removesuffix("+00:00") + "Z" * (not wide.line)
         cells = [
             (time[: wide.time], wide.time, str.ljust, "dim"),
             (str(flow.number), wide.number, str.rjust, "dim"),
-            (self._name(plain(flow.name), wide.method), wide.method, str.ljust, ""),
-            (self._name(plain(str(flow.subject)), wide.subject), wide.subject, str.ljust, ""),
-            (cut(status, wide.status) if wide.line else status, wide.status, str.ljust, role),
-            (duration(flow.duration), wide.duration, str.rjust, ""),
+            (self._name(printable(flow.name), wide.method), wide.method, str.ljust, ""),
+            (self._name(printable(str(flow.subject)), wide.subject), wide.subject, str.ljust, ""),
+            (cut_end(status, wide.status) if wide.line else status, wide.status, str.ljust, role),
+            (format_duration(flow.duration), wide.duration, str.rjust, ""),
         ]
         if wide.size:
             known = flow.http is None or flow.messages
-            cells.append((size(passed(flow)) if known else "", wide.size, str.rjust, "dim"))
+            cells.append((format_short_size(flow.message_bytes) if known else "", wide.size, str.rjust, "dim"))
         placed = [(place(text, width), role) for text, width, place, role in cells]
-        if remark := plain(marks(flow)):
+        if remark := printable(marks(flow)):
             placed.append((remark, "mark"))
         return self._joined(placed)
 
@@ -114,7 +115,7 @@ class CallListWriter:
         for place, (text, role) in enumerate(cells):
             left = room - _GAP * (place > 0)
             # One column is enough to say that something was changed.
-            shown = _CHANGED if left == 1 and text.startswith(_CHANGED) else cut(text, left)
+            shown = _CHANGED if left == 1 and text.startswith(_CHANGED) else cut_end(text, left)
             if left <= 0:
                 break
             parts.append(self._style(shown, role) if role else shown)
@@ -125,7 +126,7 @@ class CallListWriter:
         return cut_middle(text, width) if self._columns.line else text
 
     def _fit(self, text: str) -> str:
-        return cut(text, self._columns.line) if self._columns.line else text
+        return cut_end(text, self._columns.line) if self._columns.line else text
 
 
 def status_of(flow: Flow) -> tuple[str, str]:

@@ -10,6 +10,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from interpose.core.model.text import escaped
 from interpose.errors import ConfigError
 from interpose.hooks.api.registration import SUFFIX, HookServer, parse_registration
 from interpose.host.file_trust import Stamp, Trust
@@ -63,7 +64,7 @@ def list_registrations(directory: str, before: Mapping[str, RegistrationFile], t
                 problem=f"directory {directory}: has {len(names)} registration files, at most {MAX_FILES}"
             )
         readings = {
-            (label := _label(name)): read_registration(f"{directory}/{name}", trust, before.get(label), dir_fd=dir_fd)
+            (label := escaped(name)): read_registration(f"{directory}/{name}", trust, before.get(label), dir_fd=dir_fd)
             for name in names
         }
     except OSError as error:
@@ -71,11 +72,6 @@ def list_registrations(directory: str, before: Mapping[str, RegistrationFile], t
     finally:
         os.close(dir_fd)
     return RegistrationListing(files={label: reading for label, reading in readings.items() if reading is not None})
-
-
-def _label(name: str) -> str:
-    """The name of a file as it may be shown, logged and counted: it can be any bytes."""
-    return name if name.isprintable() else name.encode("unicode_escape").decode("ascii")
 
 
 def is_registration(name: str) -> bool:

@@ -2,6 +2,8 @@
 
 from typing import Final
 
+from interpose.core.model.text import printable
+
 _SHOWN: Final = 200  # characters
 
 
@@ -11,6 +13,5 @@ class UnreachableError(Exception):
 
 def shortened(body: bytes, most: int = _SHOWN) -> str:
     """The beginning of a text that may be anything, on one line."""
-    text = " ".join(body[: most * 4].decode("utf-8", "replace").split())
-    text = "".join(char if char.isprintable() else "?" for char in text)
+    text = printable(" ".join(body[: most * 4].decode("utf-8", "replace").split()))
     return text if len(text) <= most else text[: most - 3] + "..."

@@ -2,7 +2,7 @@
 
 import pytest
 
-from interpose.cli.common.terminal import output_width, printable
+from interpose.cli.common.terminal import format_value, output_width
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,7 @@ from interpose.cli.common.terminal import output_width, printable
 )
 def test_value_is_one_printable_line(value: object, text: str) -> None:
     """Nothing in it can move the cursor or forge a line."""
-    assert printable(value) == text
+    assert format_value(value) == text
 
 
 def test_lines_are_as_wide_as_the_terminal_and_any_width_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:

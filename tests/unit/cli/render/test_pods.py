@@ -2,40 +2,17 @@
 
 from dataclasses import replace
 
-import pytest
-
 from interpose.cli.render.pods import (
     EventRow,
     PodLine,
     PodRow,
     UsageRow,
-    age,
     board,
     described,
     event_table,
     pod_table,
     usage_table,
 )
-
-
-@pytest.mark.parametrize(
-    ("seconds", "expected"),
-    [
-        (-1, "0s"),
-        (59.9, "59s"),
-        (60, "1m"),
-        (192, "3m12s"),
-        (3600, "1h"),
-        (7500, "2h5m"),
-        (900, "15m"),
-        (90000, "1d1h"),
-        (86400 * 400, "400d"),
-    ],
-)
-def test_spans_of_time_have_one_or_two_units(seconds: float, expected: str) -> None:
-    """The second one only while it matters."""
-    assert age(seconds) == expected
-
 
 ROW = PodRow(
     namespace="default", name="web", uid="0123456789abcdef", status="Running", running=1, containers=2, age=65.0

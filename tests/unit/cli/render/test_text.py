@@ -7,37 +7,19 @@ import pytest
 from interpose.cli.render.text import (
     amount,
     cpu_amount,
-    cut,
     flat,
     group,
     groups,
+    or_dash,
     padded,
-    plain,
     seen,
     sentence,
-    size,
     strided,
     table,
     words,
     wrapped,
 )
 from interpose.core.model.cpuset import CpuSet
-
-
-@pytest.mark.parametrize(
-    ("count", "text"),
-    [
-        (0, "0 B"),
-        (512, "512 B"),
-        (48 << 10, "48 KiB"),
-        (3 << 19, "1.5 MiB"),
-        (64 << 30, "64 GiB"),
-        (2 << 40, "2048 GiB"),
-    ],
-)
-def test_sizes_are_in_the_largest_unit_up_to_gib(count: int, text: str) -> None:
-    """So that machines can be compared at a glance."""
-    assert size(count) == text
 
 
 @pytest.mark.parametrize(("milli", "text"), [(2000, "2"), (1500, "1500m"), (0, "-"), (None, "-"), ("x", "-")])
@@ -53,19 +35,13 @@ def test_nouns_agree_with_their_numbers() -> None:
 
 def test_text_of_others_cannot_move_the_cursor() -> None:
     """Nothing is a dash."""
-    assert [plain("a\x1b[2Jb\n"), plain(None), plain(""), plain(0)] == ["a?[2Jb?", "-", "-", "0"]
+    assert [or_dash("a\x1b[2Jb\n"), or_dash(None), or_dash(""), or_dash(0)] == ["a?[2Jb?", "-", "-", "0"]
 
 
 def test_widths_do_not_count_colours() -> None:
     """Padding neither."""
     assert seen("\x1b[42;30mab\x1b[0m") == 2
     assert padded("\x1b[2ma\x1b[0m", 3) == "\x1b[2ma\x1b[0m  "
-
-
-def test_names_are_cut_in_the_middle() -> None:
-    """Their ends tell them apart."""
-    assert cut("namespace/pod/container", 12) == "name…ntainer"
-    assert cut("short", 12) == "short"
 
 
 def test_lists_are_broken_behind_commas_only() -> None:

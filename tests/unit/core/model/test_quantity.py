@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import pytest
 
-from interpose.core.model.quantity import MAX_QUANTITY, milli, parse_quantity, whole
+from interpose.core.model.quantity import MAX_QUANTITY, format_bytes, milli, parse_quantity, whole
 
 
 @pytest.mark.parametrize(
@@ -116,3 +116,12 @@ def test_whole_numbers_are_rounded_up() -> None:
 def test_thousandths_are_rounded_up() -> None:
     """CPUs as the scheduler counts them."""
     assert [milli("1.5"), milli("100m"), milli("1u"), milli(Fraction(1, 3)), milli(4)] == [1500, 100, 1, 334, 4000]
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [(0, "0"), (1000, "1000"), (1536, "1536"), (1536 << 20, "1536Mi"), (64 << 30, "64Gi"), (1 << 50, "1024Ti")],
+)
+def test_bytes_are_exact(count: int, text: str) -> None:
+    """Bytes are in the largest unit that needs no fraction."""
+    assert format_bytes(count) == text

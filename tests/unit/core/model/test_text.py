@@ -2,7 +2,40 @@
 
 import pytest
 
-from interpose.core.model.text import closest, closest_flag, did_you_mean, one_edit_apart, quoted
+from interpose.core.model.text import (
+    closest,
+    closest_flag,
+    cut_end,
+    cut_middle,
+    did_you_mean,
+    escaped,
+    one_edit_apart,
+    printable,
+    quoted,
+)
+
+
+def test_printable_text_cannot_move_the_cursor() -> None:
+    """What is not printable is a question mark, everything else stays."""
+    assert printable("a\x1b[2Jb\nc") == "a?[2Jb?c"
+    assert printable("ünder") == "ünder"
+
+
+def test_escaped_text_stays_on_its_line() -> None:
+    """Text that is printable stays; other text is in escape sequences."""
+    assert escaped("ünder") == "ünder"
+    assert escaped("a\nb\ud800") == "a\\nb\\ud800"
+
+
+@pytest.mark.parametrize(
+    ("width", "end", "middle"),
+    [(9, "web-0:app", "web-0:app"), (6, "web-0…", "we…app"), (2, "w…", "w…"), (1, "…", "…"), (0, "", "…")],
+)
+def test_long_texts_are_cut(width: int, end: str, middle: str) -> None:
+    """A text is cut at its end or in its middle; a short one stays whole."""
+    assert cut_end("web-0:app", width) == end
+    assert cut_middle("web-0:app", width) == middle
+    assert cut_middle("namespace/pod/container", 12) == "name…ntainer"
 
 
 def test_short_text_is_shown_whole() -> None:

@@ -7,7 +7,7 @@ from interpose.dump.decode.raw_protobuf import (
     MAX_READ,
     MAX_SUMMARY,
     WireField,
-    printable,
+    terminal_text,
     wire_fields,
     wire_summary,
 )
@@ -134,4 +134,4 @@ def test_a_summary_is_never_long() -> None:
 )
 def test_a_text_is_what_a_terminal_can_show(data: bytes, text: str | None) -> None:
     """With line ends and tabs, without anything that would move the cursor elsewhere."""
-    assert printable(data) == text
+    assert terminal_text(data) == text

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from interpose.config.documents.yaml import read_document
+from interpose.core.model.text import escaped
 from interpose.errors import ConfigError
 from interpose.hooks.server.node.node_document import NodeDocument, parse_node_document
 from interpose.host.atomic_file import remove_leftovers, replace_file
@@ -258,5 +259,5 @@ class NodeFile:
 
 def _line(problem: str) -> str:
     """A problem as it may be shown and logged: a file can hold any bytes."""
-    text = problem if problem.isprintable() else problem.encode("unicode_escape").decode("ascii")
+    text = escaped(problem)
     return text if len(text) <= _MAX_SAID else f"{text[:_MAX_SAID]}..."

@@ -13,6 +13,8 @@ from typing import Any, Final, NamedTuple
 
 from interpose.core.model.cgroup import CLEAR, UNLIMITED, Level, Parameter, Special, Value, kube_qos_of
 from interpose.core.model.qos import QosClass
+from interpose.core.model.quantity import format_bytes
+from interpose.core.model.text import printable
 from interpose.hooks.server.plugin import AnyPlugin, Kernel
 from interpose.hooks.server.reconcile.plan import BOUNDED, PlanAction, PlanItem
 from interpose.hooks.server.targets import ActuatorTarget
@@ -24,7 +26,6 @@ _MAX_VALUE: Final = 16  # characters of a value in one line; a long list of CPUs
 _GAP: Final = "  "
 _INDENT_WHY: Final = 6
 _TITLES: Final = ("WHAT", "NOW", "WANTED", "ACTION", "WHY")
-_UNITS: Final = (("Ti", 1 << 40), ("Gi", 1 << 30), ("Mi", 1 << 20), ("Ki", 1 << 10))
 _IN_PODS: Final = (Level.POD, Level.SANDBOX, Level.CONTAINER)
 _TITLE_OF: Final[Mapping[Level, str]] = MappingProxyType({Level.QOS: "QoS class", Level.HOST_APP: "Host application"})
 _NO_QOS: Final[Mapping[str, QosClass]] = MappingProxyType({})
@@ -240,21 +241,19 @@ def _lines(rows: Iterable[_Row], qos: Mapping[str, QosClass]) -> Iterator[_Line]
 def _heading(target: ActuatorTarget) -> _Heading:
     if target.level is Level.NODE:
         return _Heading(0, "Node")
-    return _Heading(
-        0, f"{_TITLE_OF[target.level]} {_printable(target.name or target.key)}", _printable(target.directory)
-    )
+    return _Heading(0, f"{_TITLE_OF[target.level]} {_one_line(target.name or target.key)}", _one_line(target.directory))
 
 
 def _pod_heading(target: ActuatorTarget, qos: Mapping[str, QosClass]) -> _Heading:
     classes = [_text_of(qos.get(target.pod_uid)), str(kube_qos_of(target.directory)) if target.directory else ""]
-    return _Heading(0, _printable(_pod_name(target)), ", ".join(one for one in classes if one))
+    return _Heading(0, _one_line(_pod_name(target)), ", ".join(one for one in classes if one))
 
 
 def _inner_heading(target: ActuatorTarget) -> _Heading:
     if target.level is Level.SANDBOX:
         return _Heading(2, "sandbox")
     name = target.name.rpartition("/")[2] or target.key[:12]
-    return _Heading(2, _printable(name), "" if target.running else "does not run")
+    return _Heading(2, _one_line(name), "" if target.running else "does not run")
 
 
 # -- the table
@@ -294,7 +293,7 @@ def _cells(row: _Row) -> tuple[str, ...]:
         value_text(item.parameter, item.now),
         value_text(item.parameter, item.final),
         row.shown.word,
-        _printable(f"{why} ({item.note})" if item.note else why),
+        _one_line(f"{why} ({item.note})" if item.note else why),
     )
 
 
@@ -324,24 +323,24 @@ def _joined(cells: Sequence[str], sizes: Sequence[int], style: _Style, paint: _P
 def _troubles(failures: Sequence[ReportedProblem], problems: Mapping[str, str], paint: _Paint) -> Iterator[str]:
     if problems:
         yield paint(_Style.HEADING, "Rules that cannot be made; what was in force stays:")
-        yield from (f"  {_printable(plugin)}: {_printable(text)}" for plugin, text in sorted(problems.items()))
+        yield from (f"  {_one_line(plugin)}: {_one_line(text)}" for plugin, text in sorted(problems.items()))
         yield ""
     if failures:
         yield paint(_Style.HEADING, "Plugins that could not decide:")
         for one in failures:
-            yield f"  {_printable(one.plugin)} on {_printable(one.subject)}: {_printable(one.text)}"
+            yield f"  {_one_line(one.plugin)} on {_one_line(one.subject)}: {_one_line(one.text)}"
         yield ""
 
 
 def _idle(idle: Mapping[str, str], missing: Mapping[str, Sequence[Parameter]], paint: _Paint) -> Iterator[str]:
     if idle:
         yield paint(_Style.HEADING, "Plugins that want nothing:")
-        yield from (f"  {_printable(plugin)}: {_printable(text)}" for plugin, text in sorted(idle.items()))
+        yield from (f"  {_one_line(plugin)}: {_one_line(text)}" for plugin, text in sorted(idle.items()))
         yield ""
     if missing:
         yield paint(_Style.HEADING, "What this kernel does not have:")
         for plugin, parameters in sorted(missing.items()):
-            yield f"  {', '.join(parameters)} (for {_printable(plugin)})"
+            yield f"  {', '.join(parameters)} (for {_one_line(plugin)})"
         yield ""
 
 
@@ -370,15 +369,8 @@ def value_text(parameter: Parameter, value: Value | None) -> str:
         # A limit that is cleared is none.
         return "cleared" if value is CLEAR and parameter not in BOUNDED else str(UNLIMITED)
     if isinstance(value, int):
-        return _bytes(value) if parameter is Parameter.MEMORY_LIMIT else str(value)
-    return _printable(value) or "empty"
-
-
-def _bytes(value: int) -> str:
-    for unit, size in _UNITS:
-        if value and not value % size:
-            return f"{value // size}{unit}"
-    return str(value)
+        return format_bytes(value) if parameter is Parameter.MEMORY_LIMIT else str(value)
+    return _one_line(value) or "empty"
 
 
 def _record(value: Value | None) -> int | str | None:
@@ -389,10 +381,9 @@ def _text_of(qos: QosClass | None) -> str:
     return "" if qos is None else str(qos)
 
 
-def _printable(text: str) -> str:
-    """On one line, and without anything that could move the cursor."""
-    lines = "; ".join(text.strip().splitlines())
-    return "".join(char if char.isprintable() else "?" for char in lines)
+def _one_line(text: str) -> str:
+    """Text of several lines as printable text on one line."""
+    return printable("; ".join(text.strip().splitlines()))
 
 
 def _plain(_style: _Style, text: str) -> str:

@@ -13,8 +13,8 @@ from interpose.relay.docker.translate.json_edit import (
     append_items,
     change_items,
     decode,
+    json_string,
     kind,
-    quote,
     read_container,
     read_root,
     spliced,
@@ -175,4 +175,4 @@ def as_text(value: Any, key: str) -> str:
 
 
 def _member(name: str, value: str) -> str:
-    return f"{quote(name)}:{value}"
+    return f"{json_string(name)}:{value}"

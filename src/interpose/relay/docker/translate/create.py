@@ -22,7 +22,7 @@ from interpose.core.model.pod import Pod
 from interpose.cri.store.requested import ANNOTATION
 from interpose.relay.docker.translate import hostconfig
 from interpose.relay.docker.translate.body import EditedBody, JsonBody, JsonBodyEdit
-from interpose.relay.docker.translate.json_edit import UnreadableBodyError, fold, quote
+from interpose.relay.docker.translate.json_edit import UnreadableBodyError, fold, json_string
 from interpose.relay.docker.translate.labels import (
     CREATED,
     DockerIdentity,
@@ -115,7 +115,7 @@ class CreateBody:
         elif CREATED in self.labels:
             labels[CREATED] = None
         if labels:
-            written = {key: None if value is None else quote(value) for key, value in labels.items()}
+            written = {key: None if value is None else json_string(value) for key, value in labels.items()}
             body.set_entries(_LABELS, written)
         resources, without_effect = hostconfig.changes(
             self.resources, before.config.linux.resources, after.config.linux.resources, update=False
@@ -123,7 +123,7 @@ class CreateBody:
         host = {key: json.dumps(value) for key, value in resources.items()}
         linux = [(one.config if self.sandbox else one.sandbox_config).linux for one in (before, after)]
         if linux[0].cgroup_parent != linux[1].cgroup_parent:
-            host[hostconfig.PARENT] = quote(hostconfig.parent_to_docker(linux[1].cgroup_parent, self.parent))
+            host[hostconfig.PARENT] = json_string(hostconfig.parent_to_docker(linux[1].cgroup_parent, self.parent))
         if host:
             body.set_fields(_HOST, host)
         if not self.sandbox:
@@ -151,11 +151,11 @@ class CreateBody:
                 continue
             name, equals, _ = one.partition("=")
             if equals and wants is not None and wants.partition("=")[0] == name:
-                replaced[place] = quote(wants)
+                replaced[place] = json_string(wants)
                 done += 1
             elif equals:
                 removed.append(place)
-        body.set_items(_ENV, replaced=replaced, removed=removed, added=[quote(one) for one in wanted[done:]])
+        body.set_items(_ENV, replaced=replaced, removed=removed, added=[json_string(one) for one in wanted[done:]])
 
 
 def may_be_kubernetes(raw: bytes) -> bool:

@@ -186,7 +186,7 @@ def append_items(text: str, start: int, end: int, added: Sequence[str]) -> TextS
     return TextSplice(tail, tail, ("," if held else "") + ",".join(added))
 
 
-def quote(text: str) -> str:
+def json_string(text: str) -> str:
     """A string of JSON."""
     return json.dumps(text, ensure_ascii=False)
 

@@ -11,8 +11,8 @@ from interpose.relay.docker.translate.json_edit import (
     change_items,
     decode,
     fold,
+    json_string,
     kind,
-    quote,
     read_container,
     read_root,
     spliced,
@@ -218,4 +218,4 @@ def test_texts() -> None:
     """Half characters become a mark."""
     assert whole("a\ud800\udfffb") == "a\ufffd\ufffdb"
     assert whole("ü\U0001f600") == "ü\U0001f600"
-    assert json.loads(quote('a"ü\n')) == 'a"ü\n'
+    assert json.loads(json_string('a"ü\n')) == 'a"ü\n'
