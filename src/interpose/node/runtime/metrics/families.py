@@ -139,9 +139,9 @@ def _states(found: ContainerFigures) -> Reading:
 
 
 def _threads(found: ContainerFigures) -> int | None:
-    if found.used.processes is not None:  # the pids controller counts threads
-        return found.used.processes
-    return None if found.processes is None else found.processes.threads
+    # Of the same moment as the processes if there is one: a container has no fewer threads than processes. The pids
+    # controller counts threads too, but now.
+    return found.used.processes if found.processes is None else found.processes.threads
 
 
 def _open_files(found: ContainerFigures) -> Reading:

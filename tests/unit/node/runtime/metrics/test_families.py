@@ -129,7 +129,7 @@ def test_everything_known() -> None:
             ("9:9", "9", "9", "Write"): 40,
         },
         "container_processes": {(): 2},
-        "container_threads": {(): 4},
+        "container_threads": {(): 5},
         "container_threads_max": {(): 64},
         "container_file_descriptors": {(): 9},
         "container_sockets": {(): 3},
@@ -172,6 +172,14 @@ def test_what_an_older_kernel_does_not_count_is_zero() -> None:
         ("254:1", "254", "1", "Read"): 0,
         ("254:1", "254", "1", "Write"): 0,
     }
+
+
+def test_threads_are_counted_by_the_kernel_while_there_is_no_sample_of_processes() -> None:
+    """The pids controller answers at once, a sample of /proc may take its time."""
+    used = CgroupStats(cpu_ns=1, memory_usage=1, working_set=1, processes=4)
+    found = read(ContainerFigures(now=SECOND, started_at=0, used=used))
+    assert found["container_threads"] == {(): 4}
+    assert "container_processes" not in found
 
 
 def test_a_cgroup_that_is_gone_says_nothing() -> None:
