@@ -18,7 +18,7 @@ import pytest
 from interpose.net.streaming.server import StreamServer
 from interpose.tasks import TaskBag
 from interpose.testing.eventually import WAIT_LIMIT, eventually
-from tests.support.net.fake_attendant import FakeAttendant
+from tests.support.net.fake_stream_handler import FakeStreamHandler
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -127,9 +127,9 @@ async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 class Lab:
     """kubectl, what it talks to, and what that was asked."""
 
-    def __init__(self, api: ApiServerInBetween, attendant: FakeAttendant, home: Path, websockets: bool) -> None:
+    def __init__(self, api: ApiServerInBetween, handler: FakeStreamHandler, home: Path, websockets: bool) -> None:
         self.api = api
-        self.attendant = attendant
+        self.handler = handler
         self.upgrade = "Upgrade: websocket" if websockets else "Upgrade: SPDY/3.1"
         flag = "true" if websockets else "false"
         self._environment = {
@@ -157,12 +157,12 @@ async def lab(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[L
     """kubectl in one of its two ways to stream."""
     if not _KUBECTL:
         pytest.skip("no kubectl")
-    attendant = FakeAttendant()
-    streams = StreamServer(attendant)
+    handler = FakeStreamHandler()
+    streams = StreamServer(handler)
     await streams.start()
     api = ApiServerInBetween(streams)
     await api.start()
-    yield Lab(api, attendant, tmp_path, request.param == "websocket")
+    yield Lab(api, handler, tmp_path, request.param == "websocket")
     await streams.close()
     await api.close()
 
@@ -194,7 +194,7 @@ async def test_much_output_arrives(lab: Lab) -> None:
 
 
 async def test_what_cannot_be_run_is_said_in_words(lab: Lab) -> None:
-    """Those of the attendant."""
+    """Those of the handler."""
     code, _, err = await lab.run("exec", "p1", "--", "fail", "no such file: /nope")
     assert code == 1
     assert b"no such file: /nope" in err
@@ -207,12 +207,12 @@ async def test_attach(lab: Lab) -> None:
 
 
 async def test_a_killed_kubectl_ends_the_work(lab: Lab) -> None:
-    """The attendant is cancelled."""
+    """The handler is cancelled."""
     process = await lab.start("exec", "p1", "--", "hang")
-    await lab.attendant.hanging.wait()
+    await lab.handler.hanging.wait()
     process.kill()
     await process.communicate()
-    await asyncio.wait_for(lab.attendant.cancelled.wait(), WAIT_LIMIT)
+    await asyncio.wait_for(lab.handler.cancelled.wait(), WAIT_LIMIT)
 
 
 async def test_ports_are_forwarded(lab: Lab) -> None:

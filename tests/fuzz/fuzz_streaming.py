@@ -15,7 +15,7 @@ from interpose.net.spdy.frames import GoAway, Ping, RstStream, Settings, SpdyHea
 from interpose.net.spdy.headers import HeaderPacker
 from interpose.net.streaming import exit_status
 from interpose.net.streaming.channels import end_message, message
-from interpose.net.streaming.terminal_size import document
+from interpose.net.streaming.terminal_size import encode_size
 from tests.support.fuzz.loop import Fuzzer
 from tests.support.fuzz.streams import TARGETS
 
@@ -49,7 +49,7 @@ def _websocket() -> list[bytes]:
     for client in (False, True):
         socket = websocket.WebSocket(client=client, random=bytes)
         socket.ping(b"x")
-        for data in (message(0, b"typed"), end_message(0), message(3, exit_status.exited(3)), bytes(200)):
+        for data in (message(0, b"typed"), end_message(0), message(3, exit_status.exit_document(3)), bytes(200)):
             socket.message(data)
         socket.close(1000, "bye")
         found.append((b"\x00" if client else b"\x01") + socket.take())
@@ -65,10 +65,10 @@ def seeds(target: str) -> list[bytes]:
             return _websocket()
         case _:
             return [
-                exit_status.success(),
-                exit_status.exited(3),
-                exit_status.failure("x"),
-                document(80, 24) + document(1, 2),
+                exit_status.success_document(),
+                exit_status.exit_document(3),
+                exit_status.failure_document("x"),
+                encode_size(80, 24) + encode_size(1, 2),
             ]
 
 

@@ -9,7 +9,7 @@ from interpose.net.streaming.client import StreamError, run_command
 from interpose.net.streaming.limits import StreamLimits
 from interpose.net.streaming.server import StreamServer
 from interpose.testing.eventually import eventually
-from tests.support.net.fake_attendant import FakeAttendant
+from tests.support.net.fake_stream_handler import FakeStreamHandler
 from tests.support.net.typed_input import Open, Typed
 
 PROTOCOLS = ("websocket", "websocket-v4", "spdy")
@@ -17,13 +17,13 @@ MEBIBYTE = 1 << 20
 
 
 @pytest.fixture
-def attendant() -> FakeAttendant:
-    return FakeAttendant()
+def handler() -> FakeStreamHandler:
+    return FakeStreamHandler()
 
 
 @pytest.fixture
-async def server(attendant: FakeAttendant) -> AsyncIterator[StreamServer]:
-    running = StreamServer(attendant)
+async def server(handler: FakeStreamHandler) -> AsyncIterator[StreamServer]:
+    running = StreamServer(handler)
     await running.start()
     yield running
     await running.close()
@@ -63,12 +63,12 @@ async def test_output_comes_on_its_own_streams(server: StreamServer, protocol: s
     assert await run(server, "both", protocol=protocol) == (0, b"to stdout\n", b"to stderr\n")
 
 
-async def test_the_attendant_is_told_what_was_asked_for(
-    server: StreamServer, attendant: FakeAttendant, protocol: str
+async def test_the_handler_is_told_what_was_asked_for(
+    server: StreamServer, handler: FakeStreamHandler, protocol: str
 ) -> None:
     """Container, command and terminal are those of the URL, whoever opens it."""
     await run(server, "echo", "a b", protocol=protocol, tty=True)
-    assert attendant.calls == [("exec", "c1", ("echo", "a b"), True)]
+    assert handler.calls == [("exec", "c1", ("echo", "a b"), True)]
 
 
 @pytest.mark.parametrize("code", [0, 1, 42, 137, 255])
@@ -111,21 +111,21 @@ async def test_sizes_of_the_terminal_arrive(server: StreamServer, protocol: str)
 
 
 async def test_what_cannot_be_run_is_said_in_words(server: StreamServer, protocol: str) -> None:
-    """Those of the attendant."""
+    """Those of the handler."""
     with pytest.raises(StreamError, match="no such file: /nope"):
         await run(server, "fail", "no such file: /nope", protocol=protocol)
 
 
-async def test_a_mistake_in_the_attendant_is_told_without_details(
+async def test_a_mistake_in_the_handler_is_told_without_details(
     server: StreamServer, protocol: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """They are in the log of the runtime."""
     with pytest.raises(StreamError, match="see the log of the runtime"):
         await run(server, "crash", protocol=protocol)
-    assert "a mistake in the attendant" in caplog.text
+    assert "a mistake in the handler" in caplog.text
 
 
-async def test_a_slow_reader_slows_the_writer(server: StreamServer, attendant: FakeAttendant, protocol: str) -> None:
+async def test_a_slow_reader_slows_the_writer(server: StreamServer, handler: FakeStreamHandler, protocol: str) -> None:
     """What nobody takes does not pile up in memory, and nothing of it is lost in the end."""
     seen = most = 0
 
@@ -134,7 +134,7 @@ async def test_a_slow_reader_slows_the_writer(server: StreamServer, attendant: F
         for _ in range(50):  # turns of the loop, in which the other side could write
             await asyncio.sleep(0)
         seen += len(data)
-        most = max(most, attendant.written - seen)
+        most = max(most, handler.written - seen)
 
     size = 64 * MEBIBYTE
     url = server.exec_url("c1", ("flood", str(size)), False, False, True, False)
@@ -144,34 +144,34 @@ async def test_a_slow_reader_slows_the_writer(server: StreamServer, attendant: F
 
 
 async def test_a_client_that_vanishes_ends_the_work(
-    server: StreamServer, attendant: FakeAttendant, protocol: str
+    server: StreamServer, handler: FakeStreamHandler, protocol: str
 ) -> None:
-    """The attendant is cancelled, and the server has no connection left."""
+    """The handler is cancelled, and the server has no connection left."""
     url = server.exec_url("c1", ("hang",), False, False, True, False)
     running = asyncio.create_task(run_command(url, stdout=lambda _: None, protocols=(protocol,)))
-    await attendant.hanging.wait()
+    await handler.hanging.wait()
     running.cancel()
     await asyncio.wait((running,))
-    await attendant.cancelled.wait()
+    await handler.cancelled.wait()
     await eventually(lambda: not server.sessions, "the connection to end")
 
 
-async def test_an_end_of_the_server_is_told(attendant: FakeAttendant, protocol: str) -> None:
+async def test_an_end_of_the_server_is_told(handler: FakeStreamHandler, protocol: str) -> None:
     """The work is cancelled and the client knows why."""
-    server = StreamServer(attendant)
+    server = StreamServer(handler)
     await server.start()
     url = server.exec_url("c1", ("hang",), False, False, True, False)
     running = asyncio.create_task(run_command(url, stdout=lambda _: None, protocols=(protocol,)))
-    await attendant.hanging.wait()
+    await handler.hanging.wait()
     await server.close()
     with pytest.raises(StreamError, match="the streaming server stops"):
         await running
-    assert attendant.cancelled.is_set()
+    assert handler.cancelled.is_set()
 
 
-async def test_an_idle_session_is_ended(attendant: FakeAttendant, protocol: str) -> None:
+async def test_an_idle_session_is_ended(handler: FakeStreamHandler, protocol: str) -> None:
     """And the client is told."""
-    server = StreamServer(attendant, limits=StreamLimits(idle=0.2))
+    server = StreamServer(handler, limits=StreamLimits(idle=0.2))
     await server.start()
     url = server.exec_url("c1", ("hang",), False, False, True, False)
     with pytest.raises(StreamError, match="idle"):
@@ -217,7 +217,7 @@ async def test_a_server_that_nobody_is_behind_is_named(unused_tcp_port: int) -> 
 
 
 async def test_what_goes_wrong_with_the_output_ends_the_session(
-    server: StreamServer, attendant: FakeAttendant, protocol: str
+    server: StreamServer, handler: FakeStreamHandler, protocol: str
 ) -> None:
     """A pipe that breaks on our side is the caller's to see; the command does not go on."""
 
@@ -227,4 +227,4 @@ async def test_what_goes_wrong_with_the_output_ends_the_session(
     url = server.exec_url("c1", ("hang",), False, False, True, False)
     with pytest.raises(BrokenPipeError):
         await run_command(url, stdout=broken, protocols=(protocol,))
-    await attendant.cancelled.wait()
+    await handler.cancelled.wait()

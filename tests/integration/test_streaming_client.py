@@ -138,7 +138,7 @@ async def test_the_end_is_heard_although_our_bytes_come_back() -> None:
     async def hasty(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, request: bytes) -> None:
         writer.write(agreed(request))
         await reader.readexactly(100_000)
-        writer.write(messages((STDOUT, b"x" * 100_000), (ERROR, exit_status.exited(9))))
+        writer.write(messages((STDOUT, b"x" * 100_000), (ERROR, exit_status.exit_document(9))))
         await writer.drain()
 
     async with serving(hasty) as url:
@@ -165,10 +165,10 @@ async def test_an_end_that_was_not_told_is_an_error() -> None:
 
 async def test_a_server_that_does_not_close_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     """It has told the end, and nothing more comes."""
-    monkeypatch.setattr("interpose.net.streaming.client._AFTERWARDS", 0.1)
+    monkeypatch.setattr("interpose.net.streaming.client._TIMEOUT_AFTER_STATUS", 0.1)
 
     async def lingering(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter, request: bytes) -> None:
-        writer.write(agreed(request) + messages((STDOUT, b"all"), (ERROR, exit_status.exited(4)), close=False))
+        writer.write(agreed(request) + messages((STDOUT, b"all"), (ERROR, exit_status.exit_document(4)), close=False))
         await asyncio.Event().wait()
 
     out = bytearray()
@@ -179,10 +179,10 @@ async def test_a_server_that_does_not_close_is_left(monkeypatch: pytest.MonkeyPa
 
 async def test_a_slow_reader_of_ours_gets_all(monkeypatch: pytest.MonkeyPatch) -> None:
     """While it is still busy with what came, the session is not left, though the server is silent."""
-    monkeypatch.setattr("interpose.net.streaming.client._AFTERWARDS", 0.01)
+    monkeypatch.setattr("interpose.net.streaming.client._TIMEOUT_AFTER_STATUS", 0.01)
 
     async def lingering(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter, request: bytes) -> None:
-        writer.write(agreed(request) + messages((STDOUT, b"all"), (ERROR, exit_status.exited(4)), close=False))
+        writer.write(agreed(request) + messages((STDOUT, b"all"), (ERROR, exit_status.exit_document(4)), close=False))
         await asyncio.Event().wait()
 
     shown, rounds = bytearray(), 0

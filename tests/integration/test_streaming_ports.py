@@ -10,7 +10,7 @@ from interpose.net.streaming.connect import StreamError
 from interpose.net.streaming.portforward_client import PortForwarder, forward
 from interpose.net.streaming.server import StreamServer
 from interpose.testing.eventually import eventually
-from tests.support.net.fake_attendant import FakeAttendant
+from tests.support.net.fake_stream_handler import FakeStreamHandler
 
 PROTOCOLS = ("spdy", "websocket", "websocket-v4")
 Connected = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
@@ -53,13 +53,13 @@ async def listen() -> AsyncIterator[Callable[[Connected], Awaitable[int]]]:
 
 
 @pytest.fixture
-def attendant() -> FakeAttendant:
-    return FakeAttendant()
+def handler() -> FakeStreamHandler:
+    return FakeStreamHandler()
 
 
 @pytest.fixture
-async def server(attendant: FakeAttendant) -> AsyncIterator[StreamServer]:
-    running = StreamServer(attendant)
+async def server(handler: FakeStreamHandler) -> AsyncIterator[StreamServer]:
+    running = StreamServer(handler)
     await running.start()
     yield running
     await running.close()
@@ -96,7 +96,7 @@ def protocol(request: pytest.FixtureRequest) -> str:
 
 
 async def test_bytes_go_both_ways(
-    server: StreamServer, attendant: FakeAttendant, listen: Callable[[Connected], Awaitable[int]], protocol: str
+    server: StreamServer, handler: FakeStreamHandler, listen: Callable[[Connected], Awaitable[int]], protocol: str
 ) -> None:
     """As if the port were here."""
     port = await listen(echo)
@@ -105,7 +105,7 @@ async def test_bytes_go_both_ways(
         writer.write(b"hello")
         assert await reader.readexactly(5) == b"hello"
         writer.close()
-    assert attendant.calls == [("port_forward", "s1", port)]
+    assert handler.calls == [("port_forward", "s1", port)]
     assert forwarding.errors == []
 
 
@@ -262,11 +262,11 @@ async def test_a_way_that_cannot_be_had_is_told_and_not_logged(
 
 
 async def test_a_lost_server_is_found_again(
-    attendant: FakeAttendant, listen: Callable[[Connected], Awaitable[int]], protocol: str
+    handler: FakeStreamHandler, listen: Callable[[Connected], Awaitable[int]], protocol: str
 ) -> None:
     """The next connection is made over a new one to the server."""
     port = await listen(echo)
-    first = StreamServer(attendant)
+    first = StreamServer(handler)
     await first.start()
     running = [first]
 
@@ -278,7 +278,7 @@ async def test_a_lost_server_is_found_again(
         reader, writer = await forwarding.connect()
         writer.write(b"hello")
         await reader.readexactly(5)
-        second = StreamServer(attendant)
+        second = StreamServer(handler)
         await second.start()
         running.append(second)
         await first.close()

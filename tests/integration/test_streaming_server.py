@@ -17,20 +17,20 @@ from interpose.net.streaming.server import StreamServer
 from interpose.net.streaming.upgrade import spdy_request, websocket_request
 from interpose.net.websocket import Closed, Event, WebSocket
 from interpose.testing.eventually import WAIT_LIMIT, eventually
-from tests.support.net.fake_attendant import FakeAttendant
+from tests.support.net.fake_stream_handler import FakeStreamHandler
 
 KEY = b"dGhlIHNhbXBsZSBub25jZQ=="
 
 
 @pytest.fixture
-def attendant() -> FakeAttendant:
-    return FakeAttendant()
+def handler() -> FakeStreamHandler:
+    return FakeStreamHandler()
 
 
 @pytest.fixture
-async def server(attendant: FakeAttendant) -> AsyncIterator[StreamServer]:
+async def server(handler: FakeStreamHandler) -> AsyncIterator[StreamServer]:
     """With little patience."""
-    running = StreamServer(attendant, limits=StreamLimits(head=0.3, creation=0.3, linger=0.3, outstanding=5))
+    running = StreamServer(handler, limits=StreamLimits(head=0.3, creation=0.3, linger=0.3, outstanding=5))
     await running.start()
     yield running
     await running.close()
@@ -167,12 +167,12 @@ async def test_streams_that_nobody_asked_for_are_refused(server: StreamServer) -
         assert b"Success" in await all_of(error)
 
 
-async def test_streams_that_come_later_are_refused(server: StreamServer, attendant: FakeAttendant) -> None:
+async def test_streams_that_come_later_are_refused(server: StreamServer, handler: FakeStreamHandler) -> None:
     """Nobody would ever read what comes on them."""
     async with spdy(server, exec_url(server, "hang"), V4) as link:
         for kind in ("error", "stdout"):
             await link.open({"streamType": kind})
-        await attendant.hanging.wait()
+        await handler.hanging.wait()
         tasks = [asyncio.ensure_future(_refused(link)) for _ in range(20)]
         # A few may wait for an answer that does not come.
         await eventually(lambda: sum(task.done() and task.result() for task in tasks) >= 15, "streams to be refused")
@@ -190,12 +190,12 @@ async def _refused(link: SpdyMultiplexer) -> bool:
     return False
 
 
-async def test_a_client_that_opens_no_streams_is_left(server: StreamServer, attendant: FakeAttendant) -> None:
+async def test_a_client_that_opens_no_streams_is_left(server: StreamServer, handler: FakeStreamHandler) -> None:
     """Nothing was started for it."""
     async with spdy(server, exec_url(server, "hang"), V4) as link:
         await link.open({"streamType": "error"})
         await asyncio.wait_for(link.lost.wait(), WAIT_LIMIT)
-    assert attendant.calls == []
+    assert handler.calls == []
 
 
 @pytest.mark.parametrize("rubbish", [b"\xff" * 100, b"GET / HTTP/1.1\r\n\r\n" * 100, os.urandom(5000)])
@@ -227,7 +227,7 @@ async def websocket_events(reader: asyncio.StreamReader, socket: WebSocket) -> A
             yield event
 
 
-async def test_a_client_that_asks_and_does_not_listen_is_left(server: StreamServer, attendant: FakeAttendant) -> None:
+async def test_a_client_that_asks_and_does_not_listen_is_left(server: StreamServer, handler: FakeStreamHandler) -> None:
     """Answers to pings do not pile up in memory."""
     url = target(exec_url(server, "hang"))
     socket = WebSocket(client=True, random=os.urandom)
@@ -238,23 +238,23 @@ async def test_a_client_that_asks_and_does_not_listen_is_left(server: StreamServ
         ping = socket.take() * 1000
         with pytest.raises(ConnectionError):
             await repeat(writer, ping, 1000)
-    await attendant.cancelled.wait()
+    await handler.cancelled.wait()
 
 
 @pytest.mark.parametrize("rude", [False, True])
 async def test_a_client_that_vanishes_is_noticed_while_nobody_reads_it(
-    server: StreamServer, attendant: FakeAttendant, monkeypatch: pytest.MonkeyPatch, rude: bool
+    server: StreamServer, handler: FakeStreamHandler, monkeypatch: pytest.MonkeyPatch, rude: bool
 ) -> None:
     """A command that does not take its input does not keep a dead client's session alive."""
-    monkeypatch.setattr("interpose.net.streaming.mux._LOOK", 0.05)
+    monkeypatch.setattr("interpose.net.streaming.mux._PEER_CHECK_INTERVAL", 0.05)
     looked = asyncio.Event()  # which is done only when reading stands still
-    gone = TcpTransport.gone
+    is_gone = TcpTransport.is_gone
 
     def watched(wire: TcpTransport) -> bool:
         looked.set()
-        return gone(wire)
+        return is_gone(wire)
 
-    monkeypatch.setattr(TcpTransport, "gone", watched)
+    monkeypatch.setattr(TcpTransport, "is_gone", watched)
     url = target(exec_url(server, "hang", stdin=True))
     socket = WebSocket(client=True, random=os.urandom)
     async with connected(server) as (reader, writer):
@@ -262,20 +262,20 @@ async def test_a_client_that_vanishes_is_noticed_while_nobody_reads_it(
         socket.message(message(0, bytes(600_000)))
         writer.write(socket.take())
         await looked.wait()
-        assert not attendant.cancelled.is_set()
+        assert not handler.cancelled.is_set()
         if not rude:
             writer.close()
             await writer.wait_closed()
-    await asyncio.wait_for(attendant.cancelled.wait(), WAIT_LIMIT)
+    await asyncio.wait_for(handler.cancelled.wait(), WAIT_LIMIT)
 
 
-async def test_a_close_of_the_client_is_answered(server: StreamServer, attendant: FakeAttendant) -> None:
+async def test_a_close_of_the_client_is_answered(server: StreamServer, handler: FakeStreamHandler) -> None:
     """As WebSocket wants it."""
     url = target(exec_url(server, "hang"))
     socket = WebSocket(client=True, random=os.urandom)
     async with connected(server) as (reader, writer):
         await upgraded(reader, writer, websocket_request(url, "x", [V5], KEY))
-        await attendant.hanging.wait()
+        await handler.hanging.wait()
         socket.close(1000)
         writer.write(socket.take())
         events = [event async for event in websocket_events(reader, socket)]
@@ -358,9 +358,9 @@ async def test_plain_channels_have_numbers_for_so_many_ports(server: StreamServe
             await reader.readuntil(last)
 
 
-async def test_more_connections_than_allowed_are_turned_away(attendant: FakeAttendant) -> None:
+async def test_more_connections_than_allowed_are_turned_away(handler: FakeStreamHandler) -> None:
     """Those that are there are not disturbed."""
-    server = StreamServer(attendant, limits=StreamLimits(connections=1))
+    server = StreamServer(handler, limits=StreamLimits(connections=1))
     await server.start()
     async with connected(server):
         await eventually(lambda: server.sessions, "the first connection")
@@ -371,13 +371,13 @@ async def test_more_connections_than_allowed_are_turned_away(attendant: FakeAtte
     await server.close()
 
 
-async def test_ipv6_addresses_have_brackets_in_urls(attendant: FakeAttendant) -> None:
+async def test_ipv6_addresses_have_brackets_in_urls(handler: FakeStreamHandler) -> None:
     """And a name of our own can stand there instead."""
-    server = StreamServer(attendant, host="::1")
+    server = StreamServer(handler, host="::1")
     await server.start()
     assert exec_url(server, "exit", "0").startswith(f"http://[::1]:{server.port}/exec/")
     await server.close()
-    named = StreamServer(attendant, url_host="node.example")
+    named = StreamServer(handler, url_host="node.example")
     await named.start()
     assert exec_url(named, "exit", "0").startswith(f"http://node.example:{named.port}/exec/")
     await named.close()

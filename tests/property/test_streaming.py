@@ -24,8 +24,8 @@ from interpose.net.spdy.frames import (
 )
 from interpose.net.spdy.headers import HeaderPacker, HeaderUnpacker
 from interpose.net.streaming.channels import ChannelData, Splitter, message
-from interpose.net.streaming.exit_status import exited, read
-from interpose.net.streaming.terminal_size import SizeReader, document
+from interpose.net.streaming.exit_status import exit_document, parse_status
+from interpose.net.streaming.terminal_size import SizeReader, encode_size
 
 STREAMS = st.integers(0, (1 << 31) - 1)
 NUMBERS = st.integers(0, (1 << 32) - 1)
@@ -189,18 +189,18 @@ def test_channels_get_their_own_bytes(sent: list[tuple[int, bytes]], cuts: list[
 def test_sizes_arrive_however_they_are_cut(sizes: list[tuple[int, int]], cuts: list[int]) -> None:
     """In their order."""
     reader = SizeReader()
-    data = b"".join(document(*size) for size in sizes)
+    data = b"".join(encode_size(*size) for size in sizes)
     assert [size for part in pieces(data, cuts) for size in reader.feed(part)] == sizes
 
 
 @given(st.binary(max_size=300))
 def test_any_status_is_read_as_something(raw: bytes) -> None:
     """A code, or words."""
-    found = read(raw)
+    found = parse_status(raw)
     assert found.code is not None or isinstance(found.message, str)
 
 
 @given(st.integers(-(1 << 31), (1 << 31) - 1))
 def test_exit_codes_come_back(code: int) -> None:
     """Whatever they are."""
-    assert read(exited(code)).code == code
+    assert parse_status(exit_document(code)).code == code

@@ -10,7 +10,7 @@ from typing import Any, Final
 from interpose.net import websocket
 from interpose.net.spdy import connection as spdy
 from interpose.net.streaming.channels import ChannelData, Splitter
-from interpose.net.streaming.exit_status import read, read_words
+from interpose.net.streaming.exit_status import parse_plain_text, parse_status
 from interpose.net.streaming.terminal_size import SizeReader
 
 _LIMITS: Final = spdy.SpdyLimits(streams=4, control=2048, headers=4096)
@@ -33,8 +33,8 @@ def check_websocket(data: bytes) -> Outcome:
 
 def check_documents(data: bytes) -> Outcome:
     """Words about the end, and sizes of terminals."""
-    read(data)
-    read_words(data)
+    parse_status(data)
+    parse_plain_text(data)
     return _same(data, _sizes)
 
 

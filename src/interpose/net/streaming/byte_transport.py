@@ -20,30 +20,30 @@ from interpose.tasks import TaskBag
 CHUNK: Final = 1 << 16
 CLOSING: Final = 2.0  # seconds for the last bytes to leave
 # States of a TCP connection whose other side sends no more: TIME_WAIT, CLOSE, CLOSE_WAIT, LAST_ACK, CLOSING.
-_OVER: Final = frozenset((6, 7, 8, 9, 11))
+_PEER_CLOSED_STATES: Final = frozenset((6, 7, 8, 9, 11))
 
 
 class _Socket(Protocol):
     def getsockopt(self, level: int, optname: int, buflen: int, /) -> bytes: ...
 
 
-def is_over(connection: _Socket) -> bool:
+def is_peer_closed(connection: _Socket) -> bool:
     """Whether the kernel knows that the other side sends no more."""
     try:
-        return connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0] in _OVER
+        return connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0] in _PEER_CLOSED_STATES
     except OSError:
         return True
 
 
 class ByteTransport(Protocol):
-    """Bytes both ways."""
+    """A connection that carries bytes in both directions."""
 
     async def read(self) -> bytes:
         """The next bytes; empty at the end. OSError if the connection broke."""
         ...
 
     def send(self, data: bytes) -> None:
-        """Send bytes."""
+        """Queue bytes to be sent; never waits."""
         ...
 
     async def drain(self) -> None:
@@ -54,20 +54,20 @@ class ByteTransport(Protocol):
         """How many bytes were sent and have not left."""
         ...
 
-    def gone(self) -> bool:
-        """Whether the peer is known to have left, without reading what it sent before."""
+    def is_gone(self) -> bool:
+        """Whether the peer is known to have closed; does not read what it sent before."""
         ...
 
-    def farewell(self) -> None:
-        """Say that this is all, if there is a way to."""
+    def send_close(self) -> None:
+        """Send the close message of the protocol, if it has one."""
         ...
 
     def abort(self) -> None:
-        """Let go at once."""
+        """Close at once; bytes that were not sent are dropped."""
         ...
 
     async def close(self) -> None:
-        """Let go when the last bytes have left; a peer that takes none is not waited for."""
+        """Close when the last bytes have left; a peer that reads none is not waited for."""
         ...
 
 
@@ -80,7 +80,7 @@ class TcpTransport:
         self._first = b""
 
     def unread(self, data: bytes) -> None:
-        """These bytes were read and are to be read again."""
+        """Give back bytes that were read, so that the next `read` returns them."""
         self._first = data + self._first
 
     async def read(self) -> bytes:
@@ -103,25 +103,25 @@ class TcpTransport:
         """How many bytes were sent and have not left."""
         return self._writer.transport.get_write_buffer_size()
 
-    def gone(self) -> bool:
-        """Whether the kernel knows that the peer has left."""
+    def is_gone(self) -> bool:
+        """Whether the kernel knows that the peer has closed."""
         connection = self._writer.get_extra_info("socket")
-        return self._writer.is_closing() or connection is None or is_over(connection)
+        return self._writer.is_closing() or connection is None or is_peer_closed(connection)
 
     def half_close(self) -> None:
-        """We send no more."""
+        """Tell the peer that no more bytes follow."""
         if self._writer.can_write_eof() and not self._writer.is_closing():
             self._writer.write_eof()
 
-    def farewell(self) -> None:
-        """TCP has no word for it that leaves the other direction alone everywhere."""
+    def send_close(self) -> None:
+        """Nothing: a TCP half-close would end the other direction on some servers."""
 
     def abort(self) -> None:
-        """Let go at once."""
+        """Close at once; bytes that were not sent are dropped."""
         self._writer.transport.abort()
 
     async def close(self) -> None:
-        """Let go when the last bytes have left."""
+        """Close when the last bytes have left."""
         self._writer.close()
         with suppress(OSError, TimeoutError):
             async with asyncio.timeout(CLOSING):
@@ -162,22 +162,22 @@ class WebSocketTransport:
         """How many bytes were sent and have not left."""
         return self._below.pending()
 
-    def gone(self) -> bool:
-        """Whether the peer is known to have left."""
-        return self._below.gone()
+    def is_gone(self) -> bool:
+        """Whether the peer is known to have closed."""
+        return self._below.is_gone()
 
-    def farewell(self) -> None:
-        """Close the WebSocket."""
+    def send_close(self) -> None:
+        """Send the close frame of the WebSocket."""
         self._websocket.close()
         self._flush()
 
     def abort(self) -> None:
-        """Let go at once."""
+        """Close at once; bytes that were not sent are dropped."""
         self._below.abort()
 
     async def close(self) -> None:
-        """Let go when the last bytes have left."""
-        self.farewell()
+        """Close when the last bytes have left."""
+        self.send_close()
         await self._below.close()
 
     def _flush(self) -> None:
@@ -203,7 +203,7 @@ class SocketTransport:
         self._closed = False
 
     def unread(self, data: bytes) -> None:
-        """These bytes were read and are to be read again."""
+        """Give back bytes that were read, so that the next `read` returns them."""
         self._first = data + self._first
 
     async def read(self) -> bytes:
@@ -233,21 +233,21 @@ class SocketTransport:
         """How many bytes were sent and have not left."""
         return len(self._queue) + self._sending
 
-    def gone(self) -> bool:
-        """Whether the kernel knows that the peer has left."""
-        return self._closed or is_over(self._socket)
+    def is_gone(self) -> bool:
+        """Whether the kernel knows that the peer has closed."""
+        return self._closed or is_peer_closed(self._socket)
 
-    def farewell(self) -> None:
-        """TCP has no word for it that leaves the other direction alone everywhere."""
+    def send_close(self) -> None:
+        """Nothing: a TCP half-close would end the other direction on some servers."""
 
     def abort(self) -> None:
-        """Let go at once. Whoever reads reads no more."""
+        """Close at once; a pending `read` ends."""
         self._queue.clear()
         with suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
 
     async def close(self) -> None:
-        """Let go when the last bytes have left."""
+        """Close when the last bytes have left."""
         if self._closed:
             return
         self._closed = True
@@ -263,7 +263,7 @@ class SocketTransport:
                 self._sending = len(data)
                 await self._loop.sock_sendall(self._socket, data)
                 self._sending = 0
-                self._tell()
+                self._wake_writers()
         except OSError as error:
             self._broken = error
         finally:
@@ -271,9 +271,9 @@ class SocketTransport:
             self._sending = 0
             if self._broken is not None:
                 self._queue.clear()
-            self._tell()
+            self._wake_writers()
 
-    def _tell(self) -> None:
+    def _wake_writers(self) -> None:
         moved, self._moved = self._moved, asyncio.Event()
         moved.set()
 

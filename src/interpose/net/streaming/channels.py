@@ -26,7 +26,7 @@ TUNNEL: Final = "SPDY/3.1+portforward.k8s.io"  # SPDY, whose bytes are the messa
 
 
 class ChannelData(NamedTuple):
-    """Bytes for a channel."""
+    """Bytes that arrived for a channel."""
 
     channel: int
     data: bytes
@@ -42,20 +42,20 @@ class Splitter:
     """Sorts the pieces of messages by their channels."""
 
     def __init__(self, *, closes: bool) -> None:
-        self._closes = closes  # v5
+        self._has_close_channel = closes  # v5
         self._channel: int | None = None
 
     def feed(self, piece: Piece) -> Iterator[ChannelData | ChannelEnd]:
-        """What a piece means. Messages without any byte mean nothing."""
+        """The channel events of a piece of a message. Empty messages give none."""
         data = piece.data
         if piece.first:
             self._channel = None
         if self._channel is None and data:
             self._channel, data = data[0], data[1:]
         if data and self._channel is not None:
-            if self._closes and self._channel == CLOSE:
+            if self._has_close_channel and self._channel == CLOSE:
                 yield ChannelEnd(data[0])
-                self._channel = -1  # what else the message has nobody knows
+                self._channel = -1  # the rest of the message has no meaning
             elif self._channel >= 0:
                 yield ChannelData(self._channel, data)
 

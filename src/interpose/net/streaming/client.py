@@ -1,7 +1,7 @@
 """Exec and attach as a client: a command's streams over the URL that a runtime gave out.
 
-Invariant: `run_command` returns or raises only when all output that came was handed on, and leaves no connection and
-no task behind. An exit code is never guessed: a connection that breaks before the end was told is an error.
+Invariant: `run_command` returns or raises only when all output was passed on, and leaves no connection and
+no task behind. An exit code is never guessed: a connection that breaks before the status arrived is an error.
 """
 
 import asyncio
@@ -11,22 +11,21 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from typing import Final
 
-from interpose.net.streaming import channels
-from interpose.net.streaming import exit_status as statusdoc
+from interpose.net.streaming import channels, exit_status
 from interpose.net.streaming.connect import StreamError, Upgraded, UrlSource, dial
 from interpose.net.streaming.exec_session import ERROR, NUMBERS, RESIZE, STDIN, RequestedStreams
 from interpose.net.streaming.handler import StdinReader
 from interpose.net.streaming.mux import Channel, ChannelOutcome, MultiplexerLostError
 from interpose.net.streaming.mux_transports import SpdyMultiplexer, WebSocketMultiplexer
-from interpose.net.streaming.terminal_size import document
+from interpose.net.streaming.terminal_size import encode_size
 from interpose.net.streaming.upgrade import SessionKind, StreamTransport
 from interpose.tasks import TaskBag
 
 __all__ = ["Output", "StreamError", "UrlSource", "run_command"]
 
 Output = Callable[[bytes], Awaitable[None] | None]
-_STATUS: Final = 1 << 20  # bytes of a status; more is nonsense
-_AFTERWARDS: Final = 10.0  # seconds without a byte that we wait for outputs to end after the status came
+_MOST_STATUS: Final = 1 << 20  # bytes of a status; more is nonsense
+_TIMEOUT_AFTER_STATUS: Final = 10.0  # seconds without a byte that we wait for outputs to end after the status came
 _DOCUMENTS: Final = (channels.V4, channels.V5)
 
 
@@ -44,8 +43,8 @@ async def run_command(
 ) -> int:
     """Run what the URL stands for to its end; the exit code. StreamError if there is none.
 
-    What is given here (stdin, stdout, stderr, tty) must be what the URL was asked for with. `url` had better be a
-    function that asks for a new one: a server may use one up by refusing the first protocol.
+    `stdin`, `stdout`, `stderr` and `tty` must be those that the URL was requested with. `url` had better be a function
+    that requests a new one: a server may use one up by refusing the first protocol.
     """
     upgraded = await dial(url, SessionKind.COMMAND, protocols, timeout=timeout, context=context)
     wanted = RequestedStreams(
@@ -70,28 +69,28 @@ class _Command:
         self._found: dict[str, Channel] = {}
         self._error: Exception | None = None
         self._failed = asyncio.Event()
-        self._told = asyncio.Event()
-        self._handing = 0  # outputs that our caller is busy with
-        self._link: SpdyMultiplexer | WebSocketMultiplexer
+        self._status_received = asyncio.Event()
+        self._outputs_busy = 0  # calls of an output that have not returned
+        self._mux: SpdyMultiplexer | WebSocketMultiplexer
         if upgraded.transport is StreamTransport.SPDY:
-            self._link = SpdyMultiplexer(upgraded.wire, client=True)
+            self._mux = SpdyMultiplexer(upgraded.wire, client=True)
         else:
             numbers = [NUMBERS[name] for name in self._names]
             closes = upgraded.protocol == channels.V5
-            self._link = WebSocketMultiplexer(upgraded.wire, numbers, client=True, closes=closes, random=os.urandom)
-        self._link.start()
+            self._mux = WebSocketMultiplexer(upgraded.wire, numbers, client=True, closes=closes, random=os.urandom)
+        self._mux.start()
 
     async def open(self, timeout: float) -> None:
-        """Have all streams."""
-        link = self._link
-        if isinstance(link, WebSocketMultiplexer):
-            self._found = {name: link.channel(NUMBERS[name]) for name in self._names}
+        """Open all streams of the command; StreamError if the server does not accept them in time."""
+        mux = self._mux
+        if isinstance(mux, WebSocketMultiplexer):
+            self._found = {name: mux.channel(NUMBERS[name]) for name in self._names}
             return
         try:
             async with asyncio.timeout(timeout):
-                # The error stream first, as servers of old expect it.
-                for name in sorted(self._names, key=lambda one: one != ERROR):
-                    self._found[name] = await link.open({"streamType": name})
+                # The error stream first, as old servers expect it.
+                for name in sorted(self._names, key=lambda name: name != ERROR):
+                    self._found[name] = await mux.open({"streamType": name})
         except TimeoutError:
             raise StreamError(f"{self._where}: the server did not accept all streams within {timeout:g} s") from None
 
@@ -101,48 +100,48 @@ class _Command:
         outputs: dict[str, Output | None],
         resizes: AsyncIterator[tuple[int, int]] | None,
     ) -> int:
-        """Carry everything until the end; the exit code."""
+        """Copy all streams until the command ends; returns its exit code."""
         found = self._found
         if stdin is not None:
             self._spawn(self._feed(found[STDIN], stdin), "stdin")
         if resizes is not None and RESIZE in found:
             self._spawn(self._resize(found[RESIZE], resizes), "resize")
         reading = [
-            self._spawn(self._hand_on(found[name], output), name)
+            self._spawn(self._pass_on(found[name], output), name)
             for name, output in outputs.items()
             if output is not None and name in found
         ]
         status = bytearray()
         reading.append(self._spawn(self._collect(found[ERROR], status), ERROR))
-        failed = self._spawn(_set(self._failed), "failure")
-        await self._until_read(set(reading), failed)
+        failed = self._spawn(_wait_for(self._failed), "failure")
+        await self._wait_for_readers(set(reading), failed)
         if self._error is not None:
             raise self._error
-        return self._code(bytes(status), found[ERROR].end)
+        return self._exit_code(bytes(status), found[ERROR].end)
 
     async def close(self) -> None:
-        """Let go of everything."""
+        """Cancel all tasks and close the connection."""
         await self._tasks.cancel()
-        await self._link.close()
+        await self._mux.close()
 
-    async def _until_read(self, reading: "set[asyncio.Task[None]]", failed: "asyncio.Task[None]") -> None:
-        """Wait until all that is read has ended. A server that tells the end and then does not close is left."""
-        told = self._spawn(_set(self._told), "end")
+    async def _wait_for_readers(self, reading: "set[asyncio.Task[None]]", failed: "asyncio.Task[None]") -> None:
+        """Wait until all that is read has ended. A server that sent the status and does not close is left."""
+        status_received = self._spawn(_wait_for(self._status_received), "end")
         while reading and not failed.done():
-            before = self._link.touched
-            waits = {*reading, failed} if told.done() else {*reading, failed, told}
-            patience = _AFTERWARDS if told.done() else None
-            done, _ = await asyncio.wait(waits, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
+            before = self._mux.last_activity
+            waits = {*reading, failed} if status_received.done() else {*reading, failed, status_received}
+            idle_timeout = _TIMEOUT_AFTER_STATUS if status_received.done() else None
+            done, _ = await asyncio.wait(waits, timeout=idle_timeout, return_when=asyncio.FIRST_COMPLETED)
             reading -= done
-            held = self._handing or any(channel.held for channel in self._found.values())
-            if not done and not held and self._link.touched == before:
+            held = self._outputs_busy or any(channel.held for channel in self._found.values())
+            if not done and not held and self._mux.last_activity == before:
                 return
 
     def _spawn(self, work: "Awaitable[None]", name: str) -> "asyncio.Task[None]":
-        return self._tasks.spawn(self._guarded(work), name=f"streaming {name}")
+        return self._tasks.spawn(self._guard(work), name=f"streaming {name}")
 
-    async def _guarded(self, work: "Awaitable[None]") -> None:
-        """What goes wrong at our caller's ends the session and is raised by `run`."""
+    async def _guard(self, work: "Awaitable[None]") -> None:
+        """An exception of the caller's streams ends the session and is raised by `run`."""
         try:
             await work
         except Exception as error:
@@ -159,35 +158,35 @@ class _Command:
     async def _resize(self, channel: Channel, resizes: AsyncIterator[tuple[int, int]]) -> None:
         with suppress(MultiplexerLostError):
             async for width, height in resizes:
-                await channel.write(document(width, height))
+                await channel.write(encode_size(width, height))
 
-    async def _hand_on(self, channel: Channel, output: Output) -> None:
+    async def _pass_on(self, channel: Channel, output: Output) -> None:
         while data := await channel.read():
             waiting = output(data)
             if waiting is not None:
-                self._handing += 1
+                self._outputs_busy += 1
                 await waiting
-                self._handing -= 1
+                self._outputs_busy -= 1
 
     async def _collect(self, channel: Channel, status: bytearray) -> None:
         while data := await channel.read():
             status += data
-            self._told.set()
-            if len(status) > _STATUS:
+            self._status_received.set()
+            if len(status) > _MOST_STATUS:
                 raise StreamError(f"{self._where}: the server's words about the end do not end")
-        self._told.set()
+        self._status_received.set()
 
-    def _code(self, status: bytes, end: ChannelOutcome | None) -> int:
-        """What the server said about the end."""
+    def _exit_code(self, status: bytes, end: ChannelOutcome | None) -> int:
+        """The exit code that the server reported; StreamError if it reported none."""
         documents = self._protocol in _DOCUMENTS
         if not status and (end is ChannelOutcome.LOST or end is None or (documents and end is ChannelOutcome.RESET)):
-            reason = self._link.reason or "the connection was closed"
+            reason = self._mux.reason or "the connection was closed"
             raise StreamError(f"{self._where}: {reason} before the end of the command was told")
-        outcome = statusdoc.read(status) if documents else statusdoc.read_words(status)
+        outcome = exit_status.parse_status(status) if documents else exit_status.parse_plain_text(status)
         if outcome.code is None:
             raise StreamError(outcome.message)
         return outcome.code
 
 
-async def _set(event: asyncio.Event) -> None:
+async def _wait_for(event: asyncio.Event) -> None:
     await event.wait()

@@ -1,6 +1,6 @@
-"""A client's way to a stream: connect to the host in a URL, ask for the upgrade, and see what was agreed.
+"""The connection of a client: connect to the host in a URL, ask for the upgrade, and read what was agreed.
 
-Invariant: errors name the host and what the server said, never the path: whoever reads it could use the token.
+Invariant: errors name the host and the server's message, never the path: a reader of the log could use the token.
 """
 
 import asyncio
@@ -32,8 +32,8 @@ from interpose.net.streaming.upgrade import (
 )
 
 UrlSource = str | Callable[[], Awaitable[str]]
-_WORDS: Final = 500  # characters of a refusal that are shown
-_PATIENCE: Final = 2.0  # seconds for its text
+_MOST_TEXT: Final = 500  # characters of a refusal that are shown
+_REFUSAL_TIMEOUT: Final = 2.0  # seconds for the text of a refusal
 
 # What is asked for under each name, best first.
 OFFERS: Final[Mapping[tuple[str, SessionKind], tuple[StreamTransport, tuple[str, ...]]]] = {
@@ -47,7 +47,7 @@ OFFERS: Final[Mapping[tuple[str, SessionKind], tuple[StreamTransport, tuple[str,
 
 
 class StreamError(Exception):
-    """The stream cannot be had, or broke, or the command could not be run."""
+    """A stream could not be opened, or broke, or the command could not be run."""
 
 
 class Upgraded(NamedTuple):
@@ -59,7 +59,7 @@ class Upgraded(NamedTuple):
     where: str
 
 
-class _Place(NamedTuple):
+class _Endpoint(NamedTuple):
     host: str
     port: int
     target: str
@@ -85,13 +85,13 @@ async def dial(
     for name in names:
         offer = OFFERS.get((name, kind))
         if offer is None:
-            raise StreamError(f"there is no protocol {name!r}: {', '.join(sorted({one for one, _ in OFFERS}))}")
+            raise StreamError(f"there is no protocol {name!r}: {', '.join(sorted({known for known, _ in OFFERS}))}")
         # A new URL for each attempt: a server may have used up the token of the one that it refused.
-        place = _read(source if isinstance(source, str) else await source())
-        where = place.where
+        endpoint = _parse_url(source if isinstance(source, str) else await source())
+        where = endpoint.where
         try:
             async with asyncio.timeout(timeout):
-                return await _ask(place, *offer, context)
+                return await _upgrade(endpoint, *offer, context)
         except UpgradeRefusedError as refusal:
             refusals.append(f"{name}: {refusal}")
         except TimeoutError:
@@ -101,7 +101,7 @@ async def dial(
     raise StreamError(f"{where}: the server refused the stream ({'; '.join(refusals)})")
 
 
-def _read(url: str) -> _Place:
+def _parse_url(url: str) -> _Endpoint:
     try:
         parts = urlsplit(url)
         host, port = parts.hostname, parts.port
@@ -115,66 +115,66 @@ def _read(url: str) -> _Place:
         target += f"?{parts.query}"
     if not target.isascii() or not target.isprintable() or " " in target:
         raise StreamError(f"the runtime answered with a URL for {host} whose path cannot be asked for")
-    return _Place(host, port or (443 if tls else 80), target, tls)
+    return _Endpoint(host, port or (443 if tls else 80), target, tls)
 
 
-async def _ask(
-    place: _Place, transport: StreamTransport, protocols: tuple[str, ...], context: ssl.SSLContext | None
+async def _upgrade(
+    endpoint: _Endpoint, transport: StreamTransport, protocols: tuple[str, ...], context: ssl.SSLContext | None
 ) -> Upgraded:
-    below = await _connected(place, context)
+    connection = await _connect_to(endpoint, context)
     try:
         key = base64.b64encode(os.urandom(16))
         if transport is StreamTransport.WEBSOCKET:
-            request = websocket_request(place.target, place.where, protocols, key)
+            request = websocket_request(endpoint.target, endpoint.where, protocols, key)
         else:
-            request = spdy_request(place.target, place.where, protocols)
-        below.send(request)
-        answers = ResponseReader(Heads(entries=0))
-        head = await _head(below, answers)
+            request = spdy_request(endpoint.target, endpoint.where, protocols)
+        connection.send(request)
+        responses = ResponseReader(Heads(entries=0))
+        head = await _read_head(connection, responses)
         try:
             protocol = agreed_protocol(head, transport, protocols, key)
         except UpgradeRefusedError as refusal:
-            words = await _words(below, answers) if head.status != 101 else ""
-            raise UpgradeRefusedError(refusal.status, f"{refusal}: {words}" if words else str(refusal)) from None
-        below.unread(answers.take_rest())
-        wire: ByteTransport = below
+            text = await _read_refusal(connection, responses) if head.status != 101 else ""
+            raise UpgradeRefusedError(refusal.status, f"{refusal}: {text}" if text else str(refusal)) from None
+        connection.unread(responses.take_rest())
+        wire: ByteTransport = connection
         if protocol == TUNNEL:
-            wire = WebSocketTransport(below, client=True, random=os.urandom)
-        return Upgraded(wire, transport, protocol, place.where)
+            wire = WebSocketTransport(connection, client=True, random=os.urandom)
+        return Upgraded(wire, transport, protocol, endpoint.where)
     except BaseException:
-        below.abort()
-        await below.close()
+        connection.abort()
+        await connection.close()
         raise
 
 
-async def _connected(place: _Place, context: ssl.SSLContext | None) -> TcpTransport | SocketTransport:
-    if not place.tls:
-        return await connect(place.host, place.port)
+async def _connect_to(endpoint: _Endpoint, context: ssl.SSLContext | None) -> TcpTransport | SocketTransport:
+    if not endpoint.tls:
+        return await connect(endpoint.host, endpoint.port)
     tls = context or ssl.create_default_context()
-    return TcpTransport(*await asyncio.open_connection(place.host, place.port, ssl=tls))
+    return TcpTransport(*await asyncio.open_connection(endpoint.host, endpoint.port, ssl=tls))
 
 
-async def _head(wire: ByteTransport, answers: ResponseReader) -> ResponseHead:
-    answers.expect("GET")
+async def _read_head(wire: ByteTransport, responses: ResponseReader) -> ResponseHead:
+    responses.expect("GET")
     while True:
-        head = answers.next()
+        head = responses.next()
         if isinstance(head, ResponseHead) and not head.interim:
             return head
         if head is None:
             data = await wire.read()
             if not data:
                 raise ConnectionResetError("the server closed the connection instead of an answer")
-            answers.receive(data)
+            responses.receive(data)
 
 
-async def _words(wire: ByteTransport, answers: ResponseReader) -> str:
-    """What the server says about it, as far as it comes at once."""
-    answers.decode = True
+async def _read_refusal(wire: ByteTransport, responses: ResponseReader) -> str:
+    """The text of a refusal, as far as it arrives at once."""
+    responses.decode = True
     body = b""
     with suppress(TimeoutError, OSError, MalformedError):
-        async with asyncio.timeout(_PATIENCE):
-            while len(body) < _WORDS:
-                part = answers.next()
+        async with asyncio.timeout(_REFUSAL_TIMEOUT):
+            while len(body) < _MOST_TEXT:
+                part = responses.next()
                 if isinstance(part, BodyPart):
                     body += part.data
                     if part.end:
@@ -183,5 +183,5 @@ async def _words(wire: ByteTransport, answers: ResponseReader) -> str:
                 data = await wire.read()
                 if not data:
                     break
-                answers.receive(data)
-    return " ".join(body[:_WORDS].decode(errors="replace").split())
+                responses.receive(data)
+    return " ".join(body[:_MOST_TEXT].decode(errors="replace").split())

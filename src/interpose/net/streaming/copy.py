@@ -46,10 +46,12 @@ class _Copy:
         return True
 
 
-async def copy_both(channel: Channel, reader: ByteReader, writer: ByteWriter, *, patience: float | None = None) -> None:
+async def copy_both(
+    channel: Channel, reader: ByteReader, writer: ByteWriter, *, idle_timeout: float | None = None
+) -> None:
     """Carry bytes until both sides have ended, or one has broken off.
 
-    When the connection has ended, the channel's side has `patience` seconds without a byte, or all the time it wants.
+    When the connection has ended, the channel may be silent for `idle_timeout` seconds; None: for ever.
     """
     tasks = TaskBag()
     copy = _Copy(channel, reader, writer)
@@ -63,7 +65,7 @@ async def copy_both(channel: Channel, reader: ByteReader, writer: ByteWriter, *,
         before = -1
         while not inwards.done() and not _broken(outwards) and before != copy.moved:
             before = copy.moved
-            await asyncio.wait((inwards,), timeout=patience)
+            await asyncio.wait((inwards,), timeout=idle_timeout)
     finally:
         await tasks.cancel()
 
@@ -73,7 +75,7 @@ def _broken(task: "asyncio.Task[Any]") -> bool:
 
 
 async def close_writer(writer: ByteWriter) -> None:
-    """Let go of a connection when its last bytes have left; who does not take them is not waited for."""
+    """Close a connection when its last bytes have left; a peer that does not read them is not waited for."""
     writer.close()
     with suppress(OSError, TimeoutError):
         async with asyncio.timeout(_CLOSING):

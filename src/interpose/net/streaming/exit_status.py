@@ -1,6 +1,6 @@
-"""How a command ended, as it is told on the error stream: a Status document since v4, plain words before.
+"""How a command ended, as sent on the error stream: a Status document since v4, plain text before.
 
-Invariant: whatever a server sends is read as something: an exit code, or words why there is none.
+Invariant: whatever a server sends is read as something: an exit code, or a text that says why there is none.
 """
 
 import json
@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 _NON_ZERO: Final = "NonZeroExitCode"
 _EXIT_CODE: Final = "ExitCode"
 _NUMBER: Final = re.compile(r"-?[0-9]{1,10}")
-_SHOWN: Final = 4096
+_MOST_TEXT: Final = 4096
 
 
 class ExitStatus(NamedTuple):
@@ -20,15 +20,15 @@ class ExitStatus(NamedTuple):
     message: str = ""
 
 
-def success() -> bytes:
-    """The command ended well."""
+def success_document() -> bytes:
+    """The status document of a command that exited with 0."""
     return _document({"metadata": {}, "status": "Success"})
 
 
-def exited(code: int) -> bytes:
-    """The command ended with that exit code."""
+def exit_document(code: int) -> bytes:
+    """The status document of a command that exited with this code."""
     if not code:
-        return success()
+        return success_document()
     return _document(
         {
             "metadata": {},
@@ -40,8 +40,8 @@ def exited(code: int) -> bytes:
     )
 
 
-def failure(message: str) -> bytes:
-    """The command could not be run, or nobody knows how it ended."""
+def failure_document(message: str) -> bytes:
+    """The status document of a command that could not be run, or whose end is not known."""
     return _document(
         {
             "metadata": {},
@@ -54,38 +54,38 @@ def failure(message: str) -> bytes:
     )
 
 
-def as_words(document: bytes) -> bytes:
-    """The same for v3 and before: nothing for a good end, else the message."""
+def to_plain_text(document: bytes) -> bytes:
+    """A status document as v3 and before send it: nothing for exit code 0, else the message."""
     parsed = json.loads(document)
     return b"" if parsed["status"] == "Success" else parsed["message"].encode()
 
 
-def read(raw: bytes) -> ExitStatus:
-    """What a server said, in v4 and later. Nothing at all is how some say that all is well."""
+def parse_status(raw: bytes) -> ExitStatus:
+    """The status that a server sent in v4 and later. Some servers send nothing for exit code 0."""
     if not raw.strip():
         return ExitStatus(0)
     try:
         document = json.loads(raw)
     except (ValueError, RecursionError):
-        return ExitStatus(None, _shown(raw))
+        return ExitStatus(None, _to_text(raw))
     if not isinstance(document, dict):
-        return ExitStatus(None, _shown(raw))
+        return ExitStatus(None, _to_text(raw))
     if document.get("status") == "Success":
         return ExitStatus(0)
     if document.get("reason") == _NON_ZERO:
-        code = _code(document)
+        code = _find_exit_code(document)
         if code is not None:
             return ExitStatus(code)
     message = document.get("message")
-    return ExitStatus(None, message[:_SHOWN] if isinstance(message, str) and message else _shown(raw))
+    return ExitStatus(None, message[:_MOST_TEXT] if isinstance(message, str) and message else _to_text(raw))
 
 
-def read_words(raw: bytes) -> ExitStatus:
-    """What a server said, in v3 and before."""
-    return ExitStatus(None, _shown(raw)) if raw.strip() else ExitStatus(0)
+def parse_plain_text(raw: bytes) -> ExitStatus:
+    """The status that a server sent in v3 and before."""
+    return ExitStatus(None, _to_text(raw)) if raw.strip() else ExitStatus(0)
 
 
-def _code(document: dict[str, Any]) -> int | None:
+def _find_exit_code(document: dict[str, Any]) -> int | None:
     details = document.get("details")
     causes = details.get("causes") if isinstance(details, dict) else None
     for cause in causes if isinstance(causes, list) else ():
@@ -96,8 +96,8 @@ def _code(document: dict[str, Any]) -> int | None:
     return None
 
 
-def _shown(raw: bytes) -> str:
-    return raw[:_SHOWN].decode(errors="replace").strip()
+def _to_text(raw: bytes) -> str:
+    return raw[:_MOST_TEXT].decode(errors="replace").strip()
 
 
 def _document(values: dict[str, Any]) -> bytes:

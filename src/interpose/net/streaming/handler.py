@@ -1,10 +1,10 @@
-"""The seam between the streaming server and whoever runs containers: what is asked for, and what it is carried over.
+"""The interface between the streaming server and a runtime: what a handler does, and the streams it does it with.
 
-Protocols and errors only; nothing here does anything. The server calls an `StreamHandler` and gives it the client's
-`SessionIo`; the attendant knows nothing of HTTP, SPDY or WebSocket.
+Protocols and errors only; nothing here does anything. The server calls a `StreamHandler` and passes it the client's
+`SessionIo`; the handler knows nothing of HTTP, SPDY or WebSocket.
 
-Invariant: an attendant's coroutine is cancelled when its client is gone. Whatever it started for that client alone (an
-exec'd process) it ends then.
+Invariant: a handler's coroutine is cancelled when its client has left. A process that was started for that client alone
+(by exec) it ends then.
 """
 
 from collections.abc import AsyncIterator
@@ -19,11 +19,11 @@ class StreamHandlerError(Exception):
 
 
 class TooManyRequestsError(Exception):
-    """There are as many URLs outstanding as there may be; somebody asks and does not come."""
+    """Too many URLs are outstanding: clients request streams and do not connect."""
 
 
 class StdinReader(Protocol):
-    """Where bytes come from."""
+    """A source of bytes for a command."""
 
     async def read(self) -> bytes:
         """The next bytes; empty at the end."""
@@ -35,7 +35,7 @@ class SessionIo(Protocol):
 
     @property
     def stdin(self) -> StdinReader | None:
-        """What the client types; None if it did not ask to."""
+        """The client's input; None if it requested none."""
         ...
 
     @property
@@ -46,7 +46,7 @@ class SessionIo(Protocol):
     async def write(self, channel: int, data: bytes) -> None:
         """Send output (STDOUT or STDERR) and wait until there is room for more.
 
-        What the client did not ask for is dropped. ConnectionError: the client is gone.
+        What the client did not ask for is dropped. ConnectionError: the client has left.
         """
         ...
 
@@ -63,7 +63,7 @@ class ByteWriter(Protocol):
     """What the server needs of asyncio.StreamWriter."""
 
     def write(self, data: bytes, /) -> None:
-        """Take bytes."""
+        """Queue bytes to be sent; never waits."""
         ...
 
     async def drain(self) -> None:
@@ -71,33 +71,33 @@ class ByteWriter(Protocol):
         ...
 
     def can_write_eof(self) -> bool:
-        """Whether the other side can be told that no more comes."""
+        """Whether the connection can be half-closed."""
         ...
 
     def write_eof(self) -> None:
-        """No more comes."""
+        """Tell the other side that no more bytes follow."""
         ...
 
     def close(self) -> None:
-        """Let go when the last bytes have left."""
+        """Close when the last bytes have left."""
         ...
 
     async def wait_closed(self) -> None:
-        """Wait until they have."""
+        """Wait until the connection is closed."""
         ...
 
 
 class StreamHandler(Protocol):
-    """Does what clients of the streaming server ask for."""
+    """Runs commands and connects to ports for clients of the streaming server."""
 
     async def exec(self, container_id: str, command: tuple[str, ...], tty: bool, streams: SessionIo) -> int:
-        """Run a command to its end; its exit code. AttendantError if it cannot be run."""
+        """Run a command to its end; its exit code. StreamHandlerError if it cannot be run."""
         ...
 
     async def attach(self, container_id: str, tty: bool, streams: SessionIo) -> int | None:
-        """Take part in a container's own streams until it ends; its exit code, or None if nobody needs to know."""
+        """Take part in a container's own streams until it ends; its exit code, or None if it is not known."""
         ...
 
     async def port_forward(self, sandbox_id: str, port: int) -> tuple[ByteReader, ByteWriter]:
-        """Connect to a port inside the sandbox. AttendantError if nobody listens."""
+        """Connect to a port inside the sandbox. StreamHandlerError if no process listens there."""
         ...

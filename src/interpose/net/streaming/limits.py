@@ -7,7 +7,7 @@ from interpose.net.spdy.connection import SpdyLimits
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamLimits:
-    """Times in seconds."""
+    """Limits of the streaming server; times are in seconds."""
 
     idle: float = 4 * 3600.0  # without a byte either way; as kubelets and other runtimes have it
     creation: float = 30.0  # for all streams of a session to be there

@@ -1,10 +1,10 @@
-"""Several channels over one wire: what SPDY and WebSocket have in common once the bytes are events.
+"""Several channels over one byte transport: what SPDY and WebSocket have in common once the bytes are events.
 
-One task reads the wire and fills the inboxes of the channels. One that is full, or all together, make it wait: then
-nothing more is read, and the peer feels it. `Multiplexer` is the base of both kinds.
+One task reads the transport and fills the inboxes of the channels. A full inbox, or all of them together, makes it
+wait: then nothing more is read, and the peer is slowed down. `Multiplexer` is the base of both kinds.
 
-Invariant: what is held per channel is one window, and of all channels `MOST_HELD`, with what one read of the wire
-brings on top; a link that has ended has ended all its channels, and says so by `lost`.
+Invariant: what is held per channel is one window, and of all channels `MOST_HELD`, with what one read of the
+transport brings on top; a multiplexer that has ended has ended all its channels, and has set `lost`.
 """
 
 import asyncio
@@ -22,11 +22,11 @@ _log = logging.getLogger(__name__)
 PIECE: Final = 1 << 15  # bytes of one frame that we send
 MOST_HELD: Final = 8 << 20  # bytes that wait on all channels: a peer may open many that nobody reads
 _UNREAD: Final = 4 << 20  # bytes that wait for a peer; what writers send waits far below
-_LOOK: Final = 5.0  # seconds between looks for a peer that may have left while we do not read
+_PEER_CHECK_INTERVAL: Final = 5.0  # seconds between looks for a peer that may have left while we do not read
 
 
 class MultiplexerLostError(ConnectionError):
-    """The peer is gone, or takes no more on this channel."""
+    """The peer has closed, or takes no more on this channel."""
 
 
 class ChannelOutcome(Enum):
@@ -38,80 +38,80 @@ class ChannelOutcome(Enum):
 
 
 class Channel:
-    """Bytes both ways, one of several on a link. One reader and one writer at a time."""
+    """One of several byte streams on a multiplexer. One reader and one writer at a time."""
 
-    def __init__(self, link: "Multiplexer", number: int, headers: Mapping[str, str] | None = None) -> None:
+    def __init__(self, mux: "Multiplexer", number: int, headers: Mapping[str, str] | None = None) -> None:
         self.number = number
         self.headers = headers or {}
         self.end: ChannelOutcome | None = None
         self.held = 0
-        self._link = link
+        self._mux = mux
         self._inbox: deque[bytes] = deque()
         self._arrived = asyncio.Event()
         self._unwanted = False
 
     async def read(self) -> bytes:
-        """The next bytes; empty when no more come, `end` says why."""
+        """The next bytes; empty when no more follow, and `end` says why."""
         while not self._inbox:
             if self.end is not None:
                 return b""
             self._arrived.clear()
             await self._arrived.wait()
         data = self._inbox.popleft()
-        self._let_go(len(data))
+        self._release(len(data))
         return data
 
     async def write(self, data: bytes) -> None:
-        """Send bytes and wait until there is room for more. LinkLostError if they cannot arrive."""
+        """Send bytes and wait until there is room for more. MultiplexerLostError if they cannot arrive."""
         for at in range(0, len(data), PIECE):
-            await self._link.write(self.number, data[at : at + PIECE])
+            await self._mux.write(self.number, data[at : at + PIECE])
 
     def finish(self) -> None:
-        """We send no more."""
-        self._link.finish(self.number)
+        """Tell the peer that no more bytes follow."""
+        self._mux.finish(self.number)
 
     def reset(self) -> None:
         """End both ways; what comes after is dropped."""
         self.discard()
-        self._link.reset(self.number)
-        self.ended(ChannelOutcome.RESET)
+        self._mux.reset(self.number)
+        self.on_end(ChannelOutcome.RESET)
 
     def discard(self) -> None:
-        """Whatever comes here is dropped from now on."""
+        """Drop all bytes that arrive here from now on."""
         self._unwanted = True
         self._inbox.clear()
-        self._let_go(self.held)
+        self._release(self.held)
 
-    def arrived(self, data: bytes) -> None:
-        """The link has bytes for this channel."""
+    def on_data(self, data: bytes) -> None:
+        """Called by the multiplexer with bytes for this channel."""
         if self._unwanted:
-            self._link.consumed(self.number, len(data))
+            self._mux.consumed(self.number, len(data))
             return
         self._inbox.append(data)
         self.held += len(data)
-        self._link.held += len(data)
+        self._mux.held += len(data)
         self._arrived.set()
 
-    def ended(self, end: ChannelOutcome) -> None:
-        """No more comes. What was there before can still be read."""
+    def on_end(self, end: ChannelOutcome) -> None:
+        """Called when no more bytes follow. Those that arrived before can still be read."""
         if self.end is None:
             self.end = end
         self._arrived.set()
 
-    def _let_go(self, count: int) -> None:
+    def _release(self, count: int) -> None:
         self.held -= count
-        self._link.held -= count
-        self._link.room.set()
-        self._link.consumed(self.number, count)
+        self._mux.held -= count
+        self._mux.room.set()
+        self._mux.consumed(self.number, count)
 
 
 class Multiplexer:
-    """What both kinds share: the reading task, and the end."""
+    """The base of multiplexers over SPDY and WebSocket: the reading task and the closing."""
 
     def __init__(self, wire: ByteTransport) -> None:
         self.lost = asyncio.Event()
-        self.reason = ""  # why it was lost, if anybody knows
-        self.touched = asyncio.get_running_loop().time()  # when bytes last went either way
+        self.reason = ""  # why it was lost, if that is known
+        self.last_activity = asyncio.get_running_loop().time()  # when bytes last went either way
         self.held = 0  # on all channels, also on those that are over and still read
         self.room = asyncio.Event()  # set whenever there is less of it
         self._wire = wire
@@ -119,15 +119,15 @@ class Multiplexer:
         self._channels: dict[int, Channel] = {}
 
     def start(self) -> None:
-        """Begin to read."""
+        """Begin to read the transport."""
         self._tasks.spawn(self._read(), name="streaming link")
 
     async def close(self, linger: float = 0.0) -> None:
-        """Say goodbye, give the peer so many seconds to read everything and to leave, and let go."""
+        """Send a close, give the peer `linger` seconds to read everything and to leave, and close the transport."""
         if not self.lost.is_set():
             for channel in self._channels.values():
                 channel.discard()
-            self._goodbye()
+            self._send_close()
             if linger:
                 await _within(self.lost, linger)
         await self._tasks.cancel()
@@ -135,7 +135,7 @@ class Multiplexer:
         await self._wire.close()
 
     def abort(self) -> None:
-        """Let go at once."""
+        """Close the transport at once."""
         self._wire.abort()
 
     async def write(self, number: int, data: bytes) -> None:
@@ -151,14 +151,14 @@ class Multiplexer:
         raise NotImplementedError
 
     def consumed(self, number: int, count: int) -> None:
-        """Bytes of a channel are out of the way."""
+        """Called when bytes of a channel were read, so that the peer may send more."""
 
-    def _take(self, data: bytes) -> list[Channel]:
-        """Bytes came; the channels that got some."""
+    def _on_bytes(self, data: bytes) -> list[Channel]:
+        """Handle received bytes; returns the channels that got some."""
         raise NotImplementedError
 
-    def _goodbye(self) -> None:
-        """Tell the peer that we end."""
+    def _send_close(self) -> None:
+        """Send the closing message of the protocol."""
         raise NotImplementedError
 
     def _closed(self) -> bool:
@@ -167,7 +167,7 @@ class Multiplexer:
 
     def _send(self, data: bytes) -> None:
         if data:
-            self.touched = asyncio.get_running_loop().time()
+            self.last_activity = asyncio.get_running_loop().time()
             self._wire.send(data)
 
     async def _drain(self) -> None:
@@ -179,8 +179,8 @@ class Multiplexer:
     async def _read(self) -> None:
         try:
             while not self._closed() and (data := await self._wire.read()):
-                self.touched = asyncio.get_running_loop().time()
-                for channel in self._take(data):
+                self.last_activity = asyncio.get_running_loop().time()
+                for channel in self._on_bytes(data):
                     await self._make_room(channel)
                 # Not `drain`: two peers that both wait for the other to read would wait for ever.
                 if self._wire.pending() > _UNREAD:
@@ -193,13 +193,13 @@ class Multiplexer:
     async def _make_room(self, channel: Channel) -> None:
         while channel.held > WINDOW or self.held > MOST_HELD:
             self.room.clear()
-            if not await _within(self.room, _LOOK) and self._wire.gone():
+            if not await _within(self.room, _PEER_CHECK_INTERVAL) and self._wire.is_gone():
                 raise ConnectionResetError("the peer left")
 
     def _end(self) -> None:
         self.lost.set()
         for channel in self._channels.values():
-            channel.ended(ChannelOutcome.LOST)
+            channel.on_end(ChannelOutcome.LOST)
 
 
 async def _within(event: asyncio.Event, seconds: float) -> bool:
@@ -211,9 +211,9 @@ async def _within(event: asyncio.Event, seconds: float) -> bool:
     return True
 
 
-async def until_idle(link: Multiplexer, idle: float) -> None:
-    """Return when the link is lost, or when nothing went over it for so many seconds."""
+async def wait_until_idle(mux: Multiplexer, idle: float) -> None:
+    """Return when the multiplexer is lost, or when no byte passed it for `idle` seconds."""
     loop = asyncio.get_running_loop()
-    while (left := link.touched + idle - loop.time()) > 0:
-        if await _within(link.lost, left):
+    while (left := mux.last_activity + idle - loop.time()) > 0:
+        if await _within(mux.lost, left):
             return

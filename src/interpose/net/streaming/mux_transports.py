@@ -35,27 +35,27 @@ class SpdyMultiplexer(Multiplexer):
         super().__init__(wire)
         self._spdy = SpdyConnection(client=client, limits=limits)
         self._opened: deque[Channel] = deque()
-        self._news = asyncio.Event()  # replaced whenever it is set
+        self._changed = asyncio.Event()  # replaced whenever it is set
         self._replied: set[int] = set()
         self._failed = False
         self._spdy.begin()
         self._flush()
 
     async def accept(self) -> Channel:
-        """The next stream that the peer opened; say `reply` or `reset`. LinkLostError when none can come."""
+        """The next stream that the peer opened, for `reply` or `reset`. MultiplexerLostError when none can come."""
         while not self._opened:
             if self.lost.is_set():
                 raise MultiplexerLostError(self.reason or "the connection was closed")
-            await self._news.wait()
+            await self._changed.wait()
         return self._opened.popleft()
 
     def reply(self, channel: Channel) -> None:
-        """Accept a stream."""
+        """Accept a stream that the peer opened."""
         self._spdy.reply(channel.number)
         self._flush()
 
     async def open(self, headers: Mapping[str, str]) -> Channel:
-        """A stream of ours that the peer has accepted. LinkLostError if it does not."""
+        """A stream of ours that the peer has accepted. MultiplexerLostError if it does not."""
         if self.lost.is_set():
             raise MultiplexerLostError(self.reason or "the connection was closed")
         channel = Channel(self, self._spdy.open(headers), headers)
@@ -65,9 +65,9 @@ class SpdyMultiplexer(Multiplexer):
             while channel.number not in self._replied:
                 if channel.end is not None:
                     raise MultiplexerLostError(self.reason or "the server refused the stream")
-                await self._news.wait()
+                await self._changed.wait()
         except BaseException:
-            channel.reset()  # nobody will read or end it
+            channel.reset()  # no task will read or end it
             raise
         finally:
             self._replied.discard(channel.number)
@@ -80,7 +80,7 @@ class SpdyMultiplexer(Multiplexer):
                 raise MultiplexerLostError(self.reason or "the stream was closed")
             room = self._spdy.room(number)
             if not room:
-                await self._news.wait()
+                await self._changed.wait()
                 continue
             self._spdy.send(number, data[:room])
             data = data[room:]
@@ -105,19 +105,19 @@ class SpdyMultiplexer(Multiplexer):
             self._spdy.consumed(number, count)
             self._flush()
 
-    def _take(self, data: bytes) -> list[Channel]:
+    def _on_bytes(self, data: bytes) -> list[Channel]:
         filled: list[Channel] = []
         for event in self._spdy.receive(data):
             match event:
                 case DataReceived(number, piece):
                     channel = self._channels[number]
-                    channel.arrived(piece)
+                    channel.on_data(piece)
                     filled.append(channel)
                 case StreamOpened(number, headers):
                     channel = self._channels[number] = Channel(self, number, headers)
                     self._opened.append(channel)
                 case StreamAccepted(number):
-                    self._replied.add(number)  # whoever has opened it waits
+                    self._replied.add(number)  # `open` waits for it
                 case StreamEnded(number):
                     self._ended(number, ChannelOutcome.FINISHED)
                 case StreamReset(number):
@@ -129,18 +129,18 @@ class SpdyMultiplexer(Multiplexer):
                     pass
                 case _:
                     continue
-            self._tell()
+            self._notify()
         self._flush()
         return filled
 
-    def _tell(self) -> None:
-        news, self._news = self._news, asyncio.Event()
-        news.set()
+    def _notify(self) -> None:
+        changed, self._changed = self._changed, asyncio.Event()
+        changed.set()
 
     def _ended(self, number: int, end: ChannelOutcome) -> None:
         """The peer's side is over. A reset that came together with an end finds the channel forgotten."""
         if (channel := self._channels.get(number)) is not None:
-            channel.ended(end)
+            channel.on_end(end)
             self._forget(number)
 
     def _forget(self, number: int) -> None:
@@ -150,12 +150,12 @@ class SpdyMultiplexer(Multiplexer):
 
     def _end(self) -> None:
         super()._end()
-        self._tell()
+        self._notify()
 
-    def _goodbye(self) -> None:
+    def _send_close(self) -> None:
         self._spdy.go_away()
         self._flush()
-        self._wire.farewell()
+        self._wire.send_close()
 
     def _closed(self) -> bool:
         return self._failed
@@ -175,7 +175,7 @@ class WebSocketMultiplexer(Multiplexer):
         self._splitter = Splitter(closes=closes)
         self._closes = closes
         self._client = client
-        self._over = False
+        self._ended_by_peer = False
         self._channels = {number: Channel(self, number) for number in numbers}
 
     def channel(self, number: int) -> Channel:
@@ -184,60 +184,60 @@ class WebSocketMultiplexer(Multiplexer):
 
     async def write(self, number: int, data: bytes) -> None:
         """Send bytes as a message."""
-        if self.lost.is_set() or self._over:
+        if self.lost.is_set() or self._ended_by_peer:
             raise MultiplexerLostError(self.reason or "the connection was closed")
         self._websocket.message(message(number, data))
         self._flush()
         await self._drain()
 
     def announce(self, number: int) -> None:
-        """An empty message on a channel: how servers say that they are ready."""
+        """An empty message on a channel: servers show with it that they are ready."""
         self._websocket.message(message(number, b""))
         self._flush()
 
     def finish(self, number: int) -> None:
-        """Send no more on a channel; only v5 has a word for that, and only clients use it."""
+        """Send no more on a channel; only v5 has a message for that, and only clients send it."""
         if self._closes and self._client:
             self._websocket.message(end_message(number))
             self._flush()
 
     def reset(self, number: int) -> None:
-        """There is no word for that."""
+        """Nothing: the protocol cannot end a single channel."""
 
-    def _take(self, data: bytes) -> list[Channel]:
+    def _on_bytes(self, data: bytes) -> list[Channel]:
         filled: list[Channel] = []
         for event in self._websocket.receive(data):
             match event:
                 case Piece():
-                    filled += self._sort(event)
+                    filled += self._dispatch(event)
                 case Closed(code, reason):
-                    self._over = True
+                    self._ended_by_peer = True
                     self.reason = reason or f"the connection was closed with code {code}"
                 case Failed(reason):
-                    self._over = True
+                    self._ended_by_peer = True
                     self.reason = reason
                 case _:
                     pass
         self._flush()
         return filled
 
-    def _sort(self, piece: Piece) -> Iterable[Channel]:
-        for one in self._splitter.feed(piece):
-            channel = self._channels.get(one.channel)
+    def _dispatch(self, piece: Piece) -> Iterable[Channel]:
+        for event in self._splitter.feed(piece):
+            channel = self._channels.get(event.channel)
             if channel is None:
                 continue
-            if isinstance(one, ChannelData):
-                channel.arrived(one.data)
+            if isinstance(event, ChannelData):
+                channel.on_data(event.data)
                 yield channel
             else:
-                channel.ended(ChannelOutcome.FINISHED)
+                channel.on_end(ChannelOutcome.FINISHED)
 
-    def _goodbye(self) -> None:
+    def _send_close(self) -> None:
         self._websocket.close()
         self._flush()
 
     def _closed(self) -> bool:
-        return self._over
+        return self._ended_by_peer
 
     def _flush(self) -> None:
         self._send(self._websocket.take())

@@ -4,7 +4,7 @@ One connection to the server carries all of them where that is possible (SPDY, a
 the first is needed, and again when it was lost or a connection failed: the sandbox that it leads to may be gone.
 Over plain WebSocket channels each has its own.
 
-Invariant: a connection that cannot be forwarded is closed and its reason told; the others, and the port, stay.
+Invariant: a connection that cannot be forwarded is closed and its reason reported; the others, and the port, stay.
 """
 
 import asyncio
@@ -27,27 +27,27 @@ from interpose.net.streaming.upgrade import SessionKind
 from interpose.tasks import TaskBag
 
 _log = logging.getLogger(__name__)
-_WORDS: Final = 4096  # bytes of an error that are shown
-_PATIENCE: Final = 2.0  # seconds for an error to come when data has ended
-_QUIET: Final = 5.0  # seconds without a byte after which a connection is over that cannot be half-closed
+_MOST_TEXT: Final = 4096  # bytes of an error that are shown
+_ERROR_TIMEOUT: Final = 2.0  # seconds for an error to come when data has ended
+_IDLE_TIMEOUT: Final = 5.0  # seconds without a byte after which a connection is over that cannot be half-closed
 OnError = Callable[[str], None]
 
 
-def _logged(message: str) -> None:
+def _log_error(message: str) -> None:
     _log.warning("Connection could not be forwarded", extra=kv(error=message))
 
 
 @dataclass(slots=True, eq=False)
-class _Way:
-    """A link to the server, and how many connections are on it."""
+class _Upstream:
+    """A multiplexer to the server, and the number of connections that use it."""
 
-    link: SpdyMultiplexer | WebSocketMultiplexer
+    mux: SpdyMultiplexer | WebSocketMultiplexer
     where: str
     users: int = 0
 
 
 class PortForwarder:
-    """Listens on a port here (`port`, once started). `on_error` is told why a connection could not be forwarded."""
+    """Listens on a port here (`port`, once started). `on_error` gets the reason of a failed connection."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class PortForwarder:
         local_port: int = 0,
         host: str = "127.0.0.1",
         protocols: tuple[str, ...] = ("spdy",),
-        on_error: OnError = _logged,
+        on_error: OnError = _log_error,
         timeout: float = 30.0,
         context: ssl.SSLContext | None = None,
     ) -> None:
@@ -71,14 +71,14 @@ class PortForwarder:
         self._context = context
         self._tasks = TaskBag()
         self._server: asyncio.Server | None = None
-        self._ways: set[_Way] = set()
-        self._way: _Way | None = None  # the one that new connections use, too
+        self._upstreams: set[_Upstream] = set()
+        self._upstream: _Upstream | None = None  # the upstream that new connections use
         self._dialling = asyncio.Lock()
         self._requests = 0
 
     async def start(self) -> None:
         """Listen. OSError if that is not possible."""
-        self._server = await asyncio.start_server(self._accepted, self._host, self.port)
+        self._server = await asyncio.start_server(self._on_connection, self._host, self.port)
         self.port = self._server.sockets[0].getsockname()[1]
 
     async def close(self) -> None:
@@ -86,103 +86,107 @@ class PortForwarder:
         if self._server is not None:
             self._server.close()
         await self._tasks.cancel()
-        for way in tuple(self._ways):
-            await self._shut(way)
+        for upstream in tuple(self._upstreams):
+            await self._close_upstream(upstream)
 
-    def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def _on_connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._tasks.spawn(self._serve(reader, writer), name="forwarded connection")
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        way: _Way | None = None
+        upstream: _Upstream | None = None
         try:
-            way = await self._entered()
-            if text := await self._carry(way, reader, writer):
-                self._failed(way, text)
+            upstream = await self._acquire()
+            if text := await self._forward_connection(upstream, reader, writer):
+                self._report_failure(upstream, text)
         except MultiplexerLostError as problem:
-            self._failed(way, f"{way.where}: {problem}" if way is not None else str(problem))
+            self._report_failure(upstream, f"{upstream.where}: {problem}" if upstream is not None else str(problem))
         except (StreamError, RpcError, OSError) as problem:
-            self._failed(way, str(problem) or type(problem).__name__)
+            self._report_failure(upstream, str(problem) or type(problem).__name__)
         except Exception as problem:
             _log.exception("Forwarding failed")
-            self._failed(way, str(problem))
+            self._report_failure(upstream, str(problem))
         finally:
             await close_writer(writer)
-            if way is not None:
-                await self._leave(way)
+            if upstream is not None:
+                await self._release(upstream)
 
-    async def _carry(self, way: _Way, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> str:
-        """One connection to its end; what the server says went wrong."""
-        if isinstance(way.link, SpdyMultiplexer):
-            patience = None
-            data, error = await self._by_streams(way.link, way.where)
+    async def _forward_connection(
+        self, upstream: _Upstream, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> str:
+        """Forward one connection to its end; returns the error that the server reported."""
+        if isinstance(upstream.mux, SpdyMultiplexer):
+            idle_timeout = None
+            data, error = await self._open_streams(upstream.mux, upstream.where)
         else:
-            patience = _QUIET  # without half-closes it cannot be told that this side has ended: silence has to do
-            data, error = await self._by_channels(way.link, way.where)
-        words = self._tasks.spawn(_words(error), name="forwarding error")
+            idle_timeout = (
+                _IDLE_TIMEOUT  # without half-closes it cannot be told that this side has ended: silence has to do
+            )
+            data, error = await self._open_channels(upstream.mux, upstream.where)
+        message = self._tasks.spawn(_read_error(error), name="forwarding error")
         try:
-            await copy_both(data, reader, writer, patience=patience)
+            await copy_both(data, reader, writer, idle_timeout=idle_timeout)
             data.reset()
-            async with asyncio.timeout(_PATIENCE):
-                return await words
+            async with asyncio.timeout(_ERROR_TIMEOUT):
+                return await message
         except TimeoutError:
             return ""
         finally:
-            words.cancel()
+            message.cancel()
 
-    async def _entered(self) -> _Way:
-        """The link that new connections use, made if there is none; `_leave` it."""
+    async def _acquire(self) -> _Upstream:
+        """The upstream that new connections use, dialled if there is none; `_release` it afterwards."""
         async with self._dialling:
-            way = self._way
-            if way is not None and way.link.lost.is_set():
-                self._way = None
-                if not way.users:
-                    await self._shut(way)
-            way = self._way or await self._dialled()
-            way.users += 1
-            return way
+            upstream = self._upstream
+            if upstream is not None and upstream.mux.lost.is_set():
+                self._upstream = None
+                if not upstream.users:
+                    await self._close_upstream(upstream)
+            upstream = self._upstream or await self._dial()
+            upstream.users += 1
+            return upstream
 
-    async def _dialled(self) -> _Way:
+    async def _dial(self) -> _Upstream:
         upgraded = await dial(
             self._source, SessionKind.PORTS, self._protocols, timeout=self._timeout, context=self._context
         )
         if upgraded.protocol.startswith("v4."):
-            link = WebSocketMultiplexer(upgraded.wire, (0, 1), client=True, closes=False, random=os.urandom)
-            way = _Way(link, upgraded.where)
+            mux = WebSocketMultiplexer(upgraded.wire, (0, 1), client=True, closes=False, random=os.urandom)
+            upstream = _Upstream(mux, upgraded.where)
         else:
-            way = self._way = _Way(SpdyMultiplexer(upgraded.wire, client=True), upgraded.where)
-        self._ways.add(way)
-        way.link.start()
-        return way
+            upstream = self._upstream = _Upstream(SpdyMultiplexer(upgraded.wire, client=True), upgraded.where)
+        self._upstreams.add(upstream)
+        upstream.mux.start()
+        return upstream
 
-    def _failed(self, way: _Way | None, why: str) -> None:
-        """Tell it. The next connection asks for a new link; those on this one keep it."""
-        if self._way is way:
-            self._way = None
-        self._on_error(why)
+    def _report_failure(self, upstream: _Upstream | None, reason: str) -> None:
+        """Report a failure. The next connection dials a new upstream; those on this one keep it."""
+        if self._upstream is upstream:
+            self._upstream = None
+        self._on_error(reason)
 
-    async def _leave(self, way: _Way) -> None:
-        way.users -= 1
-        if not way.users and way is not self._way:
-            await self._shut(way)
+    async def _release(self, upstream: _Upstream) -> None:
+        upstream.users -= 1
+        if not upstream.users and upstream is not self._upstream:
+            await self._close_upstream(upstream)
 
-    async def _shut(self, way: _Way) -> None:
-        await way.link.close()
-        self._ways.discard(way)
+    async def _close_upstream(self, upstream: _Upstream) -> None:
+        await upstream.mux.close()
+        self._upstreams.discard(upstream)
 
-    async def _by_streams(self, link: SpdyMultiplexer, where: str) -> tuple[Channel, Channel]:
+    async def _open_streams(self, mux: SpdyMultiplexer, where: str) -> tuple[Channel, Channel]:
         self._requests += 1
         headers = {"port": str(self._remote), "requestID": str(self._requests)}
         try:
             async with asyncio.timeout(self._timeout):
-                error = await link.open({"streamType": ERROR, **headers})
+                error = await mux.open({"streamType": ERROR, **headers})
                 error.finish()
-                return await link.open({"streamType": DATA, **headers}), error
+                return await mux.open({"streamType": DATA, **headers}), error
         except TimeoutError:
             raise StreamError(f"{where}: no stream within {self._timeout:g} s") from None
 
-    async def _by_channels(self, link: WebSocketMultiplexer, where: str) -> tuple[Channel, Channel]:
+    async def _open_channels(self, mux: WebSocketMultiplexer, where: str) -> tuple[Channel, Channel]:
         """Both channels begin with the port."""
-        data, error = link.channel(0), link.channel(1)
+        data, error = mux.channel(0), mux.channel(1)
         try:
             async with asyncio.timeout(self._timeout):
                 for channel in (data, error):
@@ -193,11 +197,11 @@ class PortForwarder:
         return data, error
 
 
-async def _words(error: Channel) -> str:
-    words = b""
-    while (data := await error.read()) and len(words) < _WORDS:
-        words += data
-    return words[:_WORDS].decode(errors="replace").strip()
+async def _read_error(error: Channel) -> str:
+    message = b""
+    while (data := await error.read()) and len(message) < _MOST_TEXT:
+        message += data
+    return message[:_MOST_TEXT].decode(errors="replace").strip()
 
 
 async def forward(
@@ -208,7 +212,7 @@ async def forward(
     ready: Callable[[int], None] | None = None,
     host: str = "127.0.0.1",
     protocols: tuple[str, ...] = ("spdy",),
-    on_error: OnError = _logged,
+    on_error: OnError = _log_error,
 ) -> None:
     """Forward a port until cancelled; `ready` gets the number of the port here."""
     forwarder = PortForwarder(

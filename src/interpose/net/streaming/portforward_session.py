@@ -17,7 +17,7 @@ from interpose.net.streaming.byte_transport import ByteTransport, WebSocketTrans
 from interpose.net.streaming.copy import close_writer, copy_both
 from interpose.net.streaming.handler import ByteReader, ByteWriter, StreamHandlerError
 from interpose.net.streaming.limits import StreamLimits
-from interpose.net.streaming.mux import Channel, Multiplexer, MultiplexerLostError, until_idle
+from interpose.net.streaming.mux import Channel, Multiplexer, MultiplexerLostError, wait_until_idle
 from interpose.net.streaming.mux_transports import SpdyMultiplexer, WebSocketMultiplexer
 from interpose.net.streaming.upgrade import StreamTransport
 from interpose.tasks import TaskBag
@@ -25,7 +25,7 @@ from interpose.tasks import TaskBag
 _log = logging.getLogger(__name__)
 DATA: Final = "data"
 ERROR: Final = "error"
-_QUIET: Final = 60.0  # seconds without a byte for a client to end its side when the other has
+_IDLE_TIMEOUT: Final = 60.0  # seconds without a byte for a client to end its side when the other has
 Connect = Callable[[int], Awaitable[tuple[ByteReader, ByteWriter]]]
 
 
@@ -37,7 +37,7 @@ class _Pair:
 
 
 class PortSession:
-    """One session; `connect` makes the connections, `closing` is set when the server ends."""
+    """One port-forward session; `connect` makes the connections, `closing` is set when the server ends."""
 
     def __init__(self, ports: tuple[int, ...], connect: Connect, limits: StreamLimits, closing: asyncio.Event) -> None:
         self._ports = ports
@@ -49,34 +49,34 @@ class PortSession:
 
     async def run(self, wire: ByteTransport, transport: StreamTransport, protocol: str) -> None:
         """Serve the client to the end."""
-        link: Multiplexer
+        mux: Multiplexer
         if transport is StreamTransport.WEBSOCKET and protocol != channels.TUNNEL:
-            link, served = self._by_channels(wire)
+            mux, served = self._over_channels(wire)
         else:
             if protocol == channels.TUNNEL:
                 wire = WebSocketTransport(wire, client=False, random=os.urandom)
-            link, served = self._by_streams(wire)
-        link.start()
+            mux, served = self._over_streams(wire)
+        mux.start()
         waits = [
             self._tasks.spawn(served, name="streaming ports"),
-            self._tasks.spawn(until_idle(link, self._limits.idle), name="streaming client"),
-            self._tasks.spawn(_set(self._closing), name="streaming end"),
+            self._tasks.spawn(wait_until_idle(mux, self._limits.idle), name="streaming client"),
+            self._tasks.spawn(_wait_for(self._closing), name="streaming end"),
         ]
         try:
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         finally:
             await self._tasks.cancel()
-            await link.close(0.0 if link.lost.is_set() else self._limits.linger)
+            await mux.close(0.0 if mux.lost.is_set() else self._limits.linger)
 
-    def _by_channels(self, wire: ByteTransport) -> tuple[Multiplexer, Coroutine[Any, Any, None]]:
+    def _over_channels(self, wire: ByteTransport) -> tuple[Multiplexer, Coroutine[Any, Any, None]]:
         numbers = range(2 * len(self._ports))
-        link = WebSocketMultiplexer(wire, numbers, client=False, closes=False, random=os.urandom)
-        return link, self._all_ports(link)
+        mux = WebSocketMultiplexer(wire, numbers, client=False, closes=False, random=os.urandom)
+        return mux, self._serve_ports(mux)
 
-    async def _all_ports(self, link: WebSocketMultiplexer) -> None:
+    async def _serve_ports(self, mux: WebSocketMultiplexer) -> None:
         work = []
         for index, port in enumerate(self._ports):
-            data, error = link.channel(2 * index), link.channel(2 * index + 1)
+            data, error = mux.channel(2 * index), mux.channel(2 * index + 1)
             error.discard()
             with suppress(MultiplexerLostError):
                 await data.write(channels.port_bytes(port))
@@ -84,22 +84,22 @@ class PortSession:
             work.append(self._tasks.spawn(self._forward(port, data, error, 0.0), name="streaming port"))
         await asyncio.wait(work)
 
-    def _by_streams(self, wire: ByteTransport) -> tuple[Multiplexer, Coroutine[Any, Any, None]]:
-        link = SpdyMultiplexer(wire, client=False, limits=self._limits.spdy)
-        return link, self._all_streams(link)
+    def _over_streams(self, wire: ByteTransport) -> tuple[Multiplexer, Coroutine[Any, Any, None]]:
+        mux = SpdyMultiplexer(wire, client=False, limits=self._limits.spdy)
+        return mux, self._serve_streams(mux)
 
-    async def _all_streams(self, link: SpdyMultiplexer) -> None:
+    async def _serve_streams(self, mux: SpdyMultiplexer) -> None:
         with suppress(MultiplexerLostError):
             while True:
-                self._pair(link, await link.accept())
+                self._match_stream(mux, await mux.accept())
 
-    def _pair(self, link: SpdyMultiplexer, channel: Channel) -> None:
-        """Put a stream to its partner, and begin when both are there."""
+    def _match_stream(self, mux: SpdyMultiplexer, channel: Channel) -> None:
+        """Match the data and error streams of a connection, and forward it when both are there."""
         kind = channel.headers.get("streamtype", "").lower()
-        asked = channel.headers.get("port", "")
-        port = read_port(asked)
+        port_text = channel.headers.get("port", "")
+        port = read_port(port_text)
         if kind not in (DATA, ERROR) or port is None:
-            _log.debug("Stream refused", extra=kv(type=kind[:40], port=asked[:40]))
+            _log.debug("Stream refused", extra=kv(type=kind[:40], port=port_text[:40]))
             channel.reset()
             return
         request = _request_id(channel, kind)
@@ -111,14 +111,14 @@ class PortSession:
             channel.reset()
             return
         setattr(pair, kind, channel)
-        link.reply(channel)
+        mux.reply(channel)
         if pair.data is not None and pair.error is not None:
             del self._pairs[request]
             pair.error.discard()
-            self._tasks.spawn(self._forward(pair.port, pair.data, pair.error, _QUIET), name="streaming port")
+            self._tasks.spawn(self._forward(pair.port, pair.data, pair.error, _IDLE_TIMEOUT), name="streaming port")
 
     async def _expire(self, request: str, pair: _Pair) -> None:
-        """Refuse a stream whose partner does not come."""
+        """Refuse a stream whose partner was not opened in time."""
         await asyncio.sleep(self._limits.creation)
         if self._pairs.get(request) is pair:
             del self._pairs[request]
@@ -126,21 +126,21 @@ class PortSession:
                 if channel is not None:
                     channel.reset()
 
-    async def _forward(self, port: int, data: Channel, error: Channel, patience: float) -> None:
-        """One connection. `patience` is for the client to end when the other side has: without half-closes none."""
+    async def _forward(self, port: int, data: Channel, error: Channel, idle_timeout: float) -> None:
+        """One connection. `idle_timeout` is how long the client may be silent after the other side ended."""
         try:
             reader, writer = await self._connect(port)
         except (StreamHandlerError, OSError) as problem:
-            await _tell(error, f"error forwarding port {port}: {problem}")
+            await _send_error(error, f"error forwarding port {port}: {problem}")
             data.reset()
             return
         except Exception:
             _log.exception("Port forwarding failed", extra=kv(port=port))
-            await _tell(error, f"error forwarding port {port}: internal error, see the log of the runtime")
+            await _send_error(error, f"error forwarding port {port}: internal error, see the log of the runtime")
             data.reset()
             return
         try:
-            await copy_both(data, reader, writer, patience=patience)
+            await copy_both(data, reader, writer, idle_timeout=idle_timeout)
         finally:
             error.finish()
             data.reset()
@@ -163,11 +163,11 @@ def _request_id(channel: Channel, kind: str) -> str:
     return f"stream {channel.number if kind == ERROR else channel.number - 2}"
 
 
-async def _tell(error: Channel, words: str) -> None:
+async def _send_error(error: Channel, text: str) -> None:
     with suppress(MultiplexerLostError):
-        await error.write(words.encode())
+        await error.write(text.encode())
     error.finish()
 
 
-async def _set(event: asyncio.Event) -> None:
+async def _wait_for(event: asyncio.Event) -> None:
     await event.wait()

@@ -3,7 +3,7 @@
 Only loopback by default, no TLS, and nothing but a token protects a URL: it is random, good for one use and for a
 minute. A request that cannot be served (not an upgrade, a protocol we do not speak) does not use it up.
 
-Invariant: `close` leaves no session, no connection and no attendant's work behind.
+Invariant: `close` leaves no session, no connection and no work of the handler behind.
 """
 
 import asyncio
@@ -30,8 +30,8 @@ from interpose.tasks import TaskBag
 
 _log = logging.getLogger(__name__)
 _KINDS: Final = {"exec": SessionKind.COMMAND, "attach": SessionKind.COMMAND, "portforward": SessionKind.PORTS}
-_GONE: Final = UpgradeRefusal(404, "404 page not found")
-_GOODBYE: Final = 5.0  # seconds that sessions have to tell their clients that the server ends
+_NOT_FOUND: Final = UpgradeRefusal(404, "404 page not found")
+_CLOSE_TIMEOUT: Final = 5.0  # seconds that sessions have to tell their clients that the server ends
 
 
 class _Session(Protocol):
@@ -40,9 +40,9 @@ class _Session(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Request:
-    """What a token is for."""
+    """A session that a client may open once with its token."""
 
-    place: str  # a key of _KINDS
+    endpoint: str  # a key of _KINDS
     session: Callable[[], _Session]
     ports: int = 0
 
@@ -52,7 +52,7 @@ class StreamServer:
 
     def __init__(
         self,
-        attendant: StreamHandler,
+        handler: StreamHandler,
         *,
         host: str = "127.0.0.1",
         port: int = 0,
@@ -60,13 +60,15 @@ class StreamServer:
         limits: StreamLimits | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._attendant = attendant
+        self._handler = handler
         self._host = host
         self._port = port
         self._url_host = url_host or host
         self._limits = limits or StreamLimits()
         self._clock = clock
-        self._tokens: Tokens[_Request] = Tokens(_token, limit=self._limits.outstanding, lifetime=self._limits.lifetime)
+        self._tokens: Tokens[_Request] = Tokens(
+            _make_token, limit=self._limits.outstanding, lifetime=self._limits.lifetime
+        )
         self._heads = Heads(entries=0)  # every head has a token in it
         self._tasks = TaskBag()
         self._closing = asyncio.Event()
@@ -74,17 +76,17 @@ class StreamServer:
 
     @property
     def port(self) -> int:
-        """Where it listens, once started."""
+        """The port listened on, once started."""
         return self._port
 
     @property
     def sessions(self) -> int:
-        """How many connections there are."""
+        """The number of open connections."""
         return len(self._tasks)
 
     async def start(self) -> None:
         """Listen. OSError if that is not possible."""
-        self._server = await asyncio.start_server(self._accepted, self._host, self._port)
+        self._server = await asyncio.start_server(self._on_connection, self._host, self._port)
         self._port = self._server.sockets[0].getsockname()[1]
 
     async def close(self) -> None:
@@ -92,7 +94,7 @@ class StreamServer:
         self._closing.set()
         if self._server is not None:
             self._server.close()
-        await self._tasks.finished(_GOODBYE)
+        await self._tasks.finished(_CLOSE_TIMEOUT)
         await self._tasks.cancel()
 
     def exec_url(
@@ -101,50 +103,52 @@ class StreamServer:
         """Where a command can be run, once. TooManyRequestsError if too many URLs are outstanding."""
 
         async def work(streams: SessionIo) -> int | None:
-            return await self._attendant.exec(container_id, tuple(command), tty, streams)
+            return await self._handler.exec(container_id, tuple(command), tty, streams)
 
-        return self._command("exec", work, RequestedStreams(tty=tty, stdin=stdin, stdout=stdout, stderr=stderr))
+        return self._command_url("exec", work, RequestedStreams(tty=tty, stdin=stdin, stdout=stdout, stderr=stderr))
 
     def attach_url(self, container_id: str, tty: bool, stdin: bool, stdout: bool, stderr: bool) -> str:
         """Where a container's own streams are, once. TooManyRequestsError as for exec."""
 
         async def work(streams: SessionIo) -> int | None:
-            return await self._attendant.attach(container_id, tty, streams)
+            return await self._handler.attach(container_id, tty, streams)
 
-        return self._command("attach", work, RequestedStreams(tty=tty, stdin=stdin, stdout=stdout, stderr=stderr))
+        return self._command_url("attach", work, RequestedStreams(tty=tty, stdin=stdin, stdout=stdout, stderr=stderr))
 
     def port_forward_url(self, sandbox_id: str, ports: tuple[int, ...]) -> str:
         """Where ports of a sandbox are, for one client. TooManyRequestsError as for exec."""
 
         async def connect(port: int) -> tuple[ByteReader, ByteWriter]:
-            return await self._attendant.port_forward(sandbox_id, port)
+            return await self._handler.port_forward(sandbox_id, port)
 
         ports = tuple(ports)
-        return self._url("portforward", lambda: PortSession(ports, connect, self._limits, self._closing), len(ports))
+        return self._make_url(
+            "portforward", lambda: PortSession(ports, connect, self._limits, self._closing), len(ports)
+        )
 
-    def _command(self, place: str, work: Work, wanted: RequestedStreams) -> str:
-        return self._url(place, lambda: CommandSession(wanted, work, self._limits, self._closing))
+    def _command_url(self, endpoint: str, work: Work, wanted: RequestedStreams) -> str:
+        return self._make_url(endpoint, lambda: CommandSession(wanted, work, self._limits, self._closing))
 
-    def _url(self, place: str, session: Callable[[], _Session], ports: int = 0) -> str:
-        token = self._tokens.issue(_Request(place=place, session=session, ports=ports), self._clock())
+    def _make_url(self, endpoint: str, session: Callable[[], _Session], ports: int = 0) -> str:
+        token = self._tokens.issue(_Request(endpoint=endpoint, session=session, ports=ports), self._clock())
         host = f"[{self._url_host}]" if ":" in self._url_host else self._url_host
-        return f"http://{host}:{self._port}/{place}/{token}"
+        return f"http://{host}:{self._port}/{endpoint}/{token}"
 
-    def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def _on_connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if len(self._tasks) >= self._limits.connections or self._closing.is_set():
             writer.transport.abort()
             return
         self._tasks.spawn(self._serve(reader, writer), name="streaming connection")
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One connection: one request, one session."""
+        """Serve one connection: one request, one session."""
         wire = TcpTransport(reader, writer)
         try:
-            chosen = await self._asked(reader)
-            if isinstance(chosen, UpgradeRefusal):
-                await self._refuse(wire, chosen)
+            request_or_refusal = await self._read_request(reader)
+            if isinstance(request_or_refusal, UpgradeRefusal):
+                await self._refuse(wire, request_or_refusal)
                 return
-            request, agreed, rest = chosen
+            request, agreed, rest = request_or_refusal
             wire.unread(rest)
             wire.send(agreed.answer)
             await request.session().run(wire, agreed.transport, agreed.protocol)
@@ -155,8 +159,10 @@ class StreamServer:
         finally:
             wire.abort()
 
-    async def _asked(self, reader: asyncio.StreamReader) -> "UpgradeRefusal | tuple[_Request, UpgradeAgreement, bytes]":
-        """What is asked for, what was agreed, and the bytes that came after the request."""
+    async def _read_request(
+        self, reader: asyncio.StreamReader
+    ) -> "UpgradeRefusal | tuple[_Request, UpgradeAgreement, bytes]":
+        """The session, what was agreed, and the bytes that followed the request; or a refusal."""
         requests = RequestReader(self._heads)
         try:
             async with asyncio.timeout(self._limits.head):
@@ -170,20 +176,20 @@ class StreamServer:
         except TimeoutError:
             return UpgradeRefusal(408, f"no request came within {self._limits.head:g} s")
         assert isinstance(head, RequestHead)  # noqa: S101 - the first thing out of a reader is a head
-        return self._chosen(head, requests)
+        return self._choose_session(head, requests)
 
-    def _chosen(
+    def _choose_session(
         self, head: RequestHead, requests: RequestReader
     ) -> "UpgradeRefusal | tuple[_Request, UpgradeAgreement, bytes]":
-        place, _, token = head.path.removeprefix("/").partition("/")
-        request = self._tokens.look(token, self._clock())
-        if request is None or request.place != place:
-            return _GONE
-        agreed = negotiate(_KINDS[place], head)
+        endpoint, _, token = head.path.removeprefix("/").partition("/")
+        request = self._tokens.peek(token, self._clock())
+        if request is None or request.endpoint != endpoint:
+            return _NOT_FOUND
+        agreed = negotiate(_KINDS[endpoint], head)
         if isinstance(agreed, UpgradeRefusal):
             return agreed
         by_channels = agreed.transport is StreamTransport.WEBSOCKET and agreed.protocol != TUNNEL
-        if _KINDS[place] is SessionKind.PORTS and by_channels:
+        if _KINDS[endpoint] is SessionKind.PORTS and by_channels:
             if not request.ports:
                 return UpgradeRefusal(
                     400, f"over {agreed.protocol} the ports must be known before: the request named none"
@@ -195,9 +201,9 @@ class StreamServer:
         self._tokens.take(token, self._clock())
         return request, agreed, requests.take_rest()
 
-    async def _refuse(self, wire: TcpTransport, refused: UpgradeRefusal) -> None:
-        """Answer and close. What the client still sends is read away: unread bytes would reset the connection."""
-        wire.send(refused.answer)
+    async def _refuse(self, wire: TcpTransport, refusal: UpgradeRefusal) -> None:
+        """Answer and close. What the client still sends is read: unread bytes would reset the connection."""
+        wire.send(refusal.answer)
         try:
             async with asyncio.timeout(self._limits.linger):
                 await wire.drain()
@@ -209,6 +215,6 @@ class StreamServer:
         await wire.close()
 
 
-def _token() -> str:
+def _make_token() -> str:
     """8 URL-safe characters of 48 random bits."""
     return base64.urlsafe_b64encode(os.urandom(6)).decode("ascii")

@@ -15,14 +15,14 @@ _DOCUMENT: Final = re.compile(rb"\{[^{}]*\}")
 
 
 class Size(NamedTuple):
-    """Of a terminal, in characters."""
+    """The size of a terminal in characters."""
 
     width: int
     height: int
 
 
-def document(width: int, height: int) -> bytes:
-    """A size as it is sent."""
+def encode_size(width: int, height: int) -> bytes:
+    """A size as a client sends it."""
     return json.dumps({"Width": width, "Height": height}, separators=(",", ":")).encode() + b"\n"
 
 
@@ -34,14 +34,14 @@ class SizeReader:
         self._broken = False
 
     def feed(self, data: bytes) -> list[Size]:
-        """The sizes that are complete."""
+        """The sizes that these bytes complete."""
         sizes: list[Size] = []
         if self._broken:
             return sizes
         held = self._held + data
         at = _end_of_space(held, 0)
         while (found := _DOCUMENT.match(held, at)) is not None:
-            size = _size(found[0])
+            size = _parse_size(found[0])
             if size is None:
                 return self._break(sizes)
             sizes.append(size)
@@ -62,7 +62,7 @@ def _end_of_space(data: bytes, at: int) -> int:
     return found.end() if found else at
 
 
-def _size(raw: bytes) -> Size | None:
+def _parse_size(raw: bytes) -> Size | None:
     try:
         values = json.loads(raw)
     except (ValueError, RecursionError):
@@ -70,6 +70,6 @@ def _size(raw: bytes) -> Size | None:
     # As Go reads names: in any case.
     values = {name.lower(): value for name, value in values.items()}
     width, height = values.get("width", 0), values.get("height", 0)
-    if not all(type(one) is int and 0 <= one <= _LARGEST for one in (width, height)):
+    if not all(type(value) is int and 0 <= value <= _LARGEST for value in (width, height)):
         return None
     return Size(width, height)

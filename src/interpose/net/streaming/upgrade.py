@@ -36,14 +36,14 @@ class SessionKind(Enum):
 
 
 class StreamTransport(Enum):
-    """What carries it."""
+    """The protocol below the channels of a session."""
 
     SPDY = "SPDY/3.1"
     WEBSOCKET = "WebSocket"
 
 
-# What we speak, best first. The last of each is what a client gets that names none.
-SPOKEN: Final[Mapping[tuple[SessionKind, StreamTransport], tuple[str, ...]]] = {
+# What we support, best first. The last of each is what a client gets that names none.
+SUPPORTED: Final[Mapping[tuple[SessionKind, StreamTransport], tuple[str, ...]]] = {
     (SessionKind.COMMAND, StreamTransport.SPDY): (V4, V3, V2, V1),
     (SessionKind.COMMAND, StreamTransport.WEBSOCKET): (V5, V4, V1),
     (SessionKind.PORTS, StreamTransport.SPDY): (PORT_FORWARD,),
@@ -52,7 +52,7 @@ SPOKEN: Final[Mapping[tuple[SessionKind, StreamTransport], tuple[str, ...]]] = {
 
 
 class UpgradeAgreement(NamedTuple):
-    """Send `answer`, then speak."""
+    """The server agrees: send `answer`, then speak `protocol`."""
 
     transport: StreamTransport
     protocol: str
@@ -60,7 +60,7 @@ class UpgradeAgreement(NamedTuple):
 
 
 class UpgradeRefusal(NamedTuple):
-    """Send `answer`, then close."""
+    """The server refuses: send `answer`, then close."""
 
     status: int
     message: str
@@ -68,7 +68,7 @@ class UpgradeRefusal(NamedTuple):
 
     @property
     def answer(self) -> bytes:
-        """The whole answer."""
+        """The HTTP response, head and body."""
         body = self.message.encode() + b"\n"
         lines = [
             f"HTTP/1.1 {self.status} {_PHRASES[self.status]}",
@@ -89,7 +89,7 @@ class UpgradeRefusedError(Exception):
 
 
 def negotiate(kind: SessionKind, head: RequestHead) -> UpgradeAgreement | UpgradeRefusal:
-    """What to answer to a request for a stream."""
+    """Decide how to answer a request for a stream."""
     if head.method not in ("GET", "POST"):
         return UpgradeRefusal(
             405, f"method {head.method} is not for streams, use GET or POST", (("Allow", "GET, POST"),)
@@ -107,14 +107,18 @@ def negotiate(kind: SessionKind, head: RequestHead) -> UpgradeAgreement | Upgrad
 
 
 def _spdy(kind: SessionKind, head: RequestHead) -> UpgradeAgreement | UpgradeRefusal:
-    spoken = SPOKEN[kind, StreamTransport.SPDY]
-    asked = listed(head.headers, b"x-stream-protocol-version")
-    chosen = _chosen(asked, spoken)
+    supported = SUPPORTED[kind, StreamTransport.SPDY]
+    requested = header_values(head.headers, b"x-stream-protocol-version")
+    chosen = _choose_protocol(requested, supported)
     if chosen is None:
-        message = f"unable to upgrade: unable to negotiate protocol: client supports {asked}, server accepts {spoken}"
-        return UpgradeRefusal(403, message, tuple(("X-Accepted-Stream-Protocol-Versions", one) for one in spoken))
-    fields = [("Upgrade", SPDY), *((("X-Stream-Protocol-Version", chosen),) if asked else ())]
-    return UpgradeAgreement(StreamTransport.SPDY, chosen, _switching(fields))
+        message = (
+            f"unable to upgrade: unable to negotiate protocol: client supports {requested}, server accepts {supported}"
+        )
+        return UpgradeRefusal(
+            403, message, tuple(("X-Accepted-Stream-Protocol-Versions", protocol) for protocol in supported)
+        )
+    fields = [("Upgrade", SPDY), *((("X-Stream-Protocol-Version", chosen),) if requested else ())]
+    return UpgradeAgreement(StreamTransport.SPDY, chosen, _switching_response(fields))
 
 
 def _websocket(kind: SessionKind, head: RequestHead) -> UpgradeAgreement | UpgradeRefusal:
@@ -125,27 +129,27 @@ def _websocket(kind: SessionKind, head: RequestHead) -> UpgradeAgreement | Upgra
         return UpgradeRefusal(
             426, "unable to upgrade: WebSocket is spoken in version 13", (("Sec-WebSocket-Version", "13"),)
         )
-    spoken = SPOKEN[kind, StreamTransport.WEBSOCKET]
-    asked = listed(head.headers, b"sec-websocket-protocol")
-    chosen = _chosen(asked, spoken)
+    supported = SUPPORTED[kind, StreamTransport.WEBSOCKET]
+    requested = header_values(head.headers, b"sec-websocket-protocol")
+    chosen = _choose_protocol(requested, supported)
     if chosen is None:
-        hint = "; base64 is not spoken" if any("base64" in one for one in asked) else ""
-        message = f"unable to upgrade: WebSocket protocols asked for are {asked}, spoken are {spoken}{hint}"
+        hint = "; base64 is not spoken" if any("base64" in protocol for protocol in requested) else ""
+        message = f"unable to upgrade: WebSocket protocols asked for are {requested}, spoken are {supported}{hint}"
         return UpgradeRefusal(403, message)
     fields = [("Upgrade", "websocket"), ("Sec-WebSocket-Accept", accept_key(key))]
-    if asked:
+    if requested:
         fields.append(("Sec-WebSocket-Protocol", chosen))
-    return UpgradeAgreement(StreamTransport.WEBSOCKET, chosen, _switching(fields))
+    return UpgradeAgreement(StreamTransport.WEBSOCKET, chosen, _switching_response(fields))
 
 
-def _chosen(asked: Sequence[str], spoken: Sequence[str]) -> str | None:
-    """The client's first that we speak."""
-    if not asked:
-        return spoken[-1]
-    return next((one for one in asked if one in spoken), None)
+def _choose_protocol(requested: Sequence[str], supported: Sequence[str]) -> str | None:
+    """The first protocol of the client that we support; the oldest if it names none."""
+    if not requested:
+        return supported[-1]
+    return next((protocol for protocol in requested if protocol in supported), None)
 
 
-def _switching(fields: Sequence[tuple[str, str]]) -> bytes:
+def _switching_response(fields: Sequence[tuple[str, str]]) -> bytes:
     lines = ["HTTP/1.1 101 Switching Protocols", "Connection: Upgrade", *(f"{name}: {value}" for name, value in fields)]
     return "\r\n".join((*lines, "", "")).encode("latin-1")
 
@@ -156,36 +160,36 @@ def accept_key(key: bytes) -> str:
     return base64.b64encode(digest).decode("ascii")
 
 
-def listed(headers: Sequence[tuple[bytes, bytes]], name: bytes) -> tuple[str, ...]:
+def header_values(headers: Sequence[tuple[bytes, bytes]], name: bytes) -> tuple[str, ...]:
     """All values of a header, whether it is there several times or has commas."""
     values = [value.decode("latin-1") for found, value in headers if found == name]
     return tuple(word.strip() for value in values for word in value.split(",") if word.strip())
 
 
 def spdy_request(target: str, host: str, protocols: Sequence[str]) -> bytes:
-    """How a client asks for SPDY."""
-    versions = [("X-Stream-Protocol-Version", one) for one in protocols]
-    return _asking("POST", target, host, [("Upgrade", SPDY), *versions, ("Content-Length", "0")])
+    """The request of a client for SPDY."""
+    versions = [("X-Stream-Protocol-Version", protocol) for protocol in protocols]
+    return _make_request("POST", target, host, [("Upgrade", SPDY), *versions, ("Content-Length", "0")])
 
 
 def websocket_request(target: str, host: str, protocols: Sequence[str], key: bytes) -> bytes:
-    """How a client asks for WebSocket; the key is 16 random bytes in base64."""
+    """The request of a client for WebSocket; the key is 16 random bytes in base64."""
     fields = [
         ("Upgrade", "websocket"),
         ("Sec-WebSocket-Version", "13"),
         ("Sec-WebSocket-Key", key.decode("ascii")),
         ("Sec-WebSocket-Protocol", ", ".join(protocols)),
     ]
-    return _asking("GET", target, host, fields)
+    return _make_request("GET", target, host, fields)
 
 
-def _asking(method: str, target: str, host: str, fields: Sequence[tuple[str, str]]) -> bytes:
+def _make_request(method: str, target: str, host: str, fields: Sequence[tuple[str, str]]) -> bytes:
     lines = [f"{method} {target} HTTP/1.1", f"Host: {host}", "User-Agent: interpose", "Connection: Upgrade"]
     lines += [f"{name}: {value}" for name, value in fields]
     return "\r\n".join((*lines, "", "")).encode("latin-1")
 
 
-def agreed_protocol(head: ResponseHead, transport: StreamTransport, asked: Sequence[str], key: bytes = b"") -> str:
+def agreed_protocol(head: ResponseHead, transport: StreamTransport, requested: Sequence[str], key: bytes = b"") -> str:
     """What the server chose. UpgradeRefusedError if it did not agree, or to something else."""
     if head.status != 101:
         raise UpgradeRefusedError(head.status, f"answered {head.status} {head.reason}".rstrip())
@@ -195,10 +199,10 @@ def agreed_protocol(head: ResponseHead, transport: StreamTransport, asked: Seque
     if transport is StreamTransport.WEBSOCKET:
         if head.get(b"sec-websocket-accept") != accept_key(key).encode("ascii"):
             raise UpgradeRefusedError(101, "did not prove that it speaks WebSocket")
-        chosen = listed(head.headers, b"sec-websocket-protocol")
+        chosen = header_values(head.headers, b"sec-websocket-protocol")
     else:
         # A server that names none speaks the oldest.
-        chosen = listed(head.headers, b"x-stream-protocol-version") or tuple(asked[-1:])
-    if len(chosen) != 1 or chosen[0] not in asked:
-        raise UpgradeRefusedError(101, f"chose protocol {', '.join(chosen) or 'none'} when asked for {list(asked)}")
+        chosen = header_values(head.headers, b"x-stream-protocol-version") or tuple(requested[-1:])
+    if len(chosen) != 1 or chosen[0] not in requested:
+        raise UpgradeRefusedError(101, f"chose protocol {', '.join(chosen) or 'none'} when asked for {list(requested)}")
     return chosen[0]

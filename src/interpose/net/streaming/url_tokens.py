@@ -1,4 +1,4 @@
-"""What was asked for and not fetched yet, by the token in its URL: once, for a minute, and not too many.
+"""Sessions that were requested and not opened yet, by the token in their URL: once, for a minute, and not too many.
 
 The token is all that protects a URL: it is made of 48 random bits, and is never logged.
 
@@ -18,7 +18,7 @@ V = TypeVar("V")
 
 
 class Tokens(Generic[V]):
-    """`make` gives a new token; `now` is any clock that only goes forward."""
+    """Outstanding values by token. `make` gives a new token; `now` is a monotonic clock."""
 
     def __init__(self, make: Callable[[], str], *, limit: int = OUTSTANDING, lifetime: float = LIFETIME) -> None:
         self._make = make
@@ -30,7 +30,7 @@ class Tokens(Generic[V]):
         return len(self._waiting)
 
     def issue(self, value: V, now: float) -> str:
-        """A token for it. TooManyRequestsError if too many wait."""
+        """A new token for a value. TooManyRequestsError if too many are outstanding."""
         self._drop_old(now)
         if len(self._waiting) >= self._limit:
             raise TooManyRequestsError("maximum number of in-flight requests exceeded")
@@ -40,15 +40,15 @@ class Tokens(Generic[V]):
         self._waiting[token] = (now, value)
         return token
 
-    def look(self, token: str, now: float) -> V | None:
-        """What the token is for; it stays valid."""
+    def peek(self, token: str, now: float) -> V | None:
+        """The value of a token, which stays valid; None if it is not known."""
         self._drop_old(now)
         found = self._waiting.get(token)
         return None if found is None else found[1]
 
     def take(self, token: str, now: float) -> V | None:
-        """What the token is for; it is not valid any more."""
-        found = self.look(token, now)
+        """The value of a token, which is no longer valid; None if it is not known."""
+        found = self.peek(token, now)
         self._waiting.pop(token, None)
         return found
 

@@ -4,20 +4,28 @@ import json
 
 import pytest
 
-from interpose.net.streaming.exit_status import ExitStatus, as_words, exited, failure, read, read_words, success
+from interpose.net.streaming.exit_status import (
+    ExitStatus,
+    exit_document,
+    failure_document,
+    parse_plain_text,
+    parse_status,
+    success_document,
+    to_plain_text,
+)
 
 
 def test_what_we_say_is_what_kubernetes_says() -> None:
     """Field by field."""
-    assert json.loads(success()) == {"metadata": {}, "status": "Success"}
-    assert json.loads(exited(3)) == {
+    assert json.loads(success_document()) == {"metadata": {}, "status": "Success"}
+    assert json.loads(exit_document(3)) == {
         "metadata": {},
         "status": "Failure",
         "message": "command terminated with non-zero exit code: 3",
         "reason": "NonZeroExitCode",
         "details": {"causes": [{"reason": "ExitCode", "message": "3"}]},
     }
-    assert json.loads(failure("no such container")) == {
+    assert json.loads(failure_document("no such container")) == {
         "metadata": {},
         "status": "Failure",
         "message": "Internal error occurred: no such container",
@@ -30,20 +38,20 @@ def test_what_we_say_is_what_kubernetes_says() -> None:
 @pytest.mark.parametrize("code", [0, 1, 137, 255, -1])
 def test_exit_codes_are_read_again(code: int) -> None:
     """0 is success."""
-    assert read(exited(code)) == ExitStatus(code)
+    assert parse_status(exit_document(code)) == ExitStatus(code)
 
 
 def test_words_are_read_again() -> None:
     """They are what a user sees."""
-    assert read(failure("gone")) == ExitStatus(None, "Internal error occurred: gone")
+    assert parse_status(failure_document("gone")) == ExitStatus(None, "Internal error occurred: gone")
 
 
 def test_old_protocols_have_words_only() -> None:
     """None for a good end."""
-    assert as_words(success()) == b""
-    assert as_words(exited(2)) == b"command terminated with non-zero exit code: 2"
-    assert read_words(b"") == ExitStatus(0)
-    assert read_words(b" it broke\n") == ExitStatus(None, "it broke")
+    assert to_plain_text(success_document()) == b""
+    assert to_plain_text(exit_document(2)) == b"command terminated with non-zero exit code: 2"
+    assert parse_plain_text(b"") == ExitStatus(0)
+    assert parse_plain_text(b" it broke\n") == ExitStatus(None, "it broke")
 
 
 def document(**values: object) -> bytes:
@@ -87,4 +95,4 @@ def document(**values: object) -> bytes:
 )
 def test_whatever_comes_is_read_as_something(raw: bytes, outcome: ExitStatus) -> None:
     """An exit code, or words; never an exception."""
-    assert read(raw) == outcome
+    assert parse_status(raw) == outcome

@@ -39,12 +39,12 @@ class Recorded:
         """Nothing waits."""
         return 0
 
-    def gone(self) -> bool:
+    def is_gone(self) -> bool:
         """Asked by a link that does not read."""
         self.stalled.set()
         return False
 
-    def farewell(self) -> None:
+    def send_close(self) -> None:
         """There is none."""
 
     def abort(self) -> None:
@@ -58,7 +58,7 @@ class Recorded:
 
 async def test_many_channels_together_hold_no_more_than_the_link_may(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each of them less than its window. The rest is read when there is room, and nothing is lost."""
-    monkeypatch.setattr("interpose.net.streaming.mux._LOOK", 0.01)
+    monkeypatch.setattr("interpose.net.streaming.mux._PEER_CHECK_INTERVAL", 0.01)
     sender = SpdyConnection(client=True)
     size, count = 200_000, 100
     for _ in range(count):
@@ -79,7 +79,7 @@ async def test_many_channels_together_hold_no_more_than_the_link_may(monkeypatch
 
 async def test_what_nobody_wants_any_more_is_not_held(monkeypatch: pytest.MonkeyPatch) -> None:
     """A channel that is ended or let go of makes room for the others."""
-    monkeypatch.setattr("interpose.net.streaming.mux._LOOK", 0.01)
+    monkeypatch.setattr("interpose.net.streaming.mux._PEER_CHECK_INTERVAL", 0.01)
     sender = SpdyConnection(client=True)
     for _ in range(2):
         sender.send(sender.open({"streamType": "data"}), bytes(300_000))

@@ -23,10 +23,10 @@ def test_a_token_is_taken_once() -> None:
     """Looking at it does not use it up."""
     issued = tokens()
     token = issued.issue("exec", 0.0)
-    assert issued.look(token, 1.0) == "exec"
+    assert issued.peek(token, 1.0) == "exec"
     assert issued.take(token, 1.0) == "exec"
     assert issued.take(token, 1.0) is None
-    assert issued.look(token, 1.0) is None
+    assert issued.peek(token, 1.0) is None
 
 
 def test_tokens_that_wait_are_all_different() -> None:
@@ -39,7 +39,7 @@ def test_a_token_is_good_for_a_minute() -> None:
     """Not for a moment longer."""
     issued = tokens()
     early, late = issued.issue("early", 0.0), issued.issue("late", 30.0)
-    assert issued.look(early, 59.9) == "early"
+    assert issued.peek(early, 59.9) == "early"
     assert issued.take(early, 60.0) is None
     assert issued.take(late, 60.0) == "late"
     assert len(issued) == 0

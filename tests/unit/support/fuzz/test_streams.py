@@ -5,7 +5,7 @@ import pytest
 from interpose.net import websocket
 from interpose.net.spdy import connection as spdy
 from interpose.net.spdy.frames import Data, Ping, encode
-from interpose.net.streaming.terminal_size import SizeReader, document
+from interpose.net.streaming.terminal_size import SizeReader, encode_size
 from tests.support.fuzz.streams import BrokenPromise, check_documents, check_spdy, check_websocket
 
 
@@ -18,7 +18,7 @@ def test_right_bytes_keep_all_promises() -> None:
     socket = websocket.WebSocket(client=True, random=bytes)
     socket.message(b"\x01out")
     assert check_websocket(b"\x00" + socket.take())[0] == [(1, b"out")]
-    assert check_documents(document(80, 24))[0] == [(80, 24)]
+    assert check_documents(encode_size(80, 24))[0] == [(80, 24)]
     assert check_spdy(b"\x01" + encode(Data(1, b"x")))[0] == [spdy.DataReceived(1, b"x")]
 
 

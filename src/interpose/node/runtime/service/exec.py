@@ -46,7 +46,7 @@ class StreamUrls(Protocol):
 
 
 class ExecService:
-    """Methods that reach into running containers; also the stream server's attendant."""
+    """Methods that reach into running containers; also the stream server's handler."""
 
     def __init__(self, core: RuntimeCore, connect: Connect) -> None:
         self._core = core
@@ -117,7 +117,7 @@ class ExecService:
         except TooManyRequestsError as error:
             raise RpcError(Code.RESOURCE_EXHAUSTED, str(error)) from None
 
-    # -- the attendant
+    # -- the handler
 
     async def exec(self, container_id: str, command: tuple[str, ...], tty: bool, streams: SessionIo) -> int:
         """Run a command with a client's streams."""

@@ -66,7 +66,7 @@ class FakeUrls:
 
 @pytest.fixture
 def execution(client: LocalClient) -> ExecService:
-    """The attendant of the client's runtime."""
+    """The handler of the client's runtime."""
     assert isinstance(client.runtime, LocalRuntime)
     return client.runtime.execution
 

@@ -1,4 +1,4 @@
-"""An attendant of the streaming server that runs nothing: its commands are a few words that it knows itself.
+"""An handler of the streaming server that runs nothing: its commands are a few words that it knows itself.
 
 `echo WORDS`, `both`, `exit N`, `cat`, `flood BYTES`, `sizes N`, `fail WORDS`, `crash`, `hang`. Attach is `cat` that
 says which container it is first. Ports are those of this machine.
@@ -13,7 +13,7 @@ from interpose.net.streaming.handler import STDERR, STDOUT, ByteReader, ByteWrit
 _PIECE: Final = 1 << 16
 
 
-class FakeAttendant:
+class FakeStreamHandler:
     """Remembers what was asked for in `calls`; `hanging` and `cancelled` tell about `hang`."""
 
     def __init__(self) -> None:
@@ -92,7 +92,7 @@ class FakeAttendant:
         raise StreamHandlerError(" ".join(words))
 
     async def _crash(self, _words: tuple[str, ...], _streams: SessionIo) -> int:
-        raise ValueError("a mistake in the attendant")
+        raise ValueError("a mistake in the handler")
 
     async def _hang(self, _words: tuple[str, ...], streams: SessionIo) -> int:
         await streams.write(STDOUT, b"hanging\n")
