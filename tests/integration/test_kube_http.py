@@ -32,7 +32,7 @@ def client_of(
 
 async def ask(client: HttpClient, request: HttpRequest = GET) -> tuple[int, bytes]:
     """Status and body."""
-    async with client.ask(request, None) as answer:
+    async with client.send_request(request, None) as answer:
         return answer.status, await answer.read_all()
 
 
@@ -293,7 +293,7 @@ async def test_answer_that_is_not_read_closes_its_connection() -> None:
     """The rest of it must not be taken for the next answer."""
     async with ScriptedServer(echo) as server:
         client = client_of(server)
-        async with client.ask(GET, None) as answer:
+        async with client.send_request(GET, None) as answer:
             assert answer.status == 200
         assert await ask(client) == (200, b"GET 2")
         await client.close()

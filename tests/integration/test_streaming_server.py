@@ -15,7 +15,7 @@ from interpose.net.streaming.mux import Channel, ChannelOutcome, MultiplexerLost
 from interpose.net.streaming.mux_transports import SpdyMultiplexer
 from interpose.net.streaming.server import StreamServer
 from interpose.net.streaming.upgrade import spdy_request, websocket_request
-from interpose.net.websocket import Closed, Event, WebSocket
+from interpose.net.websocket import WebSocket, WebSocketClosed, WebSocketEvent
 from interpose.testing.eventually import WAIT_LIMIT, eventually
 from tests.support.net.fake_stream_handler import FakeStreamHandler
 
@@ -221,7 +221,7 @@ async def repeat(writer: asyncio.StreamWriter, data: bytes, times: int) -> None:
         await writer.drain()
 
 
-async def websocket_events(reader: asyncio.StreamReader, socket: WebSocket) -> AsyncIterator[Event]:
+async def websocket_events(reader: asyncio.StreamReader, socket: WebSocket) -> AsyncIterator[WebSocketEvent]:
     while data := await reader.read(65536):
         for event in socket.receive(data):
             yield event
@@ -279,7 +279,7 @@ async def test_a_close_of_the_client_is_answered(server: StreamServer, handler: 
         socket.close(1000)
         writer.write(socket.take())
         events = [event async for event in websocket_events(reader, socket)]
-    assert events[-1] == Closed(1000, "")
+    assert events[-1] == WebSocketClosed(1000, "")
 
 
 @pytest.mark.parametrize(

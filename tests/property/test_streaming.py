@@ -142,9 +142,9 @@ def messages(parts: list[bytes], *, client: bool) -> tuple[list[bytes], bool]:
     found: list[bytes] = []
     for part in parts:
         for event in socket.receive(part):
-            if isinstance(event, websocket.Piece):
+            if isinstance(event, websocket.MessagePiece):
                 found[len(found) - (not event.first) :] = [(b"" if event.first else found[-1]) + event.data]
-            elif isinstance(event, websocket.Failed):
+            elif isinstance(event, websocket.WebSocketFailed):
                 return found, True
         assert socket.held <= 125
     return found, False
@@ -175,7 +175,7 @@ def test_channels_get_their_own_bytes(sent: list[tuple[int, bytes]], cuts: list[
     got: dict[int, bytes] = {}
     for part in pieces(sender.take(), cuts):
         for event in receiver.receive(part):
-            assert isinstance(event, websocket.Piece)
+            assert isinstance(event, websocket.MessagePiece)
             for one in splitter.feed(event):
                 assert isinstance(one, ChannelData)
                 got[one.channel] = got.get(one.channel, b"") + one.data

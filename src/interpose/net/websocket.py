@@ -1,9 +1,9 @@
 """One WebSocket connection (RFC 6455) without a socket: bytes in, events out; messages in, bytes out.
 
-Messages are given out in pieces, as they come: their size needs no limit, and nothing but a head or a control frame is
-ever held. Text is taken as the bytes it is; the protocols spoken over this have no use for letters.
+Messages are passed on in pieces, as they arrive: their size needs no limit, and nothing but a head or a control frame
+is ever held. Text is passed on as bytes: the protocols above have no use for characters (ADR 0027).
 
-Invariant: after Closed or Failed nothing comes out any more.
+Invariant: after WebSocketClosed or WebSocketFailed there are no more events.
 """
 
 import struct
@@ -18,7 +18,7 @@ _EXTRA: Final = {126: 2, 127: 8}  # bytes of the length, by what stands in its p
 _REASON_LIMIT: Final = 123
 
 
-class Piece(NamedTuple):
+class MessagePiece(NamedTuple):
     """Bytes of a message: `first` of them, `last` of them, or neither."""
 
     data: bytes
@@ -26,34 +26,34 @@ class Piece(NamedTuple):
     last: bool
 
 
-class Ponged(NamedTuple):
-    """A ping of ours came back."""
+class PongReceived(NamedTuple):
+    """The peer answered a ping of ours."""
 
     data: bytes
 
 
-class Closed(NamedTuple):
+class WebSocketClosed(NamedTuple):
     """The peer closes; the answer is queued. Send what is queued, then close."""
 
     code: int
     reason: str
 
 
-class Failed(NamedTuple):
-    """What came is not WebSocket. Send what is queued, then close."""
+class WebSocketFailed(NamedTuple):
+    """The bytes are not WebSocket. Send what is queued, then close."""
 
     reason: str
 
 
-Event = Piece | Ponged | Closed | Failed
+WebSocketEvent = MessagePiece | PongReceived | WebSocketClosed | WebSocketFailed
 
 
 class _BrokenError(Exception):
-    """A rule is broken; the words say which."""
+    """The peer broke a rule; the text says which."""
 
 
-def masked(data: bytes, mask: bytes, offset: int = 0) -> bytes:
-    """Each byte with the byte of the mask that is its turn; twice gives the same again."""
+def apply_mask(data: bytes, mask: bytes, offset: int = 0) -> bytes:
+    """Data xor the repeated mask; `offset` is its first byte. Applied twice it gives the data again."""
     turn = offset % 4
     key = (mask[turn:] + mask[:turn]) * (len(data) // 4 + 1)
     size = len(data)
@@ -61,7 +61,7 @@ def masked(data: bytes, mask: bytes, offset: int = 0) -> bytes:
 
 
 class WebSocket:
-    """Both ends. A client masks what it sends with four bytes of `random`; a server must not."""
+    """One end of a WebSocket connection. A client masks what it sends with four bytes of `random`."""
 
     def __init__(self, *, client: bool, random: Callable[[int], bytes]) -> None:
         self._client = client
@@ -73,51 +73,51 @@ class WebSocket:
         self._left = 0  # of the frame at hand
         self._mask = b""
         self._offset = 0
-        self._inside = False  # a message has begun and not ended
-        self._fresh = False  # and nothing of it was given out
-        self._over = False
+        self._in_message = False  # a message has begun and not ended
+        self._message_start = False  # and no piece of it was passed on
+        self._finished = False
         self._closing = False  # we have sent a close
         self._out = bytearray()
 
     def take(self) -> bytes:
-        """What is to be sent now."""
+        """The bytes to send now; the queue is empty afterwards."""
         data = bytes(self._out)
         self._out.clear()
         return data
 
     @property
     def held(self) -> int:
-        """Bytes that were received and not given out."""
+        """Bytes that were received and not passed on."""
         return len(self._held)
 
-    def receive(self, data: bytes) -> list[Event]:
-        """What these bytes mean."""
-        events: list[Event] = []
-        if self._over:
+    def receive(self, data: bytes) -> list[WebSocketEvent]:
+        """The events of these bytes; none after the end."""
+        events: list[WebSocketEvent] = []
+        if self._finished:
             return events
         try:
             for event in self._read(data):
                 events.append(event)
-                if isinstance(event, Closed):
+                if isinstance(event, WebSocketClosed):
                     break
         except _BrokenError as error:
-            self._over = True
+            self._finished = True
             self.close(PROTOCOL_ERROR, str(error))
-            events.append(Failed(str(error)))
+            events.append(WebSocketFailed(str(error)))
         return events
 
     def message(self, data: bytes) -> None:
-        """Send one binary message. Nothing is sent after a close."""
+        """Queue one binary message. Nothing is queued after a close."""
         if not self._closing:
             self._frame(BINARY, data)
 
     def ping(self, data: bytes = b"") -> None:
-        """Ask for a sign of life."""
+        """Queue a ping. Nothing is queued after a close."""
         if not self._closing:
             self._frame(PING, data)
 
     def close(self, code: int = NORMAL, reason: str = "") -> None:
-        """Say goodbye."""
+        """Queue a close frame, once; a long reason is cut."""
         if not self._closing:
             text = reason.encode()[:_REASON_LIMIT].decode(errors="ignore").encode()
             self._frame(CLOSE, code.to_bytes(2, "big") + text)
@@ -136,32 +136,32 @@ class WebSocket:
         if self._client:
             mask = self._random(4)
             self._out += mask
-            payload = masked(payload, mask)
+            payload = apply_mask(payload, mask)
         self._out += payload
 
-    def _read(self, data: bytes) -> Iterator[Event]:
+    def _read(self, data: bytes) -> Iterator[WebSocketEvent]:
         at = 0
         while at < len(data):
             if self._head:
                 self._held += data[at : at + 1]
                 at += 1
-                if len(self._held) == self._wanted():
-                    yield from self._begun()
+                if len(self._held) == self._head_size():
+                    yield from self._on_head()
                 continue
             piece = data[at : at + self._left]
             at += len(piece)
-            plain = masked(piece, self._mask, self._offset) if self._mask else piece
+            unmasked = apply_mask(piece, self._mask, self._offset) if self._mask else piece
             self._left -= len(piece)
             self._offset += len(piece)
             if self._opcode >= CLOSE:
-                self._held += plain
+                self._held += unmasked
                 if not self._left:
-                    yield from self._control()
+                    yield from self._on_control()
             else:
-                yield self._piece(plain)
+                yield self._make_piece(unmasked)
 
-    def _wanted(self) -> int:
-        """How long the head is, as far as is known; what is wrong in its first bytes is said at once."""
+    def _head_size(self) -> int:
+        """How long the head is, as far as is known; _BrokenError at once if its first bytes are wrong."""
         held = self._held
         if len(held) < 2:
             self._check_opcode(held[0])
@@ -182,11 +182,11 @@ class WebSocket:
         if opcode >= CLOSE:
             if not final:
                 raise _BrokenError("a control frame is cut into fragments")
-        elif (opcode == CONTINUATION) is not self._inside:
+        elif (opcode == CONTINUATION) is not self._in_message:
             raise _BrokenError("a message goes on that did not begin, or begins before the last one ended")
 
-    def _begun(self) -> Iterator[Event]:
-        """A head is complete."""
+    def _on_head(self) -> Iterator[WebSocketEvent]:
+        """Handle a complete head."""
         held = bytes(self._held)
         self._held.clear()
         self._opcode, self._final = held[0] & 0x0F, bool(held[0] & 0x80)
@@ -201,23 +201,23 @@ class WebSocket:
         self._left = size
         self._head = False
         if self._opcode in (TEXT, BINARY):
-            self._inside = self._fresh = True
+            self._in_message = self._message_start = True
         if not size:
             if self._opcode >= CLOSE:
-                yield from self._control()
+                yield from self._on_control()
             else:
-                yield self._piece(b"")
+                yield self._make_piece(b"")
 
-    def _piece(self, data: bytes) -> Piece:
+    def _make_piece(self, data: bytes) -> MessagePiece:
         ended = not self._left
         self._head = ended
-        first, self._fresh = self._fresh, False
+        first, self._message_start = self._message_start, False
         last = ended and self._final
         if last:
-            self._inside = False
-        return Piece(data, first, last)
+            self._in_message = False
+        return MessagePiece(data, first, last)
 
-    def _control(self) -> Iterator[Event]:
+    def _on_control(self) -> Iterator[WebSocketEvent]:
         payload = bytes(self._held)
         self._held.clear()
         self._head = True
@@ -225,17 +225,17 @@ class WebSocket:
             if not self._closing:
                 self._frame(PONG, payload)
         elif self._opcode == PONG:
-            yield Ponged(payload)
+            yield PongReceived(payload)
         else:
-            yield self._closed(payload)
+            yield self._on_close(payload)
 
-    def _closed(self, payload: bytes) -> Closed:
+    def _on_close(self, payload: bytes) -> WebSocketClosed:
         if len(payload) == 1:
             raise _BrokenError("a close frame has half a code")
         code = int.from_bytes(payload[:2], "big") if payload else NO_STATUS
         if payload and not (NORMAL <= code < NO_STATUS - 1 or 1007 <= code <= 1014 or 3000 <= code <= 4999):
             raise _BrokenError(f"a close frame has code {code}")
-        self._over = True
+        self._finished = True
         # Without a code the answer has none either; ours is the one for an orderly end.
         self.close(code if payload else NORMAL)
-        return Closed(code, payload[2:].decode(errors="replace"))
+        return WebSocketClosed(code, payload[2:].decode(errors="replace"))

@@ -85,7 +85,7 @@ def _websocket(parts: list[bytes], *, client: bool) -> Outcome:
     for part in parts:
         came += len(part)
         for event in socket.receive(part):
-            for one in splitter.feed(event) if isinstance(event, websocket.Piece) else (event,):
+            for one in splitter.feed(event) if isinstance(event, websocket.MessagePiece) else (event,):
                 last = seen[-1] if seen else None
                 match one, last:
                     case ChannelData(channel, data), ChannelData(before, held) if channel == before:
@@ -95,7 +95,7 @@ def _websocket(parts: list[bytes], *, client: bool) -> Outcome:
         said += socket.take()
         if socket.held > 125:
             raise BrokenPromise(f"{socket.held} bytes are held")
-    _bounded(seen, websocket.Failed, len(said), 200 + 4 * came)
+    _bounded(seen, websocket.WebSocketFailed, len(said), 200 + 4 * came)
     return seen, said
 
 

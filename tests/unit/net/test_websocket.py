@@ -12,12 +12,12 @@ from interpose.net.websocket import (
     PONG,
     PROTOCOL_ERROR,
     TEXT,
-    Closed,
-    Failed,
-    Piece,
-    Ponged,
+    MessagePiece,
+    PongReceived,
     WebSocket,
-    masked,
+    WebSocketClosed,
+    WebSocketFailed,
+    apply_mask,
 )
 
 MASK = b"\x01\x02\x03\x04"
@@ -42,7 +42,7 @@ def test_messages_of_all_sizes_arrive(size: int) -> None:
     data = bytes(number % 251 for number in range(size))
     for sender, receiver in ((client(), server()), (server(), client())):
         sender.message(data)
-        assert receiver.receive(sender.take()) == [Piece(data, True, True)]
+        assert receiver.receive(sender.take()) == [MessagePiece(data, True, True)]
 
 
 def test_the_bytes_are_those_of_the_rfc() -> None:
@@ -55,9 +55,9 @@ def test_the_bytes_are_those_of_the_rfc() -> None:
 def test_masks_go_on_where_a_piece_was_cut() -> None:
     """Whatever the place."""
     data = bytes(range(50))
-    whole = masked(data, MASK)
+    whole = apply_mask(data, MASK)
     for cut in range(50):
-        assert masked(whole[:cut], MASK) + masked(whole[cut:], MASK, cut) == data
+        assert apply_mask(whole[:cut], MASK) + apply_mask(whole[cut:], MASK, cut) == data
 
 
 def test_a_message_comes_in_pieces_as_its_bytes_do() -> None:
@@ -65,9 +65,9 @@ def test_a_message_comes_in_pieces_as_its_bytes_do() -> None:
     sender, receiver = client(), server()
     sender.message(b"hello")
     data = sender.take()
-    assert receiver.receive(data[:8]) == [Piece(b"he", True, False)]
+    assert receiver.receive(data[:8]) == [MessagePiece(b"he", True, False)]
     assert receiver.held == 0
-    assert receiver.receive(data[8:]) == [Piece(b"llo", False, True)]
+    assert receiver.receive(data[8:]) == [MessagePiece(b"llo", False, True)]
 
 
 def test_fragments_are_one_message() -> None:
@@ -75,10 +75,10 @@ def test_fragments_are_one_message() -> None:
     data = frame(TEXT, b"a", final=False) + frame(PONG, b"x") + frame(CONTINUATION, b"", final=False)
     data += frame(CONTINUATION, b"b")
     assert client().receive(data) == [
-        Piece(b"a", True, False),
-        Ponged(b"x"),
-        Piece(b"", False, False),
-        Piece(b"b", False, True),
+        MessagePiece(b"a", True, False),
+        PongReceived(b"x"),
+        MessagePiece(b"", False, False),
+        MessagePiece(b"b", False, True),
     ]
 
 
@@ -86,7 +86,7 @@ def test_pings_are_answered() -> None:
     """With what was in them; one that is empty too."""
     socket = client()
     assert socket.receive(frame(PING, b"abc") + frame(PING)) == []
-    assert server().receive(socket.take()) == [Ponged(b"abc"), Ponged(b"")]
+    assert server().receive(socket.take()) == [PongReceived(b"abc"), PongReceived(b"")]
 
 
 def test_a_ping_may_come_in_pieces() -> None:
@@ -96,7 +96,7 @@ def test_a_ping_may_come_in_pieces() -> None:
     for at in range(len(whole)):
         assert socket.take() == b""
         assert socket.receive(whole[at : at + 1]) == []
-    assert server().receive(socket.take()) == [Ponged(b"abc")]
+    assert server().receive(socket.take()) == [PongReceived(b"abc")]
 
 
 def test_our_own_pings_come_back() -> None:
@@ -104,7 +104,7 @@ def test_our_own_pings_come_back() -> None:
     one, other = client(), server()
     one.ping(b"here?")
     other.receive(one.take())
-    assert one.receive(other.take()) == [Ponged(b"here?")]
+    assert one.receive(other.take()) == [PongReceived(b"here?")]
 
 
 def test_a_close_is_answered_and_ends_everything() -> None:
@@ -114,9 +114,9 @@ def test_a_close_is_answered_and_ends_everything() -> None:
     one.close()
     one.message(b"too late")
     one.ping()
-    assert other.receive(one.take() + b"rubbish") == [Closed(1001, "leaving")]
+    assert other.receive(one.take() + b"rubbish") == [WebSocketClosed(1001, "leaving")]
     other.message(b"too late")
-    assert one.receive(other.take()) == [Closed(1001, "")]
+    assert one.receive(other.take()) == [WebSocketClosed(1001, "")]
     assert one.receive(frame(BINARY, b"x")) == []
     assert one.take() == b""
 
@@ -133,15 +133,15 @@ def test_a_ping_after_our_close_is_not_answered() -> None:
 def test_a_close_without_a_code_is_answered_with_the_usual_one() -> None:
     """The peer gave no reason."""
     socket = client()
-    assert socket.receive(frame(CLOSE)) == [Closed(NO_STATUS, "")]
-    assert server().receive(socket.take()) == [Closed(NORMAL, "")]
+    assert socket.receive(frame(CLOSE)) == [WebSocketClosed(NO_STATUS, "")]
+    assert server().receive(socket.take()) == [WebSocketClosed(NORMAL, "")]
 
 
 def test_long_reasons_are_cut_between_letters() -> None:
     """A control frame has 125 bytes."""
     one, other = server(), client()
     one.close(NORMAL, "ä" * 100)
-    assert other.receive(one.take()) == [Closed(NORMAL, "ä" * 61)]
+    assert other.receive(one.take()) == [WebSocketClosed(NORMAL, "ä" * 61)]
 
 
 BROKEN = {
@@ -165,19 +165,19 @@ def test_what_is_broken_is_refused(name: str) -> None:
     """The peer is told by a close, and nothing is heard any more."""
     socket = client()
     events = socket.receive(BROKEN[name])
-    assert isinstance(events[-1], Failed)
+    assert isinstance(events[-1], WebSocketFailed)
     closed = server().receive(socket.take())[-1]
-    assert isinstance(closed, Closed)
+    assert isinstance(closed, WebSocketClosed)
     assert closed.code == PROTOCOL_ERROR
     assert socket.receive(frame(BINARY, b"x")) == []
 
 
 def test_a_client_that_does_not_mask_is_refused() -> None:
     """RFC 6455, 5.1."""
-    assert server().receive(frame(BINARY, b"x")) == [Failed("a client did not mask its frame")]
+    assert server().receive(frame(BINARY, b"x")) == [WebSocketFailed("a client did not mask its frame")]
 
 
 @pytest.mark.parametrize("code", [1000, 1003, 1007, 1014, 3000, 4999])
 def test_codes_that_may_be_sent_are_taken(code: int) -> None:
     """The registered ones and those for everybody."""
-    assert client().receive(frame(CLOSE, code.to_bytes(2, "big") + b"why")) == [Closed(code, "why")]
+    assert client().receive(frame(CLOSE, code.to_bytes(2, "big") + b"why")) == [WebSocketClosed(code, "why")]

@@ -219,7 +219,7 @@ class KubeClient:
     ) -> HttpResponse:
         if grant.authorization:
             request = replace(request, headers=(*request.headers, ("Authorization", grant.authorization)))
-        asked = stack.enter_async_context(self._http.ask(request, grant.context))
+        asked = stack.enter_async_context(self._http.send_request(request, grant.context))
         return await self._within(begun, timeout, asked)
 
     async def _within(self, begun: float, timeout: float, wanted: Awaitable[_T], what: str = "answer") -> _T:

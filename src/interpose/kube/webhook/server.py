@@ -77,7 +77,7 @@ class WebhookServer:
             any_host=True,
             limits=limits.http,
             budget=BodyBudget(limits.buffered),
-            greet=self._greet,
+            handshake=self._greet,
             title="Webhook",
         )
         self._plain = None if plain is None else AdminServer(plain, about, any_host=True)

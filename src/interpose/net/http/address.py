@@ -1,4 +1,4 @@
-"""Where an API server is, and whether the way to it leads through a proxy. Pure."""
+"""The address of an API server, and the proxy in front of it, if any. Pure."""
 
 import base64
 from collections.abc import Mapping
@@ -36,7 +36,7 @@ class Server:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proxy:
-    """Whom to ask for a tunnel; `authorization` is the value of the header, or empty."""
+    """A proxy that makes tunnels; `authorization` is the value of the header, or empty."""
 
     host: str
     port: int

@@ -1,7 +1,7 @@
-"""HTTP/1.1 as a client: requests and answers over connections that are kept for the next request.
+"""HTTP/1.1 as a client: requests and responses over connections that are reused.
 
-Invariant: a request whose bytes were sent is sent again only if the caller says that it may be, and then only on the
-suspicion that the server had closed an idle connection: no byte of an answer had come.
+Invariant: a request whose bytes were sent is sent again only if the caller says that it may be, and then only if the
+server seems to have closed an idle connection: no byte of a response had arrived.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ class HttpClientLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpRequest:
-    """What is asked. `again`: may be sent twice without harm."""
+    """A request. `again`: it may be sent twice without harm."""
 
     method: str
     target: str
@@ -45,11 +45,11 @@ class HttpRequest:
 
 
 class _StaleError(Exception):
-    """The connection ended before any byte of an answer."""
+    """The connection ended before any byte of a response."""
 
 
 class HttpResponse:
-    """Status and headers (names in lower case) of an answer, and its body as it comes."""
+    """Status and headers (names in lower case) of a response, and its body as it arrives."""
 
     def __init__(self, status: int, headers: Mapping[str, str], connection: "_Connection", limit: int) -> None:
         self.status = status
@@ -67,7 +67,7 @@ class HttpResponse:
         while data := await self.read():
             body += data
             if len(body) > self._limit:
-                raise self._connection.wrong(f"the answer is larger than {self._limit} bytes")
+                raise self._connection.make_error(f"the answer is larger than {self._limit} bytes")
         return bytes(body)
 
 
@@ -91,26 +91,26 @@ class HttpClient:
         self._redirects = redirects
         self._limits = limits or HttpClientLimits()
         self._clock = clock
-        self._idle: list[tuple[_Connection, float]] = []  # with the moment since when
+        self._idle: list[tuple[_Connection, float]] = []  # each with the time since when
         self._sweeper: asyncio.TimerHandle | None = None
         self.dialled = 0
 
     @asynccontextmanager
-    async def ask(self, request: HttpRequest, context: ssl.SSLContext | None) -> AsyncIterator[HttpResponse]:
+    async def send_request(self, request: HttpRequest, context: ssl.SSLContext | None) -> AsyncIterator[HttpResponse]:
         """Send a request; the answer's body can be read inside. UnreachableError for all that goes wrong."""
-        connection, answer = await self._begin(request, context)
-        whole = False
+        connection, response = await self._begin(request, context)
+        reusable = False
         try:
-            yield answer
-            whole = connection.finished()
+            yield response
+            reusable = connection.try_reuse()
         finally:
-            if whole:
-                await self._keep(connection)
+            if reusable:
+                await self._put_idle(connection)
             else:
                 await connection.close()
 
     async def close(self) -> None:
-        """Close what is idle. Requests under way are those of their callers."""
+        """Close idle connections. Requests under way are left to their callers."""
         if self._sweeper is not None:
             self._sweeper.cancel()
         idle, self._idle = self._idle, []
@@ -119,36 +119,36 @@ class HttpClient:
 
     async def _begin(self, request: HttpRequest, context: ssl.SSLContext | None) -> "tuple[_Connection, HttpResponse]":
         while True:
-            kept = await self._kept(context)
-            connection = kept or await self._fresh(context)
+            idle = await self._take_idle(context)
+            connection = idle or await self._connect(context)
             try:
                 head = await connection.send(request)
-                return connection, self._answer(head, connection)
+                return connection, self._make_response(head, connection)
             except _StaleError as error:
                 await connection.close()
-                if kept is None or not request.again:
+                if idle is None or not request.again:
                     raise UnreachableError(f"{self._where}: {error}") from None
             except BaseException:
                 await connection.close()
                 raise
 
-    async def _fresh(self, context: ssl.SSLContext | None) -> "_Connection":
+    async def _connect(self, context: ssl.SSLContext | None) -> "_Connection":
         self.dialled += 1
         reader, writer = await self._dial(context)
         return _Connection(reader, writer, context, self._where, self._limits.head)
 
-    def _answer(self, head: h11.Response, connection: "_Connection") -> HttpResponse:
+    def _make_response(self, head: h11.Response, connection: "_Connection") -> HttpResponse:
         headers: dict[str, str] = {}
         for raw_name, raw_value in head.headers:
             name, value = raw_name.decode("latin-1"), raw_value.decode("latin-1")
             headers[name] = f"{headers[name]}, {value}" if name in headers else value
         if 300 <= head.status_code < 400 and not self._redirects:
-            # Whoever it leads to would get our token.
-            place = headers.get("location", "nowhere")[:200]
-            raise UnreachableError(f"{self._where}: redirects are not followed, this one leads to {place!r}")
+            # The server it leads to would get our token.
+            location = headers.get("location", "nowhere")[:200]
+            raise UnreachableError(f"{self._where}: redirects are not followed, this one leads to {location!r}")
         return HttpResponse(head.status_code, headers, connection, self._limits.body)
 
-    async def _kept(self, context: ssl.SSLContext | None) -> "_Connection | None":
+    async def _take_idle(self, context: ssl.SSLContext | None) -> "_Connection | None":
         """An idle connection that is alive as far as we know; those of another identity are dropped."""
         oldest = self._clock() - self._limits.idle_time
         while self._idle:
@@ -158,7 +158,7 @@ class HttpClient:
             await connection.close()
         return None
 
-    async def _keep(self, connection: "_Connection") -> None:
+    async def _put_idle(self, connection: "_Connection") -> None:
         if len(self._idle) >= self._limits.idle:
             await connection.close()
             return
@@ -170,7 +170,7 @@ class HttpClient:
         self._sweeper = asyncio.get_running_loop().call_later(self._limits.idle_time, self._sweep)
 
     def _sweep(self) -> None:
-        """Nobody asked for a while: the server closes its side, and so do we."""
+        """Close connections that were idle for long, as the server does on its side."""
         self._sweeper = None
         oldest = self._clock() - self._limits.idle_time / 2
         for connection, since in self._idle:
@@ -200,13 +200,13 @@ class _Connection:
 
     @property
     def alive(self) -> bool:
-        """Whether the server has not closed it, as far as we were told; nor may it have said anything unasked."""
+        """Whether the server has not closed it, as far as we know; nor may it have sent anything unasked."""
         reader = self._reader
         silent = not reader.unread and not reader.at_eof() and reader.exception() is None
         return silent and not self._writer.transport.is_closing()
 
-    def finished(self) -> bool:
-        """Ready for the next request: the answer was read to its end and both sides want to go on."""
+    def try_reuse(self) -> bool:
+        """Prepare the next request; False if the response was not read to its end or a side wants to close."""
         if self._http.our_state is not h11.DONE or self._http.their_state is not h11.DONE:
             return False
         if self._http.trailing_data != (b"", False):
@@ -229,7 +229,7 @@ class _Connection:
             await self._writer.drain()
         received = False
         while True:
-            event = self._next()
+            event = self._next_event()
             if isinstance(event, h11.Response):
                 return event
             if event is h11.NEED_DATA:
@@ -238,7 +238,7 @@ class _Connection:
     async def read(self) -> bytes:
         """The next part of the body; empty after the last."""
         while self._http.their_state is h11.SEND_BODY:
-            event = self._next()
+            event = self._next_event()
             if isinstance(event, h11.Data) and event.data:
                 return bytes(event.data)
             if event is h11.NEED_DATA:
@@ -250,33 +250,33 @@ class _Connection:
         try:
             data = await self._reader.read(_CHUNK)
         except OSError as error:
-            raise self._broken(describe(error), received=received) from None
+            raise self._receive_error(describe(error), received=received) from None
         if not data and not received:
-            raise self._broken("the connection was closed instead of an answer", received=False)
+            raise self._receive_error("the connection was closed instead of an answer", received=False)
         self._http.receive_data(data)
         return bool(data)
 
-    def _next(self) -> object:
+    def _next_event(self) -> object:
         try:
             return self._http.next_event()
         except h11.RemoteProtocolError as error:
             if self._reader.at_eof():
-                raise self.wrong("the connection was closed in the middle of an answer") from None
-            raise self.wrong(f"the answer is not HTTP as it should be: {error}") from None
+                raise self.make_error("the connection was closed in the middle of an answer") from None
+            raise self.make_error(f"the answer is not HTTP as it should be: {error}") from None
 
-    def _broken(self, cause: str, *, received: bool) -> Exception:
-        return self.wrong(cause) if received else _StaleError(cause)
+    def _receive_error(self, cause: str, *, received: bool) -> Exception:
+        return self.make_error(cause) if received else _StaleError(cause)
 
-    def wrong(self, cause: str) -> UnreachableError:
-        """An error that says whom we asked."""
+    def make_error(self, cause: str) -> UnreachableError:
+        """An error that names the server."""
         return UnreachableError(f"{self._where}: {cause}")
 
     def abort(self) -> None:
-        """Let go at once. Nothing is lost: all that we sent was answered, or nobody waits for it any more."""
+        """Close at once. Nothing is lost: all requests were answered, or their callers have left."""
         self._writer.transport.abort()
 
     async def close(self) -> None:
-        """Let go and wait until it is gone; a server that does not say goodbye is not waited for."""
+        """Close and wait until it is closed; a server that does not close its side is not waited for."""
         self.abort()
         with contextlib.suppress(Exception):
             await self._writer.wait_closed()

@@ -1,4 +1,4 @@
-"""A connection to a server: names, addresses, proxies, TLS. What goes wrong is said in words an operator can act on.
+"""A connection to a server: names, addresses, proxies, TLS. Errors have texts that an operator can act on.
 
 Invariant: a dial that fails or is cancelled leaves no socket behind.
 """
@@ -12,7 +12,7 @@ from typing import Any, Final
 from interpose.net.http.address import Proxy, Server
 from interpose.net.http.errors import UnreachableError, shortened
 
-# A peer that vanished without a word is noticed after a minute, also while nothing is to be said.
+# A peer that vanished is noticed after a minute, also on an idle connection.
 _KEEPALIVE: Final[Mapping[int, int]] = {
     socket.TCP_KEEPIDLE: 30,
     socket.TCP_KEEPINTVL: 10,
@@ -30,12 +30,10 @@ class CountingReader(asyncio.StreamReader):
         self.unread = 0
 
     def feed_data(self, data: Any) -> None:
-        """Bytes came."""
         self.unread += len(data)
         super().feed_data(data)
 
     async def read(self, n: int = -1) -> bytes:
-        """Bytes are taken."""
         data = await super().read(n)
         self.unread -= len(data)
         return data
@@ -74,10 +72,10 @@ async def _streams(
 
 
 async def _connect(host: str, port: int, timeout: float) -> socket.socket:
-    """To the first of a name's addresses that takes us; each has its share of the time."""
+    """Connect to the first address of a name that accepts; each has its share of the time."""
     loop = asyncio.get_running_loop()
     addresses = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    trouble: OSError = OSError(f"{host} has no address")
+    problem: OSError = OSError(f"{host} has no address")
     for family, kind, protocol, _name, address in addresses:
         sock = socket.socket(family, kind | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC, protocol)
         try:
@@ -86,16 +84,16 @@ async def _connect(host: str, port: int, timeout: float) -> socket.socket:
             _keep_alive(sock)
         except TimeoutError:
             sock.close()
-            trouble = TimeoutError(f"no connection within {timeout:g} s")
+            problem = TimeoutError(f"no connection within {timeout:g} s")
         except OSError as error:
             sock.close()
-            trouble = error
+            problem = error
         except BaseException:
             sock.close()
             raise
         else:
             return sock
-    raise trouble
+    raise problem
 
 
 def _keep_alive(sock: socket.socket) -> None:

@@ -1,4 +1,4 @@
-"""TLS towards an API server: whom we trust, and the certificate we show.
+"""TLS towards an API server: trusted authorities, and our client certificate.
 
 Keys that are given as text never reach a disk: OpenSSL reads them from memory that has the name of a file.
 """
@@ -25,7 +25,7 @@ class Pem:
 
 
 def make_context(*, authorities: Pem, insecure: bool, certificate: Pem, key: Pem) -> ssl.SSLContext:
-    """What connections are made with; ConfigError names what cannot be used."""
+    """The TLS context for connections; ConfigError names what cannot be used."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_alpn_protocols(["http/1.1"])
@@ -35,7 +35,7 @@ def make_context(*, authorities: Pem, insecure: bool, certificate: Pem, key: Pem
     else:
         _trust(context, authorities)
     if certificate:
-        _show(context, certificate, key)
+        _load_certificate(context, certificate, key)
     return context
 
 
@@ -56,7 +56,7 @@ def _trust(context: ssl.SSLContext, authorities: Pem) -> None:
         raise ConfigError(f"certificate authorities {name}: {_reason(error)}") from None
 
 
-def _show(context: ssl.SSLContext, certificate: Pem, key: Pem) -> None:
+def _load_certificate(context: ssl.SSLContext, certificate: Pem, key: Pem) -> None:
     try:
         with _as_file(certificate) as certificate_file, _as_file(key) as key_file:
             _check_file(certificate_file)

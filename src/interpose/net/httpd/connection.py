@@ -1,6 +1,6 @@
-"""One client's conversation: bytes to requests and answers to bytes, by h11.
+"""One connection of a client: bytes to requests and responses to bytes, by h11.
 
-Imported with the first connection, so that a relay nobody asks does not carry h11. What the bytes travel through is a
+Imported with the first connection, so that a relay without admin clients does not carry h11. The bytes go through a
 `Pipe`: a raw socket, or a stream with TLS. Invariant: `serve` never raises but for cancellation, and always closes the
 pipe.
 """
@@ -17,7 +17,7 @@ import h11
 
 from interpose import __version__
 from interpose.log import kv
-from interpose.net.httpd.limits import BodyBudget, HttpServerLimits, Visit
+from interpose.net.httpd.limits import BodyBudget, HttpServerLimits, HttpSession
 from interpose.net.httpd.routes import (
     BadRequestError,
     Hijack,
@@ -31,10 +31,10 @@ from interpose.net.httpd.transports import Pipe
 
 _log = logging.getLogger(__name__)
 _CHUNK = 65536
-_AT_ONE_GO = 64  # pieces of a body that are taken up before others have their turn
-_LINGER = 2.0  # seconds a client we turned away has to read the answer
-# HTTP/1.1 can do without, some of its clients cannot.
-_PHRASES: Final = {int(one): one.phrase.encode("ascii") for one in HTTPStatus}
+_PIECES_PER_TURN = 64  # pieces of a body that are read before other connections have their turn
+_LINGER = 2.0  # seconds a refused client has to read the answer
+# Optional in HTTP/1.1, but some clients need them.
+_PHRASES: Final = {int(status): status.phrase.encode("ascii") for status in HTTPStatus}
 _LOOPBACK_HOSTS = ("localhost", "127.0.0.1", "[::1]", "::1")
 
 
@@ -56,18 +56,23 @@ async def serve(
     limits: HttpServerLimits,
     *,
     any_host: bool = False,
-    visit: Visit | None = None,
+    session: HttpSession | None = None,
     budget: BodyBudget | None = None,
 ) -> None:
     """Answer requests until the client leaves, misbehaves, is too slow or is handed over; then close.
 
-    `visit` is how the server sees what goes on here and says when to end; `budget` is shared with other connections.
+    `session` is the state that the server sees and ends the connection with; `budget` is shared by connections.
     """
-    conversation = _Conversation(
-        pipe, router, limits, any_host=any_host, visit=visit or Visit(), budget=budget or BodyBudget(limits.body)
+    connection = _HttpConnection(
+        pipe,
+        router,
+        limits,
+        any_host=any_host,
+        session=session or HttpSession(),
+        budget=budget or BodyBudget(limits.body),
     )
     try:
-        while await conversation.one_request():
+        while await connection.serve_request():
             pass
     except (OSError, TimeoutError) as error:
         # A client that went away or stalled is everyday; nothing here needs an operator.
@@ -75,14 +80,14 @@ async def serve(
     except Exception:
         _log.exception("Connection failed")
     finally:
-        conversation.release()
-        if conversation.visit.cut:
+        connection.release()
+        if connection.session.cut:
             pipe.abort()
         else:
             await pipe.close()
 
 
-class _Conversation:
+class _HttpConnection:
     def __init__(
         self,
         pipe: Pipe,
@@ -90,40 +95,40 @@ class _Conversation:
         limits: HttpServerLimits,
         *,
         any_host: bool,
-        visit: Visit,
+        session: HttpSession,
         budget: BodyBudget,
     ) -> None:
         self._pipe = pipe
         self._router = router
         self._limits = limits
         self._any_host = any_host or pipe.peer is not None
-        self.visit = visit
+        self.session = session
         self._budget = budget
         self._now = asyncio.get_running_loop().time
         self._held = 0  # bytes of the body at hand, as the budget knows them
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=limits.head)
 
-    async def one_request(self) -> bool:
+    async def serve_request(self) -> bool:
         """Read and answer one request; False when the connection is finished."""
         try:
             request = await self._read_request()
         except h11.RemoteProtocolError as error:
-            await self._turn_away(error_response(error.error_status_hint, str(error)))
+            await self._refuse(error_response(error.error_status_hint, str(error)))
             return False
         except BodyTooLargeError:
             message = f"the body is larger than {self._limits.body} bytes"
-            await self._turn_away(error_response(413, message))
+            await self._refuse(error_response(413, message))
             return False
         except TooManyPiecesError:
             message = f"the body comes in more than {self._limits.pieces} pieces"
-            await self._turn_away(error_response(413, message))
+            await self._refuse(error_response(413, message))
             return False
         except NoRoomError:
-            await self._turn_away(error_response(503, "too many large requests at once", {"retry-after": "1"}))
+            await self._refuse(error_response(503, "too many large requests at once", {"retry-after": "1"}))
             return False
         if request is None:
             return False
-        self.visit.work(self._now())
+        self.session.on_request_complete(self._now())
         answer = await self._answer(request)
         self.release()
         if isinstance(answer, Hijack):
@@ -132,15 +137,15 @@ class _Conversation:
             else:
                 await answer.callback(self._pipe.raw)
                 return False
-        self.visit.write(self._now())
-        await self._send(answer, head_only=request.method == "HEAD", close=self.visit.last)
+        self.session.on_response(self._now())
+        await self._send(answer, head_only=request.method == "HEAD", close=self.session.last)
         if self._http.our_state is not h11.DONE or self._http.their_state is not h11.DONE:
             return False
         self._http.start_next_cycle()
-        return not self.visit.last
+        return not self.session.last
 
     def release(self) -> None:
-        """The body is not needed any more."""
+        """Give the bytes of the request body back to the budget."""
         self._budget.give_back(self._held)
         self._held = 0
 
@@ -149,13 +154,13 @@ class _Conversation:
         if self._http.trailing_data[0] != b"":
             await asyncio.sleep(0)  # many small requests in one piece are not answered at one go
         else:
-            patience = self._limits.first_timeout
-            if self.visit.requests:
-                self.visit.rest(self._now())
-                patience = self._limits.idle_timeout
-            async with asyncio.timeout(patience):
+            timeout = self._limits.first_timeout
+            if self.session.requests:
+                self.session.on_idle(self._now())
+                timeout = self._limits.idle_timeout
+            async with asyncio.timeout(timeout):
                 self._http.receive_data(await self._pipe.recv(_CHUNK))
-        self.visit.begin(self._now())
+        self.session.on_request(self._now())
         async with asyncio.timeout(self._limits.request_timeout):
             head = await self._next_event()
             if not isinstance(head, h11.Request):
@@ -169,7 +174,7 @@ class _Conversation:
                     raise BodyTooLargeError
                 if pieces > self._limits.pieces:
                     raise TooManyPiecesError
-                if pieces % _AT_ONE_GO == 0:
+                if pieces % _PIECES_PER_TURN == 0:
                     await asyncio.sleep(0)  # small ones come by the thousand, without a wait in between
                 if not self._budget.take(len(event.data)):
                     raise NoRoomError
@@ -190,19 +195,19 @@ class _Conversation:
         if not self._any_host and not _is_loopback_host(request.headers.get("host", "")):
             # A page in a browser on this machine could reach a loopback address under a name of its own.
             return error_response(403, "the Host header must name a loopback address")
-        chosen = self._router.find(request.method, request.path)
-        if not isinstance(chosen, RouteMatch):
-            return chosen
+        match = self._router.find(request.method, request.path)
+        if not isinstance(match, RouteMatch):
+            return match
         try:
-            return await chosen.handler(_with_rest(request, chosen.rest))
+            return await match.handler(_with_rest(request, match.rest))
         except BadRequestError as error:
             return error_response(400, str(error))
         except Exception:
             _log.exception("Handler failed", extra=kv(method=request.method, path=request.path))
             return error_response(500, "internal error, see the log")
 
-    async def _turn_away(self, response: ServerResponse) -> None:
-        """Answer and close. What the client still sends is read away for a moment: closing with unread bytes would
+    async def _refuse(self, response: ServerResponse) -> None:
+        """Answer and close. What the client still sends is read for a moment: closing with unread bytes would
         reset the connection and the client might never see the answer."""
         self.release()
         await self._send(response, close=True)

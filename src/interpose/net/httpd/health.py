@@ -27,7 +27,7 @@ from interpose.net.httpd.routes import (
 class Check:
     """One named question; `probe` returns None when all is well, else the reason. It must answer at once.
 
-    `remark` is for people who ask for details: what is worth knowing although all is well; empty if nothing is.
+    `remark` is for people who want details: what is worth knowing although all is well; empty if nothing is.
     """
 
     name: str
@@ -64,14 +64,14 @@ def _one_check(name: str, checks: Sequence[Check]) -> Handler:
 
 
 def report(name: str, checks: Sequence[Check], excluded: set[str], *, verbose: bool) -> ServerResponse:
-    """Ask the checks: 200 when all that count are well, else 503 with the list of what is not."""
+    """Run the checks: 200 when all that count pass, else 503 with the list of those that fail."""
     lines = []
     healthy = True
     for check in checks:
         if check.name in excluded:
             lines.append(f"[+]{check.name} excluded: ok")
             continue
-        problem = _ask(check)
+        problem = _run_probe(check)
         healthy = healthy and problem is None
         lines.append(f"[+]{check.name} ok{_remark(check)}" if problem is None else f"[-]{check.name} failed: {problem}")
     unknown = sorted(excluded - {check.name for check in checks})
@@ -83,7 +83,7 @@ def report(name: str, checks: Sequence[Check], excluded: set[str], *, verbose: b
     return text_response("\n".join(lines) + "\n", 200 if healthy else 503)
 
 
-def _ask(check: Check) -> str | None:
+def _run_probe(check: Check) -> str | None:
     try:
         return check.probe()
     except Exception as error:  # a broken check is a failed check, never a broken probe
@@ -102,7 +102,7 @@ LOG_LEVEL = "/v1/log-level"
 
 
 def log_level_routes(log: LogControl) -> RouteTable:
-    """GET tells the level, PUT sets it: `{"level": "debug"}`."""
+    """GET shows the level, PUT sets it: `{"level": "debug"}`."""
 
     async def get(_request: ServerRequest) -> ServerResponse:
         return json_response({"level": log.level})

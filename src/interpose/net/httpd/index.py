@@ -45,11 +45,11 @@ ENDPOINTS: Final[Mapping[str, str]] = MappingProxyType(
 
 
 def with_index(routes: RouteTable) -> RouteTable:
-    """The same, and at `/` what there is: lines for people, JSON for whoever accepts only that."""
-    listed = sorted((path, method) for method, path in (*routes, ("GET", "/")))
-    entries = [{"method": method, "path": path, "about": _about(method, path)} for path, method in listed]
+    """The routes with an index of them at `/`: text for people, JSON for clients that accept only that."""
+    paths = sorted((path, method) for method, path in (*routes, ("GET", "/")))
+    entries = [{"method": method, "path": path, "about": _about(method, path)} for path, method in paths]
     width = max(len(entry["path"]) for entry in entries)
-    lines = [f"{one['method']:<4} {one['path']:<{width}}  {one['about']}".rstrip() for one in entries]
+    lines = [f"{entry['method']:<4} {entry['path']:<{width}}  {entry['about']}".rstrip() for entry in entries]
 
     async def index(request: ServerRequest) -> ServerResponse:
         if JSON in request.headers.get("accept", ""):

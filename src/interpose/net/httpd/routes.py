@@ -108,7 +108,7 @@ class Router:
         """Choose the handler, or the 404 or 405 answer. HEAD is served by the GET handler."""
         wanted = "GET" if method == "HEAD" else method
         allowed: set[str] = set()
-        for handlers, rest in self._fitting(path):
+        for handlers, rest in self._matching(path):
             if wanted in handlers:
                 return RouteMatch(handlers[wanted], rest)
             allowed.update(handlers)
@@ -118,7 +118,7 @@ class Router:
         hint = "; GET / lists what there is" if "/" in self._exact else ""
         return error_response(404, f"there is nothing at {path}{hint}")
 
-    def _fitting(self, path: str) -> Iterator[tuple[Mapping[str, Handler], str]]:
+    def _matching(self, path: str) -> Iterator[tuple[Mapping[str, Handler], str]]:
         if path in self._exact:
             yield self._exact[path], ""
         for prefix, handlers in self._patterns:

@@ -1,6 +1,6 @@
-"""What the bytes of a conversation travel through: a raw socket, or a stream with TLS.
+"""The transport of an HTTP connection: a raw socket, or a stream with TLS.
 
-Raw sockets have no transport, so a handler can have one for passing descriptors. Invariant: whoever holds a pipe owns
+Raw sockets have no transport, so a handler can have one for passing descriptors. Invariant: the owner of a pipe owns
 what is below it, and after `close` nothing of it is left, whatever the other side does.
 """
 
@@ -11,18 +11,18 @@ from typing import Protocol
 
 from interpose.host.peer_credentials import PeerCredentials, peer_credentials
 
-# Seconds the other side has to say goodbye to a TLS connection.
-_GOODBYE = 2.0
+# Seconds the other side has to close a TLS connection.
+_SHUTDOWN_TIMEOUT = 2.0
 _PIECE = 65536
-# What is read from a client with TLS before anybody asks for it. On its way it is in the kernel, encrypted, and in the
-# clear, and libraries take four times as much of each by default: too much for a few hundred clients that nobody knows.
-_AHEAD = 32768
+# What is read from a client with TLS before it is needed. On its way it is in the kernel, encrypted, and in the
+# clear, and libraries take four times as much of each by default: too much for a few hundred unknown clients.
+_READ_AHEAD = 32768
 
 
 class Pipe(Protocol):
-    """Bytes in, bytes out."""
+    """A connection that carries bytes in both directions."""
 
-    peer: PeerCredentials | None  # who is on the other side of a unix socket
+    peer: PeerCredentials | None  # the process at the other end of a unix socket
     certified: bool  # whether the other side has shown a certificate that we trust
     raw: socket.socket | None  # what descriptors can be passed through
 
@@ -30,16 +30,16 @@ class Pipe(Protocol):
         """At most so many bytes, at least one; none at all at the end."""
 
     async def send_all(self, data: bytes) -> None:
-        """Returns when all of them are on their way and few are held here."""
+        """Send bytes; returns when all of them are on their way and few are held here."""
 
     def finish(self) -> None:
-        """Nothing more will be sent; a pipe that cannot say so does nothing."""
+        """Half-close the connection, if the transport can."""
 
     async def close(self) -> None:
-        """Give everything back."""
+        """Close the connection and free what it holds."""
 
     def abort(self) -> None:
-        """Give everything back at once, whether the other side hears of it or not."""
+        """Close at once, without telling the other side."""
 
 
 class SocketPipe:
@@ -54,11 +54,9 @@ class SocketPipe:
         self.peer = peer_credentials(sock) if sock.family == socket.AF_UNIX else None
 
     async def recv(self, size: int) -> bytes:
-        """What has come."""
         return await self._loop.sock_recv(self._sock, size)
 
     async def send_all(self, data: bytes) -> None:
-        """All of it."""
         await self._loop.sock_sendall(self._sock, data)
 
     def finish(self) -> None:
@@ -66,11 +64,9 @@ class SocketPipe:
         self._sock.shutdown(socket.SHUT_WR)
 
     async def close(self) -> None:
-        """Close the socket."""
         self._sock.close()
 
     def abort(self) -> None:
-        """The same."""
         self._sock.close()
 
 
@@ -87,27 +83,26 @@ class StreamPipe:
         # take an empty buffer for a full one.
         writer.transport.set_write_buffer_limits(high=1, low=0)
         if limit := getattr(writer.transport, "set_read_buffer_limits", None):  # those with TLS have it
-            limit(high=_AHEAD)
+            limit(high=_READ_AHEAD)
         self.certified = bool(writer.get_extra_info("peercert"))
 
     async def recv(self, size: int) -> bytes:
-        """What has come."""
         return await self._reader.read(size)
 
     async def send_all(self, data: bytes) -> None:
-        """All of it, in pieces: one is encrypted as soon as it is handed over, and `drain` knows only of the next."""
+        """Send in pieces: one is encrypted as soon as it is written, and `drain` knows only of the next."""
         for start in range(0, len(data), _PIECE):
             self._writer.write(data[start : start + _PIECE])
             await self._writer.drain()
 
     def finish(self) -> None:
-        """TLS has no half of a connection."""
+        """Nothing: TLS cannot half-close a connection."""
 
     async def close(self) -> None:
-        """Say goodbye, and go if that is not heard."""
+        """Close TLS, and abort if the other side does not answer."""
         self._writer.close()
         try:
-            async with asyncio.timeout(_GOODBYE):
+            async with asyncio.timeout(_SHUTDOWN_TIMEOUT):
                 await self._writer.wait_closed()
         except (OSError, TimeoutError):
             return  # it was broken, or is now
@@ -115,23 +110,23 @@ class StreamPipe:
             self.abort()
 
     def abort(self) -> None:
-        """Go without a word."""
+        """Close at once, without the closing message of TLS."""
         self._writer.transport.abort()
 
 
 async def accept_tls(sock: socket.socket, context: ssl.SSLContext, *, timeout: float) -> StreamPipe:
-    """Greet a client that has just connected; OSError (ssl.SSLError too) or TimeoutError if that comes to nothing.
+    """The TLS handshake with a client that has just connected; OSError (ssl.SSLError too) or TimeoutError if it fails.
 
     The socket is ours from here on, and closed if this fails.
     """
     loop = asyncio.get_running_loop()
-    reader = asyncio.StreamReader(limit=_AHEAD // 2, loop=loop)  # it means half of what it takes
+    reader = asyncio.StreamReader(limit=_READ_AHEAD // 2, loop=loop)  # it means half of what it takes
     protocol = asyncio.StreamReaderProtocol(reader, loop=loop)
     try:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _AHEAD)
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _AHEAD)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _READ_AHEAD)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _READ_AHEAD)
         transport, _ = await loop.connect_accepted_socket(
-            lambda: protocol, sock, ssl=context, ssl_handshake_timeout=timeout, ssl_shutdown_timeout=_GOODBYE
+            lambda: protocol, sock, ssl=context, ssl_handshake_timeout=timeout, ssl_shutdown_timeout=_SHUTDOWN_TIMEOUT
         )
     except BaseException:
         sock.close()

@@ -1,10 +1,10 @@
-"""One SPDY/3.1 connection without a socket: bytes in, events out; what we want to say in, bytes out.
+"""One SPDY/3.1 connection without a socket: bytes in, events out; calls in, bytes out.
 
-Windows: Go's peers (kubectl, the kubelet, containerd) neither count nor announce them, so nobody waits for a window
+Windows: Go's peers (kubectl, the kubelet, containerd) neither count nor announce them, so we do not wait for a window
 until the peer shows that it counts. Our own window is announced at once, and updated for those that do: a peer that
-tells the end and closes would answer updates with a reset, and what it said could be lost.
+sends the status and closes would answer updates with a reset, and the status could be lost.
 
-Invariant: after `SpdyFailed` nothing comes out any more. Streams that the peer opened are never more than the limit,
+Invariant: after `SpdyFailed` there are no more events. Streams that the peer opened are never more than the limit,
 and what is queued for sending in answer to bytes that came is never more than a small multiple of them.
 """
 
@@ -61,7 +61,7 @@ class StreamAccepted(NamedTuple):
 
 
 class DataReceived(NamedTuple):
-    """Bytes on a stream; say `consumed` when they are out of the way."""
+    """Bytes on a stream; call `consumed` when they were processed."""
 
     stream: int
     data: bytes
@@ -85,7 +85,7 @@ class WindowWidened(NamedTuple):
 
 
 class PingAnswered(NamedTuple):
-    """A ping of ours came back."""
+    """The peer answered a ping of ours."""
 
     number: int
 
@@ -121,11 +121,11 @@ class _Stream:
     receiving: bool = True
     sent: int = 0  # bytes
     granted: int = 0  # by WINDOW_UPDATE
-    unsaid: int = 0  # consumed, and the peer does not know
+    unacknowledged: int = 0  # consumed, and no WINDOW_UPDATE sent for it
 
 
 class SpdyConnection:
-    """Both ends; `client` opens streams with odd numbers."""
+    """One end of a SPDY connection; `client` opens streams with odd numbers."""
 
     def __init__(self, *, client: bool, limits: SpdyLimits | None = None) -> None:
         self._limits = limits or SpdyLimits()
@@ -134,9 +134,9 @@ class SpdyConnection:
         self._unpacker = HeaderUnpacker(self._limits.headers)
         self._packer = HeaderPacker()
         self._streams: dict[int, _Stream] = {}
-        self._theirs = 0  # of those, how many the peer opened
+        self._peer_streams = 0  # of those, how many the peer opened
         self._next = 1 if client else 2
-        self._seen = 0  # the last stream of the peer
+        self._last_peer_stream = 0  # the last stream that the peer opened
         self._ping = 1 if client else 2
         self._out = bytearray()
         self._window = _FIRST_WINDOW  # of the peer
@@ -144,13 +144,13 @@ class SpdyConnection:
         self._counts_all = False  # and of all together
         self._granted = 0
         self._sent = 0
-        self._unsaid = 0
-        self._scolded = -1  # the last stream that never was and got bytes
+        self._unacknowledged = 0
+        self._reset_unopened = -1  # the last stream that was reset because it never was opened
         self._failed = False
-        self._left = False
+        self._going_away = False
 
     def take(self) -> bytes:
-        """What is to be sent now."""
+        """The bytes to send now; the queue is empty afterwards."""
         data = bytes(self._out)
         self._out.clear()
         return data
@@ -160,38 +160,38 @@ class SpdyConnection:
         return stream in self._streams
 
     def receive(self, data: bytes) -> list[SpdyEvent]:
-        """What these bytes mean."""
+        """The events of these bytes; none after a failure."""
         events: list[SpdyEvent] = []
         if self._failed:
             return events
         try:
             for frame in self._frames.feed(data):
-                events.extend(self._handle(frame))
+                events.extend(self._on_frame(frame))
         except SpdyError as error:
             self._failed = True
-            self._say(GoAway(self._seen, 1))
+            self._queue_frame(GoAway(self._last_peer_stream, 1))
             events.append(SpdyFailed(str(error)))
         return events
 
     def begin(self) -> None:
-        """Announce our window."""
-        self._say(Settings(((INITIAL_WINDOW_SIZE, WINDOW),)))
+        """Queue our settings, which announce the window."""
+        self._queue_frame(Settings(((INITIAL_WINDOW_SIZE, WINDOW),)))
 
     def open(self, headers: Mapping[str, str]) -> int:
-        """Open a stream; its number. The peer answers with Replied or WasReset."""
+        """Open a stream; its number. The answer is StreamAccepted or StreamReset."""
         stream = self._next
         if stream > _LAST_STREAM:
             raise SpdyError("this connection has had all the streams it can have")
         self._next += 2
         self._streams[stream] = _Stream(ours=True)
-        self._say(SynStream(stream, self._packer.pack(headers)))
+        self._queue_frame(SynStream(stream, self._packer.pack(headers)))
         return stream
 
     def reply(self, stream: int) -> None:
         """Accept a stream of the peer."""
         if (found := self._streams.get(stream)) is not None and not found.replied:
             found.replied = True
-            self._say(SynReply(stream, self._packer.pack({})))
+            self._queue_frame(SynReply(stream, self._packer.pack({})))
 
     def can_send(self, stream: int) -> bool:
         """Whether bytes sent there could arrive."""
@@ -204,68 +204,68 @@ class SpdyConnection:
         if found is None:
             return 0
         room = self._window + found.granted - found.sent if self._counts else _UNLIMITED
-        together = _FIRST_WINDOW + self._granted - self._sent if self._counts_all else _UNLIMITED
-        return max(0, min(room, together))
+        shared = _FIRST_WINDOW + self._granted - self._sent if self._counts_all else _UNLIMITED
+        return max(0, min(room, shared))
 
     def send(self, stream: int, data: bytes) -> None:
-        """Send bytes on an open stream. The caller minds `room`."""
+        """Send bytes on an open stream. The caller respects `room`."""
         found = self._streams[stream]
         found.sent += len(data)
         self._sent += len(data)
         self._out += data_frame(stream, data)
 
     def finish(self, stream: int) -> None:
-        """We send no more on this stream."""
+        """End our side of a stream."""
         if (found := self._streams.get(stream)) is not None and found.sending:
             self._out += data_frame(stream, b"", fin=True)
             found.sending = False
-            self._tidy(stream, found)
+            self._drop_if_closed(stream, found)
 
     def reset(self, stream: int, status: Status = Status.CANCEL) -> None:
         """End a stream both ways."""
         if stream in self._streams:
             self._drop(stream)
-            self._say(RstStream(stream, status))
+            self._queue_frame(RstStream(stream, status))
 
     def consumed(self, stream: int, count: int) -> None:
-        """So many received bytes are out of the way; the peer is told when it is worth it."""
+        """Received bytes were processed; a window update is queued when half a window is free."""
         found = self._streams.get(stream)
         if found is None or not found.receiving:
             return
-        found.unsaid += count
-        if self._shown and found.unsaid >= WINDOW // 2:
-            self._say(WindowUpdate(stream, found.unsaid))
-            found.unsaid = 0
+        found.unacknowledged += count
+        if self._counts_any and found.unacknowledged >= WINDOW // 2:
+            self._queue_frame(WindowUpdate(stream, found.unacknowledged))
+            found.unacknowledged = 0
 
     def ping(self) -> int:
-        """Ask for a sign of life; its number."""
+        """Queue a ping; its number."""
         number = self._ping
         self._ping = (number + 2) & 0xFFFFFFFF
-        self._say(Ping(number))
+        self._queue_frame(Ping(number))
         return number
 
     def go_away(self) -> None:
-        """Take no more streams."""
-        if not self._left:
-            self._left = True
-            self._say(GoAway(self._seen))
+        """Queue a GOAWAY and refuse further streams."""
+        if not self._going_away:
+            self._going_away = True
+            self._queue_frame(GoAway(self._last_peer_stream))
 
     @property
-    def _shown(self) -> bool:
+    def _counts_any(self) -> bool:
         return self._counts or self._counts_all
 
-    def _say(self, frame: Frame) -> None:
+    def _queue_frame(self, frame: Frame) -> None:
         self._out += encode(frame)
 
     def _drop(self, stream: int) -> None:
         if not self._streams.pop(stream).ours:
-            self._theirs -= 1
+            self._peer_streams -= 1
 
-    def _tidy(self, stream: int, found: _Stream) -> None:
+    def _drop_if_closed(self, stream: int, found: _Stream) -> None:
         if not found.sending and not found.receiving:
             self._drop(stream)
 
-    def _handle(self, frame: Frame) -> Iterator[SpdyEvent]:
+    def _on_frame(self, frame: Frame) -> Iterator[SpdyEvent]:
         match frame:
             case Data(stream, data, fin):
                 yield from self._on_data(stream, data, fin)
@@ -286,7 +286,7 @@ class SpdyConnection:
                 if number % 2 == int(self._client):
                     yield PingAnswered(number)
                 else:
-                    self._say(frame)
+                    self._queue_frame(frame)
             case GoAway():
                 yield GoingAway()
             case Settings(values):
@@ -295,14 +295,14 @@ class SpdyConnection:
                 yield from self._on_window(frame.stream, frame.delta)
 
     def _on_open(self, stream: int, headers: dict[str, str], fin: bool) -> Iterator[SpdyEvent]:
-        if not stream or stream % 2 == int(self._client) or stream <= self._seen:
-            raise SpdyError(f"the peer opened stream {stream} after {self._seen}")
-        self._seen = stream
-        if self._left or self._theirs >= self._limits.streams:
-            self._say(RstStream(stream, Status.REFUSED_STREAM))
+        if not stream or stream % 2 == int(self._client) or stream <= self._last_peer_stream:
+            raise SpdyError(f"the peer opened stream {stream} after {self._last_peer_stream}")
+        self._last_peer_stream = stream
+        if self._going_away or self._peer_streams >= self._limits.streams:
+            self._queue_frame(RstStream(stream, Status.REFUSED_STREAM))
             return
         self._streams[stream] = _Stream(ours=False)
-        self._theirs += 1
+        self._peer_streams += 1
         yield StreamOpened(stream, headers)
         yield from self._on_end(stream, fin)
 
@@ -312,7 +312,7 @@ class SpdyConnection:
             return
         if not found.ours or found.replied:
             self._drop(stream)
-            self._say(RstStream(stream, Status.STREAM_IN_USE))
+            self._queue_frame(RstStream(stream, Status.STREAM_IN_USE))
             yield StreamReset(stream, Status.STREAM_IN_USE)
             return
         found.replied = True
@@ -320,35 +320,35 @@ class SpdyConnection:
         yield from self._on_end(stream, fin)
 
     def _on_data(self, stream: int, data: bytes, fin: bool) -> Iterator[SpdyEvent]:
-        self._unsaid += len(data)
-        if self._shown and self._unsaid >= _FIRST_WINDOW // 2:
-            self._say(WindowUpdate(0, self._unsaid))
-            self._unsaid = 0
+        self._unacknowledged += len(data)
+        if self._counts_any and self._unacknowledged >= _FIRST_WINDOW // 2:
+            self._queue_frame(WindowUpdate(0, self._unacknowledged))
+            self._unacknowledged = 0
         found = self._streams.get(stream)
         if found is None:
             # On a stream that we have closed it was under way; on one that never was it is a mistake.
             # Once is enough: each piece of a frame comes by here.
-            if not self._known(stream) and stream != self._scolded:
-                self._scolded = stream
-                self._say(RstStream(stream, Status.INVALID_STREAM))
+            if not self._was_opened(stream) and stream != self._reset_unopened:
+                self._reset_unopened = stream
+                self._queue_frame(RstStream(stream, Status.INVALID_STREAM))
             return
         if not found.receiving:
             self._drop(stream)
-            self._say(RstStream(stream, Status.STREAM_ALREADY_CLOSED))
+            self._queue_frame(RstStream(stream, Status.STREAM_ALREADY_CLOSED))
             yield StreamReset(stream, Status.STREAM_ALREADY_CLOSED)
             return
         if data:
             yield DataReceived(stream, data)
         yield from self._on_end(stream, fin)
 
-    def _known(self, stream: int) -> bool:
-        return stream < self._next if stream % 2 == int(self._client) else stream <= self._seen
+    def _was_opened(self, stream: int) -> bool:
+        return stream < self._next if stream % 2 == int(self._client) else stream <= self._last_peer_stream
 
     def _on_end(self, stream: int, fin: bool) -> Iterator[SpdyEvent]:
         found = self._streams.get(stream)
         if fin and found is not None and found.receiving:
             found.receiving = False
-            self._tidy(stream, found)
+            self._drop_if_closed(stream, found)
             yield StreamEnded(stream)
 
     def _on_settings(self, values: tuple[tuple[int, int], ...]) -> Iterator[SpdyEvent]:

@@ -18,7 +18,7 @@ _HEAD: Final = 8
 
 
 class SpdyError(Exception):
-    """What came is not SPDY/3.1; nothing after it can be understood."""
+    """The bytes are not SPDY/3.1; nothing after them can be understood."""
 
 
 class Status(IntEnum):
@@ -50,20 +50,20 @@ class SynReply(NamedTuple):
 
 
 class RstStream(NamedTuple):
-    """A stream is over, both ways."""
+    """A stream is ended in both directions."""
 
     stream: int
     status: int
 
 
 class Settings(NamedTuple):
-    """Numbers and values."""
+    """Settings of the sender, as pairs of number and value."""
 
     values: tuple[tuple[int, int], ...]
 
 
 class Ping(NamedTuple):
-    """Whoever gets one that he did not send sends it back."""
+    """A ping; the receiver sends it back."""
 
     number: int
 
@@ -84,7 +84,7 @@ class SpdyHeaders(NamedTuple):
 
 
 class WindowUpdate(NamedTuple):
-    """So many bytes more may be sent: on a stream, or on all together (0)."""
+    """`delta` more bytes may be sent: on a stream, or on all together (0)."""
 
     stream: int
     delta: int
@@ -118,7 +118,7 @@ def encode(frame: Frame) -> bytes:
         case RstStream(stream, status):
             return _control(3, struct.pack(">II", stream, status))
         case Settings(values):
-            return _control(4, struct.pack(">I", len(values)) + b"".join(struct.pack(">II", *one) for one in values))
+            return _control(4, struct.pack(">I", len(values)) + b"".join(struct.pack(">II", *pair) for pair in values))
         case Ping(number):
             return _control(6, struct.pack(">I", number))
         case GoAway(last, status):
@@ -183,7 +183,7 @@ class FrameReader:
         self._fin = False
         self._stream = 0
         self._left = 0  # of the data frame at hand
-        self._skipped = 0  # still to come of a control frame that nobody knows
+        self._skipped = 0  # bytes left of a control frame of unknown kind
 
     @property
     def held(self) -> int:

@@ -1,7 +1,7 @@
 """Header blocks of SPDY/3: names and values, compressed with all blocks that went the same way before.
 
 Invariant: a block is never inflated to more than the limit. Blocks are packed in the order in which they are sent, and
-every block that came is unpacked, also of streams that are refused: the next one builds on it.
+every block that was received is unpacked, also of streams that are refused: the next one builds on it.
 
 The dictionary is a fact of the protocol: each word with its length in front, most frequent last, then common values
 run together. With any other byte no peer understands a header block, so the tests check its length and checksum.
@@ -54,7 +54,7 @@ _FIELDS: Final = 256
 
 
 class HeaderPacker:
-    """The blocks that we send."""
+    """Compresses the header blocks that we send."""
 
     def __init__(self) -> None:
         self._zlib = zlib.compressobj(zdict=DICTIONARY)
@@ -70,7 +70,7 @@ class HeaderPacker:
 
 
 class HeaderUnpacker:
-    """The blocks that come."""
+    """Decompresses the header blocks that we receive."""
 
     def __init__(self, limit: int = _LIMIT) -> None:
         self._zlib = zlib.decompressobj(zdict=DICTIONARY)

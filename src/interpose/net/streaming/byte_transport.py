@@ -14,7 +14,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Final, Protocol
 
-from interpose.net.websocket import Closed, Failed, Piece, WebSocket
+from interpose.net.websocket import MessagePiece, WebSocket, WebSocketClosed, WebSocketFailed
 from interpose.tasks import TaskBag
 
 CHUNK: Final = 1 << 16
@@ -142,9 +142,9 @@ class WebSocketTransport:
         while data := await self._below.read():
             events = self._websocket.receive(data)
             self._flush()
-            if taken := b"".join(event.data for event in events if isinstance(event, Piece)):
+            if taken := b"".join(event.data for event in events if isinstance(event, MessagePiece)):
                 return taken
-            if any(isinstance(event, Closed | Failed) for event in events):
+            if any(isinstance(event, WebSocketClosed | WebSocketFailed) for event in events):
                 return b""
         return b""
 

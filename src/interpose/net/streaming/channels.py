@@ -10,7 +10,7 @@ Invariant: pieces of a message go to its channel as they come, however the bytes
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from interpose.net.websocket import Piece
+from interpose.net.websocket import MessagePiece
 
 STDIN, STDOUT, STDERR, ERROR, RESIZE = 0, 1, 2, 3, 4
 CLOSE: Final = 255
@@ -45,7 +45,7 @@ class Splitter:
         self._has_close_channel = closes  # v5
         self._channel: int | None = None
 
-    def feed(self, piece: Piece) -> Iterator[ChannelData | ChannelEnd]:
+    def feed(self, piece: MessagePiece) -> Iterator[ChannelData | ChannelEnd]:
         """The channel events of a piece of a message. Empty messages give none."""
         data = piece.data
         if piece.first:

@@ -25,7 +25,7 @@ from interpose.net.spdy.connection import (
 from interpose.net.streaming.byte_transport import ByteTransport
 from interpose.net.streaming.channels import ChannelData, Splitter, end_message, message
 from interpose.net.streaming.mux import Channel, ChannelOutcome, Multiplexer, MultiplexerLostError
-from interpose.net.websocket import Closed, Failed, Piece, WebSocket
+from interpose.net.websocket import MessagePiece, WebSocket, WebSocketClosed, WebSocketFailed
 
 
 class SpdyMultiplexer(Multiplexer):
@@ -208,12 +208,12 @@ class WebSocketMultiplexer(Multiplexer):
         filled: list[Channel] = []
         for event in self._websocket.receive(data):
             match event:
-                case Piece():
+                case MessagePiece():
                     filled += self._dispatch(event)
-                case Closed(code, reason):
+                case WebSocketClosed(code, reason):
                     self._ended_by_peer = True
                     self.reason = reason or f"the connection was closed with code {code}"
-                case Failed(reason):
+                case WebSocketFailed(reason):
                     self._ended_by_peer = True
                     self.reason = reason
                 case _:
@@ -221,7 +221,7 @@ class WebSocketMultiplexer(Multiplexer):
         self._flush()
         return filled
 
-    def _dispatch(self, piece: Piece) -> Iterable[Channel]:
+    def _dispatch(self, piece: MessagePiece) -> Iterable[Channel]:
         for event in self._splitter.feed(piece):
             channel = self._channels.get(event.channel)
             if channel is None:

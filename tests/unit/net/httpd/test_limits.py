@@ -2,7 +2,7 @@
 
 import pytest
 
-from interpose.net.httpd.limits import BodyBudget, Stage, Visit, first_to_go
+from interpose.net.httpd.limits import BodyBudget, HttpSession, Stage, choose_eviction
 
 
 def test_the_budget_is_never_exceeded_and_comes_back() -> None:
@@ -17,18 +17,18 @@ def test_the_budget_is_never_exceeded_and_comes_back() -> None:
 
 def test_a_visit_is_busy_from_the_first_byte_to_the_last() -> None:
     """Until it has had an answer it is new, whatever it has sent."""
-    visit = Visit(since=1.0)
-    assert (visit.busy, visit.stage) == (False, Stage.NEW)
-    visit.begin(2.0)
-    assert (visit.busy, visit.stage, visit.requests, visit.since) == (True, Stage.NEW, 1, 1.0)
-    visit.work(3.0)
-    assert (visit.busy, visit.stage, visit.since) == (True, Stage.WORKING, 3.0)
-    visit.write(4.0)
-    assert (visit.busy, visit.stage, visit.since) == (True, Stage.UNDER_WAY, 4.0)
-    visit.rest(5.0)
-    assert (visit.busy, visit.stage, visit.since) == (False, Stage.IDLE, 5.0)
-    visit.begin(6.0)
-    assert (visit.busy, visit.stage, visit.requests, visit.since) == (True, Stage.UNDER_WAY, 2, 6.0)
+    session = HttpSession(since=1.0)
+    assert (session.busy, session.stage) == (False, Stage.NEW)
+    session.on_request(2.0)
+    assert (session.busy, session.stage, session.requests, session.since) == (True, Stage.NEW, 1, 1.0)
+    session.on_request_complete(3.0)
+    assert (session.busy, session.stage, session.since) == (True, Stage.WORKING, 3.0)
+    session.on_response(4.0)
+    assert (session.busy, session.stage, session.since) == (True, Stage.UNDER_WAY, 4.0)
+    session.on_idle(5.0)
+    assert (session.busy, session.stage, session.since) == (False, Stage.IDLE, 5.0)
+    session.on_request(6.0)
+    assert (session.busy, session.stage, session.requests, session.since) == (True, Stage.UNDER_WAY, 2, 6.0)
 
 
 NEW, IDLE, UNDER_WAY, WORKING = Stage
@@ -54,5 +54,5 @@ NEW, IDLE, UNDER_WAY, WORKING = Stage
 )
 def test_who_goes_first(clients: list[tuple[str, float, Stage]], expected: int | None) -> None:
     """One after the other."""
-    visits = [Visit(address=address, since=since, stage=stage) for address, since, stage in clients]
-    assert first_to_go(visits) is (None if expected is None else visits[expected])
+    sessions = [HttpSession(address=address, since=since, stage=stage) for address, since, stage in clients]
+    assert choose_eviction(sessions) is (None if expected is None else sessions[expected])

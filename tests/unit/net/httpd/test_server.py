@@ -55,7 +55,7 @@ def _descriptors() -> int:
 
 
 def _stages(server: AdminServer) -> list[Stage]:
-    return [visit.stage for visit in server._visits]
+    return [session.stage for session in server._sessions]
 
 
 def _listen(path: Path) -> socket.socket:

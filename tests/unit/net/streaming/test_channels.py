@@ -10,16 +10,16 @@ from interpose.net.streaming.channels import (
     message,
     port_bytes,
 )
-from interpose.net.websocket import Piece
+from interpose.net.websocket import MessagePiece
 
 
-def sorted_out(*pieces: Piece, closes: bool = True) -> list[ChannelData | ChannelEnd]:
+def sorted_out(*pieces: MessagePiece, closes: bool = True) -> list[ChannelData | ChannelEnd]:
     splitter = Splitter(closes=closes)
     return [one for piece in pieces for one in splitter.feed(piece)]
 
 
-def whole(data: bytes) -> Piece:
-    return Piece(data, True, True)
+def whole(data: bytes) -> MessagePiece:
+    return MessagePiece(data, True, True)
 
 
 def test_messages_go_to_their_channels() -> None:
@@ -33,10 +33,10 @@ def test_messages_go_to_their_channels() -> None:
 def test_pieces_follow_the_first_of_their_message() -> None:
     """Also if the first byte came alone, or nothing came with the head."""
     pieces = (
-        Piece(b"", True, False),
-        Piece(b"\x01", False, False),
-        Piece(b"a", False, False),
-        Piece(b"b", False, True),
+        MessagePiece(b"", True, False),
+        MessagePiece(b"\x01", False, False),
+        MessagePiece(b"a", False, False),
+        MessagePiece(b"b", False, True),
     )
     assert sorted_out(*pieces) == [ChannelData(1, b"a"), ChannelData(1, b"b")]
 
@@ -49,7 +49,11 @@ def test_empty_messages_mean_nothing() -> None:
 def test_a_channel_is_ended_by_its_number() -> None:
     """What else the message has means nothing."""
     assert sorted_out(whole(end_message(STDIN)), whole(b"\xff\x00\x01\x02")) == [ChannelEnd(STDIN)] * 2
-    pieces = (Piece(b"\xff", True, False), Piece(b"\x00", False, False), Piece(b"\x01", False, True))
+    pieces = (
+        MessagePiece(b"\xff", True, False),
+        MessagePiece(b"\x00", False, False),
+        MessagePiece(b"\x01", False, True),
+    )
     assert sorted_out(*pieces) == [ChannelEnd(STDIN)]
 
 

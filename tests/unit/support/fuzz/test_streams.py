@@ -25,7 +25,7 @@ def test_right_bytes_keep_all_promises() -> None:
 def test_rubbish_keeps_them_too() -> None:
     """It is a failure, and the last thing that is told."""
     assert isinstance(check_spdy(b"\x00" + b"\xff" * 50)[0][-1], spdy.SpdyFailed)
-    assert isinstance(check_websocket(b"\x01" + b"\xff" * 50)[0][-1], websocket.Failed)
+    assert isinstance(check_websocket(b"\x01" + b"\xff" * 50)[0][-1], websocket.WebSocketFailed)
 
 
 def test_a_reader_for_which_cuts_matter_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -106,7 +106,7 @@ class RegistryTransport:
         async with AsyncExitStack() as stack:
             try:
                 async with asyncio.timeout(self._patience.answer):
-                    answer = await stack.enter_async_context(client.ask(request, context))
+                    answer = await stack.enter_async_context(client.send_request(request, context))
             except TimeoutError:
                 raise UnreachableError(f"{server}: no answer within {self._patience.answer:g} s") from None
             yield answer
