@@ -2,6 +2,7 @@
 
 import asyncio
 import gzip
+from contextlib import aclosing
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,10 @@ from interpose.net.grpc.framing import frame
 from interpose.net.grpc.status import Code
 from interpose.relay.api import Call, Proceed, Reply, refusal
 from interpose.testing.eventually import WAIT_LIMIT
-from tests.support.net.byte_seams import ODD, REPLY, Stub, add_env, look, seams
+from interpose.testing.fakeruntime import FakeRuntime
+from interpose.testing.serve import serve_runtime
+from interpose.testing.stack import relay_stack
+from tests.support.net.byte_seams import ODD, REPLY, Caller, Stub, add_env, look, seams
 from tests.support.net.raw_backend import RawAnswer, answer_headers
 
 # -- compression
@@ -168,3 +172,35 @@ async def test_large_message_within_the_limit_passes_both_ways(scratch: Path) ->
         assert it.backend.answer is not None
         assert reply.body == it.backend.answer.body
         assert it.errors == {}
+
+
+async def test_call_that_hangs_holds_up_no_other_large_one(
+    scratch: Path, runtime_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Large messages wait for each other only for a while: the runtime may never answer one of them."""
+    monkeypatch.setattr("interpose.relay.large_messages.TURN_WAIT", 0.01)
+    padding = b"\xba\x3e\x80\x80\x40" + bytes(1 << 20)  # an unknown field
+    runtime = FakeRuntime()
+    first, second = (sandbox.id for sandbox in runtime.populate(2))
+    stop, remove = (f"/runtime.v1.RuntimeService/{verb}PodSandbox".encode() for verb in ("Stop", "Remove"))
+    stall = runtime.stall("StopPodSandbox")
+
+    async def pass_on(call: Call, proceed: Proceed) -> Reply:
+        assert call.request.pod_sandbox_id
+        return await proceed()
+
+    methods = ("StopPodSandbox", "RemovePodSandbox")
+    async with (
+        serve_runtime(runtime_path, runtime),
+        relay_stack(scratch / "relay.sock", runtime_path, interceptors=[Stub(pass_on, methods=methods)]) as stack,
+        aclosing(Caller(stack.socket)) as call,
+    ):
+        request = cri.StopPodSandboxRequest(pod_sandbox_id=first).SerializeToString() + padding
+        hanging = asyncio.create_task(call(request, path=stop))
+        await asyncio.wait_for(stall.entered.wait(), WAIT_LIMIT)
+        request = cri.RemovePodSandboxRequest(pod_sandbox_id=second).SerializeToString() + padding
+        reply = await asyncio.wait_for(call(request, path=remove), WAIT_LIMIT)
+        assert reply.status is None
+        assert not hanging.done()
+        stall.release()
+        assert (await asyncio.wait_for(hanging, WAIT_LIMIT)).status is None

@@ -34,7 +34,7 @@ from interpose.net.h2.stream import NOWHERE, Stream
 from interpose.relay.api import Body, Call, Direction, Reply
 from interpose.relay.chain import Chain
 from interpose.relay.internal_calls import CallRunner, message_of, method_of, show_message
-from interpose.relay.large_messages import LargeMessages
+from interpose.relay.large_messages import LargeMessageQueue
 from interpose.relay.passthrough import CallRecorder
 from interpose.relay.routes import Route
 from interpose.relay.taps import CallView, TapRegistry
@@ -56,7 +56,7 @@ class CriCallRunner(CallRunner):
         super().__init__(chain=chain, watchers=watchers, limit=limit, now=now)
         self.hub = hub
         self.ledger = ledger
-        self.large_messages = LargeMessages()
+        self.large_messages = LargeMessageQueue()
 
     def collect(
         self, stream: Stream, headers: Headers, route: Route, peer: object, end: bool, upstream: Upstream
@@ -178,7 +178,7 @@ class InterceptedCall:
             answer(stream, Code.INTERNAL, "internal error")
             raise
         finally:
-            self._turn.end()
+            self._turn.release()
             self.share.release()
             owner.hub.flush()
             afterwards, self._afterwards[:] = tuple(self._afterwards), ()
@@ -229,7 +229,7 @@ class InterceptedCall:
         try:
             if compressed:
                 return await self._turn.unpack(partial(self._unpack, raw)), ""
-            await self._turn.come(len(raw))
+            await self._turn.wait_for_turn(len(raw))
             return raw, ""
         except RpcError as error:
             if error.code is Code.RESOURCE_EXHAUSTED:

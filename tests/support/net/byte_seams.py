@@ -106,6 +106,9 @@ class Caller:
         wire = request_headers(path, metadata, timeout)
         return await self._client.exchange(wire, body if framed else frame(body))
 
+    async def aclose(self) -> None:
+        await self.upstream.close()
+
 
 class Setup:
     """A relay with interceptors between a raw client and a raw backend."""

@@ -1,4 +1,4 @@
-"""Large messages wait for each other; others wait for nobody."""
+"""Calls with large messages take turns, but not for ever; calls with small messages never wait."""
 
 import asyncio
 import threading
@@ -6,20 +6,19 @@ import threading
 import pytest
 
 from interpose.net.h2.buffered import Buffered, BufferedShare
-from interpose.relay.large_messages import LARGE, LargeMessages, LargeMessageTurn
-from interpose.testing.eventually import eventually
+from interpose.relay.large_messages import LARGE, LargeMessageQueue, LargeMessageTurn
+from interpose.testing.eventually import WAIT_LIMIT, eventually
 
 
 class Calls:
-    """Calls with their messages."""
+    """A queue, and turns of new calls in it."""
 
     def __init__(self) -> None:
-        self.messages = LargeMessages()
+        self.queue = LargeMessageQueue()
         self.account = Buffered()
 
     def turn(self) -> LargeMessageTurn:
-        """Of a new call."""
-        return self.messages.turn(BufferedShare(self.account))
+        return self.queue.turn(BufferedShare(self.account))
 
 
 @pytest.fixture
@@ -28,46 +27,46 @@ def calls() -> Calls:
 
 
 async def soon(turn: LargeMessageTurn, size: int = LARGE) -> "asyncio.Task[None]":
-    """It waits, or had its turn at once."""
-    task = asyncio.create_task(turn.come(size))
+    """A task that waits for the turn, or has it already."""
+    task = asyncio.create_task(turn.wait_for_turn(size))
     for _ in range(5):
         await asyncio.sleep(0)
     return task
 
 
 async def test_one_large_message_after_the_other(calls: Calls) -> None:
-    """Until the call with the first has ended."""
+    """The second call has its turn when the first has ended; releasing twice gives no further turn."""
     first, second = calls.turn(), calls.turn()
-    await first.come(LARGE)
+    await first.wait_for_turn(LARGE)
     waiting = await soon(second)
     assert not waiting.done()
-    first.end()
-    first.end()  # gives nobody else a turn
+    first.release()
+    first.release()
     await waiting
     third = await soon(calls.turn())
     assert not third.done()
     third.cancel()
 
 
-async def test_small_messages_wait_for_nobody(calls: Calls) -> None:
-    """Nor does anybody for them."""
-    await calls.turn().come(LARGE)
-    await calls.turn().come(LARGE - 1)
+async def test_small_messages_do_not_wait(calls: Calls) -> None:
+    """A message below the limit is read beside a large one."""
+    await calls.turn().wait_for_turn(LARGE)
+    await calls.turn().wait_for_turn(LARGE - 1)
 
 
-async def test_one_who_leaves_takes_no_turn(calls: Calls) -> None:
-    """The next one has it."""
+async def test_cancelled_call_takes_no_turn(calls: Calls) -> None:
+    """The turn goes to the call that waits behind the cancelled one."""
     first, second, third = calls.turn(), calls.turn(), calls.turn()
-    await first.come(LARGE)
+    await first.wait_for_turn(LARGE)
     leaving, waiting = await soon(second), await soon(third)
     leaving.cancel()
-    first.end()
+    first.release()
     await waiting
-    second.end()
+    second.release()
 
 
 async def test_unpacked_messages_count(calls: Calls) -> None:
-    """As large as they are then; a small one makes room at once."""
+    """The unpacked size is added to the account; a message that turns out small releases its turn at once."""
     first, second = calls.turn(), calls.turn()
     assert await first.unpack(lambda: b"small") == b"small"
     await second.unpack(lambda: bytes(LARGE))
@@ -75,8 +74,8 @@ async def test_unpacked_messages_count(calls: Calls) -> None:
     assert not (await soon(calls.turn())).done()
 
 
-async def test_error_of_unpacking_is_the_callers(calls: Calls) -> None:
-    """Its turn ends with the call."""
+async def test_error_of_unpacking_is_raised(calls: Calls) -> None:
+    """The caller sees the error; afterwards other messages can be read and unpacked."""
     turn = calls.turn()
 
     def fail() -> bytes:
@@ -84,13 +83,13 @@ async def test_error_of_unpacking_is_the_callers(calls: Calls) -> None:
 
     with pytest.raises(ValueError, match="not gzip"):
         await turn.unpack(fail)
-    turn.end()
-    await calls.turn().come(LARGE)
+    turn.release()
+    assert await calls.turn().unpack(lambda: bytes(LARGE)) == bytes(LARGE)
 
 
 @pytest.mark.parametrize("fails", [True, False])
-async def test_who_leaves_while_it_is_unpacked_keeps_the_turn_until_that_ends(calls: Calls, fails: bool) -> None:
-    """Memory is taken by threads, whoever waits for them."""
+async def test_call_cancelled_while_it_unpacks_keeps_the_turn_until_the_thread_ends(calls: Calls, fails: bool) -> None:
+    """The thread uses memory, although its call is gone."""
     begun, go_on = threading.Event(), threading.Event()
 
     def unpack() -> bytes:
@@ -105,9 +104,59 @@ async def test_who_leaves_while_it_is_unpacked_keeps_the_turn_until_that_ends(ca
     await eventually(begun.is_set, "the thread to begin")
     leaving.cancel()
     await asyncio.gather(leaving, return_exceptions=True)
-    turn.end()
+    turn.release()
     waiting = await soon(calls.turn())
     assert not waiting.done()
     go_on.set()
     await waiting
     assert calls.account.size == 0
+
+
+@pytest.fixture
+def short_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The wait for a turn ends at once."""
+    monkeypatch.setattr("interpose.relay.large_messages.TURN_WAIT", 0.001)
+
+
+@pytest.mark.usefixtures("short_wait")
+async def test_call_that_never_ends_holds_up_no_other(calls: Calls, caplog: pytest.LogCaptureFixture) -> None:
+    """Other calls go on without a turn after a while, logged once; their end gives nobody the turn of the first."""
+    first, second = calls.turn(), calls.turn()
+    await first.wait_for_turn(LARGE)
+    await asyncio.wait_for(second.wait_for_turn(LARGE), WAIT_LIMIT)
+    assert await asyncio.wait_for(calls.turn().unpack(lambda: bytes(LARGE)), WAIT_LIMIT) == bytes(LARGE)
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    second.release()
+    assert calls.queue.turns.locked()
+    first.release()
+    assert not calls.queue.turns.locked()
+
+
+@pytest.mark.usefixtures("short_wait")
+@pytest.mark.parametrize("cancelled", [True, False])
+async def test_messages_are_unpacked_one_at_a_time_without_a_turn(calls: Calls, cancelled: bool) -> None:
+    """Many calls that waited for too long do not unpack together: each is counted before the next begins."""
+    await calls.turn().wait_for_turn(LARGE)
+    begun, go_on = threading.Event(), threading.Event()
+    sizes: list[int] = []
+
+    def unpack() -> bytes:
+        begun.set()
+        go_on.wait()
+        return bytes(LARGE)
+
+    def note() -> bytes:
+        sizes.append(calls.account.size)
+        return b""
+
+    first = asyncio.create_task(calls.turn().unpack(unpack))
+    await eventually(begun.is_set, "the thread to begin")
+    second = asyncio.create_task(calls.turn().unpack(note))
+    done, _ = await asyncio.wait([second], timeout=0.05)
+    assert not done
+    if cancelled:
+        first.cancel()
+    go_on.set()
+    await asyncio.wait_for(second, WAIT_LIMIT)
+    await asyncio.gather(first, return_exceptions=True)
+    assert sizes == [0 if cancelled else LARGE]
