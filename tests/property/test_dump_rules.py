@@ -5,7 +5,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interpose.config.dump_rules import RESET, SWITCHES, TARGETS, Target, parse_rules
+from interpose.config.dump_rules import RESET, SWITCHES, TARGETS, DumpTarget, parse_rules
 from interpose.cri.methods import METHODS
 from interpose.errors import ConfigError
 
@@ -42,8 +42,8 @@ def test_what_is_selected_is_what_is_not_off(specs: list[str]) -> None:
     """No more and no less."""
     rules = parse_rules(specs)
     selected = rules.selected(METHODS)
-    assert all(selected.get(name, Target.OFF) is rules.target(name) for name in METHODS)
-    assert Target.OFF not in selected.values()
+    assert all(selected.get(name, DumpTarget.OFF) is rules.target(name) for name in METHODS)
+    assert DumpTarget.OFF not in selected.values()
 
 
 @given(st.lists(st.text(alphabet="on:.*?+()[]|,{}^$\\ fulcert-12")))
@@ -57,7 +57,7 @@ def test_any_text_gives_rules_or_an_error_that_names_it(specs: list[str]) -> Non
         problems = error.problems
     assert (rules is None) is bool(problems)
     assert all(problem.startswith("here: ") for problem in problems)
-    assert rules is None or rules.target("CreateContainer") in Target
+    assert rules is None or rules.target("CreateContainer") in DumpTarget
 
 
 _PARTS = st.sampled_from([".*", "List", "a", "|", "b", "(x|y)", "[lL]", "$", "^", "?", "+", "\\.", "\\", "(", ")"])
@@ -73,4 +73,4 @@ def test_an_expression_means_what_it_says(method: str, name: str) -> None:
         return
     if method == "*" or not set(method) & set(".*?+()[]|"):
         return
-    assert (rules.target(name) is Target.FULL) == bool(expected.search(name))
+    assert (rules.target(name) is DumpTarget.FULL) == bool(expected.search(name))

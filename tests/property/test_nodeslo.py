@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interpose.config.documents.yaml import Node
+from interpose.config.documents.yaml import DocumentNode
 from interpose.errors import ConfigError
 from interpose.hooks.server.node.node_document import NodeDocument, parse_node_document
 from interpose.hooks.server.node.nodeslo import CpuQos, NodeSLO
@@ -75,16 +75,16 @@ documents = st.recursive(
 )
 
 
-def node(value: Any) -> Node:
+def node(value: Any) -> DocumentNode:
     """A value as a reader of documents gives it."""
     if isinstance(value, dict):
-        return Node(tag="map", line=1, entries=tuple((key, node(entry)) for key, entry in value.items()))
+        return DocumentNode(tag="map", line=1, entries=tuple((key, node(entry)) for key, entry in value.items()))
     if isinstance(value, list):
-        return Node(tag="list", line=1, items=tuple(map(node, value)))
+        return DocumentNode(tag="list", line=1, items=tuple(map(node, value)))
     if isinstance(value, bool):
-        return Node(tag="bool", text=str(value).lower(), line=1)
+        return DocumentNode(tag="bool", text=str(value).lower(), line=1)
     tag = {int: "int", float: "float", str: "str", type(None): "null"}[type(value)]
-    return Node(tag=tag, text="null" if value is None else str(value), line=1)
+    return DocumentNode(tag=tag, text="null" if value is None else str(value), line=1)
 
 
 def parse(value: Any) -> NodeDocument:

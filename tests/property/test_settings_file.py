@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from interpose.config.check import check_document
 from interpose.config.documents.yaml import parse_document
-from interpose.config.effective import Row, settings_file
+from interpose.config.effective import SettingRow, settings_file
 from interpose.config.programs import PROGRAMS
 from interpose.errors import ConfigError
 
@@ -33,6 +33,6 @@ def test_what_is_written_is_read_again(text: str) -> None:
                 value = setting.kind.parse(text, "flag")
             except ConfigError:
                 continue
-            file = settings_file(schema, [Row(setting.key, setting.kind.show(value), "flag")])
+            file = settings_file(schema, [SettingRow(setting.key, setting.kind.show(value), "flag")])
             checked = check_document(parse_document(file, "x.yaml"), "x.yaml", schema)
             assert (checked.problems, checked.values) == ([], {setting.key: value}), file

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from interpose.config.documents.yaml import TAG_NAMES, Node
+from interpose.config.documents.yaml import TAG_NAMES, DocumentNode
 from interpose.config.schema import Schema, Setting
 from interpose.core.model.text import closest
 from interpose.errors import ConfigError
@@ -26,7 +26,7 @@ class Checked:
     problems: list[str] = field(default_factory=list)
 
 
-def check_document(root: Node, path: str, schema: Schema) -> Checked:
+def check_document(root: DocumentNode, path: str, schema: Schema) -> Checked:
     """Walk the whole document; the result is usable only when `problems` is empty."""
     checked = Checked()
     by_key = {setting.key: setting for setting in schema.table}
@@ -40,7 +40,7 @@ def check_document(root: Node, path: str, schema: Schema) -> Checked:
     return checked
 
 
-def _header_problems(root: Node, path: str, kind: str) -> Iterator[str]:
+def _header_problems(root: DocumentNode, path: str, kind: str) -> Iterator[str]:
     present = dict(root.entries)
     for key, expected in (("apiVersion", API_VERSION), ("kind", kind)):
         node = present.get(key)
@@ -50,7 +50,7 @@ def _header_problems(root: Node, path: str, kind: str) -> Iterator[str]:
             yield f"{_place(path, node)}: {key}: {_shown(node)} is not known here, it must be {expected}"
 
 
-def _walk(node: Node, section: str, path: str, by_key: Mapping[str, Setting], checked: Checked) -> None:
+def _walk(node: DocumentNode, section: str, path: str, by_key: Mapping[str, Setting], checked: Checked) -> None:
     first_lines: dict[str, int | None] = {}
     for name, child in node.entries:
         key = f"{section}.{name}" if section else name
@@ -72,14 +72,16 @@ def _walk(node: Node, section: str, path: str, by_key: Mapping[str, Setting], ch
             checked.problems.append(f"{where}: is not a known key{meant}")
 
 
-def _enter(child: Node, key: str, where: str, path: str, by_key: Mapping[str, Setting], checked: Checked) -> None:
+def _enter(
+    child: DocumentNode, key: str, where: str, path: str, by_key: Mapping[str, Setting], checked: Checked
+) -> None:
     if child.tag == "map":
         _walk(child, key, path, by_key, checked)
     elif child.tag != "null":  # a group whose keys are all commented out is fine
         checked.problems.append(f"{where}: expected a group of keys, found {TAG_NAMES[child.tag]} ({_shown(child)})")
 
 
-def _take(child: Node, setting: Setting, where: str, path: str, checked: Checked) -> None:
+def _take(child: DocumentNode, setting: Setting, where: str, path: str, checked: Checked) -> None:
     text = child.text
     if child.tag not in setting.kind.accepts:
         checked.problems.append(
@@ -99,11 +101,11 @@ def _take(child: Node, setting: Setting, where: str, path: str, checked: Checked
         checked.problems += error.problems
 
 
-def _place(path: str, node: Node) -> str:
+def _place(path: str, node: DocumentNode) -> str:
     return f"file {path} line {node.line}" if node.line else f"file {path}"
 
 
-def _shown(node: Node) -> str:
+def _shown(node: DocumentNode) -> str:
     if node.tag in ("map", "list"):
         return TAG_NAMES[node.tag]
     return repr(node.text if len(node.text) <= 80 else node.text[:77] + "...")

@@ -6,14 +6,14 @@ Invariant: what differs between programs is an argument, so that the same settin
 from typing import Final
 
 from interpose.config.schema import ENV_PREFIX, Setting
-from interpose.config.values import Kind, address, choice, listen_or_none, words
+from interpose.config.values import SettingKind, address, choice, listen_or_none, words
 
 LEVEL: Final = "Lowest level that is logged."
 BESIDE_THE_KUBELET: Final = "The same form as the kubelet's log beside it."
 
 
 def row(
-    prefix: str, key: str, flag: str, kind: Kind, *, about: str, why: str, aliases: tuple[str, ...] = ()
+    prefix: str, key: str, flag: str, kind: SettingKind, *, about: str, why: str, aliases: tuple[str, ...] = ()
 ) -> Setting:
     """A row of a program whose variables begin with `prefix`."""
     return Setting(key=key, flag=flag, kind=kind, help=about, why=why, prefix=prefix, aliases=aliases)

@@ -24,7 +24,7 @@ from interpose.core.model.text import quoted
 from interpose.errors import ConfigError
 
 
-class Target(StrEnum):
+class DumpTarget(StrEnum):
     """How much of a call is dumped."""
 
     OFF = "off"
@@ -33,16 +33,16 @@ class Target(StrEnum):
     COUNT = "count"  # how many there were, from time to time
 
 
-TARGETS: Final[Mapping[str, Target]] = MappingProxyType(
+TARGETS: Final[Mapping[str, DumpTarget]] = MappingProxyType(
     {
-        "off": Target.OFF,
-        "suppress": Target.OFF,
-        "name": Target.SHORT,
-        "short": Target.SHORT,
-        "full": Target.FULL,
-        "long": Target.FULL,
-        "verbose": Target.FULL,
-        "count": Target.COUNT,
+        "off": DumpTarget.OFF,
+        "suppress": DumpTarget.OFF,
+        "name": DumpTarget.SHORT,
+        "short": DumpTarget.SHORT,
+        "full": DumpTarget.FULL,
+        "long": DumpTarget.FULL,
+        "verbose": DumpTarget.FULL,
+        "count": DumpTarget.COUNT,
     }
 )
 # In force before the first SPEC: everything that changes something. Calls of Docker's API have names such as
@@ -61,26 +61,26 @@ class Rules:
     """Rules in force: those with a name, and those with a regular expression in the order in which they came."""
 
     enabled: bool
-    exact: Mapping[str, Target]
-    patterns: tuple[tuple[re.Pattern[str], Target], ...]
+    exact: Mapping[str, DumpTarget]
+    patterns: tuple[tuple[re.Pattern[str], DumpTarget], ...]
 
-    def target(self, name: str) -> Target:
+    def target(self, name: str) -> DumpTarget:
         """What to do with the calls of a method, named without its service.
 
         A rule with its name comes first, then the rule `*`, then the last expression that is found in the name.
         """
         if not self.enabled:
-            return Target.OFF
+            return DumpTarget.OFF
         name = name[:_LONGEST]
         for key in (name, ALL):
             if key in self.exact:
                 return self.exact[key]
-        return next((target for pattern, target in reversed(self.patterns) if pattern.search(name)), Target.OFF)
+        return next((target for pattern, target in reversed(self.patterns) if pattern.search(name)), DumpTarget.OFF)
 
-    def selected(self, names: Iterable[str]) -> dict[str, Target]:
+    def selected(self, names: Iterable[str]) -> dict[str, DumpTarget]:
         """Those of these methods of which anything is dumped."""
         targets = {name: self.target(name) for name in names}
-        return {name: target for name, target in targets.items() if target is not Target.OFF}
+        return {name: target for name, target in targets.items() if target is not DumpTarget.OFF}
 
 
 NOTHING: Final = Rules(enabled=False, exact=MappingProxyType({}), patterns=())
@@ -92,7 +92,7 @@ def parse_rules(specs: Sequence[str], where: str = "--dump") -> Rules:
         return NOTHING
     reading = _Reading()
     for spec in (DEFAULTS, *specs):
-        reading.target = Target.FULL
+        reading.target = DumpTarget.FULL
         for item in filter(None, map(str.strip, spec.split(","))):
             reading.take(item)
     if reading.problems:
@@ -107,9 +107,9 @@ class _Reading:
 
     def __init__(self) -> None:
         self.enabled = True
-        self.target = Target.FULL
-        self.exact: dict[str, Target] = {}
-        self.patterns: dict[str, tuple[re.Pattern[str], Target]] = {}
+        self.target = DumpTarget.FULL
+        self.exact: dict[str, DumpTarget] = {}
+        self.patterns: dict[str, tuple[re.Pattern[str], DumpTarget]] = {}
         self.problems: list[str] = []
 
     def take(self, item: str) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 from interpose.config.check import API_VERSION
-from interpose.config.load import Loaded
+from interpose.config.load import LoadedSettings
 from interpose.config.schema import Schema, Setting, value_of
 from interpose.core.model.text import printable
 
@@ -24,7 +24,7 @@ PROGRAM: Final = "program"
 ORIGINS: Final = "origins"
 
 
-class Row(NamedTuple):
+class SettingRow(NamedTuple):
     """One value as a person would write it, and where it came from."""
 
     key: str
@@ -32,10 +32,10 @@ class Row(NamedTuple):
     origin: str
 
 
-def rows_of(loaded: Loaded) -> list[Row]:
+def rows_of(loaded: LoadedSettings) -> list[SettingRow]:
     """Every setting, in the order of the table."""
     return [
-        Row(one.key, one.kind.show(value_of(loaded.settings, one.key)), loaded.origins[one.key])
+        SettingRow(one.key, one.kind.show(value_of(loaded.settings, one.key)), loaded.origins[one.key])
         for one in loaded.schema.table
     ]
 
@@ -47,14 +47,14 @@ def config_answer(schema: Schema, settings: Any, origins: Mapping[str, str]) -> 
     return {**values, PROGRAM: schema.program, ORIGINS: said}
 
 
-def rows_of_answer(schema: Schema, answer: Mapping[str, Any]) -> list[Row]:
+def rows_of_answer(schema: Schema, answer: Mapping[str, Any]) -> list[SettingRow]:
     """The rows of such an answer. A process that tells no origins has an older release."""
     said = answer.get(ORIGINS)
     origins: Mapping[str, Any] = said if isinstance(said, Mapping) else {}
     known = {one.key: one for one in schema.table}
     ordered = [key for key in known if key in answer] + [key for key in answer if key not in known]
     return [
-        Row(key, _shown(known.get(key), answer[key]), str(origins.get(key, UNKNOWN)))
+        SettingRow(key, _shown(known.get(key), answer[key]), str(origins.get(key, UNKNOWN)))
         for key in ordered
         if key not in (PROGRAM, ORIGINS)
     ]
@@ -69,7 +69,7 @@ def _shown(setting: Setting | None, value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def table_text(rows: Iterable[Row]) -> str:
+def table_text(rows: Iterable[SettingRow]) -> str:
     """Aligned columns under a header."""
     lines = [("KEY", "VALUE", "ORIGIN"), *((row.key, row.value or '""', row.origin) for row in rows)]
     shown = [tuple(map(printable, line)) for line in lines]
@@ -77,7 +77,7 @@ def table_text(rows: Iterable[Row]) -> str:
     return "\n".join(f"{key:<{widths[0]}}  {value:<{widths[1]}}  {origin}" for key, value, origin in shown)
 
 
-def settings_file(schema: Schema, rows: Iterable[Row], *, origins: bool = True) -> str:
+def settings_file(schema: Schema, rows: Iterable[SettingRow], *, origins: bool = True) -> str:
     """A settings file with these values, in YAML; the origin of each is a comment behind it."""
     known = {one.key: one for one in schema.table}
     lines = [f"apiVersion: {API_VERSION}", f"kind: {schema.file_kind}"]
@@ -133,7 +133,7 @@ def settings_page(schema: Schema) -> str:
     return "\n".join(parts).rstrip("\n") + "\n"
 
 
-def values_table(loaded: Loaded) -> str:
+def values_table(loaded: LoadedSettings) -> str:
     """Key, value and origin of every setting in aligned columns."""
     return table_text(rows_of(loaded))
 
@@ -148,5 +148,5 @@ def _entry(setting: Setting, schema: Schema) -> str:
 
 
 def _example(schema: Schema) -> str:
-    rows = (Row(setting.key, schema.default(setting), "") for setting in schema.table)
+    rows = (SettingRow(setting.key, schema.default(setting), "") for setting in schema.table)
     return "\n".join(["```yaml", settings_file(schema, rows, origins=False), "```", ""])

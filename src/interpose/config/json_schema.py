@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from interpose.config.check import API_VERSION
 from interpose.config.schema import Schema, Setting, value_of
-from interpose.config.values import Kind
+from interpose.config.values import SettingKind
 
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 _TYPES: Final[Mapping[str, str]] = {
@@ -44,7 +44,7 @@ def document_schema(title: str, form: Mapping[str, Any]) -> dict[str, Any]:
     return {"$schema": DIALECT, "title": title, **form}
 
 
-def form_of_kind(kind: Kind) -> dict[str, Any]:
+def form_of_kind(kind: SettingKind) -> dict[str, Any]:
     """What is known of a kind of value; at least its types."""
     if kind.form:
         return dict(kind.form)

@@ -16,10 +16,10 @@ from interpose.core.model.text import closest
 from interpose.errors import ConfigError
 
 if TYPE_CHECKING:
-    from interpose.config.documents.yaml import Node
+    from interpose.config.documents.yaml import DocumentNode
 
 
-class Given(NamedTuple):
+class SettingText(NamedTuple):
     """The text of a value and where it was given, for example `flag --listen`."""
 
     text: str
@@ -27,7 +27,7 @@ class Given(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Loaded:
+class LoadedSettings:
     """Settings, the origin of each value by key, and remarks that are worth a warning."""
 
     settings: Any
@@ -39,13 +39,13 @@ class Loaded:
 def load(
     schema: Schema,
     *,
-    flags: Mapping[str, Given],
+    flags: Mapping[str, SettingText],
     env: Mapping[str, str],
     path: str | None = None,
-    presets: Mapping[str, Given] | None = None,
+    presets: Mapping[str, SettingText] | None = None,
     instead: Mapping[str, Instead] | None = None,
-    read: "Callable[[str], Node] | None" = None,
-) -> Loaded:
+    read: "Callable[[str], DocumentNode] | None" = None,
+) -> LoadedSettings:
     """Merge all sources. `flags` and `presets` are by key; presets are another program's defaults, and `instead` what
     it has instead of them where another setting says so.
 
@@ -60,7 +60,7 @@ def load(
     fallbacks: dict[str, Any] = {}  # what counts where nobody says anything
     origins = {setting.key: "default" for setting in table}
 
-    def take(given: Mapping[str, Given], into: dict[str, Any], *, typed: bool = False) -> None:
+    def take(given: Mapping[str, SettingText], into: dict[str, Any], *, typed: bool = False) -> None:
         for setting in table:
             if setting.key in given:
                 text, origin = given[setting.key]
@@ -79,7 +79,7 @@ def load(
             _take_file(chosen, read, schema, values, origins, problems)
         except ConfigError as error:
             problems += error.problems
-    take({s.key: Given(env[s.env], f"environment {s.env}") for s in table if env.get(s.env)}, values)
+    take({s.key: SettingText(env[s.env], f"environment {s.env}") for s in table if env.get(s.env)}, values)
     take(flags, values, typed=True)
     own = [(one.key, rule) for one in table for rule in one.instead if one.key not in presets]
     rules = [(key, rule) for key, rule in (*own, *(instead or {}).items()) if key not in values]
@@ -90,7 +90,9 @@ def load(
         problems += schema.contradictions(settings, origins)
     if problems:
         raise ConfigError(problems)
-    return Loaded(settings=settings, schema=schema, origins=origins, warnings=tuple(_unknown_variables(env, schema)))
+    return LoadedSettings(
+        settings=settings, schema=schema, origins=origins, warnings=tuple(_unknown_variables(env, schema))
+    )
 
 
 def _from_here(path: str) -> str:
@@ -100,12 +102,14 @@ def _from_here(path: str) -> str:
         return path  # where we are is gone; what it is a path of then is told as for any other source
 
 
-def _fitting(rules: Iterable[tuple[str, Instead]], schema: Schema, values: Mapping[str, Any]) -> Mapping[str, Given]:
+def _fitting(
+    rules: Iterable[tuple[str, Instead]], schema: Schema, values: Mapping[str, Any]
+) -> Mapping[str, SettingText]:
     """The defaults of those rules whose condition holds."""
     kinds = {setting.key: setting.kind for setting in schema.table}
     known: Any = schema.settings()
     return {
-        key: Given(rule.text, rule.origin)
+        key: SettingText(rule.text, rule.origin)
         for key, rule in rules
         if kinds[rule.when].show(values.get(rule.when, value_of(known, rule.when))) == rule.equals
     }
@@ -113,7 +117,7 @@ def _fitting(rules: Iterable[tuple[str, Instead]], schema: Schema, values: Mappi
 
 def _take_file(
     path: str,
-    read: "Callable[[str], Node] | None",
+    read: "Callable[[str], DocumentNode] | None",
     schema: Schema,
     values: dict[str, Any],
     origins: dict[str, str],

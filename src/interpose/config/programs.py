@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from interpose.config.schema import Schema
 
 
-class Program(NamedTuple):
+class ProgramEntry(NamedTuple):
     """What its settings files say they are, and the place of its Schema."""
 
     kind: str
@@ -24,13 +24,13 @@ class Program(NamedTuple):
         return found
 
 
-PROGRAMS: Final[Mapping[str, Program]] = MappingProxyType(
+PROGRAMS: Final[Mapping[str, ProgramEntry]] = MappingProxyType(
     {
-        "relay": Program("RelayConfig", "interpose.config.relay.table", "RELAY"),
-        "hookserver": Program("HookServerConfig", "interpose.config.hookserver.table", "HOOKSERVER"),
-        "agent": Program("AgentConfig", "interpose.config.agent.table", "AGENT"),
-        "webhook": Program("WebhookConfig", "interpose.config.webhook.table", "WEBHOOK"),
-        "runtime": Program("RuntimeConfig", "interpose.config.runtime.table", "RUNTIME"),
+        "relay": ProgramEntry("RelayConfig", "interpose.config.relay.table", "RELAY"),
+        "hookserver": ProgramEntry("HookServerConfig", "interpose.config.hookserver.table", "HOOKSERVER"),
+        "agent": ProgramEntry("AgentConfig", "interpose.config.agent.table", "AGENT"),
+        "webhook": ProgramEntry("WebhookConfig", "interpose.config.webhook.table", "WEBHOOK"),
+        "runtime": ProgramEntry("RuntimeConfig", "interpose.config.runtime.table", "RUNTIME"),
     }
 )
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from interpose.config.values import Kind
+from interpose.config.values import SettingKind
 
 ENV_PREFIX = "INTERPOSE_"
 
@@ -35,7 +35,7 @@ class Setting:
 
     key: str
     flag: str
-    kind: Kind
+    kind: SettingKind
     help: str
     why: str
     prefix: str = ENV_PREFIX

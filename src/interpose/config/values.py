@@ -30,10 +30,10 @@ _MAX_UID = 2**32 - 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kind:
+class SettingKind:
     """One kind of value.
 
-    `accepts` lists what a file may hold: tags of `document.Node`. `parse(text, where)` raises ConfigError. A list is
+    `accepts` lists what a file may hold: tags of `DocumentNode`. `parse(text, where)` raises ConfigError. A list is
     handed over as one text with `separator` between its items; the flag of a `repeatable` kind may be given several
     times, which is such a list too. `form` is what JSON Schema can say of it; empty: no more than `accepts` does.
     `is_relative(text)` says that this is a path which begins nowhere: only a command line has a place for it to begin.
@@ -55,7 +55,7 @@ def refuse(where: str, text: str, reason: str) -> ConfigError:
     return ConfigError(f"{where}: {shown!r} {reason}")
 
 
-def switch() -> Kind:
+def switch() -> SettingKind:
     """Yes or no."""
 
     def parse(text: str, where: str) -> bool:
@@ -64,10 +64,12 @@ def switch() -> Kind:
             raise refuse(where, text, "is neither true nor false")
         return value
 
-    return Kind(name="true or false", accepts=frozenset({"bool"}), parse=parse, show=lambda value: str(value).lower())
+    return SettingKind(
+        name="true or false", accepts=frozenset({"bool"}), parse=parse, show=lambda value: str(value).lower()
+    )
 
 
-def integer(lowest: int, highest: int) -> Kind:
+def integer(lowest: int, highest: int) -> SettingKind:
     """A whole number within a range."""
 
     def parse(text: str, where: str) -> int:
@@ -76,10 +78,10 @@ def integer(lowest: int, highest: int) -> Kind:
         return _within(int(text), lowest, highest, str, text, where)
 
     form = {"type": "integer", "minimum": lowest, "maximum": highest}
-    return Kind(name=f"whole number, {lowest} to {highest}", accepts=frozenset({"int"}), parse=parse, form=form)
+    return SettingKind(name=f"whole number, {lowest} to {highest}", accepts=frozenset({"int"}), parse=parse, form=form)
 
 
-def duration(lowest: float, highest: float) -> Kind:
+def duration(lowest: float, highest: float) -> SettingKind:
     """A time: "30s", "500ms", "2m"; a plain number is seconds."""
 
     def parse(text: str, where: str) -> float:
@@ -88,10 +90,12 @@ def duration(lowest: float, highest: float) -> Kind:
 
     name = f"time, {show_duration(lowest)} to {show_duration(highest)}"
     form = _number_or("number", lowest, highest, _TIME_PATTERN)
-    return Kind(name=name, accepts=frozenset({"str", "int", "float"}), parse=parse, show=show_duration, form=form)
+    return SettingKind(
+        name=name, accepts=frozenset({"str", "int", "float"}), parse=parse, show=show_duration, form=form
+    )
 
 
-def size(lowest: int, highest: int) -> Kind:
+def size(lowest: int, highest: int) -> SettingKind:
     """A number of bytes: "64KiB", "1MiB"; a plain number is bytes."""
 
     def parse(text: str, where: str) -> int:
@@ -104,10 +108,10 @@ def size(lowest: int, highest: int) -> Kind:
 
     name = f"size, {show_size(lowest)} to {show_size(highest)}"
     form = _number_or("integer", lowest, highest, _SIZE_PATTERN)
-    return Kind(name=name, accepts=frozenset({"str", "int"}), parse=parse, show=show_size, form=form)
+    return SettingKind(name=name, accepts=frozenset({"str", "int"}), parse=parse, show=show_size, form=form)
 
 
-def mode() -> Kind:
+def mode() -> SettingKind:
     """File mode bits, always read as octal: 0660, "0660" and 0o660 are the same."""
 
     def parse(text: str, where: str) -> int:
@@ -120,7 +124,7 @@ def mode() -> Kind:
         return value
 
     # Files keep the text of a number, so a plain YAML 0660 arrives here as it was written.
-    return Kind(
+    return SettingKind(
         name="octal file mode",
         accepts=frozenset({"str", "int"}),
         parse=parse,
@@ -129,7 +133,7 @@ def mode() -> Kind:
     )
 
 
-def choice(*options: str) -> Kind:
+def choice(*options: str) -> SettingKind:
     """One word of a few."""
 
     def parse(text: str, where: str) -> str:
@@ -138,10 +142,10 @@ def choice(*options: str) -> Kind:
         return text
 
     form = {"type": "string", "enum": list(options)}
-    return Kind(name=" or ".join(options), accepts=frozenset({"str"}), parse=parse, form=form)
+    return SettingKind(name=" or ".join(options), accepts=frozenset({"str"}), parse=parse, form=form)
 
 
-def uids() -> Kind:
+def uids() -> SettingKind:
     """Numeric user ids, separated by commas; in a file also a list."""
 
     def parse(text: str, where: str) -> tuple[int, ...]:
@@ -156,10 +160,12 @@ def uids() -> Kind:
 
     one = {"type": "integer", "minimum": 0, "maximum": _MAX_UID}
     form = {"anyOf": [one, {"type": "array", "items": one}, {"type": "string", "pattern": "^[0-9, ]*$"}]}
-    return Kind(name="list of user ids", accepts=frozenset({"str", "int", "list"}), parse=parse, show=show, form=form)
+    return SettingKind(
+        name="list of user ids", accepts=frozenset({"str", "int", "list"}), parse=parse, show=show, form=form
+    )
 
 
-def owner() -> Kind:
+def owner() -> SettingKind:
     """`user`, `user:group` or `:group`, names or numbers. Whether they exist is asked when the socket is made."""
 
     def parse(text: str, where: str) -> str:
@@ -167,10 +173,10 @@ def owner() -> Kind:
             raise refuse(where, text, 'is not of the form "user", "user:group" or ":group"')
         return text
 
-    return Kind(name="user[:group]", accepts=frozenset({"str", "int"}), parse=parse)
+    return SettingKind(name="user[:group]", accepts=frozenset({"str", "int"}), parse=parse)
 
 
-def endpoint(*, optional: bool, none: bool = False) -> Kind:
+def endpoint(*, optional: bool, none: bool = False) -> SettingKind:
     """A unix socket; an optional one may be empty, and with `none` the word none is a value, too."""
 
     def parse(text: str, where: str) -> str:
@@ -179,10 +185,10 @@ def endpoint(*, optional: bool, none: bool = False) -> Kind:
     others = ("none$|" if none else "") + ("$" if optional else "")
     form = {"type": "string", "pattern": f"^(/|unix:|{others})" if others else "^(/|unix:)"}
     name = "socket path, unix:///path or none" if none else "socket path or unix:///path"
-    return Kind(name=name, accepts=frozenset({"str"}), parse=parse, form=form)
+    return SettingKind(name=name, accepts=frozenset({"str"}), parse=parse, form=form)
 
 
-def directory(*, optional: bool = False) -> Kind:
+def directory(*, optional: bool = False) -> SettingKind:
     """An absolute path of a file or directory, which need not exist yet."""
 
     def parse(text: str, where: str) -> str:
@@ -195,7 +201,7 @@ def directory(*, optional: bool = False) -> Kind:
         return text.rstrip("/") or "/"
 
     form = {"type": "string", "pattern": "^(/|$)" if optional else "^/"}
-    return Kind(
+    return SettingKind(
         name="absolute path",
         accepts=frozenset({"str"}),
         parse=parse,
@@ -204,14 +210,14 @@ def directory(*, optional: bool = False) -> Kind:
     )
 
 
-def file_or_none() -> Kind:
+def file_or_none() -> SettingKind:
     """An absolute path, or the word none; empty is none too."""
     path = directory()
 
     def parse(text: str, where: str) -> str:
         return NONE if text in ("", NONE) else str(path.parse(text, where))
 
-    return Kind(
+    return SettingKind(
         name="absolute path or none",
         accepts=frozenset({"str"}),
         parse=parse,
@@ -219,7 +225,7 @@ def file_or_none() -> Kind:
     )
 
 
-def words() -> Kind:
+def words() -> SettingKind:
     """Words with commas between them."""
 
     def parse(text: str, where: str) -> tuple[str, ...]:
@@ -228,10 +234,10 @@ def words() -> Kind:
             raise refuse(where, strange[0], "is not a word")
         return found
 
-    return Kind(name="words with commas between", accepts=frozenset({"str", "list"}), parse=parse, show=",".join)
+    return SettingKind(name="words with commas between", accepts=frozenset({"str", "list"}), parse=parse, show=",".join)
 
 
-def text() -> Kind:
+def text() -> SettingKind:
     """Any text on one line, as labels and annotations of pods have it."""
 
     def parse(text: str, where: str) -> str:
@@ -240,10 +246,10 @@ def text() -> Kind:
         return text
 
     # A file's `true` or `1` is the text of a label's value here.
-    return Kind(name="text", accepts=frozenset({"str", "bool", "int"}), parse=parse)
+    return SettingKind(name="text", accepts=frozenset({"str", "bool", "int"}), parse=parse)
 
 
-def listen_or_none() -> Kind:
+def listen_or_none() -> SettingKind:
     """A unix socket or a loopback address, or the word none. Kept as text; whoever binds parses it again."""
 
     def parse(text: str, where: str) -> str:
@@ -252,19 +258,19 @@ def listen_or_none() -> Kind:
         parsed = parse_listen(text, where)
         return parsed.path if isinstance(parsed, UnixListen) else text
 
-    return Kind(name="socket path, loopback host:port, or none", accepts=frozenset({"str"}), parse=parse)
+    return SettingKind(name="socket path, loopback host:port, or none", accepts=frozenset({"str"}), parse=parse)
 
 
-def socket_or_none() -> Kind:
+def socket_or_none() -> SettingKind:
     """A unix socket, or the word none; empty is none too."""
 
     def parse(text: str, where: str) -> str:
         return NONE if text in ("", NONE) else parse_endpoint(text, where)
 
-    return Kind(name="socket path or none", accepts=frozenset({"str"}), parse=parse)
+    return SettingKind(name="socket path or none", accepts=frozenset({"str"}), parse=parse)
 
 
-def address(*, optional: bool = False) -> Kind:
+def address(*, optional: bool = False) -> SettingKind:
     """An address that others may reach, such as 0.0.0.0:9090; an optional one may be the word none. Kept as text."""
 
     def parse(text: str, where: str) -> str:
@@ -274,7 +280,7 @@ def address(*, optional: bool = False) -> Kind:
         return text
 
     name = "host:port or none" if optional else "host:port"
-    return Kind(name=name, accepts=frozenset({"str"}), parse=parse)
+    return SettingKind(name=name, accepts=frozenset({"str"}), parse=parse)
 
 
 def show_duration(seconds: float) -> str:

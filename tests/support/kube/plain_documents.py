@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from interpose.config.documents.yaml import Node, parse_document
+from interpose.config.documents.yaml import DocumentNode, parse_document
 from interpose.errors import ConfigError
 
 Document = dict[str, Any]
@@ -45,7 +45,7 @@ def value_of(text: str, where: str) -> Any:
     return plain(parse_document(text, where), where)
 
 
-def plain(node: Node, where: str) -> Any:
+def plain(node: DocumentNode, where: str) -> Any:
     """A node as the value it stands for."""
     if node.tag == "map":
         return dict(_entries(node, where))
@@ -66,7 +66,7 @@ def whole(text: str) -> int:
     return int(digits, 8) if re.fullmatch(r"[-+]?0[0-7]+", digits) else int(digits, 0)
 
 
-def _entries(node: Node, where: str) -> Iterator[tuple[str, Any]]:
+def _entries(node: DocumentNode, where: str) -> Iterator[tuple[str, Any]]:
     seen = set()
     for name, child in node.entries:
         if name in seen:

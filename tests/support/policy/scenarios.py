@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from interpose.config.documents.amounts import parse_cpu_amount
-from interpose.config.documents.fields import Choice, Group, Items, Kind, Number, Report, Text, Texts
+from interpose.config.documents.fields import Choice, FieldGroup, FieldKind, Items, Number, Report, Text, Texts
 from interpose.config.documents.policy_options import read_options
-from interpose.config.documents.yaml import Node, parse_document, read_text
+from interpose.config.documents.yaml import DocumentNode, parse_document, read_text
 from interpose.core.model.cgroup import KubeQos
 from interpose.core.model.cpuset import EMPTY, CpuSet
 from interpose.core.model.quantity import milli, parse_quantity
@@ -92,7 +92,7 @@ class _Scalar:
 
     read_text: Callable[[str], Any]
 
-    def read(self, node: Node, key: str, report: Report) -> Any:
+    def read(self, node: DocumentNode, key: str, report: Report) -> Any:
         """What it is read to."""
         if node.tag not in ("str", "int", "float"):
             report.expected("a number or text", "str", node, key)
@@ -108,9 +108,9 @@ class _Scalar:
 class _PerName:
     """Values of one kind by name."""
 
-    kind: Kind
+    kind: FieldKind
 
-    def read(self, node: Node, key: str, report: Report) -> Mapping[str, Any] | None:
+    def read(self, node: DocumentNode, key: str, report: Report) -> Mapping[str, Any] | None:
         """The values."""
         if node.tag != "map":
             report.expected("a group of keys", "map", node, key)
@@ -122,7 +122,7 @@ class _PerName:
 class _AsNode:
     """To be read later, when more is known."""
 
-    def read(self, node: Node, key: str, report: Report) -> Node:
+    def read(self, node: DocumentNode, key: str, report: Report) -> DocumentNode:
         """The node."""
         return node
 
@@ -131,7 +131,7 @@ class _AsNode:
 class _Steps:
     """The list of steps."""
 
-    def read(self, node: Node, key: str, report: Report) -> tuple[Step, ...] | None:
+    def read(self, node: DocumentNode, key: str, report: Report) -> tuple[Step, ...] | None:
         """The steps with their lines."""
         if node.tag != "list":
             report.expected("a list of steps", "list", node, key)
@@ -163,14 +163,14 @@ def _amount(text: str) -> CpuSet | int | None:
 
 
 _WORDS: Final = Items(Text(), tuple)
-_DOES: Final[Mapping[str, Kind]] = {
+_DOES: Final[Mapping[str, FieldKind]] = {
     "create": Text(),
     "resize": Text(),
     "remove": Text(),
     "restart": Choice({"relay": "relay"}),
     "offline": _Scalar(_cpus),
 }
-_ABOUT: Final[Mapping[str, Kind]] = {
+_ABOUT: Final[Mapping[str, FieldKind]] = {
     "cpu": _Scalar(lambda text: milli(parse_quantity(text))),
     "qos": Choice({one.value.lower(): one for one in KubeQos}),
     "namespace": Text(),
@@ -181,7 +181,7 @@ _ABOUT: Final[Mapping[str, Kind]] = {
     "args": _WORDS,
     "lists": Number(0, 1000),
 }
-_EXPECTED: Final[Mapping[str, Kind]] = {
+_EXPECTED: Final[Mapping[str, FieldKind]] = {
     "cpus": _PerName(_Scalar(_cpus)),
     "mems": _PerName(_Scalar(_cpus)),
     "shares": _PerName(Number(0, 1 << 20)),
@@ -193,8 +193,8 @@ _EXPECTED: Final[Mapping[str, Kind]] = {
     "changed": _WORDS,
     "without-place": _WORDS,
 }
-_STEP: Final = Group({**_DOES, **_ABOUT, **_EXPECTED})
-_FILE: Final = Group(
+_STEP: Final = FieldGroup({**_DOES, **_ABOUT, **_EXPECTED})
+_FILE: Final = FieldGroup(
     {
         "machine": Text(),
         "policy": Text(),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from interpose.config.dump_rules import DEFAULTS, NOTHING, TARGETS, Target, parse_rules
+from interpose.config.dump_rules import DEFAULTS, NOTHING, TARGETS, DumpTarget, parse_rules
 from interpose.cri.methods import METHODS
 from interpose.errors import ConfigError
 
@@ -19,7 +19,7 @@ def targets(*specs: str, names: str) -> str:
 def test_without_a_spec_nothing_is_dumped() -> None:
     """A relay is silent unless it was told otherwise."""
     assert parse_rules(()) is NOTHING
-    assert NOTHING.target("CreateContainer") is Target.OFF
+    assert NOTHING.target("CreateContainer") is DumpTarget.OFF
     assert NOTHING.selected(METHODS) == {}
 
 
@@ -33,13 +33,13 @@ def test_the_defaults_show_what_changes_something(spec: str) -> None:
 def test_the_defaults_leave_out_calls_of_docker_that_change_nothing() -> None:
     """They are named by method and path."""
     rules = parse_rules(("on",))
-    assert rules.target("GET /containers/json") is Target.OFF
-    assert rules.target("HEAD /_ping") is Target.OFF
-    assert rules.target("POST /containers/prune") is Target.FULL
+    assert rules.target("GET /containers/json") is DumpTarget.OFF
+    assert rules.target("HEAD /_ping") is DumpTarget.OFF
+    assert rules.target("POST /containers/prune") is DumpTarget.FULL
 
 
 @pytest.mark.parametrize(("word", "target"), TARGETS.items())
-def test_every_word_for_a_target_works(word: str, target: Target) -> None:
+def test_every_word_for_a_target_works(word: str, target: DumpTarget) -> None:
     """Those of all releases."""
     assert parse_rules((f"{word}:Version",)).target("Version") is target
 
@@ -107,7 +107,7 @@ def test_what_is_special_makes_an_expression() -> None:
 def test_the_methods_that_are_dumped_can_be_listed() -> None:
     """With what is dumped of them."""
     rules = parse_rules(("reset,full:Create.*,count:Version",))
-    assert rules.selected(METHODS) == {"Version": Target.COUNT, "CreateContainer": Target.FULL}
+    assert rules.selected(METHODS) == {"Version": DumpTarget.COUNT, "CreateContainer": DumpTarget.FULL}
 
 
 @pytest.mark.parametrize(

@@ -6,19 +6,27 @@ from pathlib import Path
 
 import pytest
 
-from interpose.config.effective import UNKNOWN, Row, config_answer, rows_of, rows_of_answer, settings_file, table_text
+from interpose.config.effective import (
+    UNKNOWN,
+    SettingRow,
+    config_answer,
+    rows_of,
+    rows_of_answer,
+    settings_file,
+    table_text,
+)
 from interpose.config.hookserver.table import HOOKSERVER
-from interpose.config.load import Given, Loaded, load
+from interpose.config.load import LoadedSettings, SettingText, load
 from interpose.config.relay.table import RELAY
 from interpose.config.schema import Schema, Setting
 from interpose.config.values import integer, text, words
 
 SAID = {
-    "socket.allow_uids": Given("0,1000", "flag --allow-uids"),
-    "socket.mode": Given("0640", "flag --socket-mode"),
-    "dump.rules": Given("full:.*;off:Version", "flag --dump"),
-    "limits.backend_wait": Given("0", "flag --backend-wait"),
-    "hooks.skip_value": Given('a "b" # c', "flag --hooks-skip-value"),
+    "socket.allow_uids": SettingText("0,1000", "flag --allow-uids"),
+    "socket.mode": SettingText("0640", "flag --socket-mode"),
+    "dump.rules": SettingText("full:.*;off:Version", "flag --dump"),
+    "limits.backend_wait": SettingText("0", "flag --backend-wait"),
+    "hooks.skip_value": SettingText('a "b" # c', "flag --hooks-skip-value"),
 }
 
 
@@ -51,7 +59,7 @@ SMALL = Schema(
 )
 
 
-def loaded() -> Loaded:
+def loaded() -> LoadedSettings:
     """A relay that was told something."""
     return load(RELAY, flags=SAID, env={})
 
@@ -60,7 +68,7 @@ def test_rows_have_value_and_origin() -> None:
     """As a person writes them, in the order of the table."""
     rows = {row.key: row for row in rows_of(loaded())}
     assert list(rows) == [setting.key for setting in RELAY.table]
-    assert rows["socket.mode"] == Row("socket.mode", "0640", "flag --socket-mode")
+    assert rows["socket.mode"] == SettingRow("socket.mode", "0640", "flag --socket-mode")
     assert rows["listen"].origin == "default"
 
 
@@ -77,7 +85,7 @@ def test_a_process_tells_the_same_as_the_loader(schema: Schema) -> None:
 def test_an_older_process_has_no_origins() -> None:
     """Its values are shown all the same."""
     (row,) = rows_of_answer(RELAY, {"listen": "/x", "origins": ["strange"]})
-    assert row == Row("listen", "/x", UNKNOWN)
+    assert row == SettingRow("listen", "/x", UNKNOWN)
 
 
 def test_a_newer_process_may_know_more() -> None:
@@ -95,7 +103,7 @@ def test_a_settings_file_gives_the_same_settings(tmp_path: Path) -> None:
 
 def test_a_settings_file_says_where_values_are_from() -> None:
     """As comments. Numbers have quotes where their reader wants text, and none where it wants a number."""
-    rows = [*rows_of(load(SMALL, flags={}, env={})), Row("new.key", "x", "default")]
+    rows = [*rows_of(load(SMALL, flags={}, env={})), SettingRow("new.key", "x", "default")]
     assert settings_file(SMALL, rows).splitlines() == [
         "apiVersion: interpose/v1",
         "kind: TestConfig",
@@ -109,5 +117,5 @@ def test_a_settings_file_says_where_values_are_from() -> None:
 
 def test_text_of_others_moves_no_cursor() -> None:
     """A file may be named anything."""
-    text = table_text([Row("key", "", "file \x1b[2J:1")])
+    text = table_text([SettingRow("key", "", "file \x1b[2J:1")])
     assert text.splitlines()[1] == 'key  ""     file ?[2J:1'

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from interpose.config.effective import settings_page, values_table
-from interpose.config.load import Given, load
+from interpose.config.load import SettingText, load
 from interpose.config.relay.settings import RelaySettings
 from interpose.config.relay.table import RELAY, RELAY_SETTINGS
 
@@ -30,7 +30,7 @@ def test_the_example_on_the_page_is_a_valid_file_with_all_defaults(tmp_path: Pat
 
 def test_the_table_of_values_shows_value_and_origin_in_columns() -> None:
     """Each line has key, value as one would write it, and where it came from."""
-    loaded = load(RELAY, flags={"limits.message": Given("2097152", "flag --max-message")}, env={})
+    loaded = load(RELAY, flags={"limits.message": SettingText("2097152", "flag --max-message")}, env={})
     lines = values_table(loaded).splitlines()
     assert len(lines) == len(RELAY_SETTINGS) + 1
     assert lines[0].split() == ["KEY", "VALUE", "ORIGIN"]

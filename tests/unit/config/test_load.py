@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from interpose.config.load import Given, load
+from interpose.config.load import SettingText, load
 from interpose.config.relay.settings import RelaySettings
 from interpose.config.relay.table import RELAY
 from interpose.config.schema import Instead
@@ -29,7 +29,10 @@ def test_nothing_given_means_defaults() -> None:
 
 def test_flag_beats_environment_beats_file_beats_preset_beats_default(tmp_path: Path) -> None:
     """The documented precedence, one step at a time."""
-    preset = {"process.grace": Given("4s", "default of old"), "limits.resets": Given("44", "default of old")}
+    preset = {
+        "process.grace": SettingText("4s", "default of old"),
+        "limits.resets": SettingText("44", "default of old"),
+    }
     path = _file(tmp_path, "process:\n  grace: 3s\nlimits:\n  max_streams: 33\n")
     env = {"INTERPOSE_GRACE": "2s", "INTERPOSE_LISTEN": "/run/env.sock"}
     steps = [
@@ -37,7 +40,7 @@ def test_flag_beats_environment_beats_file_beats_preset_beats_default(tmp_path: 
         (load(RELAY, flags={}, env={}, presets=preset, path=path), 3.0, f"file {path}:4"),
         (load(RELAY, flags={}, env=env, presets=preset, path=path), 2.0, "environment INTERPOSE_GRACE"),
         (
-            load(RELAY, flags={"process.grace": Given("1s", "flag --grace")}, env=env, presets=preset, path=path),
+            load(RELAY, flags={"process.grace": SettingText("1s", "flag --grace")}, env=env, presets=preset, path=path),
             1.0,
             "flag --grace",
         ),
@@ -73,7 +76,12 @@ def test_mistakes_of_all_sources_come_together(tmp_path: Path) -> None:
     """Nobody has to start the relay three times to find three mistakes."""
     path = _file(tmp_path, "limits:\n  message: big\n")
     with pytest.raises(ConfigError) as caught:
-        load(RELAY, flags={"process.grace": Given("x", "flag --grace")}, env={"INTERPOSE_LOG_LEVEL": "loud"}, path=path)
+        load(
+            RELAY,
+            flags={"process.grace": SettingText("x", "flag --grace")},
+            env={"INTERPOSE_LOG_LEVEL": "loud"},
+            path=path,
+        )
     places = [problem.split(": ")[0] for problem in caught.value.problems]
     assert places == [f"file {path} line 4", "environment INTERPOSE_LOG_LEVEL", "flag --grace"]
 
@@ -81,7 +89,7 @@ def test_mistakes_of_all_sources_come_together(tmp_path: Path) -> None:
 def test_an_unreadable_file_does_not_hide_other_mistakes() -> None:
     """The missing file and the bad flag are both named."""
     with pytest.raises(ConfigError) as caught:
-        load(RELAY, flags={"process.grace": Given("x", "flag --grace")}, env={}, path="/nonexistent.yaml")
+        load(RELAY, flags={"process.grace": SettingText("x", "flag --grace")}, env={}, path="/nonexistent.yaml")
     assert len(caught.value.problems) == 2
 
 
@@ -107,7 +115,7 @@ def test_an_unreadable_file_does_not_hide_other_mistakes() -> None:
 )
 def test_settings_that_exclude_each_other_are_refused(flags: dict[str, str], message: str) -> None:
     """Contradictions and things that do not exist yet are named with their origin."""
-    given = {key: Given(text, f"flag {key}") for key, text in flags.items()}
+    given = {key: SettingText(text, f"flag {key}") for key, text in flags.items()}
     with pytest.raises(ConfigError) as caught:
         load(RELAY, flags=given, env={})
     assert len(caught.value.problems) == 1
@@ -119,19 +127,22 @@ def test_a_default_may_depend_on_another_setting(tmp_path: Path) -> None:
     docker = "/var/run/interpose/docker.sock"
     path = _file(tmp_path, "backend: docker\n")
     for loaded in (
-        load(RELAY, flags={"backend": Given("docker", "flag --backend")}, env={}),
+        load(RELAY, flags={"backend": SettingText("docker", "flag --backend")}, env={}),
         load(RELAY, flags={}, env={"INTERPOSE_BACKEND": "docker"}),
         load(RELAY, flags={}, env={}, path=path),
-        load(RELAY, flags={}, env={}, presets={"backend": Given("docker", "default of old")}),
+        load(RELAY, flags={}, env={}, presets={"backend": SettingText("docker", "default of old")}),
     ):
         assert (loaded.settings.listen, loaded.origins["listen"]) == (docker, "default")
-    assert load(RELAY, flags={"backend": Given("cri", "flag --backend")}, env={}, path=path).settings == RelaySettings()
+    assert (
+        load(RELAY, flags={"backend": SettingText("cri", "flag --backend")}, env={}, path=path).settings
+        == RelaySettings()
+    )
 
 
 @pytest.mark.parametrize("named", ["flag", "environment", "file", "preset"])
 def test_whoever_names_a_value_gets_no_dependent_default(tmp_path: Path, named: str) -> None:
     """A default of ours is below everything that somebody says, and below the defaults of another program."""
-    given = {"listen": Given("/run/x.sock", "somebody")}
+    given = {"listen": SettingText("/run/x.sock", "somebody")}
     loaded = load(
         RELAY,
         flags=given if named == "flag" else {},
@@ -145,7 +156,7 @@ def test_whoever_names_a_value_gets_no_dependent_default(tmp_path: Path, named: 
 
 def test_another_program_may_have_a_dependent_default_instead_of_its_usual_one() -> None:
     """It is above its usual default and below what anybody says."""
-    presets = {"runtime_endpoint": Given("/run/usual.sock", "default of old")}
+    presets = {"runtime_endpoint": SettingText("/run/usual.sock", "default of old")}
     instead = {"runtime_endpoint": Instead("backend", "docker", "/run/other.sock", "default of old with docker")}
     env = {"INTERPOSE_BACKEND": "docker"}
     loaded = load(RELAY, flags={}, env=env, presets=presets, instead=instead)
@@ -154,7 +165,7 @@ def test_another_program_may_have_a_dependent_default_instead_of_its_usual_one()
     assert (
         load(RELAY, flags={}, env={}, presets=presets, instead=instead).settings.runtime_endpoint == "/run/usual.sock"
     )
-    flags = {"runtime_endpoint": Given("/run/said.sock", "flag")}
+    flags = {"runtime_endpoint": SettingText("/run/said.sock", "flag")}
     said = load(RELAY, flags=flags, env=env, presets=presets, instead=instead)
     assert (said.settings.runtime_endpoint, said.origins["runtime_endpoint"]) == ("/run/said.sock", "flag")
 
@@ -162,11 +173,14 @@ def test_another_program_may_have_a_dependent_default_instead_of_its_usual_one()
 def test_a_path_may_be_relative_in_a_flag(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """To where the program was started; files and variables have no such place."""
     monkeypatch.chdir(tmp_path)
-    flags = {"policy.config": Given("sub/p.yaml", "flag --policy-config"), "dump.file": Given("", "flag --dump-file")}
+    flags = {
+        "policy.config": SettingText("sub/p.yaml", "flag --policy-config"),
+        "dump.file": SettingText("", "flag --dump-file"),
+    }
     settings = load(RELAY, flags=flags, env={}).settings
     assert (settings.policy.config, settings.dump.file) == (f"{tmp_path}/sub/p.yaml", "")
     path = _file(tmp_path, "policy: {config: p.yaml}\n")
-    preset = {"policy.pools_file": Given("pools", "default of old")}
+    preset = {"policy.pools_file": SettingText("pools", "default of old")}
     with pytest.raises(ConfigError) as caught:
         load(RELAY, flags={}, env={"INTERPOSE_DUMP_FILE": "d"}, path=path, presets=preset)
     assert caught.value.problems == [
@@ -183,7 +197,7 @@ def test_a_working_directory_may_be_gone(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.chdir(gone)
     gone.rmdir()
     with pytest.raises(ConfigError, match="flag --dump-file: 'd' is not an absolute path"):
-        load(RELAY, flags={"dump.file": Given("d", "flag --dump-file")}, env={})
+        load(RELAY, flags={"dump.file": SettingText("d", "flag --dump-file")}, env={})
 
 
 def test_a_file_may_say_the_defaults_beside_a_switch_that_replaces_them(tmp_path: Path) -> None:

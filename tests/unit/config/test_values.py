@@ -57,7 +57,7 @@ def test_modes_are_octal_however_written(text: str, bits: int) -> None:
         (values.owner(), "root:", "is not of the form"),
     ],
 )
-def test_bad_text_is_refused_with_place_text_and_reason(kind: values.Kind, text: str, reason: str) -> None:
+def test_bad_text_is_refused_with_place_text_and_reason(kind: values.SettingKind, text: str, reason: str) -> None:
     """Every refusal names where the text came from, the text, and what is wrong with it."""
     with pytest.raises(ConfigError) as caught:
         kind.parse(text, "flag --thing")
@@ -114,7 +114,7 @@ def test_a_directory_is_kept_without_a_slash_at_its_end() -> None:
 
 
 @pytest.mark.parametrize("kind", [values.directory(), values.text()], ids=["directory", "text"])
-def test_text_that_cannot_be_shown_is_refused(kind: values.Kind) -> None:
+def test_text_that_cannot_be_shown_is_refused(kind: values.SettingKind) -> None:
     """Such text would end up in log lines and on terminals."""
     with pytest.raises(ConfigError, match="flag --x"):
         kind.parse("/a\x1b[2J", "flag --x")
@@ -140,7 +140,7 @@ def test_sockets_and_addresses_may_be_turned_off() -> None:
     ],
     ids=["directory", "file_or_none", "socket_or_none", "text"],
 )
-def test_only_paths_can_be_relative(kind: values.Kind, relative: set[str]) -> None:
+def test_only_paths_can_be_relative(kind: values.SettingKind, relative: set[str]) -> None:
     """And of those not what stands in the place of one."""
     assert {text for text in ("", "/a", "a", "./a", "none", "../a/b") if kind.is_relative(text)} == relative
 

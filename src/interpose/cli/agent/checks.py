@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from interpose.config.agent.settings import AgentSettings
-from interpose.config.load import Loaded
+from interpose.config.load import LoadedSettings
 from interpose.errors import ConfigError
 from interpose.kube.agent.configmap_choice import is_name
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 NODE_NAME: Final = "NODE_NAME"
 
 
-def check(loaded: Loaded, env: Mapping[str, str]) -> None:
+def check(loaded: LoadedSettings, env: Mapping[str, str]) -> None:
     """ConfigError if an agent could not start with this."""
     node_name(loaded.settings, env)
 

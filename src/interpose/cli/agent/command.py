@@ -7,7 +7,7 @@ from interpose.cli.common.lazy import Subcommand
 from interpose.cli.common.options import given_flags, told
 from interpose.cli.common.settings_group import SettingsGroup
 from interpose.config.agent.table import AGENT
-from interpose.config.load import Loaded, load
+from interpose.config.load import LoadedSettings, load
 
 _COMMANDS = {
     "status": Subcommand("interpose.cli.agent.status", "status", "Show what a running agent knows and does."),
@@ -22,7 +22,7 @@ def _agent(config: str | None, print_config: bool, **parameters: Any) -> int:
     return run_loaded(loaded)
 
 
-def run_loaded(loaded: Loaded) -> int:
+def run_loaded(loaded: LoadedSettings) -> int:
     """Run an agent until it is told to stop. ConfigError if it cannot start with these settings."""
     from interpose.cli.agent.checks import check, find_access, node_name
 

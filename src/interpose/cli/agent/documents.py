@@ -6,7 +6,7 @@ Whoever reads the answer has edited an object of the cluster: there is no file a
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from interpose.config.documents.yaml import MAX_DEPTH, Node
+from interpose.config.documents.yaml import MAX_DEPTH, DocumentNode
 from interpose.errors import ConfigError
 from interpose.kube.client.api import Object
 
@@ -28,16 +28,16 @@ def document_problems(document: Object) -> Sequence[str]:
     return ()
 
 
-def tree(value: Any, depth: int = 0) -> Node:
+def tree(value: Any, depth: int = 0) -> DocumentNode:
     """A value as JSON has it, as documents are read; RecursionError if it is nested too deeply."""
     if depth > MAX_DEPTH:
         raise RecursionError
     if isinstance(value, Mapping):
-        return Node(tag="map", entries=tuple((str(key), tree(one, depth + 1)) for key, one in value.items()))
+        return DocumentNode(tag="map", entries=tuple((str(key), tree(one, depth + 1)) for key, one in value.items()))
     if isinstance(value, list | tuple):
-        return Node(tag="list", items=tuple(tree(one, depth + 1) for one in value))
+        return DocumentNode(tag="list", items=tuple(tree(one, depth + 1) for one in value))
     if value is None:
-        return Node(tag="null", text="null")
+        return DocumentNode(tag="null", text="null")
     if isinstance(value, bool):
-        return Node(tag="bool", text=str(value).lower())
-    return Node(tag=_SCALARS[type(value)], text=str(value))
+        return DocumentNode(tag="bool", text=str(value).lower())
+    return DocumentNode(tag=_SCALARS[type(value)], text=str(value))

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from interpose.config.load import Given, Loaded
+from interpose.config.load import LoadedSettings, SettingText
 from interpose.config.schema import Schema, Setting
 
 
@@ -64,7 +64,7 @@ def parameter_name(setting: Setting) -> str:
     return setting.key.replace(".", "__")
 
 
-def given_flags(parameters: Mapping[str, Any], schema: Schema) -> dict[str, Given]:
+def given_flags(parameters: Mapping[str, Any], schema: Schema) -> dict[str, SettingText]:
     """The settings that were given as flags, by key."""
     given = {}
     for setting in schema.table:
@@ -76,11 +76,11 @@ def given_flags(parameters: Mapping[str, Any], schema: Schema) -> dict[str, Give
         name = setting.flag
         if setting.is_switch:
             name = setting.flag if value else setting.flag.replace("--", "--no-", 1)
-        given[setting.key] = Given(str(value).lower() if setting.is_switch else value, f"flag {name}")
+        given[setting.key] = SettingText(str(value).lower() if setting.is_switch else value, f"flag {name}")
     return given
 
 
-def told(loaded: Loaded, *, print_config: bool) -> bool:
+def told(loaded: LoadedSettings, *, print_config: bool) -> bool:
     """Give warnings, and with --print-config every setting: whether that was all there is to do."""
     for warning in loaded.warnings:
         click.echo(f"warning: {warning}", err=True)

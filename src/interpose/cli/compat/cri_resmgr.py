@@ -15,7 +15,7 @@ from interpose.cli.compat.cri_resmgr_flags import FLAGS, ResmgrLine, read_line
 from interpose.cli.compat.cri_resmgr_help import PROGRAM, help_text, loggers_text, modules_text, policies_text
 from interpose.cli.compat.cri_resmgr_line import EXIT_LEFTOVER, answered, load_said, usage, wants
 from interpose.cli.compat.go_flags import read_option_file
-from interpose.config.load import Given, Loaded
+from interpose.config.load import LoadedSettings, SettingText
 from interpose.config.relay.table import RELAY
 from interpose.errors import ConfigError, SocketInUseError
 
@@ -25,13 +25,13 @@ _MODULE_HELP: Final = ("help", "config-help")
 _RESETS: Final = ("reset-policy", "reset-config")
 
 
-def load_line(line: ResmgrLine, env: Mapping[str, str]) -> Loaded:
+def load_line(line: ResmgrLine, env: Mapping[str, str]) -> LoadedSettings:
     """Relay settings for a command line: flag over environment over file over the old program's defaults."""
-    presets = {FLAGS[name].key: Given(FLAGS[name].default, _DEFAULT) for name in _PRESET}
-    presets["hooks.enabled"] = Given("false", _DEFAULT)
+    presets = {FLAGS[name].key: SettingText(FLAGS[name].default, _DEFAULT) for name in _PRESET}
+    presets["hooks.enabled"] = SettingText("false", _DEFAULT)
     runtime = FLAGS["runtime-socket"]
     if Path(runtime.default).exists():  # else the first well-known one: dockershim is long gone
-        presets[runtime.key] = Given(runtime.default, _DEFAULT)
+        presets[runtime.key] = SettingText(runtime.default, _DEFAULT)
     return load_said(RELAY, line, FLAGS, presets, env)
 
 
@@ -71,7 +71,7 @@ def _words(words: Sequence[str]) -> int:
         return usage(PROGRAM, [str(error)], EXIT_LEFTOVER)
 
 
-def _reset(resets: Sequence[str], loaded: Loaded) -> int:
+def _reset(resets: Sequence[str], loaded: LoadedSettings) -> int:
     """Forget parts of the state; not while somebody relies on it."""
     from interpose.cli.relay.policy_wanted import state_path
     from interpose.cli.relay.state_lock import StateLock

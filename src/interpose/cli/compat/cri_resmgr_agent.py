@@ -14,7 +14,7 @@ from interpose.cli.common.stdio import standard_streams
 from interpose.cli.compat.cri_resmgr_common import COMMON, ResmgrProgram, run_program
 from interpose.cli.compat.cri_resmgr_flags import ResmgrFlag, socket_or_off
 from interpose.config.agent.table import AGENT
-from interpose.config.load import Loaded
+from interpose.config.load import LoadedSettings
 
 PROGRAM: Final = "cri-resmgr-agent"
 SOCKET: Final = "/var/run/cri-resmgr-agent.sock"
@@ -57,7 +57,7 @@ the node. Flags are written -flag value, -flag=value, --flag value or --flag=val
 INTERPOSE_AGENT_* environment variables, which `interpose agent --help` lists."""
 
 
-def check(loaded: Loaded, env: Mapping[str, str]) -> Loaded:
+def check(loaded: LoadedSettings, env: Mapping[str, str]) -> LoadedSettings:
     """The old program wants NODE_NAME; a node is mostly called as its host is, so that is said and tried."""
     if loaded.settings.node_name or env.get("NODE_NAME"):
         return loaded
@@ -67,7 +67,7 @@ def check(loaded: Loaded, env: Mapping[str, str]) -> Loaded:
     return replace(loaded, warnings=(*loaded.warnings, note))
 
 
-def run(loaded: Loaded) -> int:
+def run(loaded: LoadedSettings) -> int:
     """Run until told to stop."""
     from interpose.cli.agent.command import run_loaded
 

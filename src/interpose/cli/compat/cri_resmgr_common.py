@@ -10,7 +10,7 @@ from typing import Final
 from interpose.cli.common.options import told
 from interpose.cli.compat.cri_resmgr_flags import LOG_FLAGS, ResmgrFlag, ResmgrLine, flag_lines, read_line
 from interpose.cli.compat.cri_resmgr_line import EXIT_LEFTOVER, answered, load_said, usage, wants
-from interpose.config.load import Given, Loaded
+from interpose.config.load import LoadedSettings, SettingText
 from interpose.config.schema import Schema
 from interpose.errors import ConfigError, SocketInUseError
 
@@ -35,9 +35,9 @@ class ResmgrProgram:
     about: str
     flags: Mapping[str, ResmgrFlag]
     schema: Schema
-    run: Callable[[Loaded], int]
+    run: Callable[[LoadedSettings], int]
     presets: Mapping[str, str] | None = None  # settings that have no flag there
-    check: Callable[[Loaded, Mapping[str, str]], Loaded] = lambda loaded, _env: (
+    check: Callable[[LoadedSettings, Mapping[str, str]], LoadedSettings] = lambda loaded, _env: (
         loaded
     )  # what the old program insists on
 
@@ -47,11 +47,13 @@ def help_text(name: str, about: str, flags: Mapping[str, ResmgrFlag]) -> str:
     return "\n".join([f"Usage: {name} [flags]", "", *about.splitlines(), "", "Flags:", *flag_lines(flags)])
 
 
-def load_line(program: ResmgrProgram, line: ResmgrLine, env: Mapping[str, str]) -> Loaded:
+def load_line(program: ResmgrProgram, line: ResmgrLine, env: Mapping[str, str]) -> LoadedSettings:
     """Settings for a command line: flag over environment over the old program's defaults."""
     origin = f"default of {program.name}"
-    presets = {key: Given(text, origin) for key, text in (program.presets or {}).items()}
-    presets |= {flag.key: Given(flag.default, origin) for flag in program.flags.values() if flag.key and flag.default}
+    presets = {key: SettingText(text, origin) for key, text in (program.presets or {}).items()}
+    presets |= {
+        flag.key: SettingText(flag.default, origin) for flag in program.flags.values() if flag.key and flag.default
+    }
     return program.check(load_said(program.schema, line, program.flags, presets, env), env)
 
 

@@ -9,7 +9,7 @@ from typing import Final
 
 from interpose import __version__
 from interpose.cli.compat.cri_resmgr_flags import FlagValue, ResmgrFlag, ResmgrLine
-from interpose.config.load import Given, Loaded, load
+from interpose.config.load import LoadedSettings, SettingText, load
 from interpose.config.schema import Schema
 from interpose.core.model.text import did_you_mean
 from interpose.errors import ConfigError
@@ -48,9 +48,9 @@ def load_said(
     schema: Schema,
     line: ResmgrLine,
     flags: Mapping[str, ResmgrFlag],
-    presets: Mapping[str, Given],
+    presets: Mapping[str, SettingText],
     env: Mapping[str, str],
-) -> Loaded:
+) -> LoadedSettings:
     """Settings for a command line: flag over environment over file over the old program's defaults."""
     given, problems = _given(line.said, flags, schema)
     try:
@@ -64,12 +64,12 @@ def load_said(
 
 def _given(
     said: Iterable[FlagValue], flags: Mapping[str, ResmgrFlag], schema: Schema
-) -> tuple[dict[str, Given], list[str]]:
+) -> tuple[dict[str, SettingText], list[str]]:
     """Settings by key: of flags that add up all, of others the last. And what is wrong with single ones of the former.
 
     These are told one by one, each with its place: together they have only that of the last.
     """
-    given: dict[str, Given] = {}
+    given: dict[str, SettingText] = {}
     problems: list[str] = []
     for one in said:
         flag = flags[one.name]
@@ -87,16 +87,16 @@ def _given(
                 problems += error.problems
                 value = ""
             value = kind.separator.join(filter(None, (before.text if before else "", value)))
-        given[flag.key] = Given(value, one.origin)
+        given[flag.key] = SettingText(value, one.origin)
     return given, problems
 
 
-def debug_preset(env: Mapping[str, str]) -> dict[str, Given]:
+def debug_preset(env: Mapping[str, str]) -> dict[str, SettingText]:
     """What $LOGGER_DEBUG makes of our settings, by key."""
     return _debugging(debugged((env.get("LOGGER_DEBUG", ""),)), "environment LOGGER_DEBUG")
 
 
-def debug_flag(line: ResmgrLine) -> dict[str, Given]:
+def debug_flag(line: ResmgrLine) -> dict[str, SettingText]:
     """What --logger-debug makes of our settings, by key; it counts more than a level."""
     last = line.last(_FLAG)
     return {} if last is None else _debugging(_wanted(line), last.origin)
@@ -115,14 +115,14 @@ def _wanted(line: ResmgrLine) -> dict[str, bool]:
     return debugged(one.value for one in line.said if one.name == _FLAG)
 
 
-def _debugging(sources: Mapping[str, bool], origin: str) -> dict[str, Given]:
+def _debugging(sources: Mapping[str, bool], origin: str) -> dict[str, SettingText]:
     parts = {state: dict.fromkeys(chain(*map(_parts_of, _names(sources, state)))) for state in (True, False)}
     if not sources.get(_EVERYTHING):
-        return {_DEBUG: Given(",".join(parts[True]), origin)} if parts[True] else {}
+        return {_DEBUG: SettingText(",".join(parts[True]), origin)} if parts[True] else {}
     quiet = [f"-{part}" for part in parts[False] if part not in parts[True]]
     if not quiet:
-        return {_LEVEL: Given("debug", origin)}
-    return {_DEBUG: Given(",".join([_EVERYTHING, *quiet, *parts[True]]), origin)}
+        return {_LEVEL: SettingText("debug", origin)}
+    return {_DEBUG: SettingText(",".join([_EVERYTHING, *quiet, *parts[True]]), origin)}
 
 
 def _names(sources: Mapping[str, bool], state: bool) -> Iterator[str]:

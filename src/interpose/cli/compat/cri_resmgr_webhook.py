@@ -9,7 +9,7 @@ from typing import Final
 from interpose.cli.common.stdio import standard_streams
 from interpose.cli.compat.cri_resmgr_common import COMMON, ResmgrProgram, run_program
 from interpose.cli.compat.cri_resmgr_flags import ResmgrFlag
-from interpose.config.load import Loaded
+from interpose.config.load import LoadedSettings
 from interpose.config.webhook.table import WEBHOOK
 
 PROGRAM: Final = "cri-resmgr-webhook"
@@ -36,7 +36,7 @@ Annotates pods with what their containers ask for. This is `interpose webhook` w
 variables, which `interpose webhook --help` lists."""
 
 
-def run(loaded: Loaded) -> int:
+def run(loaded: LoadedSettings) -> int:
     """Run until told to stop."""
     from interpose.cli.webhook.command import run_loaded
 

@@ -15,7 +15,7 @@ from interpose import __version__
 from interpose.cli.common.stdio import standard_streams
 from interpose.cli.compat.go_flags import GoFlags, parse_go_flags
 from interpose.config.endpoint import WELL_KNOWN_DOCKER
-from interpose.config.load import Given, Loaded, load
+from interpose.config.load import LoadedSettings, SettingText, load
 from interpose.config.relay.table import RELAY
 from interpose.config.schema import Instead
 from interpose.core.model.text import closest_flag
@@ -95,20 +95,20 @@ def _variable(flag: str) -> str:
     return f"; for --{close} of `interpose relay` set {settings[close].env}" if close else ""
 
 
-def load_flags(values: Mapping[str, str], env: Mapping[str, str]) -> Loaded:
+def load_flags(values: Mapping[str, str], env: Mapping[str, str]) -> LoadedSettings:
     """Relay settings for the given flags: flag over environment over file over the old program's defaults."""
-    flags: dict[str, Given] = {}
-    presets: dict[str, Given] = {}
+    flags: dict[str, SettingText] = {}
+    presets: dict[str, SettingText] = {}
     ignored: list[str] = []
     for name, flag in FLAGS.items():
         if flag.default:
-            presets[flag.key] = Given(_MODES.get(flag.default, flag.default), _DEFAULT)
+            presets[flag.key] = SettingText(_MODES.get(flag.default, flag.default), _DEFAULT)
         if name in values:
-            flags[flag.key] = Given(values[name], f"flag --{name}")
+            flags[flag.key] = SettingText(values[name], f"flag --{name}")
     if mode := flags.get("backend"):
         if mode.text not in _MODES:
             raise ConfigError(f"{mode.origin}: {mode.text!r} is not one of {', '.join(_MODES)}")
-        flags["backend"] = Given(_MODES[mode.text], mode.origin)
+        flags["backend"] = SettingText(_MODES[mode.text], mode.origin)
         if _MODES[mode.text] == _DOCKER and (image := flags.pop("image_endpoint", None)):
             ignored.append(f"{image.origin}: has no effect in Docker mode, where dockerd serves images too")
     loaded = load(RELAY, flags=flags, env=env, presets=presets, instead=_INSTEAD)

@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from interpose.cli.config.reading import DocumentPart
-from interpose.config.effective import Row
+from interpose.config.effective import SettingRow
 from interpose.core.model.text import printable
 
-_NOTHING: Final = Row("", "", "")
+_NOTHING: Final = SettingRow("", "", "")
 
 
 class Side(NamedTuple):
@@ -25,8 +25,8 @@ class Difference(NamedTuple):
     """A key of which the two say something else; None where one says nothing."""
 
     key: str
-    left: Row | None
-    right: Row | None
+    left: SettingRow | None
+    right: SettingRow | None
 
 
 def differences(left: Side, right: Side) -> list[Difference]:
@@ -67,7 +67,7 @@ def text_of(found: Sequence[Difference], left: Side, right: Side) -> str:
     return "\n".join(map(printable, lines))
 
 
-def _said(row: Row | None) -> str:
+def _said(row: SettingRow | None) -> str:
     return "nothing" if row is None else f"{row.value or chr(34) * 2}  ({row.origin})"
 
 
@@ -76,5 +76,5 @@ def plain(found: Sequence[Difference]) -> list[Mapping[str, Any]]:
     return [{"key": one.key, "left": _values(one.left), "right": _values(one.right)} for one in found]
 
 
-def _values(row: Row | None) -> Mapping[str, str] | None:
+def _values(row: SettingRow | None) -> Mapping[str, str] | None:
     return None if row is None else {"value": row.value, "origin": row.origin}

@@ -18,7 +18,7 @@ from interpose.cli.config.recognise import KINDS, DocumentForm, recognise
 from interpose.cli.config.sources import DocumentSource
 from interpose.config.documents.yaml import MAX_FILE_BYTES
 from interpose.config.effective import rows_of
-from interpose.config.load import Loaded, load
+from interpose.config.load import LoadedSettings, load
 from interpose.config.programs import PROGRAMS
 from interpose.errors import ConfigError
 from interpose.hooks.server.node.node_document import STATE_KIND, parse_node_document
@@ -71,7 +71,7 @@ def _options(source: DocumentSource, around: Circumstances) -> Reading:
     return settings_reading("relay", load_line(line, around.env), around.env, DocumentForm.OPTIONS)
 
 
-def settings_reading(name: str, loaded: Loaded, env: Mapping[str, str], kind: str) -> Reading:
+def settings_reading(name: str, loaded: LoadedSettings, env: Mapping[str, str], kind: str) -> Reading:
     """Settings that were put together, seen by their program."""
     warnings = (*loaded.warnings, *check(name, loaded, env))
     return Reading(kind=kind, parts=(DocumentPart(name, tuple(rows_of(loaded))),), warnings=warnings)

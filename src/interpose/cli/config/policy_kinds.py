@@ -15,8 +15,8 @@ from interpose.config.documents.configmaps import ConfigMap, placed, read_data, 
 from interpose.config.documents.fields import Report
 from interpose.config.documents.policy import PolicyDocument, policy_values, read_policy_document, unfold
 from interpose.config.documents.policy_options import pool_values, read_pools
-from interpose.config.documents.yaml import MAX_FILE_BYTES, Node, parse_document
-from interpose.config.effective import DEFAULT, Row
+from interpose.config.documents.yaml import MAX_FILE_BYTES, DocumentNode, parse_document
+from interpose.config.effective import DEFAULT, SettingRow
 from interpose.core.model.text import printable
 from interpose.core.policy.names import NAMES
 from interpose.errors import ConfigError
@@ -44,10 +44,10 @@ def pools_reading(source: DocumentSource, _around: Circumstances) -> Reading:
     return Reading(kind=DocumentForm.POOLS, parts=(DocumentPart("pools", rows),), warnings=doubts(source, "the relay"))
 
 
-def nothing_said(family: str) -> tuple[Row, ...]:
+def nothing_said(family: str) -> tuple[SettingRow, ...]:
     """What an empty document of a family means, for comparing."""
     values = policy_values(PolicyDocument()) if family == POLICIES else ()
-    return tuple(Row(key, value, DEFAULT) for key, value in values)
+    return tuple(SettingRow(key, value, DEFAULT) for key, value in values)
 
 
 # -- ConfigMaps
@@ -75,10 +75,10 @@ def map_reading(source: DocumentSource, around: Circumstances) -> Reading:
     )
 
 
-def _map_rows(one: ConfigMap, source: DocumentSource, around: Circumstances) -> Iterable[Row]:
+def _map_rows(one: ConfigMap, source: DocumentSource, around: Circumstances) -> Iterable[SettingRow]:
     for key, value in policy_values(one.document):
         line = one.lines.get(about_key(key, one.lines, around.node))
-        yield Row(key, value, f"file {source.name}:{line}" if line else DEFAULT)
+        yield SettingRow(key, value, f"file {source.name}:{line}" if line else DEFAULT)
 
 
 def _of_keys(source: DocumentSource, around: Circumstances) -> Reading:
@@ -90,7 +90,7 @@ def _of_keys(source: DocumentSource, around: Circumstances) -> Reading:
     for key, value in policy_values(document):
         about = about_key(key, source.keys, around.node)
         place = f"{source.name}/{about}" if source.name.rpartition("/")[2] != about else source.name
-        rows.append(Row(key, value, f"file {place}" if about else DEFAULT))
+        rows.append(SettingRow(key, value, f"file {place}" if about else DEFAULT))
     return Reading(
         kind=DocumentForm.CONFIG_MAP,
         parts=(DocumentPart(POLICIES, tuple(rows)),),
@@ -114,7 +114,7 @@ def about_key(path: str, keys: Iterable[str], node: str | None) -> str:
 # -- lines
 
 
-def _lines(node: Node, key: str) -> Iterable[tuple[str, int]]:
+def _lines(node: DocumentNode, key: str) -> Iterable[tuple[str, int]]:
     """The line of each key of a document and of each item of its lists, by its path in lower case."""
     below_key = [(f"{key}[{index}]", child) for index, child in enumerate(node.items)]
     for name, child in node.entries:
@@ -126,8 +126,8 @@ def _lines(node: Node, key: str) -> Iterable[tuple[str, int]]:
         yield from _lines(child, below)
 
 
-def _rows(values: Iterable[tuple[str, str]], name: str, lines: Mapping[str, int]) -> tuple[Row, ...]:
-    return tuple(Row(key, value, _origin(name, key, lines)) for key, value in values)
+def _rows(values: Iterable[tuple[str, str]], name: str, lines: Mapping[str, int]) -> tuple[SettingRow, ...]:
+    return tuple(SettingRow(key, value, _origin(name, key, lines)) for key, value in values)
 
 
 def _origin(name: str, key: str, lines: Mapping[str, int]) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import click
 
-from interpose.config.load import Given, Loaded, load
+from interpose.config.load import LoadedSettings, SettingText, load
 from interpose.config.programs import PROGRAMS
 from interpose.errors import ConfigError
 
@@ -24,12 +24,12 @@ class DropIn(NamedTuple):
     """Another name and other flags of one of our programs."""
 
     program: str
-    load: Callable[[Sequence[str], Env], Loaded]
+    load: Callable[[Sequence[str], Env], LoadedSettings]
 
 
 def load_program(
-    name: str, arguments: Sequence[str], env: Env, *, config: str | None, given: Mapping[str, Given]
-) -> Loaded:
+    name: str, arguments: Sequence[str], env: Env, *, config: str | None, given: Mapping[str, SettingText]
+) -> LoadedSettings:
     """The settings a program of ours has with these flags, and `given` by key over them. ConfigError, UsageError."""
     from interpose.cli.common.options import SettingsCommand, given_flags
 
@@ -41,7 +41,7 @@ def load_program(
     return load(schema, flags={**flags, **given}, env=env, path=parameters["config"] or config)
 
 
-def check(name: str, loaded: Loaded, env: Env) -> list[str]:
+def check(name: str, loaded: LoadedSettings, env: Env) -> list[str]:
     """Refuse what the program refuses beyond its table. What only does not fit this machine is returned."""
     found = _CHECKS.get(name)
     return [] if found is None else found(loaded, env)
@@ -50,7 +50,7 @@ def check(name: str, loaded: Loaded, env: Env) -> list[str]:
 # -- what else programs check
 
 
-def _check_relay(loaded: Loaded, _env: Env) -> list[str]:
+def _check_relay(loaded: LoadedSettings, _env: Env) -> list[str]:
     dump = loaded.settings.dump
     if not (dump.rules or dump.file or dump.record):
         return []
@@ -61,21 +61,21 @@ def _check_relay(loaded: Loaded, _env: Env) -> list[str]:
     return [f"{problem} (on this machine)" for problem in place_problems(dump)]
 
 
-def _check_hookserver(loaded: Loaded, _env: Env) -> list[str]:
+def _check_hookserver(loaded: LoadedSettings, _env: Env) -> list[str]:
     from interpose.cli.hookserver.checks import check as checked
 
     checked(loaded)
     return []
 
 
-def _check_agent(loaded: Loaded, env: Env) -> list[str]:
+def _check_agent(loaded: LoadedSettings, env: Env) -> list[str]:
     from interpose.cli.agent.checks import check as checked
 
     checked(loaded, env)
     return []
 
 
-_CHECKS: Final[Mapping[str, Callable[[Loaded, Env], list[str]]]] = MappingProxyType(
+_CHECKS: Final[Mapping[str, Callable[[LoadedSettings, Env], list[str]]]] = MappingProxyType(
     {"relay": _check_relay, "hookserver": _check_hookserver, "agent": _check_agent}
 )
 
@@ -83,7 +83,7 @@ _CHECKS: Final[Mapping[str, Callable[[Loaded, Env], list[str]]]] = MappingProxyT
 # -- programs of others that we stand in for
 
 
-def _cri_resmgr(arguments: Sequence[str], env: Env) -> Loaded:
+def _cri_resmgr(arguments: Sequence[str], env: Env) -> LoadedSettings:
     from interpose.cli.compat.cri_resmgr import load_line
     from interpose.cli.compat.cri_resmgr_flags import read_line
     from interpose.cli.compat.go_flags import read_option_file
@@ -93,7 +93,7 @@ def _cri_resmgr(arguments: Sequence[str], env: Env) -> Loaded:
     return load_line(line, env)
 
 
-def _koord_runtime_proxy(arguments: Sequence[str], env: Env) -> Loaded:
+def _koord_runtime_proxy(arguments: Sequence[str], env: Env) -> LoadedSettings:
     from interpose.cli.compat.koord_runtime_proxy import load_flags, parse_flags
 
     parsed = parse_flags(arguments)
@@ -101,19 +101,19 @@ def _koord_runtime_proxy(arguments: Sequence[str], env: Env) -> Loaded:
     return load_flags(parsed.values, env)
 
 
-def _cri_resmgr_agent(arguments: Sequence[str], env: Env) -> Loaded:
+def _cri_resmgr_agent(arguments: Sequence[str], env: Env) -> LoadedSettings:
     from interpose.cli.compat.cri_resmgr_agent import AGENT_PROGRAM
 
     return _small_program(AGENT_PROGRAM, arguments, env)
 
 
-def _cri_resmgr_webhook(arguments: Sequence[str], env: Env) -> Loaded:
+def _cri_resmgr_webhook(arguments: Sequence[str], env: Env) -> LoadedSettings:
     from interpose.cli.compat.cri_resmgr_webhook import WEBHOOK_PROGRAM
 
     return _small_program(WEBHOOK_PROGRAM, arguments, env)
 
 
-def _small_program(program: "ResmgrProgram", arguments: Sequence[str], env: Env) -> Loaded:
+def _small_program(program: "ResmgrProgram", arguments: Sequence[str], env: Env) -> LoadedSettings:
     from interpose.cli.compat.cri_resmgr_common import load_line
     from interpose.cli.compat.cri_resmgr_flags import read_line
 

@@ -6,7 +6,7 @@ from enum import Enum
 from typing import Any, Final, NamedTuple
 
 from interpose.cli.config.sources import DocumentSource
-from interpose.config.effective import Row
+from interpose.config.effective import SettingRow
 from interpose.host.file_trust import Trust, examine
 
 # Families of documents; settings are a family for each program.
@@ -25,7 +25,7 @@ class DocumentPart(NamedTuple):
     """One object of a file: of which family it is, how it is known among others, and what it says."""
 
     family: str
-    rows: tuple[Row, ...]
+    rows: tuple[SettingRow, ...]
     title: str = ""  # of an object of Kubernetes: kind, namespace and name
 
 
@@ -42,7 +42,7 @@ class Reading:
     note: str = ""
 
 
-def flat(value: Any, key: str, origin: str) -> Iterable[Row]:
+def flat(value: Any, key: str, origin: str) -> Iterable[SettingRow]:
     """A typed value, key by key, in the names it has here."""
     if is_dataclass(value):
         parts: Iterable[tuple[str, Any]] = ((item.name, getattr(value, item.name)) for item in fields(value))
@@ -50,7 +50,7 @@ def flat(value: Any, key: str, origin: str) -> Iterable[Row]:
         parts = ((str(name), value[name]) for name in sorted(value))
     else:
         if value is not None:
-            yield Row(key, _word(value), origin)
+            yield SettingRow(key, _word(value), origin)
         return
     for name, part in parts:
         yield from flat(part, f"{key}.{name}" if key else name, origin)

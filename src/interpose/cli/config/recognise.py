@@ -11,7 +11,7 @@ from typing import Final
 from interpose.cli.compat.cri_resmgr_flags import FLAGS
 from interpose.cli.compat.go_flags import split_option
 from interpose.config.check import API_VERSION
-from interpose.config.documents.yaml import Node, parse_document, split_documents
+from interpose.config.documents.yaml import DocumentNode, parse_document, split_documents
 from interpose.config.programs import PROGRAMS, program_of
 from interpose.core.model.text import quoted
 from interpose.errors import ConfigError
@@ -55,7 +55,7 @@ def recognise(text: str, where: str, *, json_only: bool = False) -> str:
     return _kind(documents[0], where)
 
 
-def _kind(root: Node, where: str) -> str:
+def _kind(root: DocumentNode, where: str) -> str:
     header = {name: node.text for name, node in root.entries}
     kind = header.get("kind", "")
     names = {name.lower() for name in header}
@@ -78,13 +78,13 @@ def _kind(root: Node, where: str) -> str:
     return found
 
 
-def _is_object(root: Node) -> bool:
+def _is_object(root: DocumentNode) -> bool:
     """Whether it is an object of Kubernetes, of any kind."""
     header = {name: node.text for name, node in root.entries}
     return bool(header.get("kind")) and header.get("apiVersion", "") not in ("", API_VERSION)
 
 
-def _like_settings(root: Node) -> str:
+def _like_settings(root: DocumentNode) -> str:
     """The kind of settings most of whose keys these are; empty if they are nobody's."""
     given = [*_paths(root)]
     shares: Mapping[str, float] = {
@@ -95,7 +95,7 @@ def _like_settings(root: Node) -> str:
     return best if shares[best] > _SOME else ""
 
 
-def _paths(root: Node) -> list[str]:
+def _paths(root: DocumentNode) -> list[str]:
     """Keys with what is below them in settings: one level."""
     found = []
     for name, node in root.entries:

@@ -7,13 +7,13 @@ from typing import Any
 import click
 
 from interpose.cli.common.admin_client import ask
-from interpose.config.effective import PROGRAM, Row, rows_of_answer
+from interpose.config.effective import PROGRAM, SettingRow, rows_of_answer
 from interpose.config.schema import Schema, value_of
 
 _KEY = "admin.listen"
 
 
-def ask_running(schema: Schema, admin: str | None) -> list[Row]:
+def ask_running(schema: Schema, admin: str | None) -> list[SettingRow]:
     """Its rows; a click error if there is none, or if it is another program."""
     answer = _answer(admin or usual_address(schema))
     program = answer.get(PROGRAM, schema.program)

@@ -9,8 +9,8 @@ import click
 
 from interpose.cli.config.programs import DROP_INS, check, load_program
 from interpose.cli.config.running import ask_running
-from interpose.config.effective import DEFAULT, Row, rows_of, settings_file, table_text
-from interpose.config.load import Given
+from interpose.config.effective import DEFAULT, SettingRow, rows_of, settings_file, table_text
+from interpose.config.load import SettingText
 from interpose.config.programs import PROGRAMS
 from interpose.config.schema import Schema
 
@@ -71,8 +71,8 @@ def show(
 
 
 def _gathered(
-    name: str, arguments: Sequence[str], env: Mapping[str, str], config: str | None, given: Mapping[str, Given]
-) -> list[Row]:
+    name: str, arguments: Sequence[str], env: Mapping[str, str], config: str | None, given: Mapping[str, SettingText]
+) -> list[SettingRow]:
     drop_in = DROP_INS.get(name)
     if drop_in is None:
         program = name
@@ -87,25 +87,25 @@ def _gathered(
     return rows_of(loaded)
 
 
-def _pairs(given: Iterable[str], schema: Schema) -> dict[str, Given]:
+def _pairs(given: Iterable[str], schema: Schema) -> dict[str, SettingText]:
     known = {setting.key for setting in schema.table}
-    found: dict[str, Given] = {}
+    found: dict[str, SettingText] = {}
     for pair in given:
         key, equals, value = pair.partition("=")
         if not equals:
             raise click.UsageError(f"--set {pair}: expected KEY=VALUE")
         if key not in known:
             raise click.UsageError(f"--set {pair}: {key!r} is not a key of {schema.program}")
-        found[key] = Given(value, f"flag --set {key}")
+        found[key] = SettingText(value, f"flag --set {key}")
     return found
 
 
-def _text(output: str, schema: Schema, rows: Sequence[Row]) -> str:
+def _text(output: str, schema: Schema, rows: Sequence[SettingRow]) -> str:
     if output == "json":
         return json.dumps(_plain(schema, rows), indent=2, ensure_ascii=False)
     return settings_file(schema, rows) if output == "yaml" else table_text(rows)
 
 
-def _plain(schema: Schema, rows: Iterable[Row]) -> Mapping[str, Any]:
+def _plain(schema: Schema, rows: Iterable[SettingRow]) -> Mapping[str, Any]:
     values = {row.key: {"value": row.value, "origin": row.origin} for row in rows}
     return {"program": schema.program, "kind": schema.file_kind, "settings": values}

@@ -13,7 +13,7 @@ from pathlib import Path
 from stat import S_ISDIR, S_ISREG
 from typing import Final
 
-from interpose.config.documents.yaml import Node, decoded, parse_document, parse_file
+from interpose.config.documents.yaml import DocumentNode, decoded, parse_document, parse_file
 from interpose.core.policy.names import NAMES
 from interpose.errors import ConfigError
 
@@ -44,7 +44,7 @@ class DocumentSource:
         """All of it, if it is not more than a program reads."""
         return decoded(self.data, self.name, limit)
 
-    def document(self, limit: int = MAX_BYTES) -> Node:
+    def document(self, limit: int = MAX_BYTES) -> DocumentNode:
         """As the programs read documents that are named by a setting: the name says which format it is."""
         if not self.is_file:
             return parse_document(self.text(limit), self.where)

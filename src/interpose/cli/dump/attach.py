@@ -15,7 +15,7 @@ from urllib.parse import urlencode
 import click
 
 from interpose.cli.common.admin_client import AdminConnection, fail_to_connect
-from interpose.config.dump_rules import Target, parse_rules
+from interpose.config.dump_rules import DumpTarget, parse_rules
 from interpose.config.endpoint import parse_listen
 from interpose.cri.methods import METHODS
 
@@ -118,8 +118,8 @@ def _asked(rules: Sequence[str]) -> dict[str, str]:
         return {}
     chosen = parse_rules(rules)
     targets = chosen.selected(METHODS)
-    full = [name for name, target in targets.items() if target is Target.FULL]
-    calls = [name for name, target in targets.items() if target is not Target.FULL]
+    full = [name for name, target in targets.items() if target is DumpTarget.FULL]
+    calls = [name for name, target in targets.items() if target is not DumpTarget.FULL]
     asked = {"full": ",".join(full), "calls": ",".join(calls)}
     return asked | ({"others": ""} if chosen.enabled else {})
 

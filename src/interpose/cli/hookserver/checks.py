@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from interpose.config.hookserver.settings import CgroupSettings, HookServerSettings
-from interpose.config.load import Loaded
+from interpose.config.load import LoadedSettings
 from interpose.errors import ConfigError
 from interpose.hooks.api.hookpoint import HookPoint
 from interpose.host.cgroup.paths import CgroupLayout, Driver
@@ -16,7 +16,7 @@ from interpose.host.cgroup.paths import CgroupLayout, Driver
 _SLICE = ".slice"
 
 
-def check(loaded: Loaded) -> None:
+def check(loaded: LoadedSettings) -> None:
     """ConfigError with every value that cannot be used, and who gave it."""
     settings: HookServerSettings = loaded.settings
     problems = [

@@ -4,11 +4,11 @@ import os
 from typing import Any
 
 from interpose.cli.common.options import SettingsCommand, given_flags, told
-from interpose.config.load import Loaded, load
+from interpose.config.load import LoadedSettings, load
 from interpose.config.relay.table import RELAY
 
 
-def run_loaded(loaded: Loaded, *, print_config: bool = False) -> int:
+def run_loaded(loaded: LoadedSettings, *, print_config: bool = False) -> int:
     """Show the settings, or run the relay with them; the exit code."""
     if told(loaded, print_config=print_config):
         return 0

@@ -16,7 +16,7 @@ from socket import socket
 from typing import Any, Final
 
 from interpose import __version__
-from interpose.config.dump_rules import Rules, Target, parse_rules
+from interpose.config.dump_rules import DumpTarget, Rules, parse_rules
 from interpose.config.relay.settings import DumpSettings, RelaySettings
 from interpose.core.model.text import quoted
 from interpose.cri.methods import METHODS
@@ -48,10 +48,10 @@ _RULES_TIME: Final = 1.0  # seconds; half a millisecond is usual
 _EVERYTHING: Final = "reset,full:.*"
 _ASKED: Final = {"full": Interest.MESSAGES, "calls": Interest.CALLS, "others": Interest.MESSAGES}
 _INTERESTS: Final = {
-    Target.OFF: Interest.NONE,
-    Target.SHORT: Interest.CALLS,
-    Target.COUNT: Interest.CALLS,
-    Target.FULL: Interest.MESSAGES,
+    DumpTarget.OFF: Interest.NONE,
+    DumpTarget.SHORT: Interest.CALLS,
+    DumpTarget.COUNT: Interest.CALLS,
+    DumpTarget.FULL: Interest.MESSAGES,
 }
 
 

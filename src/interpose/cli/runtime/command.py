@@ -7,14 +7,14 @@ import click
 
 from interpose.cli.common.options import SettingsCommand, given_flags, told
 from interpose.config.endpoint import parse_endpoint
-from interpose.config.load import Loaded, load
+from interpose.config.load import LoadedSettings, load
 from interpose.config.runtime.table import RUNTIME
 from interpose.errors import ConfigError
 
 _IMAGES: Final = "--image-service-endpoint"
 
 
-def run_loaded(loaded: Loaded, *, print_config: bool = False) -> int:
+def run_loaded(loaded: LoadedSettings, *, print_config: bool = False) -> int:
     """Show the settings, or run the runtime with them; the exit code."""
     if told(loaded, print_config=print_config):
         return 0

@@ -6,7 +6,7 @@ from typing import Any
 from interpose.cli.common.lazy import Subcommand
 from interpose.cli.common.options import given_flags, told
 from interpose.cli.common.settings_group import SettingsGroup
-from interpose.config.load import Loaded, load
+from interpose.config.load import LoadedSettings, load
 from interpose.config.webhook.table import WEBHOOK
 
 _COMMANDS = {
@@ -23,7 +23,7 @@ def _webhook(config: str | None, print_config: bool, **parameters: Any) -> int:
     return run_loaded(loaded)
 
 
-def run_loaded(loaded: Loaded) -> int:
+def run_loaded(loaded: LoadedSettings) -> int:
     """Run a webhook until it is told to stop."""
     from interpose.cli.webhook.process import run
 

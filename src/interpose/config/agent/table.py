@@ -9,7 +9,17 @@ from typing import Final
 from interpose.config.agent.settings import REPORTS, AgentSettings
 from interpose.config.common import admin_rows, logging_rows, row
 from interpose.config.schema import Schema, Setting
-from interpose.config.values import Kind, choice, directory, duration, file_or_none, refuse, socket_or_none, uids, words
+from interpose.config.values import (
+    SettingKind,
+    choice,
+    directory,
+    duration,
+    file_or_none,
+    refuse,
+    socket_or_none,
+    uids,
+    words,
+)
 
 PREFIX: Final = "INTERPOSE_AGENT_"
 
@@ -21,7 +31,7 @@ _LABEL: Final = re.compile(r"([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]
 _LONGEST_NAMESPACE: Final = 63  # of the name of a namespace
 
 
-def _named(pattern: re.Pattern[str], what: str, *, longest: int = 253, optional: bool = False) -> Kind:
+def _named(pattern: re.Pattern[str], what: str, *, longest: int = 253, optional: bool = False) -> SettingKind:
     def parse(value: str, where: str) -> str:
         if optional and not value:
             return ""
@@ -29,10 +39,10 @@ def _named(pattern: re.Pattern[str], what: str, *, longest: int = 253, optional:
             raise refuse(where, value, f"is not the name of {what}")
         return value
 
-    return Kind(name=f"name of {what}", accepts=frozenset({"str", "int"}), parse=parse)
+    return SettingKind(name=f"name of {what}", accepts=frozenset({"str", "int"}), parse=parse)
 
 
-def _reports() -> Kind:
+def _reports() -> SettingKind:
     plain = words()
 
     def parse(value: str, where: str) -> tuple[str, ...]:
@@ -43,7 +53,7 @@ def _reports() -> Kind:
             raise refuse(where, strange[0], f"is not one of {', '.join(REPORTS)}, or none alone")
         return tuple(word for word in REPORTS if word in found)
 
-    return Kind(
+    return SettingKind(
         name=f"some of {', '.join(REPORTS)}, or none",
         accepts=frozenset({"str", "list"}),
         parse=parse,

@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from interpose.config.documents.fields import Flag, Group, Report, Texts, Unread
+from interpose.config.documents.fields import FieldGroup, FlagField, Report, Texts, Unread
 from interpose.config.documents.policy import PolicyDocument, read_config_map
-from interpose.config.documents.yaml import Node, parse_document, split_documents
+from interpose.config.documents.yaml import DocumentNode, parse_document, split_documents
 from interpose.core.policy.names import NAMES
 from interpose.errors import ConfigError
 
@@ -22,12 +22,12 @@ USUAL_NAME: Final = "cri-resmgr-config"
 _LISTS: Final = ("List", "ConfigMapList")
 _KEY: Final = re.compile(r"policy(\.|$)")
 _PLACE: Final = re.compile(r"ConfigMap key ([^:\s]+)")
-_MAP: Final = Group(
+_MAP: Final = FieldGroup(
     {
         "apiVersion": Unread(),
         "kind": Unread(),
         "metadata": Unread(),
-        "immutable": Flag(),
+        "immutable": FlagField(),
         "data": Texts(),
         "binaryData": Unread(),
     },
@@ -50,14 +50,14 @@ class Manifest:
     """The maps of a file that are about policies, and what else is there."""
 
     maps: tuple[ConfigMap, ...]
-    others: tuple[Node, ...] = ()
+    others: tuple[DocumentNode, ...] = ()
 
 
 def read_manifest(text: str, where: str, node_name: str | None = None) -> Manifest:
     """All documents of a text. ConfigError with everything that is wrong with any of them."""
     problems: list[str] = []
     maps: list[ConfigMap] = []
-    others: list[Node] = []
+    others: list[DocumentNode] = []
     for title, document in split_documents(text, where):
         try:
             for node in _objects(parse_document(document, title)):
@@ -72,7 +72,7 @@ def read_manifest(text: str, where: str, node_name: str | None = None) -> Manife
     return Manifest(maps=tuple(maps), others=tuple(others))
 
 
-def is_about_policies(node: Node) -> bool:
+def is_about_policies(node: DocumentNode) -> bool:
     """Whether a ConfigMap has keys for policies, or goes by the name under which they are looked for."""
     data = _child(node, "data")
     keys = [] if data is None else [name for name, _ in data.entries]
@@ -116,7 +116,7 @@ def _line(text: str, lines: Mapping[str, int]) -> str:
     return f" line {line}" if line else ""
 
 
-def _read(node: Node, where: str, node_name: str | None) -> ConfigMap:
+def _read(node: DocumentNode, where: str, node_name: str | None) -> ConfigMap:
     report = Report(where)
     data: Any = _MAP.read(node, "", report)
     report.settle()
@@ -131,7 +131,7 @@ def _read(node: Node, where: str, node_name: str | None) -> ConfigMap:
     )
 
 
-def _objects(node: Node) -> Iterator[Node]:
+def _objects(node: DocumentNode) -> Iterator[DocumentNode]:
     if text_of(node, "kind") in _LISTS:
         items = _child(node, "items")
         for item in () if items is None else items.items:
@@ -140,22 +140,22 @@ def _objects(node: Node) -> Iterator[Node]:
         yield node
 
 
-def title_of(node: Node) -> str:
+def title_of(node: DocumentNode) -> str:
     """What tells an object from all others of a cluster: its kind, its namespace if it has one, its name."""
     where = [word for word in (_said(node, "namespace"), _said(node, "name")) if word]
     return " ".join((text_of(node, "kind"), "/".join(where))).rstrip()
 
 
-def _said(node: Node, name: str) -> str:
+def _said(node: DocumentNode, name: str) -> str:
     metadata = _child(node, "metadata")
     return "" if metadata is None else text_of(metadata, name)
 
 
-def text_of(node: Node, name: str) -> str:
+def text_of(node: DocumentNode, name: str) -> str:
     """What stands under a key; empty if nothing."""
     found = _child(node, name)
     return "" if found is None else found.text
 
 
-def _child(node: Node, name: str) -> Node | None:
+def _child(node: DocumentNode, name: str) -> DocumentNode | None:
     return next((child for key, child in node.entries if key == name), None)

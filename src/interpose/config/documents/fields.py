@@ -1,7 +1,8 @@
 """Kinds of values in documents, and reading a document against a table of them.
 
-A table is a `Group`: its keys, each with the kind of its value. Reading goes on after a problem, so that all of them
-are known at once. Null is as good as absent, and what cannot be used is None until the report is settled. Pure.
+A table is a `FieldGroup`: its keys, each with the kind of its value. Reading goes on after a problem, so that all
+problems are known at once. Null is as good as absent. A value that cannot be used is None until the report is settled.
+Pure.
 """
 
 import re
@@ -10,7 +11,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final, Protocol, runtime_checkable
 
-from interpose.config.documents.yaml import TAG_NAMES, Node
+from interpose.config.documents.yaml import TAG_NAMES, DocumentNode
 from interpose.core.model.text import closest, quoted
 from interpose.errors import ConfigError
 
@@ -38,14 +39,14 @@ class Report:
         """Whether further problems are only counted."""
         return self.count >= _MAX_PROBLEMS
 
-    def say(self, node: Node, key: str, text: str) -> None:
+    def say(self, node: DocumentNode, key: str, text: str) -> None:
         """Note a problem; the document itself has no key."""
         self.count += 1
         if self.count <= _MAX_PROBLEMS:
             line = f" line {node.line}" if node.line else ""
             self._said.append(f"{self._where}{line}: " + (f"{key}: {text}" if key else text))
 
-    def expected(self, what: str, tag: str, node: Node, key: str) -> None:
+    def expected(self, what: str, tag: str, node: DocumentNode, key: str) -> None:
         """Note that a value is not `what` it should be; `tag` is the right one for it."""
         found = TAG_NAMES[node.tag]
         if node.tag not in ("map", "list", "null"):
@@ -73,10 +74,10 @@ def form_of(kind: object) -> dict[str, Any]:
     return kind.form() if isinstance(kind, Described) else {}
 
 
-class Kind(Protocol):
+class FieldKind(Protocol):
     """What a key may hold."""
 
-    def read(self, node: Node, key: str, report: Report) -> Any:
+    def read(self, node: DocumentNode, key: str, report: Report) -> Any:
         """The value; None with a problem in the report if it is none of this kind. Nulls are not asked about."""
 
 
@@ -84,7 +85,7 @@ class Kind(Protocol):
 class Unread:
     """Somebody else's: anything."""
 
-    def read(self, node: Node, key: str, report: Report) -> None:
+    def read(self, node: DocumentNode, key: str, report: Report) -> None:
         """Nothing."""
         return
 
@@ -96,7 +97,7 @@ class Number:
     low: int
     high: int
 
-    def read(self, node: Node, key: str, report: Report) -> int | None:
+    def read(self, node: DocumentNode, key: str, report: Report) -> int | None:
         """The number."""
         if node.tag == "int" and _WHOLE.fullmatch(node.text) and self.low <= int(node.text) <= self.high:
             return int(node.text)
@@ -109,10 +110,10 @@ class Number:
 
 
 @dataclass(frozen=True, slots=True)
-class Flag:
+class FlagField:
     """True or false."""
 
-    def read(self, node: Node, key: str, report: Report) -> bool | None:
+    def read(self, node: DocumentNode, key: str, report: Report) -> bool | None:
         """Which of them."""
         if node.tag == "bool":
             return node.text.lower() in _TRUE
@@ -128,7 +129,7 @@ class Flag:
 class Text:
     """Any text."""
 
-    def read(self, node: Node, key: str, report: Report) -> str | None:
+    def read(self, node: DocumentNode, key: str, report: Report) -> str | None:
         """The text."""
         if node.tag == "str":
             return node.text
@@ -146,7 +147,7 @@ class Choice:
 
     words: Mapping[str, Any]
 
-    def read(self, node: Node, key: str, report: Report) -> Any:
+    def read(self, node: DocumentNode, key: str, report: Report) -> Any:
         """The value of the word."""
         if node.tag == "str" and node.text in self.words:
             return self.words[node.text]
@@ -162,7 +163,7 @@ class Choice:
 class Texts:
     """Text by names that are not ours, as labels are."""
 
-    def read(self, node: Node, key: str, report: Report) -> Mapping[str, str] | None:
+    def read(self, node: DocumentNode, key: str, report: Report) -> Mapping[str, str] | None:
         """The texts."""
         if node.tag != "map":
             report.expected("a group of keys", "map", node, key)
@@ -187,10 +188,10 @@ class Texts:
 class Items:
     """A list of values of one kind; `make` gets all of them."""
 
-    kind: Kind
+    kind: FieldKind
     make: Callable[[tuple[Any, ...]], Any]
 
-    def read(self, node: Node, key: str, report: Report) -> Any:
+    def read(self, node: DocumentNode, key: str, report: Report) -> Any:
         """What `make` makes of them."""
         if node.tag != "list":
             report.expected("a list", "list", node, key)
@@ -209,26 +210,26 @@ def _as_is(values: dict[str, Any]) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class FieldGroup:
     """Keys with their kinds. `make` gets the values of those that are there; its ValueError is a problem of the group.
 
     A `loose` group is somebody else's, of which only some keys are read: other keys are fine, unless they look like a
     slip of one that is.
     """
 
-    keys: Mapping[str, Kind]
+    keys: Mapping[str, FieldKind]
     make: Callable[[dict[str, Any]], Any] = _as_is
     required: tuple[str, ...] = ()
     loose: bool = field(default=False, kw_only=True)
 
-    def read(self, node: Node, key: str, report: Report) -> Any:
+    def read(self, node: DocumentNode, key: str, report: Report) -> Any:
         """What `make` makes of the values; not asked if one of them has a problem."""
         if node.tag != "map":
             report.expected("a group of keys", "map", node, key)
             return None
         before = report.count
         values: dict[str, Any] = {}
-        seen: dict[str, Node] = {}
+        seen: dict[str, DocumentNode] = {}
         for name, child in node.entries:
             where = f"{key}.{_printable(name)}" if key else _printable(name)
             first = seen.setdefault(name, child)
@@ -253,7 +254,7 @@ class Group:
         required = {"required": list(self.required)} if self.required else {}
         return {"type": "object", "properties": keys, **required, "additionalProperties": self.loose}
 
-    def _unknown(self, name: str, child: Node, where: str, report: Report) -> None:
+    def _unknown(self, name: str, child: DocumentNode, where: str, report: Report) -> None:
         if report.full:  # nobody reads what it was meant to be
             if not self.loose:
                 report.say(child, where, "is not a known key")
@@ -268,7 +269,7 @@ def or_null(form: dict[str, Any]) -> dict[str, Any]:
     return {"anyOf": [form, {"type": "null"}]} if form else form
 
 
-def _made(make: Callable[[Any], Any], values: Any, node: Node, key: str, report: Report, before: int) -> Any:
+def _made(make: Callable[[Any], Any], values: Any, node: DocumentNode, key: str, report: Report, before: int) -> Any:
     if report.count > before:
         return None
     try:

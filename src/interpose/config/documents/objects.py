@@ -6,7 +6,7 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from interpose.config.documents.fields import Report
-from interpose.config.documents.yaml import Node
+from interpose.config.documents.yaml import DocumentNode
 from interpose.core.model.quantity import parse_quantity
 from interpose.core.model.text import quoted
 
@@ -15,11 +15,11 @@ class Found(NamedTuple):
     """An object: its kind, where it is, and the key under which it stands."""
 
     kind: str
-    node: Node
+    node: DocumentNode
     key: str
 
 
-def find_objects(node: Node, key: str, report: Report, kinds: Collection[str]) -> Iterator[Found]:
+def find_objects(node: DocumentNode, key: str, report: Report, kinds: Collection[str]) -> Iterator[Found]:
     """The objects of a document, those in lists one by one; other kinds are problems."""
     entries = dict(reversed(node.entries)) if node.tag == "map" else {}
     kind = entries.get("kind")
@@ -27,7 +27,7 @@ def find_objects(node: Node, key: str, report: Report, kinds: Collection[str]) -
     if kind is None:
         report.say(node, _below(key, "kind"), f"is missing, {expected}")
     elif kind.text == "List" or kind.text in [f"{one}List" for one in kinds]:
-        items = entries.get("items", Node(tag="list"))
+        items = entries.get("items", DocumentNode(tag="list"))
         if items.tag != "list":
             report.expected("a list", "list", items, _below(key, "items"))
         for index, item in enumerate(items.items):
@@ -46,7 +46,7 @@ def _below(key: str, name: str) -> str:
 class Quantities:
     """Amounts by the name of a resource."""
 
-    def read(self, node: Node, key: str, report: Report) -> Mapping[str, Fraction] | None:
+    def read(self, node: DocumentNode, key: str, report: Report) -> Mapping[str, Fraction] | None:
         """The amounts, exact."""
         if node.tag != "map":
             report.expected("a group of keys", "map", node, key)

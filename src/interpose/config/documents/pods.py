@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final
 
-from interpose.config.documents.fields import Choice, Group, Items, Report, Text, Texts, Unread
+from interpose.config.documents.fields import Choice, FieldGroup, Items, Report, Text, Texts, Unread
 from interpose.config.documents.objects import Quantities, amount, find_objects
-from interpose.config.documents.yaml import MAX_FILE_BYTES, Node, parse_document, read_text, split_documents
+from interpose.config.documents.yaml import MAX_FILE_BYTES, DocumentNode, parse_document, read_text, split_documents
 from interpose.core.model.cgroup import KubeQos
 from interpose.core.model.qos import kube_qos
 from interpose.core.model.quantity import milli, whole
@@ -55,7 +55,7 @@ def repeated(pods: Iterable[PlannedPod]) -> Iterator[str]:
         seen.add(pod.title)
 
 
-def _pods(document: Node, report: Report) -> Iterator[PlannedPod]:
+def _pods(document: DocumentNode, report: Report) -> Iterator[PlannedPod]:
     for _, node, key in find_objects(document, "", report, ("Pod",)):
         if (pod := _POD.read(node, key, report)) is not None:
             yield pod
@@ -119,14 +119,16 @@ def _spec(values: dict[str, Any]) -> dict[str, Any]:
     return values
 
 
-_RESOURCES: Final = Group(
+_RESOURCES: Final = FieldGroup(
     {"requests": Quantities(), "limits": Quantities(), "claims": Unread()}, make=_resources, loose=True
 )
-_CONTAINER: Final = Group(
+_CONTAINER: Final = FieldGroup(
     {
         "name": Text(),
         "resources": _RESOURCES,
-        "env": Items(Group({"name": Text(), "value": Text()}, make=_env, required=("name",), loose=True), make=tuple),
+        "env": Items(
+            FieldGroup({"name": Text(), "value": Text()}, make=_env, required=("name",), loose=True), make=tuple
+        ),
         "envFrom": Unread(),
         "command": Items(Text(), make=tuple),
         "args": Items(Text(), make=tuple),
@@ -139,7 +141,7 @@ _CONTAINER: Final = Group(
     loose=True,
 )
 _CONTAINERS: Final = Items(_CONTAINER, make=_named)
-_SPEC: Final = Group(
+_SPEC: Final = FieldGroup(
     {
         "containers": _CONTAINERS,
         "initContainers": _CONTAINERS,
@@ -151,7 +153,7 @@ _SPEC: Final = Group(
     required=("containers",),
     loose=True,
 )
-_METADATA: Final = Group(
+_METADATA: Final = FieldGroup(
     {"name": Text(), "namespace": Text(), "labels": Texts(), "annotations": Texts()}, required=("name",), loose=True
 )
 
@@ -178,7 +180,7 @@ def _pod(values: dict[str, Any]) -> PlannedPod:
     )
 
 
-_POD: Final = Group(
+_POD: Final = FieldGroup(
     {"apiVersion": Unread(), "kind": Text(), "metadata": _METADATA, "spec": _SPEC, "status": Unread()},
     make=_pod,
     required=("metadata", "spec"),

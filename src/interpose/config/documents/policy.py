@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from interpose.config.documents.amounts import DOMAINS, CpuAmount, cpu_amount
-from interpose.config.documents.fields import Choice, Group, Kind, Report, Unread
+from interpose.config.documents.fields import Choice, FieldGroup, FieldKind, Report, Unread
 from interpose.config.documents.policy_options import (
     DEFAULT_OPTIONS,
     OPTIONS,
@@ -24,25 +24,25 @@ from interpose.config.documents.policy_options import (
     read_options,
     without_effect,
 )
-from interpose.config.documents.yaml import Node, parse_document
+from interpose.config.documents.yaml import DocumentNode, parse_document
 from interpose.core.model.text import closest, quoted
 from interpose.core.policy.names import NAMES, POLICIES
 from interpose.errors import ConfigError
 
 
-def unfold(node: Node, key: str, depth: int, report: Report) -> Node:
+def unfold(node: DocumentNode, key: str, depth: int, report: Report) -> DocumentNode:
     """Keys with dots as groups, so many levels deep: below that, names are other people's and may have dots.
 
     `key` is that of the node itself, empty for a document.
     """
     if depth == 0 or node.tag != "map":
         return node
-    parts: dict[str, list[Node]] = {}
-    plain: dict[str, Node] = {}
+    parts: dict[str, list[DocumentNode]] = {}
+    plain: dict[str, DocumentNode] = {}
     for name, child in node.entries:
         head, dot, rest = name.partition(".")
         if head and dot and rest:
-            parts.setdefault(head, []).append(Node(tag="map", line=child.line, entries=((rest, child),)))
+            parts.setdefault(head, []).append(DocumentNode(tag="map", line=child.line, entries=((rest, child),)))
         elif plain.setdefault(name, child) is child:
             parts.setdefault(name, []).append(child)
         else:
@@ -56,14 +56,14 @@ def unfold(node: Node, key: str, depth: int, report: Report) -> Node:
     return replace(node, entries=tuple(entries))
 
 
-def _joined(parts: list[Node], key: str, report: Report) -> Node:
+def _joined(parts: list[DocumentNode], key: str, report: Report) -> DocumentNode:
     """One group of several; null is as good as absent."""
     said = [part for part in parts if part.tag != "null"] or parts[:1]
     if len(said) == 1:
         return said[0]
     if strange := [part for part in said if part.tag != "map"]:
         report.say(strange[0], key, "is given as a value and as a group of keys")
-        return Node(tag="null", line=said[0].line)
+        return DocumentNode(tag="null", line=said[0].line)
     return replace(said[0], entries=tuple(entry for part in said for entry in part.entries))
 
 
@@ -100,7 +100,7 @@ class PolicyDocument:
     warnings: tuple[str, ...] = ()
 
 
-def read_policy_document(node: Node, where: str) -> PolicyDocument:
+def read_policy_document(node: DocumentNode, where: str) -> PolicyDocument:
     """A whole document; `where` names it: "file /etc/x.yaml". ConfigError with every problem."""
     report = Report(where)
     warnings: list[str] = []
@@ -212,7 +212,7 @@ class _ConfigMap:
                 continue
             # `policy.Active` with its text is `policy` with `Active: text`.
             for name in reversed(key.split(".")[1:]):
-                node = Node(tag="map", line=node.line, entries=((name, node),))
+                node = DocumentNode(tag="map", line=node.line, entries=((name, node),))
             node = unfold(node, "", _DOTTED - 1, report)
             values = _POLICY_KEYS.read(node, "", report)
             self._settle(report)
@@ -233,9 +233,9 @@ class _ConfigMap:
         self._warnings += [_ineffective(child, _place(key), name) for name, child in without_effect(policy, node)]
         return options
 
-    def _parse(self, key: str, text: str) -> Node | None:
+    def _parse(self, key: str, text: str) -> DocumentNode | None:
         if all(not line.strip() or line.lstrip().startswith("#") for line in text.splitlines()):
-            return Node(tag="null")
+            return DocumentNode(tag="null")
         try:
             return parse_document(text, _place(key))
         except ConfigError as error:
@@ -262,7 +262,7 @@ class _Cpu:
 
     amounts: bool
 
-    def read(self, node: Node, key: str, report: Report) -> CpuAmount | None:
+    def read(self, node: DocumentNode, key: str, report: Report) -> CpuAmount | None:
         """The amount."""
         if node.tag not in ("str", "int", "float"):
             report.expected("an amount of CPU or a list of CPUs", "str", node, key)
@@ -287,7 +287,7 @@ class _Options:
 
     policy: str
 
-    def read(self, node: Node, key: str, report: Report) -> Any:
+    def read(self, node: DocumentNode, key: str, report: Report) -> Any:
         """Typed; None is as good as absent."""
         return read_options(self.policy, node, key, report)
 
@@ -297,8 +297,8 @@ class _Options:
 
 
 def _constraints(*, amounts: bool) -> AnyCase:
-    kinds: dict[str, Kind] = {domain: Unread() for domain in DOMAINS}
-    return AnyCase(Group(kinds | {"cpu": _Cpu(amounts)}, lambda values: values.get("cpu")))
+    kinds: dict[str, FieldKind] = {domain: Unread() for domain in DOMAINS}
+    return AnyCase(FieldGroup(kinds | {"cpu": _Cpu(amounts)}, lambda values: values.get("cpu")))
 
 
 def _document(values: Mapping[str, Any]) -> PolicyDocument:
@@ -310,7 +310,7 @@ def _document(values: Mapping[str, Any]) -> PolicyDocument:
     )
 
 
-_FIXED: Final[Mapping[str, Kind]] = MappingProxyType(
+_FIXED: Final[Mapping[str, FieldKind]] = MappingProxyType(
     {
         "Active": Choice(NAMES),
         "AvailableResources": _constraints(amounts=False),
@@ -319,7 +319,7 @@ _FIXED: Final[Mapping[str, Kind]] = MappingProxyType(
 )
 _FIELDS: Final = MappingProxyType({name.lower(): name for name in _FIXED})
 _POLICY_KEYS: Final = AnyCase(
-    Group(
+    FieldGroup(
         {
             **_FIXED,
             **{one.name: _Options(one.name) for one in POLICIES},
@@ -329,7 +329,7 @@ _POLICY_KEYS: Final = AnyCase(
     NAMES,
 )
 _DOCUMENT: Final = AnyCase(
-    Group(
+    FieldGroup(
         {_POLICY: _POLICY_KEYS, **{name: Unread() for name in _OTHER_MODULES}},
         lambda values: _document(values.get(_POLICY, {})),
     )
@@ -339,7 +339,7 @@ _DOCUMENT: Final = AnyCase(
 # -- warnings
 
 
-def _policy_warnings(node: Node, where: str, key: str) -> Iterator[str]:
+def _policy_warnings(node: DocumentNode, where: str, key: str) -> Iterator[str]:
     """What stands in the group `policy` and does nothing."""
     prefix = f"{key}." if key else ""
     for name, child in node.entries:
@@ -355,6 +355,6 @@ def _policy_warnings(node: Node, where: str, key: str) -> Iterator[str]:
                     yield _ineffective(value, where, f"{prefix}{name}.{domain}")
 
 
-def _ineffective(node: Node, where: str, key: str) -> str:
+def _ineffective(node: DocumentNode, where: str, key: str) -> str:
     line = f" line {node.line}" if node.line else ""
     return f"{where}{line}: {key}: has no effect here"

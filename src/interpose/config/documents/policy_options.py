@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Final
 
-from interpose.config.documents.fields import Flag, Group, Items, Kind, Number, Report, Unread, form_of
-from interpose.config.documents.yaml import Node
+from interpose.config.documents.fields import FieldGroup, FieldKind, FlagField, Items, Number, Report, Unread, form_of
+from interpose.config.documents.yaml import DocumentNode
 from interpose.core.model.cpuset import CpuSet
 from interpose.core.model.resources import nothing
 from interpose.core.model.text import quoted
@@ -27,10 +27,10 @@ _MAX_SOCKET: Final = 4095
 class AnyCase:
     """A group whose keys count in any case, and under other names as well: `aliases` are in lower case."""
 
-    group: Group
+    group: FieldGroup
     aliases: Mapping[str, str] = field(default_factory=nothing)
 
-    def read(self, node: Node, key: str, report: Report) -> Any:
+    def read(self, node: DocumentNode, key: str, report: Report) -> Any:
         """What the group makes of it; two spellings of one key are that key given twice."""
         names = {known.lower(): known for known in self.group.keys} | dict(self.aliases)
         entries = tuple((names.get(name.lower(), name), child) for name, child in node.entries)
@@ -52,12 +52,12 @@ def _any_case(name: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class NamedFields:
     """Values of one kind by names that are not ours."""
 
-    kind: Kind
+    kind: FieldKind
 
-    def read(self, node: Node, key: str, report: Report) -> Mapping[str, Any] | None:
+    def read(self, node: DocumentNode, key: str, report: Report) -> Mapping[str, Any] | None:
         """The values."""
         if node.tag != "map":
             report.expected("a group of keys", "map", node, key)
@@ -80,11 +80,11 @@ class Named:
 class FlagText:
     """True or false, also as text: the kubelet's options are a map of texts."""
 
-    def read(self, node: Node, key: str, report: Report) -> bool | None:
+    def read(self, node: DocumentNode, key: str, report: Report) -> bool | None:
         """Which of them."""
         if node.tag == "str" and node.text.lower() in ("true", "false"):
             return node.text.lower() == "true"
-        return Flag().read(node, key, report)
+        return FlagField().read(node, key, report)
 
     def form(self) -> dict[str, Any]:
         """A boolean, or its text."""
@@ -97,7 +97,7 @@ class FlagText:
 class Cpus:
     """A list of CPUs, with the text it was written as; one CPU needs no quotes."""
 
-    def read(self, node: Node, key: str, report: Report) -> tuple[CpuSet, str] | None:
+    def read(self, node: DocumentNode, key: str, report: Report) -> tuple[CpuSet, str] | None:
         """The CPUs and the text."""
         if node.tag not in ("str", "int"):
             report.expected("a list of CPUs such as 0-3,8", "str", node, key)
@@ -117,10 +117,10 @@ class Cpus:
 
 
 @dataclass(frozen=True, slots=True)
-class Path:
+class AbsolutePath:
     """An absolute path; empty is as good as absent."""
 
-    def read(self, node: Node, key: str, report: Report) -> str | None:
+    def read(self, node: DocumentNode, key: str, report: Report) -> str | None:
         """The path."""
         if node.tag == "str" and not node.text:
             return None
@@ -200,37 +200,37 @@ def _nothing(_values: dict[str, Any]) -> None:
 
 
 _CPU_LIST: Final = AnyCase(
-    Group({"Cpuset": Cpus(), "Socket": Number(0, _MAX_SOCKET)}, _cpu_list, required=("Cpuset", "Socket"))
+    FieldGroup({"Cpuset": Cpus(), "Socket": Number(0, _MAX_SOCKET)}, _cpu_list, required=("Cpuset", "Socket"))
 )
 _POOL: Final = AnyCase(
-    Group({"exclusive": Flag(), "cpuLists": Items(_CPU_LIST, _lists)}, _pool, required=("cpuLists",))
+    FieldGroup({"exclusive": FlagField(), "cpuLists": Items(_CPU_LIST, _lists)}, _pool, required=("cpuLists",))
 )
-_POOL_MAP: Final = Named(_POOL)
-_POOL_FILE: Final = AnyCase(Group({"pools": _POOL_MAP}, required=("pools",)))
+_POOL_MAP: Final = NamedFields(_POOL)
+_POOL_FILE: Final = AnyCase(FieldGroup({"pools": _POOL_MAP}, required=("pools",)))
 
 OPTIONS: Final[Mapping[str, AnyCase]] = MappingProxyType(
     {
-        "none": AnyCase(Group({}, _nothing)),
+        "none": AnyCase(FieldGroup({}, _nothing)),
         "static": AnyCase(
-            Group(
+            FieldGroup(
                 {
-                    "RelaxedIsolation": Flag(),
-                    "PinMemory": Flag(),
-                    _KUBELET_KEY: AnyCase(Group({name: FlagText() for name in _KUBELET}, _kubelet)),
+                    "RelaxedIsolation": FlagField(),
+                    "PinMemory": FlagField(),
+                    _KUBELET_KEY: AnyCase(FieldGroup({name: FlagText() for name in _KUBELET}, _kubelet)),
                     "Rdt": Unread(),
                 },
                 _static,
             )
         ),
-        "static-plus": AnyCase(Group({"PinMemory": Flag()}, _static_plus)),
+        "static-plus": AnyCase(FieldGroup({"PinMemory": FlagField()}, _static_plus)),
         "static-pools": AnyCase(
-            Group(
+            FieldGroup(
                 {
                     "pools": _POOL_MAP,
-                    "ConfFilePath": Path(),
-                    "ConfDirPath": Path(),
-                    "LabelNode": Flag(),
-                    "TaintNode": Flag(),
+                    "ConfFilePath": AbsolutePath(),
+                    "ConfDirPath": AbsolutePath(),
+                    "LabelNode": FlagField(),
+                    "TaintNode": FlagField(),
                 },
                 _static_pools,
             )
@@ -269,16 +269,16 @@ def _word(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def read_options(name: str, node: Node, where: str, report: Report) -> Any:
+def read_options(name: str, node: DocumentNode, where: str, report: Report) -> Any:
     """The options of a policy, by its name and no alias. `where` is the key they stand under.
 
     None with a problem in the report if they cannot be used; null is a policy of which nothing is said.
     """
     group = OPTIONS[name]
-    return group.read(Node(tag="map", line=node.line) if node.tag == "null" else node, where, report)
+    return group.read(DocumentNode(tag="map", line=node.line) if node.tag == "null" else node, where, report)
 
 
-def without_effect(name: str, node: Node) -> tuple[tuple[str, Node], ...]:
+def without_effect(name: str, node: DocumentNode) -> tuple[tuple[str, DocumentNode], ...]:
     """What is accepted in the options of a policy and does nothing, for a warning."""
     unread = {key.lower() for key, kind in OPTIONS[name].group.keys.items() if isinstance(kind, Unread)}
     return tuple((key, child) for key, child in node.entries if key.lower() in unread)
@@ -293,7 +293,7 @@ def names_option(policy: str, path: str) -> bool:
     return isinstance(kind, AnyCase) and below in {key.lower() for key in kind.group.keys}
 
 
-def read_pools(node: Node, where: str) -> Mapping[str, Pool]:
+def read_pools(node: DocumentNode, where: str) -> Mapping[str, Pool]:
     """The pools of a file that holds nothing else; ConfigError with all problems, each beginning with `where`."""
     report = Report(where)
     found = _POOL_FILE.read(node, "", report)

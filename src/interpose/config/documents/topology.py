@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
-from interpose.config.documents.fields import Choice, Group, Items, Kind, Number, Report, Text
-from interpose.config.documents.yaml import Node
+from interpose.config.documents.fields import Choice, FieldGroup, FieldKind, Items, Number, Report, Text
+from interpose.config.documents.yaml import DocumentNode
 from interpose.core.model.cpuset import EMPTY, MAX_CPUS, CpuSet
 from interpose.core.model.text import quoted
 from interpose.core.topology.document import API_VERSION, CPU_KEYS, KIND
@@ -44,7 +44,7 @@ _NEAR_PMEM, _FAR_PMEM = 17, 28  # of a node's own persistent memory, as firmware
 class CpuList:
     """A list of CPUs as the kernel writes it; a lone number is one, too."""
 
-    def read(self, node: Node, key: str, report: Report) -> CpuSet | None:
+    def read(self, node: DocumentNode, key: str, report: Report) -> CpuSet | None:
         """The set."""
         if node.tag not in ("str", "int"):
             report.expected("a list of CPUs such as 0-3,8", "str", node, key)
@@ -60,7 +60,7 @@ class CpuList:
 class Distances:
     """Distances by node."""
 
-    def read(self, node: Node, key: str, report: Report) -> Mapping[int, int] | None:
+    def read(self, node: DocumentNode, key: str, report: Report) -> Mapping[int, int] | None:
         """The distances."""
         if node.tag != "map":
             report.expected("distances by node", "map", node, key)
@@ -81,7 +81,7 @@ class Distances:
 class _Size:
     """Memory."""
 
-    def read(self, node: Node, key: str, report: Report) -> int | None:
+    def read(self, node: DocumentNode, key: str, report: Report) -> int | None:
         """Bytes."""
         match = _SIZE.fullmatch(node.text.upper()) if node.tag in ("str", "int") else None
         if match is None:
@@ -90,7 +90,7 @@ class _Size:
         return int(match[1]) * _UNITS[match[2]]
 
 
-_GROUP: Final = Group(
+_GROUP: Final = FieldGroup(
     {
         "mem": _Size(),
         "nvmem": _Size(),
@@ -105,7 +105,7 @@ _GROUP: Final = Group(
 )
 
 
-def read_groups(node: Node, report: Report) -> Topology | None:
+def read_groups(node: DocumentNode, report: Report) -> Topology | None:
     """The machine; None with a problem in the report."""
     return Items(_GROUP, _machine).read(node, "", report)  # type: ignore[no-any-return]
 
@@ -161,7 +161,7 @@ _NUMBER: Final = Number(0, MAX_CPUS - 1)
 _AMOUNT: Final = Number(0, _MAX)
 _ANY_ID: Final = Number(0, _MAX)  # of dies: some kernels count them by other rules
 _CACHE: Final = Number(NO_CACHE, MAX_CPUS - 1)
-_CPU_KINDS: Final[Mapping[str, Kind]] = {
+_CPU_KINDS: Final[Mapping[str, FieldKind]] = {
     "id": _NUMBER,
     "package": _NUMBER,
     "die": _ANY_ID,
@@ -175,7 +175,7 @@ _CPU_KINDS: Final[Mapping[str, Kind]] = {
 }
 
 
-def read_topology_document(node: Node, where: str) -> Topology:
+def read_topology_document(node: DocumentNode, where: str) -> Topology:
     """The machine; ConfigError with every problem, each begins with `where`."""
     report = Report(where)
     found = read_groups(node, report) if node.tag == "list" else _read(node, report)
@@ -183,7 +183,7 @@ def read_topology_document(node: Node, where: str) -> Topology:
     return cast("Topology", found)  # without one there was a problem to report
 
 
-def _read(node: Node, report: Report) -> Topology | None:
+def _read(node: DocumentNode, report: Report) -> Topology | None:
     values = _DOCUMENT.read(node, "", report)
     before = report.count
     if values is not None:
@@ -205,16 +205,16 @@ def _cache(values: dict[str, Any]) -> Cache:
     )
 
 
-_DOCUMENT: Final = Group(
+_DOCUMENT: Final = FieldGroup(
     {
         "apiVersion": Choice({API_VERSION: API_VERSION}),
         "kind": Choice({KIND: KIND}),
         "name": Text(),
         "cpus": Items(
-            Group({CPU_KEYS[field]: kind for field, kind in _CPU_KINDS.items()}, _cpu, required=("id",)), tuple
+            FieldGroup({CPU_KEYS[field]: kind for field, kind in _CPU_KINDS.items()}, _cpu, required=("id",)), tuple
         ),
         "nodes": Items(
-            Group(
+            FieldGroup(
                 {
                     "id": _NUMBER,
                     "memoryBytes": _AMOUNT,
@@ -226,7 +226,7 @@ _DOCUMENT: Final = Group(
             tuple,
         ),
         "caches": Items(
-            Group(
+            FieldGroup(
                 {
                     "level": Number(1, _MAX),
                     "kind": Choice({kind: kind for kind in ("data", "instruction", "unified")}),
@@ -253,7 +253,7 @@ class _Parts:
     nodes: Mapping[int, Mapping[str, Any]]
 
 
-def _check(found: Mapping[str, Any], node: Node, report: Report) -> None:
+def _check(found: Mapping[str, Any], node: DocumentNode, report: Report) -> None:
     """What no single value shows."""
     lists = {name: child.items for name, child in node.entries}
     parts = _Parts({cpu.id: cpu for cpu in found["cpus"]}, {one["id"]: one for one in found["nodes"]})

@@ -52,22 +52,22 @@ _JSON_TEXT = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"(\s*:)?')
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Node:
+class DocumentNode:
     """One value of a document. `tag`: map, list, str, int, float, bool, null."""
 
     tag: str
     text: str = ""
     line: int | None = None
-    entries: "tuple[tuple[str, Node], ...]" = ()
-    items: "tuple[Node, ...]" = ()
+    entries: "tuple[tuple[str, DocumentNode], ...]" = ()
+    items: "tuple[DocumentNode, ...]" = ()
 
 
-def read_document(path: str, limit: int = MAX_FILE_BYTES) -> Node:
+def read_document(path: str, limit: int = MAX_FILE_BYTES) -> DocumentNode:
     """Read and parse a .yaml, .yml or .json file; any trouble is a ConfigError that names the file."""
     return parse_file(lambda: read_text(path, limit), path)
 
 
-def parse_file(text: Callable[[], str], path: str) -> Node:
+def parse_file(text: Callable[[], str], path: str) -> DocumentNode:
     """The document of a file whose text somebody else may have; it is asked for when the name is right."""
     suffix = Path(path).suffix.lower()
     if suffix not in (".yaml", ".yml", ".json"):
@@ -75,7 +75,7 @@ def parse_file(text: Callable[[], str], path: str) -> Node:
     return parse_document(text(), f"file {path}", json_only=suffix == ".json")
 
 
-def parse_document(text: str, where: str, *, json_only: bool = False) -> Node:
+def parse_document(text: str, where: str, *, json_only: bool = False) -> DocumentNode:
     """A document in YAML, of which JSON is a part; any trouble is a ConfigError that begins with `where`."""
     if not text.strip():
         raise ConfigError(f"{where}: is empty")
@@ -130,7 +130,7 @@ def decoded(data: bytes, path: str, limit: int) -> str:
         raise ConfigError(f"file {path}: is not UTF-8 text (byte {error.start})") from None
 
 
-def _parse_yaml(text: str, where: str) -> Node:
+def _parse_yaml(text: str, where: str) -> DocumentNode:
     import yaml  # 3 MB that a relay without a file never pays
 
     loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -161,7 +161,7 @@ def _line_of(event: "Event") -> int:
     return event.start_mark.line + 1 if event.start_mark is not None else 0
 
 
-def _from_yaml(node: "YamlNode", where: str, seen: set[int], depth: int, key: "YamlNode | None" = None) -> Node:
+def _from_yaml(node: "YamlNode", where: str, seen: set[int], depth: int, key: "YamlNode | None" = None) -> DocumentNode:
     """The line of a value is that of its key: a block begins below it."""
     line = node.start_mark.line + 1
     if id(node) in seen:
@@ -178,11 +178,11 @@ def _from_yaml(node: "YamlNode", where: str, seen: set[int], depth: int, key: "Y
         entries = tuple(
             (str(name.value), _from_yaml(value, where, seen, depth + 1, name)) for name, value in node.value
         )
-        return Node(tag="map", line=line, entries=entries)
+        return DocumentNode(tag="map", line=line, entries=entries)
     if tag == "seq":
         items = tuple(_from_yaml(item, where, seen, depth + 1) for item in node.value)
-        return Node(tag="list", line=line, items=items)
-    return Node(tag=tag, text=str(node.value), line=line)
+        return DocumentNode(tag="list", line=line, items=items)
+    return DocumentNode(tag=tag, text=str(node.value), line=line)
 
 
 class _Pairs(NamedTuple):
@@ -191,7 +191,7 @@ class _Pairs(NamedTuple):
     pairs: list[tuple[str, Any]]
 
 
-def _parse_json(text: str, where: str) -> Node:
+def _parse_json(text: str, where: str) -> DocumentNode:
     try:
         # Numbers stay text: only the checker knows what they are meant to be.
         raw = json.loads(text, object_pairs_hook=_Pairs, parse_int=_Integer, parse_float=_Decimal)
@@ -222,24 +222,26 @@ def _key_lines(text: str) -> Iterator[int]:
             yield line
 
 
-def _from_json(raw: Any, lines: Iterator[int], line: int, depth: int) -> Node:
+def _from_json(raw: Any, lines: Iterator[int], line: int, depth: int) -> DocumentNode:
     if depth > MAX_DEPTH:
         raise RecursionError
     if isinstance(raw, _Pairs):
-        return Node(tag="map", line=line, entries=tuple(_json_entries(raw, lines, depth)))
+        return DocumentNode(tag="map", line=line, entries=tuple(_json_entries(raw, lines, depth)))
     if isinstance(raw, list):
-        return Node(tag="list", line=line, items=tuple(_from_json(item, lines, line, depth + 1) for item in raw))
+        return DocumentNode(
+            tag="list", line=line, items=tuple(_from_json(item, lines, line, depth + 1) for item in raw)
+        )
     if raw is None:
-        return Node(tag="null", text="null", line=line)
+        return DocumentNode(tag="null", text="null", line=line)
     if isinstance(raw, bool):
-        return Node(tag="bool", text=str(raw).lower(), line=line)
+        return DocumentNode(tag="bool", text=str(raw).lower(), line=line)
     if isinstance(raw, _Integer):
-        return Node(tag="int", text=str(raw), line=line)
+        return DocumentNode(tag="int", text=str(raw), line=line)
     if isinstance(raw, str) and not isinstance(raw, _Decimal):
-        return Node(tag="str", text=raw, line=line)
-    return Node(tag="float", text=str(raw), line=line)
+        return DocumentNode(tag="str", text=raw, line=line)
+    return DocumentNode(tag="float", text=str(raw), line=line)
 
 
-def _json_entries(raw: _Pairs, lines: Iterator[int], depth: int) -> Iterator[tuple[str, Node]]:
+def _json_entries(raw: _Pairs, lines: Iterator[int], depth: int) -> Iterator[tuple[str, DocumentNode]]:
     for key, value in raw.pairs:
         yield key, _from_json(value, lines, next(lines), depth + 1)

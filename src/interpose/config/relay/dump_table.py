@@ -7,13 +7,13 @@ from interpose.config.dump_redaction import parse_redaction
 from interpose.config.dump_rules import parse_rules
 from interpose.config.relay.settings import RelaySettings
 from interpose.config.schema import Setting
-from interpose.config.values import Kind, directory, duration, integer, size, switch
+from interpose.config.values import SettingKind, directory, duration, integer, size, switch
 
 # Rules have commas of their own, and no method or expression has this.
 SEPARATOR: Final = ";"
 
 
-def _rules() -> Kind:
+def _rules() -> SettingKind:
     """SPECs as `dump_rules.parse_rules` reads them, kept as text."""
 
     def parse(text: str, where: str) -> tuple[str, ...]:
@@ -21,7 +21,7 @@ def _rules() -> Kind:
         parse_rules(specs, where)
         return specs
 
-    return Kind(
+    return SettingKind(
         name='[target:]method,... with ";" between several such texts; quote them in a file',
         accepts=frozenset({"str", "list"}),
         parse=parse,
@@ -31,14 +31,14 @@ def _rules() -> Kind:
     )
 
 
-def _redaction() -> Kind:
+def _redaction() -> SettingKind:
     """What `dump_redaction.parse_redaction` reads, kept as text."""
 
     def parse(text: str, where: str) -> str:
         parse_redaction(text, where)
         return text.strip()
 
-    return Kind(name="words and patterns with commas between", accepts=frozenset({"str", "list"}), parse=parse)
+    return SettingKind(name="words and patterns with commas between", accepts=frozenset({"str", "list"}), parse=parse)
 
 
 DUMP_SETTINGS: Final = (

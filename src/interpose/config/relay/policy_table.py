@@ -5,11 +5,11 @@ from typing import Final
 
 from interpose.config.relay.settings import RelaySettings
 from interpose.config.schema import Setting, value_of
-from interpose.config.values import Kind, directory, refuse, socket_or_none, switch
+from interpose.config.values import SettingKind, directory, refuse, socket_or_none, switch
 from interpose.core.policy.names import NAMES, NONE, POLICIES
 
 
-def _policy() -> Kind:
+def _policy() -> SettingKind:
     """A policy by any of its names, kept under the first of them."""
 
     def parse(text: str, where: str) -> str:
@@ -18,10 +18,12 @@ def _policy() -> Kind:
         return NAMES.get(text, NONE)
 
     form = {"type": "string", "enum": ["", *NAMES]}
-    return Kind(name=" or ".join(one.name for one in POLICIES), accepts=frozenset({"str"}), parse=parse, form=form)
+    return SettingKind(
+        name=" or ".join(one.name for one in POLICIES), accepts=frozenset({"str"}), parse=parse, form=form
+    )
 
 
-def _resources(*, amounts: bool) -> Kind:
+def _resources(*, amounts: bool) -> SettingKind:
     """What `constraints.parse_resources` reads, kept as text. Without `amounts` it must say which CPUs."""
 
     def parse(text: str, where: str) -> str:
@@ -36,7 +38,7 @@ def _resources(*, amounts: bool) -> Kind:
         return text.strip()
 
     name = "cpu=AMOUNT, cpu=CPUS or cpu=cgroup:DIR" if amounts else "cpu=CPUS or cpu=cgroup:DIR"
-    return Kind(name=name, accepts=frozenset({"str"}), parse=parse)
+    return SettingKind(name=name, accepts=frozenset({"str"}), parse=parse)
 
 
 POLICY_SETTINGS: Final = (

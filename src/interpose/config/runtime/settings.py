@@ -16,7 +16,7 @@ class RuntimeSocketSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CgroupSettings:
+class RuntimeCgroupSettings:
     """Where cgroups are made, and by whom."""
 
     driver: str = "cgroupfs"
@@ -56,7 +56,7 @@ class RuntimeSettings:
     executor: str = "auto"
     grace: float = 30.0
     socket: RuntimeSocketSettings = field(default_factory=RuntimeSocketSettings)
-    cgroups: CgroupSettings = field(default_factory=CgroupSettings)
+    cgroups: RuntimeCgroupSettings = field(default_factory=RuntimeCgroupSettings)
     network: NetworkSettings = field(default_factory=NetworkSettings)
     streams: StreamSettings = field(default_factory=StreamSettings)
     images: ImageSettings = field(default_factory=ImageSettings)

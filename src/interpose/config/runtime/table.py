@@ -9,7 +9,7 @@ from interpose.config.common import admin_rows, logging_rows, row
 from interpose.config.runtime.settings import RuntimeSettings
 from interpose.config.schema import Schema, Setting
 from interpose.config.values import (
-    Kind,
+    SettingKind,
     choice,
     directory,
     duration,
@@ -29,16 +29,16 @@ EXECUTORS: Final = ("auto", "runc", "crun", "plain")
 _row: Final = partial(row, PREFIX)
 
 
-def _executor() -> Kind:
+def _executor() -> SettingKind:
     def parse(text: str, where: str) -> str:
         if text not in EXECUTORS and not text.startswith("/"):
             raise refuse(where, text, f"is neither one of {', '.join(EXECUTORS)} nor an absolute path")
         return text
 
-    return Kind(name=f"{', '.join(EXECUTORS)}, or an absolute path", accepts=frozenset({"str"}), parse=parse)
+    return SettingKind(name=f"{', '.join(EXECUTORS)}, or an absolute path", accepts=frozenset({"str"}), parse=parse)
 
 
-def _folders() -> Kind:
+def _folders() -> SettingKind:
     plain = words()
 
     def parse(text: str, where: str) -> tuple[str, ...]:
@@ -47,7 +47,7 @@ def _folders() -> Kind:
             raise refuse(where, strange[0], "is not an absolute path")
         return found
 
-    return Kind(
+    return SettingKind(
         name="absolute paths with commas between", accepts=frozenset({"str", "list"}), parse=parse, show=",".join
     )
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from interpose.config.common import logging_rows, row
 from interpose.config.schema import Schema, Setting
-from interpose.config.values import Kind, address, choice, directory, duration, integer, refuse, size
+from interpose.config.values import SettingKind, address, choice, directory, duration, integer, refuse, size
 from interpose.config.webhook.settings import WebhookSettings
 
 PREFIX: Final = "INTERPOSE_WEBHOOK_"
@@ -20,7 +20,7 @@ _KEY: Final = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/[A-Za-z0-9]([-A-
 _row: Final = partial(row, PREFIX)
 
 
-def _annotations() -> Kind:
+def _annotations() -> SettingKind:
     def parse(text: str, where: str) -> tuple[str, ...]:
         found = tuple(dict.fromkeys(word.strip() for word in text.split(",") if word.strip()))
         if not found:
@@ -29,7 +29,7 @@ def _annotations() -> Kind:
             raise refuse(where, strange[0], "is not the name of an annotation, such as intel.com/resources")
         return found
 
-    return Kind(
+    return SettingKind(
         name="names of annotations with commas between",
         accepts=frozenset({"str", "list"}),
         parse=parse,

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from typing import Final, Literal
 
-from interpose.config.dump_rules import Rules, Target
+from interpose.config.dump_rules import DumpTarget, Rules
 from interpose.dump.decode.api import Decodes
 from interpose.dump.decode.diff import line_diff
 from interpose.dump.decode.yaml import yaml_lines
@@ -93,20 +93,20 @@ class TextDump:
             return []
         target = self._rules.target(flow.name)
         if isinstance(frame, Dropped):
-            return self._qualified(flow, self._left_out(flow, frame.frames)) if target is Target.FULL else []
+            return self._qualified(flow, self._left_out(flow, frame.frames)) if target is DumpTarget.FULL else []
         if event.what is CallEventKind.BEGIN:
             self._replies.pop(flow.number, None)  # of another process
-            return self._counted(flow) if target is Target.COUNT else []
+            return self._counted(flow) if target is DumpTarget.COUNT else []
         lines: list[DumpLine] = []
-        if isinstance(frame, Message) and target is Target.FULL:
+        if isinstance(frame, Message) and target is DumpTarget.FULL:
             lines = self._message(flow, frame)
         elif isinstance(frame, End):
             replies = self._replies.pop(flow.number, 0)
-            if target is Target.FULL and flow.http is not None and not flow.messages:
-                target = Target.SHORT  # nothing but its name and its end is known
-            if target is Target.FULL:
+            if target is DumpTarget.FULL and flow.http is not None and not flow.messages:
+                target = DumpTarget.SHORT  # nothing but its name and its end is known
+            if target is DumpTarget.FULL:
                 lines = self._end(flow, frame, replies)
-            elif target is Target.SHORT:
+            elif target is DumpTarget.SHORT:
                 lines = [_short(flow, frame)]
         return self._qualified(flow, lines)
 

@@ -12,7 +12,7 @@ import posixpath
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NoReturn
 
-from interpose.config.documents.yaml import TAG_NAMES, Node
+from interpose.config.documents.yaml import TAG_NAMES, DocumentNode
 from interpose.core.model.text import quoted
 from interpose.errors import ConfigError
 from interpose.kube.client.access import Access, ClientIdentity, ExecPlugin
@@ -25,7 +25,7 @@ _TRUE: Final = ("true", "yes", "on")
 class Section:
     """A group of keys of a file. `where` names the file, `label` the part of it, in every message."""
 
-    def __init__(self, node: Node, *, where: str, folder: str, label: str = "") -> None:
+    def __init__(self, node: DocumentNode, *, where: str, folder: str, label: str = "") -> None:
         self._node = node
         self._where = where
         self._folder = folder
@@ -40,10 +40,10 @@ class Section:
         parts = [part for part in (self._label, key) if part]
         raise ConfigError(": ".join((f"{self._where}{line}", *parts, text)))
 
-    def _find(self, key: str) -> Node | None:
+    def _find(self, key: str) -> DocumentNode | None:
         return next((node for name, node in self._node.entries if name == key and node.tag != "null"), None)
 
-    def node(self, key: str) -> Node | None:
+    def node(self, key: str) -> DocumentNode | None:
         """The value of a key, if it has one."""
         if sum(name == key for name, _node in self._node.entries) > 1:
             self.fail(key, "appears more than once")
@@ -114,18 +114,18 @@ class Section:
         """The same under another name in messages."""
         return Section(self._node, where=self._where, folder=self._folder, label=label)
 
-    def _items(self, key: str) -> tuple[Node, ...]:
+    def _items(self, key: str) -> tuple[DocumentNode, ...]:
         node = self.node(key)
         if node is not None and node.tag != "list":
             self.fail(key, f"expected a list, found {TAG_NAMES[node.tag]}")
         return node.items if node is not None else ()
 
-    def _inner(self, node: Node, key: str) -> "Section":
+    def _inner(self, node: DocumentNode, key: str) -> "Section":
         label = f"{self._label}: {key}" if self._label else key
         return Section(node, where=self._where, folder=self._folder, label=label)
 
 
-def plain(node: Node) -> Any:
+def plain(node: DocumentNode) -> Any:
     """A value as JSON has it."""
     if node.tag == "map":
         return {key: plain(value) for key, value in node.entries}

@@ -8,7 +8,7 @@ import pytest
 from interpose.cli.agent.checks import check, find_access, node_name
 from interpose.config.agent.settings import AgentSettings, ApiSettings
 from interpose.config.agent.table import AGENT
-from interpose.config.load import Given, load
+from interpose.config.load import SettingText, load
 from interpose.errors import ConfigError
 
 
@@ -33,14 +33,14 @@ def test_a_name_that_is_none_is_refused(monkeypatch: pytest.MonkeyPatch) -> None
 @pytest.mark.parametrize("flag", ["config.map", "node_name"])
 def test_a_name_that_no_object_can_have_is_refused(flag: str) -> None:
     """A ConfigMap of that name would never be found."""
-    flags = {"node_name": Given("n1", "flag --node-name")} | {flag: Given("a..b", "flag --it")}
+    flags = {"node_name": SettingText("n1", "flag --node-name")} | {flag: SettingText("a..b", "flag --it")}
     with pytest.raises(ConfigError, match=r"flag --it: .*'a\.\.b'"):
         check(load(AGENT, flags=flags, env={}), {})
 
 
 def test_names_that_objects_can_have() -> None:
     """With dots in them too."""
-    flags = {"config.map": Given("a.b", "flag"), "node_name": Given("n1.example.org", "flag")}
+    flags = {"config.map": SettingText("a.b", "flag"), "node_name": SettingText("n1.example.org", "flag")}
     check(load(AGENT, flags=flags, env={}), {})
 
 

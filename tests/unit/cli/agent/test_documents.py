@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from interpose.cli.agent.documents import document_problems, tree
-from interpose.config.documents.yaml import Node
+from interpose.config.documents.yaml import DocumentNode
 
 SAMPLE = json.loads((Path(__file__).parents[4] / "samples" / "nodeslo" / "node-state.json").read_text())
 
@@ -39,15 +39,15 @@ def test_nested_too_deeply() -> None:
 @pytest.mark.parametrize(
     ("value", "expected"),
     [
-        ("x", Node(tag="str", text="x")),
-        (True, Node(tag="bool", text="true")),
-        (3, Node(tag="int", text="3")),
-        (1.5, Node(tag="float", text="1.5")),
-        (None, Node(tag="null", text="null")),
-        ([1], Node(tag="list", items=(Node(tag="int", text="1"),))),
-        ({"a": "b"}, Node(tag="map", entries=(("a", Node(tag="str", text="b")),))),
+        ("x", DocumentNode(tag="str", text="x")),
+        (True, DocumentNode(tag="bool", text="true")),
+        (3, DocumentNode(tag="int", text="3")),
+        (1.5, DocumentNode(tag="float", text="1.5")),
+        (None, DocumentNode(tag="null", text="null")),
+        ([1], DocumentNode(tag="list", items=(DocumentNode(tag="int", text="1"),))),
+        ({"a": "b"}, DocumentNode(tag="map", entries=(("a", DocumentNode(tag="str", text="b")),))),
     ],
 )
-def test_values_as_documents_have_them(value: Any, expected: Node) -> None:
+def test_values_as_documents_have_them(value: Any, expected: DocumentNode) -> None:
     """Without lines."""
     assert tree(value) == expected

@@ -4,7 +4,7 @@ import pytest
 from click.testing import CliRunner
 
 from interpose.cli.common.options import SettingOption, SettingsCommand, given_flags, parameter_name, told
-from interpose.config.load import Given, load
+from interpose.config.load import SettingText, load
 from interpose.config.relay.table import RELAY, RELAY_SETTINGS
 
 
@@ -28,7 +28,7 @@ def test_help_shows_section_default_and_variable() -> None:
 
 def test_only_given_flags_count() -> None:
     """What was not on the command line stays open for other sources; switches can be turned off too."""
-    seen: dict[str, Given] = {}
+    seen: dict[str, SettingText] = {}
 
     def callback(**parameters: object) -> None:
         seen.update(given_flags(parameters, RELAY))
@@ -38,9 +38,9 @@ def test_only_given_flags_count() -> None:
         command, ["--max-streams", "5", "--no-take-over", "--socket-like-backend"], catch_exceptions=False
     )
     assert seen == {
-        "limits.max_streams": Given("5", "flag --max-streams"),
-        "process.take_over": Given("false", "flag --no-take-over"),
-        "socket.like_backend": Given("true", "flag --socket-like-backend"),
+        "limits.max_streams": SettingText("5", "flag --max-streams"),
+        "process.take_over": SettingText("false", "flag --no-take-over"),
+        "socket.like_backend": SettingText("true", "flag --socket-like-backend"),
     }
 
 
@@ -53,7 +53,7 @@ def test_parameter_names_are_unique_python_names() -> None:
 
 def test_a_flag_that_may_be_repeated_keeps_all_its_values() -> None:
     """In their order; not given it says nothing."""
-    seen: list[dict[str, Given]] = []
+    seen: list[dict[str, SettingText]] = []
 
     def callback(**parameters: object) -> None:
         seen.append(given_flags(parameters, RELAY))
@@ -63,8 +63,8 @@ def test_a_flag_that_may_be_repeated_keeps_all_its_values() -> None:
         CliRunner().invoke(command, line, catch_exceptions=False)
     assert seen == [
         {},
-        {"dump.rules": Given("full:.*,off:Version", "flag --dump")},
-        {"dump.rules": Given("reset;short:Exec", "flag --dump")},
+        {"dump.rules": SettingText("full:.*,off:Version", "flag --dump")},
+        {"dump.rules": SettingText("reset;short:Exec", "flag --dump")},
     ]
 
 

@@ -14,8 +14,8 @@ from interpose.cli.compat.cri_resmgr_flags import FLAGS, read_line
 from interpose.cli.compat.go_flags import read_option_file
 from interpose.config.documents.policy import read_policy_document
 from interpose.config.documents.yaml import read_document
-from interpose.config.dump_rules import Target, parse_rules
-from interpose.config.load import Loaded
+from interpose.config.dump_rules import DumpTarget, parse_rules
+from interpose.config.load import LoadedSettings
 from interpose.config.relay.settings import DumpSettings, HookSettings, PolicySettings, RelaySettings
 from interpose.cri.methods import METHODS
 from interpose.errors import ConfigError
@@ -40,7 +40,7 @@ def _no_dockershim(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(cri_resmgr, "FLAGS", {**FLAGS, "runtime-socket": flag})
 
 
-def loaded(line: str, env: dict[str, str] | None = None) -> Loaded:
+def loaded(line: str, env: dict[str, str] | None = None) -> LoadedSettings:
     """The settings of a command line."""
     return load_line(read_line(shlex.split(line), read_option_file), env or {})
 
@@ -319,10 +319,10 @@ def test_the_samples_of_the_dump_show_what_they_say() -> None:
     """All calls, or those that make pods and containers what they are."""
     every = parse_rules(loaded(f"-config {SAMPLES / 'cri-full-message-dump.cfg'}").settings.dump.rules)
     some = parse_rules(loaded(f"-config {SAMPLES / 'cri-kubelet-message-dump.cfg'}").settings.dump.rules)
-    assert every.selected(METHODS) == dict.fromkeys(METHODS, Target.FULL)
+    assert every.selected(METHODS) == dict.fromkeys(METHODS, DumpTarget.FULL)
     pods = {f"{verb}PodSandbox" for verb in ("Run", "Stop", "Remove")}
     containers = {f"{verb}Container" for verb in ("Create", "Start", "Stop", "Remove")}
-    assert some.selected(METHODS) == dict.fromkeys(pods | containers | {"UpdateContainerResources"}, Target.FULL)
+    assert some.selected(METHODS) == dict.fromkeys(pods | containers | {"UpdateContainerResources"}, DumpTarget.FULL)
 
 
 def test_the_sample_of_a_policy_document_can_be_used() -> None:

@@ -18,7 +18,7 @@ from interpose.config.agent.settings import (
     NodeStateSettings,
     ServiceSettings,
 )
-from interpose.config.load import Loaded
+from interpose.config.load import LoadedSettings
 
 NODE = {"NODE_NAME": "n1"}
 DEFAULTS = AgentSettings(
@@ -28,7 +28,7 @@ DEFAULTS = AgentSettings(
 )
 
 
-def loaded(line: str, env: dict[str, str] | None = None) -> Loaded:
+def loaded(line: str, env: dict[str, str] | None = None) -> LoadedSettings:
     """The settings of a command line."""
     return load_line(AGENT_PROGRAM, read_line(shlex.split(line), flags=AGENT_PROGRAM.flags), env or NODE)
 
@@ -38,7 +38,7 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> list[AgentSettings]:
     """What would have been started."""
     started: list[AgentSettings] = []
 
-    def run(said: Loaded) -> int:
+    def run(said: LoadedSettings) -> int:
         started.append(said.settings)
         return 5
 

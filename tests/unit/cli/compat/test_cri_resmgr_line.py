@@ -16,7 +16,7 @@ from interpose.cli.compat.cri_resmgr_line import (
     usage,
     wants,
 )
-from interpose.config.load import Given
+from interpose.config.load import SettingText
 
 
 @pytest.mark.parametrize(
@@ -47,11 +47,13 @@ def test_sources_are_told_in_all_forms_of_all_releases(values: list[str], states
 
 def test_debugging_is_a_default_of_the_environment_and_a_flag() -> None:
     """Each with its origin; without it there is nothing to say."""
-    everything = {"logging.level": Given("debug", "environment LOGGER_DEBUG")}
+    everything = {"logging.level": SettingText("debug", "environment LOGGER_DEBUG")}
     assert debug_preset({"LOGGER_DEBUG": "all"}) == everything
     assert debug_preset({"LOGGER_DEBUG": "none"}) == {}
     assert debug_preset({}) == {}
-    assert debug_flag(read_line(["--logger-debug", "*"])) == {"logging.level": Given("debug", "flag --logger-debug")}
+    assert debug_flag(read_line(["--logger-debug", "*"])) == {
+        "logging.level": SettingText("debug", "flag --logger-debug")
+    }
     assert debug_flag(read_line(["--logger-debug", "policy", "--logger-debug", "none"])) == {}
     assert debug_flag(read_line([])) == {}
 
@@ -59,7 +61,7 @@ def test_debugging_is_a_default_of_the_environment_and_a_flag() -> None:
 def test_sources_are_debugged_one_by_one() -> None:
     """What of ours logs about the same, each part once; the level stays."""
     given = debug_flag(read_line(["--logger-debug", "policy,static,cache"]))
-    assert given == {"logging.debug": Given("resmgr,cri.store,resmgr.state.checkpoint", "flag --logger-debug")}
+    assert given == {"logging.debug": SettingText("resmgr,cri.store,resmgr.state.checkpoint", "flag --logger-debug")}
 
 
 @pytest.mark.parametrize(
@@ -74,7 +76,7 @@ def test_sources_are_debugged_one_by_one() -> None:
 )
 def test_all_but_some_sources_are_debugged(value: str, key: str, text: str) -> None:
     """What is said of one counts more than what is said of all."""
-    assert debug_flag(read_line(["--logger-debug", value])) == {key: Given(text, "flag --logger-debug")}
+    assert debug_flag(read_line(["--logger-debug", value])) == {key: SettingText(text, "flag --logger-debug")}
 
 
 def test_sources_that_nobody_knows_are_told() -> None:

@@ -7,11 +7,11 @@ import pytest
 from interpose.cli.compat.cri_resmgr_common import load_line
 from interpose.cli.compat.cri_resmgr_flags import read_line
 from interpose.cli.compat.cri_resmgr_webhook import FLAGS, WEBHOOK_PROGRAM, run_command
-from interpose.config.load import Loaded
+from interpose.config.load import LoadedSettings
 from interpose.config.webhook.settings import TlsSettings, WebhookSettings
 
 
-def loaded(line: str, env: dict[str, str] | None = None) -> Loaded:
+def loaded(line: str, env: dict[str, str] | None = None) -> LoadedSettings:
     """The settings of a command line."""
     return load_line(WEBHOOK_PROGRAM, read_line(line.split(), flags=FLAGS), env or {})
 

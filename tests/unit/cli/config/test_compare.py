@@ -2,12 +2,12 @@
 
 from interpose.cli.config.compare import Difference, Side, differences, plain, text_of
 from interpose.cli.config.reading import DocumentPart
-from interpose.config.effective import Row
+from interpose.config.effective import SettingRow
 
 
 def part(title: str, family: str = "f", **values: str) -> DocumentPart:
     """An object that says something."""
-    return DocumentPart(family, tuple(Row(key, value, "here") for key, value in values.items()), title)
+    return DocumentPart(family, tuple(SettingRow(key, value, "here") for key, value in values.items()), title)
 
 
 def keys(left: list[DocumentPart], right: list[DocumentPart]) -> list[str]:
@@ -39,7 +39,7 @@ def test_empty_is_nothing() -> None:
 
 def test_names_of_others_move_no_cursor() -> None:
     """A file and a map may be named anything."""
-    found = [Difference("\x1b[2J: x", None, Row("x", "\x1b[2J", "file \x1b"))]
+    found = [Difference("\x1b[2J: x", None, SettingRow("x", "\x1b[2J", "file \x1b"))]
     assert text_of(found, Side("\x1b", []), Side("b", [])).splitlines() == [
         "--- ?",
         "+++ b",
@@ -52,5 +52,5 @@ def test_names_of_others_move_no_cursor() -> None:
 
 def test_differences_are_plain_data() -> None:
     """None where one side says nothing."""
-    found = plain([Difference("k", None, Row("k", "v", "o"))])
+    found = plain([Difference("k", None, SettingRow("k", "v", "o"))])
     assert found == [{"key": "k", "left": None, "right": {"value": "v", "origin": "o"}}]

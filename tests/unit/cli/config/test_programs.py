@@ -6,7 +6,7 @@ import click
 import pytest
 
 from interpose.cli.config.programs import DROP_INS, check, load_program
-from interpose.config.load import Given, load
+from interpose.config.load import SettingText, load
 from interpose.config.programs import PROGRAMS
 from interpose.errors import ConfigError
 
@@ -18,7 +18,7 @@ def test_flags_are_those_of_the_program() -> None:
         ["--policy", "static", "--no-hooks", "--grace", "5s"],
         {"INTERPOSE_GRACE": "1s", "INTERPOSE_BACKEND_WAIT": "2s"},
         config=None,
-        given={"process.grace": Given("7s", "flag --set process.grace")},
+        given={"process.grace": SettingText("7s", "flag --set process.grace")},
     )
     found = {key: loaded.origins[key] for key in ("policy.name", "hooks.enabled", "process.grace")}
     assert found == {
@@ -70,17 +70,17 @@ def test_their_mistakes_are_wrong_usage(name: str) -> None:
 
 def test_a_relay_refuses_rules_that_take_for_ever() -> None:
     """As at its start; where files are is a matter of the machine."""
-    slow = load(PROGRAMS["relay"].schema(), flags={"dump.rules": Given("full:(.*)*(.*)*(.*)*x", "x")}, env={})
+    slow = load(PROGRAMS["relay"].schema(), flags={"dump.rules": SettingText("full:(.*)*(.*)*(.*)*x", "x")}, env={})
     with pytest.raises(ConfigError, match="takes too long"):
         check("relay", slow, {})
-    elsewhere = load(PROGRAMS["relay"].schema(), flags={"dump.record": Given("/no/such/x.crirec", "x")}, env={})
+    elsewhere = load(PROGRAMS["relay"].schema(), flags={"dump.record": SettingText("/no/such/x.crirec", "x")}, env={})
     (warning,) = check("relay", elsewhere, {})
     assert warning.endswith("is not a directory (on this machine)")
 
 
 def test_a_hook_server_knows_its_hook_points() -> None:
     """Which its table does not."""
-    wrong = load(PROGRAMS["hookserver"].schema(), flags={"hooks.disable_stages": Given("PreCreate", "x")}, env={})
+    wrong = load(PROGRAMS["hookserver"].schema(), flags={"hooks.disable_stages": SettingText("PreCreate", "x")}, env={})
     with pytest.raises(ConfigError, match="is not a hook point"):
         check("hookserver", wrong, {})
 

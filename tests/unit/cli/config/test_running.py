@@ -9,7 +9,7 @@ import pytest
 from interpose.cli.config.running import ask_running, usual_address
 from interpose.config.effective import config_answer, rows_of
 from interpose.config.hookserver.table import HOOKSERVER
-from interpose.config.load import Given, load
+from interpose.config.load import SettingText, load
 from interpose.config.programs import PROGRAMS
 from interpose.config.relay.table import RELAY
 from interpose.net.httpd.routes import RouteTable, ServerRequest, ServerResponse, json_response
@@ -28,7 +28,7 @@ def answering(answer: Any) -> RouteTable:
 
 def test_values_come_with_their_origins(serve: Serve) -> None:
     """As the process has them."""
-    loaded = load(RELAY, flags={"process.grace": Given("5s", "flag --grace")}, env={})
+    loaded = load(RELAY, flags={"process.grace": SettingText("5s", "flag --grace")}, env={})
     address = serve(answering(config_answer(RELAY, loaded.settings, loaded.origins)))
     assert ask_running(RELAY, address) == rows_of(loaded)
 

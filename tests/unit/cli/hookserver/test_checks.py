@@ -8,14 +8,14 @@ import pytest
 from interpose.cli.hookserver.checks import check, with_real_paths
 from interpose.config.hookserver.settings import CgroupSettings, HookServerSettings
 from interpose.config.hookserver.table import HOOKSERVER
-from interpose.config.load import Given, Loaded, load
+from interpose.config.load import LoadedSettings, SettingText, load
 from interpose.errors import ConfigError
 
 
-def loaded(**values: str) -> Loaded:
+def loaded(**values: str) -> LoadedSettings:
     """Settings with these values, by the last part of their keys."""
     keys = {setting.key.rpartition(".")[2]: setting for setting in HOOKSERVER.table}
-    flags = {keys[name].key: Given(value, f"flag {keys[name].flag}") for name, value in values.items()}
+    flags = {keys[name].key: SettingText(value, f"flag {keys[name].flag}") for name, value in values.items()}
     return load(HOOKSERVER, flags=flags, env={})
 
 

@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 from interpose.cli.main import cli
 from interpose.cli.policy.policies import OPTIONS
 from interpose.config.documents import policy_options
-from interpose.config.documents.fields import Group, Unread
+from interpose.config.documents.fields import FieldGroup, Unread
 from interpose.config.documents.policy_options import AnyCase
 from interpose.core.policy.names import POLICIES
 from interpose.core.policy.registry import options_type
@@ -26,7 +26,7 @@ def run(*arguments: str) -> Result:
 def keys(kind: AnyCase, prefix: str = "") -> list[str]:
     """The keys that a document may have, those of groups by their paths."""
     group = kind.group
-    assert isinstance(group, Group)
+    assert isinstance(group, FieldGroup)
     found: list[str] = []
     for name, value in group.keys.items():
         if isinstance(value, AnyCase):

@@ -6,13 +6,15 @@ import pytest
 
 from interpose.config.agent.settings import REPORTS, AgentSettings
 from interpose.config.agent.table import AGENT
-from interpose.config.load import Given, Loaded, load
+from interpose.config.load import LoadedSettings, SettingText, load
 from interpose.errors import ConfigError
 
 
-def told(**said: str) -> Loaded:
+def told(**said: str) -> LoadedSettings:
     """Settings as flags say them; keys with two underscores for a dot."""
-    return load(AGENT, flags={key.replace("__", "."): Given(text, "flag --x") for key, text in said.items()}, env={})
+    return load(
+        AGENT, flags={key.replace("__", "."): SettingText(text, "flag --x") for key, text in said.items()}, env={}
+    )
 
 
 @pytest.mark.parametrize(

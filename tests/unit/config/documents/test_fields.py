@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from interpose.config.documents.fields import Flag, Group, Number, Report
-from interpose.config.documents.yaml import Node
+from interpose.config.documents.fields import FieldGroup, FlagField, Number, Report
+from interpose.config.documents.yaml import DocumentNode
 from interpose.errors import ConfigError
 
 
@@ -21,30 +21,30 @@ def test_a_report_settles_until_there_is_a_problem() -> None:
     """Nothing is raised before."""
     report = Report("file f")
     report.settle()
-    report.say(Node(tag="null", line=1), "a", "is wrong")
+    report.say(DocumentNode(tag="null", line=1), "a", "is wrong")
     assert problems(report) == ["file f line 1: a: is wrong"]
 
 
 def test_values_with_a_problem_make_nothing() -> None:
     """Otherwise one mistake would lead to complaints about what follows from it."""
     report = Report("file f")
-    group = Group({"a": Number(0, 1), "b": Flag()}, lambda values: 1 / 0)
-    entries = (("a", Node(tag="int", text="7", line=2)), ("b", Node(tag="bool", text="true")))
-    assert group.read(Node(tag="map", entries=entries), "g", report) is None
+    group = FieldGroup({"a": Number(0, 1), "b": FlagField()}, lambda values: 1 / 0)
+    entries = (("a", DocumentNode(tag="int", text="7", line=2)), ("b", DocumentNode(tag="bool", text="true")))
+    assert group.read(DocumentNode(tag="map", entries=entries), "g", report) is None
     assert problems(report) == ["file f line 2: g.a: expected a number from 0 to 1, found '7'"]
 
 
 def test_a_huge_number_is_refused_and_not_repeated() -> None:
     """It is not even turned into one."""
     report = Report("file f")
-    assert Number(0, 1).read(Node(tag="int", text="9" * 100_000), "a", report) is None
+    assert Number(0, 1).read(DocumentNode(tag="int", text="9" * 100_000), "a", report) is None
     assert len(problems(report)[0]) < 200
 
 
 @pytest.mark.parametrize(("text", "value"), [("True", True), ("on", True), ("no", False), ("false", False)])
 def test_yaml_has_several_words_for_true(text: str, value: bool) -> None:
     """All of them count."""
-    assert Flag().read(Node(tag="bool", text=text), "a", Report("file f")) is value
+    assert FlagField().read(DocumentNode(tag="bool", text=text), "a", Report("file f")) is value
 
 
 @pytest.mark.parametrize(("loose", "said"), [(False, 51), (True, 50)])
@@ -58,8 +58,8 @@ def test_a_file_of_something_else_costs_little(loose: bool, said: int, monkeypat
 
     monkeypatch.setattr(difflib, "get_close_matches", close)
     report = Report("file f")
-    entries = tuple((f"key{number}", Node(tag="int", text="1")) for number in range(80))
-    Group({"a": Flag()}, loose=loose).read(Node(tag="map", entries=entries), "", report)
+    entries = tuple((f"key{number}", DocumentNode(tag="int", text="1")) for number in range(80))
+    FieldGroup({"a": FlagField()}, loose=loose).read(DocumentNode(tag="map", entries=entries), "", report)
     told = problems(report)
     assert len(told) == said
     assert told[49] == "file f: key49: is not a known key, did you mean a?"

@@ -6,11 +6,11 @@ import pytest
 
 from interpose.config.documents.fields import Report
 from interpose.config.documents.policy import unfold
-from interpose.config.documents.yaml import Node, parse_document
+from interpose.config.documents.yaml import DocumentNode, parse_document
 from interpose.errors import ConfigError
 
 
-def plain(node: Node) -> Any:
+def plain(node: DocumentNode) -> Any:
     """A node as Python has it."""
     return {name: plain(child) for name, child in node.entries} if node.tag == "map" else node.text or None
 
@@ -68,8 +68,8 @@ def test_what_is_said_twice_is_a_problem(text: str, problem: str) -> None:
 def test_nodes_without_lines_have_problems_without_lines() -> None:
     """As those that were made and not read."""
     report = Report("file f")
-    node = Node(tag="str", text="x")
-    unfold(Node(tag="map", entries=(("a", node), ("a", Node(tag="str", text="x")))), "top", 1, report)
+    node = DocumentNode(tag="str", text="x")
+    unfold(DocumentNode(tag="map", entries=(("a", node), ("a", DocumentNode(tag="str", text="x")))), "top", 1, report)
     with pytest.raises(ConfigError) as caught:
         report.settle()
     assert caught.value.problems == ["file f: top.a: is given twice"]

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from interpose.config.documents.yaml import MAX_FILE_BYTES, Node, read_document, read_text, split_documents
+from interpose.config.documents.yaml import MAX_FILE_BYTES, DocumentNode, read_document, read_text, split_documents
 from interpose.errors import ConfigError
 
 
-def _read(tmp_path: Path, name: str, text: str) -> Node:
+def _read(tmp_path: Path, name: str, text: str) -> DocumentNode:
     path = tmp_path / name
     path.write_text(text)
     return read_document(str(path))
@@ -118,7 +118,7 @@ def test_limit_can_be_another(tmp_path: Path) -> None:
         read_document(str(path), 3)
 
 
-def _lines(node: Node) -> list[tuple[str, int | None]]:
+def _lines(node: DocumentNode) -> list[tuple[str, int | None]]:
     found = []
     for key, child in node.entries:
         found += [(key, child.line), *_lines(child)]

@@ -3,7 +3,7 @@
 import pytest
 
 from interpose.config.hookserver.table import HOOKSERVER
-from interpose.config.load import Given, load
+from interpose.config.load import SettingText, load
 from interpose.errors import ConfigError
 
 
@@ -23,7 +23,7 @@ from interpose.errors import ConfigError
 def test_mistakes_name_flag_and_value(key: str, text: str, problem: str) -> None:
     """Nothing starts with a setting that cannot work."""
     with pytest.raises(ConfigError, match="flag --x") as error:
-        load(HOOKSERVER, flags={key: Given(text, "flag --x")}, env={})
+        load(HOOKSERVER, flags={key: SettingText(text, "flag --x")}, env={})
     assert problem in str(error.value)
 
 
@@ -32,7 +32,7 @@ def test_modes_say_what_is_done() -> None:
     modes = {
         mode: (loaded.settings.serves_hooks, loaded.settings.reconciles)
         for mode in ("proxy", "standalone", "both")
-        for loaded in (load(HOOKSERVER, flags={"mode": Given(mode, "flag --mode")}, env={}),)
+        for loaded in (load(HOOKSERVER, flags={"mode": SettingText(mode, "flag --mode")}, env={}),)
     }
     assert modes == {"proxy": (True, False), "standalone": (False, True), "both": (True, True)}
 

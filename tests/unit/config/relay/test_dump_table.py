@@ -4,15 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from interpose.config.load import Given, Loaded, load
+from interpose.config.load import LoadedSettings, SettingText, load
 from interpose.config.relay.settings import DumpSettings
 from interpose.config.relay.table import RELAY
 from interpose.errors import ConfigError
 
 
-def given(**values: str) -> Loaded:
+def given(**values: str) -> LoadedSettings:
     """Settings with these flags."""
-    return load(RELAY, flags={f"dump.{key}": Given(text, f"flag {key}") for key, text in values.items()}, env={})
+    return load(RELAY, flags={f"dump.{key}": SettingText(text, f"flag {key}") for key, text in values.items()}, env={})
 
 
 def of_file(path: Path, text: str) -> DumpSettings:

@@ -2,15 +2,17 @@
 
 import pytest
 
-from interpose.config.load import Given, Loaded, load
+from interpose.config.load import LoadedSettings, SettingText, load
 from interpose.config.relay.table import RELAY
 from interpose.core.policy.names import NAMES
 from interpose.errors import ConfigError
 
 
-def given(**values: str) -> Loaded:
+def given(**values: str) -> LoadedSettings:
     """Settings with these flags."""
-    return load(RELAY, flags={f"policy.{key}": Given(text, f"flag {key}") for key, text in values.items()}, env={})
+    return load(
+        RELAY, flags={f"policy.{key}": SettingText(text, f"flag {key}") for key, text in values.items()}, env={}
+    )
 
 
 @pytest.mark.parametrize("name", NAMES)

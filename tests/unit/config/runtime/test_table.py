@@ -2,14 +2,14 @@
 
 import pytest
 
-from interpose.config.load import Given, load
+from interpose.config.load import SettingText, load
 from interpose.config.runtime.settings import RuntimeSettings
 from interpose.config.runtime.table import RUNTIME
 from interpose.errors import ConfigError
 
 
 def _load(flags: dict[str, str], env: dict[str, str] | None = None) -> RuntimeSettings:
-    given = {key: Given(text, f"flag {key}") for key, text in flags.items()}
+    given = {key: SettingText(text, f"flag {key}") for key, text in flags.items()}
     settings: RuntimeSettings = load(RUNTIME, flags=given, env=env or {}).settings
     return settings
 

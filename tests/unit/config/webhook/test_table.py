@@ -2,14 +2,14 @@
 
 import pytest
 
-from interpose.config.load import Given, load
+from interpose.config.load import SettingText, load
 from interpose.config.webhook.table import WEBHOOK
 from interpose.errors import ConfigError
 
 
 def problems(**flags: str) -> list[str]:
     """What is wrong with these settings."""
-    given = {key.replace("__", "."): Given(text, f"flag {key}") for key, text in flags.items()}
+    given = {key.replace("__", "."): SettingText(text, f"flag {key}") for key, text in flags.items()}
     try:
         load(WEBHOOK, flags=given, env={})
     except ConfigError as error:
@@ -40,5 +40,5 @@ def test_names_of_annotations_have_a_domain(text: str) -> None:
 
 def test_names_of_annotations_are_kept_once_and_in_order() -> None:
     """The first is the one that messages name."""
-    given = {"pods.annotation": Given("b.example/x, a.example/x,b.example/x", "flag")}
+    given = {"pods.annotation": SettingText("b.example/x, a.example/x,b.example/x", "flag")}
     assert load(WEBHOOK, flags=given, env={}).settings.pods.annotation == ("b.example/x", "a.example/x")

@@ -11,8 +11,19 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from interpose.config.documents.fields import Choice, Flag, Group, Items, Kind, Number, Report, Text, Texts, Unread
-from interpose.config.documents.yaml import Node
+from interpose.config.documents.fields import (
+    Choice,
+    FieldGroup,
+    FieldKind,
+    FlagField,
+    Items,
+    Number,
+    Report,
+    Text,
+    Texts,
+    Unread,
+)
+from interpose.config.documents.yaml import DocumentNode
 from interpose.core.model.qos import QosClass
 from interpose.core.model.resources import nothing
 from interpose.core.model.text import quoted
@@ -37,7 +48,7 @@ class NodeDocument:
     topology_annotations: Mapping[str, str] = field(default_factory=nothing)
 
 
-def parse_node_document(root: Node, path: str) -> NodeDocument:
+def parse_node_document(root: DocumentNode, path: str) -> NodeDocument:
     """The document's values with defaults filled in; ConfigError with every problem, each with file, line and key."""
     report = Report(f"file {path}")
     found: NodeDocument = _form(root).read(root, "", report)
@@ -50,13 +61,13 @@ def node_form() -> dict[str, Any]:
     return {"anyOf": [_SLO_DOCUMENT.form(), _STATE.form(), _SPEC_DOCUMENT.form()]}
 
 
-def is_node_document(root: Node) -> bool:
+def is_node_document(root: DocumentNode) -> bool:
     """Whether it wants to be one, by its kind or by the keys of a spec."""
     header = {name: node.text for name, node in root.entries}
     return header.get("kind") in (SLO_KIND, STATE_KIND) or bool(header.keys() & _SPEC_KEYS.keys())
 
 
-def _form(root: Node) -> Group:
+def _form(root: DocumentNode) -> FieldGroup:
     """Which of the three a document wants to be."""
     header = {name: node.text for name, node in root.entries}
     if header.get("apiVersion") == STATE_VERSION or header.get("kind") == STATE_KIND:
@@ -67,7 +78,7 @@ def _form(root: Node) -> Group:
 # -- what the values become
 
 
-def _class_of(enabled: CpuQos) -> Group:
+def _class_of(enabled: CpuQos) -> FieldGroup:
     """A class with these values when it is switched on and says nothing else."""
 
     def make(values: dict[str, Any]) -> CpuQos:
@@ -80,7 +91,9 @@ def _class_of(enabled: CpuQos) -> Group:
             core_expeller=values.get("coreExpeller", enabled.core_expeller),
         )
 
-    return Group({"cpuQOS": Group(_CPU_QOS, make), **_OF_OTHERS}, lambda values: values.get("cpuQOS", NEUTRAL_CPU))
+    return FieldGroup(
+        {"cpuQOS": FieldGroup(_CPU_QOS, make), **_OF_OTHERS}, lambda values: values.get("cpuQOS", NEUTRAL_CPU)
+    )
 
 
 # Directories of host applications that do not name one.
@@ -167,23 +180,23 @@ def _only(word: str) -> Choice:
 
 # -- which keys there are
 
-_CPU_QOS: Final[Mapping[str, Kind]] = {
-    "enable": Flag(),
+_CPU_QOS: Final[Mapping[str, FieldKind]] = {
+    "enable": FlagField(),
     "groupIdentity": Number(-1, 2),
     "schedIdle": Number(0, 1),
-    "coreExpeller": Flag(),
+    "coreExpeller": FlagField(),
 }
-_OF_OTHERS: Final[Mapping[str, Kind]] = {
+_OF_OTHERS: Final[Mapping[str, FieldKind]] = {
     "memoryQOS": Unread(),
     "blkioQOS": Unread(),
     "resctrlQOS": Unread(),
     "networkQOS": Unread(),
 }
-_HOST_APPLICATION: Final = Group(
+_HOST_APPLICATION: Final = FieldGroup(
     {
         "name": Text(),
         "qos": _words(QosClass),
-        "cgroupPath": Group(
+        "cgroupPath": FieldGroup(
             {"base": Choice({"": None} | {base: base for base in _BASES}), "parentDir": Text(), "relativePath": Text()}
         ),
         "priority": Unread(),
@@ -192,10 +205,10 @@ _HOST_APPLICATION: Final = Group(
     _host_application,
     ("name",),
 )
-_SPEC_KEYS: Final[Mapping[str, Kind]] = {
-    "resourceQOSStrategy": Group(
+_SPEC_KEYS: Final[Mapping[str, FieldKind]] = {
+    "resourceQOSStrategy": FieldGroup(
         {
-            "policies": Group({"cpuPolicy": _words(CpuPolicy), "netQOSPolicy": Unread()}),
+            "policies": FieldGroup({"cpuPolicy": _words(CpuPolicy), "netQOSPolicy": Unread()}),
             "lsrClass": _class_of(CpuQos(group_identity=2, core_expeller=True)),
             "lsClass": _class_of(CpuQos(group_identity=2, core_expeller=True)),
             "beClass": _class_of(CpuQos(group_identity=-1)),
@@ -203,35 +216,37 @@ _SPEC_KEYS: Final[Mapping[str, Kind]] = {
             "cgroupRoot": Unread(),
         }
     ),
-    "resourceUsedThresholdWithBE": Group({"enable": Flag(), "cpuSuppressPolicy": _words(SuppressPolicy)}, loose=True),
+    "resourceUsedThresholdWithBE": FieldGroup(
+        {"enable": FlagField(), "cpuSuppressPolicy": _words(SuppressPolicy)}, loose=True
+    ),
     "hostApplications": Items(_HOST_APPLICATION, _distinct),
     "cpuBurstStrategy": Unread(),
     "systemStrategy": Unread(),
     "extensions": Unread(),
 }
-_SLO_KEYS: Final[Mapping[str, Kind]] = {
+_SLO_KEYS: Final[Mapping[str, FieldKind]] = {
     "apiVersion": _only(SLO_VERSION),
     "kind": _only(SLO_KIND),
     "metadata": Unread(),
-    "spec": Group(_SPEC_KEYS, _policy),
+    "spec": FieldGroup(_SPEC_KEYS, _policy),
     "status": Unread(),
 }
 _HEADER: Final = ("apiVersion", "kind")
 
 
-def _slo_object(make: Callable[[NodeSLO], Any]) -> Group:
-    return Group(_SLO_KEYS, lambda values: make(values.get("spec", NodeSLO())), _HEADER)
+def _slo_object(make: Callable[[NodeSLO], Any]) -> FieldGroup:
+    return FieldGroup(_SLO_KEYS, lambda values: make(values.get("spec", NodeSLO())), _HEADER)
 
 
-_SPEC_DOCUMENT: Final = Group(_SPEC_KEYS, lambda values: NodeDocument(slo=_policy(values)))
+_SPEC_DOCUMENT: Final = FieldGroup(_SPEC_KEYS, lambda values: NodeDocument(slo=_policy(values)))
 _SLO_DOCUMENT: Final = _slo_object(lambda slo: NodeDocument(slo=slo))
-_STATE: Final = Group(
+_STATE: Final = FieldGroup(
     {
         "apiVersion": _only(STATE_VERSION),
         "kind": _only(STATE_KIND),
         "nodeSLO": _slo_object(lambda slo: slo),
-        "node": Group({"name": Text(), "labels": Texts(), "annotations": Texts()}),
-        "nodeResourceTopology": Group({"annotations": Texts()}),
+        "node": FieldGroup({"name": Text(), "labels": Texts(), "annotations": Texts()}),
+        "nodeResourceTopology": FieldGroup({"annotations": Texts()}),
     },
     _state,
     _HEADER,

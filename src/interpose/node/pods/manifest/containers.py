@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
-from interpose.config.documents.fields import Flag, Group, Items, Number, Text
+from interpose.config.documents.fields import FieldGroup, FlagField, Items, Number, Text
 from interpose.node.pods.manifest.env import env_from_table, env_table
 from interpose.node.pods.manifest.kinds import (
     LABEL,
@@ -41,7 +41,7 @@ from interpose.node.pods.spec import (
 
 _MAX_RULES: Final = 20
 _RESOURCE_NAME: Final = PatternText(re.compile(r"cpu|memory"), "cpu or memory")
-RESOURCES: Final = Group(
+RESOURCES: Final = FieldGroup(
     {"requests": ResourceAmounts(), "limits": ResourceAmounts(), "claims": NEEDS_CLUSTER},
     resources_of,
 )
@@ -63,7 +63,7 @@ _PORT_NAMES: Final = {
     "name": "name",
     "protocol": "protocol",
 }
-_PORT: Final = Group(
+_PORT: Final = FieldGroup(
     {
         "containerPort": Number(1, MAX_PORT),
         "hostPort": Number(0, MAX_PORT),
@@ -81,7 +81,7 @@ def _ports(found: tuple[Port, ...]) -> tuple[Port, ...]:
     return found
 
 
-_CODES: Final = Group(
+_CODES: Final = FieldGroup(
     {"operator": choice("In", "NotIn"), "values": Items(Number(0, 255), make=tuple)}, required=("operator", "values")
 )
 
@@ -100,7 +100,7 @@ def _rules(found: tuple[RestartRule, ...]) -> tuple[RestartRule, ...]:
 
 
 _RULES: Final = Items(
-    Group(
+    FieldGroup(
         {"action": choice("Restart", "RestartAllContainers"), "exitCodes": _CODES},
         _rule,
         required=("action", "exitCodes"),
@@ -115,7 +115,7 @@ def _resize_policy(found: tuple[tuple[str, str], ...]) -> Mapping[str, str]:
 
 
 _RESIZE: Final = Items(
-    Group(
+    FieldGroup(
         {"resourceName": _RESOURCE_NAME, "restartPolicy": choice("NotRequired", "RestartContainer")},
         lambda values: (values["resourceName"], values["restartPolicy"]),
         required=("resourceName", "restartPolicy"),
@@ -192,9 +192,9 @@ def _keys(around: ContainerReferences) -> dict[str, Any]:
         "terminationMessagePath": Text(),
         "terminationMessagePolicy": or_unset(words(TerminationMessagePolicy)),
         "imagePullPolicy": or_unset(words(PullPolicy)),
-        "stdin": Flag(),
-        "stdinOnce": Flag(),
-        "tty": Flag(),
+        "stdin": FlagField(),
+        "stdinOnce": FlagField(),
+        "tty": FlagField(),
         "restartPolicy": words(RestartPolicy),
         "restartPolicyRules": _RULES,
     }
@@ -202,7 +202,7 @@ def _keys(around: ContainerReferences) -> dict[str, Any]:
 
 def main_table(around: ContainerReferences) -> Items:
     """The table of the entries of `containers`."""
-    return Items(Group(_keys(around), _container, required=("name", "image")), make=tuple)
+    return Items(FieldGroup(_keys(around), _container, required=("name", "image")), make=tuple)
 
 
 def init_table(around: ContainerReferences) -> Items:
@@ -216,7 +216,7 @@ def init_table(around: ContainerReferences) -> Items:
                     raise ValueError(f"{key} is only for init containers that stay, with restartPolicy Always")
         return found
 
-    return Items(Group(_keys(around), make, required=("name", "image")), make=tuple)
+    return Items(FieldGroup(_keys(around), make, required=("name", "image")), make=tuple)
 
 
 _NOT_EPHEMERAL: Final = UnsupportedField("is not for ephemeral containers")
@@ -231,4 +231,4 @@ def ephemeral_table(around: ContainerReferences) -> Items:
         "volumeMounts": mounts_table(around.volumes, sub_paths=False),
         "targetContainerName": KnownName(around.containers, "the name of a container of the pod"),
     }
-    return Items(Group(keys, _container, required=("name", "image")), make=tuple)
+    return Items(FieldGroup(keys, _container, required=("name", "image")), make=tuple)

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final
 
-from interpose.config.documents.fields import Flag, Group, Items, Report, Text
-from interpose.config.documents.yaml import Node
+from interpose.config.documents.fields import FieldGroup, FlagField, Items, Report, Text
+from interpose.config.documents.yaml import DocumentNode
 from interpose.core.model.text import quoted
 from interpose.node.pods.manifest.kinds import (
     ENV_NAME,
@@ -38,16 +38,16 @@ _RESOURCES: Final = PatternText(
 )
 
 
-def field_ref(fields: PatternText) -> Group:
+def field_ref(fields: PatternText) -> FieldGroup:
     """A field of the pod."""
-    return Group(
+    return FieldGroup(
         {"fieldPath": fields, "apiVersion": choice("v1")},
         lambda values: FieldRef(path=values["fieldPath"]),
         required=("fieldPath",),
     )
 
 
-def resource_ref(containers: frozenset[str], *, required: bool = False) -> Group:
+def resource_ref(containers: frozenset[str], *, required: bool = False) -> FieldGroup:
     """An amount that a container has; in a file the container must be named."""
 
     def make(values: dict[str, Any]) -> ResourceFieldRef:
@@ -58,7 +58,7 @@ def resource_ref(containers: frozenset[str], *, required: bool = False) -> Group
 
     names = ("resource", "containerName") if required else ("resource",)
     name = KnownName(containers, "the name of a container of the pod")
-    return Group({"resource": _RESOURCES, "containerName": name, "divisor": Quantity()}, make, required=names)
+    return FieldGroup({"resource": _RESOURCES, "containerName": name, "divisor": Quantity()}, make, required=names)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +68,9 @@ class _Key:
     holders: ConfigObjects
     kind: str
 
-    def read(self, node: Node, key: str, report: Report) -> tuple[str, ...] | None:
+    def read(self, node: DocumentNode, key: str, report: Report) -> tuple[str, ...] | None:
         """The value in a tuple, which is empty if an optional one is not there."""
-        table = Group({"name": SUBDOMAIN, "key": Text(), "optional": Flag()}, required=("name", "key"))
+        table = FieldGroup({"name": SUBDOMAIN, "key": Text(), "optional": FlagField()}, required=("name", "key"))
         values: dict[str, Any] | None = table.read(node, key, report)
         if values is None:
             return None
@@ -111,7 +111,7 @@ def one_of(values: dict[str, Any]) -> Any:
 
 def env_table(holders: ConfigObjects, containers: frozenset[str]) -> Items:
     """`env` of a container. Variables whose optional source is not there are left out."""
-    sources = Group(
+    sources = FieldGroup(
         {
             "fieldRef": field_ref(ENV_FIELDS),
             "resourceFieldRef": resource_ref(containers),
@@ -121,7 +121,7 @@ def env_table(holders: ConfigObjects, containers: frozenset[str]) -> Items:
         },
         one_of,
     )
-    one = Group({"name": ENV_NAME, "value": Text(), "valueFrom": sources}, _env_var, required=("name",))
+    one = FieldGroup({"name": ENV_NAME, "value": Text(), "valueFrom": sources}, _env_var, required=("name",))
     return Items(one, make=lambda found: tuple(filter(None, found)))
 
 
@@ -132,10 +132,10 @@ class _All:
     holders: ConfigObjects
     kind: str
 
-    def read(self, node: Node, key: str, report: Report) -> Mapping[str, str] | None:
-        values: dict[str, Any] | None = Group({"name": SUBDOMAIN, "optional": Flag()}, required=("name",)).read(
-            node, key, report
-        )
+    def read(self, node: DocumentNode, key: str, report: Report) -> Mapping[str, str] | None:
+        values: dict[str, Any] | None = FieldGroup(
+            {"name": SUBDOMAIN, "optional": FlagField()}, required=("name",)
+        ).read(node, key, report)
         if values is None:
             return None
         holder: ConfigObject | None = self.holders.wanted(self.kind, values, node, key, report)
@@ -150,7 +150,7 @@ def env_from_table(holders: ConfigObjects) -> Items:
         texts: Mapping[str, str] = one_of(values)
         return tuple(EnvVar(name=prefix + name, value=verbatim(text)) for name, text in sorted(texts.items()))
 
-    one = Group(
+    one = FieldGroup(
         {"prefix": ENV_NAME, "configMapRef": _All(holders, CONFIG_MAP), "secretRef": _All(holders, SECRET)}, make
     )
     return Items(one, make=lambda found: tuple(var for part in found for var in part))

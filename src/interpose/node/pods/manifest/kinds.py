@@ -12,9 +12,9 @@ from ipaddress import ip_address
 from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
-from interpose.config.documents.fields import Choice, Flag, Report, Texts, Unread
+from interpose.config.documents.fields import Choice, FlagField, Report, Texts, Unread
 from interpose.config.documents.objects import Quantities, amount
-from interpose.config.documents.yaml import Node
+from interpose.config.documents.yaml import DocumentNode
 from interpose.core.model.quantity import parse_quantity, whole
 from interpose.core.model.text import quoted
 from interpose.node.pods.spec import ResourceRequirements
@@ -35,7 +35,7 @@ class UnsupportedField:
 
     why: str
 
-    def read(self, node: Node, key: str, report: Report) -> None:
+    def read(self, node: DocumentNode, key: str, report: Report) -> None:
         """A problem, unless nothing is said by it."""
         if node.items or node.entries or node.tag not in ("map", "list"):
             report.say(node, key, self.why)
@@ -47,9 +47,9 @@ class TrueOnlyFlag:
 
     why: str
 
-    def read(self, node: Node, key: str, report: Report) -> None:
+    def read(self, node: DocumentNode, key: str, report: Report) -> None:
         """A problem, unless it is true."""
-        if Flag().read(node, key, report) is False:
+        if FlagField().read(node, key, report) is False:
             report.say(node, key, self.why)
 
 
@@ -70,7 +70,7 @@ class PatternText:
         """Whether a text has the form."""
         return len(text) <= self.longest and self.form.fullmatch(text) is not None
 
-    def read(self, node: Node, key: str, report: Report) -> str | None:
+    def read(self, node: DocumentNode, key: str, report: Report) -> str | None:
         """The text; None and a problem in the report if it does not fit."""
         if node.tag == "str" and self.fits(node.text):
             return node.text
@@ -105,7 +105,7 @@ class KnownName:
     names: frozenset[str]
     what: str
 
-    def read(self, node: Node, key: str, report: Report) -> str | None:
+    def read(self, node: DocumentNode, key: str, report: Report) -> str | None:
         """The name; None and a problem in the report if it is not known."""
         if node.tag == "str" and node.text in self.names:
             return node.text
@@ -117,7 +117,7 @@ class KnownName:
 class Address:
     """An IPv4 or IPv6 address as text."""
 
-    def read(self, node: Node, key: str, report: Report) -> str | None:
+    def read(self, node: DocumentNode, key: str, report: Report) -> str | None:
         """The address as it is written."""
         try:
             if node.tag == "str":
@@ -132,7 +132,7 @@ class Address:
 class FileMode:
     """Bits of a file's mode: octal as YAML writes it (0644), or the number that JSON makes of it (420)."""
 
-    def read(self, node: Node, key: str, report: Report) -> int | None:
+    def read(self, node: DocumentNode, key: str, report: Report) -> int | None:
         """The mode bits; None and a problem in the report if they are none."""
         if node.tag == "int" and (value := number(node.text)) is not None and 0 <= value <= 0o777:
             return value
@@ -144,7 +144,7 @@ class FileMode:
 class PortNumber:
     """A port, or the name of one."""
 
-    def read(self, node: Node, key: str, report: Report) -> int | str | None:
+    def read(self, node: DocumentNode, key: str, report: Report) -> int | str | None:
         """The number or the name of the port; None and a problem in the report if it is neither."""
         if node.tag == "str" and PORT_NAME.form.fullmatch(node.text) and len(node.text) <= PORT_NAME.longest:
             return node.text
@@ -158,7 +158,7 @@ class PortNumber:
 class Quantity:
     """A quantity of Kubernetes: `500m`, `1Gi`."""
 
-    def read(self, node: Node, key: str, report: Report) -> Fraction | None:
+    def read(self, node: DocumentNode, key: str, report: Report) -> Fraction | None:
         """The exact amount in base units; None and a problem in the report if it is none."""
         if node.tag not in ("str", "int", "float"):
             report.expected("a quantity", "str", node, key)
@@ -174,7 +174,7 @@ class Quantity:
 class ByteAmount:
     """An amount of bytes."""
 
-    def read(self, node: Node, key: str, report: Report) -> int | None:
+    def read(self, node: DocumentNode, key: str, report: Report) -> int | None:
         """The amount in whole bytes, rounded up; None if it is none."""
         found = Quantity().read(node, key, report)
         return None if found is None else whole(found)
@@ -186,7 +186,7 @@ class Labels:
 
     any_text: bool = False
 
-    def read(self, node: Node, key: str, report: Report) -> Mapping[str, str] | None:
+    def read(self, node: DocumentNode, key: str, report: Report) -> Mapping[str, str] | None:
         """The texts by their names."""
         found = Texts().read(node, key, report)
         lines = dict(node.entries)
@@ -203,7 +203,7 @@ class Labels:
 class ResourceAmounts:
     """Amounts of resources that Kubernetes knows, or that have a domain in their name."""
 
-    def read(self, node: Node, key: str, report: Report) -> Mapping[str, Fraction] | None:
+    def read(self, node: DocumentNode, key: str, report: Report) -> Mapping[str, Fraction] | None:
         """The exact amounts by name of the resource; None if there is a problem."""
         found = Quantities().read(node, key, report)
         lines = dict(node.entries)
@@ -264,7 +264,7 @@ def renamed(values: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, An
     return {names[key]: value for key, value in values.items() if key in names}
 
 
-def plain(node: Node) -> Any:
+def plain(node: DocumentNode) -> Any:
     """A node as JSON would have it."""
     match node.tag:
         case "map":

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from interpose.config.documents.fields import Flag, Group, Items, Report, Text, Texts
+from interpose.config.documents.fields import FieldGroup, FlagField, Items, Report, Text, Texts
 from interpose.config.documents.objects import Found
-from interpose.config.documents.yaml import Node
+from interpose.config.documents.yaml import DocumentNode
 from interpose.core.model.text import quoted
 from interpose.node.pods.manifest.kinds import IGNORED, NOT_SUPPORTED, RELATIVE, SUBDOMAIN, FileMode, choice
 from interpose.node.pods.spec import FileItem
@@ -37,7 +37,7 @@ class ConfigObject:
 class _HiddenTexts:
     """Texts by keys; what is none, or in their place, is not repeated: it may be a secret."""
 
-    def read(self, node: Node, key: str, report: Report) -> Mapping[str, str] | None:
+    def read(self, node: DocumentNode, key: str, report: Report) -> Mapping[str, str] | None:
         shown = ((name, one if one.tag == "str" else replace(one, text="...")) for name, one in node.entries)
         return Texts().read(replace(node, text=node.text and "...", entries=tuple(shown)), key, report)
 
@@ -46,7 +46,7 @@ class _HiddenTexts:
 class _Base64:
     """Base64 values by key, decoded to bytes."""
 
-    def read(self, node: Node, key: str, report: Report) -> Mapping[str, bytes]:
+    def read(self, node: DocumentNode, key: str, report: Report) -> Mapping[str, bytes]:
         found: dict[str, bytes] = {}
         lines = dict(node.entries)
         for name, text in (_HiddenTexts().read(node, key, report) or {}).items():
@@ -81,7 +81,7 @@ def read_config_object(found: Found, report: Report, title: str = "") -> ConfigO
             title=title,
         )
 
-    holder: ConfigObject | None = Group(_KEYS[found.kind], make, required=("metadata",)).read(
+    holder: ConfigObject | None = FieldGroup(_KEYS[found.kind], make, required=("metadata",)).read(
         found.node, found.key, report
     )
     return holder
@@ -94,8 +94,8 @@ def _text(data: bytes) -> str | None:
         return None
 
 
-_METADATA: Final = Group({"name": SUBDOMAIN, "namespace": Text()}, required=("name",), loose=True)
-_HEAD: Final = {"apiVersion": choice("v1"), "kind": IGNORED, "metadata": _METADATA, "immutable": Flag()}
+_METADATA: Final = FieldGroup({"name": SUBDOMAIN, "namespace": Text()}, required=("name",), loose=True)
+_HEAD: Final = {"apiVersion": choice("v1"), "kind": IGNORED, "metadata": _METADATA, "immutable": FlagField()}
 _KEYS: Final[Mapping[str, Mapping[str, Any]]] = {
     CONFIG_MAP: {**_HEAD, "data": Texts(), "binaryData": _Base64()},
     SECRET: {**_HEAD, "data": _Base64(), "stringData": _HiddenTexts(), "type": Text()},
@@ -117,7 +117,9 @@ class ConfigObjects:
             self.used[f"{kind} {name}"] = {key: data.hex() for key, data in found.files.items()}
         return found
 
-    def wanted(self, kind: str, values: Mapping[str, Any], node: Node, key: str, report: Report) -> ConfigObject | None:
+    def wanted(
+        self, kind: str, values: Mapping[str, Any], node: DocumentNode, key: str, report: Report
+    ) -> ConfigObject | None:
         """The one that a reference names; a problem if there is none and it is not optional."""
         found = self.get(kind, values["name"])
         if found is None and not values.get("optional", False):
@@ -135,12 +137,12 @@ class ConfigObjectFiles:
     kind: str
     name_key: str = "name"
 
-    def read(self, node: Node, key: str, report: Report) -> dict[str, Any] | None:
+    def read(self, node: DocumentNode, key: str, report: Report) -> dict[str, Any] | None:
         """`items`, a tuple of FileItem, and `default_mode` if it is given."""
-        values: dict[str, Any] | None = Group(
+        values: dict[str, Any] | None = FieldGroup(
             {
                 self.name_key: SUBDOMAIN,
-                "optional": Flag(),
+                "optional": FlagField(),
                 "items": Items(_ITEM, make=tuple),
                 "defaultMode": FileMode(),
                 "defaultUser": NOT_SUPPORTED,
@@ -160,7 +162,7 @@ class ConfigObjectFiles:
         return {"items": tuple(self._picked(holder, values, node, key, report)), **modes}
 
     def _picked(
-        self, holder: ConfigObject, values: Mapping[str, Any], node: Node, key: str, report: Report
+        self, holder: ConfigObject, values: Mapping[str, Any], node: DocumentNode, key: str, report: Report
     ) -> Iterable[FileItem]:
         for item in values["items"]:
             if (data := holder.files.get(item["key"])) is not None:
@@ -172,6 +174,6 @@ class ConfigObjectFiles:
         return FileItem(secret=self.kind == SECRET, **fields)
 
 
-_ITEM: Final = Group(
+_ITEM: Final = FieldGroup(
     {"key": Text(), "path": RELATIVE, "mode": FileMode(), "user": NOT_SUPPORTED}, required=("key", "path")
 )

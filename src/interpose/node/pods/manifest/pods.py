@@ -4,9 +4,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from interpose.config.documents.fields import Flag, Group, Items, Number, Report, Text
+from interpose.config.documents.fields import FieldGroup, FlagField, Items, Number, Report, Text
 from interpose.config.documents.objects import Found
-from interpose.config.documents.yaml import Node
+from interpose.config.documents.yaml import DocumentNode
 from interpose.core.model.text import quoted
 from interpose.node.pods.manifest.containers import (
     RESOURCES,
@@ -51,10 +51,10 @@ _NOTED: Final = (
     *("resourceVersion", "selfLink"),
 )
 
-_DNS_OPTION: Final = Group(
+_DNS_OPTION: Final = FieldGroup(
     {"name": WORD, "value": Text()}, lambda one: (one["name"], one.get("value")), required=("name",)
 )
-_DNS_CONFIG: Final = Group(
+_DNS_CONFIG: Final = FieldGroup(
     {
         "nameservers": Items(Address(), make=tuple),
         "searches": Items(WORD, make=tuple),
@@ -62,14 +62,14 @@ _DNS_CONFIG: Final = Group(
     },
     lambda values: DnsConfig(**values),
 )
-_HOST_ALIAS: Final = Group(
+_HOST_ALIAS: Final = FieldGroup(
     {"ip": Address(), "hostnames": Items(SUBDOMAIN, make=tuple)},
     lambda values: HostAlias(ip=values["ip"], hostnames=values.get("hostnames", ())),
     required=("ip",),
 )
 # A runtime would have to be told which ids of the node they are, and there is nobody who gives them out.
 _HOST_USERS: Final = TrueOnlyFlag("false is not supported, a pod has the users of the node")
-_OS: Final = Group({"name": choice("linux")}, required=("name",))
+_OS: Final = FieldGroup({"name": choice("linux")}, required=("name",))
 
 _CONTAINERS: Final = ("init_containers", "containers", "ephemeral_containers")
 _NAMES: Final = {
@@ -104,7 +104,7 @@ def read_pod(found: Found, holders: Iterable[ConfigObject], report: Report, sour
     """The pod of an object, with what it takes out of ConfigMaps and Secrets; None with problems in the report."""
     metadata, spec = _child(found.node, "metadata"), _child(found.node, "spec")
     beside = ConfigObjects(holders, _text(metadata, "namespace") or "default")
-    table = Group(
+    table = FieldGroup(
         {
             "apiVersion": choice("v1"),
             "kind": IGNORED,
@@ -141,10 +141,10 @@ def _content(document: Mapping[str, Any], beside: ConfigObjects) -> dict[str, An
     return {"metadata": metadata, "spec": document["spec"], "beside": beside.used}
 
 
-def _metadata_table(spec: Node | None) -> Group:
+def _metadata_table(spec: DocumentNode | None) -> FieldGroup:
     kinds = ("containers", "initContainers", "ephemeralContainers")
     containers = frozenset[str]().union(*(_names(spec, key) for key in kinds))
-    return Group(
+    return FieldGroup(
         {
             "name": SUBDOMAIN,
             "namespace": LABEL,
@@ -159,10 +159,10 @@ def _metadata_table(spec: Node | None) -> Group:
     )
 
 
-def _spec_table(spec: Node | None, beside: ConfigObjects) -> Group:
+def _spec_table(spec: DocumentNode | None, beside: ConfigObjects) -> FieldGroup:
     containers = _names(spec, "containers") | _names(spec, "initContainers")
     around = ContainerReferences(holders=beside, volumes=_names(spec, "volumes"), containers=containers)
-    return Group(
+    return FieldGroup(
         {
             "containers": main_table(around),
             "initContainers": init_table(around),
@@ -171,9 +171,9 @@ def _spec_table(spec: Node | None, beside: ConfigObjects) -> Group:
             "restartPolicy": or_unset(words(RestartPolicy)),
             "terminationGracePeriodSeconds": _SECONDS,
             "activeDeadlineSeconds": Number(1, 2**31 - 1),
-            **dict.fromkeys(("hostNetwork", "hostPID", "hostIPC"), Flag()),
+            **dict.fromkeys(("hostNetwork", "hostPID", "hostIPC"), FlagField()),
             "hostUsers": _HOST_USERS,
-            **dict.fromkeys(("shareProcessNamespace", "setHostnameAsFQDN"), Flag()),
+            **dict.fromkeys(("shareProcessNamespace", "setHostnameAsFQDN"), FlagField()),
             "hostname": LABEL,
             "hostnameOverride": SUBDOMAIN,
             "subdomain": LABEL,
@@ -269,15 +269,15 @@ _CHECKS: Final = (_check_names, _check_host_ports, _check_namespaces, _check_dns
 # -- looking ahead, for what parts refer to
 
 
-def _child(node: Node | None, name: str) -> Node | None:
+def _child(node: DocumentNode | None, name: str) -> DocumentNode | None:
     return None if node is None else next((child for key, child in node.entries if key == name), None)
 
 
-def _text(node: Node | None, name: str) -> str:
+def _text(node: DocumentNode | None, name: str) -> str:
     found = _child(node, name)
     return "" if found is None else found.text
 
 
-def _names(spec: Node | None, key: str) -> frozenset[str]:
+def _names(spec: DocumentNode | None, key: str) -> frozenset[str]:
     found = _child(spec, key)
     return frozenset() if found is None else frozenset(_text(one, "name") for one in found.items if not is_access(one))

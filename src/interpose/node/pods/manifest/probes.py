@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from interpose.config.documents.fields import Group, Items, Number, Text
+from interpose.config.documents.fields import FieldGroup, Items, Number, Text
 from interpose.core.model.text import quoted
 from interpose.node.pods.manifest.env import one_of
 from interpose.node.pods.manifest.kinds import (
@@ -38,7 +38,7 @@ def _exec(values: dict[str, Any]) -> ExecAction:
     return ExecAction(command=values["command"])
 
 
-_HEADER: Final = Group(
+_HEADER: Final = FieldGroup(
     {"name": WORD, "value": Text()}, lambda one: (one["name"], one.get("value", "")), required=("name",)
 )
 _HTTP_NAMES: Final = {"path": "path", "port": "port", "host": "host", "scheme": "scheme", "httpHeaders": "headers"}
@@ -50,8 +50,8 @@ def _http(values: dict[str, Any]) -> HttpAction:
     return HttpAction(**{**found, "path": path if path.startswith("/") else f"/{path}"})
 
 
-_EXEC: Final = Group({"command": Items(Text(), make=tuple)}, _exec)
-_HTTP: Final = Group(
+_EXEC: Final = FieldGroup({"command": Items(Text(), make=tuple)}, _exec)
+_HTTP: Final = FieldGroup(
     {
         "path": Text(),
         "port": PortNumber(),
@@ -63,13 +63,13 @@ _HTTP: Final = Group(
     _http,
     required=("port",),
 )
-_TCP: Final = Group({"port": PortNumber(), "host": Text()}, lambda values: TcpAction(**values), required=("port",))
-_GRPC: Final = Group(
+_TCP: Final = FieldGroup({"port": PortNumber(), "host": Text()}, lambda values: TcpAction(**values), required=("port",))
+_GRPC: Final = FieldGroup(
     {"port": Number(1, MAX_PORT), "service": Text(), "mode": NOT_SUPPORTED},
     lambda values: GrpcAction(**values),
     required=("port",),
 )
-_SLEEP: Final = Group({"seconds": _NUMBER}, lambda values: SleepAction(**values), required=("seconds",))
+_SLEEP: Final = FieldGroup({"seconds": _NUMBER}, lambda values: SleepAction(**values), required=("seconds",))
 _ACTIONS: Final = {"exec": _EXEC, "httpGet": _HTTP, "tcpSocket": _TCP}
 
 _PROBE_NAMES: Final = {
@@ -88,9 +88,9 @@ def _probe(values: dict[str, Any]) -> Probe:
     return Probe(action=action, **{name: value for name, value in renamed(values, _PROBE_NAMES).items() if value})
 
 
-def _probe_table(*, ends: bool) -> Group:
+def _probe_table(*, ends: bool) -> FieldGroup:
     """A probe; one that `ends` a container needs only one success, and may have a grace of its own."""
-    return Group(
+    return FieldGroup(
         {
             **_ACTIONS,
             "grpc": _GRPC,
@@ -107,13 +107,13 @@ def _probe_table(*, ends: bool) -> Group:
     )
 
 
-PROBES: Final[Mapping[str, Group]] = {
+PROBES: Final[Mapping[str, FieldGroup]] = {
     "livenessProbe": _probe_table(ends=True),
     "readinessProbe": _probe_table(ends=False),
     "startupProbe": _probe_table(ends=True),
 }
-_HANDLER: Final = Group({**_ACTIONS, "sleep": _SLEEP}, one_of)
-LIFECYCLE: Final = Group(
+_HANDLER: Final = FieldGroup({**_ACTIONS, "sleep": _SLEEP}, one_of)
+LIFECYCLE: Final = FieldGroup(
     {"postStart": _HANDLER, "preStop": _HANDLER, "stopSignal": _SIGNAL},
     lambda values: LifecycleHandlers(
         **renamed(values, {"postStart": "post_start", "preStop": "pre_stop", "stopSignal": "stop_signal"})

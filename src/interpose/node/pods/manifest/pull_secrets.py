@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any, Final
 
-from interpose.config.documents.fields import Group, Items, Report
-from interpose.config.documents.yaml import Node
+from interpose.config.documents.fields import FieldGroup, Items, Report
+from interpose.config.documents.yaml import DocumentNode
 from interpose.node.pods.manifest.kinds import SUBDOMAIN
 from interpose.node.pods.manifest.objects import SECRET, ConfigObject, ConfigObjects
 from interpose.node.pods.spec import PodSpec, PullAuth
@@ -21,7 +21,7 @@ _OLD: Final = ".dockercfg"
 _HUB: Final = "docker.io"
 # All of them are one registry.
 _HUB_NAMES: Final = (_HUB, "index.docker.io", "registry-1.docker.io")
-_NAMES: Final = Items(Group({"name": SUBDOMAIN}, lambda values: values.get("name", "")), make=tuple)
+_NAMES: Final = Items(FieldGroup({"name": SUBDOMAIN}, lambda values: values.get("name", "")), make=tuple)
 _TEXTS: Final = {"identitytoken": "identity_token", "registrytoken": "registry_token"}
 
 
@@ -31,7 +31,7 @@ class PullSecrets:
 
     holders: ConfigObjects
 
-    def read(self, node: Node, key: str, report: Report) -> tuple[PullAuth, ...]:
+    def read(self, node: DocumentNode, key: str, report: Report) -> tuple[PullAuth, ...]:
         """What they say, in their order."""
         found: list[PullAuth] = []
         for index, name in enumerate(_NAMES.read(node, key, report) or ()):

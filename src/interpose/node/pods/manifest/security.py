@@ -5,8 +5,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from interpose.config.documents.fields import Flag, Group, Items, Number, Report, Text
-from interpose.config.documents.yaml import Node
+from interpose.config.documents.fields import FieldGroup, FlagField, Items, Number, Report, Text
+from interpose.config.documents.yaml import DocumentNode
 from interpose.core.model.text import quoted
 from interpose.node.pods.manifest.kinds import MAX_ID, Labels, PatternText, UnsupportedField, choice, renamed, unique
 from interpose.node.pods.spec import ContainerSpec, PodSecurityContext, Profile, SecurityContext, SeLinux
@@ -25,7 +25,7 @@ def _sysctl_name(text: str) -> str:
     return text.translate(_SWAPPED) if first == "/" else text
 
 
-_SYSCTL: Final = Group(
+_SYSCTL: Final = FieldGroup(
     {
         "name": PatternText(
             re.compile(r"[a-z0-9]([-_a-z0-9]*[a-z0-9])?([./][a-z0-9]([-_a-z0-9]*[a-z0-9])?)*"), "a sysctl"
@@ -44,18 +44,18 @@ def _profile(values: dict[str, Any]) -> Profile:
     return Profile(type=values["type"], localhost=local)
 
 
-_PROFILE: Final = Group(
+_PROFILE: Final = FieldGroup(
     {"type": choice("RuntimeDefault", "Unconfined", "Localhost"), "localhostProfile": Text()},
     _profile,
     required=("type",),
 )
-_SELINUX: Final = Group(
+_SELINUX: Final = FieldGroup(
     {"user": Text(), "role": Text(), "type": Text(), "level": Text()}, lambda values: SeLinux(**values)
 )
 _SHARED: Final[Mapping[str, Any]] = {
     "runAsUser": _ID,
     "runAsGroup": _ID,
-    "runAsNonRoot": Flag(),
+    "runAsNonRoot": FlagField(),
     "seccompProfile": _PROFILE,
     "appArmorProfile": _PROFILE,
     "seLinuxOptions": _SELINUX,
@@ -100,18 +100,18 @@ def _container(values: dict[str, Any]) -> SecurityContext:
     return found
 
 
-SECURITY: Final = Group(
+SECURITY: Final = FieldGroup(
     {
         **_SHARED,
-        "privileged": Flag(),
-        "readOnlyRootFilesystem": Flag(),
-        "allowPrivilegeEscalation": Flag(),
-        "capabilities": Group({"add": _CAPABILITIES, "drop": _CAPABILITIES}),
+        "privileged": FlagField(),
+        "readOnlyRootFilesystem": FlagField(),
+        "allowPrivilegeEscalation": FlagField(),
+        "capabilities": FieldGroup({"add": _CAPABILITIES, "drop": _CAPABILITIES}),
         "procMount": choice("Default", "Unmasked"),
     },
     _container,
 )
-POD_SECURITY: Final = Group(
+POD_SECURITY: Final = FieldGroup(
     {
         **_SHARED,
         "supplementalGroups": Items(_ID, make=tuple),
@@ -139,7 +139,7 @@ class PodAnnotations:
 
     containers: frozenset[str]
 
-    def read(self, node: Node, key: str, report: Report) -> Mapping[str, str] | None:
+    def read(self, node: DocumentNode, key: str, report: Report) -> Mapping[str, str] | None:
         """The texts by their names."""
         found = Labels(any_text=True).read(node, key, report)
         lines = dict(node.entries)

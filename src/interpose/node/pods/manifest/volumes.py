@@ -5,8 +5,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from interpose.config.documents.fields import Flag, Group, Items, Kind, Report
-from interpose.config.documents.yaml import Node
+from interpose.config.documents.fields import FieldGroup, FieldKind, FlagField, Items, Report
+from interpose.config.documents.yaml import DocumentNode
 from interpose.node.pods.manifest.env import FILE_FIELDS, field_ref, one_of, resource_ref
 from interpose.node.pods.manifest.kinds import (
     ABSOLUTE,
@@ -42,7 +42,7 @@ def _empty_dir(values: dict[str, Any]) -> EmptyDir:
     return EmptyDir(**renamed(values, {"medium": "medium", "sizeLimit": "size_limit"}))
 
 
-_EMPTY_DIR: Final = Group(
+_EMPTY_DIR: Final = FieldGroup(
     {
         "medium": choice("", "Memory", "HugePages", "HugePages-2Mi", "HugePages-1Gi"),
         "sizeLimit": ByteAmount(),
@@ -50,7 +50,7 @@ _EMPTY_DIR: Final = Group(
     },
     _empty_dir,
 )
-_HOST_PATH: Final = Group(
+_HOST_PATH: Final = FieldGroup(
     {
         "path": ABSOLUTE,
         "type": choice(
@@ -67,8 +67,8 @@ def _file(values: dict[str, Any]) -> FileItem:
     return FileItem(path=values["path"], field=one_of(sources), mode=values.get("mode"))
 
 
-def _downward(containers: frozenset[str]) -> Group:
-    item = Group(
+def _downward(containers: frozenset[str]) -> FieldGroup:
+    item = FieldGroup(
         {
             "path": RELATIVE,
             "mode": FileMode(),
@@ -79,8 +79,12 @@ def _downward(containers: frozenset[str]) -> Group:
         _file,
         required=("path",),
     )
-    keys: dict[str, Kind] = {"items": Items(item, make=tuple), "defaultMode": FileMode(), "defaultUser": NOT_SUPPORTED}
-    return Group(keys, lambda values: renamed(values, {"items": "items", "defaultMode": "default_mode"}))
+    keys: dict[str, FieldKind] = {
+        "items": Items(item, make=tuple),
+        "defaultMode": FileMode(),
+        "defaultUser": NOT_SUPPORTED,
+    }
+    return FieldGroup(keys, lambda values: renamed(values, {"items": "items", "defaultMode": "default_mode"}))
 
 
 def _files(values: dict[str, Any]) -> ProjectedFiles:
@@ -95,7 +99,7 @@ class _Made:
     kind: Any
     make: Callable[[Any], Any]
 
-    def read(self, node: Node, key: str, report: Report) -> Any:
+    def read(self, node: DocumentNode, key: str, report: Report) -> Any:
         found = self.kind.read(node, key, report)
         try:
             return None if found is None else self.make(found)
@@ -104,8 +108,8 @@ class _Made:
             return None
 
 
-def _projected(holders: ConfigObjects, containers: frozenset[str]) -> Group:
-    source = Group(
+def _projected(holders: ConfigObjects, containers: frozenset[str]) -> FieldGroup:
+    source = FieldGroup(
         {
             "configMap": ConfigObjectFiles(holders, CONFIG_MAP),
             "secret": ConfigObjectFiles(holders, SECRET),
@@ -122,12 +126,12 @@ def _projected(holders: ConfigObjects, containers: frozenset[str]) -> Group:
         modes = {"default_mode": values["defaultMode"]} if "defaultMode" in values else {}
         return _files({"items": items, **modes})
 
-    keys: dict[str, Kind] = {
+    keys: dict[str, FieldKind] = {
         "sources": Items(source, make=tuple),
         "defaultMode": FileMode(),
         "defaultUser": NOT_SUPPORTED,
     }
-    return Group(keys, make)
+    return FieldGroup(keys, make)
 
 
 def _volume(values: dict[str, Any]) -> Volume:
@@ -141,11 +145,11 @@ class _ButAccess:
 
     kind: Any
 
-    def read(self, node: Node, key: str, report: Report) -> Any:
+    def read(self, node: DocumentNode, key: str, report: Report) -> Any:
         return () if is_access(node) else self.kind.read(node, key, report)
 
 
-def is_access(node: Node) -> bool:
+def is_access(node: DocumentNode) -> bool:
     """Whether a volume, or the place where it is mounted, is only there for the API server."""
     texts = {name: child.text for name, child in node.entries}
     return bool(_ACCESS.fullmatch(texts.get("name", ""))) and texts.get("mountPath", _ACCESS_PATH) == _ACCESS_PATH
@@ -153,7 +157,7 @@ def is_access(node: Node) -> bool:
 
 def volumes_table(holders: ConfigObjects, containers: frozenset[str]) -> Items:
     """`volumes` of a pod."""
-    one = Group(
+    one = FieldGroup(
         {
             "name": LABEL,
             "emptyDir": _EMPTY_DIR,
@@ -202,13 +206,13 @@ def _mount(values: dict[str, Any]) -> VolumeMount:
 def mounts_table(volumes: frozenset[str], *, sub_paths: bool = True) -> Items:
     """`volumeMounts` of a container."""
     inside = RELATIVE if sub_paths else UnsupportedField("is not for ephemeral containers")
-    one = Group(
+    one = FieldGroup(
         {
             "name": KnownName(volumes, "the name of a volume of the pod"),
             "mountPath": MOUNT_PATH,
             "subPath": inside,
             "subPathExpr": inside,
-            "readOnly": Flag(),
+            "readOnly": FlagField(),
             "recursiveReadOnly": choice("Disabled", "IfPossible", "Enabled"),
             "mountPropagation": choice("None", "HostToContainer", "Bidirectional"),
             "bindMountOptions": NOT_SUPPORTED,

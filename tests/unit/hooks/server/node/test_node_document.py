@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from interpose.config.documents.yaml import Node, parse_document, read_document
+from interpose.config.documents.yaml import DocumentNode, parse_document, read_document
 from interpose.core.model.qos import QosClass
 from interpose.errors import ConfigError
 from interpose.hooks.server.node.node_document import NodeDocument, is_node_document, node_form, parse_node_document
@@ -371,7 +371,7 @@ def test_json_has_lines_too(folder: Path) -> None:
 
 def test_a_document_without_lines_is_named_without_them() -> None:
     """Not every reader knows them."""
-    twice = tuple(("extensions", Node(tag="map")) for _ in range(2))
+    twice = tuple(("extensions", DocumentNode(tag="map")) for _ in range(2))
     with pytest.raises(ConfigError) as caught:
-        parse_node_document(Node(tag="map", entries=twice), "f")
+        parse_node_document(DocumentNode(tag="map", entries=twice), "f")
     assert caught.value.problems == ["file f: extensions: is given twice"]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from interpose.config.documents.yaml import Node, read_document
+from interpose.config.documents.yaml import DocumentNode, read_document
 from interpose.hooks.server.node import node_file
 from interpose.hooks.server.node.node_document import NodeDocument
 from interpose.hooks.server.node.node_file import NodeFile
@@ -212,7 +212,7 @@ def test_a_file_that_changes_while_it_is_read_is_read_again(path: Path, monkeypa
     """Otherwise half of each version could count."""
     path.write_text(text("one"))
 
-    def reading(name: str, limit: int) -> Node:
+    def reading(name: str, limit: int) -> DocumentNode:
         found = read_document(name, limit)
         if "one" in path.read_text():
             path.write_text(text("three"))
@@ -228,7 +228,7 @@ def test_a_file_that_never_stands_still_is_not_used(path: Path, monkeypatch: pyt
     """What was read may be of a version that nobody looked at."""
     path.write_text(text("one"))
 
-    def reading(name: str, limit: int) -> Node:
+    def reading(name: str, limit: int) -> DocumentNode:
         found = read_document(name, limit)
         path.write_text(path.read_text() + " ")
         return found
@@ -392,7 +392,7 @@ async def test_a_file_that_changes_while_it_is_read_is_looked_at_again(
 ) -> None:
     """Half of each version could be in what was read."""
 
-    def reading(name: str, limit: int) -> Node:
+    def reading(name: str, limit: int) -> DocumentNode:
         found = read_document(name, limit)
         if "two" in path.read_text():
             put(path, text("three"))

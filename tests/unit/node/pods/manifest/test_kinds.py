@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from interpose.config.documents.fields import Kind, Report
-from interpose.config.documents.yaml import Node, parse_document
+from interpose.config.documents.fields import FieldKind, Report
+from interpose.config.documents.yaml import DocumentNode, parse_document
 from interpose.errors import ConfigError
 from interpose.node.pods.manifest.kinds import (
     ABSOLUTE,
@@ -20,7 +20,7 @@ from interpose.node.pods.manifest.kinds import (
 )
 
 
-def read(kind: Kind, text: str) -> Any:
+def read(kind: FieldKind, text: str) -> Any:
     """The value of a text in YAML, or what is wrong with it."""
     report = Report("x")
     found = kind.read(parse_document(f"k: {text}", "x").entries[0][1], "k", report)
@@ -71,7 +71,7 @@ PORTS = "expected a number from 1 to 65535 or the name of a port, found "
         (NEEDS_CLUSTER, "true", "needs a cluster, and there is none here"),
     ],
 )
-def test_values(kind: Kind, text: str, value: Any) -> None:
+def test_values(kind: FieldKind, text: str, value: Any) -> None:
     """What they are, or what is wrong with them."""
     assert read(kind, text) == value
 
@@ -89,4 +89,4 @@ def test_a_document_is_as_json_has_it() -> None:
     """All tags; numbers that are written in another way keep their text, as do fractions."""
     node = parse_document("a: [1, 010, 0x1, 1.50, true, 'on', on, ~, x]\nb: {c: -1}\n", "x")
     assert plain(node) == {"a": [1, 8, "0x1", "1.50", True, "on", True, None, "x"], "b": {"c": -1}}
-    assert plain(Node(tag="bool", text="false")) is False
+    assert plain(DocumentNode(tag="bool", text="false")) is False

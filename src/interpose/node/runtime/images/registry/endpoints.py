@@ -21,7 +21,7 @@ from interpose.errors import ConfigError
 from interpose.net.http.address import Server, parse_server
 
 if TYPE_CHECKING:
-    from interpose.config.documents.yaml import Node
+    from interpose.config.documents.yaml import DocumentNode
 
 _HOSTS: Final[Mapping[str, str]] = {"docker.io": "registry-1.docker.io"}
 _KEYS: Final = ("endpoints", "ca", "certificate", "key", "skip_verify")
@@ -68,7 +68,7 @@ def is_local(host: str) -> bool:
         return False
 
 
-def read_registries(document: "Node", where: str) -> Registries:
+def read_registries(document: "DocumentNode", where: str) -> Registries:
     """The settings file; ConfigError with all that is wrong in it, each with place, key and value."""
     reader = _Reader(where)
     found = reader.read(document)
@@ -82,11 +82,11 @@ class _Reader:
         self._where = where
         self.problems: list[str] = []
 
-    def _wrong(self, node: "Node", key: str, problem: str) -> None:
+    def _wrong(self, node: "DocumentNode", key: str, problem: str) -> None:
         line = f" line {node.line}" if node.line is not None else ""
         self.problems.append(f"{self._where}{line}: {key}: {problem}")
 
-    def read(self, document: "Node") -> dict[str, tuple[RegistryEndpoint, ...]]:
+    def read(self, document: "DocumentNode") -> dict[str, tuple[RegistryEndpoint, ...]]:
         found: dict[str, tuple[RegistryEndpoint, ...]] = {}
         if document.tag != "map":
             self._wrong(document, "registries", "it is not a group of keys")
@@ -103,12 +103,12 @@ class _Reader:
                     found[name] = self._registry(name, one)
         return found
 
-    def _registry(self, name: str, node: "Node") -> tuple[RegistryEndpoint, ...]:
+    def _registry(self, name: str, node: "DocumentNode") -> tuple[RegistryEndpoint, ...]:
         key = f"registries.{name}"
         if node.tag != "map":
             self._wrong(node, key, f"it is not a group with some of {', '.join(_KEYS)}")
             return ()
-        given: dict[str, Node] = {}
+        given: dict[str, DocumentNode] = {}
         for one, value in node.entries:
             if one not in _KEYS:
                 self._wrong(value, f"{key}.{one}", f"unknown key; known: {', '.join(_KEYS)}")
@@ -129,7 +129,7 @@ class _Reader:
             for server in servers
         )
 
-    def _text(self, given: "Mapping[str, Node]", key: str, name: str) -> str:
+    def _text(self, given: "Mapping[str, DocumentNode]", key: str, name: str) -> str:
         node = given.get(name)
         if node is None:
             return ""
@@ -138,7 +138,7 @@ class _Reader:
             return ""
         return node.text
 
-    def _switch(self, given: "Mapping[str, Node]", key: str) -> bool:
+    def _switch(self, given: "Mapping[str, DocumentNode]", key: str) -> bool:
         node = given.get("skip_verify")
         if node is None:
             return False
@@ -147,7 +147,7 @@ class _Reader:
             return False
         return _BOOLEANS[node.text.lower()]
 
-    def _servers(self, given: "Mapping[str, Node]", key: str, whole: "Node", name: str) -> list[Server]:
+    def _servers(self, given: "Mapping[str, DocumentNode]", key: str, whole: "DocumentNode", name: str) -> list[Server]:
         node = given.get("endpoints")
         if node is None:
             return [self._server(whole, key, f"https://{_HOSTS.get(name, name)}")]
@@ -156,7 +156,7 @@ class _Reader:
             return []
         return [self._server(one, f"{key}.endpoints[{at}]", one.text) for at, one in enumerate(node.items)]
 
-    def _server(self, node: "Node", key: str, text: str) -> Server:
+    def _server(self, node: "DocumentNode", key: str, text: str) -> Server:
         try:
             return parse_server(text)
         except ValueError as error:
