@@ -219,8 +219,8 @@ async def families() -> list[Family]:
     stats.started = 1
     stats.finish(0, 0.0)
     listener.faults["NO_ERROR"] = 1
-    relay.collector.chain.errors["interceptor", "method", "before"] = 1
-    relay.watchers.errors["tap"] = 1
+    relay.call_runner.chain.errors["interceptor", "method", "before"] = 1
+    relay.tap_registry.errors["tap"] = 1
     return gather(
         [
             build_info,

@@ -291,7 +291,7 @@ async def test_post_hook_does_not_hold_the_reply_beyond_its_budget(hooked: HookS
 
 async def test_without_registration_nothing_is_intercepted(node: HookStack) -> None:
     """The relay is a pass-through until the first file, and hooks work from then on."""
-    assert node.stack.relay.collector is None
+    assert node.stack.relay.call_runner is None
     sandbox = await run(node)
     server = FakeHookServer()
     async with serve_hooks(node.folder / "plugin.sock", server):

@@ -164,12 +164,12 @@ async def test_call_of_our_own_sees_the_truth(node: Node) -> None:
 async def test_status_leaves_the_frame_loop_only_while_something_diverges(node: Node) -> None:
     """The refresh says so."""
     route = node.stack.relay.routes.known[POD.encode()]
-    assert not route.special
+    assert not route.slow_path
     node.diverge()
-    assert (route.special, route.intercepted) == (True, True)
+    assert (route.slow_path, route.intercepted) == (True, True)
     node.containers.clear()
     node.stack.relay.refresh()
-    assert not route.special
+    assert not route.slow_path
 
 
 # -- events
@@ -413,5 +413,5 @@ async def test_refresh_asks_editors_again(relay_path: Path, runtime_path: Path) 
         for methods, expected in (((), b"one"), (("GetContainerEvents",), b"one!"), ((), b"one")):
             editor.methods = methods
             stack.relay.refresh()
-            assert route.special is bool(methods)
+            assert route.slow_path is bool(methods)
             assert await collected(channel.unary_stream(EVENTS)(b"", wait_for_ready=True)) == [expected]

@@ -100,10 +100,10 @@ async def test_message_a_tap_cannot_see_passes(scratch: Path, body: bytes) -> No
     """An unknown encoding or a message over the limit: counted, and the call passes."""
     notes = Notes()
     async with seams(scratch, taps=[notes]) as it:
-        it.stack.relay.watchers.limit = 4096
+        it.stack.relay.tap_registry.limit = 4096
         reply = await it.call(body, metadata=((b"grpc-encoding", b"odd"),), framed=True)
         assert (reply.body, it.backend.requests[0].body) == (frame(REPLY), body)
-        assert it.stack.relay.watchers.errors == {"unreadable message": 1}
+        assert it.stack.relay.tap_registry.errors == {"unreadable message": 1}
     assert notes.ends == [(1, 0)]
 
 
@@ -112,7 +112,7 @@ async def test_tap_that_raises_is_counted_and_nobody_notices(scratch: Path) -> N
     broken, notes = Broken(), Notes()
     async with seams(scratch, taps=[broken, notes]) as it:
         assert (await it.call(ODD)).body == frame(REPLY)
-        assert it.stack.relay.watchers.errors == {"broken": 3}
+        assert it.stack.relay.tap_registry.errors == {"broken": 3}
     assert len(notes.seen) == 2
 
 
@@ -233,10 +233,10 @@ async def test_tap_comes_and_goes_while_calls_pass(scratch: Path) -> None:
     async with seams(scratch) as it:
         route = it.stack.relay.routes.known[CREATE]
         await it.call(ODD)
-        it.stack.relay.watch(notes)
+        it.stack.relay.add_tap(notes)
         await it.call(ODD)
-        it.stack.relay.unwatch(notes)
-        assert not route.special
+        it.stack.relay.remove_tap(notes)
+        assert not route.slow_path
         await it.call(ODD)
     assert notes.ends == [(1, 0)]
 
@@ -292,6 +292,6 @@ async def test_intercepted_message_that_is_too_large_to_copy(scratch: Path) -> N
     """It passes as it is; the tap hears of its size."""
     notes = Notes()
     async with seams(scratch, Stub(look), taps=[notes]) as it:
-        it.stack.relay.watchers.limit = len(ODD) - 1
+        it.stack.relay.tap_registry.limit = len(ODD) - 1
         assert (await it.call(ODD)).body == frame(REPLY)
     assert [(direction, size) for _, direction, size, _ in notes.unseen] == [("request", len(ODD))]

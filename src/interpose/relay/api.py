@@ -1,7 +1,7 @@
 """The three seams of the relay, all subscribed per method.
 
-An Interceptor stands in the way of a unary call: it may change the request, refuse it, and change the reply. A
-StreamEditor may change the replies of a stream, one by one as they pass. A Tap looks on: it gets copies of whole
+An Interceptor handles a unary call before the runtime does: it may change the request, refuse it, and change the reply.
+A StreamEditor may change the replies of a stream, one by one as they pass. A Tap observes: it gets copies of whole
 messages and can neither delay nor change anything.
 
 Pure: what a call is and what may be done with it. `chain` runs the interceptors; `intercepted`, `stream_editor` and
@@ -21,19 +21,19 @@ _NO_CLAIMS: Mapping[str, str] = MappingProxyType({})
 
 
 class Parser(Protocol):
-    """Turns bytes into a message and back. Messages keep what they do not know."""
+    """Turns bytes into a message and back. Messages keep unknown fields."""
 
     def parse(self, data: bytes) -> Any:
-        """A message, or Unreadable."""
+        """The message. Raises UnreadableMessageError."""
 
     def serialize(self, message: Any) -> bytes:
         """Its bytes, the same for the same content."""
 
 
 class Body:
-    """One message, parsed when first asked for.
+    """One message, parsed on first access.
 
-    What nobody changed is sent as the bytes that came: after parsing, a message counts as changed only if it now
+    A message without changes is sent as the bytes that came: after parsing, a message counts as changed only if it now
     serializes to something else than right after parsing.
     """
 
@@ -43,14 +43,14 @@ class Body:
         self.received = raw  # as it came, whatever was done to it since
         self._raw = raw
         self._parser = parser
-        self._unreadable = unreadable  # why nobody can read it
-        self._understood = understood  # nobody but the runtime
+        self._unreadable = unreadable  # why no interceptor can read it
+        self._understood = understood  # the runtime can, although interceptors cannot
         self._message: Any = None
         self._snapshot = b""
 
     @property
     def message(self) -> Any:
-        """The parsed message, to be edited in place. Raises Unreadable."""
+        """The parsed message, to be edited in place. Raises UnreadableMessageError."""
         if self._message is None:
             self._check()
             self._message = self._parser.parse(self._raw)
@@ -60,28 +60,28 @@ class Body:
 
     @property
     def readable(self) -> bool:
-        """Whether the plain bytes are known; not so behind an encoding nobody knows."""
+        """Whether the plain bytes are known; not so behind an unknown encoding."""
         return not self._unreadable
 
     @property
     def untouched(self) -> bool:
-        """Whether nobody has as much as looked into it, so that it is as it came."""
+        """Whether the message was never parsed, so that it is as it came."""
         return self._message is None and self._raw is self.received
 
     def original(self) -> Any:
-        """A parsed copy of the message as it came; for whoever has to know what was asked for. Raises Unreadable."""
+        """A parsed copy of the message as it came, before any change. Raises UnreadableMessageError."""
         self._check()
         return self._parser.parse(self.received)
 
     def data(self) -> bytes:
-        """The message as it is now."""
+        """The bytes of the message as it is now."""
         if self._message is None:
             return self._raw
         now = self._parser.serialize(self._message)
         return self._raw if now == self._snapshot else now
 
     def restore(self, raw: bytes) -> None:
-        """Forget what was done to the message."""
+        """Drop all changes; the message has these bytes again."""
         self._raw = raw
         self._message = None
 
@@ -127,11 +127,13 @@ class Call:
         self._metadata = metadata
         self.peer = peer
         self.deadline = deadline  # on the loop's clock; None: the caller waits for ever
-        self.origin = origin  # CLIENT, or the name of the part of ours that made the call
+        self.origin = origin  # CLIENT, or the name of the part of the relay that made the call
         self._afterwards = afterwards
         self.alone = alone  # of a pod that ends or goes: unlike in CRI, the containers in it live on
         self.claims: Mapping[str, str] = _NO_CLAIMS  # fields of the resources that were changed on the way, and by whom
-        self.changed_by: list[str] | None = [] if watched else None  # kept for taps only, it costs comparisons
+        self.changed_by: list[str] | None = (
+            [] if watched else None
+        )  # set for calls with taps only, it costs comparisons
 
     @property
     def metadata(self) -> Sequence[tuple[bytes, bytes]]:
@@ -139,14 +141,14 @@ class Call:
         return self._metadata()
 
     def afterwards(self, act: Callable[[], None]) -> None:
-        """Do this when the reply has been written, and before anything else is read. It must not raise."""
+        """Run `act` when the reply has been written, before anything else is read. It must not raise."""
         if self._afterwards is None:
             act()
         else:
             self._afterwards.append(act)
 
     def credit(self, names: Iterable[str]) -> None:
-        """Say who changed the call, if that is not the interceptor itself but somebody it asked."""
+        """Name those who changed the call, if it was not the interceptor itself but, for example, a hook server."""
         if self.changed_by is not None:
             self.changed_by.extend(name for name in dict.fromkeys(names) if name not in self.changed_by)
 
@@ -157,7 +159,7 @@ class Call:
 
 
 class Reply:
-    """What came back. `code` 0 is OK; only then is there a message."""
+    """The reply of a call. `code` 0 is OK; only then is there a message."""
 
     __slots__ = ("body", "code", "message", "raw")
 
@@ -208,7 +210,7 @@ class Interceptor(Protocol):
 
     @property
     def methods(self) -> Collection[str]:
-        """Names of unary CRI methods. May change at run time; whoever changes it calls `Relay.refresh`."""
+        """Names of unary CRI methods. May change at run time, followed by `Relay.refresh`."""
 
     async def intercept(self, call: Call, proceed: Proceed) -> Reply:
         """Return the reply of `await proceed()`, which may be called at most once, or a reply of its own.
@@ -227,7 +229,19 @@ class StreamEditor(Protocol):
     The relay calls `edit` in the frame loop, while other calls wait: no blocking work. Editors run in the order in
     which they were given to `Relay.subscribe`, each on the result of the one before. An exception, or a result that is
     not bytes, forwards the message as it was; it is logged once and counted in
-    `interpose_stream_editor_errors_total`. For an example see `status_rewriter.EventRewriter`.
+    `interpose_stream_editor_errors_total`.
+
+    An editor that removes the labels from container events::
+
+        class WithoutLabels:
+            name = "without-labels"
+            methods = ("GetContainerEvents",)
+
+            def edit(self, method: Method, message: bytes) -> bytes:
+                event = cri_pb2.ContainerEventResponse.FromString(message)
+                for status in event.containers_statuses:
+                    status.labels.clear()
+                return event.SerializeToString()
     """
 
     @property
@@ -235,14 +249,17 @@ class StreamEditor(Protocol):
 
     @property
     def methods(self) -> Collection[str]:
-        """Names of server-streaming CRI methods. May change at run time; whoever changes it calls `Relay.refresh`.
+        """Names of server-streaming CRI methods. May change at run time, followed by `Relay.refresh`.
 
-        Only streams that begin later notice. For a stream without end, name its method from the start and return
-        what needs no change as it came.
+        A change has effect on streams that begin later. For an endless stream, name its method from the start and
+        return messages as they came while there is nothing to change.
         """
 
     def edit(self, method: Method, message: bytes) -> bytes:
-        """The message to send on: the same bytes, or others. An exception sends it on as it came."""
+        """Return the message to send to the client: `message` itself, or other bytes.
+
+        `message` is one whole, uncompressed protobuf message of the method's response type.
+        """
 
 
 class Direction(StrEnum):
@@ -255,11 +272,11 @@ class Direction(StrEnum):
 
 
 class Interest(IntEnum):
-    """How much of a method a tap wants to see. Less is cheaper."""
+    """How much of a method's calls a tap sees. Less is cheaper."""
 
     NONE = 0
-    CALLS = 1  # that they come, and how they end
-    MESSAGES = 2  # and what is said
+    CALLS = 1  # beginning and end of each call
+    MESSAGES = 2  # and each message
 
 
 class Sighting:
@@ -300,32 +317,54 @@ class Tap(Protocol):
     The relay calls `on_begin`, then `on_message` or `on_unseen` for each message if the interest is MESSAGES, then
     `on_end`, all in the frame loop while other calls wait: a tap copies what it needs and returns. The same `Sighting`
     is passed from beginning to end; `Sighting.number` tells calls apart. Return values are ignored. An exception never
-    reaches the call; it is logged once and counted in `interpose_tap_errors_total`. For an example see
-    `exit_watcher.ExitWatcher`.
+    reaches the call; it is logged once and counted in `interpose_tap_errors_total`.
+
+    A tap that counts failed image pulls::
+
+        class FailedPulls:
+            name = "failed-pulls"
+
+            def __init__(self) -> None:
+                self.count = 0
+
+            def interest(self, method: str) -> Interest:
+                return Interest.CALLS if method == "PullImage" else Interest.NONE
+
+            def on_begin(self, call: Sighting) -> None: ...
+
+            def on_message(self, call: Sighting, direction: Direction, message: bytes) -> None: ...
+
+            def on_unseen(self, call: Sighting, direction: Direction, size: int, why: str) -> None: ...
+
+            def on_end(self, call: Sighting, code: int, message: str, changed_by: Sequence[str]) -> None:
+                self.count += code != 0
     """
 
     @property
     def name(self) -> str: ...
 
     def interest(self, method: str) -> Interest:
-        """In a CRI method; an empty name stands for all others. May change; whoever changes it calls
-        `Relay.refresh`."""
+        """The interest in a CRI method; an empty name stands for all paths that are no CRI method. Read when the tap is
+        added and at each `Relay.refresh`."""
 
     def on_begin(self, call: Sighting) -> None:
-        """A call has come."""
+        """Called when a call begins, before its messages."""
 
     def on_message(self, call: Sighting, direction: Direction, message: bytes) -> None:
         """One whole, uncompressed message of the call; `direction` says between whom it passed."""
 
     def on_unseen(self, call: Sighting, direction: Direction, size: int, why: str) -> None:
-        """A message that cannot be shown; its size as far as it is known."""
+        """Called in place of `on_message` for a message that cannot be copied: too large, or in an unknown encoding.
+
+        `size` in bytes is as far as it is known, `why` is a text for people.
+        """
 
     def on_end(self, call: Sighting, code: int, message: str, changed_by: Sequence[str]) -> None:
-        """The call is over, with this status; `changed_by` names who changed the request or the reply."""
+        """Called once at the end, with the gRPC status; `changed_by` names who changed the request or the reply."""
 
 
 class Backend(Protocol):
-    """A runtime or image service behind the relay. `on_up` is told whenever it came (back)."""
+    """A runtime or image service behind the relay. `on_up` is called whenever a connection to it is made (again)."""
 
     on_up: Callable[[], None] | None
 

@@ -25,31 +25,38 @@ class Chain:
     def __init__(self, interceptors: Sequence[Interceptor]) -> None:
         self.interceptors = tuple(interceptors)
         self.errors: Counter[tuple[str, str, str]] = Counter()  # (interceptor, method, before|after)
-        self._of: dict[str, list[Interceptor]] = {}  # who has which method, from one `arrange` to the next
+        self._by_method: dict[str, list[Interceptor]] = {}  # cache of interceptors by method, until the next `refresh`
 
-    def arrange(self) -> None:
-        """Ask the interceptors again which methods they have."""
-        self._of.clear()
+    def refresh(self) -> None:
+        """Read the methods of the interceptors again for later calls."""
+        self._by_method.clear()
 
     @property
     def methods(self) -> frozenset[str]:
-        """Everything somebody intercepts."""
+        """Names of all methods that an interceptor subscribes to."""
         return frozenset(name for interceptor in self.interceptors for name in interceptor.methods)
 
     def failures(self) -> dict[tuple[str, str, str], int]:
         """`errors`, with zeros for what never failed: a counter that appears with its first event hides that event."""
-        never = {(one.name, method, when): 0 for one in self.interceptors for method in one.methods for when in _WHEN}
+        never = {
+            (interceptor.name, method, when): 0
+            for interceptor in self.interceptors
+            for method in interceptor.methods
+            for when in _WHEN
+        }
         return {**never, **self.errors}
 
     async def run(self, call: Call, last: Last, *, below: Interceptor | None = None) -> Reply:
         """Pass the call through the interceptors of its method (those below one of them) and then to `last`."""
         name = call.method.name
-        chain = self._of.get(name)
+        chain = self._by_method.get(name)
         if chain is None:
-            chain = self._of[name] = [one for one in self.interceptors if name in one.methods]
+            chain = self._by_method[name] = [
+                interceptor for interceptor in self.interceptors if name in interceptor.methods
+            ]
         if below is not None:
             start = self.interceptors.index(below) + 1
-            chain = [one for one in chain if self.interceptors.index(one) >= start]
+            chain = [interceptor for interceptor in chain if self.interceptors.index(interceptor) >= start]
         return await self._step(call, chain, 0, last)
 
     async def _step(self, call: Call, chain: list[Interceptor], index: int, last: Last) -> Reply:

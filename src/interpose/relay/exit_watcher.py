@@ -1,8 +1,8 @@
-"""Learning what happens without a call: containers that end, and whatever others do at the runtime's own socket.
+"""Noticing changes without a call: containers that exit, and what other clients do at the runtime's own socket.
 
 A kubelet lists everything once a second. A tap notes when such a request passes and keeps its reply; it is read when
-the heartbeat ticks, never while a frame is handled. One reply a second is enough: until the next tick the tap lets go
-of that method, so that lists are not slower for being looked at. Where nobody lists, we do, every few seconds.
+the heartbeat ticks, never while a frame is handled. One reply a second is enough: until the next tick the tap is not
+interested in that method, so that lists are not slower because of it. Where no client lists, we do, every few seconds.
 """
 
 import logging
@@ -23,28 +23,27 @@ _POLL: Final = 5.0
 
 
 class ExitWatcher:
-    """A tap on lists. `tick` is due once a second; `changed` is told when its interest is another."""
+    """A tap on lists. `tick` is due once a second; `on_interest_changed` is called when its interest has changed."""
 
     name = "exits"
 
-    def __init__(self, sync: Synchronizer, now: Callable[[], float], changed: Callable[[], None]) -> None:
+    def __init__(self, sync: Synchronizer, now: Callable[[], float], on_interest_changed: Callable[[], None]) -> None:
         self._wanted: tuple[str, ...] = _LISTS
         self._sync = sync
         self._now = now
-        self._changed = changed
+        self._on_interest_changed = on_interest_changed
         self._marks: dict[int, int] = {}  # calls in flight that asked for everything
         self._newest: dict[str, tuple[int, bytes]] = {}
-        self._seen = dict.fromkeys(_LISTS, now())
+        self._last_reply = dict.fromkeys(_LISTS, now())
 
     def interest(self, method: str) -> Interest:
-        """In lists, until one has come."""
         return Interest.MESSAGES if method in self._wanted else Interest.NONE
 
     def on_begin(self, call: Sighting) -> None:
-        """What it asks for is not known yet."""
+        """Nothing to do: the request is not known yet."""
 
     def on_message(self, call: Sighting, direction: Direction, message: bytes) -> None:
-        """Remember when a caller asked for everything, and the answer."""
+        """Keep the reply to a client that listed everything."""
         if call.origin != CLIENT or call.method is None:
             return
         name = call.method.name
@@ -53,19 +52,18 @@ class ExitWatcher:
                 self._marks[call.number] = self._sync.store.mark()
         elif direction is Direction.REPLY and (mark := self._marks.get(call.number)) is not None:
             self._newest[name] = (mark, message)
-            self._seen[name] = self._now()
-            self._listen(tuple(one for one in self._wanted if one != name))
+            self._last_reply[name] = self._now()
+            self._set_interest(tuple(method for method in self._wanted if method != name))
 
     def on_unseen(self, call: Sighting, direction: Direction, size: int, why: str) -> None:
-        """Nothing to learn from it."""
+        """Nothing to do: there is no content to read."""
 
     def on_end(self, call: Sighting, code: int, message: str, changed_by: Sequence[str]) -> None:
-        """Forget the call."""
         self._marks.pop(call.number, None)
 
     def tick(self) -> None:
-        """A second has passed: read what came, or ask if nothing came for long."""
-        self._listen(_LISTS)
+        """Called once a second: read the newest replies, or list if there was none for a while."""
+        self._set_interest(_LISTS)
         newest, self._newest = self._newest, {}
         for method, read in ((_PODS, self._read_pods), (_CONTAINERS, self._read_containers)):
             if method in newest:
@@ -73,21 +71,21 @@ class ExitWatcher:
                     read(*newest[method])
                 except ValueError as error:
                     _log.debug("Failed to read list", extra={"kv": {"method": method, "err": str(error)}})
-        if self._now() - min(self._seen.values()) >= _POLL:
-            self._seen = dict.fromkeys(_LISTS, self._now())
+        if self._now() - min(self._last_reply.values()) >= _POLL:
+            self._last_reply = dict.fromkeys(_LISTS, self._now())
             self._sync.resync_soon()
 
-    def _listen(self, methods: tuple[str, ...]) -> None:
+    def _set_interest(self, methods: tuple[str, ...]) -> None:
         if methods != self._wanted:
             self._wanted = methods
-            self._changed()
+            self._on_interest_changed()
 
     def _read_pods(self, mark: int, message: bytes) -> None:
         pods = convert.listed_pods(message)
         self._sync.see_pods(pods, mark)
-        self._sync.learn(pods=[one.id for one in pods])
+        self._sync.learn(pods=[pod.id for pod in pods])
 
     def _read_containers(self, mark: int, message: bytes) -> None:
         containers = convert.listed_containers(message)
         self._sync.see_containers(containers, mark)
-        self._sync.learn(containers=[one.id for one in containers])
+        self._sync.learn(containers=[container.id for container in containers])

@@ -1,8 +1,8 @@
 """Intercepted calls: the request is collected whole, passes the chain, and the reply goes back.
 
-The caller's cancellation or loss cancels the task at once, and with it hooks and backend. What nobody changed goes on
-as the bytes that came, in both directions: headers, message, trailers. A request that is not one message is unreadable
-to interceptors like one in an unknown encoding: they may refuse it, otherwise it goes on untouched.
+The caller's cancellation or loss cancels the task at once, and with it hooks and backend. What no interceptor changed
+goes on as the bytes that came, in both directions: headers, message, trailers. A request that is not one message is
+unreadable to interceptors like one in an unknown encoding: they may refuse it, otherwise it goes on untouched.
 """
 
 import asyncio
@@ -47,24 +47,24 @@ class CriCallRunner(CallRunner):
         self,
         *,
         chain: Chain,
-        watchers: TapRegistry,
+        tap_registry: TapRegistry,
         hub: Hub,
-        ledger: CallRecorder,
+        recorder: CallRecorder,
         limit: int,
         now: Callable[[], float],
     ) -> None:
-        super().__init__(chain=chain, watchers=watchers, limit=limit, now=now)
+        super().__init__(chain=chain, tap_registry=tap_registry, limit=limit, now=now)
         self.hub = hub
-        self.ledger = ledger
+        self.recorder = recorder
         self.large_messages = LargeMessageQueue()
 
-    def collect(
+    def intercept(
         self, stream: Stream, headers: Headers, route: Route, peer: object, end: bool, upstream: Upstream
     ) -> None:
-        """Take over a client's stream; its call goes on over this upstream."""
-        collected = InterceptedCall(self, stream, headers, route, peer, upstream)
+        """Buffer the request of a client's stream and run it through the chain; it goes on over this upstream."""
+        call = InterceptedCall(self, stream, headers, route, peer, upstream)
         if end:
-            collected.complete()
+            call.complete()
 
     async def ask(self, route: Route, path: bytes, message: bytes, timeout: float) -> Reply:
         wire = request_headers(path, (), timeout)
@@ -80,7 +80,7 @@ class CriCallRunner(CallRunner):
             view.unseen(Direction.REPLY, len(reply.body.received), "the reply has an unknown encoding")
 
     def reply(self, raw: RawReply, method: Method) -> Reply:
-        """The backend's answer as interceptors see it."""
+        """The backend's answer as a reply for interceptors."""
         error = raw.status
         if error is not None:
             return Reply(code=error.code, message=error.message, raw=raw)
@@ -139,7 +139,7 @@ class InterceptedCall:
             stream.credit(len(data))
 
     def on_sent(self, stream: Stream, count: int) -> None:
-        """The reply is in memory anyway."""
+        """Nothing to do: the whole reply is in memory."""
 
     def on_reset(self, stream: Stream, code: int) -> None:
         if stream.call is not None:
@@ -157,7 +157,7 @@ class InterceptedCall:
             self._task.cancel()
 
     def complete(self) -> None:
-        """The request is there."""
+        """Start the task: the request is complete."""
         self._task = self._owner.tasks.spawn(self._run(), name=f"call {self._method.name}")
 
     # -- running
@@ -173,7 +173,7 @@ class InterceptedCall:
                 reply = Reply(code=error.code, message=error.message)
             self._send(reply)
         except Exception:
-            # A bug of ours, or a reply that cannot be written: the caller has to hear something.
+            # A bug of ours, or a reply that cannot be written: the caller has to get an answer.
             self._end(Code.INTERNAL, "internal error")
             answer(stream, Code.INTERNAL, "internal error")
             raise
@@ -245,7 +245,7 @@ class InterceptedCall:
 
     async def _forward(self, body: bytes) -> Reply:
         owner = self._owner
-        owner.ledger.forwarded(self._stream)
+        owner.recorder.mark_forwarded(self._stream)
         wire = self._headers.wire
         if self._deadline is not None:
             left = self._deadline - owner.now()
@@ -257,7 +257,7 @@ class InterceptedCall:
         client = Client(self._upstream, owner.hub, limit=owner.limit + PREFIX)
         reply = owner.reply(await client.exchange(wire, body), self._method)
         if self._view is not None:
-            self._view.answered(reply)
+            self._view.on_runtime_reply(reply)
         return reply
 
     # -- answering
@@ -295,7 +295,7 @@ class InterceptedCall:
             if self._call is not None:
                 self._view.changed_by = self._call.changed_by or ()
             self._view.end(code, why)
-        self._owner.ledger.finish(self._stream, code)
+        self._owner.recorder.finish(self._stream, code)
 
 
 def _blocks(raw: RawReply, *, resized: bool) -> tuple[bytes, bytes]:

@@ -1,6 +1,6 @@
-"""Calls of our own parts on their way through the chain, and how taps see calls that pass it.
+"""Calls of our own parts through the chain, and how taps see calls that pass it.
 
-Whoever collects calls inherits this and says how the runtime is asked: `ask`. A call that is made here enters the chain
+A subclass says how the runtime is called: `ask`. A call that is made here enters the chain
 below the part that makes it, ends in time whatever the others do, and every tap sees it from its beginning to its end.
 """
 
@@ -21,21 +21,21 @@ from interpose.tasks import TaskBag
 
 
 class CallRunner:
-    """The chain, the taps, and what our own parts ask for. One per relay."""
+    """Runs calls through the chain and shows them to taps. One per relay."""
 
-    def __init__(self, *, chain: Chain, watchers: TapRegistry, limit: int, now: Callable[[], float]) -> None:
+    def __init__(self, *, chain: Chain, tap_registry: TapRegistry, limit: int, now: Callable[[], float]) -> None:
         self.chain = chain
-        self.watchers = watchers
+        self.tap_registry = tap_registry
         self.limit = limit
         self.now = now
         self.tasks = TaskBag()
 
     async def ask(self, route: Route, path: bytes, message: bytes, timeout: float) -> Reply:
-        """The runtime's own answer."""
+        """Call the runtime, past the chain."""
         raise NotImplementedError
 
     def show_reply(self, view: CallView, reply: Reply) -> None:
-        """What taps see of a reply: as it came, if somebody changed it, and as the caller gets it."""
+        """Show a reply to taps: as it came, if it was changed, and as the caller gets it."""
         show_message(view, message_of(reply))
 
     async def originate(
@@ -60,7 +60,7 @@ class CallRunner:
             if body != message:
                 view.show(Direction.FORWARDED, body)
             reply = await self.ask(route, path, body, max(deadline - self.now(), 0.0))
-            view.answered(reply)
+            view.on_runtime_reply(reply)
             return reply
 
         try:
@@ -69,7 +69,7 @@ class CallRunner:
         except TimeoutError:
             reply = Reply(code=Code.DEADLINE_EXCEEDED, message=f"no answer within {timeout:g} s")
         except BaseException:
-            view.end(Code.CANCELLED)  # whoever made the call has given up
+            view.end(Code.CANCELLED)  # the caller has given up
             raise
         self.show_reply(view, reply)
         view.changed_by = call.changed_by or ()
@@ -79,14 +79,14 @@ class CallRunner:
     def view(
         self, route: Route, path: bytes, *, origin: str = CLIENT, peer: object = None, headers: Any = None
     ) -> CallView:
-        """How taps see a call. Nobody may."""
-        number = self.watchers.number() if route.taps else 0
+        """The view of a call for the taps of its route, of which there may be none."""
+        number = self.tap_registry.number() if route.taps else 0
         call = Sighting(number, path, route.method, origin=origin, peer=peer, headers=headers, intercepted=True)
-        return CallView(self.watchers, route.taps, route.readers, call)
+        return CallView(self.tap_registry, route.taps, route.readers, call)
 
 
 def method_of(route: Route) -> Method:
-    """What is called there; unknown methods have no messages that anybody could read."""
+    """The CRI method of a route. LookupError for an unknown one: its messages cannot be parsed."""
     if route.method is None:
         raise LookupError("only known methods can be called or intercepted")
     return route.method
@@ -121,7 +121,7 @@ class InternalCalls:
         return await self._versions.call(METHODS[method].paths, message, timeout)
 
     def forget_version(self) -> None:
-        """The runtime may be another one now."""
+        """Negotiate the API version again: the runtime may be another one now."""
         self._versions.forget()
 
     async def _call(self, path: str, message: bytes, timeout: float) -> bytes:

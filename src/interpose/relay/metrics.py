@@ -68,14 +68,14 @@ def _durations(stats: MethodStats) -> list[Buckets]:
 
 
 def _seams(relay: Subscriptions) -> Iterable[Family]:
-    if relay.watchers is not None:
+    if relay.tap_registry is not None:
         yield Family(
             "interpose_tap_errors_total",
             "counter",
             "Exceptions of taps; the call did not notice.",
-            [Sample(count, {"tap": name}) for name, count in relay.watchers.failures().items()],
+            [Sample(count, {"tap": name}) for name, count in relay.tap_registry.failures().items()],
         )
-    if relay.collector is None:
+    if relay.call_runner is None:
         return
     yield Family(
         "interpose_interceptor_errors_total",
@@ -83,7 +83,7 @@ def _seams(relay: Subscriptions) -> Iterable[Family]:
         "Exceptions of interceptors; the call passed without them.",
         [
             Sample(count, {"interceptor": name, "method": method, "proceed": when})
-            for (name, method, when), count in relay.collector.chain.failures().items()
+            for (name, method, when), count in relay.call_runner.chain.failures().items()
         ],
     )
     yield Family(

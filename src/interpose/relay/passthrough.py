@@ -1,4 +1,4 @@
-"""Calls nobody asked to see: frames of one stream go to the other as they arrive.
+"""Calls without a subscriber: frames of one stream go to the other as they arrive.
 
 Two sinks are shared by all such calls: `RequestSink` on the client's streams, `ReplySink` on the backend's. A stream's
 `peer` is the stream on the other side, and a client stream's `call` its method's counters, or None once counted.
@@ -32,20 +32,19 @@ class CallRecorder:
         self.clock = clock
 
     def begin(self, stream: Stream, stats: MethodStats) -> None:
-        """A call has come."""
         stats.started += 1
         stream.call = stats
         stream.since = self.clock()
 
-    def forwarded(self, stream: Stream) -> None:
-        """The call had to wait here; from now on it is the backend's time."""
+    def mark_forwarded(self, stream: Stream) -> None:
+        """The call had to wait in the relay; from now on its time is counted as the backend's."""
         now = self.clock()
         if stream.call is not None:
             stream.call.spent(now - stream.since)
         stream.since = now
 
     def finish(self, stream: Stream, code: int) -> None:
-        """The call of this client stream is over."""
+        """Count the call of this client stream, unless it was counted already."""
         stats = stream.call
         if stats is not None:
             stream.call = None
@@ -55,7 +54,7 @@ class CallRecorder:
             stats.finish(code, self.clock() - stream.since)
 
     def finish_reset(self, stream: Stream, code: int) -> None:
-        """It is over because one side reset the stream."""
+        """The same for a call that ended because one side reset its stream."""
         if stream.call is not None:
             stream.call.resets += 1
         self.finish(stream, code)
@@ -74,14 +73,14 @@ class ClosableSink(Protocol):
     """A sink of a client's stream whose call we can end ourselves."""
 
     def shut(self, stream: Stream, code: int) -> None:
-        """Count the call with this status and tell everyone who waits; the caller answers the client."""
+        """Count the call with this status and end its backend side; the caller answers the client."""
 
 
 class RequestSink:
-    """From the client to the backend."""
+    """The sink of client streams: passes requests to the backend."""
 
-    def __init__(self, ledger: CallRecorder) -> None:
-        self._ledger = ledger
+    def __init__(self, recorder: CallRecorder) -> None:
+        self._recorder = recorder
 
     def on_headers(self, stream: Stream, headers: Headers, end: bool) -> None:
         if stream.peer is not None:
@@ -102,22 +101,21 @@ class RequestSink:
             stream.peer.credit(count)
 
     def on_reset(self, stream: Stream, code: int) -> None:
-        self._gone(stream, code)
+        self._on_client_gone(stream, code)
 
     def on_lost(self, stream: Stream) -> None:
-        self._gone(stream, ErrorCode.CANCEL)
+        self._on_client_gone(stream, ErrorCode.CANCEL)
 
     def shut(self, stream: Stream, code: int) -> None:
-        """We end this call ourselves, with this status."""
-        self._ledger.finish(stream, code)
+        self._recorder.finish(stream, code)
         self._give_up(stream, ErrorCode.CANCEL)
 
-    def _gone(self, stream: Stream, code: int) -> None:
-        self._ledger.finish_reset(stream, Code.CANCELLED)
+    def _on_client_gone(self, stream: Stream, code: int) -> None:
+        self._recorder.finish_reset(stream, Code.CANCELLED)
         self._give_up(stream, code)
 
     def _give_up(self, stream: Stream, code: int) -> None:
-        """The client waits no more: so does the backend, at once."""
+        """Reset the backend's stream at once: the client does not wait any more."""
         peer = stream.peer
         if peer is not None:
             unlink(stream, peer)
@@ -125,11 +123,11 @@ class RequestSink:
 
 
 class ReplySink:
-    """From the backend to the client."""
+    """The sink of backend streams: passes replies to the client."""
 
-    def __init__(self, ledger: CallRecorder) -> None:
-        self._ledger = ledger
-        self._clock = ledger.clock
+    def __init__(self, recorder: CallRecorder) -> None:
+        self._recorder = recorder
+        self._clock = recorder.clock
 
     def on_headers(self, stream: Stream, headers: Headers, end: bool) -> None:
         client = stream.peer
@@ -139,7 +137,7 @@ class ReplySink:
         client.send_headers(headers.wire, end)
         if end:
             stats = client.call
-            if stats is not None:  # what Ledger.finish does, without the calls that every call would pay for
+            if stats is not None:  # what CallRecorder.finish does, in place: this runs for every call
                 client.call = None
                 window = stream.conn.stream_window
                 stats.bytes_received += window - client.receive_window + client.credited
@@ -160,7 +158,7 @@ class ReplySink:
         sent = client.send_data(data, end)
         if end:
             # A body that ends without trailers has no status: HTTP, not gRPC, but it passes.
-            self._ledger.finish(client, Code.UNKNOWN)
+            self._recorder.finish(client, Code.UNKNOWN)
         elif sent:
             stream.credit(sent)
 
@@ -173,7 +171,7 @@ class ReplySink:
         if client is not None:
             # A backend that has answered may stop the upload; the answer itself may still wait for its reader.
             answered = client.call is None
-            self._ledger.finish_reset(client, code_of_reset(code))
+            self._recorder.finish_reset(client, code_of_reset(code))
             unlink(client, stream)
             if answered:
                 stop_upload(client)
@@ -184,7 +182,7 @@ class ReplySink:
         client = stream.peer
         if client is not None:
             answered = client.call is None
-            self._ledger.finish(client, Code.UNAVAILABLE)
+            self._recorder.finish(client, Code.UNAVAILABLE)
             unlink(client, stream)
             if answered:
                 stop_upload(client)
@@ -202,15 +200,15 @@ class Passthrough:
     """Opens the backend's side of a call and ties the two streams together."""
 
     def __init__(
-        self, ledger: CallRecorder, requests: RequestSink | None = None, replies: ReplySink | None = None
+        self, recorder: CallRecorder, requests: RequestSink | None = None, replies: ReplySink | None = None
     ) -> None:
-        self._ledger = ledger
-        self.requests = requests if requests is not None else RequestSink(ledger)
-        self.replies = replies if replies is not None else ReplySink(ledger)
-        self._spliced = requests is None and replies is None  # nobody looks at what passes
+        self._recorder = recorder
+        self.requests = requests if requests is not None else RequestSink(recorder)
+        self.replies = replies if replies is not None else ReplySink(recorder)
+        self._spliced = requests is None and replies is None  # no tap or editor sees the messages
 
-    def join(self, stream: Stream, conn: ClientConnection, wire: bytes, end: bool) -> None:
-        """Send the call on."""
+    def forward(self, stream: Stream, conn: ClientConnection, wire: bytes, end: bool) -> None:
+        """Open the backend's stream for this call and send its headers."""
         peer = conn.open(self.replies, wire, end)
         peer.peer = stream
         stream.peer = peer
@@ -219,22 +217,22 @@ class Passthrough:
             stream.splice = peer
             peer.splice = stream
 
-    def over(self, code: int, why: str) -> None:
-        """The call ended before it could be sent on. Nobody looks on here."""
+    def on_unsent(self, code: int, why: str) -> None:
+        """Called when the call ends before it could be sent on; a subclass reports it to its taps."""
 
-    def wait(self, stream: Stream, upstream: Upstream, wire: bytes, end: bool) -> None:
-        """No backend now: hold what comes, within the stream's window, until there is one or time is up."""
-        WaitingRequestSink(self, self._ledger, stream, upstream, wire, end)
+    def wait_for_backend(self, stream: Stream, upstream: Upstream, wire: bytes, end: bool) -> None:
+        """No backend now: buffer the request, within the stream's window, until there is one or time is up."""
+        WaitingRequestSink(self, self._recorder, stream, upstream, wire, end)
 
 
 class WaitingRequestSink:
     """The sink of a client stream that waits for a backend. What it holds counts as bytes that wait in memory."""
 
     def __init__(
-        self, owner: Passthrough, ledger: CallRecorder, stream: Stream, upstream: Upstream, wire: bytes, end: bool
+        self, owner: Passthrough, recorder: CallRecorder, stream: Stream, upstream: Upstream, wire: bytes, end: bool
     ) -> None:
         self._owner = owner
-        self._ledger = ledger
+        self._recorder = recorder
         self._stream = stream
         self._upstream = upstream
         self._wire = wire
@@ -251,8 +249,8 @@ class WaitingRequestSink:
     def _ready(self, conn: ClientConnection) -> None:
         stream = self._stream
         self.share.release()
-        self._ledger.forwarded(stream)
-        self._owner.join(stream, conn, self._wire, self._end)
+        self._recorder.mark_forwarded(stream)
+        self._owner.forward(stream, conn, self._wire, self._end)
         requests, body = self._owner.requests, self._body
         # In whole frames, however small those were that came.
         for start in range(0, len(body) or self._body_ends, DEFAULT_FRAME_SIZE):
@@ -264,11 +262,11 @@ class WaitingRequestSink:
     def _expired(self, reason: str) -> None:
         stream = self._stream
         self.share.release()
-        self._ledger.forwarded(stream)
-        self._ledger.finish(stream, Code.UNAVAILABLE)
+        self._recorder.mark_forwarded(stream)
+        self._recorder.finish(stream, Code.UNAVAILABLE)
         stream.sink = NOWHERE
         answer(stream, Code.UNAVAILABLE, reason)
-        self._owner.over(Code.UNAVAILABLE, reason)
+        self._owner.on_unsent(Code.UNAVAILABLE, reason)
 
     def on_headers(self, stream: Stream, headers: Headers, end: bool) -> None:
         self._trailers = headers.wire
@@ -279,7 +277,7 @@ class WaitingRequestSink:
         self._body_ends = end
 
     def on_sent(self, stream: Stream, count: int) -> None:
-        """Nothing was sent."""
+        """Not called: this sink sends nothing."""
 
     def on_reset(self, stream: Stream, code: int) -> None:
         self.on_lost(stream)
@@ -291,5 +289,5 @@ class WaitingRequestSink:
         self._upstream.cancel(self._waiter)
         self.share.release()
         stream.sink = NOWHERE
-        self._ledger.finish(stream, code)
-        self._owner.over(code, "")
+        self._recorder.finish(stream, code)
+        self._owner.on_unsent(code, "")

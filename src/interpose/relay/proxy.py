@@ -1,4 +1,4 @@
-"""The relay itself: every new stream of a client comes here and is sent on its way."""
+"""The relay itself: every new stream of a client comes here, and its route decides how it is handled."""
 
 from collections.abc import Callable
 from typing import Any, Final
@@ -16,19 +16,19 @@ from interpose.relay.passthrough import CallRecorder, Passthrough
 from interpose.relay.routes import Route, Routes
 from interpose.relay.subscriptions import Subscriptions
 
-# So many calls of one process may be on the connection that everybody has when it is crowded.
+# Calls of one process that may be on the shared connection when that is crowded.
 _FEW: Final = 32
 
 
-def crowds(link: ClientLink, conn: ClientConnection | None) -> bool:
-    """Whether further calls of this client would be in the way of others on this connection. A backend may handle its
-    calls one after the other, and what it says about one of them comes behind what it says about the others."""
+def is_crowding(link: ClientLink, conn: ClientConnection | None) -> bool:
+    """Whether further calls of this client would delay other clients on this connection. A backend may handle the calls
+    of a connection one after the other, and their replies share its windows."""
     return conn is not None and len(conn.streams) >= conn.ample and not link.alone() and link.calls > _FEW
 
 
-def greedy(link: ClientLink, upstream: Upstream) -> bool:
-    """Whether this client has more calls in progress than there are places left for all others, when most are taken.
-    So one process may have three quarters of them, the next one half of the rest, and there is always a place left."""
+def is_greedy(link: ClientLink, upstream: Upstream) -> bool:
+    """Whether this client has more calls in progress than there are streams left for all others, when most are taken.
+    So one process may have three quarters of them, the next one half of the rest, and some are always left."""
     free, limit = upstream.places
     return free < limit // 4 and link.calls > free
 
@@ -36,25 +36,27 @@ def greedy(link: ClientLink, upstream: Upstream) -> bool:
 class Relay(Subscriptions):
     """Routes calls. Holds no connection and no socket: those are the listener's and the upstreams'.
 
-    A method nobody subscribes to never leaves the frame loop.
+    A call of a method without a subscriber never leaves the frame loop.
     """
 
-    def __init__(self, routes: Routes, ledger: CallRecorder, *, header_list: int) -> None:
+    def __init__(self, routes: Routes, recorder: CallRecorder, *, header_list: int) -> None:
         super().__init__(routes)
-        self.ledger = ledger
-        self.passthrough = Passthrough(ledger)
+        self.recorder = recorder
+        self.passthrough = Passthrough(recorder)
         self._header_list = header_list
 
-    def _collect(self, chain: Any, *, hub: Hub, limit: int, now: Callable[[], float]) -> Any:
+    def _make_call_runner(self, chain: Any, *, hub: Hub, limit: int, now: Callable[[], float]) -> Any:
         from interpose.relay.intercepted import CriCallRunner
 
-        return CriCallRunner(chain=chain, watchers=self.watchers, hub=hub, ledger=self.ledger, limit=limit, now=now)
+        return CriCallRunner(
+            chain=chain, tap_registry=self.tap_registry, hub=hub, recorder=self.recorder, limit=limit, now=now
+        )
 
     def accept(self, link: ClientLink) -> Callable[[Stream, Headers, bool], None]:
-        """What to do with the streams of this client. Closed over its parts: this runs for every call."""
+        """The function for new streams of this client. It closes over its parts: it runs for every call."""
         known = self._known
         find = self.routes.find
-        clock = self.ledger.clock
+        clock = self.recorder.clock
         requests = self.passthrough.requests
         replies = self.passthrough.replies
         account = link.account
@@ -68,11 +70,17 @@ class Relay(Subscriptions):
             stream.call = stats
             stream.since = clock()
             if account.memory:
-                self._open_apart(link, stream, headers, route, end)
+                self._open_separate(link, stream, headers, route, end)
                 return
             conn = route.upstream.current
-            if route.special or conn is None or len(conn.streams) >= conn.ample or conn.blocked or headers.cost > DEAR:
-                self._open_slowly(link, stream, headers, route, end)
+            if (
+                route.slow_path
+                or conn is None
+                or len(conn.streams) >= conn.ample
+                or conn.blocked
+                or headers.cost > DEAR
+            ):
+                self._open_slow_path(link, stream, headers, route, end)
                 return
             stream.sink = requests
             stream.peer = stream.splice = peer = conn.open(replies, headers.wire, end)
@@ -80,17 +88,17 @@ class Relay(Subscriptions):
 
         return accept
 
-    def _open_apart(self, link: ClientLink, stream: Stream, headers: Headers, route: Route, end: bool) -> None:
-        """A peer that asks for more than its share has a connection to the backend of its own: windows, places and what
-        the backend leaves unread on the one that everybody has are not for it to fill."""
+    def _open_separate(self, link: ClientLink, stream: Stream, headers: Headers, route: Route, end: bool) -> None:
+        """A peer that asks for more than its share has a backend connection of its own: it cannot fill the windows,
+        streams and unread output of the shared one."""
         upstream = route.upstream.separate(link.account)
         conn = upstream.current
-        if route.special or conn is None or not conn.usable or conn.blocked or headers.oversized:
-            self._open_slowly(link, stream, headers, route, end, upstream)
+        if route.slow_path or conn is None or not conn.usable or conn.blocked or headers.oversized:
+            self._open_slow_path(link, stream, headers, route, end, upstream)
         else:
-            self.passthrough.join(stream, conn, headers.wire, end)
+            self.passthrough.forward(stream, conn, headers.wire, end)
 
-    def _open_slowly(
+    def _open_slow_path(
         self,
         link: ClientLink,
         stream: Stream,
@@ -104,59 +112,62 @@ class Relay(Subscriptions):
             return
         if upstream is None:
             upstream = route.upstream
-            if headers.cost > DEAR or crowds(link, upstream.current):
+            if headers.cost > DEAR or is_crowding(link, upstream.current):
                 link.account.remember()
                 upstream = upstream.separate(link.account)
             elif link.alone():
                 upstream.widen()
-        if upstream is route.upstream and greedy(link, upstream):
+        if upstream is route.upstream and is_greedy(link, upstream):
             self._refuse(stream, f"this client has {link.calls} calls in progress, and others want a place, too")
-        elif route.special:
-            self._special(link, stream, headers, route, end, upstream)
+        elif route.slow_path:
+            self._open_subscribed(link, stream, headers, route, end, upstream)
         else:
             self._forward(self.passthrough, stream, headers, upstream, end)
 
     def _refuse(self, stream: Stream, why: str) -> None:
-        self.ledger.finish(stream, Code.RESOURCE_EXHAUSTED)
+        self.recorder.finish(stream, Code.RESOURCE_EXHAUSTED)
         answer(stream, Code.RESOURCE_EXHAUSTED, why)
 
-    def _forward(self, way: Passthrough, stream: Stream, headers: Headers, upstream: Upstream, end: bool) -> None:
-        """Pass on, also when the backend is away, full or not reading."""
+    def _forward(
+        self, passthrough: Passthrough, stream: Stream, headers: Headers, upstream: Upstream, end: bool
+    ) -> None:
+        """Send the call on, also when the backend is away, full or does not read."""
         conn = upstream.connection()
         if conn is None and upstream.overfull:
-            self._fail(way, stream, f"too much waits for runtime {upstream.path}")
+            self._fail(passthrough, stream, f"too much waits for runtime {upstream.path}")
         elif conn is None:
-            way.wait(stream, upstream, headers.wire, end)
+            passthrough.wait_for_backend(stream, upstream, headers.wire, end)
         elif upstream.congested:
-            self._fail(way, stream, f"runtime {upstream.path} does not read its socket")
+            self._fail(passthrough, stream, f"runtime {upstream.path} does not read its socket")
         else:
-            way.join(stream, conn, headers.wire, end)
+            passthrough.forward(stream, conn, headers.wire, end)
 
-    def _fail(self, way: Passthrough, stream: Stream, why: str) -> None:
-        self.ledger.finish(stream, Code.UNAVAILABLE)
+    def _fail(self, passthrough: Passthrough, stream: Stream, why: str) -> None:
+        self.recorder.finish(stream, Code.UNAVAILABLE)
         answer(stream, Code.UNAVAILABLE, why)
-        way.over(Code.UNAVAILABLE, why)
+        passthrough.on_unsent(Code.UNAVAILABLE, why)
 
-    def _special(
+    def _open_subscribed(
         self, link: ClientLink, stream: Stream, headers: Headers, route: Route, end: bool, upstream: Upstream
     ) -> None:
         if route.refusal:
-            self.ledger.finish(stream, Code.UNIMPLEMENTED)
+            self.recorder.finish(stream, Code.UNIMPLEMENTED)
             answer(stream, Code.UNIMPLEMENTED, route.refusal)
             return
         if route.intercepted:
-            self.collector.collect(stream, headers, route, link.peer, end, upstream)
+            self.call_runner.intercept(stream, headers, route, link.peer, end, upstream)
             return
-        from interpose.relay.taps import CallView, tapped
+        from interpose.relay.taps import CallView, TappedPassthrough
 
-        watchers = self.watchers
-        call = Sighting(watchers.number(), headers.path, route.method, peer=link.peer, headers=headers)
-        view = CallView(watchers, route.taps, route.readers, call)
+        tap_registry = self.tap_registry
+        call = Sighting(tap_registry.number(), headers.path, route.method, peer=link.peer, headers=headers)
+        view = CallView(tap_registry, route.taps, route.readers, call)
         view.headers(Direction.REQUEST, headers)
         if route.editors and route.method is not None:
-            from interpose.relay.stream_editor import StreamEdit, edited
+            from interpose.relay.stream_editor import EditedPassthrough, StreamEdit
 
-            way = edited(self.ledger, view, StreamEdit(self.editors, route.editors, route.method, self._message_limit))
+            edit = StreamEdit(self.editors, route.editors, route.method, self._message_limit)
+            passthrough: Passthrough = EditedPassthrough(self.recorder, view, edit)
         else:
-            way = tapped(self.ledger, view)
-        self._forward(way, stream, headers, upstream, end)
+            passthrough = TappedPassthrough(self.recorder, view)
+        self._forward(passthrough, stream, headers, upstream, end)

@@ -1,4 +1,4 @@
-"""Where a path goes and who asked to see it.
+"""Which backend a path goes to, and which subscribers see its calls.
 
 One route per known CRI path of both API versions, made at start; every other path shares the route `other` of its
 backend. Unknown services belong to the runtime.
@@ -15,20 +15,20 @@ _IMAGE: Final = b"ImageService/"
 
 
 class Route:
-    """The way of one path. `special` is set if the call has to leave the frame loop."""
+    """The handling of one path. `slow_path` is set if its calls have to leave the frame loop."""
 
-    __slots__ = ("editors", "intercepted", "method", "readers", "refusal", "special", "stats", "taps", "upstream")
+    __slots__ = ("editors", "intercepted", "method", "readers", "refusal", "slow_path", "stats", "taps", "upstream")
 
     def __init__(self, upstream: Any, stats: MethodStats, method: Method | None, refusal: str = "") -> None:
         self.upstream = upstream
         self.stats = stats
         self.method = method
         self.taps: tuple[Any, ...] = ()
-        self.readers: tuple[Any, ...] = ()  # taps that want the messages, too
+        self.readers: tuple[Any, ...] = ()  # taps with interest in messages
         self.editors: tuple[Any, ...] = ()
         self.intercepted = False
         self.refusal = refusal  # why these calls are refused; empty if they are not
-        self.special = bool(refusal)
+        self.slow_path = bool(refusal)
 
     def subscribe(
         self,
@@ -38,23 +38,23 @@ class Route:
         readers: Sequence[Any] = (),
         editors: Sequence[Any] = (),
     ) -> None:
-        """Say who wants to see these calls."""
+        """Set the subscribers of these calls."""
         self.intercepted = intercepted
         self.taps = tuple(taps)
         self.readers = tuple(readers)
         self.editors = tuple(editors)
-        self.special = intercepted or bool(taps) or bool(editors) or bool(self.refusal)
+        self.slow_path = intercepted or bool(taps) or bool(editors) or bool(self.refusal)
 
 
 class Routes:
-    """Looked up by path for every call. With `no_images` calls about images are refused, for that reason.
+    """All routes by path, looked up for every call. With `no_images` calls about images are refused, for that reason.
 
     `starts` is where StartContainer goes if not with the others of the runtime.
     """
 
     def __init__(self, runtime: Any, image: Any, no_images: str = "", *, starts: Any = None) -> None:
         self.known: dict[bytes, Route] = {}
-        self._of_method: dict[str, list[Route]] = {}
+        self._by_method: dict[str, list[Route]] = {}
         self._runtime_other = Route(runtime, MethodStats(OTHER, OTHER), None)
         self._image_other = Route(image, self._runtime_other.stats, None, no_images)
         for method in METHODS.values():
@@ -65,21 +65,21 @@ class Routes:
                     upstream = starts
                 stats = MethodStats(service, method.name, endless=method.concern is Concern.EVENTS)
                 route = self.known[path.encode()] = Route(upstream, stats, method, refusal)
-                self._of_method.setdefault(method.name, []).append(route)
+                self._by_method.setdefault(method.name, []).append(route)
 
     def find(self, path: bytes) -> Route:
         """The route of a path that is not among the known ones."""
         return self._image_other if _IMAGE in path else self._runtime_other
 
-    def of_method(self, name: str) -> list[Route]:
+    def find_by_method(self, name: str) -> list[Route]:
         """The routes of a CRI method, one for each API version."""
-        return self._of_method.get(name, [])
+        return self._by_method.get(name, [])
 
     @property
-    def others(self) -> tuple[Route, Route]:
+    def fallback_routes(self) -> tuple[Route, Route]:
         """The routes of everything that is no known CRI method."""
         return self._runtime_other, self._image_other
 
     def stats(self) -> list[MethodStats]:
-        """Every record, for metrics."""
+        """Counters of every method, for metrics."""
         return [self._runtime_other.stats, *(route.stats for route in self.known.values())]

@@ -38,7 +38,7 @@ _ALIVE: Final = frozenset((ContainerState.RUNNING, ContainerState.UNKNOWN))
 
 
 class StoreUpdate:
-    """What one call does to the store. A subclass says what success means, and what the other outcomes do."""
+    """The effect of one call on the store. A subclass says what success means, and what the other outcomes do."""
 
     def __init__(self, store: Store, sync: Synchronizer, call: Call) -> None:
         self.store = store
@@ -47,50 +47,50 @@ class StoreUpdate:
         self.prepare(call.request)
 
     def prepare(self, request: Any) -> None:
-        """The call is about to be sent. May raise Unreadable."""
+        """Called before the call is sent. May raise UnreadableMessageError."""
 
-    def done(self, response: Any) -> None:
-        """The runtime did it."""
+    def on_success(self, response: Any) -> None:
+        """Called when the runtime answered OK."""
 
-    def gone(self) -> None:
-        """The runtime does not know the object."""
+    def on_not_found(self) -> None:
+        """Called when the runtime does not know the object."""
 
-    def doubtful(self) -> None:
-        """Nobody knows whether the runtime did it."""
+    def on_unknown_outcome(self) -> None:
+        """Called when the runtime may have done it, or not."""
 
     def close(self) -> None:
-        """The call is over, and what it meant is written down."""
+        """Called last, whatever the outcome was."""
 
     @property
-    def asked(self) -> Any:
+    def original_request(self) -> Any:
         """The request as its caller made it."""
         unchanged = self.call.origin != CLIENT or self.call.body.received == self.call.body.data()
         return self.call.request if unchanged else self.call.body.original()
 
 
 class RunPod(StoreUpdate):
-    """A pod comes."""
+    """RunPodSandbox: a new pod."""
 
     def prepare(self, request: Any) -> None:
-        asked = self.asked
-        parents = (request.config.linux.cgroup_parent, asked.config.linux.cgroup_parent)
+        original = self.original_request
+        parents = (request.config.linux.cgroup_parent, original.config.linux.cgroup_parent)
         _annotate(request.config.annotations, parent_note(*parents))
-        self._sent, self._asked = request, asked
+        self._sent, self._original = request, original
 
-    def done(self, response: Any) -> None:
-        self.store.put_pod(convert.pod_of_request(self._sent, self._asked, response.pod_sandbox_id))
+    def on_success(self, response: Any) -> None:
+        self.store.put_pod(convert.pod_of_request(self._sent, self._original, response.pod_sandbox_id))
 
-    def doubtful(self) -> None:
-        _pend(self, convert.pod_of_request(self._sent, self._asked))
+    def on_unknown_outcome(self) -> None:
+        _add_pending(self, convert.pod_of_request(self._sent, self._original))
 
 
 class CreateContainer(StoreUpdate):
-    """A container comes."""
+    """CreateContainer: a new container, not running."""
 
     def prepare(self, request: Any) -> None:
-        asked = self.asked
+        original = self.original_request
         pod = self.store.pod(request.pod_sandbox_id)
-        container = convert.container_of_request(request, asked, pod)
+        container = convert.container_of_request(request, original, pod)
         if _annotate(request.config.annotations, resources_note(container.resources, container.requested)):
             container = replace(container, annotations=dict(request.config.annotations))
         self._container = container
@@ -102,7 +102,7 @@ class CreateContainer(StoreUpdate):
     def close(self) -> None:
         self.store.answered(self._question)
 
-    def done(self, response: Any) -> None:
+    def on_success(self, response: Any) -> None:
         if self._pod_known and not self._question.stale:
             self.store.put_container(replace(self._container, id=response.container_id))
             if self._placed:
@@ -112,22 +112,22 @@ class CreateContainer(StoreUpdate):
             # The pod is not known, perhaps by a part of its id only, or went meanwhile: the runtime knows better.
             self.sync.learn(containers=(response.container_id,))
 
-    def doubtful(self) -> None:
+    def on_unknown_outcome(self) -> None:
         if not self._question.stale:
-            _pend(self, self._container, self._uid)
+            _add_pending(self, self._container, self._uid)
 
 
 class ContainerStoreUpdate(StoreUpdate):
-    """Something happens to a container."""
+    """A call that names one container."""
 
     def prepare(self, request: Any) -> None:
         self.ref: str = request.container_id
 
     def change(self, container: Container) -> Container:
-        """The record after it."""
+        """The record after success."""
         return container
 
-    def done(self, response: Any) -> None:
+    def on_success(self, response: Any) -> None:
         container = self.store.container(self.ref)
         if container is not None:
             self.store.put_container(self.change(container))
@@ -137,67 +137,67 @@ class ContainerStoreUpdate(StoreUpdate):
 
 
 class StartContainer(ContainerStoreUpdate):
-    """A container runs."""
+    """StartContainer: the container runs."""
 
     def change(self, container: Container) -> Container:
         return replace(container, state=ContainerState.RUNNING)
 
-    def doubtful(self) -> None:
+    def on_unknown_outcome(self) -> None:
         if (container := self.store.container(self.ref)) is not None:
             self.store.put_container(replace(container, state=ContainerState.UNKNOWN))
 
 
 class StopContainer(ContainerStoreUpdate):
-    """A container ends. One that was never started stays so."""
+    """StopContainer: the container has exited. One that was never started stays created."""
 
     def change(self, container: Container) -> Container:
-        return _ended(container)
+        return _exited(container)
 
-    def gone(self) -> None:
+    def on_not_found(self) -> None:
         self.store.remove_container(self.ref)
 
 
 class RemoveContainer(ContainerStoreUpdate):
-    """A container goes."""
+    """RemoveContainer: the container is removed."""
 
-    def done(self, response: Any) -> None:
+    def on_success(self, response: Any) -> None:
         self.store.remove_container(self.ref)
 
-    def gone(self) -> None:
+    def on_not_found(self) -> None:
         self.store.remove_container(self.ref)
 
 
 class UpdateContainer(ContainerStoreUpdate):
-    """A container gets other resources. What our own parts send is not what was requested."""
+    """UpdateContainerResources. What our own parts send is not what was requested."""
 
     def prepare(self, request: Any) -> None:
         super().prepare(request)
         self._sent = convert.to_resources(request.linux)
-        asked = self.asked
-        self._asked = self._sent if asked is request else convert.to_resources(asked.linux)
+        original = self.original_request
+        self._original = self._sent if original is request else convert.to_resources(original.linux)
 
     def change(self, container: Container) -> Container:
         resources = container.resources.overlay(self._sent)
         if self.call.origin != CLIENT or NOT_REQUESTED in self.call.metadata:
             return replace(container, resources=resources)
-        return replace(container, resources=resources, requested=container.requested.overlay(self._asked))
+        return replace(container, resources=resources, requested=container.requested.overlay(self._original))
 
-    def doubtful(self) -> None:
+    def on_unknown_outcome(self) -> None:
         self.store.disturb(self.ref)
         self.sync.refresh_soon(self.ref)
 
 
 class PodStoreUpdate(StoreUpdate):
-    """Something happens to a pod."""
+    """A call that names one pod."""
 
     def prepare(self, request: Any) -> None:
         self.ref: str = request.pod_sandbox_id
 
 
 class PodTeardown(PodStoreUpdate):
-    """It does so with all its containers, unless it does so alone."""
+    """A call that stops or removes a pod with all its containers, or, in Docker mode, the sandbox alone."""
 
-    def gone(self) -> None:
+    def on_not_found(self) -> None:
         pod = self.store.pod(self.ref)
         if pod is not None and self.call.alone and self.store.containers_of(pod.id):
             # Those that are left are its own, and it is there as long as they are.
@@ -207,9 +207,9 @@ class PodTeardown(PodStoreUpdate):
 
 
 class StopPod(PodTeardown):
-    """A pod does not run any more."""
+    """StopPodSandbox: the pod is not ready, its containers have exited."""
 
-    def done(self, response: Any) -> None:
+    def on_success(self, response: Any) -> None:
         pod = self.store.pod(self.ref)
         if pod is None:
             self.store.disturb(self.ref)
@@ -217,25 +217,25 @@ class StopPod(PodTeardown):
         self.store.put_pod(replace(pod, ready=False))
         if not self.call.alone:
             for container in self.store.containers_of(pod.id):
-                self.store.put_container(_ended(container))
+                self.store.put_container(_exited(container))
 
 
 class RemovePod(PodTeardown):
-    """A pod goes."""
+    """RemovePodSandbox: the pod is removed."""
 
-    def done(self, response: Any) -> None:
-        self.gone()
+    def on_success(self, response: Any) -> None:
+        self.on_not_found()
 
 
 class UpdatePod(PodStoreUpdate):
-    """A pod gets other resources."""
+    """UpdatePodSandboxResources: other resources of the pod."""
 
     def prepare(self, request: Any) -> None:
         super().prepare(request)
         self._resources = convert.to_resources(request.resources)
         self._overhead = convert.to_resources(request.overhead)
 
-    def done(self, response: Any) -> None:
+    def on_success(self, response: Any) -> None:
         pod = self.store.pod(self.ref)
         if pod is None:
             self.store.disturb(self.ref)
@@ -246,12 +246,12 @@ class UpdatePod(PodStoreUpdate):
 
 
 class RestorePod(StoreUpdate):
-    """A pod comes with everything in it: only the runtime knows what that is."""
+    """RestorePod: a new pod with containers that only the runtime knows."""
 
-    def done(self, response: Any) -> None:
+    def on_success(self, response: Any) -> None:
         self.sync.resync_soon()
 
-    def doubtful(self) -> None:
+    def on_unknown_outcome(self) -> None:
         self.sync.resync_soon()
 
 
@@ -270,7 +270,7 @@ STORE_UPDATES: Final[Mapping[str, type[StoreUpdate]]] = {
 
 
 def _annotate(annotations: Any, note: str) -> bool:
-    """Write our annotation, or take away one that somebody else wrote: it must not be believed later."""
+    """Write our annotation, or remove one that is not ours: it must not be trusted later."""
     if note:
         annotations[ANNOTATION] = note
         return True
@@ -280,21 +280,21 @@ def _annotate(annotations: Any, note: str) -> bool:
     return False
 
 
-def _pend(step: StoreUpdate, record: Pod | Container, pod_uid: str = "") -> None:
-    dropped = step.store.pending.add(record, pod_uid=pod_uid)
+def _add_pending(update: StoreUpdate, record: Pod | Container, pod_uid: str = "") -> None:
+    dropped = update.store.pending.add(record, pod_uid=pod_uid)
     if dropped is not None:
         _log.warning(
             "Too many creates with unknown outcome, dropping the oldest", extra={"kv": {"key": list(dropped.key)}}
         )
-    step.sync.settle_soon()
+    update.sync.settle_soon()
 
 
-def _ended(container: Container) -> Container:
+def _exited(container: Container) -> Container:
     return replace(container, state=ContainerState.EXITED) if container.state in _ALIVE else container
 
 
 class StoreUpdater:
-    """The interceptor. Last in the chain, or its records are not what the runtime has."""
+    """The interceptor. It has to be the last in the chain, or its records are not what the runtime has."""
 
     name = "bookkeeper"
     methods = tuple(STORE_UPDATES)
@@ -305,20 +305,19 @@ class StoreUpdater:
         self._sync = sync
 
     async def intercept(self, call: Call, proceed: Proceed) -> Reply:
-        """Let the call pass and note what became of it."""
         try:
-            step = STORE_UPDATES[call.method.name](self._store, self._sync, call)
+            update = STORE_UPDATES[call.method.name](self._store, self._sync, call)
         except UnreadableMessageError:
             return await proceed()
         try:
             reply = await proceed()
         except BaseException:
-            # The caller left, or we are going down: what was sent was sent.
-            _safely(step.doubtful)
-            _safely(step.close)
+            # The caller cancelled, or we are shutting down: the request was sent.
+            _safely(update.on_unknown_outcome)
+            _safely(update.close)
             raise
-        # Nobody asks before the next call is read, and the caller need not wait for it.
-        settlement = _Settlement(step, reply)
+        # The store is read by later calls only, and the caller need not wait for it.
+        settlement = _Settlement(update, reply)
         call.afterwards(settlement.settle)
         if not settlement.settled:
             asyncio.get_running_loop().call_soon(settlement.settle)
@@ -326,38 +325,38 @@ class StoreUpdater:
 
 
 class _Settlement:
-    """What a call meant for the records, written once."""
+    """Applies the outcome of a call to the store, once."""
 
-    __slots__ = ("_reply", "_step", "settled")
+    __slots__ = ("_reply", "_update", "settled")
 
-    def __init__(self, step: StoreUpdate, reply: Reply) -> None:
-        self._step = step
+    def __init__(self, update: StoreUpdate, reply: Reply) -> None:
+        self._update = update
         self._reply = reply
         self.settled = False
 
     def settle(self) -> None:
         if not self.settled:
             self.settled = True
-            _safely(lambda: _conclude(self._step, self._reply))
-            _safely(self._step.close)
+            _safely(lambda: _apply_outcome(self._update, self._reply))
+            _safely(self._update.close)
 
 
-def _conclude(step: StoreUpdate, reply: Reply) -> None:
+def _apply_outcome(update: StoreUpdate, reply: Reply) -> None:
     if reply.code == Code.OK:
         try:
             response = reply.response
         except UnreadableMessageError:
-            step.doubtful()
+            update.on_unknown_outcome()
         else:
-            step.done(response)
+            update.on_success(response)
     elif has_unknown_outcome(reply):
-        step.doubtful()
+        update.on_unknown_outcome()
     elif reply.code == Code.NOT_FOUND:
-        step.gone()
+        update.on_not_found()
 
 
 def _safely(act: Callable[[], None]) -> None:
-    """Our own mistake must not become the caller's."""
+    """Log our own error instead of failing the call."""
     try:
         act()
     except Exception:

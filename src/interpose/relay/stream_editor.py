@@ -30,7 +30,7 @@ _log = logging.getLogger(__name__)
 
 
 class StreamEditors:
-    """The editors, with the guard around them."""
+    """The stream editors of a relay; catches and counts their exceptions."""
 
     def __init__(self, editors: Sequence[StreamEditor]) -> None:
         self.editors = tuple(editors)
@@ -38,20 +38,24 @@ class StreamEditors:
 
     @property
     def methods(self) -> frozenset[str]:
-        """Everything somebody edits."""
+        """Names of all methods that an editor subscribes to."""
         return frozenset(name for editor in self.editors for name in editor.methods)
 
     def failures(self) -> dict[tuple[str, str], int]:
         """`errors`, with zeros for what never failed."""
-        never = {(name, method): 0 for one in self.editors for method in one.methods for name in (one.name, UNREADABLE)}
+        never = {
+            (name, method): 0
+            for editor in self.editors
+            for method in editor.methods
+            for name in (editor.name, UNREADABLE)
+        }
         return {**never, **self.errors}
 
-    def of(self, method: str) -> tuple[StreamEditor, ...]:
-        """Who edits this method."""
+    def editors_for(self, method: str) -> tuple[StreamEditor, ...]:
         return tuple(editor for editor in self.editors if method in editor.methods)
 
     def edit(self, editors: Sequence[StreamEditor], method: Method, message: bytes) -> bytes:
-        """The message after all of these editors, each seeing what the one before made of it."""
+        """The message after all of these editors, each sees the result of the one before."""
         for editor in editors:
             try:
                 edited: object = editor.edit(method, message)  # somebody else's code: look before believing
@@ -63,7 +67,7 @@ class StreamEditors:
         return message
 
     def note(self, name: str, method: Method, error: Exception) -> None:
-        """A message passed as it came: count it, and log the first of its kind."""
+        """Count a message that was forwarded unchanged; the first error of an editor and method is logged."""
         key = (name, method.name)
         self.errors[key] += 1
         if self.errors[key] == 1:
@@ -82,12 +86,12 @@ class MessageSplitter:
 
     def __init__(self, limit: int, on_oversized: Callable[[int], None]) -> None:
         self._limit = limit
-        self._on_oversized = on_oversized  # told the size of each
+        self._on_oversized = on_oversized  # called with the size of each
         self._pending = bytearray()
         self._passing = 0  # bytes to come of a message over the limit
 
     def feed(self, data: bytes) -> list[tuple[bool, bytes]]:
-        """What these bytes complete, each with whether it is a whole message."""
+        """The pieces that these bytes complete, each with whether it is a whole message."""
         pending = self._pending
         pending += data
         found: list[tuple[bool, bytes]] = []
@@ -129,12 +133,12 @@ class StreamEdit:
         self._method = method
         self._limit = limit
         self._cutter = MessageSplitter(limit, self._oversized)
-        self.on_changed: Callable[[bytes], None] = _nobody  # told each message that is sent on as another, as it came
+        self.on_changed: Callable[[bytes], None] = _ignore  # called with the original of each changed message
         self._headers: Headers | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Who edits."""
+        """Names of the editors of this call."""
         return tuple(editor.name for editor in self._editors)
 
     def headers(self, headers: Headers) -> Headers:
@@ -167,18 +171,18 @@ class StreamEdit:
         return frame(edited)
 
 
-def _nobody(_message: bytes) -> None:
-    """Nobody wants to know."""
+def _ignore(_message: bytes) -> None:
+    """No tap sees this call."""
 
 
 class EditedReplySink(TappedReplySink):
-    """Replies, edited. One per call."""
+    """The reply sink of a call whose replies are edited. One per call."""
 
-    def __init__(self, ledger: CallRecorder, view: CallView, editing: StreamEdit) -> None:
-        super().__init__(ledger, view)
+    def __init__(self, recorder: CallRecorder, view: CallView, editing: StreamEdit) -> None:
+        super().__init__(recorder, view)
         self._editing = editing
         editing.on_changed = self._changed
-        self._owed = 0  # bytes of the backend's that it has no credit for yet
+        self._owed = 0  # bytes received from the backend without credit given for them
 
     def on_headers(self, stream: Stream, headers: Headers, end: bool) -> None:
         if not end:
@@ -199,10 +203,10 @@ class EditedReplySink(TappedReplySink):
         self._send(client, out + self._editing.rest() if end else out, end)
         if end:
             # A body that ends without trailers has no status: HTTP, not gRPC, but it passes.
-            self._ledger.finish(client, Code.UNKNOWN)
+            self._recorder.finish(client, Code.UNKNOWN)
             self._view.end(Code.UNKNOWN)
         else:
-            self.settle(client)
+            self.credit_backend(client)
 
     def _send(self, client: Stream, out: bytes, end: bool) -> None:
         if out or end:
@@ -213,7 +217,7 @@ class EditedReplySink(TappedReplySink):
         self._view.changed_by = self._editing.names
         self._view.show(Direction.RECEIVED, message)
 
-    def settle(self, client: Stream) -> None:
+    def credit_backend(self, client: Stream) -> None:
         """Give the backend its credit if nothing waits for this client."""
         backend = client.peer
         if backend is not None and client.ready and self._owed:
@@ -222,28 +226,23 @@ class EditedReplySink(TappedReplySink):
 
 
 class EditedRequestSink(TappedRequestSink):
-    """Requests of a call whose replies are edited. They pass; but bytes sent to the client are not those that came."""
+    """The request sink of such a call. Requests pass; but bytes sent to the client are not those that came."""
 
-    def __init__(self, ledger: CallRecorder, view: CallView, replies: EditedReplySink) -> None:
-        super().__init__(ledger, view)
+    def __init__(self, recorder: CallRecorder, view: CallView, replies: EditedReplySink) -> None:
+        super().__init__(recorder, view)
         self._replies = replies
 
     def on_sent(self, stream: Stream, count: int) -> None:
-        self._replies.settle(stream)
+        self._replies.credit_backend(stream)
 
 
 class EditedPassthrough(Passthrough):
-    """A pass-through of one call's own, whose replies are edited."""
+    """The pass-through of one call whose replies are edited."""
 
-    def __init__(self, ledger: CallRecorder, view: CallView, editing: StreamEdit) -> None:
-        replies = EditedReplySink(ledger, view, editing)
-        super().__init__(ledger, EditedRequestSink(ledger, view, replies), replies)
+    def __init__(self, recorder: CallRecorder, view: CallView, editing: StreamEdit) -> None:
+        replies = EditedReplySink(recorder, view, editing)
+        super().__init__(recorder, EditedRequestSink(recorder, view, replies), replies)
         self._view = view
 
-    def over(self, code: int, why: str) -> None:
+    def on_unsent(self, code: int, why: str) -> None:
         self._view.end(code, why)
-
-
-def edited(ledger: CallRecorder, view: CallView, editing: StreamEdit) -> Passthrough:
-    """The way of a call whose replies are edited."""
-    return EditedPassthrough(ledger, view, editing)

@@ -1,7 +1,7 @@
-"""Who intercepts calls, who edits streams and who looks on: what every kind of relay has, whatever it speaks.
+"""Subscriptions to methods: interceptors, stream editors and taps of a relay, whatever protocol it speaks.
 
-A method nobody subscribes to is not touched, and without any subscriber the code for them is not even imported. How
-intercepted calls are collected is the business of whoever inherits this: `_collect`.
+A method without a subscriber is not touched, and without any subscriber the code for them is not even imported. A
+subclass says how intercepted calls are run: `_make_call_runner`.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,8 +21,8 @@ class Subscriptions:
 
     def __init__(self, routes: Routes) -> None:
         self.routes = routes
-        self.collector: Any = None
-        self.watchers: Any = None
+        self.call_runner: Any = None
+        self.tap_registry: Any = None
         self.editors: Any = None
         self._known = routes.known
         self._message_limit = 0
@@ -37,69 +37,71 @@ class Subscriptions:
         now: Callable[[], float],
         editors: Sequence[StreamEditor] = (),
     ) -> None:
-        """Say once who intercepts, who edits streams, and who looks on from now on. They run in the order given."""
+        """Set interceptors, stream editors and taps, once. They run in the order given."""
         from interpose.relay.chain import Chain
         from interpose.relay.stream_editor import StreamEditors
 
         self._message_limit = message_limit
-        watchers = self._watched()
-        watchers.taps = (*taps, *watchers.taps)
+        tap_registry = self._ensure_tap_registry()
+        tap_registry.taps = (*taps, *tap_registry.taps)
         self.editors = StreamEditors(editors)
-        self.collector = self._collect(Chain(interceptors), hub=hub, limit=message_limit, now=now)
+        self.call_runner = self._make_call_runner(Chain(interceptors), hub=hub, limit=message_limit, now=now)
         self.refresh()
 
-    def _collect(self, chain: Any, *, hub: Hub, limit: int, now: Callable[[], float]) -> Any:
-        """What collects intercepted calls and runs them through the chain."""
+    def _make_call_runner(self, chain: Any, *, hub: Hub, limit: int, now: Callable[[], float]) -> Any:
+        """The object that buffers intercepted calls and runs them through the chain."""
         raise NotImplementedError
 
-    def inform(self, sync: "Synchronizer") -> None:
-        """Whoever keeps the records wants to know what the runtime tells by itself. Over CRI that is seen by taps."""
+    def attach_store(self, sync: "Synchronizer") -> None:
+        """Pass events of the runtime to this store's synchronizer. Over CRI taps see them: nothing to do."""
 
-    def forget(self) -> None:
-        """The records are kept no longer."""
+    def detach_store(self) -> None:
+        """Stop passing events to the store."""
 
-    def watch(self, tap: Tap) -> None:
-        """From now on this one looks on, too. Calls in flight are not shown to it."""
-        watchers = self._watched()
-        watchers.taps = (*watchers.taps, tap)
+    def add_tap(self, tap: Tap) -> None:
+        """Add a tap at run time. It does not see calls that are in flight already."""
+        tap_registry = self._ensure_tap_registry()
+        tap_registry.taps = (*tap_registry.taps, tap)
         self.refresh()
 
-    def unwatch(self, tap: Tap) -> None:
-        """It looks on no longer, but for calls that it has seen begin."""
-        watchers = self._watched()
-        watchers.taps = tuple(one for one in watchers.taps if one is not tap)
+    def remove_tap(self, tap: Tap) -> None:
+        """Remove a tap. It still sees the end of calls whose beginning it saw."""
+        tap_registry = self._ensure_tap_registry()
+        tap_registry.taps = tuple(other for other in tap_registry.taps if other is not tap)
         self.refresh()
 
-    def _watched(self) -> Any:
-        if self.watchers is None:
+    def _ensure_tap_registry(self) -> Any:
+        if self.tap_registry is None:
             from interpose.relay.taps import TapRegistry
 
-            self.watchers = TapRegistry()
-        return self.watchers
+            self.tap_registry = TapRegistry()
+        return self.tap_registry
 
     def refresh(self) -> None:
         """Ask the subscribers again which methods they want. Calls in flight go on as they began."""
-        intercepted = frozenset[str]() if self.collector is None else self._intercepted()
-        watchers = self._watched()
+        intercepted = frozenset[str]() if self.call_runner is None else self._intercepted()
+        tap_registry = self._ensure_tap_registry()
         for name in METHODS:
-            for route in self.routes.of_method(name):
+            for route in self.routes.find_by_method(name):
                 route.subscribe(
                     intercepted=name in intercepted,
-                    taps=watchers.of(name),
-                    readers=watchers.of(name, Interest.MESSAGES),
-                    editors=() if self.editors is None else self.editors.of(name),
+                    taps=tap_registry.taps_for(name),
+                    readers=tap_registry.taps_for(name, Interest.MESSAGES),
+                    editors=() if self.editors is None else self.editors.editors_for(name),
                 )
-        for route in self.routes.others:
-            route.subscribe(intercepted=False, taps=watchers.of(""), readers=watchers.of("", Interest.MESSAGES))
+        for route in self.routes.fallback_routes:
+            route.subscribe(
+                intercepted=False, taps=tap_registry.taps_for(""), readers=tap_registry.taps_for("", Interest.MESSAGES)
+            )
 
     def _intercepted(self) -> frozenset[str]:
-        """The methods somebody intercepts. ValueError if somebody wants what cannot be."""
-        chain = self.collector.chain
-        chain.arrange()
+        """Names of the methods with interceptors. ValueError if a subscriber names a method it cannot have."""
+        chain = self.call_runner.chain
+        chain.refresh()
         subscribers: list[Interceptor | StreamEditor] = [*chain.interceptors, *self.editors.editors]
-        for one in subscribers:
-            if unknown := sorted(set(one.methods) - set(METHODS)):
-                raise ValueError(f"{one.name} subscribes to {', '.join(unknown)}: no such CRI method")
+        for subscriber in subscribers:
+            if unknown := sorted(set(subscriber.methods) - set(METHODS)):
+                raise ValueError(f"{subscriber.name} subscribes to {', '.join(unknown)}: no such CRI method")
         intercepted: frozenset[str] = chain.methods
         for name in intercepted:
             if METHODS[name].server_streaming:
@@ -111,19 +113,19 @@ class Subscriptions:
 
     @property
     def in_flight(self) -> int:
-        """Calls begun and not ended."""
+        """Number of calls begun and not ended."""
         return sum(stats.in_flight for stats in self.routes.stats())
 
     def totals(self) -> tuple[int, int]:
-        """Calls begun, and calls that failed."""
+        """Number of calls begun, and of calls that failed."""
         stats = self.routes.stats()
-        return sum(one.started for one in stats), sum(sum(one.codes[1:]) for one in stats)
+        return sum(method.started for method in stats), sum(sum(method.codes[1:]) for method in stats)
 
     async def call(
         self, path: bytes, message: bytes, *, origin: str, below: Interceptor | None = None, timeout: float = 10.0
     ) -> Reply:
         """A call of one of our own parts, which enters the chain below that part."""
-        reply: Reply = await self.collector.originate(
+        reply: Reply = await self.call_runner.originate(
             self._known[path], path, message, origin=origin, below=below, timeout=timeout
         )
         return reply

@@ -2,7 +2,7 @@
 
 The tapped sinks do what the pass-through sinks do and, beside it, cut copies of the bytes into messages. Whatever a tap
 raises is counted and logged once; the call never notices. What cannot be copied (a message over the limit, too many at
-once, an encoding nobody knows) is told as such, and the next message is copied again.
+once, an encoding nobody knows) is reported as unseen, and the next message is copied again.
 """
 
 import itertools
@@ -27,12 +27,12 @@ COPY_LIMIT: Final = 4 << 20
 OPEN_LIMIT: Final = 1 << 20
 # Of all calls together, what has begun to come and is not whole yet.
 COPY_BUDGET: Final = 64 << 20
-# Counted under this name instead of a tap's: nobody failed.
+# Counted under this name instead of a tap's: no tap failed.
 UNREADABLE: Final = "unreadable message"
 
 
 class TapRegistry:
-    """The taps, with the guard around them."""
+    """The taps of a relay; catches and counts their exceptions."""
 
     def __init__(self, taps: Iterable[Tap] = (), *, limit: int = COPY_LIMIT, budget: int = COPY_BUDGET) -> None:
         self.taps = tuple(taps)
@@ -45,8 +45,8 @@ class TapRegistry:
         """`errors`, with zeros for what never failed."""
         return {**dict.fromkeys((UNREADABLE, *(tap.name for tap in self.taps)), 0), **self.errors}
 
-    def of(self, method: str, least: Interest = Interest.CALLS) -> tuple[Tap, ...]:
-        """Who wants to see that much of this method. A tap that cannot say so sees nothing."""
+    def taps_for(self, method: str, least: Interest = Interest.CALLS) -> tuple[Tap, ...]:
+        """The taps with at least this interest in a method. One whose `interest` raises sees nothing."""
         return tuple(tap for tap in self.taps if self._interest(tap, method) >= least)
 
     def _interest(self, tap: Tap, method: str) -> Interest:
@@ -57,11 +57,9 @@ class TapRegistry:
             return Interest.NONE
 
     def number(self) -> int:
-        """A number for a new call."""
         return next(self._numbers)
 
     def begin(self, taps: Sequence[Tap], call: Sighting) -> None:
-        """Tell taps that a call has come."""
         for tap in taps:
             try:
                 tap.on_begin(call)
@@ -69,7 +67,6 @@ class TapRegistry:
                 self._note(tap, error)
 
     def show(self, taps: Sequence[Tap], call: Sighting, direction: Direction, message: bytes) -> None:
-        """Hand a message to taps."""
         for tap in taps:
             try:
                 tap.on_message(call, direction, message)
@@ -77,7 +74,7 @@ class TapRegistry:
                 self._note(tap, error)
 
     def unseen(self, taps: Sequence[Tap], call: Sighting, direction: Direction, size: int, why: str) -> None:
-        """Tell taps of a message that they cannot see."""
+        """Report a message whose content cannot be shown; it counts as an error of its own."""
         self.errors[UNREADABLE] += 1
         for tap in taps:
             try:
@@ -88,7 +85,6 @@ class TapRegistry:
     def end(
         self, taps: Sequence[Tap], call: Sighting, code: int, message: str = "", changed_by: Sequence[str] = ()
     ) -> None:
-        """Tell taps that a call is over."""
         for tap in taps:
             try:
                 tap.on_end(call, code, message, changed_by)
@@ -102,7 +98,7 @@ class TapRegistry:
 
 
 class MessageCopy(NamedTuple):
-    """A message of a body, or why there is none."""
+    """One message of a body, or the reason why it was not copied."""
 
     compressed: bool
     message: bytes
@@ -113,10 +109,10 @@ class MessageCopy(NamedTuple):
 class MessageCopier:
     """Cuts one direction of a call into messages. Memory for a message is promised before it is collected."""
 
-    __slots__ = ("_pending", "_promised", "_skip", "_watchers")
+    __slots__ = ("_pending", "_promised", "_skip", "_tap_registry")
 
-    def __init__(self, watchers: TapRegistry) -> None:
-        self._watchers = watchers
+    def __init__(self, tap_registry: TapRegistry) -> None:
+        self._tap_registry = tap_registry
         self._pending = bytearray()
         self._skip = 0  # bytes to come of a message that is not copied
         self._promised = 0
@@ -140,7 +136,7 @@ class MessageCopier:
             if len(pending) < PREFIX:
                 break
             size = int.from_bytes(pending[1:PREFIX], "big")
-            if len(pending) >= PREFIX + size and size <= self._watchers.limit:
+            if len(pending) >= PREFIX + size and size <= self._tap_registry.limit:
                 with memoryview(pending) as view:  # a slice of it is no copy of its own
                     found.append(MessageCopy(bool(pending[0] & 1), bytes(view[PREFIX : PREFIX + size]), size))
                 del pending[: PREFIX + size]
@@ -154,29 +150,29 @@ class MessageCopier:
 
     def _refusal(self, size: int) -> str:
         """Why a message that is still to come will not be copied."""
-        watchers = self._watchers
-        if size > watchers.limit:
-            return f"larger than the {watchers.limit} bytes that are copied"
+        tap_registry = self._tap_registry
+        if size > tap_registry.limit:
+            return f"larger than the {tap_registry.limit} bytes that are copied"
         if not self._promised:
-            if size > watchers.room:
+            if size > tap_registry.room:
                 return "too much was being copied at that moment"
             self._promised = size
-            watchers.room -= size
+            tap_registry.room -= size
         return ""
 
     def release(self) -> None:
         """The promise is not needed any more."""
-        self._watchers.room += self._promised
+        self._tap_registry.room += self._promised
         self._promised = 0
 
 
 class CallView:
     """One call as its taps see it. Those in `readers` see its messages, too."""
 
-    __slots__ = ("_copies", "_headers", "_readers", "_taps", "_watchers", "call", "changed_by", "received")
+    __slots__ = ("_copies", "_headers", "_readers", "_tap_registry", "_taps", "call", "changed_by", "received")
 
-    def __init__(self, watchers: TapRegistry, taps: Sequence[Tap], readers: Sequence[Tap], call: Sighting) -> None:
-        self._watchers = watchers
+    def __init__(self, tap_registry: TapRegistry, taps: Sequence[Tap], readers: Sequence[Tap], call: Sighting) -> None:
+        self._tap_registry = tap_registry
         self._taps = taps
         self._readers = readers
         self.call = call
@@ -184,7 +180,7 @@ class CallView:
         self.received: bytes | None = None  # what the runtime answered, if that is known before the caller gets it
         self._headers: dict[Direction, Headers] = {}
         self._copies: dict[Direction, MessageCopier] = {}
-        watchers.begin(taps, call)
+        tap_registry.begin(taps, call)
 
     @property
     def reads(self) -> bool:
@@ -202,61 +198,61 @@ class CallView:
         copies = self._copies.get(direction)
         if (copies is None or copies.between) and data[:1] == b"\x00":
             size = len(data) - PREFIX
-            if int.from_bytes(data[1:PREFIX], "big") == size <= self._watchers.limit:
+            if int.from_bytes(data[1:PREFIX], "big") == size <= self._tap_registry.limit:
                 # One message, whole and plain: nearly all are.
-                self._watchers.show(self._readers, self.call, direction, bytes(data[PREFIX:]))
+                self._tap_registry.show(self._readers, self.call, direction, bytes(data[PREFIX:]))
                 return
         if copies is None:
-            copies = self._copies[direction] = MessageCopier(self._watchers)
+            copies = self._copies[direction] = MessageCopier(self._tap_registry)
         for compressed, message, size, why in copies.feed(data):
             if why:
-                self._watchers.unseen(self._readers, self.call, direction, size, why)
+                self._tap_registry.unseen(self._readers, self.call, direction, size, why)
             elif compressed:
                 self._unpack(direction, message)
             else:
-                self._watchers.show(self._readers, self.call, direction, message)
+                self._tap_registry.show(self._readers, self.call, direction, message)
 
     def _unpack(self, direction: Direction, message: bytes) -> None:
         try:
-            text = plain(self._headers.get(direction), True, message, min(OPEN_LIMIT, self._watchers.limit))
+            text = plain(self._headers.get(direction), True, message, min(OPEN_LIMIT, self._tap_registry.limit))
         except RpcError as error:
-            self._watchers.unseen(self._readers, self.call, direction, len(message), error.message)
+            self._tap_registry.unseen(self._readers, self.call, direction, len(message), error.message)
         else:
-            self._watchers.show(self._readers, self.call, direction, text)
+            self._tap_registry.show(self._readers, self.call, direction, text)
 
     def show(self, direction: Direction, message: bytes) -> None:
-        """A whole message that somebody else has cut."""
+        """Show one whole, uncompressed message."""
         if not self._readers or not self._taps:
             return
-        if len(message) > self._watchers.limit:
-            why = f"larger than the {self._watchers.limit} bytes that are copied"
-            self._watchers.unseen(self._readers, self.call, direction, len(message), why)
+        if len(message) > self._tap_registry.limit:
+            why = f"larger than the {self._tap_registry.limit} bytes that are copied"
+            self._tap_registry.unseen(self._readers, self.call, direction, len(message), why)
         else:
-            self._watchers.show(self._readers, self.call, direction, message)
+            self._tap_registry.show(self._readers, self.call, direction, message)
 
-    def answered(self, reply: Reply) -> None:
-        """The runtime has, and nobody has touched it yet."""
+    def on_runtime_reply(self, reply: Reply) -> None:
+        """Keep the runtime's reply as it came, before interceptors change it."""
         self.received = reply.body.received if reply.body is not None and reply.body.readable else None
 
     def unseen(self, direction: Direction, size: int, why: str) -> None:
-        """A message that cannot be shown."""
+        """Report a message whose content cannot be shown."""
         if self._readers and self._taps:
-            self._watchers.unseen(self._readers, self.call, direction, size, why)
+            self._tap_registry.unseen(self._readers, self.call, direction, size, why)
 
     def end(self, code: int, message: str = "") -> None:
-        """The call is over."""
+        """Report the end of the call, once, and release the copies."""
         if self._taps:
             taps, self._taps = self._taps, ()
-            self._watchers.end(taps, self.call, code, message, self.changed_by)
+            self._tap_registry.end(taps, self.call, code, message, self.changed_by)
             for copies in self._copies.values():
                 copies.release()
 
 
 class TappedRequestSink(RequestSink):
-    """Requests, seen by taps."""
+    """A request sink that shows messages to taps."""
 
-    def __init__(self, ledger: CallRecorder, view: CallView) -> None:
-        super().__init__(ledger)
+    def __init__(self, recorder: CallRecorder, view: CallView) -> None:
+        super().__init__(recorder)
         self._view = view
 
     def on_data(self, stream: Stream, data: bytes, end: bool) -> None:
@@ -277,10 +273,10 @@ class TappedRequestSink(RequestSink):
 
 
 class TappedReplySink(ReplySink):
-    """Replies, seen by taps."""
+    """A reply sink that shows messages to taps."""
 
-    def __init__(self, ledger: CallRecorder, view: CallView) -> None:
-        super().__init__(ledger)
+    def __init__(self, recorder: CallRecorder, view: CallView) -> None:
+        super().__init__(recorder)
         self._view = view
 
     def on_headers(self, stream: Stream, headers: Headers, end: bool) -> None:
@@ -307,17 +303,12 @@ class TappedReplySink(ReplySink):
 
 
 class TappedPassthrough(Passthrough):
-    """A pass-through of one call's own, whose sinks show what passes."""
+    """The pass-through of one call whose messages taps see."""
 
-    def __init__(self, ledger: CallRecorder, view: CallView) -> None:
-        super().__init__(ledger, TappedRequestSink(ledger, view), TappedReplySink(ledger, view))
+    def __init__(self, recorder: CallRecorder, view: CallView) -> None:
+        super().__init__(recorder, TappedRequestSink(recorder, view), TappedReplySink(recorder, view))
         self._spliced = not view.reads  # then its body may take the short way past the sinks
         self._view = view
 
-    def over(self, code: int, why: str) -> None:
+    def on_unsent(self, code: int, why: str) -> None:
         self._view.end(code, why)
-
-
-def tapped(ledger: CallRecorder, view: CallView) -> Passthrough:
-    """The way of a call that taps look at."""
-    return TappedPassthrough(ledger, view)

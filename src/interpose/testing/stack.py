@@ -110,7 +110,7 @@ async def relay_stack(
         listener.stop_accepting()
         bound.close()
         listener.abort()
-        if relay.collector is not None:
-            await relay.collector.tasks.cancel()
+        if relay.call_runner is not None:
+            await relay.call_runner.tasks.cancel()
         for one in upstreams:
             await one.close()

@@ -117,7 +117,7 @@ class InMemoryRelay:
         )
         self._passthrough = Passthrough(CallRecorder(lambda: 0.0))
         self._stats = MethodStats("service", "method")
-        self._ledger = CallRecorder(lambda: 0.0)
+        self._recorder = CallRecorder(lambda: 0.0)
         self._pipe = _Pipe()
         self._backend = _PatientBackend()
         self.client.write = self.answers.extend
@@ -128,8 +128,8 @@ class InMemoryRelay:
         self._settle()
 
     def _accept(self, stream: Stream, headers: Headers, end: bool) -> None:
-        self._ledger.begin(stream, self._stats)
-        self._passthrough.join(stream, self._upstream, headers.wire, end)
+        self._recorder.begin(stream, self._stats)
+        self._passthrough.forward(stream, self._upstream, headers.wire, end)
 
     def receive(self, data: bytes) -> None:
         """Bytes of the client, in one read."""

@@ -121,7 +121,7 @@ class Setup:
     @property
     def errors(self) -> dict[tuple[str, str, str], int]:
         """What interceptors did wrong, as it is counted."""
-        return dict(self.stack.relay.collector.chain.errors)
+        return dict(self.stack.relay.call_runner.chain.errors)
 
 
 @asynccontextmanager

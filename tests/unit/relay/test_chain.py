@@ -110,7 +110,7 @@ async def test_methods_may_change() -> None:
     chain = Chain([one, One("b")])
     await chain.run(version(), echo)
     one.methods = ()
-    chain.arrange()
+    chain.refresh()
     assert (await chain.run(version(), echo)).response == b">b<b"
 
 

@@ -34,7 +34,7 @@ class Asking(CallRunner):
     def __init__(self, *interceptors: Stub, answer: Reply | None = None) -> None:
         self.notes = Notes([NAME])
         now = asyncio.get_running_loop().time
-        super().__init__(chain=Chain(interceptors), watchers=TapRegistry([self.notes]), limit=1 << 20, now=now)
+        super().__init__(chain=Chain(interceptors), tap_registry=TapRegistry([self.notes]), limit=1 << 20, now=now)
         self.answer = reply_of() if answer is None else answer
         self.asked: list[bytes] = []
         self.left = 0.0
@@ -163,7 +163,7 @@ async def test_only_known_methods_can_be_called() -> None:
     """The route of everything else has none."""
     asking = Asking()
     with pytest.raises(LookupError):
-        await asking.originate(asking.routes.others[0], b"/x", b"", origin="store", below=None, timeout=1.0)
+        await asking.originate(asking.routes.fallback_routes[0], b"/x", b"", origin="store", below=None, timeout=1.0)
 
 
 async def test_how_to_ask_is_somebody_elses_business() -> None:

@@ -20,11 +20,11 @@ class Pair:
         self.client: Bench[ServerConnection] = h2_bench.server(None, (4, window))
         self.backend: Bench[ClientConnection] = h2_bench.client()
         self.stats = MethodStats("s", "m")
-        ledger = CallRecorder(lambda: 1.0)
+        recorder = CallRecorder(lambda: 1.0)
         self.client.feed(self.client.request(1, end=end))
         self.stream = self.client.stream(1)
-        ledger.begin(self.stream, self.stats)
-        Passthrough(ledger).join(self.stream, self.backend.conn, encode(REQUEST), end)
+        recorder.begin(self.stream, self.stats)
+        Passthrough(recorder).forward(self.stream, self.backend.conn, encode(REQUEST), end)
         self.backend.bytes_out()
 
     def fields(self, block: bytes) -> list[tuple[bytes, bytes]]:
@@ -164,7 +164,7 @@ def test_call_that_is_cancelled_in_the_same_read_never_reaches_the_backend() -> 
     """Rapid resets are between the client and us; what follows them is served."""
     pair = Pair()
     passthrough = Passthrough(CallRecorder(lambda: 1.0))
-    pair.client.conn.accept = lambda stream, headers, end: passthrough.join(
+    pair.client.conn.accept = lambda stream, headers, end: passthrough.forward(
         stream, pair.backend.conn, headers.wire, end
     )
     pair.client.feed(

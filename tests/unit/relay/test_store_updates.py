@@ -60,17 +60,17 @@ def store_with(state: ContainerState = ContainerState.CREATED) -> Store:
 def test_container_that_never_ran_does_not_end() -> None:
     """Runtimes leave it as it is."""
     store = store_with()
-    step_of(store, cri.StopContainerRequest(container_id="c1"))[0].done(None)
-    step_of(store, cri.StopPodSandboxRequest(pod_sandbox_id="p1"))[0].done(None)
+    step_of(store, cri.StopContainerRequest(container_id="c1"))[0].on_success(None)
+    step_of(store, cri.StopPodSandboxRequest(pod_sandbox_id="p1"))[0].on_success(None)
     assert store.containers["c1"].state is ContainerState.CREATED
 
 
 def test_start_in_doubt_and_then_a_stop() -> None:
     """It may run; after a stop it surely does not."""
     store = store_with()
-    step_of(store, cri.StartContainerRequest(container_id="c1"))[0].doubtful()
+    step_of(store, cri.StartContainerRequest(container_id="c1"))[0].on_unknown_outcome()
     states = [store.containers["c1"].state]
-    step_of(store, cri.StopContainerRequest(container_id="c1"))[0].done(None)
+    step_of(store, cri.StopContainerRequest(container_id="c1"))[0].on_success(None)
     states.append(store.containers["c1"].state)
     assert states == [ContainerState.UNKNOWN, ContainerState.EXITED]
 
@@ -88,7 +88,7 @@ def test_success_with_something_unknown_teaches(request_: Any) -> None:
     store = store_with()
     step, sync = step_of(store, request_)
     with store.asking("xyz") as question:
-        step.done(None)
+        step.on_success(None)
     assert (sync.learned, question.stale) == (["x"], True)
 
 
@@ -100,7 +100,7 @@ def test_container_placed_elsewhere_than_its_pod_is_looked_at() -> None:
         request = cri.CreateContainerRequest(pod_sandbox_id="p1")
         request.sandbox_config.linux.cgroup_parent = parent
         step, sync = step_of(store, request)
-        step.done(cri.CreateContainerResponse(container_id=f"new{number}"))
+        step.on_success(cri.CreateContainerResponse(container_id=f"new{number}"))
         assert store.containers[f"new{number}"].cgroup_parent == parent
         assert sync.refreshed == ([] if parent == "/made" else ["new1"])
 
@@ -118,7 +118,7 @@ def test_own_update_is_not_requested() -> None:
     store = store_with()
     request = cri.UpdateContainerResourcesRequest(container_id="c1")
     request.linux.cpu_shares = 5
-    step_of(store, request, origin="policy")[0].done(None)
+    step_of(store, request, origin="policy")[0].on_success(None)
     assert store.containers["c1"].resources == LinuxResources(cpu_shares=5)
     assert store.containers["c1"].requested == LinuxResources()
 
@@ -130,7 +130,7 @@ def test_difference_is_annotated_and_recorded() -> None:
     sent = cri.CreateContainerRequest(pod_sandbox_id="p1")
     sent.config.linux.resources.cpu_shares = 5
     step, _ = step_of(store, sent, asked=asked)
-    step.done(cri.CreateContainerResponse(container_id="c2"))
+    step.on_success(cri.CreateContainerResponse(container_id="c2"))
     assert store.containers["c2"].annotations == {ANNOTATION: '{"cpu_shares":0}'}
     assert step.call.request.config.annotations[ANNOTATION] == '{"cpu_shares":0}'
 
@@ -142,7 +142,7 @@ def test_too_many_in_doubt(caplog: pytest.LogCaptureFixture) -> None:
         request = cri.CreateContainerRequest(pod_sandbox_id="p1")
         request.config.metadata.name = name
         step, sync = step_of(store, request)
-        step.doubtful()
+        step.on_unknown_outcome()
         assert sync.settles == 1
     assert [one.key for one in store.pending] == [("u1", "b", 0)]
     assert "dropping the oldest" in caplog.text
@@ -154,9 +154,9 @@ def test_too_many_in_doubt(caplog: pytest.LogCaptureFixture) -> None:
 def test_a_pod_that_stops_alone_stops_nobody() -> None:
     """Its containers run on."""
     store = store_with(ContainerState.RUNNING)
-    step_of(store, cri.StopPodSandboxRequest(pod_sandbox_id="p1"), alone=True)[0].done(None)
+    step_of(store, cri.StopPodSandboxRequest(pod_sandbox_id="p1"), alone=True)[0].on_success(None)
     assert (store.pods["p1"].ready, store.containers["c1"].state) == (False, ContainerState.RUNNING)
-    step_of(store, cri.StopPodSandboxRequest(pod_sandbox_id="p1"))[0].done(None)
+    step_of(store, cri.StopPodSandboxRequest(pod_sandbox_id="p1"))[0].on_success(None)
     assert store.containers["c1"].state is ContainerState.EXITED
 
 
@@ -164,27 +164,27 @@ def test_a_pod_that_stops_alone_stops_nobody() -> None:
 def test_a_pod_that_goes_alone_is_there_until_its_containers_are_gone(request_: Any) -> None:
     """It is only not ready."""
     store = store_with(ContainerState.RUNNING)
-    step_of(store, request_(pod_sandbox_id="p1"), alone=True)[0].gone()
+    step_of(store, request_(pod_sandbox_id="p1"), alone=True)[0].on_not_found()
     assert (store.pods["p1"].ready, list(store.containers)) == (False, ["c1"])
     store.remove_container("c1")
-    step_of(store, request_(pod_sandbox_id="p1"), alone=True)[0].gone()
+    step_of(store, request_(pod_sandbox_id="p1"), alone=True)[0].on_not_found()
     assert not store.pods
 
 
 def test_a_removal_alone() -> None:
     """As if it had been gone before. One that nobody knows only makes answers stale."""
     store = store_with(ContainerState.RUNNING)
-    step_of(store, cri.RemovePodSandboxRequest(pod_sandbox_id="p1"), alone=True)[0].done(None)
+    step_of(store, cri.RemovePodSandboxRequest(pod_sandbox_id="p1"), alone=True)[0].on_success(None)
     assert (list(store.pods), list(store.containers)) == (["p1"], ["c1"])
     with store.asking("p9") as question:
-        step_of(store, cri.RemovePodSandboxRequest(pod_sandbox_id="p9"), alone=True)[0].done(None)
+        step_of(store, cri.RemovePodSandboxRequest(pod_sandbox_id="p9"), alone=True)[0].on_success(None)
     assert question.stale
-    step_of(store, cri.RemovePodSandboxRequest(pod_sandbox_id="p1"))[0].done(None)
+    step_of(store, cri.RemovePodSandboxRequest(pod_sandbox_id="p1"))[0].on_success(None)
     assert not store.containers
 
 
 def test_an_update_of_a_pod_that_is_not_there_removes_nothing() -> None:
     """A list will."""
     store = store_with()
-    step_of(store, cri.UpdatePodSandboxResourcesRequest(pod_sandbox_id="p1"))[0].gone()
+    step_of(store, cri.UpdatePodSandboxResourcesRequest(pod_sandbox_id="p1"))[0].on_not_found()
     assert "p1" in store.pods

@@ -16,7 +16,7 @@ from interpose.net.h2.server import ServerConnection
 from interpose.relay.api import Direction, Interest, Sighting
 from interpose.relay.passthrough import CallRecorder
 from interpose.relay.stats import MethodStats
-from interpose.relay.stream_editor import MessageSplitter, StreamEdit, StreamEditors, edited
+from interpose.relay.stream_editor import EditedPassthrough, MessageSplitter, StreamEdit, StreamEditors
 from interpose.relay.taps import UNREADABLE, CallView, TapRegistry
 from tests.support.net import h2_bench, h2_peer
 from tests.support.net.h2_bench import REQUEST, RESPONSE, TRAILERS, Bench
@@ -122,9 +122,9 @@ def test_subscription_by_method() -> None:
     """An editor edits what it named."""
     one, other = Editor(same), Editor(same, methods=("GetContainerEvents", "StreamContainers"))
     editors = StreamEditors([one, other])
-    assert editors.of("GetContainerEvents") == (one, other)
-    assert editors.of("StreamContainers") == (other,)
-    assert editors.of("StreamImages") == ()
+    assert editors.editors_for("GetContainerEvents") == (one, other)
+    assert editors.editors_for("StreamContainers") == (other,)
+    assert editors.editors_for("StreamImages") == ()
     assert editors.methods == {"GetContainerEvents", "StreamContainers"}
 
 
@@ -269,15 +269,15 @@ class Pair:
         self.backend: Bench[ClientConnection] = h2_bench.client(Limits(stream_window=65536))
         self.client.feed(h2_peer.window_update(0, 1 << 24))
         self.stats = MethodStats("s", "m")
-        ledger = CallRecorder(lambda: 1.0)
+        recorder = CallRecorder(lambda: 1.0)
         self.client.feed(self.client.request(1, end=True))
         self.stream = self.client.stream(1)
-        ledger.begin(self.stream, self.stats)
+        recorder.begin(self.stream, self.stats)
         one, self.owner = editing(editor, limit=limit)
         taps = [tap] if tap is not None else []
         view = CallView(TapRegistry(taps, limit=limit), taps, taps, Sighting(1, EVENTS.paths[0].encode(), EVENTS))
-        self.way = edited(ledger, view, one)
-        self.way.join(self.stream, self.backend.conn, encode(REQUEST), True)
+        self.passthrough = EditedPassthrough(recorder, view, one)
+        self.passthrough.forward(self.stream, self.backend.conn, encode(REQUEST), True)
         self.backend.bytes_out()
         self.backend.feed(self.backend.response(1))
         self.client.bytes_out()
@@ -447,7 +447,7 @@ def test_call_that_never_reached_a_backend_is_over_for_taps() -> None:
     """The way of an edited call tells them like any other."""
     tap = Notes()
     pair = Pair(Editor(same), tap=tap)
-    pair.way.over(14, "away")
+    pair.passthrough.on_unsent(14, "away")
     assert tap.ends == [14]
 
 

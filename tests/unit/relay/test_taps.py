@@ -61,53 +61,53 @@ class Notes:
         self.ends.append(code)
 
 
-def view_of(watchers: TapRegistry, *taps: Notes) -> CallView:
+def view_of(tap_registry: TapRegistry, *taps: Notes) -> CallView:
     """A call that these read."""
-    return CallView(watchers, taps, taps, sighting())
+    return CallView(tap_registry, taps, taps, sighting())
 
 
 def test_subscription_by_method() -> None:
     """A tap sees what it named."""
     one, other = Notes(), Notes(methods=("Status", "Version"))
-    watchers = TapRegistry([one, other])
-    assert watchers.of("Version") == (one, other)
-    assert watchers.of("Status") == (other,)
-    assert watchers.of("Exec") == ()
-    assert watchers.number() != watchers.number()
+    tap_registry = TapRegistry([one, other])
+    assert tap_registry.taps_for("Version") == (one, other)
+    assert tap_registry.taps_for("Status") == (other,)
+    assert tap_registry.taps_for("Exec") == ()
+    assert tap_registry.number() != tap_registry.number()
 
 
 def test_tap_that_cannot_say_what_it_wants_sees_nothing() -> None:
     """The others do."""
     bad, good = Notes("bad", fail=True), Notes()
-    watchers = TapRegistry([bad, good])
-    assert (watchers.of("Version"), watchers.errors) == ((good,), {"bad": 1})
+    tap_registry = TapRegistry([bad, good])
+    assert (tap_registry.taps_for("Version"), tap_registry.errors) == ((good,), {"bad": 1})
 
 
 def test_failing_tap_is_logged_once_and_counted(caplog: pytest.LogCaptureFixture) -> None:
     """The one after it is served."""
     bad, good = Notes("bad", fail=True), Notes()
-    watchers = TapRegistry([bad, good], limit=10)
+    tap_registry = TapRegistry([bad, good], limit=10)
     with caplog.at_level(logging.ERROR):
-        view = view_of(watchers, bad, good)
+        view = view_of(tap_registry, bad, good)
         view.data(Direction.REPLY, frame(b"x") + frame(bytes(11)))
         view.end(0)
     assert (good.begun, len(good.seen), len(good.unseen), good.ends) == (1, 1, 1, [0])
-    assert (watchers.errors, len(caplog.records)) == ({"bad": 4, "unreadable message": 1}, 1)
+    assert (tap_registry.errors, len(caplog.records)) == ({"bad": 4, "unreadable message": 1}, 1)
 
 
 def test_failures_that_never_were_count_zero() -> None:
     """So that the first of its kind is seen as an increase."""
-    watchers = TapRegistry([Notes("bad", fail=True), Notes("good")])
-    watchers.of("Version")
-    assert watchers.failures() == {"bad": 1, "good": 0, "unreadable message": 0}
+    tap_registry = TapRegistry([Notes("bad", fail=True), Notes("good")])
+    tap_registry.taps_for("Version")
+    assert tap_registry.failures() == {"bad": 1, "good": 0, "unreadable message": 0}
 
 
 def test_messages_are_whole_in_both_directions() -> None:
     """However the bytes were cut; directions do not mix."""
     notes = Notes()
-    watchers = TapRegistry([notes], limit=100)
-    room = watchers.room
-    view = view_of(watchers, notes)
+    tap_registry = TapRegistry([notes], limit=100)
+    room = tap_registry.room
+    view = view_of(tap_registry, notes)
     for byte in frame(b"hello"):
         view.data(Direction.REQUEST, bytes([byte]))
     view.data(Direction.REPLY, frame(b"a") + frame(b"b"))
@@ -116,7 +116,7 @@ def test_messages_are_whole_in_both_directions() -> None:
         ("reply", b"a"),
         ("reply", b"b"),
     ]
-    assert watchers.room == room
+    assert tap_registry.room == room
 
 
 def test_whole_message_behind_one_in_pieces() -> None:
@@ -165,29 +165,29 @@ def test_end_is_told_once() -> None:
 def test_what_cannot_be_read_is_told_and_passed_over(data: bytes, size: int, why: str, cut: int) -> None:
     """The next message is shown again, however the bytes come."""
     notes = Notes()
-    watchers = TapRegistry([notes], limit=100)
-    view = view_of(watchers, notes)
+    tap_registry = TapRegistry([notes], limit=100)
+    view = view_of(tap_registry, notes)
     view.headers(Direction.REQUEST, Headers([make_field(b"grpc-encoding", b"odd")], 0))
     data += frame(b"later")
     for start in range(0, len(data), cut):
         view.data(Direction.REQUEST, data[start : start + cut])
     assert (notes.unseen, [text for *_, text in notes.seen]) == ([(size, why)], [b"later"])
-    assert watchers.errors == {"unreadable message": 1}
+    assert tap_registry.errors == {"unreadable message": 1}
 
 
 def test_memory_for_messages_on_their_way_is_bounded() -> None:
     """What does not fit is told; room comes back when a message is whole or its call is over."""
     notes = Notes()
-    watchers = TapRegistry([notes], limit=100, budget=150)
-    first, second, third = (view_of(watchers, notes) for _ in range(3))
+    tap_registry = TapRegistry([notes], limit=100, budget=150)
+    first, second, third = (view_of(tap_registry, notes) for _ in range(3))
     big = frame(bytes(100))
     first.data(Direction.REQUEST, big[:10])
     second.data(Direction.REQUEST, big[:10])
-    assert (watchers.room, notes.unseen) == (50, [(100, "too much was being copied at that moment")])
+    assert (tap_registry.room, notes.unseen) == (50, [(100, "too much was being copied at that moment")])
     second.data(Direction.REQUEST, big[10:] + frame(b"small"))
     assert notes.seen == [(1, "request", b"small")]
     first.end(0)
-    assert watchers.room == 150
+    assert tap_registry.room == 150
     third.data(Direction.REQUEST, big[:10])
     third.data(Direction.REQUEST, big[10:])
-    assert (watchers.room, len(notes.seen)) == (150, 2)
+    assert (tap_registry.room, len(notes.seen)) == (150, 2)

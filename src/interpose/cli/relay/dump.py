@@ -174,10 +174,10 @@ class DumpPart:
             self._relay.refresh()
         elif self._tapped:
             self._tapped = False
-            self._relay.unwatch(self.tap)
+            self._relay.remove_tap(self.tap)
         else:
             self._tapped = True
-            self._relay.watch(self.tap)
+            self._relay.add_tap(self.tap)
 
     async def close(self) -> None:
         """Let the scribe finish."""

@@ -114,7 +114,7 @@ class Interceptors:
             client.start()
         if self._policy is not None:
             self._policy.start()
-        self._relay.inform(self.sync)
+        self._relay.attach_store(self.sync)
         self._runtime.on_up = self._runtime_up
         if self._runtime.up:
             self._runtime_up()
@@ -159,10 +159,10 @@ class Interceptors:
     async def close(self) -> None:
         """Leave nothing behind."""
         self._runtime.on_up = None
-        self._relay.forget()
+        self._relay.detach_store()
         if self._policy is not None:
             await self._policy.close()
-        await self._relay.collector.tasks.cancel()
+        await self._relay.call_runner.tasks.cancel()
         await self.dispatcher.tasks.cancel()
         await self._tasks.cancel()
         await self._order.tasks.cancel()

@@ -58,13 +58,13 @@ class DockerCallRunner(CallRunner):
         self,
         *,
         chain: Chain,
-        watchers: TapRegistry,
+        tap_registry: TapRegistry,
         runtime: DockerRuntime,
         routes: Routes,
         limit: int,
         now: Callable[[], float],
     ) -> None:
-        super().__init__(chain=chain, watchers=watchers, limit=limit, now=now)
+        super().__init__(chain=chain, tap_registry=tap_registry, limit=limit, now=now)
         self.runtime = runtime
         self.routes = routes
         # How taps see a call that turns out to be nobody's business.
@@ -207,7 +207,7 @@ class InterceptedHttpCall:
             return Reply(code=Code.UNAVAILABLE, message=str(error))
         reply = self._understood(answered, mark)
         if self._view is not None:
-            self._view.answered(reply)
+            self._view.on_runtime_reply(reply)
         return reply
 
     async def _edited(self) -> bytes | None:

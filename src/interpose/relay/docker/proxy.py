@@ -59,31 +59,31 @@ class DockerRelay(Subscriptions):
         self._runtime: Any = None  # dockerd for calls of our own, once somebody needs it
         upstream.on_event = self._told
 
-    def _collect(self, chain: Any, *, hub: Hub, limit: int, now: Callable[[], float]) -> Any:
+    def _make_call_runner(self, chain: Any, *, hub: Hub, limit: int, now: Callable[[], float]) -> Any:
         from interpose.relay.docker.cri_adapter import DockerRuntime
         from interpose.relay.docker.intercepted import DockerCallRunner
 
         if self._runtime is None:
             self._runtime = DockerRuntime(self._upstream)
-        collector = DockerCallRunner(
+        call_runner = DockerCallRunner(
             chain=chain,
-            watchers=self._watched(),
+            tap_registry=self._ensure_tap_registry(),
             runtime=self._runtime,
             routes=self.routes,
             limit=limit,
             now=now,
         )
-        collector.sight = self.begin
-        collector.on_sandbox_stopped = self._look_again
-        return collector
+        call_runner.sight = self.begin
+        call_runner.on_sandbox_stopped = self._look_again
+        return call_runner
 
-    def inform(self, sync: "Synchronizer") -> None:
+    def attach_store(self, sync: "Synchronizer") -> None:
         """dockerd tells of what happens; see `events`."""
         later = asyncio.get_running_loop().call_later
         self._sync = sync
         self._nudge = StoreRefresher(store=sync.store, resync=sync.resync_soon, later=later)
 
-    def forget(self) -> None:
+    def detach_store(self) -> None:
         """The records are kept no longer."""
         nudge, self._nudge, self._sync = self._nudge, None, None
         if nudge is not None:
@@ -106,8 +106,8 @@ class DockerRelay(Subscriptions):
 
     def refresh(self) -> None:
         super().refresh()
-        special = {name for name in _CONCERNED if any(route.special for route in self.routes.of_method(name))}
-        self._wanted = frozenset(act for act, methods in METHODS_OF.items() if special.intersection(methods))
+        slow_path = {name for name in _CONCERNED if any(route.slow_path for route in self.routes.find_by_method(name))}
+        self._wanted = frozenset(act for act, methods in METHODS_OF.items() if slow_path.intersection(methods))
 
     def wants(self, head: RequestHead) -> bool:
         """Whether the call has to be collected; it may still turn out to be nobody's business."""
@@ -115,26 +115,28 @@ class DockerRelay(Subscriptions):
 
     async def handle(self, call: DockerHttpCall) -> bytes:
         """Run a call that is wanted; the whole answer."""
-        collector = self.collector
-        if collector is None:
+        call_runner = self.call_runner
+        if call_runner is None:
             if self._onlooker is None:
                 from interpose.relay.chain import Chain
 
-                self._onlooker = self._collect(Chain(()), hub=Hub(), limit=self._limit, now=self._now)
-            collector = self._onlooker
-        answer: bytes = await collector.handle(call)
+                self._onlooker = self._make_call_runner(Chain(()), hub=Hub(), limit=self._limit, now=self._now)
+            call_runner = self._onlooker
+        answer: bytes = await call_runner.handle(call)
         return answer
 
     def begin(self, head: RequestHead, peer: Any) -> HttpCallView | None:
         """A call that passes, for taps that care about such; None if none does."""
-        others = self.routes.others[0]
+        others = self.routes.fallback_routes[0]
         if not others.taps:
             return None
         from interpose.relay.taps import CallView
 
-        watchers = self._watched()
+        tap_registry = self._ensure_tap_registry()
         path = f"/docker/{head.method} {head.path}".encode("utf-8", "backslashreplace")
-        return HttpCallView(CallView(watchers, others.taps, (), Sighting(watchers.number(), path, None, peer=peer)))
+        return HttpCallView(
+            CallView(tap_registry, others.taps, (), Sighting(tap_registry.number(), path, None, peer=peer))
+        )
 
     def stats(self, endpoint: DockerEndpoint) -> EndpointStats:
         """The counters of an endpoint."""

@@ -106,9 +106,9 @@ class Stage:
         self.runtime.known.add(DockerIdentity(id=APP, sandbox=False), self.runtime.known.mark())
         self.routes = Routes(None, None)
         self.time = 0.0
-        self.collector = DockerCallRunner(
+        self.call_runner = DockerCallRunner(
             chain=Chain([] if interceptor is None else [interceptor]),
-            watchers=TapRegistry(taps),
+            tap_registry=TapRegistry(taps),
             runtime=self.runtime,
             routes=self.routes,
             limit=1 << 20,
@@ -134,7 +134,7 @@ class Stage:
     async def call(self, line: str, document: Any = None, *, send: Any = None) -> bytes:
         """A call of a client, up to what follows its answer."""
         call = http_call(line, document, send or self.send)
-        answer = await self.collector.handle(call)
+        answer = await self.call_runner.handle(call)
         for act in call.afterwards:
             act()
         return answer
@@ -156,7 +156,7 @@ def raw(reply: HttpReply | Exception) -> bytes:
 async def test_call_of_somebody_else_passes() -> None:
     """Byte by byte; and that its container is nobody's is not remembered."""
     stage, sights = Stage(), Sights()
-    stage.collector.sight = sights
+    stage.call_runner.sight = sights
     stage.answer = http_reply(201, {"Id": "c" * 64})
     body = b'{ "Image" : "busybox" }'
     assert await stage.call("POST /containers/create", body) == raw(stage.answer)
@@ -190,7 +190,7 @@ async def test_sandbox_is_started_without_the_chain() -> None:
 async def test_passing_call_without_an_answer(answer: HttpReply | Exception, status: int, sighted: int) -> None:
     """The caller gets Docker's JSON."""
     stage, sights = Stage(), Sights()
-    stage.collector.sight = sights
+    stage.call_runner.sight = sights
     stage.answer = answer
     answered = await stage.call("POST /containers/create", {})
     assert status_of(answered) == status
@@ -433,7 +433,7 @@ async def test_body_that_nobody_can_look_at(seen: bool) -> None:
     """Is refused, and whoever looks on hears of it."""
     stage, sights = Stage(), Sights()
     if seen:
-        stage.collector.sight = sights
+        stage.call_runner.sight = sights
     answer = await stage.call(CREATE, json.dumps(CONTAINER).encode() + b" " * (4 << 20))
     assert status_of(answer) == 413
     assert sights.ended == ([(413, body_of(answer)["message"])] if seen else [])
@@ -451,7 +451,7 @@ async def test_stopped_sandbox_is_told() -> None:
         return await proceed()
 
     stage = Stage(Interceptor(["StopPodSandbox"], note))
-    stage.collector.on_sandbox_stopped = lambda: stage.after.append("stopped")
+    stage.call_runner.on_sandbox_stopped = lambda: stage.after.append("stopped")
     stage.answer = http_reply(204)
     await stage.call(f"POST /containers/{POD}/stop")
     assert stage.after == ["records", "stopped"]
@@ -553,7 +553,7 @@ async def originated(stage: Stage, request: Any, *, below: Any = None) -> Reply:
     """A call of the store."""
     name = type(request).__name__.removesuffix("Request")
     path = METHODS[name].paths[0].encode()
-    return await stage.collector.originate(
+    return await stage.call_runner.originate(
         stage.routes.known[path], path, request.SerializeToString(), origin="store", below=below, timeout=5.0
     )
 

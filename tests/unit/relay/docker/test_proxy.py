@@ -143,7 +143,7 @@ def test_other_calls_are_never_wanted(stage: Stage) -> None:
 async def test_a_tap_alone_sees_calls_as_cri(stage: Stage) -> None:
     """Nobody intercepts, and still the call is shown as what it is; dockerd gets the bytes that came."""
     eyes = Eyes("RunPodSandbox")
-    stage.relay.watch(eyes)
+    stage.relay.add_tap(eyes)
     sent: list[bytes] = []
 
     async def send(request: bytes) -> Any:
@@ -156,7 +156,7 @@ async def test_a_tap_alone_sees_calls_as_cri(stage: Stage) -> None:
     assert sent[0].endswith(json.dumps(BODY).encode())
     path = "/runtime.v1.RuntimeService/RunPodSandbox"
     assert eyes.seen == [f"begin {path}", "request True", "reply True", "end OK "] * 2
-    stage.relay.unwatch(eyes)
+    stage.relay.remove_tap(eyes)
     assert not stage.wanted
 
 
@@ -164,7 +164,7 @@ def test_calls_that_pass_are_shown_to_who_wants_them(stage: Stage) -> None:
     """By their line without the query, and with how they ended."""
     assert stage.relay.begin(head("GET /info"), None) is None
     eyes = Eyes("")
-    stage.relay.watch(eyes)
+    stage.relay.add_tap(eyes)
     ends = [(200, ""), (101, ""), (304, ""), (404, ""), (0, "gone"), (500, "why")]
     for status, why in ends:
         sighted = stage.relay.begin(head("GET /v1.41/info?x=secret"), None)
@@ -200,19 +200,19 @@ async def test_records_hear_from_dockerd(stage: Stage) -> None:
         return b""
 
     stage.intercept("StopPodSandbox")
-    stage.relay.collector.on_sandbox_stopped()  # nobody keeps records: nothing happens
+    stage.relay.call_runner.on_sandbox_stopped()  # nobody keeps records: nothing happens
     stage.tell("die")
     sync = Synchronizer(Store(), ask)
-    stage.relay.inform(sync)
-    stage.relay.collector.on_sandbox_stopped()
+    stage.relay.attach_store(sync)
+    stage.relay.call_runner.on_sandbox_stopped()
     await eventually(lambda: "ListContainers" in asked, "a look at everything")
     asked.clear()
     stage.tell("die")
     await eventually(lambda: "ListContainers" in asked, "another look")
-    stage.relay.forget()
+    stage.relay.detach_store()
     asked.clear()
     stage.tell("die")
-    stage.relay.collector.on_sandbox_stopped()
+    stage.relay.call_runner.on_sandbox_stopped()
     await sync.close()
     assert not asked
 
@@ -223,7 +223,7 @@ async def test_who_was_removed_past_us_is_not_remembered(stage: Stage, somebody:
     if somebody:
         stage.intercept("StopContainer")
     else:
-        stage.relay.watch(Eyes("StopContainer"))
+        stage.relay.add_tap(Eyes("StopContainer"))
     found = {"Id": APP, "Config": {"Labels": {"io.kubernetes.docker.type": "container"}}}
     stage.docker.answers[f"GET /containers/{APP}/json"] = http_reply(200, found)
 
@@ -250,7 +250,7 @@ async def test_what_a_tap_made_us_learn_is_not_asked_again(stage: Stage) -> None
     async def send(_request: bytes) -> Any:
         return http_reply(204)
 
-    stage.relay.watch(Eyes("StopContainer"))
+    stage.relay.add_tap(Eyes("StopContainer"))
     await stage.relay.handle(http_call(f"POST /containers/{APP}/stop", None, send))
     stage.intercept("StopContainer")
     await stage.relay.handle(http_call(f"POST /containers/{APP}/stop", None, send))
