@@ -197,7 +197,7 @@ def _parse_json(text: str, where: str) -> DocumentNode:
         raw = json.loads(text, object_pairs_hook=_Pairs, parse_int=_Integer, parse_float=_Decimal)
     except json.JSONDecodeError as error:
         raise ConfigError(f"{where} line {error.lineno}: is not valid JSON: {error.msg}") from None
-    return _from_json(raw, _key_lines(text), 1, 0)
+    return _from_json(raw, iter(_key_lines(text)), 1, 0)
 
 
 class _Integer(str):
@@ -212,14 +212,15 @@ class _Decimal(str):
     __slots__ = ()
 
 
-def _key_lines(text: str) -> Iterator[int]:
+def _key_lines(text: str) -> list[int]:
     """The line of each key of valid JSON, in the order in which they stand there; one walk for all of them."""
-    line, position = 1, 0
+    lines, line, position = [], 1, 0
     for found in _JSON_TEXT.finditer(text):
         if found.group(1):
             line += text.count("\n", position, found.start())
             position = found.start()
-            yield line
+            lines.append(line)
+    return lines
 
 
 def _from_json(raw: Any, lines: Iterator[int], line: int, depth: int) -> DocumentNode:

@@ -1,12 +1,14 @@
 """Who makes cgroups, by what a runtime says."""
 
 import json
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
+from interpose.cri.client import RuntimeClient
 from interpose.host.cgroup.paths import Driver
-from interpose.node.pods.cri_config.cgroup_driver import configured_driver
+from interpose.net.grpc.status import Code, RpcError
+from interpose.node.pods.cri_config.cgroup_driver import configured_driver, detect_cgroup_driver
 
 
 def containerd(options: Any, name: Any = "runc", **more: Any) -> dict[str, str]:
@@ -32,3 +34,20 @@ def containerd(options: Any, name: Any = "runc", **more: Any) -> dict[str, str]:
 def test_what_a_configuration_says(info: dict[str, str], driver: Driver) -> None:
     """Of the handler that pods get; nonsense says nothing."""
     assert configured_driver(info) is driver
+
+
+class SilentRuntime:
+    """A runtime that answers neither of the two calls."""
+
+    async def runtime_config(self) -> Any:
+        """Older than CRI's call for it."""
+        raise RpcError(Code.UNIMPLEMENTED, "unknown method RuntimeConfig")
+
+    async def status(self, *, verbose: bool = False) -> Any:
+        """Just going away."""
+        raise RpcError(Code.UNAVAILABLE, "closed")
+
+
+async def test_a_runtime_that_cannot_be_asked_makes_cgroups_itself() -> None:
+    """The default of every runtime is the driver cgroupfs."""
+    assert await detect_cgroup_driver(cast("RuntimeClient", SilentRuntime())) is Driver.CGROUPFS
