@@ -10,7 +10,7 @@ from interpose.core.model.cpuset import CpuSet
 from interpose.core.policy.api import Setup
 from interpose.core.policy.decision import Action, Decision, Grant
 from interpose.core.policy.request import Amounts, Key, Request
-from interpose.core.policy.static_pools.cmk import read_wish
+from interpose.core.policy.static_pools.cmk import read_pool_selection
 from interpose.core.policy.static_pools.options import Pool, PoolCpuList, PoolsOptions
 from interpose.core.policy.static_pools.policy import EXCLUSIVE_CORES, StaticPoolsPolicy
 from tests.support.policy.machines import machine
@@ -142,7 +142,7 @@ texts = words | st.text(max_size=5) | st.lists(words, max_size=8).map(" ".join)
 def test_any_command_is_understood_or_an_error(command: list[str], args: list[str]) -> None:
     """One that is left alone names no pool, one that is changed names one and starts something."""
     try:
-        wish = read_wish(Request(key=Key("p", "c"), command=tuple(command), args=tuple(args)))
+        wish = read_pool_selection(Request(key=Key("p", "c"), command=tuple(command), args=tuple(args)))
     except ValueError:
         return
     assert (wish.command is None) == (not wish.pool)

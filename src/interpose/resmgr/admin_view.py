@@ -73,7 +73,7 @@ def policy_report(
                 "at": _time(one.at),
                 "container": one.title,
                 "times": one.times,
-                "why": one.refusal.why.value,
+                "why": one.refusal.kind.value,
                 "message": one.refusal.message,
             }
             for one in reversed(interceptor.counters.refused)

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from interpose.core.model.cpuset import EMPTY
 from interpose.core.policy.api import Policy
-from interpose.core.policy.decision import Action, Assignment, Decision, Grant, Refusal, Why
+from interpose.core.policy.decision import Action, Assignment, Decision, Grant, Refusal, RefusalKind
 from interpose.core.policy.request import Key, Request
 
 _MAX_EVENTS: Final = 8  # decisions per container: how it came, and what was done to it last
@@ -143,7 +143,7 @@ class Allocations:
         """The policy failed about a container that runs: its allocation is without a place."""
         self.outcomes[Action.ALLOCATE.value, "failed"] += 1
         message = f"the policy failed: {type(error).__name__}: {error}"
-        refusal = Refusal(why=Why.INVALID, message=message)
+        refusal = Refusal(kind=RefusalKind.INVALID, message=message)
         decision = Decision(action=Action.ALLOCATE, key=candidate.request.key, refusal=refusal, reason=message)
         self._add_without_place(candidate, decision)
         self._identify(candidate)

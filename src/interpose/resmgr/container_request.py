@@ -29,7 +29,7 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from interpose.config.strict_json import Object, about_annotation, expect, read_object, shown
-from interpose.core.model.cgroup import MAX_SHARES, MIN_SHARES, PERIOD, KubeQos, kube_place_of, quota_of, shares_of
+from interpose.core.model.cgroup import MAX_SHARES, MIN_SHARES, PERIOD, KubeQos, find_kube_qos, quota_of, shares_of
 from interpose.core.model.cpuset import MAX_CPUS
 from interpose.core.model.pod import Container, Pod
 from interpose.core.model.quantity import milli, parse_quantity, whole
@@ -253,7 +253,7 @@ def make_request(
         asked = container.requested
     problems: list[str] = []
     said = _said(pod.annotations, container.name, problems)
-    qos = kube_place_of(pod.requested_cgroup_parent or pod.cgroup_parent)
+    qos = find_kube_qos(pod.requested_cgroup_parent or pod.cgroup_parent)
     cpu = memory = False
     if said is not None:
         cpu, memory = _believed(said, asked, problems)

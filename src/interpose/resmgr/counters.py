@@ -8,7 +8,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final, NamedTuple
 
-from interpose.core.policy.decision import Decision, Refusal, Why
+from interpose.core.policy.decision import Decision, Refusal, RefusalKind
 from interpose.core.policy.request import Request
 from interpose.log import RateLimited
 from interpose.net.grpc.status import Code, RpcError
@@ -18,7 +18,10 @@ from interpose.resmgr.request_edits import Override
 _log = logging.getLogger(__name__)
 
 _REFUSALS: Final = 50
-_CODES: Final[Mapping[Why, Code]] = {Why.EXHAUSTED: Code.RESOURCE_EXHAUSTED, Why.INVALID: Code.INVALID_ARGUMENT}
+_CODES: Final[Mapping[RefusalKind, Code]] = {
+    RefusalKind.EXHAUSTED: Code.RESOURCE_EXHAUSTED,
+    RefusalKind.INVALID: Code.INVALID_ARGUMENT,
+}
 
 
 class RefusedRequest(NamedTuple):
@@ -57,7 +60,7 @@ class PolicyCounters:
         self.refused.append(RefusedRequest(self._now(), request, decision, why, times))
         kv = {"container": request.title, "why": why.message}
         _log.warning("Policy rejected container", extra={"kv": kv})
-        return refusal(_CODES[why.why], f"policy {policy}: {why.message}")
+        return refusal(_CODES[why.kind], f"policy {policy}: {why.message}")
 
     def unread(self, policy: str, call: Call, error: Exception) -> Reply:
         """The reply to a call that only the runtime understands: nobody can say what it would take from others."""

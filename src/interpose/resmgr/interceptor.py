@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from interpose.core.model.cpuset import EMPTY
 from interpose.core.model.pod import ContainerState, Pod
-from interpose.core.policy.decision import Assignment, Decision, Why
+from interpose.core.policy.decision import Assignment, Decision, RefusalKind
 from interpose.core.policy.names import NONE
 from interpose.core.policy.request import Key, Request
 from interpose.cri.errors import OpaqueMessageError, UnreadableMessageError
@@ -137,7 +137,7 @@ class PolicyInterceptor:
         self.counters.estimated(request.title, made.problems)
         await self._barriers.for_a_look(call, self._neighbours(request.key))
         booked = self._decided(request)
-        if booked.decision.refusal is not None and booked.decision.refusal.why is Why.EXHAUSTED:
+        if booked.decision.refusal is not None and booked.decision.refusal.kind is RefusalKind.EXHAUSTED:
             # Somebody who holds CPUs may have ended without anybody having told us yet.
             await self._look_at_all(call)
             booked = self._decided(request)

@@ -9,7 +9,7 @@ from interpose.core.cpuallocator.cost import Candidate
 from interpose.core.model.cgroup import Parameter
 from interpose.core.model.cpuset import CpuSet
 from interpose.core.model.pod import Container
-from interpose.core.policy.decision import Action, Decision, Grant, Refusal, Why
+from interpose.core.policy.decision import Action, Decision, Grant, Refusal, RefusalKind
 from interpose.core.policy.request import Amounts, Key
 from interpose.host.cgroup.tree import CgroupTree
 from interpose.net.grpc.status import Code
@@ -37,8 +37,8 @@ FILE = {"path": "/x", "saved": 1}
 def refuse(node: PolicyNode, pod: str, at: float) -> None:
     """A container of this pod was refused, for the second time."""
     request = replace(find(node.tracker, "db/app")[0].request, pod=pod)
-    refusal = Refusal(why=Why.EXHAUSTED, message="full")
-    tried = Candidate(name="NUMA node 0", cpus=CpuSet.parse("1"), score="", chosen=False, why="")
+    refusal = Refusal(kind=RefusalKind.EXHAUSTED, message="full")
+    tried = Candidate(name="NUMA node 0", cpus=CpuSet.parse("1"), score="", chosen=False, reason="")
     decision = Decision(action=Action.ALLOCATE, key=request.key, refusal=refusal, reason="full", candidates=(tried,))
     node.interceptor.counters.refused.append(RefusedRequest(at, request, decision, refusal, 2))
 

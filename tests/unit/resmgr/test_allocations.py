@@ -7,7 +7,7 @@ import pytest
 from interpose.core.model.cgroup import KubeQos
 from interpose.core.model.cpuset import CpuSet
 from interpose.core.policy.api import Setup
-from interpose.core.policy.decision import Action, Assignment, Grant, Why
+from interpose.core.policy.decision import Action, Assignment, Grant, RefusalKind
 from interpose.core.policy.request import Amounts, Key, Request
 from interpose.core.policy.static.options import StaticOptions
 from interpose.core.policy.static.policy import StaticPolicy
@@ -114,7 +114,7 @@ def test_a_resize_that_is_refused_changes_nothing_but_its_past(allocations: Allo
     decision = allocations.resize(asks("a", 8000))
     held = allocations.by_key[Key("pod", "a")]
     assert decision.refusal is not None
-    assert decision.refusal.why is Why.EXHAUSTED
+    assert decision.refusal.kind is RefusalKind.EXHAUSTED
     assert allocations.assignment(Key("pod", "a")) == before
     assert held.request.milli == 2000
     assert held.events[-1].decision == decision

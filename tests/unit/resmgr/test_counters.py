@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from interpose.core.policy.decision import Action, Decision, Refusal, Why
+from interpose.core.policy.decision import Action, Decision, Refusal, RefusalKind
 from interpose.core.policy.request import Key, Request
 from interpose.cri.methods import METHODS
 from interpose.cri.parser import CriParser
@@ -27,9 +27,9 @@ def call() -> Call:
     return made
 
 
-def refuse(counters: PolicyCounters, name: str, why: Why = Why.EXHAUSTED) -> int:
+def refuse(counters: PolicyCounters, name: str, why: RefusalKind = RefusalKind.EXHAUSTED) -> int:
     """A container is refused: the code of the reply."""
-    refusal = Refusal(why=why, message="no CPUs left")
+    refusal = Refusal(kind=why, message="no CPUs left")
     request = Request(key=Key(name, "app"), namespace="default", pod=name)
     decision = Decision(action=Action.ALLOCATE, key=request.key, refusal=refusal)
     reply = counters.refuse("static", request, decision, refusal)
@@ -40,7 +40,7 @@ def refuse(counters: PolicyCounters, name: str, why: Why = Why.EXHAUSTED) -> int
 def test_refusals_are_remembered_once_each_and_not_all_of_them(counters: PolicyCounters) -> None:
     """The newest last."""
     assert refuse(counters, "web") == Code.RESOURCE_EXHAUSTED
-    assert refuse(counters, "db", Why.INVALID) == Code.INVALID_ARGUMENT
+    assert refuse(counters, "db", RefusalKind.INVALID) == Code.INVALID_ARGUMENT
     refuse(counters, "web")
     assert [(one.title, one.times) for one in counters.refused] == [("default/db/app", 1), ("default/web/app", 2)]
     for n in range(60):

@@ -17,7 +17,14 @@ from interpose.cli.render.topology_svg import svg_text
 from interpose.config.documents.pods import read_manifest_file, read_manifests, repeated
 from interpose.core.policy.api import Policy
 from interpose.core.policy.names import NAMES
-from interpose.core.policy.simulate import PlannedPod, SimulationStep, holdings, removing, simulate, starting
+from interpose.core.policy.simulate import (
+    PlannedPod,
+    SimulationStep,
+    list_holdings,
+    removal_steps,
+    simulate,
+    start_steps,
+)
 from interpose.core.topology.topology import Topology
 from interpose.errors import ConfigError
 
@@ -101,14 +108,14 @@ def _named(pods: Sequence[PlannedPod], title: str) -> PlannedPod:
 def _outcome(
     machine: Topology, policy: Policy, pods: Sequence[PlannedPod], leaving: Sequence[PlannedPod]
 ) -> dict[str, Any]:
-    steps: list[SimulationStep] = [step for pod in pods for step in starting(pod)]
-    steps += [step for pod in leaving for step in removing(pod)]
+    steps: list[SimulationStep] = [step for pod in pods for step in start_steps(pod)]
+    steps += [step for pod in leaving for step in removal_steps(pod)]
     records = simulate(policy, steps)
     requests = [member.request for pod in pods for member in pod.members]
     return {
         "policy": policy.name,
         "machine": f"{machine.name}: {summary(machine)}" if machine.name else summary(machine),
         "records": records,
-        "assignments": holdings(policy, requests),
+        "assignments": list_holdings(policy, requests),
         "pools": {name: str(cpus) for name, cpus in policy.pools().items()},
     }

@@ -12,7 +12,7 @@ from typing import Any, Final
 from interpose.config.documents.fields import FieldGroup, FieldKind, FlagField, Items, Number, Report, Unread, form_of
 from interpose.config.documents.yaml import DocumentNode
 from interpose.core.model.cpuset import CpuSet
-from interpose.core.model.resources import nothing
+from interpose.core.model.resources import empty_map
 from interpose.core.model.text import quoted
 from interpose.core.policy.static.options import StaticOptions, StaticPlusOptions, contradictions
 from interpose.core.policy.static_pools.options import Pool, PoolCpuList, PoolsOptions
@@ -28,7 +28,7 @@ class AnyCase:
     """A group whose keys count in any case, and under other names as well: `aliases` are in lower case."""
 
     group: FieldGroup
-    aliases: Mapping[str, str] = field(default_factory=nothing)
+    aliases: Mapping[str, str] = field(default_factory=empty_map)
 
     def read(self, node: DocumentNode, key: str, report: Report) -> Any:
         """What the group makes of it; two spellings of one key are that key given twice."""

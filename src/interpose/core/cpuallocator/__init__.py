@@ -1,1 +1,1 @@
-"""Which CPUs to take when so many are wanted: pure functions over a topology."""
+"""Selection of CPUs on a machine: pure functions over a topology."""

@@ -16,7 +16,7 @@ All sets of groups are compared if there are at most MOST_SETS; if there are mor
 the last one is chosen by cost. The work is bounded by that, and the same CPUs give the same result, in whatever order
 they came.
 
-A wish for a priority comes after packages and NUMA nodes, and before everything narrower: steps 1 and 2 are done for
+A preferred priority comes after packages and NUMA nodes, and before everything narrower: steps 1 and 2 are done for
 these levels, then CPUs of other classes are left out as far as there are enough without them, and all starts again with
 what remains.
 """
@@ -27,11 +27,11 @@ from dataclasses import dataclass
 from itertools import accumulate, combinations
 from math import comb
 
-from interpose.core.cpuallocator.bitmask import lowest, once
+from interpose.core.cpuallocator.bitmask import compute_once, lowest_bits
 from interpose.core.cpuallocator.cost import Candidate, Cost
-from interpose.core.cpuallocator.kubelet import NotEnough
+from interpose.core.cpuallocator.kubelet import NotEnoughCpusError
 from interpose.core.cpuallocator.priority import CLASSES, ORDER, CpuPriority, preference, priority_classes
-from interpose.core.cpuallocator.tree import Levels, TreeLevel
+from interpose.core.cpuallocator.tree import CpuTree, TreeLevel
 from interpose.core.model.cpuset import EMPTY, CpuSet
 from interpose.core.topology.topology import Topology
 
@@ -64,8 +64,8 @@ def split_cores(cores: Mapping[tuple[int, int], int], count: int) -> tuple[int, 
     return split, 0
 
 
-def least(sizes: Sequence[int], count: int) -> int:
-    """How many of these, which begin with the largest, are needed for so many CPUs; they have enough."""
+def count_groups_needed(sizes: Sequence[int], count: int) -> int:
+    """How many groups of these sizes, largest first, have `count` CPUs together; all of them have enough."""
     return next(number for number, total in enumerate(accumulate(sizes), start=1) if total >= count)
 
 
@@ -79,7 +79,7 @@ def fill(cores: Sequence[int], pool: int, must: int, count: int) -> int:
     taken = must
     for core in cores:
         if core & must:
-            taken |= lowest(core & pool & ~taken, count - taken.bit_count())
+            taken |= lowest_bits(core & pool & ~taken, count - taken.bit_count())
     open_cores = [core for core in cores if not core & must]
     idle = sorted((core for core in open_cores if not core & ~pool), key=lambda core: -core.bit_count())
     spare = []
@@ -94,7 +94,7 @@ def fill(cores: Sequence[int], pool: int, must: int, count: int) -> int:
             part for part in spare if part.bit_count() >= need
         ]
         if fitting:
-            taken |= lowest(min(fitting, key=int.bit_count), need)
+            taken |= lowest_bits(min(fitting, key=int.bit_count), need)
         else:
             most = max(used, key=int.bit_count)
             used.remove(most)
@@ -107,8 +107,8 @@ MOST_CANDIDATES = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Taken:
-    """CPUs, and what else there was to choose from, best first."""
+class CpuSelection:
+    """CPUs that were taken, and the candidates there were, best first."""
 
     cpus: CpuSet = EMPTY
     candidates: tuple[Candidate, ...] = ()
@@ -121,25 +121,25 @@ def take(
     *,
     keep: CpuSet = EMPTY,
     prefer: CpuPriority = CpuPriority.NONE,
-) -> Taken:
-    """So many of the available CPUs; NotEnough if there are not so many that are online.
+) -> CpuSelection:
+    """Take `count` of the available CPUs; NotEnoughCpusError if there are not so many that are online.
 
     `keep`: CPUs that are held already and shall stay; they count only if they are available too. They are all in the
     result, or, if fewer CPUs are wanted than these, the result is a part of them.
     """
     pool = available & topology.online
     if count > len(pool):
-        raise NotEnough(f"cpuset {pool} does not have {count} CPUs")
+        raise NotEnoughCpusError(f"cpuset {pool} does not have {count} CPUs")
     if count <= 0:
-        return Taken()
+        return CpuSelection()
     must = keep & pool
     if len(must) >= count:
         pool, must = must, EMPTY
-    search = _Search(once(topology, Levels.of), pool.mask, must.mask, count)
+    search = _Search(compute_once(topology, CpuTree.of), pool.mask, must.mask, count)
     if prefer is not CpuPriority.NONE:
-        search.restrict([once(topology, priority_classes)[kind].mask for kind in CLASSES], prefer)
+        search.restrict([compute_once(topology, priority_classes)[kind].mask for kind in CLASSES], prefer)
     search.run(outer_only=False)
-    return Taken(cpus=CpuSet(search.filled()), candidates=tuple(search.candidates))
+    return CpuSelection(cpus=CpuSet(search.fill_cores()), candidates=tuple(search.candidates))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,9 +151,9 @@ class _Option:
 
 
 class _Search:
-    """One search. The pool shrinks until it is what is taken."""
+    """A search for CPUs: the pool shrinks until it is what is taken."""
 
-    def __init__(self, tree: Levels, pool: int, must: int, count: int) -> None:
+    def __init__(self, tree: CpuTree, pool: int, must: int, count: int) -> None:
         self._tree = tree
         self._pool = pool
         self._must = must
@@ -167,7 +167,7 @@ class _Search:
         self.candidates: list[Candidate] = []
 
     def restrict(self, classes: Sequence[int], prefer: CpuPriority) -> None:
-        """Leave out CPUs of other classes than the wished one, as far as there are enough without them."""
+        """Leave out CPUs of other classes than the preferred one, as far as there are enough without them."""
         if sum(1 for mask in classes if mask & self._pool) < 2:
             return
         self._classes, self._prefer = classes, prefer
@@ -187,12 +187,12 @@ class _Search:
         self._sizes = [[(group & self._pool).bit_count() for group in level.groups] for level in levels]
         self._cores = [(free, mask.bit_count()) for free, mask in zip(self._sizes[-1], levels[-1].groups, strict=True)]
         self._counts = {}
-        number = self._home([at for at, level in enumerate(levels) if level.outer or not outer_only])
+        number = self._choose_home([at for at, level in enumerate(levels) if level.outer or not outer_only])
         for inner in range(number + 1, len(levels) - 1):
             if levels[inner].outer or not outer_only:
                 self._narrow(inner)
 
-    def filled(self) -> int:
+    def fill_cores(self) -> int:
         """The CPUs. Groups are used up in turn, the smallest first: what is left over is in one piece."""
         *wider, cores = self._tree.levels
         sizes = [[(group & self._pool).bit_count() for group in level.groups] for level in reversed(wider)]
@@ -204,14 +204,14 @@ class _Search:
 
     # -- step 1
 
-    def _home(self, numbers: Sequence[int]) -> int:
+    def _choose_home(self, numbers: Sequence[int]) -> int:
         """Shrink the pool to one group of the narrowest level that has such; the level."""
         # There is one at the latest when it is the whole machine.
-        number, homes = next((number, homes) for number in reversed(numbers) if (homes := self._homes(number)))
+        number, homes = next((number, homes) for number in reversed(numbers) if (homes := self._find_homes(number)))
         self._choose(number, homes)
         return number
 
-    def _homes(self, number: int) -> list[tuple[int, ...]]:
+    def _find_homes(self, number: int) -> list[tuple[int, ...]]:
         groups = self._tree.levels[number].groups
         sizes = self._sizes[number]
         homes = [place for place, size in enumerate(sizes) if size >= self._count and not self._must & ~groups[place]]
@@ -246,7 +246,7 @@ class _Search:
             self._choose(number, [held])
             return
         rest = sorted((place for place in sizes if sizes[place] and place not in held), key=lambda at: (-sizes[at], at))
-        more = least([sizes[place] for place in rest], need)
+        more = count_groups_needed([sizes[place] for place in rest], need)
         if comb(len(rest), more) <= MOST_SETS:
             sets = [
                 tuple(sorted((*held, *chosen)))
@@ -270,14 +270,14 @@ class _Search:
         options = sorted((self._option(number, places) for places in sets), key=lambda option: option.cost)
         self._pool = options[0].mask
         if len(self.candidates) < 2:
-            self.candidates = list(self._explained(level, number, options))
+            self.candidates = list(self._describe_options(level, number, options))
 
     def _option(self, number: int, places: tuple[int, ...]) -> _Option:
         level = self._tree.levels[number]
         whole = sum(level.groups[place] for place in places)
         mask = whole & self._pool
         free = mask.bit_count()
-        split, broken = split_cores(self._counted(number, places), self._count)
+        split, broken = split_cores(self._count_cores(number, places), self._count)
         # What is around several groups is the same for all sets of them.
         parents = level.parents[places[0]] if len(places) == 1 else ()
         around = zip(parents, reversed(self._sizes[:number]), strict=False)
@@ -288,7 +288,7 @@ class _Search:
                 misfit=int(not self._outer_only and (mask != whole or free != self._count)),
                 spans=tuple(self._spans(number, places)),
                 classes=preference(self._prefer, classes, self._count) if classes else (),
-                distance=self._tree.apart(nodes) if len(nodes) > 1 else 0,
+                distance=self._tree.mean_distance(nodes) if len(nodes) > 1 else 0,
                 split=split,
                 broken=broken,
                 left=(free - self._count, *(outer[at] - self._count for at, outer in around)),
@@ -297,7 +297,7 @@ class _Search:
             mask=mask,
         )
 
-    def _counted(self, number: int, places: Iterable[int]) -> dict[tuple[int, int], int]:
+    def _count_cores(self, number: int, places: Iterable[int]) -> dict[tuple[int, int], int]:
         """How many cores of these groups have so many free CPUs of so many."""
         counted: dict[tuple[int, int], int] = {}
         for place in places:
@@ -321,10 +321,10 @@ class _Search:
                 (sizes[at] for place in places for at in self._tree.inside[number][place][inner - number]),
                 reverse=True,
             )
-            yield least(found, self._count)
+            yield count_groups_needed(found, self._count)
 
-    def _explained(self, level: TreeLevel, number: int, options: Sequence[_Option]) -> Iterable[Candidate]:
-        names = tuple(self._tree.levels[inner].many for inner in self._inner(number))
+    def _describe_options(self, level: TreeLevel, number: int, options: Sequence[_Option]) -> Iterable[Candidate]:
+        names = tuple(self._tree.levels[inner].plural for inner in self._inner(number))
         best = options[0]
         for option in options[:MOST_CANDIDATES]:
             chosen = option is best
@@ -333,5 +333,5 @@ class _Search:
                 cpus=CpuSet(option.mask),
                 score=option.cost.text(names),
                 chosen=chosen,
-                why=f"the best of {len(options)}" if chosen else option.cost.why_not(best.cost, names),
+                reason=f"the best of {len(options)}" if chosen else option.cost.explain_difference(best.cost, names),
             )

@@ -1,6 +1,6 @@
 """CPU sets as plain numbers: what the inner loops of allocation count with.
 
-Everything here works on the masks of `CpuSet`; whoever calls puts the result back into one.
+Everything here works on the masks of `CpuSet`; the caller puts the result back into one.
 """
 
 from collections.abc import Callable, Iterator
@@ -11,7 +11,7 @@ from interpose.core.topology.topology import Topology
 _Made = TypeVar("_Made")
 
 
-def lowest(mask: int, count: int) -> int:
+def lowest_bits(mask: int, count: int) -> int:
     """The lowest bits, so many of them; all if there are not more."""
     if mask.bit_count() <= count:
         return mask
@@ -23,12 +23,12 @@ def lowest(mask: int, count: int) -> int:
     return found
 
 
-def first(mask: int) -> int:
+def lowest_index(mask: int) -> int:
     """The number of the lowest bit."""
     return (mask & -mask).bit_length() - 1
 
 
-def each(mask: int) -> Iterator[int]:
+def iterate_bits(mask: int) -> Iterator[int]:
     """Every bit as a mask of its own, lowest first."""
     while mask:
         bit = mask & -mask
@@ -36,10 +36,10 @@ def each(mask: int) -> Iterator[int]:
         mask ^= bit
 
 
-def once(topology: Topology, make: Callable[[Topology], _Made]) -> _Made:
-    """What a function makes of a topology, made once for each of them.
+def compute_once(topology: Topology, make: Callable[[Topology], _Made]) -> _Made:
+    """The result of `make` for a topology, computed once for each topology.
 
-    It is kept where the topology keeps the sets it computed itself, and goes when the topology goes.
+    It is cached where the topology keeps the sets it computed itself, and goes when the topology goes.
     """
     made = vars(topology)
     name = f"{make.__module__}.{make.__qualname__}"

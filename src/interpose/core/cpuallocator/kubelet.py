@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from itertools import combinations
 from typing import NamedTuple
 
-from interpose.core.cpuallocator.bitmask import each, lowest, once
+from interpose.core.cpuallocator.bitmask import compute_once, iterate_bits, lowest_bits
 from interpose.core.model.cpuset import EMPTY, CpuSet
 from interpose.core.topology.topology import Topology
 
@@ -28,7 +28,7 @@ MOST_TRIES = 2048
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shares:
-    """What nodes give, by their places in the list of nodes."""
+    """The CPUs that NUMA nodes give; nodes are numbered by their places in the list."""
 
     nodes: tuple[int, ...]
     even: int  # so many CPUs each
@@ -38,7 +38,7 @@ class Shares:
 
 @dataclass(slots=True, kw_only=True)
 class Balance:
-    """One search."""
+    """A search for NUMA nodes that give CPUs evenly."""
 
     free: Sequence[int]  # CPUs of each node
     count: int
@@ -141,7 +141,7 @@ def _thousandths(number: float) -> int:
     return math.floor(number * 1000 + 0.5)
 
 
-class NotEnough(ValueError):  # noqa: N818 - it is an answer, not a fault
+class NotEnoughCpusError(ValueError):
     """More CPUs are wanted than there are."""
 
 
@@ -166,7 +166,6 @@ class MachineShape:
 
     @classmethod
     def of(cls, topology: Topology) -> "MachineShape":
-        """The shape of a machine."""
         packages = _groups(topology.packages)
         nodes = _groups(topology.numa)
         caches = _groups(topology.l3_groups) or packages
@@ -186,29 +185,29 @@ class MachineShape:
         )
 
 
-class Free:
-    """CPUs that are free, and the order in which they are looked at: groups with the fewest of them first."""
+class FreeCpus:
+    """Free CPUs, and the order in which they are used: groups with the fewest free CPUs first."""
 
     def __init__(self, topology: Topology, available: CpuSet) -> None:
-        self.shape = once(topology, MachineShape.of)
+        self.shape = compute_once(topology, MachineShape.of)
         self.mask = (available & topology.online).mask
 
     def packages(self) -> list[CpuGroup]:
-        """Those with free CPUs."""
+        """Packages with free CPUs, in the order in which they are used."""
         shape = self.shape
         return self._below(self.nodes(), shape.packages) if shape.nodes_first else self._ordered(shape.packages)
 
     def nodes(self) -> list[CpuGroup]:
-        """Those with free CPUs."""
+        """NUMA nodes with free CPUs, in the order in which they are used."""
         shape = self.shape
         return self._ordered(shape.nodes) if shape.nodes_first else self._below(self.packages(), shape.nodes)
 
     def caches(self) -> list[CpuGroup]:
-        """Those with free CPUs."""
+        """Last level caches with free CPUs, in the order in which they are used."""
         return self._below(self.nodes(), self.shape.caches)
 
     def cores(self) -> Iterator[CpuGroup]:
-        """Those with free CPUs. One that reaches into two packages comes twice."""
+        """Cores with free CPUs; a core that reaches into two packages comes twice."""
         free = self.mask
         for outer in self.packages() if self.shape.nodes_first else self.nodes():
             by_size: dict[int, list[CpuGroup]] = {}
@@ -221,10 +220,10 @@ class Free:
     def cpus(self, *, spread: bool = False) -> Iterator[int]:
         """Single CPUs as masks: core by core; spread: by their numbers in each package."""
         for outer in list(self.packages() if spread else self.cores()):
-            yield from each(outer.mask & self.mask)
+            yield from iterate_bits(outer.mask & self.mask)
 
-    def idle(self, group: CpuGroup) -> bool:
-        """All of it is free."""
+    def is_idle(self, group: CpuGroup) -> bool:
+        """Whether all CPUs of a group are free."""
         return not group.mask & ~self.mask
 
     def _ordered(self, groups: Iterable[CpuGroup]) -> list[CpuGroup]:
@@ -240,7 +239,7 @@ class Free:
         return list(found)
 
 
-class _Packing(Free):
+class _Packing(FreeCpus):
     """Takes CPUs until there are enough."""
 
     def __init__(self, topology: Topology, available: CpuSet, count: int) -> None:
@@ -248,7 +247,7 @@ class _Packing(Free):
         self.need = count
         self.taken = 0
         if count > self.mask.bit_count():
-            raise NotEnough(
+            raise NotEnoughCpusError(
                 f"not enough cpus available to satisfy request: requested={count}, available={self.mask.bit_count()}"
             )
 
@@ -263,7 +262,7 @@ class _Packing(Free):
             self._take_idle(self.cores())
         if self.need:
             for cpu in self.cpus(spread=spread_cores):
-                self._take(lowest(cpu, self.need))
+                self._take(lowest_bits(cpu, self.need))
         return CpuSet(self.taken)
 
     def _take(self, mask: int) -> None:
@@ -273,9 +272,9 @@ class _Packing(Free):
 
     def _take_idle(self, groups: Iterable[CpuGroup]) -> None:
         if self.need:
-            for group in [group for group in groups if self.idle(group)]:
-                # The look again is for a core that came twice.
-                if group.mask.bit_count() <= self.need and self.idle(group):
+            for group in [group for group in groups if self.is_idle(group)]:
+                # Checked again for a core that came twice.
+                if group.mask.bit_count() <= self.need and self.is_idle(group):
                     self._take(group.mask)
 
     def _take_caches(self) -> None:
@@ -292,7 +291,7 @@ class _Packing(Free):
     def _part(self, cache: CpuGroup) -> int:
         """The free CPUs of as many of its lowest cores as are needed, without the last one if that is one too many."""
         free = [core.mask & self.mask for core in self.shape.cores_of[cache.mask] if core.mask & cache.mask & self.mask]
-        part = sum(free[: _up(self.need, self.shape.threads)])
+        part = sum(free[: _divide_up(self.need, self.shape.threads)])
         if self.need % 2 and self.shape.threads > 1 and part.bit_count() > self.need:
             part &= ~(1 << part.bit_length() - 1)
         return part
@@ -301,7 +300,7 @@ class _Packing(Free):
 def take_packed(
     topology: Topology, available: CpuSet, count: int, *, by_uncore: bool = False, spread_cores: bool = False
 ) -> CpuSet:
-    """So many CPUs in as few pieces of the machine as possible. NotEnough if there are not so many.
+    """Take CPUs from as few parts of the machine as possible. NotEnoughCpusError if there are not so many.
 
     `by_uncore`: within one last level cache if that can be (prefer-align-cpus-by-uncorecache). `spread_cores`: no whole
     cores on purpose (distribute-cpus-across-cores).
@@ -314,7 +313,7 @@ def take_packed(
 def take_distributed(
     topology: Topology, available: CpuSet, count: int, *, group: int = 1, by_socket: bool = False
 ) -> CpuSet:
-    """So many CPUs evenly from as few NUMA nodes as can give that much each. NotEnough if there are not so many.
+    """Take CPUs evenly from as few NUMA nodes as possible. NotEnoughCpusError if there are not so many.
 
     `group`: always so many of a node at once (threads of a core; distribute-cpus-across-numa with full-pcpus-only); a
     count that is not a multiple of it is packed, and so is one that cannot be spread. `by_socket`: rather from the
@@ -335,8 +334,8 @@ def take_distributed(
         )
         groups = count // group
         # As if the machine were empty and all nodes alike: fewer nodes than that are not worth a try.
-        per_node = _up(_up(len(topology.cpus), group), len(topology.numa))
-        shares = balance.search(_up(groups, per_node), min(groups, len(nodes)))
+        per_node = _divide_up(_divide_up(len(topology.cpus), group), len(topology.numa))
+        shares = balance.search(_divide_up(groups, per_node), min(groups, len(nodes)))
     if shares is None:
         return take_packed(topology, available, count)
     taken = 0
@@ -352,8 +351,7 @@ def take_distributed(
     return CpuSet(taken)
 
 
-def _up(number: int, size: int) -> int:
-    """How many times the size, at least."""
+def _divide_up(number: int, size: int) -> int:
     return -(-number // size)
 
 

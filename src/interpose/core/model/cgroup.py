@@ -79,7 +79,7 @@ _CLASSES: Final[Mapping[str, KubeQos]] = MappingProxyType(
 )
 
 
-def kube_place_of(cgroup_parent: str) -> KubeQos | None:
+def find_kube_qos(cgroup_parent: str) -> KubeQos | None:
     """The class whose directory a pod is in, by either cgroup driver; None if the path is not one of a kubelet's pods.
 
     Nothing but the directory below kubepods counts, so no name above or below it can be taken for a class.
@@ -96,7 +96,7 @@ def kube_place_of(cgroup_parent: str) -> KubeQos | None:
 
 def kube_qos_of(cgroup_parent: str) -> KubeQos:
     """The class whose directory a pod is in; one that is in neither of the two is Guaranteed."""
-    return kube_place_of(cgroup_parent) or KubeQos.GUARANTEED
+    return find_kube_qos(cgroup_parent) or KubeQos.GUARANTEED
 
 
 # -- formulas; thousandths of a CPU in, what the kernel counts in out

@@ -55,10 +55,10 @@ class CpuSet:
 
     @classmethod
     def union(cls, sets: "Iterable[CpuSet]") -> "CpuSet":
-        """What is in any of them."""
+        """The union of any number of sets."""
         mask = 0
-        for one in sets:
-            mask |= one.mask
+        for cpus in sets:
+            mask |= cpus.mask
         return cls(mask)
 
     def __str__(self) -> str:
@@ -119,9 +119,9 @@ class NumaCpus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KubeletCpus:
-    """What the kubelet's CPU manager has written down."""
+    """CPUs by the state file of the kubelet's CPU manager."""
 
-    policy: str = ""  # none, static, or empty if nobody knows
+    policy: str = ""  # none, static, or empty if unknown
     shared: CpuSet = EMPTY  # what it has not given to a container alone; its reserved CPUs are in it
     assigned: Mapping[str, Mapping[str, CpuSet]] = field(
         default_factory=lambda: MappingProxyType({})

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 
 class PatchOperation(NamedTuple):
-    """What is done where; `value` is JSON text."""
+    """An operation at a path of a document; `value` is JSON text."""
 
     op: str
     path: str

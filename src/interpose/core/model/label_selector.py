@@ -10,7 +10,7 @@ from typing import Final
 
 from interpose.core.model.text import quoted
 
-# Texts: they are compiled when a selector is read, not for everybody who might have one.
+# Texts: they are compiled when a selector is read, not at import.
 _NAME: Final = r"[A-Za-z0-9](?:[A-Za-z0-9_.-]*[A-Za-z0-9])?"
 _KEY: Final = rf"(?:[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?/)?{_NAME}"
 _VALUE: Final = rf"(?:{_NAME})?"
@@ -25,15 +25,15 @@ _PRESENCE: Final = r"(!?)\s*([^=!<>\s()]+)"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Requirement:
-    """One of them. `operator` is that of the text, with = for ==, `exists` for a key alone and ! for one that must not
-    be there."""
+    """A condition on one label. `operator` is that of the text, with = for ==, `exists` for a key alone and ! for one
+    that must not be there."""
 
     key: str
     operator: str
     values: frozenset[str] = frozenset()
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Whether labels meet it."""
+        """Whether labels meet this requirement."""
         value = labels.get(self.key)
         match self.operator:
             case "exists":
@@ -57,8 +57,8 @@ class LabelSelector:
     requirements: tuple[Requirement, ...] = ()
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Whether labels meet all of them."""
-        return all(one.matches(labels) for one in self.requirements)
+        """Whether labels meet all requirements."""
+        return all(requirement.matches(labels) for requirement in self.requirements)
 
 
 def parse_label_selector(text: str) -> LabelSelector:
@@ -70,7 +70,7 @@ def parse_label_selector(text: str) -> LabelSelector:
 
 def _requirement(part: str) -> Requirement:
     if found := re.fullmatch(_SET, part):
-        values = frozenset(_value(one.strip(), part) for one in found[3].split(","))
+        values = frozenset(_value(value.strip(), part) for value in found[3].split(","))
         return Requirement(key=_key(found[1], part), operator=found[2], values=values)
     if found := re.fullmatch(_COMPARISON, part):
         operator = "=" if found[2] == "==" else found[2]

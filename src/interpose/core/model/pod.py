@@ -1,7 +1,7 @@
-"""Pods and containers as the store remembers them: what the runtime was told, and what its caller had asked for.
+"""Pods and containers as the store remembers them: what the runtime was sent, and what its caller had asked for.
 
-Records are values. Whoever learns something new makes a new record with `dataclasses.replace`; mappings inside are
-never changed in place, so a record may be handed to anybody.
+Records are values. A change is a new record made with `dataclasses.replace`; mappings inside are never changed in
+place, so a record may be passed on freely.
 """
 
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
-from interpose.core.model.resources import NO_RESOURCES, LinuxResources, nothing
+from interpose.core.model.resources import NO_RESOURCES, LinuxResources, empty_map
 
 DOCKER: Final = "docker"
 """The runtime handler of pods that dockerd runs: there containers live for themselves."""
@@ -34,10 +34,10 @@ class Pod:
     namespace: str = ""
     attempt: int = 0
     runtime_handler: str = ""
-    labels: Mapping[str, str] = field(default_factory=nothing)
-    annotations: Mapping[str, str] = field(default_factory=nothing)
+    labels: Mapping[str, str] = field(default_factory=empty_map)
+    annotations: Mapping[str, str] = field(default_factory=empty_map)
     cgroup_parent: str = ""
-    requested_cgroup_parent: str = ""  # what the caller asked for; the same unless somebody changed it
+    requested_cgroup_parent: str = ""  # what the caller asked for; the same unless an interceptor changed it
     resources: LinuxResources = NO_RESOURCES
     overhead: LinuxResources = NO_RESOURCES
     ready: bool = True
@@ -56,8 +56,8 @@ class Container:
     pod_id: str = ""
     name: str = ""
     attempt: int = 0
-    labels: Mapping[str, str] = field(default_factory=nothing)
-    annotations: Mapping[str, str] = field(default_factory=nothing)
+    labels: Mapping[str, str] = field(default_factory=empty_map)
+    annotations: Mapping[str, str] = field(default_factory=empty_map)
     envs: tuple[tuple[str, bytes], ...] = ()
     cgroup_parent: str = ""
     resources: LinuxResources = NO_RESOURCES

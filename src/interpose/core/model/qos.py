@@ -34,12 +34,12 @@ def kube_qos(each: Iterable[tuple[Mapping[str, Fraction], Mapping[str, Fraction]
 
     Only CPU and memory count, and only amounts above zero. A request that is missing is the limit.
     """
-    parts = [(_counted({**limits, **requests}), _counted(limits)) for requests, limits in each]
-    if not any(asked or bounds for asked, bounds in parts):
+    parts = [(_select_counted({**limits, **requests}), _select_counted(limits)) for requests, limits in each]
+    if not any(requested or bounds for requested, bounds in parts):
         return KubeQos.BEST_EFFORT
-    guaranteed = all(asked == bounds and len(bounds) == len(_COUNTED) for asked, bounds in parts)
+    guaranteed = all(requested == bounds and len(bounds) == len(_COUNTED) for requested, bounds in parts)
     return KubeQos.GUARANTEED if guaranteed else KubeQos.BURSTABLE
 
 
-def _counted(amounts: Mapping[str, Fraction]) -> dict[str, Fraction]:
+def _select_counted(amounts: Mapping[str, Fraction]) -> dict[str, Fraction]:
     return {name: amounts[name] for name in _COUNTED if amounts.get(name)}

@@ -1,7 +1,7 @@
 """Kubernetes quantities: amounts as people and API servers write them ("500m", "1.5", "1Gi", "2e3"), as exact numbers.
 
-Nothing is rounded while reading; who needs a whole number rounds up, as Kubernetes does. Text that would make a number
-of absurd size is refused before the number is made.
+Nothing is rounded while reading; a caller that needs a whole number rounds up, as Kubernetes does. Text that would make
+a number of absurd size is refused before the number is made.
 """
 
 import re

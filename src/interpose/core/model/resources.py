@@ -13,8 +13,8 @@ INT64: Final = range(-(1 << 63), 1 << 63)  # what a number of CRI can be
 _EMPTY: Mapping[str, str] = MappingProxyType({})
 
 
-def nothing() -> Mapping[str, str]:
-    """The one empty map that records share."""
+def empty_map() -> Mapping[str, str]:
+    """The empty map that all records share; it cannot be changed."""
     return _EMPTY
 
 
@@ -30,7 +30,7 @@ class LinuxResources:
     cpuset_cpus: str = ""
     cpuset_mems: str = ""
     hugepage_limits: tuple[tuple[str, int], ...] = ()
-    unified: Mapping[str, str] = field(default_factory=nothing)
+    unified: Mapping[str, str] = field(default_factory=empty_map)
     memory_swap_limit_in_bytes: int = 0
 
     def overlay(self, patch: "LinuxResources") -> "LinuxResources":

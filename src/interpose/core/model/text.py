@@ -1,4 +1,4 @@
-"""Foreign text inside messages of ours, text cut to a width, and what a misspelt word was meant to be.
+"""Foreign text inside messages of ours, text cut to a width, and suggestions for misspelt words.
 
 Invariant: `printable`, `escaped` and `quoted` return one line that cannot move a cursor.
 """
@@ -53,7 +53,7 @@ def closest(word: str, known: Iterable[str], alike: float = _ALIKE) -> str:
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """The end of a message about an unknown word; empty if nobody can guess."""
+    """The end of a message about an unknown word; empty if there is no similar word."""
     close = closest(word, known)
     return f", did you mean {close}?" if close else ""
 

@@ -1,1 +1,1 @@
-"""Who gets which CPUs and memory nodes: topology and containers in, decisions with reasons out. Pure."""
+"""Policies for CPUs and memory nodes: topology and containers in, decisions with reasons out. Pure."""

@@ -1,6 +1,6 @@
-"""What the author of a pod may say about CPUs of one's own: which NUMA nodes, and whether isolated ones.
+"""Annotations of pods about exclusive CPUs: which NUMA nodes, and whether isolated CPUs.
 
-Text that cannot be read is never taken for "nothing was said": ValueError that names the annotation or label and its
+Text that cannot be read is never taken for a missing annotation: ValueError that names the annotation or label and its
 value. A key of Kubernetes has one slash at most, so what holds for a single container has a key that begins with what
 it is about: `numa-nodes.interpose/container.NAME`.
 """
@@ -32,7 +32,7 @@ _ENTRY: Final = re.compile(r"""\s*(["']?)([A-Za-z0-9._-]+)\1\s*:\s*([A-Za-z0-9]+
 
 
 def numa_nodes(request: Request, nodes: CpuSet) -> CpuSet | None:
-    """The NUMA nodes a container shall have its CPUs of; None if nothing is said. `nodes`: those of the machine."""
+    """The NUMA nodes a container shall have its CPUs of; None without an annotation. `nodes`: those of the machine."""
     for key in NUMA_NODES:
         if (text := request.annotation(key)) is not None:
             return _nodes(text, nodes, f"annotation {key}: {quoted(text)}")
@@ -40,14 +40,14 @@ def numa_nodes(request: Request, nodes: CpuSet) -> CpuSet | None:
 
 
 def prefers_isolated(request: Request) -> bool | None:
-    """Whether a container would rather have isolated CPUs; None if nothing is said about it."""
-    places = (
+    """Whether a container would rather have isolated CPUs; None if neither annotation nor label says so."""
+    sources = (
         *((f"annotation {key}", request.annotation(key)) for key in ISOLATED),
         (f"label {ISOLATED_LABEL}", request.pod_labels.get(ISOLATED_LABEL)),
     )
-    for where, text in places:
-        if text is not None and (said := _flag(text, request.key.name, where)) is not None:
-            return said
+    for where, text in sources:
+        if text is not None and (flag := _flag(text, request.key.name, where)) is not None:
+            return flag
     return None
 
 
@@ -76,11 +76,11 @@ def _flag(text: str, container: str, where: str) -> bool | None:
         elements = body.split(",") if body else []
     else:
         elements = body.splitlines()
-    said: dict[str, bool] = {}
+    flags: dict[str, bool] = {}
     for element in elements:
         entry = _ENTRY.fullmatch(element)
         value = None if entry is None else _WORDS.get(entry[3])
-        if entry is None or value is None or entry[2] in said:
+        if entry is None or value is None or entry[2] in flags:
             raise ValueError(wrong)
-        said[entry[2]] = value
-    return said.get(container)
+        flags[entry[2]] = value
+    return flags.get(container)

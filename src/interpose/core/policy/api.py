@@ -1,4 +1,4 @@
-"""What a policy is: the interface between the resource manager and everything that decides about CPUs.
+"""The interface between the resource manager and the policies that decide about CPUs.
 
 A policy owns a `PolicyState` and is the only one to write in it. It knows no clock, no file and no message: the same
 topology, options and calls in the same order give the same decisions. A call either decides or refuses; refused,
@@ -19,11 +19,11 @@ from interpose.core.topology.topology import Topology
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setup:
-    """What every policy is made of, besides options of its own."""
+    """The machine and the CPUs of it that a policy may use."""
 
     topology: Topology
     available: CpuSet | None = None  # None: all CPUs that are online
-    reserved: CpuSet | int | None = None  # these CPUs, or so many thousandths of one; None: nothing was said
+    reserved: CpuSet | int | None = None  # these CPUs, or so many thousandths of one; None: not configured
 
 
 class Policy(Protocol):
@@ -37,9 +37,9 @@ class Policy(Protocol):
 
     Each of the three returns a `Decision`: a grant or a refusal (a release has neither), one sentence that says why,
     and in `changed` the other containers whose assignment is another one now, which `PolicyState.changes` reports. The
-    caller updates those; a policy never does. A refusal with `Why.EXHAUSTED` may succeed later, one with `Why.INVALID`
-    will not; its message goes to the author of the pod. What raises instead is a bug: the container then gets
-    `fallback`, and the state must still be as it was before the call.
+    caller updates those; a policy never does. A refusal with `RefusalKind.EXHAUSTED` may succeed later, one with
+    `RefusalKind.INVALID` will not; its message goes to the author of the pod. What raises instead is a bug: the
+    container then gets `fallback`, and the state must still be as it was before the call.
 
     An example, a policy with one pool for everybody:
 
@@ -93,7 +93,7 @@ class Policy(Protocol):
         """Decide about a container; one that has a grant already is decided again.
 
         `held`: the container runs already and has this, by an earlier run, other options or another policy (then only
-        its `exclusive` CPUs are told). It keeps as many of those CPUs as it may: all of them if they are still right.
+        its `exclusive` CPUs are known). It keeps as many of those CPUs as it may: all of them if they are still right.
         """
 
     def resize(self, request: Request) -> Decision:

@@ -7,12 +7,12 @@ from typing import Any
 
 from interpose.core.cpuallocator.cost import Candidate
 from interpose.core.model.cpuset import EMPTY, CpuSet
-from interpose.core.model.resources import nothing
+from interpose.core.model.resources import empty_map
 from interpose.core.policy.request import Key, Request
 
 
-class Why(StrEnum):
-    """What kind of no a refusal is."""
+class RefusalKind(StrEnum):
+    """Whether a refusal is final."""
 
     EXHAUSTED = "exhausted"  # not enough is free now; later it may be
     INVALID = "invalid"  # the container asks for something that cannot be
@@ -20,17 +20,18 @@ class Why(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
-    """The container cannot have what it asks for. The message is for whoever wrote the pod."""
+    """The container cannot have what it asks for. The message is for the author of the pod."""
 
-    why: Why
+    kind: RefusalKind
     message: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grant:
-    """What a container holds: CPUs of its own, and the pools it shares CPUs of.
+    """What a container holds: exclusive CPUs, and the pools it shares CPUs of.
 
-    Its CPU set is `exclusive` and everything in `pools` (names of the book's pools): when a pool changes, so does it.
+    Its CPU set is `exclusive` and everything in `pools` (names of pools of the policy state): when a pool changes, so
+    does it.
     """
 
     exclusive: CpuSet = EMPTY
@@ -39,9 +40,9 @@ class Grant:
     mems: CpuSet | None = None  # memory nodes; None: not written
     shares: int | None = None  # CPU shares; None: not written
     milli: int = 0  # what it uses of its pools, in thousandths of a CPU
-    envs: Mapping[str, str] = field(default_factory=nothing)  # variables it is created with
+    envs: Mapping[str, str] = field(default_factory=empty_map)  # variables it is created with
     command: tuple[str, ...] | None = None  # what it runs instead of its own command and arguments
-    details: Mapping[str, str] = field(default_factory=nothing)  # what else its policy must remember
+    details: Mapping[str, str] = field(default_factory=empty_map)  # what else its policy must remember
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +55,7 @@ class Assignment:
 
 
 class Action(StrEnum):
-    """What was decided about."""
+    """The kind of a decision."""
 
     ALLOCATE = "allocate"
     KEEP = "keep"  # it has what it should have
@@ -72,13 +73,15 @@ class Decision:
     refusal: Refusal | None = None
     reason: str = ""  # one sentence
     candidates: tuple[Candidate, ...] = ()
-    changed: tuple[Key, ...] = ()  # the others whose assignment is another one now, in order of their coming
+    changed: tuple[
+        Key, ...
+    ] = ()  # the others whose assignment is another one now, in the order in which they were created
 
 
 def decision_record(
     decision: Decision, request: Request | None, assignment: Assignment, titles: Mapping[Key, str]
 ) -> dict[str, Any]:
-    """Everything about one decision. `titles` are what people call the other containers."""
+    """A decision as plain values; `titles` are the display names of the other containers."""
     key = decision.key
     return {
         "container": request.title if request is not None else titles.get(key, str(key)),
@@ -86,18 +89,18 @@ def decision_record(
         "action": decision.action.value,
         "reason": decision.reason,
         "request": None if request is None else request_record(request),
-        "candidates": [_candidate(one) for one in decision.candidates],
+        "candidates": [_candidate_record(candidate) for candidate in decision.candidates],
         "grant": None if decision.grant is None else grant_record(decision.grant),
         "refusal": None
         if decision.refusal is None
-        else {"why": decision.refusal.why.value, "message": decision.refusal.message},
+        else {"why": decision.refusal.kind.value, "message": decision.refusal.message},
         "assignment": assignment_record(assignment),
         "changed": [titles.get(other, str(other)) for other in decision.changed],
     }
 
 
 def request_record(request: Request) -> dict[str, Any]:
-    """What was asked for."""
+    """The amounts of a request as plain values."""
     amounts = request.amounts
     return {
         "qos": request.qos.value,
@@ -111,7 +114,7 @@ def request_record(request: Request) -> dict[str, Any]:
 
 
 def grant_record(grant: Grant) -> dict[str, Any]:
-    """What is held."""
+    """A grant as plain values; CPU sets are texts."""
     return {
         "exclusive": str(grant.exclusive),
         "pools": list(grant.pools),
@@ -126,12 +129,18 @@ def grant_record(grant: Grant) -> dict[str, Any]:
 
 
 def assignment_record(assignment: Assignment) -> dict[str, Any]:
-    """What follows from it for the container."""
+    """An assignment as plain values; None: not written."""
     return {"cpus": _text(assignment.cpus), "mems": _text(assignment.mems), "shares": assignment.shares}
 
 
-def _candidate(one: Candidate) -> dict[str, Any]:
-    return {"name": one.name, "cpus": str(one.cpus), "score": one.score, "chosen": one.chosen, "why": one.why}
+def _candidate_record(candidate: Candidate) -> dict[str, Any]:
+    return {
+        "name": candidate.name,
+        "cpus": str(candidate.cpus),
+        "score": candidate.score,
+        "chosen": candidate.chosen,
+        "why": candidate.reason,
+    }
 
 
 def _text(cpus: CpuSet | None) -> str | None:

@@ -5,7 +5,7 @@ from typing import Final, NamedTuple
 
 
 class NamedPolicy(NamedTuple):
-    """A policy by its names."""
+    """The name, description and aliases of a policy."""
 
     name: str
     description: str
@@ -22,7 +22,7 @@ NONE: Final = "none"
 
 
 def _by_name() -> Mapping[str, str]:
-    return {alias: one.name for one in POLICIES for alias in (one.name, *one.aliases)}
+    return {alias: policy.name for policy in POLICIES for alias in (policy.name, *policy.aliases)}
 
 
 NAMES: Final = _by_name()  # every name and alias -> the name

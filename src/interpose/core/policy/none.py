@@ -25,7 +25,7 @@ class NonePolicy:
 
     @property
     def state(self) -> PolicyState:
-        """For reading."""
+        """Grants that say nothing; there are no pools."""
         return self._state
 
     @property
@@ -34,7 +34,7 @@ class NonePolicy:
         return self._online
 
     def allocate(self, request: Request, held: Grant | None = None) -> Decision:
-        """Write it down. What it held by another policy stays in force until somebody updates the container."""
+        """A grant that says nothing. What another policy granted stays in force until the container is updated."""
         return self._decide(Action.ALLOCATE, request.key)
 
     def resize(self, request: Request) -> Decision:
@@ -42,12 +42,10 @@ class NonePolicy:
         return self._decide(Action.RESIZE, request.key)
 
     def release(self, key: Key) -> Decision:
-        """Forget it."""
         self._state.drop(key)
         return Decision(action=Action.RELEASE, key=key, reason="policy none: nothing to give back")
 
     def pools(self) -> Mapping[str, CpuSet]:
-        """None."""
         return self._state.pools
 
     def _decide(self, action: Action, key: Key) -> Decision:
@@ -55,5 +53,5 @@ class NonePolicy:
             action = Action.KEEP
         else:
             self._state.put(key, _GRANT)
-            self._state.changes()  # nobody waits for them; they shall not pile up
+            self._state.changes()  # not used; they must not pile up
         return Decision(action=action, key=key, grant=_GRANT, reason=_REASON)

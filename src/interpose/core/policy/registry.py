@@ -1,4 +1,4 @@
-"""The policies: what each is made of and by whom. A policy is loaded when it is made, the others never are."""
+"""The table of policies. A policy is imported when it is made, the others never are."""
 
 from collections.abc import Mapping
 from types import MappingProxyType, NoneType
@@ -57,19 +57,19 @@ def make(name: str, setup: Setup, options: object = None) -> Policy:
     ConfigError if there is none of that name or it cannot work on this machine.
     """
     row = _row(name)
-    given = row.options() if options is None else options
-    if not isinstance(given, row.options):
-        raise TypeError(f"policy {name} takes {row.options.__name__}, not {type(given).__name__}")
-    return row.make(setup, given)
+    chosen = row.options() if options is None else options
+    if not isinstance(chosen, row.options):
+        raise TypeError(f"policy {name} takes {row.options.__name__}, not {type(chosen).__name__}")
+    return row.make(setup, chosen)
 
 
 def options_type(name: str) -> type[Any]:
-    """What the options of a policy are; the type of None if it has none. ConfigError if there is no such policy."""
+    """The class of a policy's options; the type of None if it has none. ConfigError if there is no such policy."""
     return _row(name).options
 
 
 def _row(name: str) -> _Row:
     if name not in NAMES:
-        known = ", ".join(one.name for one in POLICIES)
+        known = ", ".join(policy.name for policy in POLICIES)
         raise ConfigError(f"policy: {quoted(name)} is none of {known}")
     return _ROWS[NAMES[name]]

@@ -6,13 +6,13 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from interpose.core.model.cgroup import KubeQos
-from interpose.core.model.resources import nothing
+from interpose.core.model.resources import empty_map
 
 
 class Key(NamedTuple):
-    """Which container: known before the runtime gives it an id, and unique as long as its pod exists.
+    """The identity of a container: known before the runtime gives it an id, and unique as long as its pod exists.
 
-    CRI keeps name and attempt unique in a pod. Docker does not: `duplicate` counts those that came later.
+    CRI keeps name and attempt unique in a pod. Docker does not: `duplicate` counts later containers of the same name.
     """
 
     pod_id: str
@@ -22,7 +22,7 @@ class Key(NamedTuple):
 
     @property
     def next(self) -> "Key":
-        """Of a duplicate that comes later."""
+        """The key of the next duplicate of this container."""
         return self._replace(duplicate=self.duplicate + 1)
 
     def __str__(self) -> str:
@@ -33,7 +33,7 @@ class Key(NamedTuple):
 class RequestSource(StrEnum):
     """How the amounts of a request became known."""
 
-    ANNOTATION = "annotation"  # the webhook wrote them down: exact
+    ANNOTATION = "annotation"  # written by the webhook: exact
     ESTIMATE = "estimate"  # from CPU shares, quota and OOM score
     RESIZE = "resize"  # from the last UpdateContainerResources
     MANIFEST = "manifest"
@@ -41,7 +41,7 @@ class RequestSource(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Amounts:
-    """How much of what. CPU in thousandths, memory in bytes."""
+    """Amounts of resources. CPU in thousandths, memory in bytes."""
 
     milli: int = 0  # CPU request
     limit_milli: int | None = None  # CPU limit; None: none
@@ -53,29 +53,29 @@ class Amounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """A container and what it wants."""
+    """A container and the amounts that it asks for."""
 
     key: Key
     namespace: str = ""
     pod: str = ""  # its name
     qos: KubeQos = KubeQos.BEST_EFFORT
     amounts: Amounts = Amounts()
-    pod_labels: Mapping[str, str] = field(default_factory=nothing)
-    pod_annotations: Mapping[str, str] = field(default_factory=nothing)
-    envs: Mapping[str, str] = field(default_factory=nothing)
+    pod_labels: Mapping[str, str] = field(default_factory=empty_map)
+    pod_annotations: Mapping[str, str] = field(default_factory=empty_map)
+    envs: Mapping[str, str] = field(default_factory=empty_map)
     command: tuple[str, ...] = ()
     args: tuple[str, ...] = ()
-    # Of a container that runs already, whose command nobody tells any more: the details of its earlier grants.
-    recalled: Mapping[str, str] = field(default_factory=nothing)
+    # Of a container that runs already, whose command the runtime does not report: the details of its earlier grants.
+    recalled: Mapping[str, str] = field(default_factory=empty_map)
 
     @property
     def milli(self) -> int:
-        """Thousandths of a CPU it wants."""
+        """The CPU request in thousandths of a CPU."""
         return self.amounts.milli
 
     @property
     def title(self) -> str:
-        """For people: namespace/pod/container."""
+        """The display name of the container: namespace/pod/container."""
         return f"{self.namespace}/{self.pod}/{self.key.name}"
 
     def annotation(self, key: str) -> str | None:

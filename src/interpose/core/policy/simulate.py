@@ -39,35 +39,38 @@ class PlannedPod:
 
     @property
     def title(self) -> str:
-        """For people: namespace/pod."""
+        """The display name of the pod: namespace/pod."""
         return f"{self.namespace}/{self.name}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulationStep:
-    """One thing that happens: a container comes (allocate), wants something else (resize) or goes (release)."""
+    """One decision to make: a container is created (allocate), changed (resize) or gone (release)."""
 
     action: Action
     request: Request
 
 
-def starting(pod: PlannedPod) -> Iterator[SimulationStep]:
-    """What happens when a pod starts."""
+def start_steps(pod: PlannedPod) -> Iterator[SimulationStep]:
+    """The decisions that are made when a pod starts."""
     for member in pod.members:
         yield SimulationStep(action=Action.ALLOCATE, request=member.request)
         if member.role is Role.INIT:
             yield SimulationStep(action=Action.RELEASE, request=member.request)
 
 
-def removing(pod: PlannedPod) -> Iterator[SimulationStep]:
-    """What happens when a pod is removed."""
+def removal_steps(pod: PlannedPod) -> Iterator[SimulationStep]:
+    """The decisions that are made when a pod is removed."""
     for member in pod.members:
         if member.role is not Role.INIT:
             yield SimulationStep(action=Action.RELEASE, request=member.request)
 
 
 def simulate(policy: Policy, steps: Iterable[SimulationStep]) -> list[dict[str, Any]]:
-    """Take the steps in order; one record for each. A container that was refused holds nothing, and is not released."""
+    """Make the decisions in order.
+
+    One record for each. A container that was refused holds nothing, and is not released.
+    """
     titles: dict[Key, str] = {}
     records = []
     for step in steps:
@@ -80,8 +83,8 @@ def simulate(policy: Policy, steps: Iterable[SimulationStep]) -> list[dict[str, 
     return records
 
 
-def holdings(policy: Policy, requests: Sequence[Request]) -> list[dict[str, Any]]:
-    """What those of them that hold something have in the end, in order of their coming."""
+def list_holdings(policy: Policy, requests: Sequence[Request]) -> list[dict[str, Any]]:
+    """What the containers with a grant have in the end, in the order in which they were created."""
     by_key: Mapping[Key, Request] = {request.key: request for request in requests}
     return [
         {

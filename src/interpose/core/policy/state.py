@@ -29,12 +29,12 @@ class PolicyState:
 
     @property
     def pools(self) -> Mapping[str, CpuSet]:
-        """CPUs by pool."""
+        """The CPUs of each pool by its name."""
         return MappingProxyType(self._pools)
 
     @property
     def grants(self) -> Mapping[Key, Grant]:
-        """Grants in order of their coming."""
+        """Grants in the order in which they were made."""
         return MappingProxyType(self._grants)
 
     def pool(self, name: str) -> CpuSet:
@@ -48,16 +48,16 @@ class PolicyState:
     def assignment(self, key: Key) -> Assignment:
         """What a container has by its grant; nothing without one."""
         grant = self._grants.get(key)
-        return _NOTHING if grant is None else self._derived(grant)
+        return _NOTHING if grant is None else self._derive(grant)
 
     def set_pool(self, name: str, cpus: CpuSet) -> None:
-        """A pool has these CPUs from now on."""
+        """Set the CPUs of a pool."""
         if self._pools.get(name) != cpus:
             self._pools[name] = cpus
             self._dirty.update(self._members.get(name, ()))
 
     def put(self, key: Key, grant: Grant) -> None:
-        """A container holds this from now on; in the place of what it held before, if it did."""
+        """Set the grant of a container; it replaces an earlier one."""
         old = self._grants.get(key)
         if old is None:
             self._count += 1
@@ -70,7 +70,7 @@ class PolicyState:
         self._dirty.add(key)
 
     def drop(self, key: Key) -> Grant | None:
-        """A container holds nothing any more; returns what it held. Its CPUs are the policy's to put back."""
+        """Remove the grant of a container and return it. The policy puts its CPUs back into a pool."""
         grant = self._grants.pop(key, None)
         if grant is not None:
             self._leave(key, grant)
@@ -80,25 +80,25 @@ class PolicyState:
         return grant
 
     def changes(self) -> tuple[Key, ...]:
-        """Containers whose assignment is another one than at the last call, in order of their coming."""
+        """Containers whose assignment is another one than at the last call, in the order in which they were created."""
         changed = []
-        # Of those that only share there are many, and most of them share the same: worked out once.
+        # Most containers share CPUs, and many of them the same: computed once.
         alike: dict[tuple[object, ...], Assignment] = {}
         for key in sorted(self._dirty, key=self._order.__getitem__):
             grant = self._grants[key]
             if grant.exclusive:
-                now = self._derived(grant)
+                now = self._derive(grant)
             else:
                 shape = grant.pools, grant.pinned, grant.mems, grant.shares
                 found = alike.get(shape)
-                now = alike[shape] = self._derived(grant) if found is None else found
+                now = alike[shape] = self._derive(grant) if found is None else found
             if self._reported.get(key) != now:
                 self._reported[key] = now
                 changed.append(key)
         self._dirty.clear()
         return tuple(changed)
 
-    def _derived(self, grant: Grant) -> Assignment:
+    def _derive(self, grant: Grant) -> Assignment:
         cpus = CpuSet.union((grant.exclusive, *(self.pool(name) for name in grant.pools))) if grant.pinned else None
         return Assignment(cpus=cpus, mems=grant.mems, shares=grant.shares)
 

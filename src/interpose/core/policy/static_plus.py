@@ -1,9 +1,9 @@
 """The policy static-plus: whole CPUs of their own for all containers that ask for some, shares of the rest.
 
-Every CPU is in one of three pools of the book, or in one grant: `reserved` (never given away), `isolated` and `shared`
+Every CPU is in one of three pools of the state, or in one grant: `reserved` (never given away), `isolated` and `shared`
 (what is left of them). Invariants besides those of every policy: containers of kube-system have the reserved pool and
-nothing else; who shares has pool shared, and in order of coming those that no longer fit in there have the reserved
-pool too; a container with whole CPUs only has these alone, whatever the others do.
+nothing else; containers that share CPUs have pool shared, and those that no longer fit in there, by their order of
+creation, have the reserved pool too; a container with whole CPUs only has these alone, whatever the others do.
 """
 
 from collections.abc import Iterator, Mapping
@@ -17,7 +17,7 @@ from interpose.core.model.cgroup import shares_of
 from interpose.core.model.cpuset import EMPTY, CpuSet
 from interpose.core.policy.annotations import prefers_isolated
 from interpose.core.policy.api import Setup
-from interpose.core.policy.decision import Action, Decision, Grant, Refusal, Why
+from interpose.core.policy.decision import Action, Decision, Grant, Refusal, RefusalKind
 from interpose.core.policy.request import Key, Request
 from interpose.core.policy.state import PolicyState
 from interpose.core.policy.static.options import StaticPlusOptions
@@ -31,8 +31,8 @@ SHARED: Final = "shared"
 _TITLES: Final[Mapping[str, str]] = {ISOLATED: "isolated CPUs", SHARED: "pool shared"}
 _FITTING: Final = (SHARED,)
 _SPILLED: Final = (SHARED, RESERVED)
-_CAME: Final = "came"  # in a grant's details: the container's place in the order of coming
-_MAX_CAME: Final = 18  # digits; whatever is longer was not written here
+_ARRIVAL: Final = "came"  # in a grant's details: the container's number in the order of creation
+_MAX_ARRIVAL: Final = 18  # digits; whatever is longer was not written here
 _NOTHING: Final = Grant()
 
 
@@ -54,21 +54,24 @@ class StaticPlusPolicy:
     def __init__(self, setup: Setup, options: StaticPlusOptions) -> None:
         self._topology = setup.topology
         self._pin_memory = options.pin_memory
-        parts = divide(setup, partial(_first_or_near, setup.topology), strict=False)
-        self._kinds: Mapping[str, CpuSet] = {ISOLATED: parts.isolated, SHARED: parts.ordinary - parts.reserved}
-        self._state = PolicyState({RESERVED: parts.reserved, **self._kinds})
-        # The book's order is that in which containers were told, which after a restart is not that of their coming.
-        self._came: dict[Key, int] = {}
+        partition = divide(setup, partial(_pick_reserved, setup.topology), strict=False)
+        self._kinds: Mapping[str, CpuSet] = {
+            ISOLATED: partition.isolated,
+            SHARED: partition.ordinary - partition.reserved,
+        }
+        self._state = PolicyState({RESERVED: partition.reserved, **self._kinds})
+        # Grants are in the order of the calls, which after a restart is not the order in which containers were created.
+        self._arrivals: dict[Key, int] = {}
         self._last = 0
 
     @property
     def name(self) -> str:
-        """As in settings."""
+        """The name of the policy in settings."""
         return "static-plus"
 
     @property
     def state(self) -> PolicyState:
-        """Pools and grants."""
+        """Pools and grants, to be read only."""
         return self._state
 
     @property
@@ -77,7 +80,7 @@ class StaticPlusPolicy:
         return self._state.pool(SHARED) or self._state.pool(RESERVED)
 
     def pools(self) -> Mapping[str, CpuSet]:
-        """Those of the book."""
+        """The pools of the state: reserved, isolated, shared."""
         return self._state.pools
 
     def allocate(self, request: Request, held: Grant | None = None) -> Decision:
@@ -93,8 +96,8 @@ class StaticPlusPolicy:
         grant = self._state.drop(key)
         if grant is None:
             return Decision(action=Action.RELEASE, key=key, reason="it held nothing")
-        del self._came[key]
-        self._settle(self._free(grant.exclusive))
+        del self._arrivals[key]
+        self._update_pools(self._free(grant.exclusive))
         reason = f"CPUs {grant.exclusive} are free again" if grant.exclusive else "it had no CPUs of its own"
         return Decision(action=Action.RELEASE, key=key, reason=reason, changed=self._state.changes())
 
@@ -103,7 +106,7 @@ class StaticPlusPolicy:
     def _decide(self, action: Action, request: Request, held: Grant | None) -> Decision:
         current = self._state.grants.get(request.key)
         before = current or held or _NOTHING
-        # What the book says is its own, what somebody else says only as far as nobody has it by now.
+        # CPUs of its grant are its own, CPUs of an earlier run only if no other container has them now.
         free = self._free(current.exclusive if current else EMPTY)
         own = before.exclusive & CpuSet.union(free.values())
         if request.namespace == SYSTEM_NAMESPACE:
@@ -127,11 +130,11 @@ class StaticPlusPolicy:
                 reason=choice.refusal.message,
                 candidates=choice.candidates,
             )
-        came = self._place(before)
-        self._came[request.key] = came
-        self._last = max(self._last, came)
-        self._state.put(request.key, replace(grant, details={_CAME: str(came)}))
-        self._settle({name: cpus - choice.cpus for name, cpus in free.items()})
+        arrival = self._arrival_number(before)
+        self._arrivals[request.key] = arrival
+        self._last = max(self._last, arrival)
+        self._state.put(request.key, replace(grant, details={_ARRIVAL: str(arrival)}))
+        self._update_pools({name: cpus - choice.cpus for name, cpus in free.items()})
         changed = tuple(key for key in self._state.changes() if key != request.key)
         written = self._state.grants[request.key]
         spilled = SHARED in written.pools and RESERVED in written.pools
@@ -151,42 +154,42 @@ class StaticPlusPolicy:
         try:
             usual = prefers_isolated(request) is not False
         except ValueError as error:
-            return _Choice(refusal=Refusal(why=Why.INVALID, message=str(error)))
+            return _Choice(refusal=Refusal(kind=RefusalKind.INVALID, message=str(error)))
         if not usual:
             own -= free[ISOLATED]
         tail = f", and {part}m of pool shared" if part else ""
         if len(own) >= full:
             cpus = take(self._topology, own, full, keep=own).cpus
-            said = "keeps CPUs" if cpus == own else "gives CPUs back and keeps"
-            return _Choice(cpus=cpus, reason=f"{said} {cpus} of its own{tail}")
-        passed: list[Candidate] = []
+            verb = "keeps CPUs" if cpus == own else "gives CPUs back and keeps"
+            return _Choice(cpus=cpus, reason=f"{verb} {cpus} of its own{tail}")
+        rejected: list[Candidate] = []
         # Isolated ones first, unless it has others already.
-        for name in sorted(_TITLES, key=lambda one: -len(own & free[one])):
+        for name in sorted(_TITLES, key=lambda name: -len(own & free[name])):
             kind = Candidate(name=_TITLES[name], cpus=free[name], score=f"{len(free[name])} free")
             if name == ISOLATED and not usual:
-                passed.append(replace(kind, why="the pod does not want them"))
+                rejected.append(replace(kind, reason="the pod does not want them"))
                 continue
             if len(free[name] | own) < full:
-                passed.append(replace(kind, why=f"{_cpus(full)} needed"))
+                rejected.append(replace(kind, reason=f"{_cpus(full)} needed"))
                 continue
             taken = take(self._topology, free[name] | own, full, keep=own)
-            if why := self._crowding(request.key, part, free[SHARED] - own, taken.cpus):
-                passed.append(replace(kind, why=why))
+            if reason := self._explain_crowding(request.key, part, free[SHARED] - own, taken.cpus):
+                rejected.append(replace(kind, reason=reason))
                 continue
-            place = next((f", {one.name}" for one in taken.candidates if one.chosen), "")
+            place = next((f", {candidate.name}" for candidate in taken.candidates if candidate.chosen), "")
             return _Choice(
                 cpus=taken.cpus,
-                candidates=(*passed, replace(kind, chosen=True, why=f"{_cpus(full)} needed"), *taken.candidates),
+                candidates=(*rejected, replace(kind, chosen=True, reason=f"{_cpus(full)} needed"), *taken.candidates),
                 reason=f"{_cpus(full)} of its own: {kind.name}{place}{tail}",
             )
-        told = "; ".join(f"{one.name}: {one.score}, {one.why}" for one in passed)
-        message = f"{_cpus(full)} of its own cannot be had: {told}"
-        return _Choice(candidates=tuple(passed), refusal=Refusal(why=Why.EXHAUSTED, message=message))
+        summary = "; ".join(f"{kind.name}: {kind.score}, {kind.reason}" for kind in rejected)
+        message = f"{_cpus(full)} of its own cannot be had: {summary}"
+        return _Choice(candidates=tuple(rejected), refusal=Refusal(kind=RefusalKind.EXHAUSTED, message=message))
 
-    def _crowding(self, key: Key, part: int, shared: CpuSet, taken: CpuSet) -> str:
+    def _explain_crowding(self, key: Key, part: int, shared: CpuSet, taken: CpuSet) -> str:
         """What is wrong with taking these from pool shared; empty if nothing is.
 
-        Who shares goes to the reserved CPUs when no other is left, so these must be enough for all of them.
+        Containers that share use the reserved CPUs when no other is left, so these must be enough for all of them.
         """
         if not taken & shared or shared - taken:
             return ""
@@ -216,32 +219,32 @@ class StaticPlusPolicy:
     # -- pools
 
     def _free(self, own: CpuSet) -> Mapping[str, CpuSet]:
-        """Free CPUs by kind, as if these were too."""
+        """Free CPUs by kind, the CPUs in `own` counted as free."""
         return {name: self._state.pool(name) | (own & cpus) for name, cpus in self._kinds.items()}
 
     def _sharers(self) -> Iterator[tuple[Key, Grant]]:
-        """Who has pool shared."""
+        """Containers that have pool shared, with their grants."""
         return ((key, grant) for key, grant in self._state.grants.items() if SHARED in grant.pools)
 
-    def _place(self, before: Grant) -> int:
-        """A container's place in the order of coming: the one it has, else the last."""
-        text = before.details.get(_CAME, "")
-        return int(text) if text.isdecimal() and len(text) <= _MAX_CAME else self._last + 1
+    def _arrival_number(self, before: Grant) -> int:
+        """A container's number in the order of creation: the one in its grant, else the next one."""
+        text = before.details.get(_ARRIVAL, "")
+        return int(text) if text.isdecimal() and len(text) <= _MAX_ARRIVAL else self._last + 1
 
-    def _settle(self, free: Mapping[str, CpuSet]) -> None:
-        """Write down what is free, and who must use the reserved CPUs because of it."""
+    def _update_pools(self, free: Mapping[str, CpuSet]) -> None:
+        """Set the pools to what is free, and give the reserved CPUs to the containers that no longer fit."""
         for name, cpus in free.items():
             self._state.set_pool(name, cpus)
         shared = self._state.pool(SHARED)
         room = 1000 * len(shared) if shared else -1
-        for key, grant in sorted(self._sharers(), key=lambda sharer: self._came[sharer[0]]):
+        for key, grant in sorted(self._sharers(), key=lambda sharer: self._arrivals[sharer[0]]):
             room -= grant.milli
             pools = _FITTING if room >= 0 else _SPILLED
             if grant.pools != pools:
                 self._state.put(key, replace(grant, pools=pools))
 
 
-def _first_or_near(topology: Topology, cpus: CpuSet, count: int) -> CpuSet:
+def _pick_reserved(topology: Topology, cpus: CpuSet, count: int) -> CpuSet:
     """CPUs for the system: CPU 0 if one is enough, as interrupts go there first; else some that are near each other."""
     if count == 1 and 0 in cpus:
         return CpuSet.of((0,))

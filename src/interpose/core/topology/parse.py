@@ -137,11 +137,11 @@ def node_of_cpus(files: SysfsFiles, packages: Mapping[int, int]) -> Mapping[int,
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Memory:
-    """What is known of a node before anything is made of it."""
+    """The memory of a NUMA node as the files show it."""
 
     node: int
     populated: bool  # with CPUs, online or not
-    there: bool
+    present: bool
     size: int
     bandwidth: int
 
@@ -152,7 +152,7 @@ def numa_nodes(files: SysfsFiles, members: Mapping[int, CpuSet]) -> tuple[NumaNo
     distances = {node: _distances(files, node, ids) for node in ids}
     linked = set(files.links.values())
     memories = [_memory(files, node, node in members or node in linked) for node in ids]
-    ordinary = [memory for memory in memories if memory.populated and memory.there]
+    ordinary = [memory for memory in memories if memory.populated and memory.present]
     return tuple(
         NumaNode(
             id=memory.node,
@@ -178,14 +178,14 @@ def _memory(files: SysfsFiles, node: int, populated: bool) -> _Memory:
     return _Memory(
         node=node,
         populated=populated or bool(files.cpus(f"{folder}/cpulist")),
-        there=size > 0 if total else listed,
+        present=size > 0 if total else listed,
         size=size,
         bandwidth=files.hint(f"{folder}/access0/initiators/read_bandwidth"),
     )
 
 
 def _kind(memory: _Memory, ordinary: list[_Memory], distances: Mapping[int, int]) -> MemoryKind:
-    if not memory.there:
+    if not memory.present:
         return MemoryKind.NONE
     if memory.populated or not ordinary:
         return MemoryKind.DRAM
@@ -247,11 +247,11 @@ def parse_sysfs(files: Mapping[str, str], name: str = "") -> Topology:
         for cpu in online
     )
     members: dict[int, list[int]] = {}
-    for one in cpus:
-        members.setdefault(one.node, []).append(one.id)
+    for found in cpus:
+        members.setdefault(found.node, []).append(found.id)
     return Topology(
         cpus=cpus,
-        nodes=numa_nodes(tree, {node: CpuSet.of(found) for node, found in members.items()}),
+        nodes=numa_nodes(tree, {node: CpuSet.of(ids) for node, ids in members.items()}),
         caches=caches,
         offline=offline,
         isolated=tree.cpus(f"{CPUS}/isolated") & online,
@@ -273,7 +273,7 @@ def _present(tree: SysfsFiles) -> tuple[CpuSet, CpuSet]:
 
 def _packages(tree: SysfsFiles, online: CpuSet) -> Mapping[int, int]:
     """The package of every CPU; 0 if the kernel does not know. Some firmware numbers them by where they stand in its
-    tables: such numbers are too large for a set and are counted anew."""
+    tables: such numbers are too large for a set and are replaced by their ranks."""
     found = {cpu: tree.number(f"{CPUS}/cpu{cpu}/topology/physical_package_id") for cpu in online}
     if max(found.values()) < MAX_CPUS:
         return found
@@ -297,7 +297,7 @@ def _siblings(
 
 
 def _caches(tree: SysfsFiles, online: CpuSet) -> tuple[Cache, ...]:
-    """Every cache once, the near ones first. One that does not say its level or who shares it is left out."""
+    """Every cache once, the near ones first. A cache without a level or a list of its CPUs is left out."""
     found: dict[tuple[int, str, int], Cache] = {}
     for cpu in online:
         for folder in tree.caches.get(cpu, ()):

@@ -38,7 +38,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineLayout:
-    """What all blocks have in common."""
+    """Properties of a machine that all its blocks share."""
 
     interleaved: bool = False
     l3_cores: int = 0  # so many share a cache of level 3; 0: all of a die do
@@ -108,9 +108,9 @@ def _check_size(blocks: Sequence[Block]) -> None:
 
 
 def _check_sets(cpus: CpuSet, layout: MachineLayout) -> None:
-    for what in ("offline", "isolated", "efficiency"):
-        if unknown := getattr(layout, what) - cpus:
-            raise ValueError(f"{what} has CPUs {unknown}, but the machine has {cpus}")
+    for name in ("offline", "isolated", "efficiency"):
+        if unknown := getattr(layout, name) - cpus:
+            raise ValueError(f"{name} has CPUs {unknown}, but the machine has {cpus}")
     if cpus <= layout.offline:
         raise ValueError("all CPUs are offline")
 
@@ -133,7 +133,7 @@ def _cores(blocks: Sequence[Block], layout: MachineLayout) -> list[_Core]:
     found: list[_Core] = []
     package = node = cpu = 0
     for block in blocks:
-        for one, die in product(range(block.packages), range(block.dies)):
+        for offset, die in product(range(block.packages), range(block.dies)):
             for index, core in product(range(block.nodes), range(block.cores)):
                 number = len(found)
                 threads = (
@@ -144,7 +144,9 @@ def _cores(blocks: Sequence[Block], layout: MachineLayout) -> list[_Core]:
                 cpu += block.threads
                 within = index * block.cores + core  # of the die
                 share = within // layout.l3_cores if layout.l3_cores else 0
-                found.append(_Core(package + one, die, node + index, (package + one, die, share), CpuSet.of(threads)))
+                found.append(
+                    _Core(package + offset, die, node + index, (package + offset, die, share), CpuSet.of(threads))
+                )
             node += block.nodes
         package += block.packages if block.cores else 0
     return found
@@ -169,9 +171,9 @@ def _cpus(core: _Core, l3: CpuSet, layout: MachineLayout) -> list[Cpu]:
 
 
 def _distance(places: Sequence[tuple[Block, int, int]], node: int, other: int, layout: MachineLayout) -> int:
-    given = layout.distances.get((node, other))
-    if given is not None:
-        return given
+    distance = layout.distances.get((node, other))
+    if distance is not None:
+        return distance
     if node == other:
         return 10
     (_, package, die), (_, other_package, other_die) = places[node], places[other]
@@ -214,15 +216,15 @@ def parse_text(text: str) -> Topology:
         raise ValueError(f"{quoted(text)} has more than {_MAX_TEXT} characters")
     counts, *additions = text.strip().split(";")
     values: dict[str, dict[str, Any]] = {"block": _counts(counts), "layout": {"name": text.strip()}}
-    seen: set[str] = set()
+    fields: set[str] = set()
     for addition in additions:
         word, _, rest = " ".join(addition.split()).partition(" ")
         if word.lower() not in _ADDITIONS:
             raise ValueError(f"{quoted(addition.strip())}: expected one of {', '.join(_ADDITIONS)} after a semicolon")
         where, field, read = _ADDITIONS[word.lower()]
-        if field in seen:
+        if field in fields:
             raise ValueError(f"{quoted(addition.strip())}: {field} was given before")
-        seen.add(field)
+        fields.add(field)
         try:
             values[where][field] = read(rest)
         except ValueError as error:

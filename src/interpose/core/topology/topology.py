@@ -62,7 +62,7 @@ class NumaNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cache:
-    """A cache and who shares it."""
+    """A cache and the CPUs that share it."""
 
     level: int
     kind: str  # data, instruction, unified
@@ -79,49 +79,45 @@ class Topology:
     caches: tuple[Cache, ...] = ()
     offline: CpuSet = EMPTY
     isolated: CpuSet = EMPTY  # kept from the scheduler by the kernel command line; online ones only
-    name: str = ""  # what people call it
+    name: str = ""  # for display
 
-    # -- sets of CPUs; all of them of online CPUs
+    # -- sets of online CPUs, by what they belong to
 
     @cached_property
     def by_id(self) -> Mapping[int, Cpu]:
-        """CPUs by number."""
         return {cpu.id: cpu for cpu in self.cpus}
 
     @cached_property
     def online(self) -> CpuSet:
-        """All CPUs."""
         return CpuSet.of(cpu.id for cpu in self.cpus)
 
     @cached_property
     def packages(self) -> Mapping[int, CpuSet]:
-        """CPUs by package."""
-        return _grouped((cpu.package, cpu.id) for cpu in self.cpus)
+        return _group_cpus((cpu.package, cpu.id) for cpu in self.cpus)
 
     @cached_property
     def dies(self) -> Mapping[tuple[int, int], CpuSet]:
         """CPUs by (package, die)."""
-        return _grouped(((cpu.package, cpu.die), cpu.id) for cpu in self.cpus)
+        return _group_cpus(((cpu.package, cpu.die), cpu.id) for cpu in self.cpus)
 
     @cached_property
     def numa(self) -> Mapping[int, CpuSet]:
         """CPUs by NUMA node; nodes without CPUs are not here."""
-        return _grouped((cpu.node, cpu.id) for cpu in self.cpus)
+        return _group_cpus((cpu.node, cpu.id) for cpu in self.cpus)
 
     @cached_property
     def l3_groups(self) -> Mapping[int, CpuSet]:
         """CPUs by last level cache; empty if the kernel does not say."""
-        return _grouped((cpu.l3, cpu.id) for cpu in self.cpus if cpu.l3 != NO_CACHE)
+        return _group_cpus((cpu.l3, cpu.id) for cpu in self.cpus if cpu.l3 != NO_CACHE)
 
     @cached_property
     def l2_groups(self) -> Mapping[int, CpuSet]:
         """CPUs by level 2 cache; empty if the kernel does not say."""
-        return _grouped((cpu.l2, cpu.id) for cpu in self.cpus if cpu.l2 != NO_CACHE)
+        return _group_cpus((cpu.l2, cpu.id) for cpu in self.cpus if cpu.l2 != NO_CACHE)
 
     @cached_property
     def cores(self) -> Mapping[int, CpuSet]:
-        """CPUs by core."""
-        return _grouped((cpu.core, cpu.id) for cpu in self.cpus)
+        return _group_cpus((cpu.core, cpu.id) for cpu in self.cpus)
 
     @cached_property
     def threads_per_core(self) -> int:
@@ -155,12 +151,12 @@ class Topology:
             return near
         by_id = {node.id: node for node in self.nodes}
         return CpuSet.of(
-            min(usable, key=lambda node: (by_id[one].distances.get(node.id, 255), node.id)).id for one in own
+            min(usable, key=lambda node: (by_id[near].distances.get(node.id, 255), node.id)).id for near in own
         )
 
     @cached_property
     def fingerprint(self) -> str:
-        """The same for the same machine: what is remembered about CPUs holds only there. Frequencies do not count."""
+        """A hash that is the same for the same machine: saved CPU sets hold only there. Frequencies do not count."""
         lines = [f"{c.id} {c.package} {c.die} {c.node} {c.core} {c.l3}" for c in self.cpus]
         text = "\n".join([*lines, f"offline {self.offline}", f"isolated {self.isolated}"])
         return hashlib.sha256(text.encode()).hexdigest()[:16]
@@ -169,7 +165,7 @@ class Topology:
 _Group = TypeVar("_Group", int, tuple[int, int])
 
 
-def _grouped(pairs: Iterable[tuple[_Group, int]]) -> Mapping[_Group, CpuSet]:
+def _group_cpus(pairs: Iterable[tuple[_Group, int]]) -> Mapping[_Group, CpuSet]:
     """Sets by group, groups in their order."""
     found: dict[_Group, list[int]] = {}
     for group, cpu in pairs:

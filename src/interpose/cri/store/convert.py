@@ -13,7 +13,7 @@ from google.protobuf.message import DecodeError, Message
 from interpose._pb import cri_pb2 as cri
 from interpose.core.model.kubernetes_names import POD_UID
 from interpose.core.model.pod import Container, ContainerState, Pod
-from interpose.core.model.resources import NO_RESOURCES, SCALARS, LinuxResources, nothing
+from interpose.core.model.resources import NO_RESOURCES, SCALARS, LinuxResources, empty_map
 from interpose.cri.store.requested import ANNOTATION, requested_parent, requested_resources
 from interpose.cri.store.verbose_info import VerboseInfo, read_info, without_defaults
 
@@ -243,7 +243,7 @@ def _state(number: int) -> ContainerState:
 
 
 def _plain(items: Mapping[str, str]) -> Mapping[str, str]:
-    return dict(items) or nothing()
+    return dict(items) or empty_map()
 
 
 def _parse(kind: type[_M], data: bytes) -> _M:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from interpose.core.model.cgroup import slice_path
-from interpose.core.model.resources import INT64, LinuxResources, nothing
+from interpose.core.model.resources import INT64, LinuxResources, empty_map
 
 _OCI_CPU: Final = {
     "shares": "cpu_shares",
@@ -152,7 +152,7 @@ def _text(value: object) -> str:
 
 
 def _texts(value: object) -> Mapping[str, str]:
-    return {_text(key): _text(one) for key, one in value.items()} if isinstance(value, dict) and value else nothing()
+    return {_text(key): _text(one) for key, one in value.items()} if isinstance(value, dict) and value else empty_map()
 
 
 def _hugepages(value: object, size: str) -> tuple[tuple[str, int], ...]:

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from interpose.config.endpoint import MAX_PATH_BYTES, parse_endpoint
 from interpose.config.strict_json import Object, Whole, expect, read_object, shown
 from interpose.config.values import duration, integer, refuse, show_duration
-from interpose.core.model.resources import nothing
+from interpose.core.model.resources import empty_map
 from interpose.core.model.text import did_you_mean, one_edit_apart, quoted
 from interpose.errors import ConfigError
 from interpose.hooks.api.hookpoint import FailurePolicy, HookPoint
@@ -43,7 +43,7 @@ class Selector:
     """Which pods a hook server is asked about. All parts given must match; an empty part matches every pod."""
 
     namespaces: frozenset[str] = frozenset()
-    labels: Mapping[str, str] = field(default_factory=nothing, hash=False)
+    labels: Mapping[str, str] = field(default_factory=empty_map, hash=False)
     runtime_handlers: frozenset[str] = frozenset()  # the default handler is the empty name
 
     def matches(self, namespace: str, labels: Mapping[str, str], runtime_handler: str) -> bool:

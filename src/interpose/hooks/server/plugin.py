@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Any, ClassVar, Final, Generic, Protocol, TypeVar
 
 from interpose.core.model.cgroup import Level, Parameter
-from interpose.core.model.resources import nothing
+from interpose.core.model.resources import empty_map
 from interpose.hooks.api.hookpoint import HookPoint
 from interpose.hooks.server.context import ContainerContext, GroupContext, PodContext
 from interpose.hooks.server.node.nodeslo import NodeSLO
@@ -88,8 +88,8 @@ class NodeInputs:
     """Everything that rules are made of, at one moment. `slo` is None until a NodeSLO was seen."""
 
     slo: NodeSLO | None = None
-    labels: Mapping[str, str] = field(default_factory=nothing)
-    annotations: Mapping[str, str] = field(default_factory=nothing)
+    labels: Mapping[str, str] = field(default_factory=empty_map)
+    annotations: Mapping[str, str] = field(default_factory=empty_map)
     pools: CpuPools = CpuPools()
     kernel: Kernel = Kernel()
 

@@ -15,7 +15,7 @@ from enum import StrEnum
 from typing import Final
 
 from interpose.core.backoff import Backoff
-from interpose.core.model.resources import nothing
+from interpose.core.model.resources import empty_map
 from interpose.kube.agent.configmap_choice import ChoiceResult, ConfigChoice, SelectedConfig
 
 # A relay that restarts is back within a few seconds; nobody needs to hear of that.
@@ -65,7 +65,7 @@ class PushState:
 class Push:
     """A call to make."""
 
-    data: Mapping[str, str] = field(default_factory=nothing)
+    data: Mapping[str, str] = field(default_factory=empty_map)
     session: int = 0
     chosen: SelectedConfig | None = None  # none: what was sent before is taken back
     again: bool = False  # what was accepted last is given back to a relay that may have forgotten it
@@ -83,7 +83,7 @@ class _Target:
 
     @property
     def data(self) -> Mapping[str, str]:
-        return self.chosen.data if self.chosen is not None else nothing()
+        return self.chosen.data if self.chosen is not None else empty_map()
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from enum import StrEnum
 from fractions import Fraction
 from typing import Any, Final
 
-from interpose.core.model.resources import nothing
+from interpose.core.model.resources import empty_map
 from interpose.node.pods.status.container_values import ExecAction as ExecAction
 from interpose.node.pods.status.container_values import HttpAction as HttpAction
 from interpose.node.pods.status.container_values import Port as Port
@@ -228,7 +228,7 @@ class ContainerSpec:
     env: tuple[EnvVar, ...] = ()
     ports: tuple[Port, ...] = ()
     resources: ResourceRequirements = field(default_factory=ResourceRequirements)
-    resize_policy: Mapping[str, str] = field(default_factory=nothing)  # resource -> NotRequired, RestartContainer
+    resize_policy: Mapping[str, str] = field(default_factory=empty_map)  # resource -> NotRequired, RestartContainer
     volume_mounts: tuple[VolumeMount, ...] = ()
     liveness: Probe | None = None
     readiness: Probe | None = None
@@ -281,8 +281,8 @@ class PodSpec:
     name: str
     namespace: str = "default"
     uid: str
-    labels: Mapping[str, str] = field(default_factory=nothing)
-    annotations: Mapping[str, str] = field(default_factory=nothing)
+    labels: Mapping[str, str] = field(default_factory=empty_map)
+    annotations: Mapping[str, str] = field(default_factory=empty_map)
     containers: tuple[ContainerSpec, ...]
     init_containers: tuple[ContainerSpec, ...] = ()
     ephemeral_containers: tuple[ContainerSpec, ...] = ()

@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-from interpose.core.model.resources import nothing
+from interpose.core.model.resources import empty_map
 from interpose.host.atomic_file import numbers_beside, remove_leftovers, replace_file
 from interpose.host.file_trust import Trust
 from interpose.resmgr.state.state import State, decode, encode
@@ -119,7 +119,7 @@ def reset_config(path: str) -> str:
     if loaded.state is None or not loaded.state.config:
         return f"nothing to do, no configuration of an agent is in {path}"
     node = loaded.state.config_node
-    replace_file(path, encode(replace(loaded.state, config=nothing(), config_node="")))
+    replace_file(path, encode(replace(loaded.state, config=empty_map(), config_node="")))
     return f"the configuration that the agent of node {node} sent is no longer in {path}"
 
 

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
 from interpose.core.model.cpuset import CpuSet
-from interpose.core.model.resources import INT64, nothing
+from interpose.core.model.resources import INT64, empty_map
 from interpose.core.model.text import quoted
 from interpose.core.policy.decision import Grant
 from interpose.core.policy.request import Amounts, Key, RequestSource
@@ -70,7 +70,7 @@ def grant_from_plain(plain: object, where: str = "grant") -> Grant:
         shares=fields.get("shares", maybe(number)),
         milli=fields.get("milli", number),
         details=fields.get("details", text_map),
-        envs=fields.get("envs", text_map) if "envs" in fields else nothing(),
+        envs=fields.get("envs", text_map) if "envs" in fields else empty_map(),
         command=fields.get("command", texts) if "command" in fields else None,
     )
 

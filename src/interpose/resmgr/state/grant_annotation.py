@@ -9,7 +9,7 @@ import json
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
-from interpose.core.model.resources import nothing
+from interpose.core.model.resources import empty_map
 from interpose.core.policy.decision import Grant
 from interpose.core.policy.request import Amounts, Request
 from interpose.resmgr.state.codec import (
@@ -49,7 +49,7 @@ class Noted(NamedTuple):
 def grant_note(policy: str, request: Request, grant: Grant) -> str:
     """The annotation of a container that is granted this."""
     plain: dict[str, Any] = {
-        **grant_to_plain(replace(grant, envs=nothing(), command=None)),
+        **grant_to_plain(replace(grant, envs=empty_map(), command=None)),
         "version": VERSION,
         "policy": policy,
         "amounts": amounts_to_plain(request.amounts),
@@ -69,7 +69,7 @@ def read_note(note: str) -> Noted | None:
         found = grant_from_plain(plain, "note")
         return Noted(
             policy=fields.get("policy", text),
-            grant=replace(found, envs=nothing(), command=None),
+            grant=replace(found, envs=empty_map(), command=None),
             amounts=fields.get("amounts", amounts_from_plain),
         )
     except (ValueError, RecursionError):

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from interpose.core.model.resources import nothing
+from interpose.core.model.resources import empty_map
 from interpose.core.policy.decision import Grant
 from interpose.core.policy.request import Amounts, Key
 from interpose.resmgr.state.codec import (
@@ -49,7 +49,7 @@ class State:
     policy: str = ""
     fingerprint: str = ""  # of the topology they were decided on
     entries: tuple[Entry, ...] = ()
-    config: Mapping[str, str] = field(default_factory=nothing)  # the last configuration that was sent to us
+    config: Mapping[str, str] = field(default_factory=empty_map)  # the last configuration that was sent to us
     config_node: str = ""  # and the node it was for
     anew: bool = False  # what containers hold shall be forgotten at the next start
 

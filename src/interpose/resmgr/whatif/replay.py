@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from interpose.core.model.pod import Container, ContainerState
 from interpose.core.policy.api import Policy
-from interpose.core.policy.decision import Action, Assignment, Decision, Refusal, Why
+from interpose.core.policy.decision import Action, Assignment, Decision, Refusal, RefusalKind
 from interpose.core.policy.request import Key, Request
 from interpose.cri.errors import UnreadableMessageError
 from interpose.cri.parser import CriParser
@@ -158,7 +158,7 @@ class Hindsight:
             decision = allocations.resize(request) if what is What.RESIZE else allocations.allocate(request)
         except Exception as error:  # a policy's own mistake is an outcome, too
             self._counts.failures += 1
-            refusal = Refusal(why=Why.INVALID, message=f"the policy failed: {type(error).__name__}: {error}")
+            refusal = Refusal(kind=RefusalKind.INVALID, message=f"the policy failed: {type(error).__name__}: {error}")
             decision = Decision(action=Action.ALLOCATE, key=key, refusal=refusal, reason=refusal.message)
         told = self._refused if what is What.CREATE else self._denied
         if decision.refusal is None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from interpose.cli.relay.policy_views import PolicyViews
-from interpose.core.policy.decision import Action, Decision, Refusal, Why
+from interpose.core.policy.decision import Action, Decision, Refusal, RefusalKind
 from interpose.core.policy.request import Key
 from interpose.host.cgroup.files import KernelFiles
 from interpose.host.cgroup.tree import CgroupTree, detect_version
@@ -51,7 +51,7 @@ async def explain(node: PolicyNode, folder: Path, ref: str) -> tuple[int, Any]:
 def refuse(node: PolicyNode, pod: str, name: str = "app") -> None:
     """A container of this name was refused."""
     request = replace(find(node.tracker, "db/app")[0].request, key=Key(pod, name), pod=pod)
-    refusal = Refusal(why=Why.EXHAUSTED, message="full")
+    refusal = Refusal(kind=RefusalKind.EXHAUSTED, message="full")
     decision = Decision(action=Action.ALLOCATE, key=request.key, refusal=refusal, reason="full")
     node.interceptor.counters.refused.append(RefusedRequest(0.0, request, decision, refusal))
 

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from interpose.core.cpuallocator import allocator
-from interpose.core.cpuallocator.allocator import Taken, take
-from interpose.core.cpuallocator.kubelet import NotEnough
+from interpose.core.cpuallocator.allocator import CpuSelection, take
+from interpose.core.cpuallocator.kubelet import NotEnoughCpusError
 from interpose.core.cpuallocator.priority import CpuPriority
 from interpose.core.model.cpuset import EMPTY, CpuSet
 from interpose.core.topology.topology import Topology
@@ -154,14 +154,14 @@ def test_a_wish_keeps_what_is_held() -> None:
 
 def test_too_many_are_refused_by_name() -> None:
     """CPUs that are offline do not count."""
-    with pytest.raises(NotEnough, match=r"^cpuset 0-2 does not have 4 CPUs$"):
+    with pytest.raises(NotEnoughCpusError, match=r"^cpuset 0-2 does not have 4 CPUs$"):
         take(machine("1 socket x 4 cores; offline 3"), CpuSet.parse("0-3"), 4)
 
 
 def test_nothing_is_taken_if_nothing_is_wanted() -> None:
     """Not even what is held."""
-    assert take(machine("n4c16"), EMPTY, 0) == Taken()
-    assert take(machine("n4c16"), CpuSet.parse("0-3"), 0, keep=CpuSet.parse("0")) == Taken()
+    assert take(machine("n4c16"), EMPTY, 0) == CpuSelection()
+    assert take(machine("n4c16"), CpuSet.parse("0-3"), 0, keep=CpuSet.parse("0")) == CpuSelection()
 
 
 def test_candidates_tell_what_there_was() -> None:
@@ -173,9 +173,9 @@ def test_candidates_tell_what_there_was() -> None:
         ("NUMA node 2", "8-11", False),
         ("NUMA node 1", "4-7", False),
     ]
-    assert result.candidates[0].why == "the best of 3"
+    assert result.candidates[0].reason == "the best of 3"
     assert result.candidates[0].score == "split cores 1, CPUs left 0/4/8"
-    assert result.candidates[1].why == "an idle core would be broken up"
+    assert result.candidates[1].reason == "an idle core would be broken up"
     assert [one.cpus for one in take(topology, CpuSet.parse("0-3"), 4).candidates] == [CpuSet.parse("0-3")]
 
 

@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from interpose.core.cpuallocator.allocator import fill, least, split_cores
+from interpose.core.cpuallocator.allocator import count_groups_needed, fill, split_cores
 from interpose.core.model.cpuset import CpuSet
 
 # Cores 0-1, 2-3, and so on.
@@ -67,4 +67,4 @@ def test_split_and_broken_cores_are_counted(
 
 def test_the_largest_are_counted() -> None:
     """Until there are enough."""
-    assert [least([4, 4, 1], count) for count in (1, 4, 5, 9)] == [1, 1, 2, 3]
+    assert [count_groups_needed([4, 4, 1], count) for count in (1, 4, 5, 9)] == [1, 1, 2, 3]

@@ -27,7 +27,7 @@ def test_the_first_difference_decides(change: dict[str, Any], said: str) -> None
     """And is what people are told, whatever the later fields say."""
     other = BEST._replace(**change)
     assert other > BEST
-    assert other.why_not(BEST, ("NUMA nodes", "L3 caches")) == said
+    assert other.explain_difference(BEST, ("NUMA nodes", "L3 caches")) == said
 
 
 def test_a_cost_is_a_line_of_text() -> None:

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from interpose.core.cpuallocator.bitmask import first
-from interpose.core.cpuallocator.kubelet import Free, NotEnough, take_distributed, take_packed
+from interpose.core.cpuallocator.bitmask import lowest_index
+from interpose.core.cpuallocator.kubelet import FreeCpus, NotEnoughCpusError, take_distributed, take_packed
 from interpose.core.model.cpuset import EMPTY, CpuSet
 from interpose.core.topology.topology import Topology
 from tests.support.policy.machines import machine, oracle_topology
@@ -49,7 +49,7 @@ def test_distributed_as_the_kubelet_does(case: Mapping[str, Any]) -> None:
     said, taken = "", EMPTY
     try:
         taken = take_distributed(MACHINES[case["topo"]], CpuSet.of(case["avail"]), case["n"], group=case["group"])
-    except NotEnough as error:
+    except NotEnoughCpusError as error:
         said = str(error)
     assert (list(taken), said) == (case["result"], case["err"])
 
@@ -57,12 +57,12 @@ def test_distributed_as_the_kubelet_does(case: Mapping[str, Any]) -> None:
 @pytest.mark.parametrize("case", cases("free"))
 def test_the_order_is_the_kubelets(case: Mapping[str, Any]) -> None:
     """Of what is completely free. Their test of sockets sorts them, so that row is sorted here too."""
-    free = Free(MACHINES[case["topo"]], CpuSet.of(case["avail"]))
+    free = FreeCpus(MACHINES[case["topo"]], CpuSet.of(case["avail"]))
     if case["kind"] == "cpus":
-        found = [first(cpu) for cpu in free.cpus()]
+        found = [lowest_index(cpu) for cpu in free.cpus()]
     else:
         groups = {"sockets": free.packages, "numa": free.nodes, "cores": free.cores}[case["kind"]]()
-        found = [group.id for group in groups if free.idle(group)]
+        found = [group.id for group in groups if free.is_idle(group)]
     assert (sorted(found) if case["kind"] == "sockets" else found) == case["expect"]
 
 
@@ -86,7 +86,7 @@ def test_too_many_are_refused() -> None:
     topology = machine("1 socket x 4 cores; offline 2")
     for take in (take_packed, take_distributed):
         with pytest.raises(
-            NotEnough, match=r"^not enough cpus available to satisfy request: requested=4, available=3$"
+            NotEnoughCpusError, match=r"^not enough cpus available to satisfy request: requested=4, available=3$"
         ):
             take(topology, CpuSet.parse("0-9"), 4)
         assert take(topology, CpuSet.parse("0-9"), 3) == CpuSet.parse("0,1,3")

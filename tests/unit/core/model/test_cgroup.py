@@ -9,7 +9,7 @@ from interpose.core.model.cgroup import (
     Parameter,
     Value,
     cri_value,
-    kube_place_of,
+    find_kube_qos,
     kube_qos_of,
     quota_of,
     scaled_quota,
@@ -100,7 +100,7 @@ SLICES = "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod1_2.sli
 )
 def test_only_the_directory_below_kubepods_tells_a_class(parent: str, qos: KubeQos | None) -> None:
     """With either driver, below any root; a path of somebody else tells nothing."""
-    assert kube_place_of(parent) is qos
+    assert find_kube_qos(parent) is qos
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import json
 from interpose.core.cpuallocator.cost import Candidate
 from interpose.core.model.cgroup import KubeQos
 from interpose.core.model.cpuset import CpuSet
-from interpose.core.policy.decision import Action, Assignment, Decision, Grant, Refusal, Why, decision_record
+from interpose.core.policy.decision import Action, Assignment, Decision, Grant, Refusal, RefusalKind, decision_record
 from interpose.core.policy.request import Amounts, Key, Request, RequestSource
 
 KEY, OTHER, STRANGER = Key("pod-1", "app"), Key("pod-2", "web"), Key("pod-3", "gone", 4)
@@ -19,7 +19,7 @@ def test_a_decision_is_told_completely() -> None:
         key=KEY,
         grant=Grant(exclusive=cpus, mems=CpuSet.of((0,)), envs={"A": "1"}, command=("run",), details={"pool": "x"}),
         reason="there is room",
-        candidates=(Candidate(name="NUMA node 0", cpus=cpus, score="2 free", chosen=True, why="it fits"),),
+        candidates=(Candidate(name="NUMA node 0", cpus=cpus, score="2 free", chosen=True, reason="it fits"),),
         changed=(OTHER, STRANGER),
     )
     request = Request(
@@ -64,7 +64,7 @@ def test_a_decision_is_told_completely() -> None:
 
 def test_a_refusal_is_told_with_its_kind() -> None:
     """And there is no grant."""
-    decision = Decision(action=Action.RESIZE, key=KEY, refusal=Refusal(why=Why.EXHAUSTED, message="too few"))
+    decision = Decision(action=Action.RESIZE, key=KEY, refusal=Refusal(kind=RefusalKind.EXHAUSTED, message="too few"))
     record = decision_record(decision, Request(key=KEY), Assignment(), {})
     assert record["refusal"] == {"why": "exhausted", "message": "too few"}
     assert record["grant"] is None

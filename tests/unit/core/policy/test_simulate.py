@@ -12,10 +12,10 @@ from interpose.core.policy.simulate import (
     PlannedPod,
     Role,
     SimulationStep,
-    holdings,
-    removing,
+    list_holdings,
+    removal_steps,
     simulate,
-    starting,
+    start_steps,
 )
 from tests.support.policy.machines import machine
 
@@ -47,7 +47,7 @@ MAIN = Member(request=request("p", "main"))
 
 def test_init_containers_end_before_the_others_start() -> None:
     """Sidecars stay."""
-    steps = list(starting(pod(INIT, SIDECAR, MAIN)))
+    steps = list(start_steps(pod(INIT, SIDECAR, MAIN)))
     assert [(step.action.value, step.request.key.name) for step in steps] == [
         ("allocate", "init"),
         ("release", "init"),
@@ -58,14 +58,14 @@ def test_init_containers_end_before_the_others_start() -> None:
 
 def test_removing_a_pod_releases_what_still_runs() -> None:
     """Init containers are gone already."""
-    assert [step.request.key.name for step in removing(pod(INIT, SIDECAR, MAIN))] == ["sidecar", "main"]
+    assert [step.request.key.name for step in removal_steps(pod(INIT, SIDECAR, MAIN))] == ["sidecar", "main"]
     assert pod().title == "ns/p"
 
 
 def test_each_step_has_its_record() -> None:
     """CPUs that came back are given again."""
     policy = static()
-    records = simulate(policy, starting(pod(INIT, MAIN)))
+    records = simulate(policy, start_steps(pod(INIT, MAIN)))
     assert shape(records) == [("allocate", "ns/p/init"), ("release", "ns/p/init"), ("allocate", "ns/p/main")]
     assert records[0]["assignment"]["cpus"] == records[2]["assignment"]["cpus"] != ""
 
@@ -85,7 +85,7 @@ def test_who_was_refused_is_not_released() -> None:
     records = simulate(policy, steps)
     assert shape(records) == [("allocate", "ns/big/c")]
     assert records[0]["refusal"]["why"] in ("exhausted", "invalid")
-    assert holdings(policy, [huge]) == []
+    assert list_holdings(policy, [huge]) == []
 
 
 def test_containers_can_be_resized() -> None:
@@ -94,7 +94,7 @@ def test_containers_can_be_resized() -> None:
     small, large = request("a"), request("a", milli=4000)
     steps = [SimulationStep(action=Action.ALLOCATE, request=small), SimulationStep(action=Action.RESIZE, request=large)]
     simulate(policy, steps)
-    [held] = holdings(policy, [large])
+    [held] = list_holdings(policy, [large])
     assert len(policy.state.grants[large.key].exclusive) == 4
     assert (held["container"], held["cpu_milli"], held["exclusive"]) == ("ns/a/c", 4000, held["cpus"])
 
@@ -103,4 +103,4 @@ def test_holdings_are_of_those_asked_about() -> None:
     """In order of their coming."""
     policy = static()
     simulate(policy, [SimulationStep(action=Action.ALLOCATE, request=request(name)) for name in ("b", "a", "x")])
-    assert [one["container"] for one in holdings(policy, [request("a"), request("b")])] == ["ns/b/c", "ns/a/c"]
+    assert [one["container"] for one in list_holdings(policy, [request("a"), request("b")])] == ["ns/b/c", "ns/a/c"]

@@ -7,7 +7,7 @@ import pytest
 
 from interpose.core.model.cpuset import CpuSet
 from interpose.core.policy.api import Policy, Setup
-from interpose.core.policy.decision import Action, Assignment, Decision, Grant, Why
+from interpose.core.policy.decision import Action, Assignment, Decision, Grant, RefusalKind
 from interpose.core.policy.request import Amounts, Key, Request
 from interpose.core.policy.static.options import StaticPlusOptions
 from interpose.core.policy.static_plus import StaticPlusPolicy
@@ -51,12 +51,12 @@ def given(decision: Decision) -> Grant:
     return replace(granted(decision), details={})
 
 
-def refused(decision: Decision) -> tuple[Why, str]:
+def refused(decision: Decision) -> tuple[RefusalKind, str]:
     """Why nothing was given."""
     assert decision.grant is None
     assert decision.refusal is not None
     assert decision.reason == decision.refusal.message
-    return decision.refusal.why, decision.refusal.message
+    return decision.refusal.kind, decision.refusal.message
 
 
 def has(policy: StaticPlusPolicy, name: str) -> Assignment:
@@ -203,14 +203,14 @@ def test_a_pod_may_not_want_isolated_cpus() -> None:
     """Then they are passed over."""
     decision = policy_of(ISOLATED).allocate(ask("a", 2000, annotations=ALONE))
     assert not granted(decision).exclusive & CpuSet.parse("8-10")
-    assert decision.candidates[0].why == "the pod does not want them"
+    assert decision.candidates[0].reason == "the pod does not want them"
 
 
 def test_an_annotation_that_cannot_be_read_is_refused() -> None:
     """With its name and value; nothing is in the book."""
     policy = policy_of(ISOLATED)
     why, message = refused(policy.allocate(ask("a", 2000, annotations=dict.fromkeys(ALONE, "perhaps"))))
-    assert why is Why.INVALID
+    assert why is RefusalKind.INVALID
     assert "prefer-isolated-cpus" in message
     assert "'perhaps'" in message
     assert not policy.state.grants
@@ -221,7 +221,7 @@ def test_more_than_there_is_is_refused() -> None:
     policy = policy_of(ISOLATED)
     before = policy.allocate(ask("a", 11000)), dict(policy.pools())
     assert refused(policy.allocate(ask("b", 4000))) == (
-        Why.EXHAUSTED,
+        RefusalKind.EXHAUSTED,
         "4 CPUs of its own cannot be had: isolated CPUs: 3 free, 4 CPUs needed; pool shared: 1 free, 4 CPUs needed",
     )
     assert (granted(before[0]), before[1]) == (policy.state.grants[Key("pod", "a")], policy.pools())
@@ -285,7 +285,7 @@ def test_the_last_shared_cpus_are_not_given_away_if_they_are_needed() -> None:
     policy = policy_of(available="0-4")
     policy.allocate(ask("a", 600))
     why, message = refused(policy.allocate(ask("b", 4500)))
-    assert why is Why.EXHAUSTED
+    assert why is RefusalKind.EXHAUSTED
     assert message.endswith(
         "pool shared: 4 free, the last of them are needed by those that share: 1100m do not fit in the reserved 1000m"
     )
@@ -418,7 +418,7 @@ def test_a_refused_resize_changes_nothing() -> None:
     policy = policy_of()
     grant = granted(policy.allocate(ask("a", 2000)))
     pools = dict(policy.pools())
-    assert refused(policy.resize(ask("a", 16000)))[0] is Why.EXHAUSTED
+    assert refused(policy.resize(ask("a", 16000)))[0] is RefusalKind.EXHAUSTED
     assert policy.state.grants == {Key("pod", "a"): grant}
     assert policy.pools() == pools
 
@@ -484,7 +484,7 @@ def test_the_example_of_the_page() -> None:
     names = ("dns", "web", "db", "cache", "batch", "job")
     assert [cpus_of(policy, name) for name in names] == ["0", "15", "8-9", "1,15", "2-7,10-14", "0,15"]
     assert [has(policy, name).shares for name in names] == [102, 512, 2048, 512, 11264, 204]
-    assert refused(policy.allocate(ask("last", 1000)))[0] is Why.EXHAUSTED
+    assert refused(policy.allocate(ask("last", 1000)))[0] is RefusalKind.EXHAUSTED
     policy.resize(ask("batch", 8000))
     assert [cpus_of(policy, name) for name in names] == ["0", "12-15", "8-9", "1,12-15", "2-7,10-11", "12-15"]
 

@@ -13,7 +13,10 @@ _FORBIDDEN: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StaticOptions:
-    """Of static. Those after the first two are the kubelet's, with its names in files: full-pcpus-only and so on."""
+    """Options of the policy static.
+
+    Those after the first two are the kubelet's, with its names in files: full-pcpus-only and so on.
+    """
 
     relaxed_isolation: bool = False  # RelaxedIsolation: isolated CPUs first, whoever asks
     pin_memory: bool = False  # PinMemory: memory nodes next to CPUs of one's own
@@ -28,7 +31,7 @@ class StaticOptions:
 def contradictions(options: StaticOptions) -> list[str]:
     """Every two options that cannot both be true, by their names in files."""
     on = {item.name for item in fields(options) if getattr(options, item.name)}
-    return [f"{_key(one)} and {_key(other)} cannot both be true" for one, other in _FORBIDDEN if {one, other} <= on]
+    return [f"{_key(name)} and {_key(other)} cannot both be true" for name, other in _FORBIDDEN if {name, other} <= on]
 
 
 def _key(name: str) -> str:
@@ -37,6 +40,6 @@ def _key(name: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StaticPlusOptions:
-    """Of static-plus."""
+    """Options of the policy static-plus."""
 
     pin_memory: bool = False  # PinMemory

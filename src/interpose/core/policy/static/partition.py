@@ -1,7 +1,7 @@
 """What the policies `static` and `static-plus` start with: which CPUs they have, which are reserved, which isolated.
 
 CPUs that the machine has and that are offline are left out: one that was unplugged must not keep a node from starting.
-CPUs that the machine does not have are a mistake of whoever wrote them down.
+CPUs that the machine does not have are a mistake in the configuration.
 """
 
 from collections.abc import Callable
@@ -29,7 +29,7 @@ class CpuPartition:
 
 
 def check_options(options: StaticOptions) -> None:
-    """ConfigError that names every two options that contradict each other."""
+    """Raise ConfigError that names every two options that contradict each other."""
     problems = [f"policy.static.CPUManagerPolicyOptions: {problem}" for problem in contradictions(options)]
     if problems:
         raise ConfigError(problems)
@@ -89,6 +89,6 @@ def _present(machine: Topology, cpus: CpuSet, where: str) -> CpuSet:
     if unknown := cpus - known:
         raise ConfigError(f"{where}: CPUs {unknown} of {cpus} do not exist on this machine, which has {known}")
     if not cpus & machine.online:
-        said = f"all of CPUs {cpus} are offline" if cpus else "the list of CPUs is empty"
-        raise ConfigError(f"{where}: {said}")
+        problem = f"all of CPUs {cpus} are offline" if cpus else "the list of CPUs is empty"
+        raise ConfigError(f"{where}: {problem}")
     return cpus & machine.online

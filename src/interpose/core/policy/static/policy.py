@@ -1,7 +1,7 @@
 """The policy `static`: whole CPUs of their own for Guaranteed containers, as the kubelet's static CPU manager.
 
-Pools of the book: `shared` (what nobody holds alone; every other container runs there, from its first moment on),
-`reserved` (never given to anybody alone; part of `shared` unless strict-cpu-reservation is on) and `isolated` (those
+Pools: `shared` (CPUs without an exclusive owner; every other container runs there, from its start on),
+`reserved` (never exclusive; part of `shared` unless strict-cpu-reservation is on) and `isolated` (those
 of the kernel's isolated CPUs that are free). Invariants: what containers hold alone, `shared` and `isolated` together
 are all CPUs of the policy, and no CPU is in two of them; `shared` is never empty.
 """
@@ -28,13 +28,13 @@ ASSIGNABLE: Final = "assignable"
 
 
 def exclusive_count(request: Request) -> int:
-    """How many CPUs of its own a container is due."""
+    """How many exclusive CPUs a container gets; 0: it shares CPUs."""
     whole = request.qos is KubeQos.GUARANTEED and request.milli > 0 and request.milli % 1000 == 0
     return request.milli // 1000 if whole else 0
 
 
 class StaticPolicy:
-    """Decides."""
+    """The policy `static` on one machine, with one set of options."""
 
     name: Final = "static"
     notes: Final[tuple[str, ...]] = ()
@@ -45,19 +45,21 @@ class StaticPolicy:
         self._options = options
         self._chooser = CpuTaker(setup.topology, options)
         self._search = CpuSearch(setup.topology, options, self._chooser)
-        parts = divide(setup, self._chooser.pick, strict=options.strict_cpu_reservation)
-        self._isolated, self._reserved = parts.isolated, parts.reserved
+        partition = divide(setup, self._chooser.pick, strict=options.strict_cpu_reservation)
+        self._isolated, self._reserved = partition.isolated, partition.reserved
         self._state = PolicyState(
             {
-                SHARED: parts.ordinary - parts.reserved if options.strict_cpu_reservation else parts.ordinary,
-                RESERVED: parts.reserved,
-                ISOLATED: parts.isolated,
+                SHARED: partition.ordinary - partition.reserved
+                if options.strict_cpu_reservation
+                else partition.ordinary,
+                RESERVED: partition.reserved,
+                ISOLATED: partition.isolated,
             }
         )
 
     @property
     def state(self) -> PolicyState:
-        """For reading."""
+        """Pools and grants, to be read only."""
         return self._state
 
     @property
@@ -66,7 +68,7 @@ class StaticPolicy:
         return self._state.pool(SHARED)
 
     def pools(self) -> Mapping[str, CpuSet]:
-        """Those of the book, and what can still be given to somebody alone, isolated CPUs not counted."""
+        """The pools of the state, and the CPUs that can still become exclusive, isolated ones not counted."""
         return {**self._state.pools, ASSIGNABLE: self._assignable}
 
     def allocate(self, request: Request, held: Grant | None = None) -> Decision:

@@ -1,4 +1,4 @@
-"""Why a container of the policy `static` has these CPUs: the ways there were, and one sentence."""
+"""Why a container of the policy `static` has these CPUs: the candidates, and one sentence."""
 
 from dataclasses import dataclass
 
@@ -11,7 +11,7 @@ from interpose.core.topology.topology import Topology
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CpuChoice:
-    """A choice and what it was made of."""
+    """The CPUs chosen for a container, and what they were chosen of."""
 
     cpus: CpuSet
     free: CpuSet  # what it was chosen of; the CPUs the container had are in it
@@ -35,7 +35,7 @@ def exclusive_reason(chosen: CpuChoice, isolated: CpuSet, topology: Topology) ->
     places = f"{_numbered('package', topology.packages_of(cpus))}, {_numbered('NUMA node', topology.nodes_of(cpus))}"
     return (
         f"{_counted(len(cpus), 'CPU', 'CPUs')} of its own: {_shape(cpus, topology)} of {places}, "
-        f"{_because(chosen, isolated, topology)}"
+        f"{_explain_choice(chosen, isolated, topology)}"
     )
 
 
@@ -51,14 +51,14 @@ def candidates(chosen: CpuChoice, topology: Topology) -> tuple[Candidate, ...]:
             cpus=chosen.free & cpus,
             score=f"{free} of {len(cpus)} free",
             chosen=taken > 0,
-            why=f"{taken} of them taken" if taken else _passed_over(node, free, count, most, chosen),
+            reason=f"{taken} of them taken" if taken else _explain_skipped(node, free, count, most, chosen),
         )
         fits = free >= count
         ranked.append(((-taken, not fits, free if fits else -free, node), candidate))
     return tuple(candidate for _, candidate in sorted(ranked, key=lambda pair: pair[0]))
 
 
-def _passed_over(node: int, free: int, count: int, most: int, chosen: CpuChoice) -> str:
+def _explain_skipped(node: int, free: int, count: int, most: int, chosen: CpuChoice) -> str:
     if not free:
         return "nothing is free"
     if chosen.own:
@@ -72,21 +72,21 @@ def _passed_over(node: int, free: int, count: int, most: int, chosen: CpuChoice)
     return "whole cores, fuller packages and lower numbers come first"
 
 
-def _because(chosen: CpuChoice, isolated: CpuSet, topology: Topology) -> str:
+def _explain_choice(chosen: CpuChoice, isolated: CpuSet, topology: Topology) -> str:
     cpus = chosen.cpus
     if cpus <= isolated:
         return "isolated: the kernel runs nothing else there"
     if cpus & isolated:
         return "some of them isolated because too few others are free"
     if chosen.own & cpus:
-        return _kept(chosen.own, cpus)
+        return _explain_kept(chosen.own, cpus)
     if chosen.nodes is not None:
         met = topology.nodes_of(cpus) <= chosen.nodes
         return "as its pod says" if met else f"as many as possible of NUMA node {chosen.nodes} as its pod says"
     return "spread evenly over NUMA nodes" if chosen.spread else "where least is left over"
 
 
-def _kept(own: CpuSet, cpus: CpuSet) -> str:
+def _explain_kept(own: CpuSet, cpus: CpuSet) -> str:
     if own <= cpus:
         return "next to those it had"
     return "of those it had" if cpus <= own else "as many as possible of those it had"
@@ -102,11 +102,11 @@ def _shape(cpus: CpuSet, topology: Topology) -> str:
     return " and ".join(shape)
 
 
-def _counted(number: int, one: str, many: str) -> str:
+def _counted(number: int, singular: str, plural: str) -> str:
     if number == 1:
-        return one if one.startswith("a ") else f"1 {one}"
-    return f"{number} {many}"
+        return singular if singular.startswith("a ") else f"1 {singular}"
+    return f"{number} {plural}"
 
 
-def _numbered(what: str, ids: CpuSet) -> str:
-    return f"{what} {ids}" if len(ids) == 1 else f"{what}s {ids}"
+def _numbered(noun: str, ids: CpuSet) -> str:
+    return f"{noun} {ids}" if len(ids) == 1 else f"{noun}s {ids}"

@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from interpose.core.cpuallocator.cost import Candidate
-from interpose.core.cpuallocator.kubelet import NotEnough, take_distributed, take_packed
+from interpose.core.cpuallocator.kubelet import NotEnoughCpusError, take_distributed, take_packed
 from interpose.core.model.cpuset import EMPTY, CpuSet
 from interpose.core.policy.annotations import numa_nodes, prefers_isolated
-from interpose.core.policy.decision import Refusal, Why
+from interpose.core.policy.decision import Refusal, RefusalKind
 from interpose.core.policy.request import Request
 from interpose.core.policy.static.options import StaticOptions
 from interpose.core.policy.static.reasons import CpuChoice, candidates, exclusive_reason
@@ -35,7 +35,7 @@ class CpuTaker:
         self.group = _threads(topology) if options.full_pcpus_only else 1
 
     def usable(self, free: CpuSet) -> CpuSet:
-        """Those that can be taken at all: with full-pcpus-only, cores of which every thread is free."""
+        """CPUs that can be taken at all: with full-pcpus-only, cores of which every thread is free."""
         if not self._full_only:
             return free
         return CpuSet.union(core for core in self._topology.cores.values() if core <= free)
@@ -55,7 +55,7 @@ class CpuTaker:
     def take(self, free: CpuSet, count: int, near: Iterable[CpuSet] = ()) -> CpuSet:
         """So many free CPUs, as many as possible of the first set in `near`, then of the next, the rest anywhere.
 
-        NotEnough if there are not so many.
+        NotEnoughCpusError if there are not so many.
         """
         usable, near = self.usable(free), tuple(near)
         cpus = self._take_near(usable, count, near)
@@ -87,7 +87,7 @@ class CpuTaker:
                 kinds[len(core)] = kinds.get(len(core), EMPTY) | core
         parts = _sum_up(count, tuple((size, len(kinds[size])) for size in sorted(kinds, reverse=True)))
         if parts is None:
-            raise NotEnough(f"{count} CPUs cannot be had in whole cores")
+            raise NotEnoughCpusError(f"{count} CPUs cannot be had in whole cores")
         return CpuSet.union(self._take_near(kinds[size], part, near, size) for size, part in parts.items())
 
     def _take_near(self, free: CpuSet, count: int, near: tuple[CpuSet, ...], group: int = 0) -> CpuSet:
@@ -135,7 +135,7 @@ _ISOLATED: Final = "isolated CPUs"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CpuStock:
-    """What a container may choose of: CPUs that nobody else holds alone. Those it has are among them."""
+    """CPUs a container may get: those without another exclusive owner. The CPUs it has are among them."""
 
     ordinary: CpuSet
     isolated: CpuSet = EMPTY
@@ -144,7 +144,7 @@ class CpuStock:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CpuSearchResult:
-    """CPUs, or why there are none."""
+    """The CPUs that were found, or a refusal."""
 
     cpus: CpuSet = EMPTY
     refusal: Refusal | None = None
@@ -164,37 +164,39 @@ class CpuSearch:
     def find(self, request: Request, count: int, stock: CpuStock) -> CpuSearchResult:
         """So many CPUs, as many as possible of those it has."""
         try:
-            wish = prefers_isolated(request)
+            prefer_isolated = prefers_isolated(request)
             nodes = numa_nodes(request, self._nodes)
         except ValueError as error:
-            return _refused(Why.INVALID, str(error))
+            return _refuse(RefusalKind.INVALID, str(error))
         if count % self._chooser.group:
-            return _refused(
-                Why.INVALID,
+            return _refuse(
+                RefusalKind.INVALID,
                 f"CPUs of its own: {count} wanted, and full-pcpus-only gives whole cores: "
                 f"ask for a multiple of {self._chooser.group}",
             )
-        if wish is False:
-            stock = replace(stock, own=stock.own - stock.isolated)  # it may have got them before it could say so
+        if prefer_isolated is False:
+            stock = replace(stock, own=stock.own - stock.isolated)  # it may have got them before it was annotated
         if len(stock.own) == count and not self._takes_last(stock.own, stock):
-            kept = Candidate(name="the CPUs it has", cpus=stock.own, score=f"{count} kept", chosen=True, why="kept")
+            kept = Candidate(name="the CPUs it has", cpus=stock.own, score=f"{count} kept", chosen=True, reason="kept")
             return CpuSearchResult(
                 cpus=stock.own, reason=f"keeps the CPUs of its own that it had: {stock.own}", candidates=(kept,)
             )
-        return self._choose(count, stock, wish, nodes)
+        return self._choose(count, stock, prefer_isolated, nodes)
 
-    def _choose(self, count: int, stock: CpuStock, wish: bool | None, nodes: CpuSet | None) -> CpuSearchResult:
-        asked = wish if wish is not None else self._options.relaxed_isolation
-        passed = self._no_isolated(count, stock, wish, asked=asked)
+    def _choose(
+        self, count: int, stock: CpuStock, prefer_isolated: bool | None, nodes: CpuSet | None
+    ) -> CpuSearchResult:
+        wants_isolated = prefer_isolated if prefer_isolated is not None else self._options.relaxed_isolation
+        skip_reason = self._explain_no_isolated(count, stock, prefer_isolated, wants_isolated=wants_isolated)
         near = tuple(self._near(stock.own, nodes))
-        if not passed:
+        if not skip_reason:
             cpus = self._take(stock.isolated, count, near, stock)
-            if cpus and (asked or count == 1 or cpus == self._topology.core_of(min(cpus))):
-                return self._found(
+            if cpus and (wants_isolated or count == 1 or cpus == self._topology.core_of(min(cpus))):
+                return self._report(
                     CpuChoice(cpus=cpus, free=stock.isolated, own=stock.own, nodes=nodes), stock, "preferred"
                 )
-            passed = "free ones are not one whole core" if cpus else f"fewer than {count} are free"
-        both = stock.ordinary | stock.isolated if wish is not False else stock.ordinary
+            skip_reason = "free ones are not one whole core" if cpus else f"fewer than {count} are free"
+        both = stock.ordinary | stock.isolated if prefer_isolated is not False else stock.ordinary
         for free in (stock.ordinary, both):
             if cpus := self._take(free, count, near, stock):
                 chosen = CpuChoice(
@@ -204,18 +206,24 @@ class CpuSearch:
                     nodes=nodes,
                     spread=self._options.distribute_cpus_across_numa,
                 )
-                return self._found(chosen, stock, passed)
-        return _refused(Why.EXHAUSTED, self._too_few(count, both), self._isolated_way(stock, passed, chosen=False))
+                return self._report(chosen, stock, skip_reason)
+        return _refuse(
+            RefusalKind.EXHAUSTED,
+            self._explain_shortage(count, both),
+            self._isolated_candidate(stock, skip_reason, chosen=False),
+        )
 
-    def _no_isolated(self, count: int, stock: CpuStock, wish: bool | None, *, asked: bool) -> str:
+    def _explain_no_isolated(
+        self, count: int, stock: CpuStock, prefer_isolated: bool | None, *, wants_isolated: bool
+    ) -> str:
         """Why isolated CPUs are not even tried; empty if they are."""
-        if wish is False:
+        if prefer_isolated is False:
             return "its pod does not want them"
         if not stock.isolated:
             return "none is free"
         if not stock.own <= stock.isolated:
             return "the container has other ones"
-        if not asked and count not in (1, self._topology.threads_per_core):
+        if not wants_isolated and count not in (1, self._topology.threads_per_core):
             return "nobody asked for them, and it needs more than one core"
         return ""
 
@@ -225,7 +233,7 @@ class CpuSearch:
         named = self._topology.online if nodes is None else self._chooser.around(nodes)
         cores = self._topology.with_siblings(own)
         around = self._chooser.around(self._topology.nodes_of(own))
-        # The rest of its own cores, which somebody else would share with it otherwise.
+        # The rest of its own cores, which another container would share with it otherwise.
         yield named & (around - cores if self._options.distribute_cpus_across_cores else cores)
         if nodes is not None:
             yield named
@@ -238,7 +246,7 @@ class CpuSearch:
             if self._takes_last(cpus, stock):
                 spare = max(stock.ordinary - stock.own or stock.ordinary)
                 cpus = self._chooser.take(free - CpuSet.of((spare,)), count, near)
-        except NotEnough:
+        except NotEnoughCpusError:
             return EMPTY
         return cpus
 
@@ -246,23 +254,23 @@ class CpuSearch:
         """With strict-cpu-reservation the others have nothing but the ordinary CPUs: one of these stays."""
         return self._options.strict_cpu_reservation and stock.ordinary <= cpus
 
-    def _found(self, chosen: CpuChoice, stock: CpuStock, isolated: str) -> CpuSearchResult:
+    def _report(self, chosen: CpuChoice, stock: CpuStock, isolated: str) -> CpuSearchResult:
         return CpuSearchResult(
             cpus=chosen.cpus,
             reason=exclusive_reason(chosen, stock.isolated, self._topology),
             candidates=(
-                *self._isolated_way(stock, isolated, chosen=bool(chosen.cpus & stock.isolated)),
+                *self._isolated_candidate(stock, isolated, chosen=bool(chosen.cpus & stock.isolated)),
                 *candidates(chosen, self._topology),
             ),
         )
 
-    def _isolated_way(self, stock: CpuStock, why: str, *, chosen: bool) -> tuple[Candidate, ...]:
+    def _isolated_candidate(self, stock: CpuStock, why: str, *, chosen: bool) -> tuple[Candidate, ...]:
         if not self._topology.isolated:
             return ()
         free = stock.isolated
-        return (Candidate(name=_ISOLATED, cpus=free, score=f"{len(free)} free", chosen=chosen, why=why),)
+        return (Candidate(name=_ISOLATED, cpus=free, score=f"{len(free)} free", chosen=chosen, reason=why),)
 
-    def _too_few(self, count: int, free: CpuSet) -> str:
+    def _explain_shortage(self, count: int, free: CpuSet) -> str:
         usable = self._chooser.usable(free)
         text = f"CPUs of its own: {count} wanted, {len(usable)} free"
         if self._options.full_pcpus_only:
@@ -274,5 +282,5 @@ class CpuSearch:
         return text
 
 
-def _refused(why: Why, message: str, ways: tuple[Candidate, ...] = ()) -> CpuSearchResult:
-    return CpuSearchResult(refusal=Refusal(why=why, message=message), reason=message, candidates=ways)
+def _refuse(why: RefusalKind, message: str, candidates_seen: tuple[Candidate, ...] = ()) -> CpuSearchResult:
+    return CpuSearchResult(refusal=Refusal(kind=why, message=message), reason=message, candidates=candidates_seen)

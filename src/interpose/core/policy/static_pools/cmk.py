@@ -1,10 +1,10 @@
-"""What a container says about the pool it wants: CMK's command line, and environment variables, which win.
+"""The pool that a container selects: CMK's command line, and environment variables, which win.
 
 CMK started programs itself: `cmk isolate --pool=P [--socket-id=N] [--no-affinity] [--conf-dir=D] [--] program args`.
 Nothing of that is needed any more, so the call is taken out of the command and only the program is left. It is found
 at the start of the command or behind `--`, with any path before `cmk`, or where a command can start inside one
 argument, as in `sh -c "cmk isolate ..."`; there everything else of the text stays as it is. Text that cannot be
-understood is a ValueError that names it: a container must not end up in another pool than it wanted without a word.
+understood is a ValueError that names it: a container must not end up in another pool than it selected without an error.
 
 In a script a call is where a command can begin by the shell's rules: at the start, behind what ends a command, behind
 words such as `then` and `exec`, behind assignments and redirections. Text in quotes and comments are no calls.
@@ -48,7 +48,7 @@ class ScriptWord:
 
     @property
     def value(self) -> str:
-        """As a program gets it."""
+        """The word without quotes, as a program gets it."""
         return _QUOTES.sub(lambda found: found[1] or found[2] or found[3] or "", self.text)
 
 
@@ -62,10 +62,10 @@ class CmkCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CmkCalls:
-    """What a script has of calls."""
+    """The calls of `cmk isolate` in a script."""
 
     calls: tuple[CmkCall, ...] = ()
-    strange: bool = False  # there is text that reads like a call, where no command begins
+    ambiguous: bool = False  # there is text that reads like a call, where no command begins
 
 
 def find_calls(script: str) -> CmkCalls:
@@ -73,7 +73,7 @@ def find_calls(script: str) -> CmkCalls:
     if "cmk" not in script or ISOLATE not in script:
         return CmkCalls()
     calls: list[CmkCall] = []
-    strange = False
+    ambiguous = False
     for words in _commands(script):
         begin = next((at for at, word in enumerate(words) if not _goes_before(word.text)), len(words))
         for at, word in enumerate(words[:-1]):
@@ -82,8 +82,8 @@ def find_calls(script: str) -> CmkCalls:
             if at == begin:
                 calls.append(CmkCall(start=word.start, words=tuple(words[at + 2 :])))
                 break
-            strange = True
-    return CmkCalls(calls=tuple(calls), strange=strange)
+            ambiguous = True
+    return CmkCalls(calls=tuple(calls), ambiguous=ambiguous)
 
 
 def _commands(script: str) -> list[list[ScriptWord]]:
@@ -112,9 +112,9 @@ _POOL: Final = "STP_POOL"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolSelection:
-    """What a container wants. `command` replaces its command and arguments; None: they stay."""
+    """The pool that a container selects. `command` replaces its command and arguments; None: they stay."""
 
-    pool: str = ""  # empty: nothing was said
+    pool: str = ""  # empty: it names none
     socket: int = ANY_SOCKET
     no_affinity: bool = False
     command: tuple[str, ...] | None = None
@@ -123,58 +123,58 @@ class PoolSelection:
 NOTHING: Final = PoolSelection()
 
 
-def read_wish(request: Request, remembered: PoolSelection = NOTHING) -> PoolSelection:
+def read_pool_selection(request: Request, recorded: PoolSelection = NOTHING) -> PoolSelection:
     """The command line, then the variables: what comes later wins.
 
-    `remembered` is what a container said when it was created. It counts in the place of a command that nobody knows
-    any more, as runtimes do not tell those of containers that run.
+    `recorded` is the selection of the container when it was created. It counts in the place of the command, which
+    runtimes do not report for containers that run.
     """
-    wish = remembered
+    selection = recorded
     if request.command or request.args:
-        wish = _from_command(request.command, request.args, known=bool(request.envs.get(_POOL)))
-    return _from_envs(wish, request.envs)
+        selection = _from_command(request.command, request.args, known=bool(request.envs.get(_POOL)))
+    return _from_envs(selection, request.envs)
 
 
-def _from_envs(wish: PoolSelection, envs: Mapping[str, str]) -> PoolSelection:
+def _from_envs(selection: PoolSelection, envs: Mapping[str, str]) -> PoolSelection:
     if pool := envs.get(_POOL):
-        wish = replace(wish, pool=pool)
+        selection = replace(selection, pool=pool)
     if text := envs.get("STP_SOCKET_ID"):
-        wish = replace(wish, socket=parse_socket(text, "variable STP_SOCKET_ID"))
-    return replace(wish, no_affinity=True) if "STP_NO_AFFINITY" in envs else wish
+        selection = replace(selection, socket=parse_socket(text, "variable STP_SOCKET_ID"))
+    return replace(selection, no_affinity=True) if "STP_NO_AFFINITY" in envs else selection
 
 
 def _from_command(command: tuple[str, ...], args: tuple[str, ...], *, known: bool) -> PoolSelection:
     """`known`: a variable names the pool, so that text which only reads like a call can be left alone."""
     words = (*command, *args)
-    pairs = [at for at, (one, other) in enumerate(pairwise(words)) if other == ISOLATE and PROGRAM.fullmatch(one)]
+    pairs = [at for at, (word, after) in enumerate(pairwise(words)) if after == ISOLATE and PROGRAM.fullmatch(word)]
     if pairs and (pairs[0] == 0 or (command and words[pairs[0] - 1] == "--")):
-        return _of_words(words, pairs[0])
+        return _from_words(words, pairs[0])
     found = {index: find_calls(text) for index, text in enumerate(words)}
-    calling = [index for index, one in found.items() if one.calls]
+    calling = [index for index, calls in found.items() if calls.calls]
     count = sum(len(found[index].calls) for index in calling)
     if count > 1:
         raise ValueError(f"{quoted(words[calling[0]])} calls cmk isolate {count} times, a container has one pool")
     if calling:
         index = calling[0]
-        options, rest = _in_script(words[index], found[index].calls[0])
+        options, rest = _from_script(words[index], found[index].calls[0])
         replaced = (*words[:index], rest, *words[index + 1 :])
-        return _wish(options, replaced if command else _with_shell(replaced, index))
-    strange = [" ".join(words[max(at - 1, 0) : at + 3]) for at in pairs]
-    strange += [words[index] for index, one in found.items() if one.strange]
-    if strange and not known:
+        return _make_selection(options, replaced if command else _with_shell(replaced, index))
+    ambiguous = [" ".join(words[max(at - 1, 0) : at + 3]) for at in pairs]
+    ambiguous += [words[index] for index, calls in found.items() if calls.ambiguous]
+    if ambiguous and not known:
         raise ValueError(
-            f"the command: {quoted(strange[0])} has cmk isolate where no command begins, so nobody can tell what is "
+            f"the command: {quoted(ambiguous[0])} has cmk isolate where no command begins, so nobody can tell what is "
             f"meant; put it at the start, or name the pool in variable {_POOL}"
         )
     return NOTHING
 
 
-def _of_words(words: tuple[str, ...], at: int) -> PoolSelection:
+def _from_words(words: tuple[str, ...], at: int) -> PoolSelection:
     options, used = _options(words[at + 2 :])
-    return _wish(options, (*words[:at], *_program(words[at + 2 + used :])))
+    return _make_selection(options, (*words[:at], *_program_words(words[at + 2 + used :])))
 
 
-def _in_script(text: str, call: CmkCall) -> tuple[Mapping[str, str], str]:
+def _from_script(text: str, call: CmkCall) -> tuple[Mapping[str, str], str]:
     """The options of a call inside a text, and the text without the call."""
     words = call.words
     options, used = _options(tuple(word.value for word in words))
@@ -187,7 +187,7 @@ def _in_script(text: str, call: CmkCall) -> tuple[Mapping[str, str], str]:
     return options, text[: call.start] + rest + text[begin:]
 
 
-def _program(words: tuple[str, ...]) -> tuple[str, ...]:
+def _program_words(words: tuple[str, ...]) -> tuple[str, ...]:
     if not words:
         raise ValueError("the command: cmk isolate has no program to start")
     return (words[0], *words[2:]) if words[1:2] == ("--",) else words
@@ -205,18 +205,18 @@ def _options(words: tuple[str, ...]) -> tuple[Mapping[str, str], int]:
     found: dict[str, str] = {}
     position = 0
     while position < len(words) and words[position].startswith("-"):
-        name, given, value = words[position].partition("=")
+        name, equals, value = words[position].partition("=")
         position += 1
         if name == "--":
             break
-        if name in _WITH_VALUE and not given:
+        if name in _WITH_VALUE and not equals:
             value = words[position] if position < len(words) else ""
             position += 1
         found[name] = value.strip("'\"")
     return found, min(position, len(words))
 
 
-def _wish(options: Mapping[str, str], command: tuple[str, ...]) -> PoolSelection:
+def _make_selection(options: Mapping[str, str], command: tuple[str, ...]) -> PoolSelection:
     pool = options.get("--pool", "")
     if not pool:
         raise ValueError("the command: cmk isolate needs --pool with the name of a pool")

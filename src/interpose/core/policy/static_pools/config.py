@@ -1,6 +1,6 @@
-"""Pools as people write them down: CMK's tree of directories, and what is wrong with pools on a given machine.
+"""Pools as they are configured: CMK's tree of directories, and what is wrong with pools on a given machine.
 
-Pure: the tree comes as a mapping, who reads it from disk is elsewhere. All problems are found at once.
+Pure: the tree comes as a mapping, which `resmgr.config.pool_files` reads. All problems are found at once.
 """
 
 import re
@@ -38,7 +38,7 @@ def pools_of_tree(entries: Mapping[str, str | None], where: str) -> Mapping[str,
     """The pools of a tree: path below its root -> content of a file, None for a directory.
 
     `pools/NAME/exclusive` is a file with 0 or 1, `pools/NAME/SOCKET/CPULIST` are directories. What is in the latter
-    and files of other names are somebody else's. ConfigError that names `where` and the paths.
+    and files of other names are ignored. ConfigError that names `where` and the paths.
     """
     tree = _Tree()
     for path in sorted(entries):
@@ -53,7 +53,7 @@ def pools_of_tree(entries: Mapping[str, str | None], where: str) -> Mapping[str,
     if tree.problems:
         raise ConfigError([f"{where}: {problem}" for problem in tree.problems])
     return {
-        name: Pool(exclusive=tree.flags[name], lists=tuple(sorted(lists, key=_place)))
+        name: Pool(exclusive=tree.flags[name], lists=tuple(sorted(lists, key=_list_order)))
         for name, lists in tree.lists.items()
     }
 
@@ -82,9 +82,9 @@ def _read_list(tree: _Tree, path: str, name: str, socket: int, text: str) -> Non
     tree.lists.setdefault(name, []).append(PoolCpuList(cpus=cpus, text=text, socket=socket))
 
 
-def _place(one: PoolCpuList) -> tuple[int, int]:
+def _list_order(cpu_list: PoolCpuList) -> tuple[int, int]:
     """A tree has no order: by socket, then by number."""
-    return one.socket, min(one.cpus)
+    return cpu_list.socket, min(cpu_list.cpus)
 
 
 # -- pools on a machine
@@ -93,7 +93,10 @@ def _place(one: PoolCpuList) -> tuple[int, int]:
 def check_pools(
     pools: Mapping[str, Pool], topology: Topology, available: CpuSet | None = None, reserved: CpuSet = EMPTY
 ) -> list[str]:
-    """What is wrong with these pools here: all must be among `available`, what is `reserved` nobody has alone."""
+    """What is wrong with these pools here.
+
+    All must be among `available`, and `reserved` CPUs are in no exclusive pool.
+    """
     if not pools:
         return ["static-pools: there are no pools"]
     problems: list[str] = []
@@ -106,30 +109,30 @@ def check_pools(
             problems.append(f"pool {quoted(name)}: the name must be of letters, digits, dots, dashes, underscores")
         if not pool.lists:
             problems.append(f"pool {name}: has no CPU lists")
-        for one in pool.lists:
-            where = f"pool {name}: list {quoted(one.text)}"
-            problems += [f"{where}: {text}" for text in _list_problems(one, pool, machine, available, reserved)]
-            problems += _overlaps(where, one, owners)
+        for cpu_list in pool.lists:
+            where = f"pool {name}: list {quoted(cpu_list.text)}"
+            problems += [f"{where}: {text}" for text in _list_problems(cpu_list, pool, machine, available, reserved)]
+            problems += _overlaps(where, cpu_list, owners)
     return problems
 
 
 def _list_problems(
-    one: PoolCpuList, pool: Pool, machine: CpuSet, available: CpuSet | None, reserved: CpuSet
+    cpu_list: PoolCpuList, pool: Pool, machine: CpuSet, available: CpuSet | None, reserved: CpuSet
 ) -> Iterator[str]:
-    if not one.cpus:
+    if not cpu_list.cpus:
         yield "has no CPUs"
-    if strange := one.cpus - machine:
+    if strange := cpu_list.cpus - machine:
         yield f"CPUs {strange} do not exist; this machine has {machine}"
-    if available is not None and (outside := one.cpus & machine - available):
+    if available is not None and (outside := cpu_list.cpus & machine - available):
         yield f"CPUs {outside} are not among the available ones, {available}"
-    if pool.exclusive and (taken := one.cpus & reserved):
+    if pool.exclusive and (taken := cpu_list.cpus & reserved):
         yield f"CPUs {taken} are reserved, so no container can have them alone"
 
 
-def _overlaps(where: str, one: PoolCpuList, owners: dict[int, str]) -> Iterator[str]:
+def _overlaps(where: str, cpu_list: PoolCpuList, owners: dict[int, str]) -> Iterator[str]:
     """One problem for each list before that has some of these CPUs."""
     common: dict[str, list[int]] = {}
-    for cpu in one.cpus:
+    for cpu in cpu_list.cpus:
         owner = owners.setdefault(cpu, where)
         if owner is not where:
             common.setdefault(owner, []).append(cpu)
@@ -140,22 +143,24 @@ def _overlaps(where: str, one: PoolCpuList, owners: dict[int, str]) -> Iterator[
 def online_pools(pools: Mapping[str, Pool], topology: Topology) -> tuple[Mapping[str, Pool], tuple[str, ...]]:
     """The pools without CPUs that are offline, and what there is to say about it.
 
-    A list of which CPUs are missing is told as it is now: containers use it to place their threads.
+    A list without its offline CPUs is the text that containers get: they use it to place their threads.
     """
     notes: list[str] = []
     found: dict[str, Pool] = {}
     for name, pool in pools.items():
         lists: list[PoolCpuList] = []
-        for one in pool.lists:
-            where = f"pool {name}: list {quoted(one.text)}"
-            rest = one.cpus & topology.online
-            if rest != one.cpus:
-                notes.append(f"{where}: CPUs {one.cpus - rest} are offline and left out")
-                one = replace(one, cpus=rest, text=str(rest))
+        for cpu_list in pool.lists:
+            where = f"pool {name}: list {quoted(cpu_list.text)}"
+            rest = cpu_list.cpus & topology.online
+            if rest != cpu_list.cpus:
+                notes.append(f"{where}: CPUs {cpu_list.cpus - rest} are offline and left out")
+                cpu_list = replace(cpu_list, cpus=rest, text=str(rest))
             if rest:
-                lists.append(one)
+                lists.append(cpu_list)
                 packages = topology.packages_of(rest)
-                if packages != CpuSet.of((one.socket,)):
-                    notes.append(f"{where}: is said to be of socket {one.socket}, its CPUs are in package {packages}")
+                if packages != CpuSet.of((cpu_list.socket,)):
+                    notes.append(
+                        f"{where}: is said to be of socket {cpu_list.socket}, its CPUs are in package {packages}"
+                    )
         found[name] = replace(pool, lists=tuple(lists))
     return found, tuple(notes)

@@ -1,4 +1,4 @@
-"""Options of static-pools: the pools themselves, wherever they were written down."""
+"""Options of static-pools: the pools themselves, whatever they were read from."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ from interpose.core.model.cpuset import CpuSet
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolCpuList:
-    """CPUs that are given out together. `text` is what was written, which containers are told."""
+    """CPUs that are granted together. `text` is as configured, and what containers see in their environment."""
 
     cpus: CpuSet
     text: str
@@ -25,7 +25,7 @@ class Pool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolsOptions:
-    """Of static-pools. `pools` is empty until file or directory was read."""
+    """Options of the policy static-pools. `pools` is empty until file or directory was read."""
 
     pools: Mapping[str, Pool] = field(default_factory=dict)
     conf_file: str = ""  # ConfFilePath: YAML with pools

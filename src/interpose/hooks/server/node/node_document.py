@@ -25,7 +25,7 @@ from interpose.config.documents.fields import (
 )
 from interpose.config.documents.yaml import DocumentNode
 from interpose.core.model.qos import QosClass
-from interpose.core.model.resources import nothing
+from interpose.core.model.resources import empty_map
 from interpose.core.model.text import quoted
 from interpose.hooks.server.node.nodeslo import NEUTRAL_CPU, CpuPolicy, CpuQos, HostApplication, NodeSLO, SuppressPolicy
 
@@ -43,9 +43,9 @@ class NodeDocument:
 
     slo: NodeSLO | None = None
     name: str = ""
-    labels: Mapping[str, str] = field(default_factory=nothing)
-    annotations: Mapping[str, str] = field(default_factory=nothing)
-    topology_annotations: Mapping[str, str] = field(default_factory=nothing)
+    labels: Mapping[str, str] = field(default_factory=empty_map)
+    annotations: Mapping[str, str] = field(default_factory=empty_map)
+    topology_annotations: Mapping[str, str] = field(default_factory=empty_map)
 
 
 def parse_node_document(root: DocumentNode, path: str) -> NodeDocument:
@@ -164,9 +164,9 @@ def _state(values: dict[str, Any]) -> NodeDocument:
     return NodeDocument(
         slo=values.get("nodeSLO"),
         name=node.get("name", ""),
-        labels=node.get("labels", nothing()),
-        annotations=node.get("annotations", nothing()),
-        topology_annotations=topology.get("annotations", nothing()),
+        labels=node.get("labels", empty_map()),
+        annotations=node.get("annotations", empty_map()),
+        topology_annotations=topology.get("annotations", empty_map()),
     )
 
 

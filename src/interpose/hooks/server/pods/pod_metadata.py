@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 
 from interpose.core.model.kubernetes_names import LABEL_PREFIX
 from interpose.core.model.pod import Pod
-from interpose.core.model.resources import nothing
+from interpose.core.model.resources import empty_map
 from interpose.hooks.server.pods.pod_annotations import EXTENDED_RESOURCES
 
 # The second pair is the older name of the first.
@@ -52,8 +52,8 @@ class PodMetadata:
 
     namespace: str = ""
     name: str = ""
-    labels: Mapping[str, str] = field(default_factory=nothing)
-    annotations: Mapping[str, str] = field(default_factory=nothing)
+    labels: Mapping[str, str] = field(default_factory=empty_map)
+    annotations: Mapping[str, str] = field(default_factory=empty_map)
     phase: str = ""  # Pending, Running, Succeeded, Failed
     runtime_class: str = ""
     extended: Mapping[str, RequestedResources] = field(default_factory=_no_containers)
@@ -176,7 +176,7 @@ def _texts(group: Mapping[str, Any], key: str, where: str) -> Mapping[str, str]:
     values = _part(group, key, where)
     for name in values:
         _text(values, name, f"{where}.{key}")
-    return values or nothing()
+    return values or empty_map()
 
 
 def _shown(value: Any) -> str:

@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 from interpose.core.model.cgroup import CRI_FIELDS, UNLIMITED, Parameter, Value, to_cri
 from interpose.core.model.cpuset import CpuSet
 from interpose.core.model.pod import Container, ContainerState, Pod
-from interpose.core.model.resources import INT64, NO_RESOURCES, SCALARS, LinuxResources, nothing
+from interpose.core.model.resources import INT64, NO_RESOURCES, SCALARS, LinuxResources, empty_map
 from interpose.hooks.api.hookpoint import HookPoint
 from interpose.hooks.api.messages import ContainerResourceHookResponse, PodSandboxHookResponse, request_class
 from interpose.hooks.server.evaluate import PluginFailure, PluginResults
@@ -86,7 +86,7 @@ def _meta(meta: Any) -> dict[str, Any]:
 
 
 def _plain(items: Mapping[str, str]) -> Mapping[str, str]:
-    return dict(items) or nothing()
+    return dict(items) or empty_map()
 
 
 def _resources(message: Any) -> LinuxResources:

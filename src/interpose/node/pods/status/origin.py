@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from interpose.core.model.resources import nothing
+from interpose.core.model.resources import empty_map
 from interpose.host.atomic_file import replace_file
 from interpose.node.pods.status.container_values import RestartPolicy
 from interpose.node.pods.status.runtime_pod import RuntimePod
@@ -39,7 +39,7 @@ class Origin:
     namespace: str = ""
     name: str = ""
     runtime: str = ""
-    labels: Mapping[str, str] = field(default_factory=nothing)
+    labels: Mapping[str, str] = field(default_factory=empty_map)
 
 
 def read_origin(folder: str) -> Origin | None:

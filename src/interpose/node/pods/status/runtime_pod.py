@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from interpose.core.model.kubernetes_names import CONTAINER_NAME, LABEL_PREFIX, POD_NAME, POD_NAMESPACE, POD_UID
 from interpose.core.model.pod import ContainerState
-from interpose.core.model.resources import nothing
+from interpose.core.model.resources import empty_map
 
 # By the numbers of CRI.
 CONTAINER_STATES: Final = (
@@ -35,8 +35,8 @@ class RuntimeSandbox:
     attempt: int = 0
     ready: bool = True
     created_at: int = 0
-    labels: Mapping[str, str] = field(default_factory=nothing)
-    annotations: Mapping[str, str] = field(default_factory=nothing)
+    labels: Mapping[str, str] = field(default_factory=empty_map)
+    annotations: Mapping[str, str] = field(default_factory=empty_map)
     runtime_handler: str = ""
 
 
@@ -51,7 +51,7 @@ class RuntimeContainer:
     state: ContainerState = ContainerState.RUNNING
     created_at: int = 0
     image: str = ""
-    annotations: Mapping[str, str] = field(default_factory=nothing)
+    annotations: Mapping[str, str] = field(default_factory=empty_map)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +64,7 @@ class RuntimePod:
     sandboxes: tuple[RuntimeSandbox, ...] = ()
     containers: tuple[RuntimeContainer, ...] = ()
     complete: bool = False
-    labels: Mapping[str, str] = field(default_factory=nothing)  # the pod's own
+    labels: Mapping[str, str] = field(default_factory=empty_map)  # the pod's own
 
     @property
     def title(self) -> str:

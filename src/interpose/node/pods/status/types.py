@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from interpose.core.model.pod import ContainerState
-from interpose.core.model.resources import nothing
+from interpose.core.model.resources import empty_map
 from interpose.node.pods.status.container_values import ResourceRequirements
 
 
@@ -19,8 +19,8 @@ class SandboxStatus:
     host_network: bool = False
     ip: str | None = None
     additional_ips: tuple[str, ...] = ()
-    labels: Mapping[str, str] = field(default_factory=nothing)
-    annotations: Mapping[str, str] = field(default_factory=nothing)
+    labels: Mapping[str, str] = field(default_factory=empty_map)
+    annotations: Mapping[str, str] = field(default_factory=empty_map)
     runtime_handler: str = ""
 
 
@@ -44,7 +44,7 @@ class ContainerStatus:
     image_ref: str = ""
     image_id: str = ""
     log_path: str = ""
-    annotations: Mapping[str, str] = field(default_factory=nothing)
+    annotations: Mapping[str, str] = field(default_factory=empty_map)
     resources: ResourceRequirements | None = None  # what was last asked for; None: not known, nothing is compared
 
     @property

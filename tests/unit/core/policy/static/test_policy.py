@@ -10,7 +10,7 @@ from interpose.core.model.cgroup import KubeQos
 from interpose.core.model.cpuset import EMPTY, CpuSet
 from interpose.core.model.quantity import milli
 from interpose.core.policy.api import Policy, Setup
-from interpose.core.policy.decision import Action, Assignment, Decision, Grant, Why
+from interpose.core.policy.decision import Action, Assignment, Decision, Grant, RefusalKind
 from interpose.core.policy.request import Amounts, Key, Request
 from interpose.core.policy.static.options import StaticOptions
 from interpose.core.policy.static.policy import StaticPolicy, exclusive_count
@@ -79,7 +79,9 @@ def test_the_kubelets_own_cases(case: dict[str, Any]) -> None:
     decision = policy.allocate(request)
     if case["err"]:
         assert decision.refusal is not None
-        assert decision.refusal.why is (Why.INVALID if "SMTAlignmentError" in case["err"] else Why.EXHAUSTED)
+        assert decision.refusal.kind is (
+            RefusalKind.INVALID if "SMTAlignmentError" in case["err"] else RefusalKind.EXHAUSTED
+        )
         assert policy.state.pool("shared") == before
         return
     assert decision.grant is not None
@@ -169,7 +171,7 @@ def test_reserved_cpus_are_given_to_nobody() -> None:
     assert policy.pools() == {"shared": cpus("0,5"), "reserved": cpus("0,5"), "isolated": EMPTY, "assignable": EMPTY}
     refused = policy.allocate(wants("b", 1000))
     assert refused.refusal is not None
-    assert refused.refusal.why is Why.EXHAUSTED
+    assert refused.refusal.kind is RefusalKind.EXHAUSTED
 
 
 def test_a_refusal_changes_nothing() -> None:
@@ -377,7 +379,7 @@ def test_with_full_pcpus_only_nobody_shares_a_core() -> None:
     policy = static(full_pcpus_only=True)
     odd = policy.allocate(wants("a", 3000))
     assert odd.refusal is not None
-    assert odd.refusal.why is Why.INVALID
+    assert odd.refusal.kind is RefusalKind.INVALID
     assert odd.refusal.message == (
         "CPUs of its own: 3 wanted, and full-pcpus-only gives whole cores: ask for a multiple of 2"
     )
@@ -394,8 +396,8 @@ def test_with_full_pcpus_only_and_unequal_cores_amounts_are_as_the_kubelet_takes
     assert granted(policy.allocate(wants("b", 1000))) == "2"
     half = policy.allocate(wants("c", 1000)).refusal
     assert half is not None
-    assert (half.why, half.message) == (
-        Why.EXHAUSTED,
+    assert (half.kind, half.message) == (
+        RefusalKind.EXHAUSTED,
         "CPUs of its own: 1 wanted, 2 free in whole cores, which do not come to exactly so many",
     )
     assert granted(policy.allocate(wants("c", 2000))) == "6-7"
@@ -437,7 +439,7 @@ def test_a_strict_reservation_holds_for_running_containers_too() -> None:
     policy = static(strict_cpu_reservation=True)
     decision = policy.allocate(wants("a", 15000), Grant(exclusive=cpus("1-15")))
     assert decision.refusal is not None
-    assert decision.refusal.why is Why.EXHAUSTED
+    assert decision.refusal.kind is RefusalKind.EXHAUSTED
 
 
 def test_cpus_that_are_not_available_are_not_touched() -> None:

@@ -2,7 +2,7 @@
 
 from interpose.core.model.cpuset import EMPTY, CpuSet
 from interpose.core.policy.annotations import ISOLATED
-from interpose.core.policy.decision import Why
+from interpose.core.policy.decision import RefusalKind
 from interpose.core.policy.request import Key, Request
 from interpose.core.policy.static.options import StaticOptions
 from interpose.core.policy.static.search import CpuSearch, CpuSearchResult, CpuStock, CpuTaker
@@ -36,7 +36,7 @@ def why_not_isolated(found: CpuSearchResult) -> str:
     """What is said about the isolated CPUs."""
     way = found.candidates[0]
     assert way.name == "isolated CPUs"
-    return way.why
+    return way.reason
 
 
 # -- isolated CPUs
@@ -128,7 +128,7 @@ def test_cpus_come_from_the_nodes_that_the_pod_names() -> None:
     found = find(2, "1-11", annotations={"interpose/numa-nodes": "1-2"})
     assert found.cpus == cpus("4-5")
     assert found.reason == "2 CPUs of its own: a whole core of package 0, NUMA node 1, as its pod says"
-    whys = {one.name: one.why for one in found.candidates}
+    whys = {one.name: one.reason for one in found.candidates}
     assert whys["NUMA node 0"] == "its pod names other NUMA nodes"
 
 
@@ -151,7 +151,7 @@ def test_a_pod_that_says_something_unreadable_is_refused_with_its_words() -> Non
     for annotations in ({"interpose/numa-nodes": "far"}, {PLAIN: "perhaps"}):
         found = find(2, "1-11", annotations=annotations)
         assert found.refusal is not None
-        assert found.refusal.why is Why.INVALID
+        assert found.refusal.kind is RefusalKind.INVALID
         (value,) = annotations.values()
         assert repr(value) in found.refusal.message
         assert found.cpus == EMPTY

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from interpose.core.cpuallocator.kubelet import NotEnough
+from interpose.core.cpuallocator.kubelet import NotEnoughCpusError
 from interpose.core.model.cpuset import EMPTY, CpuSet
 from interpose.core.policy.static.options import StaticOptions
 from interpose.core.policy.static.search import CpuTaker
@@ -42,9 +42,9 @@ def test_none_is_none() -> None:
 
 def test_too_few_are_not_taken() -> None:
     """Whether anything is near or not."""
-    with pytest.raises(NotEnough):
+    with pytest.raises(NotEnoughCpusError):
         chooser().take(cpus("0-3"), 5)
-    with pytest.raises(NotEnough):
+    with pytest.raises(NotEnoughCpusError):
         chooser().take(cpus("0-3"), 5, (cpus("0-1"),))
 
 
@@ -57,7 +57,7 @@ def test_full_pcpus_only_takes_cores_of_which_all_is_free() -> None:
     assert one.take(cpus("1-15"), 4, (cpus("5-7"),)) > cpus("6-7")
     halves = one.take(cpus("1-15"), 4, (cpus("5,7"),))
     assert one.usable(halves) == halves
-    with pytest.raises(NotEnough):
+    with pytest.raises(NotEnoughCpusError):
         one.take(cpus("1,3,5,7"), 2)
 
 
@@ -92,7 +92,7 @@ def test_full_pcpus_only_finds_whole_cores_that_add_up(spread: bool) -> None:
     assert one.take(free, 3, (cpus("6-7"),)) > cpus("6-7")
     assert one.take(cpus("0,4-7"), 3) in (cpus("0,4-5"), cpus("0,6-7"))
     for free, count in ((cpus("4-7"), 1), (cpus("4-7"), 3), (cpus("0,4-7"), 6)):
-        with pytest.raises(NotEnough):
+        with pytest.raises(NotEnoughCpusError):
             one.take(free, count)
 
 

@@ -3,13 +3,13 @@
 import pytest
 
 from interpose.core.policy.request import Key, Request
-from interpose.core.policy.static_pools.cmk import ANY_SOCKET, PoolSelection, read_wish
+from interpose.core.policy.static_pools.cmk import ANY_SOCKET, PoolSelection, read_pool_selection
 
 
 def wish(command: str | list[str] = "", args: list[str] | None = None, **envs: str) -> PoolSelection:
     """What a container with this command wants; a text is split at blanks."""
     words = command.split() if isinstance(command, str) else command
-    return read_wish(Request(key=Key("p", "c"), command=tuple(words), args=tuple(args or ()), envs=envs))
+    return read_pool_selection(Request(key=Key("p", "c"), command=tuple(words), args=tuple(args or ()), envs=envs))
 
 
 def test_a_container_may_say_nothing() -> None:
@@ -127,12 +127,12 @@ def test_what_reads_like_a_call_and_is_none_is_an_error(command: list[str], name
 def test_what_was_said_at_the_creation_stands_in_for_an_unknown_command() -> None:
     """Variables win over it as well; a command that is known counts alone."""
     before = PoolSelection(pool="a", socket=1, no_affinity=True)
-    assert read_wish(Request(key=Key("p", "c")), before) == before
-    assert read_wish(Request(key=Key("p", "c"), envs={"STP_POOL": "b"}), before) == PoolSelection(
+    assert read_pool_selection(Request(key=Key("p", "c")), before) == before
+    assert read_pool_selection(Request(key=Key("p", "c"), envs={"STP_POOL": "b"}), before) == PoolSelection(
         pool="b", socket=1, no_affinity=True
     )
-    assert read_wish(Request(key=Key("p", "c"), command=("run",)), before) == PoolSelection()
-    assert read_wish(Request(key=Key("p", "c"), args=("run",)), before) == PoolSelection()
+    assert read_pool_selection(Request(key=Key("p", "c"), command=("run",)), before) == PoolSelection()
+    assert read_pool_selection(Request(key=Key("p", "c"), args=("run",)), before) == PoolSelection()
 
 
 @pytest.mark.parametrize(

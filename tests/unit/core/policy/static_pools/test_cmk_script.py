@@ -45,7 +45,7 @@ def test_calls_are_where_commands_begin(before: str) -> None:
     for path in ("", "/opt/bin/"):
         found = find_calls(f"{before}{path}cmk isolate --pool=a run")
         assert [call.start for call in found.calls] == [len(before)]
-        assert not found.strange
+        assert not found.ambiguous
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_other_text_is_no_call(script: str) -> None:
 @pytest.mark.parametrize("script", ["nice cmk isolate x", "echo cmk isolate x", "env A=1 cmk isolate --pool=a x"])
 def test_calls_elsewhere_are_told(script: str) -> None:
     """Nobody knows what the program before them does with them."""
-    assert find_calls(script) == CmkCalls(strange=True)
+    assert find_calls(script) == CmkCalls(ambiguous=True)
 
 
 def test_a_call_ends_with_its_command() -> None:

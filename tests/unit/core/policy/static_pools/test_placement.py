@@ -69,7 +69,7 @@ def test_a_choice_is_explained() -> None:
     """All lists with their state, those chosen first."""
     chosen = choose_own(MACHINE, lists("0 1 2"), CpuSet.parse("0"), 1, (), EMPTY)
     assert chosen is not None
-    assert chosen.how == "free, where least is left over"
+    assert chosen.reason == "free, where least is left over"
     assert [(one.name, one.score, one.chosen) for one in chosen.candidates] == [
         ("list 1", "free", True),
         ("list 2", "free", False),
@@ -83,7 +83,7 @@ def test_a_shared_list_is_the_one_with_least_to_do() -> None:
     one, two, three = lists("0 1 2")
     assert choose_shared({one: Load(500, 1), two: Load(200, 3), three: Load(300, 1)}, ()).lists == (two,)
     assert choose_shared({one: Load(0, 2), two: Load(0, 1), three: Load(0, 1)}, ()).lists == (two,)
-    assert choose_shared({one: Load(0, 0)}, ()).how == "the only one"
+    assert choose_shared({one: Load(0, 0)}, ()).reason == "the only one"
 
 
 def test_a_shared_list_is_kept() -> None:
@@ -91,7 +91,7 @@ def test_a_shared_list_is_kept() -> None:
     one, two = lists("0 1")
     chosen = choose_shared({one: Load(500, 1), two: Load(0, 0)}, (one,))
     assert chosen.lists == (one,)
-    assert [(item.name, item.score, item.chosen, item.why) for item in chosen.candidates] == [
+    assert [(item.name, item.score, item.chosen, item.reason) for item in chosen.candidates] == [
         ("list 1", "0m of 0 containers", False, ""),
         ("list 0", "500m of 1 containers", True, "it has it already"),
     ]

@@ -7,7 +7,7 @@ import pytest
 
 from interpose.core.model.cpuset import CpuSet
 from interpose.core.policy.api import Policy, Setup
-from interpose.core.policy.decision import Action, Assignment, Decision, Grant, Why
+from interpose.core.policy.decision import Action, Assignment, Decision, Grant, RefusalKind
 from interpose.core.policy.request import Amounts, Key, Request
 from interpose.core.policy.static_pools.options import Pool, PoolCpuList, PoolsOptions
 from interpose.core.policy.static_pools.policy import EXCLUSIVE_CORES, StaticPoolsPolicy
@@ -73,12 +73,12 @@ def cpus_of(policy: StaticPoolsPolicy, name: str) -> str:
     return str(policy.state.assignment(Key("pod", name)).cpus)
 
 
-def refused(decision: Decision) -> tuple[Why, str]:
+def refused(decision: Decision) -> tuple[RefusalKind, str]:
     """Why nothing was given."""
     assert decision.grant is None
     assert decision.refusal is not None
     assert decision.reason == decision.refusal.message
-    return decision.refusal.why, decision.refusal.message
+    return decision.refusal.kind, decision.refusal.message
 
 
 def test_it_is_a_policy(policy: StaticPoolsPolicy) -> None:
@@ -127,7 +127,7 @@ def test_exclusive_lists_have_one_container_each(policy: StaticPoolsPolicy) -> N
     assert granted(first).exclusive == CpuSet.parse("8-11")  # one NUMA node
     assert granted(second).exclusive == CpuSet.parse("2-5")
     assert refused(policy.allocate(ask("c", "exclusive", cores=1))) == (
-        Why.EXHAUSTED,
+        RefusalKind.EXHAUSTED,
         "pool exclusive: 1 needed, but 0 of the 4 lists that fit are free",
     )
     assert policy.pools()["exclusive"] == CpuSet()
@@ -138,14 +138,14 @@ def test_exclusive_lists_have_one_container_each(policy: StaticPoolsPolicy) -> N
 
 def test_more_lists_than_there_are_can_never_be_had(policy: StaticPoolsPolicy) -> None:
     """On this socket, or at all."""
-    assert refused(policy.allocate(ask("a", "exclusive", cores=3, STP_SOCKET_ID="0")))[0] is Why.INVALID
-    assert refused(policy.allocate(ask("a", "exclusive", cores=5)))[0] is Why.INVALID
+    assert refused(policy.allocate(ask("a", "exclusive", cores=3, STP_SOCKET_ID="0")))[0] is RefusalKind.INVALID
+    assert refused(policy.allocate(ask("a", "exclusive", cores=5)))[0] is RefusalKind.INVALID
 
 
 def test_an_exclusive_pool_needs_an_amount(policy: StaticPoolsPolicy) -> None:
     """Which only the annotation of the webhook has."""
     why, message = refused(policy.allocate(ask("a", "exclusive")))
-    assert why is Why.INVALID
+    assert why is RefusalKind.INVALID
     assert "must request cmk.intel.com/exclusive-cores" in message
     assert "webhook" in message
 
@@ -176,7 +176,7 @@ def test_a_socket_limits_shared_lists(policy: StaticPoolsPolicy) -> None:
     policy.allocate(ask("b", "shared", milli=900, STP_SOCKET_ID="0"))
     assert cpus_of(policy, "b") == "6-7"
     assert refused(policy.allocate(ask("c", "shared", STP_SOCKET_ID="7"))) == (
-        Why.INVALID,
+        RefusalKind.INVALID,
         "pool shared has no CPUs on socket 7, only on 0, 1",
     )
 
@@ -235,7 +235,7 @@ def test_no_pool_with_exclusive_pools_only() -> None:
 def test_a_pool_nobody_knows_is_refused(policy: StaticPoolsPolicy) -> None:
     """With those that there are."""
     assert refused(policy.allocate(ask("a", "foo"))) == (
-        Why.INVALID,
+        RefusalKind.INVALID,
         "pool 'foo' is unknown; there are exclusive, infra, shared",
     )
 
@@ -243,7 +243,7 @@ def test_a_pool_nobody_knows_is_refused(policy: StaticPoolsPolicy) -> None:
 def test_a_wish_that_makes_no_sense_is_refused(policy: StaticPoolsPolicy) -> None:
     """With what is wrong with it; nothing is in the book."""
     why, message = refused(policy.allocate(ask("a", "shared", STP_SOCKET_ID="one")))
-    assert why is Why.INVALID
+    assert why is RefusalKind.INVALID
     assert "STP_SOCKET_ID" in message
     assert not policy.state.grants
 
@@ -279,7 +279,7 @@ def test_a_container_of_a_pool_that_became_exclusive_needs_an_amount(policy: Sta
     held = granted(policy.allocate(ask("a", "shared")))
     changed = policy_of({"exshared": {"6,7": 0}, "infra": {"0-1": 0}})
     moved = replace(held, details={**held.details, "pool": "exshared"})
-    assert refused(changed.allocate(ask("a", "exshared"), moved))[0] is Why.INVALID
+    assert refused(changed.allocate(ask("a", "exshared"), moved))[0] is RefusalKind.INVALID
 
 
 def test_a_container_keeps_what_it_can_when_lists_change(policy: StaticPoolsPolicy) -> None:
@@ -318,7 +318,7 @@ def test_offline_cpus_are_not_given(policy: StaticPoolsPolicy) -> None:
     decision = smaller.allocate(ask("a", "exclusive", cores=1), held)
     assert granted(decision).exclusive == CpuSet.parse("8")
     assert granted(decision).envs["CMK_CPUS_ASSIGNED"] == "8"
-    assert refused(smaller.allocate(ask("b", "infra"))) == (Why.EXHAUSTED, "all CPUs of pool infra are offline")
+    assert refused(smaller.allocate(ask("b", "infra"))) == (RefusalKind.EXHAUSTED, "all CPUs of pool infra are offline")
     assert len(smaller.notes) == 2
     without = policy_of(topology="2p2n2c2t; offline 9").allocate(ask("a", "exclusive"), held)
     assert granted(without).exclusive == CpuSet.parse("8")
@@ -389,7 +389,7 @@ def test_the_example_of_the_page(policy: StaticPoolsPolicy) -> None:
     policy.allocate(replace(ask("agent"), command=("cmk", "isolate", "--pool=infra", "--", "collectd", "-f")))
     names = ("fwd", "pair", "web", "api", "job", "agent")
     assert [cpus_of(policy, name) for name in names] == ["8-9", "2-5", "6-7", "12-15", "12-15", "0-1"]
-    assert refused(policy.allocate(ask("more", "exclusive", cores=2)))[0] is Why.EXHAUSTED
+    assert refused(policy.allocate(ask("more", "exclusive", cores=2)))[0] is RefusalKind.EXHAUSTED
 
 
 # -- containers that run already, whose command nobody tells
@@ -447,7 +447,7 @@ def test_a_pool_that_was_named_and_is_gone_is_missed(policy: StaticPoolsPolicy) 
     """As by a container that is new."""
     grant = granted(policy.allocate(ask("a", "infra")))
     others = {name: lists for name, lists in POOLS.items() if name != "infra"}
-    assert refused(restarted(grant, others))[0] is Why.INVALID
+    assert refused(restarted(grant, others))[0] is RefusalKind.INVALID
 
 
 def test_a_variable_that_is_known_wins_over_what_is_remembered(policy: StaticPoolsPolicy) -> None:
@@ -465,5 +465,5 @@ def test_a_record_that_is_not_ours_says_what_it_can() -> None:
 def test_a_call_that_is_not_understood_is_refused(policy: StaticPoolsPolicy) -> None:
     """The container is not put into pool shared without a word."""
     why, message = refused(policy.allocate(replace(ask("a"), command=("nice", "cmk", "isolate", "--pool=infra", "x"))))
-    assert why is Why.INVALID
+    assert why is RefusalKind.INVALID
     assert "'nice cmk isolate --pool=infra'" in message
