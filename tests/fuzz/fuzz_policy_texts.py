@@ -22,7 +22,7 @@ from interpose.core.policy.decision import Grant
 from interpose.core.policy.request import Amounts, Key, Request
 from interpose.resmgr.container_request import ANNOTATIONS, make_request
 from interpose.resmgr.state.grant_annotation import grant_note, read_note
-from interpose.resmgr.state.state import Entry, State, decode, encode, state_from_plain
+from interpose.resmgr.state.state import SavedEntry, State, decode, encode, state_from_plain
 from tests.support.fuzz.text import Target, run
 
 GRANT = Grant(exclusive=CpuSet.parse("2-3,8"), pools=("shared",), mems=CpuSet.parse("0"), details={"pool": "x"})
@@ -30,7 +30,7 @@ REQUEST = Request(key=Key("p", "main"), amounts=Amounts(milli=2000, limit_milli=
 STATE = State(
     policy="static",
     fingerprint="abc",
-    entries=(Entry(key=REQUEST.key, container_id="c", grant=GRANT, amounts=REQUEST.amounts),),
+    entries=(SavedEntry(key=REQUEST.key, container_id="c", grant=GRANT, amounts=REQUEST.amounts),),
     config={"policy": "Active: static"},
 )
 BOTH = {"cpu": "1500m", "memory": "1Gi", "cmk.intel.com/exclusive-cores": 2}

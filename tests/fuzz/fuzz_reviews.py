@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from interpose.kube.webhook.review import AnnotationRules, BadReviewError, review
-from interpose.resmgr.container_request import annotated
+from interpose.resmgr.container_request import read_annotation
 from tests.support.apiserver.patch.json_patch import apply_json_patch
 from tests.support.fuzz.text import Target, run
 
@@ -61,7 +61,7 @@ def check(data: bytes, _suffix: str) -> None:
     assert got["kind"] == "AdmissionReview"
     if "patch" in got["response"]:
         pod = apply_json_patch(sent["request"]["object"], json.loads(base64.b64decode(got["response"]["patch"])))
-        found = annotated(pod["metadata"]["annotations"])
+        found = read_annotation(pod["metadata"]["annotations"])
         assert found is not None or KEY not in pod["metadata"]["annotations"]
 
 

@@ -13,7 +13,7 @@ import pytest
 from interpose._pb.resmgr_config_pb2 import SetAdjustmentReply, SetAdjustmentRequest, SetConfigReply, SetConfigRequest
 from interpose.config.relay.settings import PolicySettings
 from interpose.errors import ConfigError, SocketInUseError
-from interpose.resmgr.config.apply import Reconfiguring
+from interpose.resmgr.config.apply import ConfigApplier
 from interpose.resmgr.config.configuration import AgentConfig, Configuration
 from interpose.resmgr.config.files import ConfigFiles
 from interpose.resmgr.config.server import MAX_MESSAGE, ConfigOutcome, ConfigServer, ConfigSocket, bind_config_socket
@@ -40,12 +40,12 @@ class Node:
         self._running = 0
         origins = {f"policy.{key}": f"flag --{key}" for key in settings}
         sources = Sources(PolicySettings(**settings), origins)
-        in_force = sources.at_start()
-        self.files = ConfigFiles(lambda: self.changing.by_files(), settle=0.0)
-        self.changing = Reconfiguring(
+        in_force = sources.load_initial()
+        self.files = ConfigFiles(lambda: self.changing.reload_files(), settle=0.0)
+        self.changing = ConfigApplier(
             sources, in_force, self._apply, remember=self.remembered.append, watch=self.files.watch
         )
-        self.server = ConfigServer(self.changing.by_agent, forced=sources.forced)
+        self.server = ConfigServer(self.changing.apply_agent_config, forced=sources.forced)
         self.files.watch(sources.watched)
 
     async def _apply(self, configuration: Configuration) -> None:
@@ -212,7 +212,7 @@ async def test_two_at_once_are_applied_one_after_the_other(node: Node, agent: Ag
         first = group.create_task(agent.set_config(ONE))
         await eventually(lambda: node.busy, "the first to be applied")
         second = group.create_task(agent.set_config(TWO))
-        await eventually(lambda: node.server._barriers, "the second to wait")
+        await eventually(lambda: node.server._waiting, "the second to wait")
         node.go.set()
     assert (first.result(), second.result()) == ("", "")
     assert node.reserved == [1000, 2000]

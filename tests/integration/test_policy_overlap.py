@@ -63,9 +63,9 @@ async def a_node(folder: Path) -> AsyncIterator[tuple[PolicyStack, Refusing]]:
 
 async def send(stack: PolicyStack, reserved: str) -> None:
     """The agent sends another configuration."""
-    assert stack.policy._reconfiguring is not None
+    assert stack.policy._applier is not None
     document = f"Active: static\nReservedResources: {{CPU: 'cpuset:{reserved}'}}\n"
-    await stack.policy._reconfiguring.by_agent({"policy": document}, "n1")
+    await stack.policy._applier.apply_agent_config({"policy": document}, "n1")
 
 
 def without(topology: Topology, cpus: str) -> Topology:

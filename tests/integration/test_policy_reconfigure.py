@@ -244,7 +244,7 @@ async def test_from_none_to_static_and_back_by_a_file(tmp_path: Path) -> None:
         another = await stack.run("mq", 2000)
         assert own_cpus(stack) == sorted((stack.cpus(own), stack.cpus(another)))
         file.write_text("policy: {Active: static, ReservedResources: {CPU: cpuset:99}}\n")
-        changing = stack.policy._reconfiguring
+        changing = stack.policy._applier
         assert changing is not None
         await eventually(lambda: changing.problems, "the file to be refused")
         assert len(own_cpus(stack)) == 2

@@ -46,8 +46,8 @@ def plug(folder: Path, machine: str) -> None:
 
 async def send(stack: PolicyStack, data: dict[str, str]) -> None:
     """The agent sends this."""
-    assert stack.policy._reconfiguring is not None
-    await stack.policy._reconfiguring.by_agent(data, "n1")
+    assert stack.policy._applier is not None
+    await stack.policy._applier.apply_agent_config(data, "n1")
 
 
 async def problems(stack: PolicyStack) -> list[str]:
@@ -273,7 +273,7 @@ async def test_what_containers_hold_is_forgotten_if_that_was_asked_for(tmp_path:
         await stack.stop(second)
     state = load(str(tmp_path / STATE)).state
     assert state is not None
-    assert not state.anew
+    assert not state.reset
     async with policy_stack(tmp_path, None, runtime=runtime, **settings) as stack:
         assert stack.cpus(third) == "4-5"
 

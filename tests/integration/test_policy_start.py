@@ -109,8 +109,10 @@ async def test_a_successor_has_what_the_agent_sent_though_the_disk_has_not(tmp_p
     runtime = FakeRuntime()
     socket = str(tmp_path / "config.sock")
     async with policy_stack(tmp_path, machine(MACHINE), runtime=runtime, config_socket=socket) as stack:
-        assert stack.policy._reconfiguring is not None
-        await stack.policy._reconfiguring.by_agent({"policy": "Active: static\nReservedResources: {CPU: 1}\n"}, "n1")
+        assert stack.policy._applier is not None
+        await stack.policy._applier.apply_agent_config(
+            {"policy": "Active: static\nReservedResources: {CPU: 1}\n"}, "n1"
+        )
         db = await stack.run("db", 2000)
         cpus, memory = stack.cpus(db), stack.parts.memory()
     (tmp_path / "state/policy-state.json").unlink()
@@ -125,9 +127,9 @@ async def test_the_first_container_under_a_new_policy_passes_it(tmp_path: Path) 
     async with policy_stack(tmp_path, machine(MACHINE), runtime=runtime, config_socket=str(tmp_path / "c")) as stack:
         await stack.run("before", 100, "burstable")
         stall = runtime.stall("UpdateContainerResources")
-        assert stack.policy._reconfiguring is not None
+        assert stack.policy._applier is not None
         sent = {"policy": "Active: static\nReservedResources: {CPU: 1}\n"}
-        change = stack.tracker.tasks.spawn(stack.policy._reconfiguring.by_agent(sent, "n1"), name="agent")
+        change = stack.tracker.tasks.spawn(stack.policy._applier.apply_agent_config(sent, "n1"), name="agent")
         await runtime.wait_for_calls("UpdateContainerResources")
         pod = await stack.pod("db", "besteffort")
         container = await stack.create(pod)

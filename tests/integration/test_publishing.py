@@ -142,7 +142,7 @@ async def api() -> NodeApi:
 @pytest.fixture
 async def client(path: Path) -> AsyncIterator[AgentClient]:
     """Of the agent at that path."""
-    client = AgentClient(str(path), hub=Hub(), timeout=WAIT_LIMIT, patience=2.0)
+    client = AgentClient(str(path), hub=Hub(), timeout=WAIT_LIMIT, dial_wait=2.0)
     yield client
     await client.close()
 
@@ -178,7 +178,7 @@ async def test_a_socket_of_somebody_else_gets_nothing(path: Path) -> None:
         got.append(await reader.read())
         updater.close()
 
-    client = AgentClient(str(path), hub=Hub(), patience=0.2, uids={12345})
+    client = AgentClient(str(path), hub=Hub(), dial_wait=0.2, uids={12345})
     async with await asyncio.start_unix_server(serve, path):
         with pytest.raises(RpcError, match=f"it belongs to uid {os.getuid()}, it must belong to uid 12345") as error:
             await client.get_node()

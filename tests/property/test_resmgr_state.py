@@ -13,9 +13,9 @@ from interpose.core.model.pod import Container, Pod
 from interpose.core.model.resources import LinuxResources
 from interpose.core.policy.decision import Grant
 from interpose.core.policy.request import Amounts, Key, Request, RequestSource
-from interpose.resmgr.container_request import ANNOTATIONS, limit_of, make_request, memory_of, milli_of, resized
-from interpose.resmgr.state.grant_annotation import Noted, grant_note, read_note
-from interpose.resmgr.state.state import Entry, State, decode, encode
+from interpose.resmgr.container_request import ANNOTATIONS, limit_of, make_request, memory_of, milli_of, resize_amounts
+from interpose.resmgr.state.grant_annotation import GrantNote, grant_note, read_note
+from interpose.resmgr.state.state import SavedEntry, State, decode, encode
 
 texts = st.text(st.characters(), max_size=12)  # also halves of characters, which no file can hold as they are
 numbers = st.integers(-(1 << 63), (1 << 63) - 1)
@@ -42,7 +42,7 @@ amounts = st.builds(
     source=st.sampled_from(RequestSource),
 )
 keys = st.builds(Key, texts, texts, st.integers(0, 1 << 32), st.integers(0, 9))
-entries = st.builds(Entry, key=keys, container_id=texts, grant=grants, amounts=amounts)
+entries = st.builds(SavedEntry, key=keys, container_id=texts, grant=grants, amounts=amounts)
 states = st.builds(
     State,
     policy=texts,
@@ -101,7 +101,7 @@ def test_half_a_file_is_none(state: State, size: int) -> None:
 def test_a_note_comes_back_as_it_was(policy: str, grant: Grant, asked: Amounts) -> None:
     """But for what the container has itself."""
     note = grant_note(policy, Request(key=Key("p", "c"), amounts=asked), grant)
-    assert read_note(note) == Noted(policy, replace(grant, envs={}, command=None), asked)
+    assert read_note(note) == GrantNote(policy, replace(grant, envs={}, command=None), asked)
 
 
 @given(documents.map(json.dumps) | texts)
@@ -166,5 +166,5 @@ def test_the_same_update_twice_is_as_good_as_once(qos: KubeQos, before: LinuxRes
     parent = {KubeQos.GUARANTEED: "", KubeQos.BURSTABLE: "burstable/", KubeQos.BEST_EFFORT: "besteffort/"}[qos]
     container = Container(id="", pod_id="p", name="main", resources=before)
     request = make_request(container, Pod(id="p", cgroup_parent=f"/kubepods/{parent}podx")).request
-    once = replace(request, amounts=resized(request, update, before))
-    assert resized(once, update, before.overlay(update)) is once.amounts
+    once = replace(request, amounts=resize_amounts(request, update, before))
+    assert resize_amounts(once, update, before.overlay(update)) is once.amounts

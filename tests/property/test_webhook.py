@@ -13,7 +13,7 @@ from interpose.core.model.quantity import parse_quantity
 from interpose.kube.webhook.annotate import KNOWN_KEYS
 from interpose.kube.webhook.review import AnnotationRules, BadReviewError, ReviewResult, review
 from interpose.kube.webhook.validity import validity_of
-from interpose.resmgr.container_request import annotated
+from interpose.resmgr.container_request import read_annotation
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8)
 JSON = st.recursive(
@@ -121,14 +121,14 @@ def test_relays_read_what_pods_ask_for(pod: dict[str, Any], keys: tuple[str, ...
     changed = patched(pod, review(asked(pod), AnnotationRules(keys=keys)).body)
     annotations = changed["metadata"]["annotations"]
     for key in keys:
-        said = annotated({KNOWN_KEYS[0]: annotations[key]})
+        said = read_annotation({KNOWN_KEYS[0]: annotations[key]})
         assert said is not None
         for container in [*(pod["spec"]["initContainers"] or ()), *pod["spec"]["containers"]]:
             read = said.container(container["name"])
             given_ = container["resources"] or {}
             for part, found in (("requests", read.requests), ("limits", read.limits)):
                 assert found == {name: parse_quantity(text) for name, text in (given_.get(part) or {}).items()}
-    believed = annotated(annotations)
+    believed = read_annotation(annotations)
     assert believed is None or annotations[believed.name] == annotations[keys[0]]
     before = pod["metadata"]["annotations"] or {}
     ours = {*keys, *KNOWN_KEYS}

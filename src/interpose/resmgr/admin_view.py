@@ -1,4 +1,4 @@
-"""What the admin socket tells of policies: plain values, made when somebody asks."""
+"""Reports of the admin socket about policies, as plain values."""
 
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
@@ -20,13 +20,13 @@ from interpose.resmgr.existing_containers import FIELDS
 from interpose.resmgr.interceptor import PolicyInterceptor
 from interpose.resmgr.tracker import AllocationTracker
 
-_LOOKED_AT = (Parameter.CPUSET_CPUS, Parameter.CPUSET_MEMS, Parameter.CPU_SHARES)
+_CGROUP_PARAMETERS = (Parameter.CPUSET_CPUS, Parameter.CPUSET_MEMS, Parameter.CPU_SHARES)
 
 
 def policy_report(
     interceptor: PolicyInterceptor, *, problems: list[str], state_file: Mapping[str, object]
 ) -> dict[str, Any]:
-    """The policy, its pools, and who has what."""
+    """The policy, its pools, problems, refusals and all assignments."""
     tracker = interceptor.tracker
     allocations, configuration, topology = tracker.allocations, tracker.configuration, tracker.topology
     policy_state = allocations.policy.state
@@ -37,11 +37,11 @@ def policy_report(
         if updater.error
     ]
     contested = [
-        f"container {titles.get(one.key, one.id)}: policy {configuration.policy} and somebody else set its values in "
-        f"turn; {one.replaced.text} was found {one.replaced.times} times"
-        for one in tracker.updaters.contested()
+        f"container {titles.get(updater.key, updater.id)}: policy {configuration.policy} and somebody else set its "
+        f"values in turn; {updater.replaced.text} was found {updater.replaced.times} times"
+        for updater in tracker.updaters.list_contested()
     ]
-    homeless = [f"container {titles[key]} has no place under the policy" for key in allocations.without_place]
+    without_place = [f"container {titles[key]} has no place under the policy" for key in allocations.without_place]
     deferred = [
         f"container {held.request.title} has {held.runtime_request.milli}m CPU at the runtime; the policy has room for "
         f"{held.request.milli}m"
@@ -58,25 +58,25 @@ def policy_report(
         "exclusive": sum(1 for grant in policy_state.grants.values() if grant.exclusive),
         "failing": failing,
         "problems": [
-            *(f"another configuration should be in force: {one}" for one in configuration.fallback_reasons),
+            *(f"another configuration should be in force: {reason}" for reason in configuration.fallback_reasons),
             *problems,
-            *homeless,
+            *without_place,
             *deferred,
             *contested,
             *(
-                f"note: {one}"
-                for one in (*configuration.notes, *allocations.policy.notes, *_unreadable(tracker, titles))
+                f"note: {note}"
+                for note in (*configuration.notes, *allocations.policy.notes, *_unreadable(tracker, titles))
             ),
         ],
         "refused": [
             {
-                "at": _time(one.at),
-                "container": one.title,
-                "times": one.times,
-                "why": one.refusal.kind.value,
-                "message": one.refusal.message,
+                "at": _time(refused.at),
+                "container": refused.title,
+                "times": refused.times,
+                "why": refused.refusal.kind.value,
+                "message": refused.refusal.message,
             }
-            for one in reversed(interceptor.counters.refused)
+            for refused in reversed(interceptor.counters.refused)
         ],
         "topology": {
             "packages": len(topology.packages),
@@ -92,29 +92,31 @@ def policy_report(
 
 
 def _unreadable(tracker: AllocationTracker, titles: Mapping[Key, str]) -> list[str]:
-    """Said if no cgroup can be read: that of a container which has just ended is nothing to worry about."""
+    """A note if no cgroup can be read; that of a container which has just ended does not matter."""
     unreadable = tracker.cgroups.unreadable
     if not unreadable or tracker.cgroups.confirmed:
         return []
-    key, why = next(iter(unreadable.items()))
-    return [f"cgroups cannot be read, so states are the runtime's word; {titles.get(key, key)}: {why}"]
+    key, error = next(iter(unreadable.items()))
+    return [f"cgroups cannot be read, so states are the runtime's word; {titles.get(key, key)}: {error}"]
 
 
 def owned_report(interceptor: PolicyInterceptor) -> dict[str, Any]:
     """Values of containers that the policy decides, as CRI calls them: other programs on the node leave them alone.
 
-    CPU sets under any policy, the others if a container has them of it. While something stands in for a policy, what
-    containers have is still that policy's. What was remembered counts until the runtime has listed its containers.
+    CPU sets under any policy, the others if a container has them of it. While a fallback configuration is in force,
+    what containers have is still that of the policy. What was saved counts until the runtime has listed its containers.
     """
     tracker = interceptor.tracker
     allocations, policy = tracker.allocations, tracker.configuration.policy
-    remembered = [entry.grant for _, entry in tracker.saved.values()]
+    saved = [entry.grant for _, entry in tracker.saved.values()]
     if policy == NONE:
-        sleeps = tracker.suspended or (tracker.decides_nothing and remembered)
-        assigned, policy = ({"cpus"}, tracker.saved_policy) if sleeps else (set[str](), policy)
+        suspended = tracker.suspended or (tracker.decides_nothing and saved)
+        assigned, policy = ({"cpus"}, tracker.saved_policy) if suspended else (set[str](), policy)
     else:
-        given = (*map(allocations.assignment, allocations.by_key), *remembered)
-        assigned = {"cpus"} | {name for one in given for name in FIELDS if getattr(one, name, None) is not None}
+        assignments = (*map(allocations.assignment, allocations.by_key), *saved)
+        assigned = {"cpus"} | {
+            name for found in assignments for name in FIELDS if getattr(found, name, None) is not None
+        }
     return {"version": 1, "policy": policy, "owns": [field for name, field in FIELDS.items() if name in assigned]}
 
 
@@ -141,7 +143,7 @@ def _state(tracker: AllocationTracker, key: Key, held: Allocation) -> dict[str, 
     """The state in a word and, of one that is in step, who says so: the kernel, or only the runtime."""
     if key in tracker.creates:
         return {"state": "in doubt"}
-    if not held.place:
+    if not held.has_place:
         return {"state": "without place"}
     if held.deferred_request is not None:
         return {"state": "without room"}
@@ -152,22 +154,22 @@ def _state(tracker: AllocationTracker, key: Key, held: Allocation) -> dict[str, 
         return {"state": updater.state}
     return {
         "state": "in step",
-        "confirmed_by": "kernel" if tracker.cgroups.confirms(key, tracker.desired(key)) else "runtime",
+        "confirmed_by": "kernel" if tracker.cgroups.is_confirmed(key, tracker.desired(key)) else "runtime",
     }
 
 
-def find(tracker: AllocationTracker, ref: str) -> list[Allocation]:
+def find_allocations(tracker: AllocationTracker, ref: str) -> list[Allocation]:
     """Containers that a person may mean: by the start of an id, or by names from the right."""
     held = list(tracker.allocations.by_key.values())
-    by_id = [one for one in held if one.id and one.id.startswith(ref)] if ref else []
+    by_id = [entry for entry in held if entry.id and entry.id.startswith(ref)] if ref else []
     if by_id:
         return by_id
-    return [one for one in held if _is_called(one.request.title, ref)]
+    return [entry for entry in held if _matches(entry.request.title, ref)]
 
 
 def find_refused(interceptor: PolicyInterceptor, ref: str) -> list[RefusedRequest]:
     """Refusals that a person may mean, by names from the right."""
-    return [one for one in interceptor.counters.refused if _is_called(one.title, ref)]
+    return [refused for refused in interceptor.counters.refused if _matches(refused.title, ref)]
 
 
 def pod_report(interceptor: PolicyInterceptor, ref: str) -> dict[str, Any] | None:
@@ -180,20 +182,20 @@ def pod_report(interceptor: PolicyInterceptor, ref: str) -> dict[str, Any] | Non
     rows = [
         _row(tracker, key, held)
         for key, held in tracker.allocations.by_key.items()
-        if _is_called(_pod_of(held.request.title), ref)
-        or ((made := store.get(held.id)) is not None and made.pod_id.startswith(ref))
+        if _matches(_pod_of(held.request.title), ref)
+        or ((found := store.get(held.id)) is not None and found.pod_id.startswith(ref))
     ]
-    there = {row["container"] for row in rows}
+    shown = {row["container"] for row in rows}
     rows += [
         {
-            "container": one.title,
+            "container": refused.title,
             "id": "",
-            "qos": one.request.qos.value,
-            "cpu_milli": one.request.milli,
+            "qos": refused.request.qos.value,
+            "cpu_milli": refused.request.milli,
             "state": "refused",
         }
-        for one in interceptor.counters.refused
-        if one.title not in there and _is_called(_pod_of(one.title), ref)
+        for refused in interceptor.counters.refused
+        if refused.title not in shown and _matches(_pod_of(refused.title), ref)
     ]
     if not rows:
         return None
@@ -204,13 +206,13 @@ def _pod_of(title: str) -> str:
     return title.rpartition("/")[0]
 
 
-def _is_called(title: str, ref: str) -> bool:
+def _matches(title: str, ref: str) -> bool:
     parts = ref.split("/")
     return title.split("/")[-len(parts) :] == parts
 
 
 def container_report(tracker: AllocationTracker, held: Allocation) -> dict[str, Any]:
-    """Everything in the books about one container."""
+    """Everything that is tracked about one container."""
     key = held.request.key
     titles = tracker.allocations.titles()
     events = list(held.events)
@@ -221,7 +223,7 @@ def container_report(tracker: AllocationTracker, held: Allocation) -> dict[str, 
         "id": held.id,
         **_state(tracker, key, held),
         "decision": _event(events[-1], titles) if events else None,
-        "history": [_event(one, titles) for one in events],
+        "history": [_event(event, titles) for event in events],
         "holds": None if (grant := tracker.allocations.policy.state.grants.get(key)) is None else grant_record(grant),
         "wanted": None if wanted is None else assignment_record(wanted),
         "written": None if updater is None or updater.written is None else assignment_record(updater.written),
@@ -236,7 +238,7 @@ def container_report(tracker: AllocationTracker, held: Allocation) -> dict[str, 
 
 
 def refusal_report(tracker: AllocationTracker, refused: RefusedRequest) -> dict[str, Any]:
-    """Everything known about a container that was refused and is not in the books, in the form of one that is."""
+    """Everything known about a container that was refused and is not tracked, in the form of one that is."""
     record = decision_record(refused.decision, refused.request, Assignment(), tracker.allocations.titles())
     return {
         "container": refused.title,
@@ -258,13 +260,13 @@ def _event(event: AllocationEvent, titles: Mapping[Key, str]) -> dict[str, Any]:
 
 
 def cgroup_report(container: Container | None, tree: Callable[[], CgroupTree]) -> dict[str, object]:
-    """What stands in the cgroup of a container. Reads files: not for the loop."""
+    """The values in the cgroup of a container. Reads files: not for the loop."""
     if container is None:
         return {"error": "the runtime has not made the container yet"}
     try:
         cgroups = tree()
         directory = directory_of(cgroups, container)
-        values = {one.value: str(cgroups.read(directory, one)) for one in _LOOKED_AT}
+        values = {parameter.value: str(cgroups.read(directory, parameter)) for parameter in _CGROUP_PARAMETERS}
     except (OSError, ValueError, ConfigError) as error:
         return {"error": str(error)}
     return {"path": directory, **values}

@@ -16,7 +16,7 @@ from interpose.core.policy.api import Policy
 from interpose.core.policy.decision import Action, Assignment, Decision, Grant, Refusal, RefusalKind
 from interpose.core.policy.request import Key, Request
 
-_MAX_EVENTS: Final = 8  # decisions per container: how it came, and what was done to it last
+_MAX_EVENTS: Final = 8  # decisions per container
 
 
 class AllocationEvent(NamedTuple):
@@ -31,12 +31,12 @@ class AllocationEvent(NamedTuple):
 class Allocation:
     """A container under the policy: what it asked for, and the last decisions about it."""
 
-    __slots__ = ("deferred_request", "events", "id", "place", "request")
+    __slots__ = ("deferred_request", "events", "has_place", "id", "request")
 
     def __init__(self, request: Request) -> None:
         self.request = request
         self.id = ""  # the runtime's; empty as long as it is unknown
-        self.place = True  # False: the policy could not take it
+        self.has_place = True  # False: the policy could not take it
         self.deferred_request: Request | None = None  # what it has at the runtime, if the policy has no room for that
         self.events: deque[AllocationEvent] = deque(maxlen=_MAX_EVENTS)
 
@@ -88,11 +88,11 @@ class Allocations:
     @property
     def deferred(self) -> tuple[Key, ...]:
         """Containers that were resized although the policy has no room for it."""
-        return tuple(key for key, one in self.by_key.items() if one.deferred_request is not None)
+        return tuple(key for key, held in self.by_key.items() if held.deferred_request is not None)
 
     def titles(self) -> Mapping[Key, str]:
-        """Names of all containers for people: namespace/pod/container."""
-        return {key: one.request.title for key, one in self.by_key.items()}
+        """Display names of all containers: namespace/pod/container."""
+        return {key: held.request.title for key, held in self.by_key.items()}
 
     # -- decisions
 
@@ -111,7 +111,7 @@ class Allocations:
         if entry is None:
             entry = self.by_key[request.key] = Allocation(request)
         entry.request, entry.deferred_request = request, None
-        entry.place = True
+        entry.has_place = True
         self._without_place.pop(request.key, None)
         self._add_event(entry, decision)
 
@@ -152,7 +152,7 @@ class Allocations:
     def resize(self, request: Request) -> Decision:
         """Decide about other amounts. Refused, the allocation stays as it is."""
         entry = self.by_key[request.key]
-        if not entry.place:
+        if not entry.has_place:
             return self.allocate(request)
         decision = self.policy.resize(request)
         self._count(decision)
@@ -174,7 +174,7 @@ class Allocations:
             return None
         decision = self.resize(request)
         if decision.refusal is not None:
-            if entry.place:
+            if entry.has_place:
                 entry.deferred_request = request
             else:
                 entry.request = request
@@ -189,16 +189,16 @@ class Allocations:
             self.by_id.pop(entry.id, None)
         if entry is not None:
             self.outcomes[Action.RELEASE.value, "granted"] += 1
-        placed = [one for other in (*self._without_place, *self.deferred) for one in self._place(other)]
+        placed = [changed for other in (*self._without_place, *self.deferred) for changed in self._place_again(other)]
         if placed:
             decision = replace(decision, changed=tuple(dict.fromkeys((*decision.changed, *placed))))
         return self._with_fallback_changes(decision)
 
-    def _place(self, key: Key) -> tuple[Key, ...]:
+    def _place_again(self, key: Key) -> tuple[Key, ...]:
         """Try again to place a container, or to grant its deferred request."""
         entry = self.by_key[key]
         request = entry.runtime_request
-        decision = self.policy.resize(request) if entry.place else self.policy.allocate(request)
+        decision = self.policy.resize(request) if entry.has_place else self.policy.allocate(request)
         if decision.refusal is not None:
             return ()  # not counted: it was refused before
         self._count(decision)
@@ -215,7 +215,7 @@ class Allocations:
 
     def _add_without_place(self, candidate: AllocationCandidate, decision: Decision) -> None:
         entry = self.by_key[candidate.request.key] = Allocation(candidate.request)
-        entry.place = False
+        entry.has_place = False
         self._without_place[candidate.request.key] = None
         self._add_event(entry, decision)
 

@@ -1,9 +1,9 @@
 """What a container asks for: from its record in the store and the pod's annotation, and again when it is resized. Pure.
 
-The annotation is exact but anybody's; what the kubelet asked the runtime for is rounded but true. So the annotation
+The annotation is exact but may be forged; what the kubelet asked the runtime for is rounded but true. So the annotation
 counts where the two agree, and where they do not it is the kubelet that counts: no container gets CPU or memory for
 text. Extended resources are the exception: the kubelet does not pass them to runtimes, so what the annotation says of
-them cannot be checked and is believed. Where they decide about CPUs, admission in the cluster must keep authors of pods
+them cannot be checked and is trusted. Where they decide about CPUs, admission in the cluster must keep authors of pods
 from writing the annotation themselves. What hook servers changed in the request plays no part. Nothing here fails; what
 could not be used is reported as text.
 
@@ -12,7 +12,7 @@ The annotation, written by an admission webhook, has the requests and limits of 
     {"initContainers": {NAME: {"requests": {...}, "limits": {...}}}, "containers": {NAME: ...}}
 
 It is read as Kubernetes reads it: unknown keys are ignored, null is as good as absent, of a key given twice the last
-counts. Whoever may create pods can write this text, so its size is bounded, and whatever it is, the outcome is a value
+counts. Authors of pods can write this text, so its size is bounded, and whatever it is, the outcome is a value
 or a ValueError that names the annotation, the place in it and what was found there.
 
 Without an annotation amounts are estimated from what CRI carries: CPU shares, quota, memory limit, OOM score. Each
@@ -60,7 +60,7 @@ class Requirements:
         return self.requests.get(resource, self.limits.get(resource, _NONE))
 
     def amounts(self) -> Amounts:
-        """As policies see it; ValueError if there cannot be so much, or a part of something that has none."""
+        """The amounts for policies; ValueError if there cannot be so much, or a part of something that has none."""
         if max(self.request(_CPU), self.limits.get(_CPU, _NONE)) > MAX_CPUS:
             raise ValueError(f"{self.where}: asks for more than {MAX_CPUS} CPUs")
         return Amounts(
@@ -73,7 +73,7 @@ class Requirements:
         )
 
     def _extended(self) -> Iterator[tuple[str, int]]:
-        """Resources of somebody's own: they have a domain in their names."""
+        """Extended resources: they have a domain in their names."""
         for name in sorted({*self.requests, *self.limits}):
             amount = self.request(name)
             if "/" not in name or not amount:
@@ -83,7 +83,7 @@ class Requirements:
             yield name, amount.numerator
 
 
-class Annotated:
+class ResourceAnnotation:
     """The annotation of a pod. Containers are read when they are asked for."""
 
     def __init__(self, name: str, text: str) -> None:
@@ -93,7 +93,7 @@ class Annotated:
             self._groups = {group: _fields(root.get(group), f"{name}: {group}") for group in _GROUPS}
 
     def container(self, name: str) -> Requirements:
-        """What a container asks for; an init container first. ValueError if nothing is said about it."""
+        """What a container asks for; an init container first. ValueError if it is not in the annotation."""
         for group, containers in self._groups.items():
             if name in containers:
                 return self._read(group, name, containers[name])
@@ -106,10 +106,10 @@ class Annotated:
             for group, containers in self._groups.items()
             for name, value in containers.items()
         ]
-        pairs = [(one.request(kind), one.limits.get(kind, _NONE)) for one in read for kind in (_CPU, _MEMORY)]
-        if not any(asked or limit for asked, limit in pairs):
+        pairs = [(found.request(kind), found.limits.get(kind, _NONE)) for found in read for kind in (_CPU, _MEMORY)]
+        if not any(requested or limit for requested, limit in pairs):
             return KubeQos.BEST_EFFORT
-        return KubeQos.GUARANTEED if all(asked == limit > 0 for asked, limit in pairs) else KubeQos.BURSTABLE
+        return KubeQos.GUARANTEED if all(requested == limit > 0 for requested, limit in pairs) else KubeQos.BURSTABLE
 
     def _read(self, group: str, name: str, value: Any) -> Requirements:
         where = f"{self.name}: {group}[{quoted(name)}]"
@@ -122,11 +122,11 @@ class Annotated:
             )
 
 
-def annotated(annotations: Mapping[str, str]) -> Annotated | None:
-    """What a webhook wrote down about a pod; None if none did. ValueError if it cannot be read."""
+def read_annotation(annotations: Mapping[str, str]) -> ResourceAnnotation | None:
+    """The annotation of a webhook on a pod; None if there is none. ValueError if it cannot be read."""
     for name in ANNOTATIONS:
         if (text := annotations.get(name)) is not None:
-            return Annotated(name, text)
+            return ResourceAnnotation(name, text)
     return None
 
 
@@ -182,26 +182,26 @@ def limit_of(quota: int, period: int) -> int | None:
 
 
 def memory_of(score: int, capacity: int) -> int | None:
-    """The least memory request that gives this OOM score on a machine with so much memory; None: nobody knows."""
+    """The least memory request that gives this OOM score on a machine with so much memory; None: unknown."""
     if capacity <= 0 or not _LOWEST_SCORE <= score <= _HIGHEST_SCORE:
         return None
     return -(-capacity * (1000 - score) // 1000)
 
 
-def estimate(asked: LinuxResources, qos: KubeQos, capacity: int = 0) -> Amounts:
+def estimate(requested: LinuxResources, qos: KubeQos, capacity: int = 0) -> Amounts:
     """What a container of this class asked for; `capacity` is the machine's memory in bytes, 0 if it is not known."""
-    milli = milli_of(asked.cpu_shares)
-    limit = limit_of(asked.cpu_quota, asked.cpu_period)
-    memory_limit = asked.memory_limit_in_bytes if asked.memory_limit_in_bytes > 0 else None
+    milli = milli_of(requested.cpu_shares)
+    limit = limit_of(requested.cpu_quota, requested.cpu_period)
+    memory_limit = requested.memory_limit_in_bytes if requested.memory_limit_in_bytes > 0 else None
     memory = None
     if qos is KubeQos.GUARANTEED:
-        if limit is not None and _beyond_shares(asked, limit):
+        if limit is not None and _beyond_shares(requested, limit):
             milli = limit
         # The quota of a container with CPUs of its own is taken away by newer kubelets; its limit is still there.
         limit = milli or None if limit is None else limit
         memory = memory_limit
     elif qos is KubeQos.BURSTABLE:
-        memory = memory_of(asked.oom_score_adj, capacity)
+        memory = memory_of(requested.oom_score_adj, capacity)
         if memory is not None and memory_limit is not None and memory >= memory_limit:
             memory = None
     return Amounts(
@@ -209,27 +209,27 @@ def estimate(asked: LinuxResources, qos: KubeQos, capacity: int = 0) -> Amounts:
     )
 
 
-def estimated_qos(asked: LinuxResources) -> KubeQos:
+def estimate_qos(requested: LinuxResources) -> KubeQos:
     """The class of a container that is in no directory of a class, by what it asked for.
 
     Its memory request is not known; only the OOM score of a Burstable container tells that it is below the limit.
     """
-    milli, limit = milli_of(asked.cpu_shares), limit_of(asked.cpu_quota, asked.cpu_period)
-    burstable = _LOWEST_BURSTABLE <= asked.oom_score_adj <= _HIGHEST_SCORE
-    same = limit is not None and (milli == limit or _beyond_shares(asked, limit))
-    if not burstable and milli and same and asked.memory_limit_in_bytes > 0:
+    milli, limit = milli_of(requested.cpu_shares), limit_of(requested.cpu_quota, requested.cpu_period)
+    burstable = _LOWEST_BURSTABLE <= requested.oom_score_adj <= _HIGHEST_SCORE
+    same = limit is not None and (milli == limit or _beyond_shares(requested, limit))
+    if not burstable and milli and same and requested.memory_limit_in_bytes > 0:
         return KubeQos.GUARANTEED
-    something = burstable or milli or limit is not None or asked.memory_limit_in_bytes > 0
+    something = burstable or milli or limit is not None or requested.memory_limit_in_bytes > 0
     return KubeQos.BURSTABLE if something else KubeQos.BEST_EFFORT
 
 
-def _beyond_shares(asked: LinuxResources, limit: int) -> bool:
+def _beyond_shares(requested: LinuxResources, limit: int) -> bool:
     """Whether a limit is so large that shares of a request that equals it say no more than that."""
-    return asked.cpu_shares == shares_of(limit) == MAX_SHARES
+    return requested.cpu_shares == shares_of(limit) == MAX_SHARES
 
 
-class Made(NamedTuple):
-    """A request, and what was not believed or could not be read."""
+class RequestResult(NamedTuple):
+    """A request, and the problems with the annotation of its pod."""
 
     request: Request
     problems: tuple[str, ...] = ()
@@ -239,31 +239,31 @@ def make_request(
     container: Container,
     pod: Pod,
     *,
-    asked: LinuxResources | None = None,
+    requested: LinuxResources | None = None,
     command: Iterable[str] = (),
     args: Iterable[str] = (),
     capacity: int = 0,
-) -> Made:
+) -> RequestResult:
     """The request of a container.
 
-    `asked` is what the kubelet itself asked for, by default what the record of the container says about it; that may
-    be nothing at all. `capacity` is the machine's memory in bytes, 0 if it is not known.
+    `requested` is what the kubelet itself asked for, by default what the record of the container says about it; that
+    may be nothing at all. `capacity` is the machine's memory in bytes, 0 if it is not known.
     """
-    if asked is None:
-        asked = container.requested
+    if requested is None:
+        requested = container.requested
     problems: list[str] = []
-    said = _said(pod.annotations, container.name, problems)
+    annotation = _read_amounts(pod.annotations, container.name, problems)
     qos = find_kube_qos(pod.requested_cgroup_parent or pod.cgroup_parent)
     cpu = memory = False
-    if said is not None:
-        cpu, memory = _believed(said, asked, problems)
-    if qos is None and said is not None and cpu:
-        qos = _annotated_qos(said.document, problems)
+    if annotation is not None:
+        cpu, memory = _check_annotation(annotation, requested, problems)
+    if qos is None and annotation is not None and cpu:
+        qos = _annotated_qos(annotation.document, problems)
     if qos is None:
-        qos = estimated_qos(asked)
-    amounts = estimate(asked, qos, capacity)
-    if said is not None:
-        amounts = _merged(said.amounts, amounts, cpu=cpu, memory=memory)
+        qos = estimate_qos(requested)
+    amounts = estimate(requested, qos, capacity)
+    if annotation is not None:
+        amounts = _merge_amounts(annotation.amounts, amounts, cpu=cpu, memory=memory)
     request = Request(
         key=Key(container.pod_id or pod.id, container.name, container.attempt),
         namespace=pod.namespace,
@@ -276,10 +276,10 @@ def make_request(
         command=tuple(command),
         args=tuple(args),
     )
-    return Made(request, tuple(problems))
+    return RequestResult(request, tuple(problems))
 
 
-def resized(request: Request, update: LinuxResources, before: LinuxResources) -> Amounts:
+def resize_amounts(request: Request, update: LinuxResources, before: LinuxResources) -> Amounts:
     """The amounts of a request after an update of its container, which had `before`.
 
     What the update does not set stays. The very same amounts if nothing changes.
@@ -307,49 +307,51 @@ def resized(request: Request, update: LinuxResources, before: LinuxResources) ->
     return old if amounts == old else replace(amounts, source=RequestSource.RESIZE)
 
 
-# -- what the annotation says, and what of it is believed
+# -- what the annotation says, and what of it is trusted
 
 
-class _Said(NamedTuple):
-    """What the annotation says about a container."""
+class _AnnotatedAmounts(NamedTuple):
+    """The amounts of a container by the annotation."""
 
-    document: Annotated
+    document: ResourceAnnotation
     amounts: Amounts
     where: str
 
 
-def _said(annotations: Mapping[str, str], container: str, problems: list[str]) -> _Said | None:
+def _read_amounts(annotations: Mapping[str, str], container: str, problems: list[str]) -> _AnnotatedAmounts | None:
     try:
-        document = annotated(annotations)
+        document = read_annotation(annotations)
         if document is None:
             return None
         found = document.container(container)
-        return _Said(document, found.amounts(), found.where)
+        return _AnnotatedAmounts(document, found.amounts(), found.where)
     except ValueError as error:
         problems.append(str(error))
         return None
 
 
-def _believed(said: _Said, asked: LinuxResources, problems: list[str]) -> tuple[bool, bool]:
-    """Whether the annotation is believed about CPU, and about memory: unless the kubelet asked for something else."""
-    amounts, cpu, memory = said.amounts, True, True
-    if asked.cpu_shares > 0 and shares_of(amounts.milli) != asked.cpu_shares:
+def _check_annotation(
+    annotation: _AnnotatedAmounts, requested: LinuxResources, problems: list[str]
+) -> tuple[bool, bool]:
+    """Whether the annotation is trusted about CPU, and about memory: unless the kubelet asked for something else."""
+    amounts, cpu, memory = annotation.amounts, True, True
+    if requested.cpu_shares > 0 and shares_of(amounts.milli) != requested.cpu_shares:
         cpu = False
         problems.append(
-            f"{said.where}: {amounts.milli}m CPU are not believed, the kubelet asked for {asked.cpu_shares} CPU shares,"
-            f" which are {milli_of(asked.cpu_shares)}m"
+            f"{annotation.where}: {amounts.milli}m CPU are not believed, the kubelet asked for"
+            f" {requested.cpu_shares} CPU shares, which are {milli_of(requested.cpu_shares)}m"
         )
-    elif amounts.limit_milli is not None and asked.cpu_quota > 0 and not same_limit(amounts.limit_milli, asked):
+    elif amounts.limit_milli is not None and requested.cpu_quota > 0 and not same_limit(amounts.limit_milli, requested):
         cpu = False
         problems.append(
-            f"{said.where}: a limit of {amounts.limit_milli}m CPU is not believed, the kubelet asked for a quota of"
-            f" {asked.cpu_quota}, which is {limit_of(asked.cpu_quota, asked.cpu_period)}m"
+            f"{annotation.where}: a limit of {amounts.limit_milli}m CPU is not believed, the kubelet asked for a quota"
+            f" of {requested.cpu_quota}, which is {limit_of(requested.cpu_quota, requested.cpu_period)}m"
         )
-    if amounts.memory_limit is not None and 0 < asked.memory_limit_in_bytes != amounts.memory_limit:
+    if amounts.memory_limit is not None and 0 < requested.memory_limit_in_bytes != amounts.memory_limit:
         memory = False
         problems.append(
-            f"{said.where}: a memory limit of {amounts.memory_limit} is not believed, the kubelet asked for"
-            f" {asked.memory_limit_in_bytes}"
+            f"{annotation.where}: a memory limit of {amounts.memory_limit} is not believed, the kubelet asked for"
+            f" {requested.memory_limit_in_bytes}"
         )
     return cpu, memory
 
@@ -359,16 +361,16 @@ def same_limit(limit: int | None, resources: LinuxResources) -> bool:
     return limit is not None and quota_of(limit, resources.cpu_period or PERIOD) == resources.cpu_quota
 
 
-def _merged(said: Amounts, guessed: Amounts, *, cpu: bool, memory: bool) -> Amounts:
-    """The annotation where it is believed. Extended resources are told by nobody else, so they cannot be checked."""
+def _merge_amounts(annotation: Amounts, guessed: Amounts, *, cpu: bool, memory: bool) -> Amounts:
+    """The amounts of the annotation where it is trusted. Extended resources cannot be checked."""
     if not cpu:
-        said = replace(said, milli=guessed.milli, limit_milli=guessed.limit_milli, source=guessed.source)
+        annotation = replace(annotation, milli=guessed.milli, limit_milli=guessed.limit_milli, source=guessed.source)
     if not memory:
-        said = replace(said, memory=guessed.memory, memory_limit=guessed.memory_limit)
-    return said
+        annotation = replace(annotation, memory=guessed.memory, memory_limit=guessed.memory_limit)
+    return annotation
 
 
-def _annotated_qos(document: Annotated, problems: list[str]) -> KubeQos | None:
+def _annotated_qos(document: ResourceAnnotation, problems: list[str]) -> KubeQos | None:
     try:
         return document.qos()
     except ValueError as error:

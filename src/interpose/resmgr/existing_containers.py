@@ -1,8 +1,8 @@
-"""What containers that run already hold: out of the state file, their own annotation, and what the runtime says. Pure.
+"""What containers that run already hold: from the state file, their annotation, and their record in the runtime. Pure.
 
-What is in force in the runtime is the truth: CPU set, shares, quota. Of what was remembered, that counts which agrees
-with it. The state file comes first: it knows what happened since a container was created, and its own annotation does
-not. A container of which nothing is remembered, or that was resized since, wants to keep the CPUs it has.
+What is in force in the runtime is the truth: CPU set, shares, quota. Of what was saved, that counts which agrees with
+it. The state file comes first: it knows what happened since a container was created, and its own annotation does
+not. A container of which nothing is saved, or that was resized since, keeps the CPUs it has if it may.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,23 +20,23 @@ from interpose.cri.store.requested import requested_resources
 from interpose.resmgr.allocations import AllocationCandidate
 from interpose.resmgr.container_request import make_request, same_limit
 from interpose.resmgr.key_allocator import KeyAllocator
-from interpose.resmgr.state.grant_annotation import ANNOTATION, Noted, read_note
-from interpose.resmgr.state.state import Entry
+from interpose.resmgr.state.grant_annotation import ANNOTATION, GrantNote, read_note
+from interpose.resmgr.state.state import SavedEntry
 
 # What policies decide about, and what CRI calls it.
 FIELDS: Final[Mapping[str, str]] = {"cpus": "cpuset_cpus", "mems": "cpuset_mems", "shares": "cpu_shares"}
 _SETS: Final = ("cpus", "mems")
-SavedEntries = Mapping[Key, tuple[str, Entry]]  # entries of a state file with the policy that decided them
-_UNKNOWN: Final = LinuxResources(cpu_shares=-2, cpu_quota=-2)  # nobody asks for this
+SavedEntries = Mapping[Key, tuple[str, SavedEntry]]  # entries of a state file with the policy that decided them
+_UNKNOWN: Final = LinuxResources(cpu_shares=-2, cpu_quota=-2)  # no request has these values
 
 
 def container_key(container: Container) -> Key:
-    """How the books know a container, unless there is a twin of it."""
+    """The key of a container, unless it is a duplicate."""
     return Key(container.pod_id, container.name, container.attempt)
 
 
 def is_live(container: Container, pod: Pod | None) -> bool:
-    """Whether a container has CPUs to speak of: it runs, or is about to."""
+    """Whether a container needs an allocation: it runs, or is about to."""
     if pod is None or container.state is ContainerState.EXITED:
         return False
     return container.state is ContainerState.RUNNING or not pod.starts_nothing
@@ -45,129 +45,132 @@ def is_live(container: Container, pod: Pod | None) -> bool:
 def to_assignment(resources: LinuxResources) -> Assignment:
     """What a container has, as far as policies decide about it."""
     return Assignment(
-        cpus=_parsed(resources.cpuset_cpus), mems=_parsed(resources.cpuset_mems), shares=resources.cpu_shares or None
+        cpus=_parse_cpus(resources.cpuset_cpus),
+        mems=_parse_cpus(resources.cpuset_mems),
+        shares=resources.cpu_shares or None,
     )
 
 
 def find_candidates(
     containers: Iterable[tuple[Container, Pod]], entries: SavedEntries, policy: str, capacity: int
 ) -> list[AllocationCandidate]:
-    """Everything that runs, in the order in which it is to be taken over: those that hold CPUs of their own first.
+    """Running containers in the order in which they are to be admitted: those with exclusive CPUs first.
 
-    `entries` are what was remembered, with the policy that decided it. No two of them have the same key.
+    `entries` are what was saved, with the policy that decided it. No two candidates have the same key.
     """
-    remembered = {key: place for place, key in enumerate(entries)}
+    saved_order = {key: place for place, key in enumerate(entries)}
     found: list[tuple[tuple[bool, int, str], AllocationCandidate]] = []
     for container, pod in containers:
-        key = _remembered_key(container, entries)
+        key = _saved_key(container, entries)
         entry = entries.get(key)
         grant, amounts = recover_grant(container, entry, policy)
         made = make_request(container, pod, capacity=capacity).request
-        made = _recalling(replace(made, key=key), amounts, _remembered(container, entry))
+        made = _with_records(replace(made, key=key), amounts, _recorded_grants(container, entry))
         first = grant is None or not grant.exclusive
-        order = (first, remembered.get(key, len(remembered)), str(key))
+        order = (first, saved_order.get(key, len(saved_order)), str(key))
         found.append((order, AllocationCandidate(request=made, id=container.id, held=grant)))
-    return _told_apart(one for _, one in sorted(found, key=lambda item: item[0]))
+    return _assign_keys(candidate for _, candidate in sorted(found, key=lambda item: item[0]))
 
 
-def _remembered_key(container: Container, entries: SavedEntries) -> Key:
-    """The key under which a container was remembered: that of its twins is not its own."""
+def _saved_key(container: Container, entries: SavedEntries) -> Key:
+    """The key under which a container was saved: that of a duplicate is not its own."""
     key = container_key(container)
     while (entry := entries.get(key)) is not None and entry[1].container_id not in ("", container.id):
         key = key.next
     return key
 
 
-def _told_apart(found: Iterable[AllocationCandidate]) -> list[AllocationCandidate]:
-    """Twins get keys of their own, in the order of their coming."""
+def _assign_keys(found: Iterable[AllocationCandidate]) -> list[AllocationCandidate]:
+    """Give duplicates keys of their own, in the order of the candidates."""
     taken: dict[Key, AllocationCandidate] = {}
     free_keys = KeyAllocator(taken.__contains__)
-    for one in found:
-        key = free_keys.first(one.request.key)
-        taken[key] = one if key == one.request.key else replace(one, request=replace(one.request, key=key))
+    for candidate in found:
+        request = candidate.request
+        key = free_keys.first_free(request.key)
+        taken[key] = candidate if key == request.key else replace(candidate, request=replace(request, key=key))
     return list(taken.values())
 
 
 def recover_grant(
-    container: Container, entry: tuple[str, Entry] | None, policy: str
+    container: Container, entry: tuple[str, SavedEntry] | None, policy: str
 ) -> tuple[Grant | None, Amounts | None]:
-    """What a container holds, and the amounts it was granted for; None if it was resized since anybody noted them."""
+    """What a container holds, and the amounts it was granted for; None if it was resized since they were noted."""
     cpus = to_assignment(container.resources).cpus
-    known = _remembered(container, entry)
+    known = _recorded_grants(container, entry)
     if not known:
         return (Grant(exclusive=cpus) if cpus is not None else None), None
-    current = [one for one in known if _in_force(container, one)]
-    for one in current:
-        if cpus is None or not one.grant.pinned or one.grant.exclusive <= cpus:
-            return _under(policy, one, one.grant.exclusive), one.amounts
+    current = [note for note in known if _is_in_force(container, note)]
+    for note in current:
+        if cpus is None or not note.grant.pinned or note.grant.exclusive <= cpus:
+            return _grant_for_policy(policy, note, note.grant.exclusive), note.amounts
     own = known[0].grant.exclusive if cpus is None or not known[0].grant.pinned else cpus
-    return _under(policy, known[0], own), (current[0].amounts if current else None)
+    return _grant_for_policy(policy, known[0], own), (current[0].amounts if current else None)
 
 
-def _under(policy: str, noted: Noted, cpus: CpuSet) -> Grant:
+def _grant_for_policy(policy: str, noted: GrantNote, cpus: CpuSet) -> Grant:
     """A grant as a policy may read it, with these CPUs: another policy's pools mean nothing to it; CPUs are CPUs."""
     return replace(noted.grant, exclusive=cpus) if noted.policy == policy else Grant(exclusive=cpus)
 
 
-def _in_force(container: Container, noted: Noted) -> bool:
+def _is_in_force(container: Container, noted: GrantNote) -> bool:
     """Whether the amounts that were granted are those that the kubelet asked for last, as far as that can be told."""
-    asked, amounts = container.requested, noted.amounts
-    telling = _telling(container)
-    if "cpu_quota" in telling and amounts.limit_milli is not None and not same_limit(amounts.limit_milli, asked):
+    requested, amounts = container.requested, noted.amounts
+    reliable = _reliable_fields(container)
+    if "cpu_quota" in reliable and amounts.limit_milli is not None and not same_limit(amounts.limit_milli, requested):
         return False
-    same = shares_of(amounts.milli) == asked.cpu_shares
+    same = shares_of(amounts.milli) == requested.cpu_shares
     if noted.grant.shares is not None:  # what is there is what the policy wrote
         return same or container.resources.cpu_shares in (0, noted.grant.shares)
-    return same or "cpu_shares" not in telling
+    return same or "cpu_shares" not in reliable
 
 
-def _telling(container: Container) -> set[str]:
-    """Fields that say what the kubelet asked for.
+def _reliable_fields(container: Container) -> set[str]:
+    """Fields that show what the kubelet asked for.
 
-    Where somebody else changed a value at the creation of a container, one that it has since then is theirs as well.
+    Where a hook server changed a value at the creation of a container, a value since then may be the hook server's too.
     """
     noted = requested_resources(container.annotations.get(REQUESTED, ""), _UNKNOWN, None)
     fields = ("cpu_shares", "cpu_quota")
-    asked, now = container.requested, container.resources
+    requested, now = container.requested, container.resources
     changed = [field for field in fields if getattr(noted, field) != getattr(_UNKNOWN, field)]
-    theirs = {field for field in changed if getattr(asked, field) == getattr(now, field)}
-    return {field for field in fields if getattr(asked, field) > 0 and field not in theirs}
+    changed_by_others = {field for field in changed if getattr(requested, field) == getattr(now, field)}
+    return {field for field in fields if getattr(requested, field) > 0 and field not in changed_by_others}
 
 
-def _recalling(request: Request, amounts: Amounts | None, known: Sequence[Noted]) -> Request:
-    """A request with what is remembered of it: amounts that are in force, and what policies wrote down."""
-    recalled = {name: text for one in reversed(known) for name, text in one.grant.details.items()}
+def _with_records(request: Request, amounts: Amounts | None, known: Sequence[GrantNote]) -> Request:
+    """A request with what was saved of it: amounts that are in force, and details of grants."""
+    recalled = {name: text for note in reversed(known) for name, text in note.grant.details.items()}
     if amounts is None and known:
         amounts = request.amounts
-        guessed = amounts.source is RequestSource.ESTIMATE and any(one.grant.shares is not None for one in known)
+        guessed = amounts.source is RequestSource.ESTIMATE and any(note.grant.shares is not None for note in known)
         if guessed and request.qos is KubeQos.GUARANTEED and amounts.limit_milli is not None:
             # The shares are the policy's own; the limit is the kubelet's, and the same as the request.
             amounts = replace(amounts, milli=amounts.limit_milli)
-        if not amounts.extended:  # nobody can resize these
+        if not amounts.extended:  # these cannot be resized
             amounts = replace(amounts, extended=known[0].amounts.extended)
     return replace(request, recalled=recalled, amounts=request.amounts if amounts is None else amounts)
 
 
-def policy_written_fields(container: Container, entry: tuple[str, Entry] | None) -> frozenset[str]:
-    """Fields that are as they are because of a policy: others may have changed what no grant of it speaks of."""
+def policy_written_fields(container: Container, entry: tuple[str, SavedEntry] | None) -> frozenset[str]:
+    """Fields that a policy wrote: those that a grant is about and that differ from what the caller requested."""
     differing = container.resources.differing(container.requested)
-    return frozenset(name for name in _spoken_of(container, entry) if FIELDS[name] in differing)
+    return frozenset(name for name in _granted_fields(container, entry) if FIELDS[name] in differing)
 
 
-def restore_requested(container: Container, entry: tuple[str, Entry] | None) -> Container:
+def restore_requested(container: Container, entry: tuple[str, SavedEntry] | None) -> Container:
     """The record of a container with what its caller asked for, where a policy wrote something else since its creation.
 
-    The runtime does not say who wrote a value, so after a restart what we wrote looks like a wish of the caller. Only
-    the note of its creation tells. Under a policy callers leave sets of CPUs and memory nodes to it; one that asked for
-    just the set that it got is taken for one that asked for none.
+    The runtime does not say who wrote a value, so after a restart what we wrote looks like a request of the caller.
+    Only the annotation of its creation tells. Under a policy callers leave sets of CPUs and memory nodes to it; one
+    that asked for just the set that it got is taken for one that asked for none.
     """
     noted = requested_resources(container.annotations.get(REQUESTED, ""), NO_RESOURCES, None)
     ours = {
         field: getattr(noted, field)
-        for field in (FIELDS[name] for name in _SETS if name in _spoken_of(container, entry))
+        for field in (FIELDS[name] for name in _SETS if name in _granted_fields(container, entry))
         if getattr(container.resources, field) == getattr(container.requested, field)
     }
-    known = _entered(container, entry)
+    known = _matching_entry(container, entry)
     if known is not None and known.grant.shares is not None and known.grant.shares == container.resources.cpu_shares:
         # It may have been resized since its creation, and only the state file knows to how much.
         ours["cpu_shares"] = shares_of(known.amounts.milli)
@@ -175,30 +178,30 @@ def restore_requested(container: Container, entry: tuple[str, Entry] | None) -> 
     return container if requested == container.requested else replace(container, requested=requested)
 
 
-def _spoken_of(container: Container, entry: tuple[str, Entry] | None) -> set[str]:
-    """What the grants of a container say something about."""
+def _granted_fields(container: Container, entry: tuple[str, SavedEntry] | None) -> set[str]:
+    """The fields that the grants of a container are about."""
     return {
         name
-        for one in _remembered(container, entry)
-        for name, says in (("cpus", one.grant.pinned), ("mems", one.grant.mems), ("shares", one.grant.shares))
-        if says
+        for note in _recorded_grants(container, entry)
+        for name, value in (("cpus", note.grant.pinned), ("mems", note.grant.mems), ("shares", note.grant.shares))
+        if value
     }
 
 
-def _remembered(container: Container, entry: tuple[str, Entry] | None) -> list[Noted]:
+def _recorded_grants(container: Container, entry: tuple[str, SavedEntry] | None) -> list[GrantNote]:
     """Grants with the policies that gave them, the newest first."""
-    entered = _entered(container, entry)
-    known = [] if entry is None or entered is None else [Noted(entry[0], entered.grant, entered.amounts)]
+    matching = _matching_entry(container, entry)
+    known = [] if entry is None or matching is None else [GrantNote(entry[0], matching.grant, matching.amounts)]
     noted = read_note(container.annotations.get(ANNOTATION, ""))
     return known if noted is None else [*known, noted]
 
 
-def _entered(container: Container, entry: tuple[str, Entry] | None) -> Entry | None:
+def _matching_entry(container: Container, entry: tuple[str, SavedEntry] | None) -> SavedEntry | None:
     """The entry of a state file, if it is about this very container."""
     return entry[1] if entry is not None and entry[1].container_id in ("", container.id) else None
 
 
-def _parsed(text: str) -> CpuSet | None:
+def _parse_cpus(text: str) -> CpuSet | None:
     try:
         return CpuSet.parse(text) or None
     except ValueError:

@@ -1,6 +1,6 @@
-"""What a relay leaves to its successor besides the state file: the newest books, and creates that are still in flight.
+"""What a relay hands over to its successor besides the state file: the newest state, and creates in flight.
 
-Reading never fails: what cannot be understood is as good as nothing, and the successor asks the runtime.
+Reading never fails: what cannot be read counts as nothing, and the successor asks the runtime.
 """
 
 from collections.abc import Mapping
@@ -14,14 +14,14 @@ from interpose.resmgr.tracker import AllocationTracker
 
 
 class PolicyHandover(NamedTuple):
-    """The books, and the containers in them that the runtime has not confirmed."""
+    """The state of a previous relay, and the containers in it that the runtime has not confirmed."""
 
     state: State
     pending: tuple[Request, ...] = ()
 
 
 def encode_handover(state: State, tracker: AllocationTracker) -> Mapping[str, object]:
-    """As plain values."""
+    """The handover as plain values of JSON."""
     return {
         "state": encode(state).decode(),
         "pending": [_plain(held.request) for held in tracker.allocations.by_key.values() if not held.id],
@@ -29,7 +29,7 @@ def encode_handover(state: State, tracker: AllocationTracker) -> Mapping[str, ob
 
 
 def decode_handover(memory: object) -> PolicyHandover | None:
-    """What a predecessor left; None if it left nothing that can be understood."""
+    """The handover of a previous relay; None if it cannot be read."""
     try:
         fields = Fields(memory, "estate")
         return PolicyHandover(decode(fields.get("state", text).encode()), fields.get("pending", items(_request)))

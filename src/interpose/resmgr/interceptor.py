@@ -1,9 +1,9 @@
-"""The resource manager in the way of calls: an interceptor.
+"""The interceptor of the resource manager.
 
-A create is decided and booked at once, then others give up what the new container gets, then the runtime is asked. It
-said yes: the booking stands. It said no: the booking goes. Nobody knows: the booking stays until the store has found
-out. Whatever fails here, the container gets CPUs that nobody holds alone, and the call goes on; what is booked is then
-confirmed, taken back or in doubt, but never forgotten.
+A create is decided and reserved at once, then others give up what the new container gets, then the call goes to the
+runtime. If that succeeds, the reservation becomes an allocation; if it fails, the reservation is released; if the
+outcome is unknown, it stays until the store knows. Whatever fails here, the container gets CPUs without an exclusive
+owner, and the call goes on; a reservation is then confirmed, released or pending, but never forgotten.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Mapping
@@ -21,7 +21,7 @@ from interpose.net.grpc.status import Code, RpcError
 from interpose.relay.api import CLIENT, Call, Proceed, Reply
 from interpose.relay.store_updates import has_unknown_outcome
 from interpose.resmgr.allocations import Allocation
-from interpose.resmgr.barriers import LOOKING, CallBarriers, asked_by_caller
+from interpose.resmgr.barriers import REFRESH_TIMEOUT, CallBarriers, caller_request
 from interpose.resmgr.container_request import make_request
 from interpose.resmgr.counters import PolicyCounters
 from interpose.resmgr.request_edits import write_create, write_fallback
@@ -30,16 +30,16 @@ from interpose.resmgr.state.grant_annotation import ANNOTATION, grant_note
 from interpose.resmgr.tracker import AllocationTracker
 
 
-class _Booked(NamedTuple):
-    """A create that is decided."""
+class _Reservation(NamedTuple):
+    """A create that is decided; its outcome at the runtime is open."""
 
     request: Request
     decision: Decision
-    before: bool  # it was in the books already: an earlier attempt is in doubt
+    existed: bool  # it had an allocation already: the outcome of an earlier attempt is unknown
 
 
 class PolicyInterceptor:
-    """The interceptor. `clock` is the loop's, `now` the time of day."""
+    """Decides about creates and updates of containers. `clock` is the loop's, `now` the time of day."""
 
     name = "policy"
 
@@ -48,148 +48,150 @@ class PolicyInterceptor:
         self._clock = clock
         self.counters = PolicyCounters(now)
         self._barriers = CallBarriers(tracker, self.counters, clock)
-        self._looked = -LOOKING
-        self._acts: Mapping[str, Callable[[Call, Proceed], Awaitable[Reply]]] = {
+        self._refreshed_at = -REFRESH_TIMEOUT
+        self._handlers: Mapping[str, Callable[[Call, Proceed], Awaitable[Reply]]] = {
             "CreateContainer": self._create,
             "StartContainer": self._start,
             "UpdateContainerResources": ResizeHandler(tracker, self._barriers, self.counters).update,
-            "StopContainer": self._end,
-            "RemoveContainer": self._end,
-            "StopPodSandbox": self._end,
-            "RemovePodSandbox": self._end,
+            "StopContainer": self._stop,
+            "RemoveContainer": self._stop,
+            "StopPodSandbox": self._stop,
+            "RemovePodSandbox": self._stop,
         }
 
     @property
     def methods(self) -> Collection[str]:
-        """None, as long as there is no policy."""
-        return () if self.tracker.configuration.policy == NONE else tuple(self._acts)
+        """The methods to intercept; none without a policy."""
+        return () if self.tracker.configuration.policy == NONE else tuple(self._handlers)
 
     async def intercept(self, call: Call, proceed: Proceed) -> Reply:
-        """Decide, carry out, let the call pass."""
+        """Decide about a call, update other containers, and let it proceed."""
         if call.origin != CLIENT:
             return await proceed()
-        return await self._acts[call.method.name](call, proceed)
+        return await self._handlers[call.method.name](call, proceed)
 
-    # -- a container comes
+    # -- a container is created
 
     async def _create(self, call: Call, proceed: Proceed) -> Reply:
-        booked: _Booked | Reply | None = None
+        reservation: _Reservation | Reply | None = None
         try:
-            booked = await self._book(call)
+            reservation = await self._reserve(call)
         except OpaqueMessageError as error:
-            return self.counters.unread(self.tracker.configuration.policy, call, error)
+            return self.counters.refuse_unreadable(self.tracker.configuration.policy, call, error)
         except UnreadableMessageError:
             return await proceed()
         except Exception as error:
             return await self._create_undecided(call, proceed, error)
-        if booked is None:
-            # Docker makes it all the same, in a pod that nobody knows: the store will tell.
+        if reservation is None:
+            # Docker creates it all the same, in an unknown pod: the store reports it.
             self._use_fallback(call)
             return await proceed()
-        if isinstance(booked, Reply):
-            return booked
+        if isinstance(reservation, Reply):
+            return reservation
         try:
-            return await self._create_booked(call, proceed, booked)
+            return await self._create_reserved(call, proceed, reservation)
         except BaseException:
-            self._doubt(booked.request.key)
+            self._mark_pending(reservation.request.key)
             raise
 
-    async def _create_booked(self, call: Call, proceed: Proceed, booked: _Booked) -> Reply:
+    async def _create_reserved(self, call: Call, proceed: Proceed, reservation: _Reservation) -> Reply:
         try:
-            written = await self._write(call, booked)
+            written = await self._write_assignment(call, reservation)
         except Exception as error:
-            self._undo(call, booked)
+            self._release_reservation(call, reservation)
             return await self._create_undecided(call, proceed, error)
         except BaseException:
-            self._undo(call, booked)
+            self._release_reservation(call, reservation)
             raise
         if written is None:
-            # Its pod was stopped meanwhile. If the runtime makes it all the same, the store will tell.
+            # Its pod was stopped meanwhile. If the runtime creates it all the same, the store reports it.
             self._use_fallback(call)
             return await proceed()
         reply = await proceed()
-        await self._conclude(call, booked, written, reply)
+        await self._conclude(call, reservation, written, reply)
         return reply
 
     async def _create_undecided(self, call: Call, proceed: Proceed, error: Exception) -> Reply:
-        self.counters.failed(call, error)
+        self.counters.count_failure(call, error)
         self._use_fallback(call)
         return await proceed()
 
     def _use_fallback(self, call: Call) -> None:
-        """Nobody decides about it. Notes of a grant are written where one is given: such a one is not ours."""
+        """Write the fallback CPUs. A grant annotation is removed: without a decision it is not ours."""
         call.request.config.annotations.pop(ANNOTATION, None)
         write_fallback(call.request, self.tracker.fallback_cpus)
 
-    async def _book(self, call: Call) -> _Booked | Reply | None:
-        """The decision; a refusal; None if the runtime knows no such pod and will say so itself."""
+    async def _reserve(self, call: Call) -> _Reservation | Reply | None:
+        """The reservation; a reply that refuses; None if the runtime knows no such pod and will say so itself."""
         message = call.request
         if self.tracker.retired:
             raise RpcError(Code.UNAVAILABLE, "a newer relay has taken over")
-        await self._barriers.for_books(call)
+        await self._barriers.wait_until_ready(call)
         pod = await self.tracker.sync.pod(message.pod_sandbox_id) if message.pod_sandbox_id else None
         if pod is None:
             return None
-        container = convert.container_of_request(message, asked_by_caller(call), pod)
+        container = convert.container_of_request(message, caller_request(call), pod)
         command, args = tuple(message.config.command), tuple(message.config.args)
-        made = make_request(container, pod, command=command, args=args, capacity=self.tracker.capacity)
-        request = made.request
-        self.counters.estimated(request.title, made.problems)
-        await self._barriers.for_a_look(call, self._neighbours(request.key))
-        booked = self._decided(request)
-        if booked.decision.refusal is not None and booked.decision.refusal.kind is RefusalKind.EXHAUSTED:
-            # Somebody who holds CPUs may have ended without anybody having told us yet.
-            await self._look_at_all(call)
-            booked = self._decided(request)
-        refusal = booked.decision.refusal
+        result = make_request(container, pod, command=command, args=args, capacity=self.tracker.capacity)
+        request = result.request
+        self.counters.log_estimate(request.title, result.problems)
+        await self._barriers.refresh(call, self._find_neighbours(request.key))
+        reservation = self._decide(request)
+        if reservation.decision.refusal is not None and reservation.decision.refusal.kind is RefusalKind.EXHAUSTED:
+            # A container with exclusive CPUs may have ended without an event so far.
+            await self._refresh_owners(call)
+            reservation = self._decide(request)
+        refusal = reservation.decision.refusal
         if refusal is not None:
-            return self.counters.refuse(self.tracker.configuration.policy, booked.request, booked.decision, refusal)
-        return booked
+            return self.counters.refuse(
+                self.tracker.configuration.policy, reservation.request, reservation.decision, refusal
+            )
+        return reservation
 
-    def _decided(self, request: Request) -> _Booked:
+    def _decide(self, request: Request) -> _Reservation:
         allocations = self.tracker.allocations
         request = replace(request, key=self.tracker.free_key(request.key))
-        before = request.key in allocations.by_key
-        return _Booked(request, allocations.allocate(request), before)
+        existed = request.key in allocations.by_key
+        return _Reservation(request, allocations.allocate(request), existed)
 
-    def _neighbours(self, key: Key) -> list[str]:
-        """Who holds CPUs in the same pod, and who is booked like a new container: both may have ended unseen."""
-        found = [one for one in self._holders() if one.request.key.pod_id == key.pod_id]
+    def _find_neighbours(self, key: Key) -> list[str]:
+        """Owners of exclusive CPUs in the same pod, and a container with the same key: both may have ended unseen."""
+        found = [owner for owner in self._exclusive_owners() if owner.request.key.pod_id == key.pod_id]
         same = self.tracker.allocations.by_key.get(key)
-        return list(dict.fromkeys(one.id for one in (*found, same) if one is not None and one.id))
+        return list(dict.fromkeys(owner.id for owner in (*found, same) if owner is not None and owner.id))
 
-    def _holders(self) -> list[Allocation]:
-        """Containers that hold CPUs of their own."""
+    def _exclusive_owners(self) -> list[Allocation]:
+        """Allocations with exclusive CPUs."""
         allocations = self.tracker.allocations
         grants = allocations.policy.state.grants
         return [
             held for key, held in allocations.by_key.items() if held.id and (own := grants.get(key)) and own.exclusive
         ]
 
-    async def _look_at_all(self, call: Call) -> None:
-        """Once in a while: a pod that does not fit is tried again and again."""
-        if self._clock() - self._looked >= LOOKING:
-            self._looked = self._clock()
-            await self._barriers.for_a_look(call, [one.id for one in self._holders()])
+    async def _refresh_owners(self, call: Call) -> None:
+        """Refresh all owners of exclusive CPUs, rate-limited: a pod that does not fit is tried again and again."""
+        if self._clock() - self._refreshed_at >= REFRESH_TIMEOUT:
+            self._refreshed_at = self._clock()
+            await self._barriers.refresh(call, [owner.id for owner in self._exclusive_owners()])
 
-    async def _write(self, call: Call, booked: _Booked) -> Assignment | None:
-        """Others give up what this container gets; then the request says it. None: it is not in the books any more."""
-        tracker, key = self.tracker, booked.request.key
-        await self._barriers.for_room(call, key)
+    async def _write_assignment(self, call: Call, reservation: _Reservation) -> Assignment | None:
+        """Write the assignment once others gave up its CPUs; None if the reservation was released meanwhile."""
+        tracker, key = self.tracker, reservation.request.key
+        await self._barriers.wait_for_room(call, key)
         if key not in tracker.allocations.by_key:
             return None
         assignment = tracker.allocations.assignment(key)
         grant = tracker.allocations.policy.state.grants.get(key)
-        if grant is None:  # another configuration has no place for it
+        if grant is None:  # no place under another configuration
             write_fallback(call.request, assignment.cpus or EMPTY)
             return assignment
-        note = grant_note(tracker.configuration.policy, booked.request, grant)
-        self.counters.overridden(call, write_create(call.request, assignment, grant, ANNOTATION, note))
+        note = grant_note(tracker.configuration.policy, reservation.request, grant)
+        self.counters.count_overrides(call, write_create(call.request, assignment, grant, ANNOTATION, note))
         return assignment
 
-    async def _conclude(self, call: Call, booked: _Booked, written: Assignment, reply: Reply) -> None:
-        tracker, key = self.tracker, booked.request.key
-        tracker.updaters.schedule(booked.decision.changed)
+    async def _conclude(self, call: Call, reservation: _Reservation, written: Assignment, reply: Reply) -> None:
+        tracker, key = self.tracker, reservation.request.key
+        tracker.updaters.schedule(reservation.decision.changed)
         if reply.code == Code.OK:
             try:
                 container_id = reply.response.container_id
@@ -198,64 +200,64 @@ class PolicyInterceptor:
             else:
                 tracker.confirm(key, container_id, written)
                 tracker.on_change()
-                await self._barriers.for_itself(call, key)
+                await self._barriers.wait_for_excess(call, key)
         elif has_unknown_outcome(reply):
             tracker.mark_create_pending(key)
         else:
-            self._undo(call, booked)
+            self._release_reservation(call, reservation)
 
-    def _undo(self, call: Call, booked: _Booked) -> None:
-        """The container was not made. What another attempt booked under the same name stays: it may have been."""
-        key = booked.request.key
+    def _release_reservation(self, call: Call, reservation: _Reservation) -> None:
+        """Release a reservation: the container was not created. One of an earlier attempt stays."""
+        key = reservation.request.key
         held = self.tracker.allocations.by_key.get(key)
-        if booked.before or held is None or held.id:
+        if reservation.existed or held is None or held.id:
             return
         try:
             self.tracker.enforce_soon(self.tracker.release((key,)))
         except Exception as error:
-            self.counters.failed(call, error)
-            self._doubt(key)
+            self.counters.count_failure(call, error)
+            self._mark_pending(key)
 
-    def _doubt(self, key: Key) -> None:
-        """Whatever has happened, what is booked goes if there turns out to be no such container."""
+    def _mark_pending(self, key: Key) -> None:
+        """The outcome is unknown: the reservation is released if the store shows no such container."""
         held = self.tracker.allocations.by_key.get(key)
         if held is not None and not held.id:
             self.tracker.mark_create_pending(key)
 
-    # -- a container begins to run
+    # -- a container is started
 
     async def _start(self, call: Call, proceed: Proceed) -> Reply:
-        """What others got since it was made, it loses before it runs."""
+        """Before it runs, a container loses what others got since it was created."""
         try:
             container = self.tracker.store.container(call.request.container_id)
             key = None if container is None else self.tracker.allocations.by_id.get(container.id)
             if key is not None:
-                await self._barriers.for_itself(call, key)
+                await self._barriers.wait_for_excess(call, key)
         except UnreadableMessageError:
             pass
         except Exception as error:
-            self.counters.failed(call, error)
+            self.counters.count_failure(call, error)
         return await proceed()
 
-    # -- containers go
+    # -- containers end
 
-    async def _end(self, call: Call, proceed: Proceed) -> Reply:
+    async def _stop(self, call: Call, proceed: Proceed) -> Reply:
         reply = await proceed()
         if reply.code not in (Code.OK, Code.NOT_FOUND):
             return reply
         try:
-            keys = self._ended(call, reply)
+            keys = self._find_ended(call, reply)
             if keys:
                 changed = self.tracker.release(keys)
-                await self._barriers.for_growth(call, changed)
+                await self._barriers.wait_for_growth(call, changed)
         except UnreadableMessageError:
             pass
         except Exception as error:
-            self.counters.failed(call, error)
+            self.counters.count_failure(call, error)
         return reply
 
-    def _ended(self, call: Call, reply: Reply) -> list[Key]:
-        """Who does not run any more."""
+    def _find_ended(self, call: Call, reply: Reply) -> list[Key]:
+        """Keys of the containers that do not run any more."""
         allocations, store = self.tracker.allocations, self.tracker.store
         if call.method.name in ("StopPodSandbox", "RemovePodSandbox"):
             if call.alone:
@@ -267,7 +269,7 @@ class PolicyInterceptor:
         key = allocations.by_id.get(container.id if container is not None else call.request.container_id)
         if key is None:
             return []
-        # One that was never started can still be.
+        # A container that was never started can still be started.
         waits = container is not None and container.state is ContainerState.CREATED
         stopped_early = waits and call.method.name == "StopContainer" and reply.code == Code.OK
         return [] if stopped_early else [key]

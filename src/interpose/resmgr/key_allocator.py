@@ -1,6 +1,6 @@
 """Keys of containers that have a name and an attempt in common, which Docker allows: the first one that is free.
 
-Five hundred of them must not make the next one ask about each: what was found taken is passed over until it is freed.
+With five hundred duplicates the next one must not check each: keys found taken are skipped until they are released.
 """
 
 from collections.abc import Callable
@@ -9,29 +9,29 @@ from interpose.core.policy.request import Key
 
 
 class KeyAllocator:
-    """The first free key of each name, by what `taken` says of a key."""
+    """Finds the first free key of each name. `is_taken` tells whether a container has a key."""
 
-    def __init__(self, taken: Callable[[Key], bool]) -> None:
-        self._taken = taken
-        self._first: dict[Key, int] = {}  # of the eldest twin: every one below this was taken
+    def __init__(self, is_taken: Callable[[Key], bool]) -> None:
+        self._is_taken = is_taken
+        self._first: dict[Key, int] = {}  # by key without duplicate number: every number below this was taken
 
-    def first(self, key: Key) -> Key:
-        """The first one that is not taken, from this one on."""
-        eldest = key._replace(duplicate=0)
-        known = self._first.get(eldest, 0)
+    def first_free(self, key: Key) -> Key:
+        """The first key that is not taken, from this one on."""
+        base = key._replace(duplicate=0)
+        known = self._first.get(base, 0)
         key = key._replace(duplicate=max(key.duplicate, known))
         below_is_taken = key.duplicate == known
-        while self._taken(key):
+        while self._is_taken(key):
             key = key.next
         if below_is_taken and key.duplicate:
-            self._first[eldest] = key.duplicate
+            self._first[base] = key.duplicate
         return key
 
-    def freed(self, key: Key) -> None:
-        """Nobody has this one any more."""
-        eldest = key._replace(duplicate=0)
-        if key.duplicate < self._first.get(eldest, 0):
+    def release(self, key: Key) -> None:
+        """No container has this key any more."""
+        base = key._replace(duplicate=0)
+        if key.duplicate < self._first.get(base, 0):
             if key.duplicate:
-                self._first[eldest] = key.duplicate
+                self._first[base] = key.duplicate
             else:
-                del self._first[eldest]
+                del self._first[base]

@@ -1,6 +1,6 @@
-"""The door to the generated classes: bytes to values and back, of the config socket and of the agent's service.
+"""The only user of the generated classes: bytes to values and back, of the config socket and of the agent's service.
 
-Whatever bytes come in, the outcome is a value or a ValueError that can be shown to whoever sent them.
+Whatever bytes come in, the outcome is a value or a ValueError that can be shown to the sender.
 """
 
 import json
@@ -18,13 +18,13 @@ _MAX_ADJUSTMENTS: Final = 1000
 
 
 def read_set_config(data: bytes) -> AgentConfig:
-    """What SetConfig was called with."""
+    """Read a SetConfig request; ValueError if it is none."""
     request = _parse(resmgr_config_pb2.SetConfigRequest, data)
     return AgentConfig(node_name=request.node_name, data=dict(request.config))
 
 
 def set_config_reply(problems: Sequence[str] = ()) -> bytes:
-    """None: it is in force. Each problem is a line, whatever it is about."""
+    """The reply of SetConfig: no problems mean that it is in force. Each problem is one line."""
     lines = [" ".join(_sendable(problem).splitlines()) for problem in problems[:_MAX_PROBLEMS]]
     if (more := len(problems) - _MAX_PROBLEMS) > 0:
         lines.append(f"and {more} problems more")
@@ -49,7 +49,7 @@ def read_set_adjustment(data: bytes) -> tuple[str, ...]:
 
 
 def set_adjustment_reply(errors: Mapping[str, str]) -> bytes:
-    """None: all of them are in force."""
+    """The reply of SetAdjustment; no errors mean that all are in force."""
     sendable = {_sendable(name): _sendable(text) for name, text in errors.items()}
     wire: bytes = resmgr_config_pb2.SetAdjustmentReply(errors=sendable).SerializeToString()
     return wire
@@ -71,14 +71,14 @@ def read_node(data: bytes) -> dict[str, Any]:
 
 
 def patch_node_request(operations: Iterable[tuple[str, str, str]]) -> bytes:
-    """Operations, paths and values, each value JSON text."""
+    """The request of PatchNode: operations, paths, and values as JSON text."""
     patches = [resmgr_agent_pb2.JsonPatch(op=op, path=path, value=value) for op, path, value in operations]
     wire: bytes = resmgr_agent_pb2.PatchNodeRequest(patches=patches).SerializeToString()
     return wire
 
 
 def update_node_capacity_request(capacities: Mapping[str, str]) -> bytes:
-    """Resources and their quantities."""
+    """The request that publishes extended resources and their quantities."""
     wire: bytes = resmgr_agent_pb2.UpdateNodeCapacityRequest(capacities=dict(capacities)).SerializeToString()
     return wire
 

@@ -1,16 +1,16 @@
-"""What policies look like to Prometheus. Reads the books when somebody scrapes; counts nothing itself."""
+"""Metrics of policies. The tracker is read at a scrape; nothing is counted here."""
 
 from collections.abc import Callable, Iterable
 
 from interpose.metrics import Family, Sample
 from interpose.resmgr.config.server import ConfigOutcome, ConfigServer
 from interpose.resmgr.interceptor import PolicyInterceptor
-from interpose.resmgr.publish.publisher import Publisher, Result
+from interpose.resmgr.publish.publisher import Publisher, PublishResult
 from interpose.resmgr.state.checkpoint import Checkpoint
 
 
 def policy_collector(interceptor: PolicyInterceptor) -> Callable[[], Iterable[Family]]:
-    """Decisions, updates, pools, trouble."""
+    """A collector of decisions, updates, pools and failures."""
 
     def collect() -> Iterable[Family]:
         tracker, counters = interceptor.tracker, interceptor.counters
@@ -25,7 +25,10 @@ def policy_collector(interceptor: PolicyInterceptor) -> Callable[[], Iterable[Fa
             "interpose_policy_decisions_total",
             "counter",
             "Decisions by what was decided about and how.",
-            [Sample(n, {"action": what, "outcome": how}) for (what, how), n in sorted(allocations.outcomes.items())],
+            [
+                Sample(n, {"action": action, "outcome": outcome})
+                for (action, outcome), n in sorted(allocations.outcomes.items())
+            ],
         )
         yield Family(
             "interpose_policy_updates_total",
@@ -77,9 +80,13 @@ def policy_collector(interceptor: PolicyInterceptor) -> Callable[[], Iterable[Fa
         for name, value, text in (
             ("containers", len(allocations.by_key), "Containers known to the policy."),
             ("exclusive_cpus", sum(len(grant.exclusive) for grant in grants), "CPUs that one container has alone."),
-            ("failing_containers", sum(1 for one in updaters.by_key.values() if one.error), "Containers not in step."),
+            (
+                "failing_containers",
+                sum(1 for updater in updaters.by_key.values() if updater.error),
+                "Containers not in step.",
+            ),
             ("confirmed_containers", tracker.cgroups.confirmed, "Containers whose cgroup was seen to be as wanted."),
-            ("contested_containers", len(updaters.contested()), "Containers whose values somebody else replaces."),
+            ("contested_containers", len(updaters.list_contested()), "Containers whose values somebody else replaces."),
             ("without_place", len(allocations.without_place), "Running containers the policy could not take."),
             (
                 "without_room",
@@ -94,7 +101,7 @@ def policy_collector(interceptor: PolicyInterceptor) -> Callable[[], Iterable[Fa
 
 
 def state_collector(checkpoint: Checkpoint, server: ConfigServer | None) -> Callable[[], Iterable[Family]]:
-    """The state file, and what agents sent."""
+    """A collector of writes of the state file and configurations of agents."""
 
     def collect() -> Iterable[Family]:
         yield Family(
@@ -110,14 +117,14 @@ def state_collector(checkpoint: Checkpoint, server: ConfigServer | None) -> Call
             "interpose_policy_configurations_total",
             "counter",
             "Configurations that agents sent, by what became of them.",
-            [Sample(outcomes.get(one, 0), {"outcome": one.value}) for one in ConfigOutcome],
+            [Sample(outcomes.get(outcome, 0), {"outcome": outcome.value}) for outcome in ConfigOutcome],
         )
 
     return collect
 
 
 def publishing_collector(publisher: Publisher) -> Callable[[], Iterable[Family]]:
-    """What reaches the cluster of what the policy wants of the node."""
+    """A collector of the state of publishing on the Node."""
 
     def collect() -> Iterable[Family]:
         text = "1 if the Node object shows what the policy wants of the node."
@@ -126,7 +133,7 @@ def publishing_collector(publisher: Publisher) -> Callable[[], Iterable[Family]]
             "interpose_policy_publishing_total",
             "counter",
             "Looks at the Node object through the agent, by how they ended.",
-            [Sample(publisher.results[one], {"result": one.value}) for one in Result],
+            [Sample(publisher.results[result], {"result": result.value}) for result in PublishResult],
         )
 
     return collect

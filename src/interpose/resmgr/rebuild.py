@@ -1,8 +1,8 @@
-"""Making books anew: containers are taken into a ledger in turn, in slices, so that nobody waits for it.
+"""Rebuilding allocations under another policy: containers are admitted in order, in slices, so that no call waits.
 
-Who can keep CPUs of its own comes first, then who has to leave them, then who has none: one that must move never takes
-what another one could have kept. New books are made beside the old ones; what happened to these meanwhile is caught up
-on in one go at the end.
+Containers that can keep their exclusive CPUs come first, then those that have to leave them, then those without: a
+container that must move never takes what another one could have kept. New allocations are made beside the old ones;
+what happened to these meanwhile is caught up on at the end, in one step.
 """
 
 import asyncio
@@ -21,14 +21,14 @@ Keep = Callable[[AllocationCandidate], Decision | None]  # None: it cannot keep 
 
 
 class LoopYielder:
-    """Lets others run when a slice is over."""
+    """Yields to the event loop when a time slice is over."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._began = clock()
 
     async def take(self) -> None:
-        """Go on, or let others run first."""
+        """Return at once, or yield to the loop first if the slice is over."""
         if self._clock() - self._began >= _SLICE:
             await asyncio.sleep(0)
             self._began = self._clock()
@@ -38,21 +38,22 @@ async def admit_in_order(
     found: Sequence[AllocationCandidate],
     keep: Keep,
     take: Take,
-    entered: Callable[[AllocationCandidate, Decision], object],
+    on_admitted: Callable[[AllocationCandidate, Decision], object],
     yielder: LoopYielder,
 ) -> None:
-    """Take containers into books; `entered` is told of each at once."""
-    holding = [one for one in found if one.held is not None and one.held.exclusive]
+    """Admit containers; `on_admitted` is called for each at once."""
+    holding = [candidate for candidate in found if candidate.held is not None and candidate.held.exclusive]
     moving = []
-    for one in holding:
-        kept = keep(one)
+    for candidate in holding:
+        kept = keep(candidate)
         if kept is None:
-            moving.append(one)
+            moving.append(candidate)
         else:
-            entered(one, kept)
+            on_admitted(candidate, kept)
         await yielder.take()
-    for one in (*moving, *(one for one in found if one.held is None or not one.held.exclusive)):
-        entered(one, take(one))
+    others = [candidate for candidate in found if candidate.held is None or not candidate.held.exclusive]
+    for candidate in (*moving, *others):
+        on_admitted(candidate, take(candidate))
         await yielder.take()
 
 
@@ -64,42 +65,49 @@ async def rebuild_allocations(
     earlier: Mapping[Key, Grant],
     yielder: LoopYielder,
 ) -> Allocations:
-    """A ledger of this policy with everybody who is in the old one.
+    """Allocations of this policy for all containers of the old ones.
 
     `earlier`: what containers held under this very policy; it counts more than what they hold now.
     """
     allocations = Allocations(policy, now)
-    await admit_in_order(_in_order(old(), policy, earlier), allocations.keep, allocations.admit, _unnoticed, yielder)
+    await admit_in_order(
+        _list_candidates(old(), policy, earlier), allocations.keep, allocations.admit, _ignore, yielder
+    )
     # What happened meanwhile.
     for key in [key for key in allocations.by_key if key not in old().by_key]:
         allocations.release(key)
-    for one in _in_order(old(), policy, earlier):
-        known = allocations.by_key.get(one.request.key)
+    for candidate in _list_candidates(old(), policy, earlier):
+        key = candidate.request.key
+        known = allocations.by_key.get(key)
         if known is None:
-            allocations.admit(one)
+            allocations.admit(candidate)
             continue
-        if one.id and known.id != one.id:
-            allocations.confirm(one.request.key, one.id)
-        for request in (one.request, old().by_key[one.request.key].deferred_request):
+        if candidate.id and known.id != candidate.id:
+            allocations.confirm(key, candidate.id)
+        for request in (candidate.request, old().by_key[key].deferred_request):
             if request is not None:
                 allocations.observe(request)
     allocations.outcomes.update(old().outcomes)
     return allocations
 
 
-def refusals(allocations: Allocations, old: Allocations) -> list[str]:
-    """Who has a place in the old books and none in these, and why."""
+def find_refusals(allocations: Allocations, old: Allocations) -> list[str]:
+    """Containers with a place in the old allocations and none in these, with the reasons."""
     return [_refusal(allocations, key) for key in allocations.without_place if key not in old.without_place]
 
 
 def _refusal(allocations: Allocations, key: Key) -> str:
     held = allocations.by_key[key]
-    why = next((event.decision.refusal for event in reversed(held.events) if event.decision.refusal is not None), None)
-    return f"container {held.request.title}: {why.message if why is not None else 'has no place'}"
+    refusal = next(
+        (event.decision.refusal for event in reversed(held.events) if event.decision.refusal is not None), None
+    )
+    return f"container {held.request.title}: {refusal.message if refusal is not None else 'has no place'}"
 
 
-def _in_order(allocations: Allocations, policy: Policy, earlier: Mapping[Key, Grant]) -> list[AllocationCandidate]:
-    """Everybody in the books with what they held earlier or hold now, in order of their coming."""
+def _list_candidates(
+    allocations: Allocations, policy: Policy, earlier: Mapping[Key, Grant]
+) -> list[AllocationCandidate]:
+    """All containers with what they held earlier or hold now, in the order in which they were created."""
     grants, same = allocations.policy.state.grants, allocations.policy.name == policy.name
     found = []
     for key, held in allocations.by_key.items():
@@ -110,5 +118,5 @@ def _in_order(allocations: Allocations, policy: Policy, earlier: Mapping[Key, Gr
     return found
 
 
-def _unnoticed(_one: AllocationCandidate, _decision: Decision) -> None:
-    """Nobody needs to know before all of it is done."""
+def _ignore(_candidate: AllocationCandidate, _decision: Decision) -> None:
+    """The tracker switches when all containers are admitted."""

@@ -1,4 +1,4 @@
-"""The periodic reconcile of allocations with the store: what no event has reported is found out now and then.
+"""The periodic reconcile of allocations with the store: what no event has reported is found now and then.
 
 Every change of a container is followed when it happens. Should one of these steps fail, nothing else would ever bring
 allocations and node together again, so they are compared: containers that are gone are released, unknown ones adopted,
@@ -33,7 +33,7 @@ class AllocationReconciler:
         if tracker.retired:
             return
         self._settle_creates()
-        for key in tracker.updates.due():
+        for key in tracker.updates.tick():
             tracker.tasks.spawn(self._settle_update(key), name="refresh a container with a pending update")
         self._ticks += 1
         if self._ticks % _PERIOD == 0 and tracker.at_rest:
@@ -45,7 +45,7 @@ class AllocationReconciler:
         tracker = self._tracker
         if not tracker.creates:
             return
-        pending = (one.container for one in tracker.store.pending if isinstance(one, PendingContainer))
+        pending = (entry.container for entry in tracker.store.pending if isinstance(entry, PendingContainer))
         live = {tracker.key_of(container): container for container in tracker.live_containers()}
         for key in tracker.creates.tick(frozenset(map(container_key, pending))):
             if (container := live.get(key)) is not None:
@@ -71,16 +71,16 @@ class AllocationReconciler:
         live = {container.id: container for container in tracker.live_containers()}
         records = tracker.store.containers
         absent = frozenset(container_id for container_id in tracker.allocations.by_id if container_id not in live)
-        # One without a record may not have been looked up yet. It is gone if it cannot be found for a while.
+        # A container without a record may not have been looked up yet. It is gone if it cannot be found for a while.
         missing = frozenset(container_id for container_id in absent if container_id not in records)
-        gone = [one for one in absent if one in records or (one in self._missing and tracker.sync.in_step)]
+        gone = [ref for ref in absent if ref in records or (ref in self._missing and tracker.sync.in_step)]
         self._missing = missing.difference(gone)
         tracker.sync.learn(containers=self._missing)
-        new = [one for one in live.values() if tracker.key_of(one) not in tracker.allocations.by_key]
+        new = [found for found in live.values() if tracker.key_of(found) not in tracker.allocations.by_key]
         if gone or new:
             kv = {"gone": len(gone), "new": len(new)}
             _log.warning("The policy's containers differed from the runtime's and were corrected", extra={"kv": kv})
-        changed = tracker.release([tracker.allocations.by_id[one] for one in gone]) if gone else []
+        changed = tracker.release([tracker.allocations.by_id[ref] for ref in gone]) if gone else []
         if new:
             tracker.adopt(new)
         tracker.enforce_soon(dict.fromkeys((*changed, *tracker.updaters.without_retry())))

@@ -19,7 +19,7 @@ from interpose.core.topology.topology import Topology
 from interpose.errors import ConfigError
 from interpose.resmgr.config.configuration import Configuration
 from interpose.resmgr.existing_containers import is_live
-from interpose.resmgr.rebuild import LoopYielder, rebuild_allocations, refusals
+from interpose.resmgr.rebuild import LoopYielder, find_refusals, rebuild_allocations
 from interpose.resmgr.tracker import AllocationTracker
 
 _log = logging.getLogger(__name__)
@@ -97,7 +97,7 @@ class Reconfigurer:
         allocations = await rebuild_allocations(
             policy, self._now, lambda: tracker.allocations, earlier=earlier, yielder=yielder
         )
-        if not forced and (refused := refusals(allocations, tracker.allocations)):
+        if not forced and (refused := find_refusals(allocations, tracker.allocations)):
             raise ConfigError(refused)
         tracker.switch(allocations, configuration, topology)
 

@@ -1,4 +1,4 @@
-"""Writing an assignment into CRI requests, in place: what nobody decided about stays as it came. Pure.
+"""Writing an assignment into CRI requests, in place: fields without a decision stay as they came. Pure.
 
 Invariant: a submessage is made only to write something into it.
 """
@@ -11,15 +11,15 @@ from interpose.core.policy.decision import Assignment, Grant
 
 
 class Override(NamedTuple):
-    """Somebody wanted another value than the policy's."""
+    """A value of the caller or a hook server that the policy replaced."""
 
     field: str
-    asked: str
-    given: str
+    requested: str
+    written: str
 
 
 def write_create(request: Any, assignment: Assignment, grant: Grant, annotation: str, note: str) -> list[Override]:
-    """Into a CreateContainerRequest."""
+    """Write a grant into a CreateContainerRequest; returns the values that it replaced."""
     config = request.config
     overrides = _write_resources(config.linux.resources, assignment) if _says_something(assignment) else []
     config.annotations[annotation] = note
@@ -32,13 +32,13 @@ def write_create(request: Any, assignment: Assignment, grant: Grant, annotation:
 
 
 def write_fallback(request: Any, cpus: CpuSet) -> None:
-    """Into a CreateContainerRequest about which nobody could decide: CPUs that are nobody's alone."""
+    """Write CPUs without an exclusive owner into a CreateContainerRequest without a decision."""
     if cpus:
         request.config.linux.resources.cpuset_cpus = str(cpus)
 
 
 def write_update(request: Any, assignment: Assignment) -> list[Override]:
-    """Into an UpdateContainerResourcesRequest."""
+    """Write an assignment into an UpdateContainerResourcesRequest; returns the values that it replaced."""
     return _write_resources(request.linux, assignment) if _says_something(assignment) else []
 
 
@@ -51,9 +51,9 @@ def _write_resources(resources: Any, assignment: Assignment) -> list[Override]:
     for field, wanted in (("cpuset_cpus", assignment.cpus), ("cpuset_mems", assignment.mems)):
         if not wanted:
             continue
-        asked = getattr(resources, field)
-        if asked and not _same(asked, wanted):
-            overrides.append(Override(field, asked, str(wanted)))
+        requested = getattr(resources, field)
+        if requested and not _same(requested, wanted):
+            overrides.append(Override(field, requested, str(wanted)))
         setattr(resources, field, str(wanted))
     if assignment.shares:
         resources.cpu_shares = assignment.shares
@@ -68,9 +68,9 @@ def _same(text: str, cpus: CpuSet) -> bool:
 
 
 def _write_envs(envs: Any, wanted: Mapping[str, str]) -> None:
-    places = {entry.key: entry for entry in envs if entry.key in wanted}  # of several, the last one counts
+    known = {entry.key: entry for entry in envs if entry.key in wanted}  # of several, the last one counts
     for key, value in wanted.items():
-        if key in places:
-            places[key].value = value.encode()
+        if key in known:
+            known[key].value = value.encode()
         else:
             envs.add(key=key, value=value.encode())

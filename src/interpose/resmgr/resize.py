@@ -1,8 +1,8 @@
 """Updates of the kubelet: honoured, then constrained.
 
-Other amounts are decided and booked first, others give up what the container gets, and then the update passes the
-writer of its container with the policy's values in it, so that two updates never race. The runtime said no: everything
-is as before. Nobody knows: what is booked stays, until the record of the container shows what became of it.
+Other amounts are decided and reserved first, others give up what the container gets, and then the update is sent under
+the lock of its container with the policy's values in it, so that two updates never race. If the runtime refuses,
+everything is as before. If the outcome is unknown, the reservation stays until the record of the container shows it.
 """
 
 from dataclasses import replace
@@ -15,8 +15,8 @@ from interpose.cri.store import convert
 from interpose.cri.store.requested import NOT_REQUESTED
 from interpose.net.grpc.status import OUTCOME_UNKNOWN, Code, RpcError
 from interpose.relay.api import Call, Proceed, Reply
-from interpose.resmgr.barriers import CallBarriers, asked_by_caller
-from interpose.resmgr.container_request import resized
+from interpose.resmgr.barriers import CallBarriers, caller_request
+from interpose.resmgr.container_request import resize_amounts
 from interpose.resmgr.control.pending_updates import PendingUpdate, evidence_fields
 from interpose.resmgr.control.updaters import ContainerUpdater
 from interpose.resmgr.counters import PolicyCounters
@@ -26,7 +26,7 @@ from interpose.resmgr.tracker import AllocationTracker
 
 
 class ResizeHandler:
-    """What the manager does about updates."""
+    """Handles UpdateContainerResources calls of clients."""
 
     def __init__(self, tracker: AllocationTracker, barriers: CallBarriers, counters: PolicyCounters) -> None:
         self._tracker = tracker
@@ -34,23 +34,23 @@ class ResizeHandler:
         self._counters = counters
 
     async def update(self, call: Call, proceed: Proceed) -> Reply:
-        """Decide, carry out, let the update pass."""
+        """Decide about an update, update other containers, and let it proceed."""
         try:
-            known = await self._known(call)
+            found_updater = await self._find_updater(call)
         except OpaqueMessageError as error:
-            return self._counters.unread(self._tracker.configuration.policy, call, error)
+            return self._counters.refuse_unreadable(self._tracker.configuration.policy, call, error)
         except (RpcError, UnreadableMessageError):
-            known = None
-        if known is None:
+            found_updater = None
+        if found_updater is None:
             return await proceed()
-        with self._tracker.updates.under_way(known[1].key):
-            return await self._update(call, proceed, *known)
+        with self._tracker.updates.track(found_updater[1].key):
+            return await self._update(call, proceed, *found_updater)
 
     async def _update(self, call: Call, proceed: Proceed, container: Container, updater: ContainerUpdater) -> Reply:
         tracker, key = self._tracker, updater.key
         changed: tuple[Key, ...] = ()
         held = tracker.allocations.by_key[key]
-        before = booked = held.request
+        before = reserved = held.request
         runtime_request = held.runtime_request
         sent = False
 
@@ -64,40 +64,40 @@ class ResizeHandler:
             if isinstance(decision, Reply):
                 return decision
             if decision is not None:
-                changed, booked = decision.changed, held.request
-                await self._barriers.for_room(call, key)
+                changed, reserved = decision.changed, held.request
+                await self._barriers.wait_for_room(call, key)
         except Exception as error:
-            self._counters.failed(call, error)
+            self._counters.count_failure(call, error)
         except BaseException:
-            tracker.enforce_soon((key, *changed, *self._back(before, booked, runtime_request)))
+            tracker.enforce_soon((key, *changed, *self._roll_back(before, reserved, runtime_request)))
             raise
         try:
-            reply = await self._constrained(call, send, updater)
+            reply = await self._send_constrained(call, send, updater)
         except BaseException:
             if sent:
-                self._doubt(call, container, runtime_request)
+                self._mark_pending(call, container, runtime_request)
                 tracker.enforce_soon((key, *changed))
             else:
-                tracker.enforce_soon((key, *changed, *self._back(before, booked, runtime_request)))
+                tracker.enforce_soon((key, *changed, *self._roll_back(before, reserved, runtime_request)))
             raise
         if reply.code == Code.OK:
             tracker.updates.drop(key)
             changed = (*changed, *self._confirm(call, container, key))
         elif reply.code in OUTCOME_UNKNOWN:
-            self._doubt(call, container, runtime_request)
+            self._mark_pending(call, container, runtime_request)
         if changed or before is not self._request(key):
             if reply.code in OUTCOME_UNKNOWN:
                 # It may still have what it should give up: others get that when it certainly has not.
                 tracker.enforce_soon((key, *changed))
                 changed = ()
             elif reply.code != Code.OK:
-                changed = (key, *changed, *self._back(before, booked, runtime_request))
-            await self._barriers.for_growth(call, changed)
+                changed = (key, *changed, *self._roll_back(before, reserved, runtime_request))
+            await self._barriers.wait_for_growth(call, changed)
             tracker.on_change()
         return reply
 
-    async def _known(self, call: Call) -> tuple[Container, ContainerUpdater] | None:
-        await self._barriers.for_books(call)
+    async def _find_updater(self, call: Call) -> tuple[Container, ContainerUpdater] | None:
+        await self._barriers.wait_until_ready(call)
         found = await self._tracker.sync.container(call.request.container_id)
         if found is None:
             return None
@@ -109,19 +109,19 @@ class ResizeHandler:
         held = self._tracker.allocations.by_key.get(key)
         return None if held is None else held.request
 
-    def _asked(self, call: Call, container: Container, runtime_request: Request) -> Request:
-        """What the container asks for with this update."""
+    def _requested(self, call: Call, container: Container, runtime_request: Request) -> Request:
+        """The request of the container after this update."""
         if NOT_REQUESTED in call.metadata:
-            return runtime_request  # somebody puts values of their own right: nobody wants more or less
-        # What hook servers made of it is for the runtime; who has CPUs alone is not theirs to decide.
-        update = convert.to_resources(asked_by_caller(call).linux)
-        return replace(runtime_request, amounts=resized(runtime_request, update, container.requested))
+            return runtime_request  # a hook server corrects its own values: the amounts do not change
+        # Changes of hook servers are for the runtime; they do not decide about exclusive CPUs.
+        update = convert.to_resources(caller_request(call).linux)
+        return replace(runtime_request, amounts=resize_amounts(runtime_request, update, container.requested))
 
     def _resize(
         self, call: Call, container: Container, before: Request, runtime_request: Request
     ) -> Decision | Reply | None:
-        """A decision if the caller wants other amounts, a refusal if it cannot have them."""
-        request = self._asked(call, container, runtime_request)
+        """A decision if the caller asks for other amounts, a reply that refuses if it cannot have them, else None."""
+        request = self._requested(call, container, runtime_request)
         if request.amounts in (before.amounts, runtime_request.amounts):
             return None
         decision = self._tracker.allocations.resize(request)
@@ -130,48 +130,48 @@ class ResizeHandler:
         return self._counters.refuse(self._tracker.configuration.policy, request, decision, decision.refusal)
 
     def _confirm(self, call: Call, container: Container, key: Key) -> tuple[Key, ...]:
-        """The runtime took it, after others perhaps that were decided later: the last one that it took counts."""
+        """Allocate what the runtime took, perhaps after updates that were decided later: its last update counts."""
         held = self._tracker.allocations.by_key.get(key)
         if held is None:
             return ()
-        decision = self._tracker.allocations.observe(self._asked(call, container, held.runtime_request))
+        decision = self._tracker.allocations.observe(self._requested(call, container, held.runtime_request))
         return () if decision is None or decision.refusal is not None else (key, *decision.changed)
 
-    def _back(self, before: Request, booked: Request, runtime_request: Request) -> tuple[Key, ...]:
-        """The runtime did not take it: neither do we. What another update has booked meanwhile stays."""
+    def _roll_back(self, before: Request, reserved: Request, runtime_request: Request) -> tuple[Key, ...]:
+        """Roll back a resize that the runtime refused. What another update has reserved meanwhile stays."""
         now = self._request(before.key)
-        if now is None or now is before or now is not booked:
+        if now is None or now is before or now is not reserved:
             return ()
-        decisions = [self._tracker.allocations.observe(one) for one in (before, runtime_request)]
-        return (before.key, *(key for one in decisions if one is not None for key in one.changed))
+        decisions = [self._tracker.allocations.observe(request) for request in (before, runtime_request)]
+        return (before.key, *(key for decision in decisions if decision is not None for key in decision.changed))
 
-    def _doubt(self, call: Call, container: Container, runtime_request: Request) -> None:
-        """Nobody knows whether the runtime took it."""
+    def _mark_pending(self, call: Call, container: Container, runtime_request: Request) -> None:
+        """Record an update whose outcome is unknown."""
         tracker = self._tracker
         if NOT_REQUESTED in call.metadata or runtime_request.key not in tracker.allocations.by_key:
             return
-        asked, sent = (convert.to_resources(one.linux) for one in (call.body.original(), call.request))
-        wanted = tracker.desired(runtime_request.key)
-        ours = [field for name, field in FIELDS.items() if wanted is not None and getattr(wanted, name) is not None]
+        update, sent = (convert.to_resources(message.linux) for message in (call.body.original(), call.request))
+        desired = tracker.desired(runtime_request.key)
+        ours = [field for name, field in FIELDS.items() if desired is not None and getattr(desired, name) is not None]
         tracker.updates.add(
             PendingUpdate(
                 before=runtime_request,
-                requested=container.requested,
-                had=container.resources,
-                asked=asked,
-                evidence=evidence_fields(asked, sent, container.resources, ours),
+                requested_before=container.requested,
+                resources_before=container.resources,
+                update=update,
+                evidence=evidence_fields(update, sent, container.resources, ours),
             )
         )
 
-    async def _constrained(self, call: Call, proceed: Proceed, updater: ContainerUpdater) -> Reply:
-        """Send the caller's update with the policy's values in it, while nobody else writes."""
+    async def _send_constrained(self, call: Call, proceed: Proceed, updater: ContainerUpdater) -> Reply:
+        """Send the caller's update with the policy's values in it, while no other update is sent."""
         tracker, key = self._tracker, updater.key
         async with updater.lock:
-            asking = convert.to_resources(call.request.linux)
-            wanted = tracker.desired(key, asking)
-            if wanted is not None:
-                self._counters.overridden(call, write_update(call.request, wanted))
-            updater.sending = wanted
+            requested = convert.to_resources(call.request.linux)
+            desired = tracker.desired(key, requested)
+            if desired is not None:
+                self._counters.count_overrides(call, write_update(call.request, desired))
+            updater.sending = desired
             updater.sent += 1
             lost, updater.lost = updater.lost, False
             try:
@@ -183,11 +183,11 @@ class ResizeHandler:
                 updater.sending = None
             if reply.code != Code.OK:
                 updater.lost |= lost
-            if reply.code == Code.OK and wanted is not None:
-                updater.written = wanted
-                tracker.mark_managed(key, wanted)
-                tracker.release_fields(key, to_assignment(asking))
-                tracker.cgroups.soon(key)
+            if reply.code == Code.OK and desired is not None:
+                updater.written = desired
+                tracker.mark_managed(key, desired)
+                tracker.release_fields(key, to_assignment(requested))
+                tracker.cgroups.check_soon(key)
                 tracker.updaters.mark_recovered(updater)
             elif reply.code in OUTCOME_UNKNOWN:
                 updater.written = None

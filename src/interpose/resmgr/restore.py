@@ -1,6 +1,6 @@
 """Restoring the allocations of containers that run already, once the store shows them.
 
-What an earlier run saved, the annotations of containers and what the runtime has decide who holds what; see
+What an earlier run saved, the annotations of containers and what the runtime has decide about the grants; see
 `existing_containers`. It is done in slices, so what happens meanwhile is looked at again at the end.
 """
 
@@ -14,7 +14,7 @@ from interpose.core.policy.request import Key, Request
 from interpose.resmgr.allocations import AllocationCandidate
 from interpose.resmgr.existing_containers import container_key, find_candidates, to_assignment
 from interpose.resmgr.rebuild import LoopYielder, admit_in_order
-from interpose.resmgr.state.state import Entry
+from interpose.resmgr.state.state import SavedEntry
 from interpose.resmgr.tracker import AllocationTracker
 
 _log = logging.getLogger(__name__)
@@ -34,7 +34,7 @@ class ContainerRestorer:
         self._incomplete = 0  # lists that lacked records
         self._task: asyncio.Task[None] | None = None
 
-    def load(self, policy: str, entries: Iterable[Entry], *, reset: bool = False) -> None:
+    def load(self, policy: str, entries: Iterable[SavedEntry], *, reset: bool = False) -> None:
         """Use what an earlier run saved under `policy`; `reset`: grants do not count, all is decided again."""
         self._tracker.saved_policy = policy
         self._tracker.saved = {entry.key: (policy, entry) for entry in entries}
@@ -62,7 +62,7 @@ class ContainerRestorer:
         order = {key: place for place, key in enumerate(tracker.saved)}
         before = sorted(
             tracker.live_containers(),
-            key=lambda one: (order.get(container_key(one), len(order)), str(container_key(one))),
+            key=lambda container: (order.get(container_key(container), len(order)), str(container_key(container))),
         )
         pairs = [(container, tracker.store.pods[container.pod_id]) for container in before]
         candidates: list[AllocationCandidate] = []
@@ -75,14 +75,14 @@ class ContainerRestorer:
             candidates = [replace(candidate, held=None) for candidate in candidates]
         elif tracker.decides_nothing:
             holding = find_candidates(pairs, tracker.saved, tracker.saved_policy, capacity)
-            tracker.suspended = {one.request.key: one.held for one in holding if one.held is not None}
+            tracker.suspended = {holder.request.key: holder.held for holder in holding if holder.held is not None}
         await admit_in_order(candidates, tracker.admit_in_place, tracker.admit, tracker.track, yielder)
         tracker.ready.set()
         # What came, went or changed meanwhile.
         live = {container.id: container for container in tracker.live_containers()}
-        tracker.adopt([one for one in live.values() if tracker.key_of(one) not in tracker.allocations.by_key])
+        tracker.adopt([found for found in live.values() if tracker.key_of(found) not in tracker.allocations.by_key])
         tracker.saved = {}
-        tracker.release([key for key, one in tracker.allocations.by_key.items() if one.id and one.id not in live])
+        tracker.release([key for key, held in tracker.allocations.by_key.items() if held.id and held.id not in live])
         for container in before:
             if (now := live.get(container.id)) is not None and now.resources != container.resources:
                 tracker.updaters.observe(tracker.key_of(now), to_assignment(now.resources))

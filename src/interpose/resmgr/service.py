@@ -37,7 +37,7 @@ from interpose.metrics import Family
 from interpose.net.grpc.transport import Hub
 from interpose.relay.internal_calls import InternalCalls
 from interpose.relay.subscriptions import Subscriptions
-from interpose.resmgr.config.apply import Reconfiguring
+from interpose.resmgr.config.apply import ConfigApplier
 from interpose.resmgr.config.configuration import (
     AgentConfig,
     Configuration,
@@ -46,7 +46,7 @@ from interpose.resmgr.config.configuration import (
 )
 from interpose.resmgr.config.files import ConfigFiles
 from interpose.resmgr.config.server import ConfigServer, ConfigSocket, bind_config_socket
-from interpose.resmgr.config.sources import Outside, Sources
+from interpose.resmgr.config.sources import HostAccess, Sources
 from interpose.resmgr.handover import decode_handover, encode_handover
 from interpose.resmgr.interceptor import PolicyInterceptor
 from interpose.resmgr.metrics import policy_collector, state_collector
@@ -55,7 +55,7 @@ from interpose.resmgr.reconcile import AllocationReconciler
 from interpose.resmgr.reconfigure import MakePolicy, Reconfigurer
 from interpose.resmgr.restore import ContainerRestorer
 from interpose.resmgr.state.checkpoint import Checkpoint, load, set_aside
-from interpose.resmgr.state.state import Entry, State
+from interpose.resmgr.state.state import SavedEntry, State
 from interpose.resmgr.tracker import AllocationTracker
 from interpose.tasks import TaskBag
 
@@ -85,7 +85,7 @@ class PolicyParts(NamedTuple):
 def connect_tracker(
     tracker: AllocationTracker, make: MakePolicy, *, clock: Callable[[], float], now: Callable[[], float]
 ) -> PolicyParts:
-    """The parts around a tracker, which hears of everything that its store, its list of starts and its sync learn."""
+    """The parts around a tracker, connected to the events of its store, its starts and its synchronizer."""
     restorer = ContainerRestorer(tracker, clock)
     tracker.store.on_container = tracker.on_container
     tracker.starts.on_lost = tracker.on_update_lost
@@ -140,8 +140,8 @@ class PolicyService:
             self._set_aside(path)
             self._state = replace(self._state, policy="", fingerprint="", entries=())
         sent = AgentConfig(node_name=self._state.config_node, data=self._state.config) if self._state.config else None
-        outside = Outside(resolve=partial(resolve, root=Path(self._settings.host_root)))
-        self._sources = Sources(self._settings, origins, sent=sent, outside=outside)
+        host = HostAccess(resolve=partial(resolve, root=Path(self._settings.host_root)))
+        self._sources = Sources(self._settings, origins, sent=sent, host=host)
         self._configuration = self._first_configuration()
         self._check_switch()
         if self._configuration.policy == NONE and self._state == State(
@@ -154,7 +154,7 @@ class PolicyService:
         self.checkpoint = Checkpoint(path, now=time.time, write=write)
         self._parts: PolicyParts | None = None
         self._calls: InternalCalls | None = None
-        self._reconfiguring: Reconfiguring | None = None
+        self._applier: ConfigApplier | None = None
         self._files: ConfigFiles | None = None
         self._server: ConfigServer | None = None
         self._socket: ConfigSocket | None = None
@@ -171,9 +171,9 @@ class PolicyService:
 
     def _first_configuration(self) -> Configuration:
         """The configuration to start with; a fallback if what an agent sent once does not fit now."""
-        configuration = self._sources.at_start(lambda one: make_policy(one, self._topology))
-        for why in configuration.fallback_reasons:
-            kv = {"policy": configuration.policy, "why": why}
+        configuration = self._sources.load_initial(lambda configuration: make_policy(configuration, self._topology))
+        for reason in configuration.fallback_reasons:
+            kv = {"policy": configuration.policy, "why": reason}
             _log.error("Configured policy could not be put in force", extra={"kv": kv})
         if configuration.fallback_reasons and not self._settings.switch and configuration.policy != self._state.policy:
             # The fallback may not take over either: nothing is decided until the right policy is back.
@@ -222,13 +222,13 @@ class PolicyService:
             now=time.time,
         )
         parts = connect_tracker(tracker, make_policy, clock=clock, now=time.time)
-        parts.restorer.load(self._state.policy, self._state.entries, reset=self._state.anew)
+        parts.restorer.load(self._state.policy, self._state.entries, reset=self._state.reset)
         parts.restorer.expect(self._pending)
         tracker.on_change = self._on_change
         tracker.on_configured = relay.refresh
         calls.below = parts.interceptor
         self._parts, self._calls = parts, calls
-        self._reconfiguring = Reconfiguring(
+        self._applier = ConfigApplier(
             self._sources, self._configuration, self._apply, remember=self._on_agent_config, watch=self._watch
         )
         return parts.interceptor
@@ -263,27 +263,27 @@ class PolicyService:
 
     def start(self) -> None:
         """Follow configuration files, and listen to the agent."""
-        if self._reconfiguring is not None:
-            self._files = ConfigFiles(self._reconfiguring.by_files)
+        if self._applier is not None:
+            self._files = ConfigFiles(self._applier.reload_files)
             self._files.watch(self._sources.watched)
             self._publishing.start(self.tracker)
         self._open_socket(patient=self._take_over)
 
     def _open_socket(self, *, patient: bool) -> None:
         path = self._settings.config_socket
-        if path == "none" or self._socket is not None or self._retired or self._reconfiguring is None:
+        if path == "none" or self._socket is not None or self._retired or self._applier is None:
             return
         try:
             bound = self._bind(path)
         except (SocketInUseError, ConfigError, OSError) as error:
             if not patient:
                 raise
-            # Our predecessor's, perhaps; the next tick tries again.
+            # A previous relay may have it; the next tick tries again.
             self._rate_limited.log(logging.WARNING, "Config socket cannot be opened yet", path=path, err=str(error))
             return
-        # What something stands in for is not in force: sent again, it is tried again.
-        accepted = self._sources.sent if self._sources.again() is None else None
-        self._server = ConfigServer(self._reconfiguring.by_agent, forced=self._sources.forced, accepted=accepted)
+        # A configuration that a fallback replaces is not in force: sent again, it is tried again.
+        accepted = self._sources.sent if self._sources.unfit_agent_config() is None else None
+        self._server = ConfigServer(self._applier.apply_agent_config, forced=self._sources.forced, accepted=accepted)
         self._socket = ConfigSocket(bound, self._server, hub=self._hub)
         self._tasks.spawn(self._socket.start(), name="serve the config socket")
 
@@ -300,10 +300,10 @@ class PolicyService:
         self._ticks += 1
         if self._ticks in _RESYNCS and not self._retired:
             tracker.sync.resync_soon(completely=True)
-        if tracker.ready.is_set() and not self._read_again and self._reconfiguring is not None:
+        if tracker.ready.is_set() and not self._read_again and self._applier is not None:
             # What was asked for before could not be done.
             self._read_again = True
-            self._tasks.spawn(self._reconfiguring.by_files(), name="read the configuration again")
+            self._tasks.spawn(self._applier.reload_files(), name="read the configuration again")
         due = self._ticks % _MACHINE_PERIOD == 0 and not self._retired and tracker.ready.is_set()
         if due and (self._checking is None or self._checking.done()):
             self._checking = self._tasks.spawn(self._check_machine(), name="check the CPUs")
@@ -340,8 +340,8 @@ class PolicyService:
             self._check_running_switch(configuration)
             await self.reconfigurer.apply(configuration, topology, forced=True)
 
-        if self._reconfiguring is not None:
-            await self._reconfiguring.by_machine(apply)
+        if self._applier is not None:
+            await self._applier.follow_machine(apply)
 
     def retire(self) -> None:
         """A successor has taken over: state file, config socket and what the node shows are its own."""
@@ -414,7 +414,7 @@ class PolicyService:
             policy=policy,
             fingerprint=tracker.topology.fingerprint,
             entries=tuple(
-                Entry(key=key, container_id=held.id, grant=grants[key], amounts=held.request.amounts)
+                SavedEntry(key=key, container_id=held.id, grant=grants[key], amounts=held.request.amounts)
                 for key, held in tracker.allocations.by_key.items()
                 if key in grants
             ),
@@ -429,7 +429,7 @@ class PolicyService:
         return encode_handover(self._current_state(), self.tracker)
 
     def inherit(self, memory: object) -> None:
-        """The other side of `memory`."""
+        """Use what the `memory` of a previous relay holds; what cannot be read is ignored."""
         handover = decode_handover(memory)
         if handover is None or handover.state.fingerprint != self._topology.fingerprint:
             return
@@ -465,8 +465,8 @@ class PolicyService:
     def problems(self) -> list[str]:
         """Problems for an operator, besides those that the tracker itself shows."""
         tracker = self.tracker
-        of_files = self._reconfiguring.problems if self._reconfiguring is not None else ()
+        of_files = self._applier.problems if self._applier is not None else ()
         waits = "" if tracker.ready.is_set() else "running containers are not known yet: no exclusive CPUs are granted"
-        troubles = [f"{what} cannot be looked up: {why}" for what, why in tracker.sync.troubles.items()]
+        troubles = [f"{subject} cannot be looked up: {error}" for subject, error in tracker.sync.troubles.items()]
         own = (waits, self._machine_problem, describe_offline_reserved(tracker.configuration, tracker.topology))
         return [*filter(None, own), *of_files, *troubles, *self._publishing.problems()]

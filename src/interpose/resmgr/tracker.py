@@ -26,7 +26,7 @@ from interpose.cri.store.sync import Synchronizer
 from interpose.net.grpc.status import Code, RpcError
 from interpose.resmgr.allocations import Allocation, AllocationCandidate, Allocations
 from interpose.resmgr.config.configuration import Configuration
-from interpose.resmgr.container_request import resized
+from interpose.resmgr.container_request import resize_amounts
 from interpose.resmgr.control.cgroup_check import CgroupCheck, Tree
 from interpose.resmgr.control.managed_fields import ManagedFields, put_back
 from interpose.resmgr.control.overlaps import CpuOverlaps
@@ -84,14 +84,14 @@ class PendingAllocations:
         due = []
         for key, ticks in self._ticks.items():
             self._ticks[key] = ticks + 1
-            # The store may be about to learn of it; what it says about a duplicate may be about the other one.
+            # The store may be about to learn of it; its record may be that of another duplicate.
             if key._replace(duplicate=0) not in pending and ticks > (_DUPLICATE_TIMEOUT if key.duplicate else 0):
                 due.append(key)
         return due
 
 
 class AllocationTracker:
-    """One policy over one machine, and every container of the node.
+    """The policy of one machine, and every container of the node.
 
     `clock` is the loop's, `now` the time of day, `capacity` the machine's memory in bytes. `on_change` is called when
     there is something new for the state file, `on_configured` when another configuration is in force.
@@ -186,8 +186,8 @@ class AllocationTracker:
     def conflicting(self, key: Key) -> list[Key]:
         """Other containers that may still run on CPUs which this one gets: an update that takes them is not through.
 
-        Exclusive CPUs conflict with everybody, shared ones with exclusive owners. A container that is not pinned runs
-        anywhere and is left out. One that was not started yet is on no CPU, and loses its excess before it is.
+        Exclusive CPUs conflict with all containers, shared ones with exclusive owners. A container that is not pinned
+        runs anywhere and is left out. One that was not started yet is on no CPU, and loses its excess before it is.
         """
         return list(self._conflicting(key))
 
@@ -210,7 +210,7 @@ class AllocationTracker:
         created = container is not None and container.state is ContainerState.CREATED
         return not created or self.starts.in_flight(container_id)
 
-    # -- containers come
+    # -- containers are created or found
 
     def key_of(self, container: Container) -> Key:
         """The key of a tracked container, or the one that it would get."""
@@ -218,7 +218,7 @@ class AllocationTracker:
 
     def free_key(self, key: Key) -> Key:
         """The key of a new container: this one, unless a live container has it. Docker allows such duplicates."""
-        return self._keys.first(key)
+        return self._keys.first_free(key)
 
     def _has_owner(self, key: Key) -> bool:
         allocation = self.allocations.by_key.get(key)
@@ -284,7 +284,7 @@ class AllocationTracker:
         if container.state is not ContainerState.RUNNING:
             self.starts.doubt(candidate.id)  # another relay, or a caller around us, may be starting it
         self.updaters.add(key, candidate.id, to_assignment(container.resources))
-        self.cgroups.soon(key)  # what an earlier relay wrote may have had no effect
+        self.cgroups.check_soon(key)  # what an earlier relay wrote may have had no effect
         self._managed.drop(key)
         self._managed.add_names(key, policy_written_fields(container, self.saved.get(key)))
         if decision.refusal is not None:
@@ -319,7 +319,7 @@ class AllocationTracker:
                 if old is not None:
                     self._follow_resize(old, new)
                 if (old is None or old.state is not new.state) and new.state is ContainerState.RUNNING:
-                    self.cgroups.soon(self.key_of(new))
+                    self.cgroups.check_soon(self.key_of(new))
         except Exception:
             _log.exception("Failed to record a change")
 
@@ -345,7 +345,7 @@ class AllocationTracker:
             self._identify(key, container.id, to_assignment(container.resources))
             # It may have been resized before it was known here.
             requested, allocation = container.requested, self.allocations.by_key[self.key_of(container)]
-            self._observe(allocation, resized(allocation.runtime_request, requested, requested))
+            self._observe(allocation, resize_amounts(allocation.runtime_request, requested, requested))
 
     def settle_update(self, container: Container) -> None:
         """Decide again about a container if its record shows that a pending update did not do what is allocated."""
@@ -363,7 +363,7 @@ class AllocationTracker:
         """Decide again about a container that was resized outside the relay, or while there was no policy."""
         key = self.key_of(new)
         allocation = self.allocations.by_key.get(key)
-        if allocation is None or allocation.id != new.id or key in self.updates or self.updates.is_under_way(key):
+        if allocation is None or allocation.id != new.id or key in self.updates or self.updates.is_in_flight(key):
             return
         amounts = observed_resize(allocation.runtime_request, old, new)
         if amounts is not None:
@@ -398,14 +398,14 @@ class AllocationTracker:
         """Values of ours were written, or are about to be."""
         self._managed.add(key, written)
 
-    def release_fields(self, key: Key, given: Assignment) -> None:
+    def release_fields(self, key: Key, requested: Assignment) -> None:
         """A container has values of its caller where the policy no longer decides: the caller owns these again."""
         abandoned = self._abandoned(key, self.allocations.assignment(key)) if key in self.allocations.by_key else []
-        self._managed.release(key, [name for name in abandoned if getattr(given, name) is not None])
+        self._managed.release(key, [name for name in abandoned if getattr(requested, name) is not None])
 
     def _on_sent(self, key: Key, written: Assignment) -> None:
         """The runtime took these values: those that the caller asked for are put back by that."""
-        self.cgroups.soon(key)
+        self.cgroups.check_soon(key)
         allocation = self.allocations.by_key.get(key)
         container = None if allocation is None else self.store.containers.get(allocation.id)
         if container is not None:
@@ -426,14 +426,14 @@ class AllocationTracker:
         if (key := self.allocations.by_id.get(container_id)) is not None:
             self.updaters.mark_lost(key)
 
-    # -- containers go
+    # -- containers end
 
     def release(self, keys: Iterable[Key]) -> list[Key]:
         """Forget containers that are gone; returns those that should have something else now."""
         changed: dict[Key, None] = {}
         for key in keys:
             changed.update(dict.fromkeys(self.allocations.release(key).changed))
-            self._keys.freed(key)
+            self._keys.release(key)
             self.updaters.drop(key)
             self.updates.drop(key)
             self._managed.drop(key)

@@ -16,7 +16,7 @@ from interpose.net.grpc.status import Code
 from interpose.resmgr.admin_view import (
     cgroup_report,
     container_report,
-    find,
+    find_allocations,
     find_refused,
     owned_report,
     pod_report,
@@ -27,7 +27,7 @@ from interpose.resmgr.admin_view import (
 from interpose.resmgr.config.configuration import Configuration
 from interpose.resmgr.control.cgroup_check import CgroupCheck
 from interpose.resmgr.counters import RefusedRequest
-from interpose.resmgr.state.state import Entry
+from interpose.resmgr.state.state import SavedEntry
 from interpose.testing.kernel.cgroup import FakeKernel
 from tests.support.policy.node import PolicyNode, running, static
 
@@ -36,7 +36,7 @@ FILE = {"path": "/x", "saved": 1}
 
 def refuse(node: PolicyNode, pod: str, at: float) -> None:
     """A container of this pod was refused, for the second time."""
-    request = replace(find(node.tracker, "db/app")[0].request, pod=pod)
+    request = replace(find_allocations(node.tracker, "db/app")[0].request, pod=pod)
     refusal = Refusal(kind=RefusalKind.EXHAUSTED, message="full")
     tried = Candidate(name="NUMA node 0", cpus=CpuSet.parse("1"), score="", chosen=False, reason="")
     decision = Decision(action=Action.ALLOCATE, key=request.key, refusal=refusal, reason="full", candidates=(tried,))
@@ -81,7 +81,7 @@ async def test_who_says_that_a_container_is_in_step(node: PolicyNode) -> None:
 
 async def test_what_is_told_of_cgroups(node: PolicyNode) -> None:
     """Values that somebody else replaces, and files that cannot be read."""
-    key = find(node.tracker, "web/app")[0].request.key
+    key = find_allocations(node.tracker, "web/app")[0].request.key
     for _ in range(3):
         node.tracker.updaters.mark_differing(key, "cpuset.cpus 0-15")
     node.tracker.cgroups.unreadable[key] = "gone"
@@ -140,7 +140,7 @@ async def test_containers_of_a_pod(node: PolicyNode) -> None:
             {"container": "default/big/app", "id": "", "qos": "Guaranteed", "cpu_milli": 2000, "state": "refused"}
         ],
     }
-    (held,) = find(node.tracker, "db/app")
+    (held,) = find_allocations(node.tracker, "db/app")
     sandbox = node.tracker.store.containers[held.id].pod_id
     assert pod_report(node.interceptor, sandbox[:8]) == report
     assert pod_report(node.interceptor, "nobody") is None
@@ -157,13 +157,13 @@ async def test_what_stands_in_and_what_is_overridden_are_problems(node: PolicyNo
 async def test_what_is_not_in_step_shows(node: PolicyNode) -> None:
     """Being created, in doubt, failing, without a place."""
     allocations = node.tracker.allocations
-    db, web = (find(node.tracker, name)[0].request.key for name in ("db/app", "web/app"))
+    db, web = (find_allocations(node.tracker, name)[0].request.key for name in ("db/app", "web/app"))
     request = allocations.by_key[db].request
     new, lost = Key("p", "new"), Key("p", "lost")
     for key in (new, lost):
         allocations.allocate(replace(request, key=key))
     node.tracker.mark_create_pending(lost)
-    allocations.by_key[db].place = False
+    allocations.by_key[db].has_place = False
     node.runtime.fail("UpdateContainerResources", Code.INTERNAL, "no")
     await node.tracker.updaters.apply((web,), 1)
     report = policy_report(node.interceptor, problems=[], state_file={})
@@ -181,7 +181,7 @@ async def test_what_is_not_in_step_shows(node: PolicyNode) -> None:
 
 async def test_containers_with_more_than_was_granted_are_problems(node: PolicyNode) -> None:
     """They were resized around us, or nobody saw the reply."""
-    (held,) = find(node.tracker, "db/app")
+    (held,) = find_allocations(node.tracker, "db/app")
     node.tracker.allocations.observe(replace(held.request, amounts=replace(held.request.amounts, milli=99000)))
     report = policy_report(node.interceptor, problems=[], state_file={})
     assert report["problems"] == [
@@ -202,17 +202,17 @@ async def test_containers_without_a_place_are_problems(node: PolicyNode) -> None
 async def test_finding_what_a_person_means(node: PolicyNode) -> None:
     """By the start of an id, or by names from the right."""
     (first,) = (one for one in node.tracker.allocations.by_key.values() if one.request.pod == "db")
-    assert find(node.tracker, first.id[:10]) == [first]
-    assert find(node.tracker, "default/db/app") == [first]
-    assert find(node.tracker, "db/app") == [first]
-    assert len(find(node.tracker, "app")) == 2
-    assert find(node.tracker, "web") == []
-    assert find(node.tracker, "") == []
+    assert find_allocations(node.tracker, first.id[:10]) == [first]
+    assert find_allocations(node.tracker, "default/db/app") == [first]
+    assert find_allocations(node.tracker, "db/app") == [first]
+    assert len(find_allocations(node.tracker, "app")) == 2
+    assert find_allocations(node.tracker, "web") == []
+    assert find_allocations(node.tracker, "") == []
 
 
 async def test_everything_about_one_container(node: PolicyNode) -> None:
     """How it came, what it holds, what it was told."""
-    (held,) = find(node.tracker, "db/app")
+    (held,) = find_allocations(node.tracker, "db/app")
     report = container_report(node.tracker, held)
     assert (report["container"], report["state"]) == ("default/db/app", "in step")
     assert report["decision"] == report["history"][-1]
@@ -291,7 +291,7 @@ async def test_what_is_remembered_is_owned_before_the_runtime_has_listed_its_con
     try:
         key = Key("pod", "app")
         grant = Grant(mems=CpuSet.parse("0"), shares=512)
-        entry = Entry(key=key, container_id="c", grant=grant, amounts=Amounts())
+        entry = SavedEntry(key=key, container_id="c", grant=grant, amounts=Amounts())
         assert owned_report(node.interceptor)["owns"] == ["cpuset_cpus"]
         node.restorer.load("static", [entry])
         assert owned_report(node.interceptor)["owns"] == ["cpuset_cpus", "cpuset_mems", "cpu_shares"]

@@ -39,7 +39,7 @@ def test_a_new_container_is_in_the_books_at_once(allocations: Allocations) -> No
     held = allocations.by_key[Key("pod", "a")]
     assert decision.grant is not None
     assert allocations.assignment(decision.key).cpus == decision.grant.exclusive
-    assert (held.id, held.place, held.events[-1].at, held.events[-1].decision) == ("", True, 7.0, decision)
+    assert (held.id, held.has_place, held.events[-1].at, held.events[-1].decision) == ("", True, 7.0, decision)
     assert allocations.find("id-a") is None
     allocations.confirm(decision.key, "id-a")
     assert allocations.find("id-a") is held
@@ -78,7 +78,7 @@ def test_one_that_runs_is_in_the_books_though_refused(allocations: Allocations) 
     decision = allocations.admit(comes("big", 8000))
     assert decision.refusal is not None
     assert allocations.without_place == (Key("pod", "big"),)
-    assert not allocations.by_key[Key("pod", "big")].place
+    assert not allocations.by_key[Key("pod", "big")].has_place
     assert allocations.assignment(Key("pod", "big")) == Assignment(cpus=allocations.policy.fallback)
     assert allocations.by_id == {"id-big": Key("pod", "big")}
 

@@ -13,7 +13,7 @@ from interpose.cri.methods import METHODS
 from interpose.cri.parser import CriParser
 from interpose.net.grpc.status import Code, RpcError
 from interpose.relay.api import Body, Call
-from interpose.resmgr.barriers import CallBarriers, asked_by_caller
+from interpose.resmgr.barriers import CallBarriers, caller_request
 from interpose.resmgr.counters import PolicyCounters
 from tests.support.policy.node import PolicyNode
 
@@ -57,26 +57,26 @@ def has_all(node: PolicyNode, key: Key) -> None:
 def test_what_a_caller_asked_for_is_not_what_others_made_of_it() -> None:
     """The very message as long as nobody has changed it."""
     made = call()
-    assert asked_by_caller(made) is made.request
+    assert caller_request(made) is made.request
     made.request.linux.cpu_shares = 3
-    assert asked_by_caller(made).linux.cpu_shares == 0
+    assert caller_request(made).linux.cpu_shares == 0
 
 
 async def test_books_that_are_not_made_in_time(node: PolicyNode) -> None:
     """Nobody can decide."""
     barriers = CallBarriers(node.tracker, PolicyCounters(lambda: 0.0), node.now)
     with pytest.raises(RpcError) as caught:
-        await barriers.for_books(call(0.01))
+        await barriers.wait_until_ready(call(0.01))
     assert caught.value.code is Code.UNAVAILABLE
     await node.start()
-    await barriers.for_books(call(0.0))
+    await barriers.wait_until_ready(call(0.0))
 
 
 async def test_a_look_that_takes_too_long_is_none(node: PolicyNode) -> None:
     """The call goes on with what is known."""
     barriers, *_ = await started(node)
     stall = node.runtime.stall("ContainerStatus")
-    await barriers.for_a_look(call(0.01), list(node.runtime.containers))
+    await barriers.refresh(call(0.01), list(node.runtime.containers))
     assert stall.entered.is_set()
     stall.release()
 
@@ -87,10 +87,10 @@ async def test_an_update_that_failed_has_made_no_room(node: PolicyNode) -> None:
     updater = node.tracker.updaters.by_key[shared]
     has_all(node, shared)
     node.runtime.fail(UPDATE, Code.INTERNAL, "no")
-    await barriers.for_room(call(), own)
+    await barriers.wait_for_room(call(), own)
     assert (counters.late, updater.permanent) == (1, True)
     node.runtime.clear(UPDATE)
-    await barriers.for_room(call(), own)
+    await barriers.wait_for_room(call(), own)
     assert counters.late == 1
 
 
@@ -101,13 +101,13 @@ async def test_room_is_waited_for_as_long_as_others_become_fewer(
     barriers, counters, own, shared = await started(node)
     left = [[shared] * 3, [shared] * 2, [shared], []]
     monkeypatch.setattr(node.tracker, "conflicting", lambda _: left.pop(0))
-    await barriers.for_room(call(), own)
+    await barriers.wait_for_room(call(), own)
     assert (left, counters.late) == ([], 0)
     left += [[shared] * 3, [shared] * 2, [shared] * 2]
-    await barriers.for_room(call(), own)
+    await barriers.wait_for_room(call(), own)
     assert (left, counters.late) == ([], 1)
     left += [[shared] * 3, [shared] * 2]
-    await barriers.for_room(call(0.0), own)
+    await barriers.wait_for_room(call(0.0), own)
     assert (left, counters.late) == ([], 2)
 
 
@@ -115,7 +115,7 @@ async def test_nobody_makes_room_for_one_that_is_gone(node: PolicyNode) -> None:
     """Its pod was stopped meanwhile."""
     barriers, counters, own, _ = await started(node)
     node.tracker.release((own,))
-    await barriers.for_room(call(), own)
+    await barriers.wait_for_room(call(), own)
     assert counters.late == 0
 
 
@@ -123,14 +123,14 @@ async def test_a_new_container_loses_what_others_got_before_it_runs(node: Policy
     """Others got it while it was being made; one that cannot be updated in time is counted."""
     barriers, counters, _, shared = await started(node)
     container_id = node.tracker.allocations.by_key[shared].id
-    await barriers.for_itself(call(), shared)
+    await barriers.wait_for_excess(call(), shared)
     has_all(node, shared)
-    await barriers.for_itself(call(), shared)
+    await barriers.wait_for_excess(call(), shared)
     assert node.cpus(container_id) == "0-1,4-15"
     assert counters.late == 0
     has_all(node, shared)
     stall = node.runtime.stall(UPDATE)
-    await barriers.for_itself(call(0.01), shared)
+    await barriers.wait_for_excess(call(0.01), shared)
     assert counters.late == 1
     stall.release()
 
@@ -139,7 +139,7 @@ async def test_others_grow_in_their_own_time(node: PolicyNode) -> None:
     """A caller waits a little for it."""
     barriers, _, own, shared = await started(node)
     stall = node.runtime.stall(UPDATE)
-    await barriers.for_growth(call(0.01), node.tracker.release((own,)))
+    await barriers.wait_for_growth(call(0.01), node.tracker.release((own,)))
     await asyncio.sleep(0)
     assert stall.waiting == 1
     stall.release()

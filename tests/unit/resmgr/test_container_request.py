@@ -10,7 +10,7 @@ from interpose.core.model.cgroup import KubeQos
 from interpose.core.model.pod import Container, Pod
 from interpose.core.model.resources import LinuxResources
 from interpose.core.policy.request import Amounts, Key, Request, RequestSource
-from interpose.resmgr.container_request import ANNOTATIONS, make_request, resized
+from interpose.resmgr.container_request import ANNOTATIONS, make_request, resize_amounts
 
 GIB = 1 << 30
 TWO = LinuxResources(
@@ -146,7 +146,7 @@ def test_what_hook_servers_changed_plays_no_part() -> None:
     assert (made.request.milli, len(made.problems)) == (0, 1)
     changed = container(HALF, requested=TWO)
     assert make_request(changed, pod(amounts("2"))).problems == ()
-    assert make_request(changed, pod(), asked=LinuxResources(cpu_shares=1024)).request.milli == 1000
+    assert make_request(changed, pod(), requested=LinuxResources(cpu_shares=1024)).request.milli == 1000
     nothing = container(TWO, requested=LinuxResources())
     assert make_request(nothing, pod(None, GUARANTEED)).request.amounts == Amounts(milli=0)
 
@@ -229,7 +229,7 @@ BEFORE = LinuxResources(cpu_shares=2, cpu_quota=150_000, cpu_period=100_000, mem
 def test_an_update_that_says_the_same_changes_nothing(update: LinuxResources) -> None:
     """The exact numbers stay, where CRI has only rounded ones."""
     request = asks()
-    assert resized(request, update, BEFORE) is request.amounts
+    assert resize_amounts(request, update, BEFORE) is request.amounts
 
 
 @pytest.mark.parametrize(
@@ -246,13 +246,13 @@ def test_an_update_that_says_the_same_changes_nothing(update: LinuxResources) ->
 )
 def test_an_update_changes_what_it_sets(update: LinuxResources, changed: dict[str, Any]) -> None:
     """And nothing else."""
-    assert resized(asks(), update, BEFORE) == replace(OLD, **changed, source=RequestSource.RESIZE)
+    assert resize_amounts(asks(), update, BEFORE) == replace(OLD, **changed, source=RequestSource.RESIZE)
 
 
 def test_a_memory_request_nobody_knows_stays_so() -> None:
     """A limit does not tell it."""
     update = LinuxResources(memory_limit_in_bytes=GIB)
-    assert resized(asks(replace(OLD, memory=None)), update, BEFORE).memory is None
+    assert resize_amounts(asks(replace(OLD, memory=None)), update, BEFORE).memory is None
 
 
 def test_of_a_guaranteed_container_limit_and_request_go_together() -> None:
@@ -260,12 +260,12 @@ def test_of_a_guaranteed_container_limit_and_request_go_together() -> None:
     old = Amounts(milli=2000, limit_milli=2000, memory=GIB, memory_limit=GIB)
     new = Amounts(milli=4000, limit_milli=4000, memory=2 * GIB, memory_limit=2 * GIB, source=RequestSource.RESIZE)
     update = LinuxResources(cpu_shares=4096, cpu_quota=400_000, memory_limit_in_bytes=2 * GIB)
-    assert resized(asks(old, KubeQos.GUARANTEED), update, TWO) == new
+    assert resize_amounts(asks(old, KubeQos.GUARANTEED), update, TWO) == new
     for quota in (0, -1):
         update = replace(update, cpu_quota=quota)
-        assert resized(asks(old, KubeQos.GUARANTEED), update, replace(TWO, cpu_quota=quota)) == new
+        assert resize_amounts(asks(old, KubeQos.GUARANTEED), update, replace(TWO, cpu_quota=quota)) == new
     request = asks(old, KubeQos.GUARANTEED)
-    assert resized(request, LinuxResources(cpu_shares=2048, cpu_quota=-1), TWO) is old
+    assert resize_amounts(request, LinuxResources(cpu_shares=2048, cpu_quota=-1), TWO) is old
 
 
 def test_a_resize_beyond_what_shares_tell() -> None:
@@ -273,9 +273,9 @@ def test_a_resize_beyond_what_shares_tell() -> None:
     before = replace(TWO, cpu_shares=262_144, cpu_quota=30_000_000)
     old = Amounts(milli=300_000, limit_milli=300_000, memory=GIB, memory_limit=GIB)
     update = LinuxResources(cpu_shares=262_144, cpu_quota=40_000_000, cpu_period=100_000)
-    new = resized(asks(old, KubeQos.GUARANTEED), update, before)
+    new = resize_amounts(asks(old, KubeQos.GUARANTEED), update, before)
     assert (new.milli, new.limit_milli) == (400_000, 400_000)
-    assert resized(asks(old, KubeQos.BURSTABLE), update, before).milli == 300_000
+    assert resize_amounts(asks(old, KubeQos.BURSTABLE), update, before).milli == 300_000
 
 
 def test_extended_resources_cannot_be_checked() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from interpose.core.model.cgroup import KubeQos
 from interpose.core.policy.request import Amounts, RequestSource
-from interpose.resmgr.container_request import ANNOTATIONS, MAX_TEXT, Annotated, annotated
+from interpose.resmgr.container_request import ANNOTATIONS, MAX_TEXT, ResourceAnnotation, read_annotation
 
 NAME = ANNOTATIONS[0]
 ENTRY = {
@@ -17,9 +17,9 @@ ENTRY = {
 }
 
 
-def said(document: Any) -> Annotated:
+def said(document: Any) -> ResourceAnnotation:
     """The annotation with this content."""
-    return Annotated(NAME, document if isinstance(document, str) else json.dumps(document))
+    return ResourceAnnotation(NAME, document if isinstance(document, str) else json.dumps(document))
 
 
 def test_amounts_are_exact() -> None:
@@ -53,9 +53,9 @@ def test_an_init_container_comes_first() -> None:
 def test_either_annotation_counts_the_first_before_the_second() -> None:
     """Of the two names."""
     texts = {name: json.dumps({"containers": {"a": {"requests": {"cpu": n}}}}) for n, name in enumerate(ANNOTATIONS, 1)}
-    assert annotated({}) is None
+    assert read_annotation({}) is None
     for expected, names in ((1, ANNOTATIONS), (2, ANNOTATIONS[1:])):
-        found = annotated({name: texts[name] for name in names})
+        found = read_annotation({name: texts[name] for name in names})
         assert found is not None
         assert found.container("a").amounts().milli == expected * 1000
 

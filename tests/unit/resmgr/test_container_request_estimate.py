@@ -5,7 +5,7 @@ import pytest
 from interpose.core.model.cgroup import KubeQos
 from interpose.core.model.resources import LinuxResources
 from interpose.core.policy.request import Amounts
-from interpose.resmgr.container_request import estimate, estimated_qos, limit_of, memory_of, milli_of
+from interpose.resmgr.container_request import estimate, estimate_qos, limit_of, memory_of, milli_of
 
 GIB = 1 << 30
 B, G, N = KubeQos.BURSTABLE, KubeQos.GUARANTEED, KubeQos.BEST_EFFORT
@@ -113,4 +113,4 @@ def test_amounts(asked: LinuxResources, qos: KubeQos, amounts: Amounts) -> None:
 )
 def test_a_class_without_a_directory(asked: LinuxResources, qos: KubeQos) -> None:
     """Request and limit the same: Guaranteed. Nothing: BestEffort."""
-    assert estimated_qos(asked) is qos
+    assert estimate_qos(asked) is qos

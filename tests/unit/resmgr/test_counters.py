@@ -53,7 +53,7 @@ def test_who_did_not_wait_is_counted_each_time_and_told_once(
 ) -> None:
     """A container that cannot be updated is in the way of everybody."""
     for _ in range(3):
-        counters.too_early("default/db/app", 2)
+        counters.count_late("default/db/app", 2)
     assert counters.late == 3
     (record,) = caplog.records
     assert getattr(record, "kv", None) == {"container": "default/db/app", "others": 2}
@@ -63,8 +63,8 @@ def test_failures_are_told_with_their_cause_unless_it_is_the_runtime(
     counters: PolicyCounters, caplog: pytest.LogCaptureFixture
 ) -> None:
     """One that is away is no bug."""
-    counters.failed(call(), RpcError(Code.UNAVAILABLE, "away"))
-    counters.failed(call(), KeyError("oh"))
+    counters.count_failure(call(), RpcError(Code.UNAVAILABLE, "away"))
+    counters.count_failure(call(), KeyError("oh"))
     assert counters.failures == {"CreateContainer": 2}
     assert [(one.levelno, one.exc_info is not None) for one in caplog.records] == [
         (logging.WARNING, False),
@@ -74,13 +74,13 @@ def test_failures_are_told_with_their_cause_unless_it_is_the_runtime(
 
 def test_who_wanted_something_else_is_counted(counters: PolicyCounters) -> None:
     """A hook server by its name."""
-    counters.overridden(call(), [Override("cpuset_cpus", "0", "1"), Override("cpuset_mems", "0", "1")])
+    counters.count_overrides(call(), [Override("cpuset_cpus", "0", "1"), Override("cpuset_mems", "0", "1")])
     assert counters.overrides == {("cpuset_cpus", "a hook"): 1, ("cpuset_mems", "the caller"): 1}
 
 
 def test_what_could_not_be_used_is_told(counters: PolicyCounters, caplog: pytest.LogCaptureFixture) -> None:
     """Once in a while per container."""
-    counters.estimated("default/db/app", ["cannot be read", "is not believed"])
+    counters.log_estimate("default/db/app", ["cannot be read", "is not believed"])
     assert len(caplog.records) == 1
 
 
@@ -89,7 +89,7 @@ def test_what_cannot_be_read_is_refused_and_told_once(
 ) -> None:
     """With the reason."""
     for _ in range(3):
-        reply = counters.unread("static", call(), ValueError("a key twice"))
+        reply = counters.refuse_unreadable("static", call(), ValueError("a key twice"))
     message = "policy static: the request cannot be read: a key twice"
     assert (reply.code, reply.message) == (Code.INVALID_ARGUMENT, message)
     assert len(caplog.records) == 1

@@ -22,7 +22,7 @@ from interpose.resmgr.existing_containers import (
     to_assignment,
 )
 from interpose.resmgr.state.grant_annotation import ANNOTATION, grant_note
-from interpose.resmgr.state.state import Entry
+from interpose.resmgr.state.state import SavedEntry
 
 KEY = Key("pod", "main", 0)
 AMOUNTS = Amounts(milli=1000, limit_milli=1000, memory=None, memory_limit=None, source=RequestSource.ESTIMATE)
@@ -39,9 +39,9 @@ def container(has: str = "", asked: str | None = None, **more: Any) -> Container
     return Container(id="c", pod_id="pod", name="main", resources=resources, requested=requested, state=state, **more)
 
 
-def entry(grant: Grant, container_id: str = "c", policy: str = "static") -> tuple[str, Entry]:
+def entry(grant: Grant, container_id: str = "c", policy: str = "static") -> tuple[str, SavedEntry]:
     """What a state file says."""
-    return policy, Entry(key=KEY, container_id=container_id, grant=grant, amounts=AMOUNTS)
+    return policy, SavedEntry(key=KEY, container_id=container_id, grant=grant, amounts=AMOUNTS)
 
 
 def noted(grant: Grant, policy: str = "static") -> dict[str, str]:
@@ -151,7 +151,7 @@ def changed(
     )
 
 
-def taken(container: Container, entry: tuple[str, Entry] | None = None, policy: str = "static") -> tuple[str, int]:
+def taken(container: Container, entry: tuple[str, SavedEntry] | None = None, policy: str = "static") -> tuple[str, int]:
     """The CPUs and the amount with which a container is taken over."""
     (found,) = find_candidates([(container, POD)], {} if entry is None else {KEY: entry}, policy, 0)
     assert found.held is not None
@@ -176,7 +176,7 @@ def test_one_resized_since_its_note_keeps_what_it_has_now() -> None:
 
 def test_a_state_file_that_is_in_force_comes_before_a_note() -> None:
     """It knows of the resize; one that does not is as old as the note."""
-    new = Entry(key=KEY, container_id="c", grant=Grant(exclusive=CpuSet.parse("1-4")), amounts=Amounts(milli=4000))
+    new = SavedEntry(key=KEY, container_id="c", grant=Grant(exclusive=CpuSet.parse("1-4")), amounts=Amounts(milli=4000))
     assert taken(changed("1-4", 4096, 400_000), ("static", new)) == ("1-4", 4000)
     assert taken(changed("0-15", 1536, 150_000), ("static", new)) == ("0-15", 1500)
 
@@ -210,7 +210,7 @@ def test_what_policies_wrote_down_is_recalled() -> None:
     """Of all grants, the newest first; extended resources stay those of the note, as nobody can resize them."""
     amounts = replace(G2, extended={"x/cores": 2})
     one = changed("2-3", 1024, grant=replace(PAIR, details={"asked": "a", "came": "1"}), amounts=amounts)
-    new = Entry(key=KEY, container_id="c", grant=Grant(details={"came": "2"}), amounts=AMOUNTS)
+    new = SavedEntry(key=KEY, container_id="c", grant=Grant(details={"came": "2"}), amounts=AMOUNTS)
     (found,) = find_candidates([(one, POD)], {KEY: ("static-plus", new)}, "static", 0)
     assert found.request.recalled == {"asked": "a", "came": "2"}
     (found,) = find_candidates([(one, POD)], {}, "static", 0)

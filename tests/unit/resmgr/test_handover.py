@@ -9,10 +9,10 @@ from interpose.core.model.cpuset import CpuSet
 from interpose.core.policy.decision import Grant
 from interpose.core.policy.request import Amounts, Key
 from interpose.resmgr.handover import decode_handover, encode_handover
-from interpose.resmgr.state.state import Entry, State
+from interpose.resmgr.state.state import SavedEntry, State
 from tests.support.policy.node import PolicyNode
 
-ENTRY = Entry(
+ENTRY = SavedEntry(
     key=Key("p", "app", 1), container_id="", grant=Grant(exclusive=CpuSet.parse("2")), amounts=Amounts(milli=1000)
 )
 STATE = State(policy="static", fingerprint="f", entries=(ENTRY,))

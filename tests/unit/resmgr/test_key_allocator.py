@@ -20,14 +20,14 @@ class _Owners:
 
     def take(self, key: Key = KEY) -> Key:
         """The first free one is taken."""
-        found = self.free_keys.first(key)
+        found = self.free_keys.first_free(key)
         self.keys.add(found)
         return found
 
     def give_up(self, duplicate: int) -> None:
         """One is free again."""
         self.keys.remove(KEY._replace(duplicate=duplicate))
-        self.free_keys.freed(KEY._replace(duplicate=duplicate))
+        self.free_keys.release(KEY._replace(duplicate=duplicate))
 
 
 def test_each_of_many_asks_about_few() -> None:

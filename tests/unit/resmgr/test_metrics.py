@@ -11,7 +11,7 @@ from interpose.net.grpc.transport import Hub
 from interpose.resmgr.config.server import ConfigOutcome, ConfigServer
 from interpose.resmgr.metrics import policy_collector, publishing_collector, state_collector
 from interpose.resmgr.publish.agent_client import AgentClient
-from interpose.resmgr.publish.publisher import Publisher, Result
+from interpose.resmgr.publish.publisher import Publisher, PublishResult
 from interpose.resmgr.state.checkpoint import Checkpoint
 from tests.support.policy.node import PolicyNode, running
 
@@ -89,8 +89,8 @@ async def test_what_is_published() -> None:
     publisher = Publisher(AgentClient("/run/a.sock", hub=Hub()))
     found = values(publishing_collector(publisher)())
     assert found["published{}"] == 0
-    assert sum(key.startswith("publishing_total") for key in found) == len(Result)
+    assert sum(key.startswith("publishing_total") for key in found) == len(PublishResult)
     publisher.published = True
-    publisher.results[Result.UNCHANGED] += 2
+    publisher.results[PublishResult.UNCHANGED] += 2
     found = values(publishing_collector(publisher)())
     assert (found["published{}"], found["publishing_total{result=unchanged}"]) == (1, 2)

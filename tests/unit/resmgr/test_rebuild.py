@@ -9,7 +9,7 @@ from interpose.core.policy.decision import Grant
 from interpose.core.policy.registry import make
 from interpose.core.policy.request import Amounts, Key, Request
 from interpose.resmgr.allocations import AllocationCandidate, Allocations
-from interpose.resmgr.rebuild import LoopYielder, admit_in_order, rebuild_allocations, refusals
+from interpose.resmgr.rebuild import LoopYielder, admit_in_order, find_refusals, rebuild_allocations
 from tests.support.policy.machines import machine
 
 
@@ -138,6 +138,6 @@ async def test_who_loses_its_place_is_named_with_the_reason() -> None:
     allocations = await rebuild_allocations(
         policy(reserved="0-8"), lambda: 0.0, lambda: old, earlier={}, yielder=still()
     )
-    (refused,) = refusals(allocations, old)
+    (refused,) = find_refusals(allocations, old)
     assert refused.startswith("container /db/app: CPUs of its own: 8 wanted, 7 free")
-    assert refusals(allocations, allocations) == []
+    assert find_refusals(allocations, allocations) == []

@@ -130,7 +130,9 @@ def doubt(node: PolicyNode, milli: int) -> Key:
     asked = replace(had, cpu_quota=milli * 100, cpuset_cpus="")
     amounts = replace(before.amounts, milli=milli, limit_milli=milli)
     node.tracker.enforce_soon(node.tracker.allocations.resize(replace(before, amounts=amounts)).changed)
-    update = PendingUpdate(before=before, requested=had, had=had, asked=asked, evidence=frozenset({"cpu_quota"}))
+    update = PendingUpdate(
+        before=before, requested_before=had, resources_before=had, update=asked, evidence=frozenset({"cpu_quota"})
+    )
     node.tracker.updates.add(update)
     return key
 
@@ -232,6 +234,6 @@ async def test_an_update_that_passes_us_is_not_taken_for_one_around_us(node: Pol
     record = node.store.containers[own]
     four = LinuxResources(cpu_shares=4096, cpu_quota=400_000)
     now = replace(record, requested=record.requested.overlay(four), resources=record.resources.overlay(four))
-    with node.tracker.updates.under_way(key):
+    with node.tracker.updates.track(key):
         node.store.put_container(now)
     assert node.own == ["2-3"]

@@ -10,17 +10,17 @@ from interpose.core.model.cpuset import CpuSet
 from interpose.core.policy.decision import Grant
 from interpose.core.policy.request import Amounts, Key, Request
 from interpose.resmgr.rebuild import LoopYielder
-from interpose.resmgr.state.state import Entry
+from interpose.resmgr.state.state import SavedEntry
 from tests.support.policy.node import PolicyNode
 
 ALL = "0-15"
 UPDATE = "UpdateContainerResources"
 
 
-def entry(bare: PolicyNode, container_id: str, cpus: str, milli: int) -> Entry:
+def entry(bare: PolicyNode, container_id: str, cpus: str, milli: int) -> SavedEntry:
     """What an earlier run knew of a container."""
     container = bare.runtime.containers[container_id]
-    return Entry(
+    return SavedEntry(
         key=Key(container.sandbox_id, container.config.metadata.name),
         container_id=container_id,
         grant=Grant(exclusive=CpuSet.parse(cpus)),
@@ -52,7 +52,7 @@ async def test_creates_of_somebody_else_keep_their_cpus(bare: PolicyNode) -> Non
     known, unknown = Key("pod", "known"), Key("pod", "unknown")
     grant = Grant(exclusive=CpuSet.parse("4-5"))
     amounts = Amounts(milli=2000)
-    bare.restorer.load("static", [Entry(key=known, container_id="", grant=grant, amounts=amounts)])
+    bare.restorer.load("static", [SavedEntry(key=known, container_id="", grant=grant, amounts=amounts)])
     running = bare.add("db", 2000)
     bare.restorer.expect([Request(key=key, qos=KubeQos.GUARANTEED) for key in (known, unknown)])
     await bare.start()

@@ -27,8 +27,8 @@ class Leftovers:
         self._tasks.spawn(self._publisher.run(), name="take back what an earlier policy has published")
 
     def _agent_is_there(self) -> None:
-        self._publisher.want(NodeMarks())
-        self._publisher.poke()
+        self._publisher.set_desired(NodeMarks())
+        self._publisher.wake()
 
     def tick(self) -> None:
         """A second has passed."""

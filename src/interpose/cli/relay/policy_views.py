@@ -10,7 +10,7 @@ from interpose.net.httpd.routes import json_response as json
 from interpose.resmgr.admin_view import (
     cgroup_report,
     container_report,
-    find,
+    find_allocations,
     find_refused,
     owned_report,
     pod_report,
@@ -61,7 +61,7 @@ class PolicyViews:
 
     async def _explain(self, request: ServerRequest) -> ServerResponse:
         tracker = self._interceptor.tracker
-        found = find(tracker, request.rest)
+        found = find_allocations(tracker, request.rest)
         refused = [] if found else find_refused(self._interceptor, request.rest)
         if len(found) == 1:
             await tracker.cgroups.check((found[0].request.key,))

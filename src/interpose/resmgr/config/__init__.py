@@ -1,1 +1,1 @@
-"""Where the configuration of a policy comes from, and how it changes."""
+"""Sources of the configuration of a policy, and its changes at run time."""

@@ -19,7 +19,7 @@ from interpose.core.topology.topology import Topology
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Configuration:
-    """A policy and everything it is made of but the machine."""
+    """A policy with its CPUs and options, for any machine."""
 
     policy: str  # a name, no alias
     available: CpuSet | None = None
@@ -33,21 +33,21 @@ class Configuration:
 
 
 def effective_reserved(configuration: Configuration, machine: Topology) -> CpuSet | int | None:
-    """What is reserved on a machine: what was said, or as many CPUs if all that were named are offline."""
+    """What is reserved on a machine: as configured, or as many CPUs if all that were named are offline."""
     named = configuration.reserved
-    return 1000 * len(named) if isinstance(named, CpuSet) and _are_gone(named, machine) else named
+    return 1000 * len(named) if isinstance(named, CpuSet) and _are_offline(named, machine) else named
 
 
 def describe_offline_reserved(configuration: Configuration, machine: Topology) -> str:
-    """What there is to say about it; nothing if it is as it was said."""
+    """A remark about reserved CPUs that are offline; empty if there are none."""
     named = configuration.reserved
-    if configuration.policy == NONE or not isinstance(named, CpuSet) or not _are_gone(named, machine):
+    if configuration.policy == NONE or not isinstance(named, CpuSet) or not _are_offline(named, machine):
         return ""
     others = "another CPU is" if len(named) == 1 else f"{len(named)} others are"
     return f"reserved CPUs {named} are offline, {others} reserved until they return"
 
 
-def _are_gone(named: CpuSet, machine: Topology) -> bool:
+def _are_offline(named: CpuSet, machine: Topology) -> bool:
     return bool(named) and named <= machine.offline
 
 

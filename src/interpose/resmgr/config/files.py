@@ -1,11 +1,11 @@
-"""Follows the files on which the configuration depends: tells when one of them says something else.
+"""Watches the files on which the configuration depends: calls `on_change` when one of them has another content.
 
 Files and directories, which may come later, be replaced, or be links. What counts is what is in them and who may write
 there, not when they were written. A new version counts when it has stood still for a moment: the first half of a
 document may be a document, with another meaning.
 
-Invariant: whatever changes after `changed` was called leads to another call; calls never overlap. Changes deep inside a
-directory are noticed within seconds, all others within a fraction of one.
+Invariant: whatever changes after `on_change` was called leads to another call; calls never overlap. Changes deep inside
+a directory are noticed within seconds, all others within a fraction of one.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ from interpose.tasks import TaskBag
 
 _log = logging.getLogger(__name__)
 
-# Seconds without a change after which a version counts: time enough for whoever writes it in several steps.
+# Seconds without a change after which a version counts: time enough for a file that is written in several steps.
 SETTLE: Final = 0.2
 # Seconds after which files that never stand still are complained about.
 _RESTLESS: Final = 10.0
@@ -35,14 +35,14 @@ _VOLATILE: Final = frozenset(("tasks",))
 
 
 class ConfigFiles:
-    """Follows from the first `watch` until `close`, on the running loop. `changed` must not raise."""
+    """Follows from the first `watch` until `close`, on the running loop. `on_change` must not raise."""
 
-    def __init__(self, changed: Callable[[], Awaitable[None]], *, settle: float = SETTLE) -> None:
-        self._changed = changed
+    def __init__(self, on_change: Callable[[], Awaitable[None]], *, settle: float = SETTLE) -> None:
+        self._on_change = on_change
         self._settle = settle
         self._paths: tuple[str, ...] = ()
         self._folders: dict[str, DirWatch] = {}
-        self._last: Mapping[str, bytes] = {}  # what `changed` was called for
+        self._last: Mapping[str, bytes] = {}  # what `on_change` was called for
         self._again = False
         self._following = False
         self._closed = False
@@ -50,7 +50,7 @@ class ConfigFiles:
         self._limited = RateLimited(_log)
 
     def watch(self, paths: tuple[str, ...]) -> None:
-        """From now on follow these and no others."""
+        """Watch these files and directories from now on, and no others."""
         if self._closed:
             return
         self._paths = tuple(str(Path(path).absolute()) for path in paths)
@@ -58,19 +58,19 @@ class ConfigFiles:
         for folder in self._folders.keys() - folders:
             self._folders.pop(folder).close()
         for folder in folders - self._folders.keys():
-            self._folders[folder] = DirWatch(folder, self._look)  # it calls when it is set up
-        self._look()
+            self._folders[folder] = DirWatch(folder, self._check_soon)  # it calls when it is set up
+        self._check_soon()
 
     async def close(self) -> None:
-        """`changed` is not called after this."""
+        """`on_change` is not called after this."""
         self._closed = True
         for folder in self._folders.values():
             folder.close()
         self._folders.clear()
         await self._tasks.cancel()
 
-    def _look(self) -> None:
-        """One look at a time; whatever happens meanwhile is worth one more."""
+    def _check_soon(self) -> None:
+        """Begin a check; a change during a check leads to one more."""
         self._again = True
         if not self._following and not self._closed:
             self._following = True
@@ -82,27 +82,27 @@ class ConfigFiles:
                 self._again = False
                 seen = await asyncio.to_thread(fingerprints, self._paths)
                 if any(self._last.get(path) != now for path, now in seen.items()):
-                    self._last = await self._standing(seen)
-                    await self._changed()
+                    self._last = await self._wait_until_stable(seen)
+                    await self._on_change()
         finally:
             self._following = False
 
-    async def _standing(self, seen: Mapping[str, bytes]) -> Mapping[str, bytes]:
-        """What is there when it does not change any more."""
+    async def _wait_until_stable(self, seen: Mapping[str, bytes]) -> Mapping[str, bytes]:
+        """The fingerprints once they do not change any more."""
         loop = asyncio.get_running_loop()
         began = loop.time()
         while True:
             await asyncio.sleep(self._settle)
-            latest = await asyncio.to_thread(fingerprints, tuple(seen))
-            if latest == seen:
+            now = await asyncio.to_thread(fingerprints, tuple(seen))
+            if now == seen:
                 return seen
-            seen = latest
+            seen = now
             if loop.time() - began > _RESTLESS:
                 self._limited.log(logging.WARNING, "Configuration changes all the time", files=", ".join(seen))
 
 
 def fingerprints(paths: tuple[str, ...]) -> Mapping[str, bytes]:
-    """What tells one version of each file or directory from another; never fails."""
+    """A hash of each file or directory, with its owner and mode; never fails."""
     return {path: _fingerprint(path) for path in paths}
 
 
@@ -115,7 +115,7 @@ def _fingerprint(path: str) -> bytes:
 
 
 def _parts(path: str) -> Iterator[bytes]:
-    yield from _one(path)
+    yield from _file_parts(path)
     if not os.path.isdir(path):  # noqa: PTH112 - links are followed
         return
     entries = 0
@@ -128,11 +128,11 @@ def _parts(path: str) -> Iterator[bytes]:
             below = os.path.join(folder, name)  # noqa: PTH118 - names may be any bytes
             yield os.fsencode(below)
             if name not in _VOLATILE:
-                yield from _one(below)
+                yield from _file_parts(below)
 
 
-def _one(path: str) -> Iterator[bytes]:
-    """Whose it is, and what is in it if it is a regular file: to open anything else can have effects."""
+def _file_parts(path: str) -> Iterator[bytes]:
+    """Owner and mode of a file, and its content if it is a regular one: to open anything else can have effects."""
     try:
         found = os.stat(path)  # noqa: PTH116 - of whatever the name leads to
         yield f"{found.st_mode:o} {found.st_uid} {found.st_gid}".encode()

@@ -1,8 +1,8 @@
-"""Flags over a policy document, key by key. Pure: what stands in files and cgroups is asked elsewhere.
+"""Flags over a policy document, key by key. Pure: files and cgroups are read elsewhere.
 
-What somebody said on the command line, in the environment or in the settings file counts before the document, whoever
-wrote that. Defaults of settings do not: they are what is left when nobody said anything. Pools are the exception: those
-that a document has itself count before files and directories, whoever names these. Nothing is overridden in silence.
+Settings of the command line, the environment or the settings file count before the document, wherever that comes from.
+Defaults of settings do not. Pools are the exception: those that a document has itself count before files and
+directories, wherever these are named. Nothing is overridden in silence.
 """
 
 from collections.abc import Callable, Mapping
@@ -26,7 +26,7 @@ class Draft:
     available: CpuAmount | None
     reserved: CpuAmount | None
     options: Any
-    notes: tuple[str, ...] = ()  # what was said and does not count
+    notes: tuple[str, ...] = ()  # what has no effect
 
 
 class _Override(NamedTuple):
@@ -37,25 +37,29 @@ class _Override(NamedTuple):
     put: Callable[[Any, Any], Any]
 
 
-_PLACES: Final = MappingProxyType({"ConfFilePath": "conf_file", "ConfDirPath": "conf_dir"})
-# Where pools are is one question: whoever answers it by a flag means no file or directory of the document.
+_POOL_PATHS: Final = MappingProxyType({"ConfFilePath": "conf_file", "ConfDirPath": "conf_dir"})
+# Where pools are is one question: a flag that answers it replaces file and directory of the document.
 _OVERRIDES: Final[Mapping[str, tuple[_Override, ...]]] = MappingProxyType(
     {
         "static": (
             _Override(
                 "static_relaxed_isolation",
                 {"RelaxedIsolation": "relaxed_isolation"},
-                lambda options, said: replace(options, relaxed_isolation=said),
+                lambda options, value: replace(options, relaxed_isolation=value),
             ),
         ),
         "static-pools": (
-            _Override("pools_dir", _PLACES, lambda options, said: replace(options, conf_file="", conf_dir=said)),
-            _Override("pools_file", _PLACES, lambda options, said: replace(options, conf_file=said)),
+            _Override("pools_dir", _POOL_PATHS, lambda options, value: replace(options, conf_file="", conf_dir=value)),
+            _Override("pools_file", _POOL_PATHS, lambda options, value: replace(options, conf_file=value)),
             _Override(
-                "pools_label_node", {"LabelNode": "label_node"}, lambda options, said: replace(options, label_node=said)
+                "pools_label_node",
+                {"LabelNode": "label_node"},
+                lambda options, value: replace(options, label_node=value),
             ),
             _Override(
-                "pools_taint_node", {"TaintNode": "taint_node"}, lambda options, said: replace(options, taint_node=said)
+                "pools_taint_node",
+                {"TaintNode": "taint_node"},
+                lambda options, value: replace(options, taint_node=value),
             ),
         ),
     }
@@ -67,13 +71,13 @@ def combine(
 ) -> Draft:
     """What shall be in force; `origins` says by key where each setting is from. ConfigError with all problems.
 
-    `where` is what people call the document.
+    `where` is the display name of the document.
     """
     notes = _Notes(where, origins)
     policy = document.active or NONE
-    if is_said("name", settings, origins):
+    if is_set("name", settings, origins):
         policy = settings.name
-        notes.overridden("Active", document.active, "name", policy)
+        notes.add_overridden("Active", document.active, "name", policy)
     problems: list[str] = []
     amounts: dict[str, CpuAmount | None] = {}
     for key, name, of_document in (
@@ -81,9 +85,9 @@ def combine(
         ("reserved", "ReservedResources", document.reserved),
     ):
         try:
-            said = _amount(key, settings, origins)
-            amounts[key] = of_document if said is None else said
-            notes.overridden(f"{name}.CPU", of_document, key, amounts[key])
+            value = _amount(key, settings, origins)
+            amounts[key] = of_document if value is None else value
+            notes.add_overridden(f"{name}.CPU", of_document, key, amounts[key])
         except ConfigError as error:
             problems += error.problems
     available = amounts.get("available")
@@ -93,28 +97,28 @@ def combine(
         raise ConfigError(problems)
     options = _options(policy, settings, origins, document, notes)
     return Draft(
-        policy=policy, available=available, reserved=amounts["reserved"], options=options, notes=tuple(notes.said)
+        policy=policy, available=available, reserved=amounts["reserved"], options=options, notes=tuple(notes.texts)
     )
 
 
 class _Notes:
-    """What does not count, in words."""
+    """Remarks about parts of a document and settings that have no effect."""
 
     def __init__(self, where: str, origins: Mapping[str, str]) -> None:
-        self.said: list[str] = []
+        self.texts: list[str] = []
         self._where = where
         self._origins = origins
 
-    def overridden(self, name: str, of_document: object, key: str, by: object) -> None:
-        """A key of the document, unless it says the same or nothing."""
+    def add_overridden(self, name: str, of_document: object, key: str, by: object) -> None:
+        """Note that a key of the document has no effect, unless it says the same or nothing."""
         if of_document not in (None, by):
             by_whom = self._origins.get(f"policy.{key}", key)
-            self.said.append(f"{self._where}: policy.{name}: has no effect, {by_whom} counts before it")
+            self.texts.append(f"{self._where}: policy.{name}: has no effect, {by_whom} counts before it")
 
-    def unused(self, key: str) -> None:
-        """A setting about pools, as the document has some."""
+    def add_unused(self, key: str) -> None:
+        """Note that a setting about pools has no effect: the document has pools itself."""
         by_whom = self._origins[f"policy.{key}"]
-        self.said.append(f"{by_whom}: has no effect, {self._where} has pools itself")
+        self.texts.append(f"{by_whom}: has no effect, {self._where} has pools itself")
 
 
 def _options(
@@ -123,26 +127,26 @@ def _options(
     default = options_type(policy)()
     options = document.options.get(policy) or default
     for override in _OVERRIDES.get(policy, ()):
-        if not is_said(override.key, settings, origins):
+        if not is_set(override.key, settings, origins):
             continue
-        if override.replaces is _PLACES and options.pools:
-            notes.unused(override.key)
+        if override.replaces is _POOL_PATHS and options.pools:
+            notes.add_unused(override.key)
             continue
         before, options = options, override.put(options, getattr(settings, override.key))
         for name, field in override.replaces.items():
-            # Of typed options nobody can tell whether a default was written down: it counts as not said.
+            # Typed options do not show whether a default was written down: it counts as not configured.
             if (was := getattr(before, field)) != getattr(default, field):
-                notes.overridden(f"{policy}.{name}", was, override.key, getattr(options, field))
+                notes.add_overridden(f"{policy}.{name}", was, override.key, getattr(options, field))
     return options
 
 
 def _amount(key: str, settings: PolicySettings, origins: Mapping[str, str]) -> CpuAmount | None:
-    """What a setting says about CPUs; None if nothing."""
+    """The CPUs of a setting; None if it names none."""
     found = parse_resources(getattr(settings, key), origins.get(f"policy.{key}", f"policy.{key}")).get(CPU)
     return found if isinstance(found, CpuAmount) else None
 
 
-def is_said(key: str, settings: PolicySettings, origins: Mapping[str, str]) -> bool:
-    """Whether somebody set it. Defaults are ours, or those of a program whose name we go by."""
-    said = not origins.get(f"policy.{key}", "default").startswith("default")
-    return said and getattr(settings, key) != ""
+def is_set(key: str, settings: PolicySettings, origins: Mapping[str, str]) -> bool:
+    """Whether a setting was configured; defaults are not, neither ours nor those of a program whose name we go by."""
+    configured = not origins.get(f"policy.{key}", "default").startswith("default")
+    return configured and getattr(settings, key) != ""

@@ -1,8 +1,8 @@
 """Find the pools of static-pools: in the configuration itself, else in a file, else in CMK's tree of directories.
 
 The first that is there counts, and the others are not looked at. Trouble is a ConfigError that names the file or
-directory. What is read is bounded, so that a wrong path costs a message and nothing else. Whoever may write there
-decides who gets which CPUs, so file and tree count only if nobody can who should not.
+directory. What is read is bounded, so that a wrong path costs a message and nothing else. A user who may
+write there decides about CPUs, so file and tree count only if no untrusted user can.
 """
 
 import os
@@ -32,11 +32,11 @@ def load_pools(options: PoolsOptions, trust: Trust | None = None) -> PoolsOption
         return options
     trust = Trust() if trust is None else trust
     if options.conf_file:
-        return replace(options, pools=_of_file(options.conf_file, trust))
+        return replace(options, pools=_read_file(options.conf_file, trust))
     where = f"directory {options.conf_dir}"
     tree = _Tree(where, trust)
     try:
-        if not tree.doubted(options.conf_dir) and not tree.doubted(f"{options.conf_dir}/{ROOT}", ROOT):
+        if not tree.is_doubted(options.conf_dir) and not tree.is_doubted(f"{options.conf_dir}/{ROOT}", ROOT):
             entries = dict(tree.walk(Path(options.conf_dir) / ROOT, ROOT, _DEPTH))
     except OSError as error:
         raise ConfigError(
@@ -48,7 +48,7 @@ def load_pools(options: PoolsOptions, trust: Trust | None = None) -> PoolsOption
     return replace(options, pools=pools_of_tree(entries, where))
 
 
-def _of_file(path: str, trust: Trust) -> Mapping[str, Pool]:
+def _read_file(path: str, trust: Trust) -> Mapping[str, Pool]:
     where = f"file {path}"
     try:
         doubts = examine(path, trust).doubts
@@ -60,9 +60,9 @@ def _of_file(path: str, trust: Trust) -> Mapping[str, Pool]:
 
 
 def pools_are_missing(options: PoolsOptions, usual: str = _USUAL) -> bool:
-    """Whether nobody has said where pools are, and they are not where CMK has them."""
-    said = options.pools or options.conf_file or options.conf_dir != usual
-    return not said and not Path(options.conf_dir, ROOT).exists()
+    """Whether no pools are configured, and none are where CMK has them."""
+    configured = options.pools or options.conf_file or options.conf_dir != usual
+    return not configured and not Path(options.conf_dir, ROOT).exists()
 
 
 def watched_paths(options: PoolsOptions) -> tuple[str, ...]:
@@ -73,7 +73,7 @@ def watched_paths(options: PoolsOptions) -> tuple[str, ...]:
 
 
 class _Tree:
-    """Reads a tree, and notes what in it is not to be believed."""
+    """Reads a tree of pools, and collects what in it is not to be trusted."""
 
     def __init__(self, where: str, trust: Trust) -> None:
         self.problems: list[str] = []
@@ -81,7 +81,7 @@ class _Tree:
         self._trust = trust
         self._left = MAX_ENTRIES
 
-    def doubted(self, path: str, below: str = "") -> bool:
+    def is_doubted(self, path: str, below: str = "") -> bool:
         """Whether a directory does not count; then nothing in it is looked at."""
         doubts = examine_directory(path, self._trust)
         self._note(below, doubts)
@@ -99,7 +99,7 @@ class _Tree:
                 below = f"{path}/{entry.name}"
                 if entry.is_dir():
                     yield below, None
-                    if depth > 1 and not self.doubted(entry.path, below):
+                    if depth > 1 and not self.is_doubted(entry.path, below):
                         yield from self.walk(folder / entry.name, below, depth - 1)
                 elif entry.name == FLAG:
                     doubts = examine(entry.path, self._trust).doubts

@@ -55,7 +55,7 @@ Apply = Callable[[Mapping[str, str], str], Awaitable[None]]
 
 
 class ConfigOutcome(StrEnum):
-    """What became of a call of SetConfig."""
+    """How a call of SetConfig ended."""
 
     ACCEPTED = "accepted"
     REJECTED = "rejected"
@@ -68,7 +68,7 @@ class ConfigOutcome(StrEnum):
 
 
 class ConfigServer:
-    """Handlers of the config service, on one loop. Counters are plain numbers, read when somebody scrapes."""
+    """Handlers of the config service, on one loop. Counters are plain numbers, read at a scrape."""
 
     def __init__(
         self,
@@ -90,12 +90,12 @@ class ConfigServer:
         self._wait = wait
         self._now = now
         self._lock = asyncio.Lock()
-        self._barriers = 0
+        self._waiting = 0
         self._tasks = TaskBag()
         self._limited = RateLimited(_log)
 
     def handlers(self) -> Handlers:
-        """For a server."""
+        """The methods of the config service, for a gRPC server."""
         return {SET_CONFIG: Unary(self._set_config), SET_ADJUSTMENT: Unary(self._set_adjustment)}
 
     async def close(self) -> None:
@@ -106,52 +106,52 @@ class ConfigServer:
         try:
             sent = read_set_config(data)
         except ValueError as error:
-            self._note(ConfigOutcome.UNREADABLE, str(error))
+            self._record(ConfigOutcome.UNREADABLE, str(error))
             raise RpcError(Code.INVALID_ARGUMENT, f"SetConfig: {error}") from error
         if self._forced:
             problem = f"configuration is forced by {self._forced}"
-            self._note(ConfigOutcome.FORCED, problem)
+            self._record(ConfigOutcome.FORCED, problem)
             self._limited.log(logging.WARNING, "Configuration of the agent was refused", err=problem)
             return set_config_reply([problem])
-        await self._turn()
+        await self._acquire_lock()
         # In a task of its own: the call ends with its deadline or its client, what was begun does not.
-        task = self._tasks.spawn(self._settle(sent), name="apply configuration of the agent")
+        task = self._tasks.spawn(self._apply_config(sent), name="apply configuration of the agent")
         task.add_done_callback(lambda _: self._lock.release())
-        settled = await asyncio.shield(task)
-        if isinstance(settled, RpcError):
-            raise settled
-        return set_config_reply(settled)
+        result = await asyncio.shield(task)
+        if isinstance(result, RpcError):
+            raise result
+        return set_config_reply(result)
 
-    async def _turn(self) -> None:
+    async def _acquire_lock(self) -> None:
         """Wait for the lock, not too long and not with too many others."""
-        if self._barriers >= MAX_WAITING:
+        if self._waiting >= MAX_WAITING:
             raise self._busy()
-        self._barriers += 1
+        self._waiting += 1
         try:
             async with asyncio.timeout(self._wait):
                 await self._lock.acquire()
         except TimeoutError:
             raise self._busy() from None
         finally:
-            self._barriers -= 1
+            self._waiting -= 1
 
     def _busy(self) -> RpcError:
-        self._note(ConfigOutcome.BUSY, "another configuration is being applied")
+        self._record(ConfigOutcome.BUSY, "another configuration is being applied")
         return RpcError(Code.UNAVAILABLE, "SetConfig: another configuration is being applied")
 
-    async def _settle(self, sent: AgentConfig) -> list[str] | RpcError:
-        """Put a configuration in force; the reasons against it, or why there is no answer."""
+    async def _apply_config(self, sent: AgentConfig) -> list[str] | RpcError:
+        """Put a configuration in force; returns the reasons against it, or an error for the agent."""
         if sent == self.accepted:
-            self._note(ConfigOutcome.UNCHANGED)
+            self._record(ConfigOutcome.UNCHANGED)
             return []
         kv: dict[str, object] = {"node": sent.node_name, "keys": len(sent.data)}
         try:
             await self._apply(sent.data, sent.node_name)
         except NotReadyError as error:
-            self._note(ConfigOutcome.NOT_READY, str(error))
+            self._record(ConfigOutcome.NOT_READY, str(error))
             return RpcError(Code.UNAVAILABLE, f"SetConfig: {error}")
         except ConfigError as error:
-            self._note(ConfigOutcome.REJECTED, "; ".join(error.problems))
+            self._record(ConfigOutcome.REJECTED, "; ".join(error.problems))
             problems = "; ".join(error.problems[:_MAX_LOGGED])
             if (more := len(error.problems) - _MAX_LOGGED) > 0:
                 problems += f"; and {more} more"
@@ -161,15 +161,15 @@ class ConfigServer:
             )
             return error.problems or ["it was rejected"]
         except Exception as error:
-            self._note(ConfigOutcome.FAILED, f"{type(error).__name__}: {error}")
+            self._record(ConfigOutcome.FAILED, f"{type(error).__name__}: {error}")
             _log.exception("Failed to apply agent configuration", extra={"kv": kv})
             return RpcError(Code.INTERNAL, "SetConfig: internal error, see the log of the relay")
         self.accepted, self.accepted_at = sent, self._now()
-        self._note(ConfigOutcome.ACCEPTED)
+        self._record(ConfigOutcome.ACCEPTED)
         _log.info("Agent configuration applied", extra={"kv": kv})
         return []
 
-    def _note(self, outcome: ConfigOutcome, error: str = "") -> None:
+    def _record(self, outcome: ConfigOutcome, error: str = "") -> None:
         self.outcomes[outcome] += 1
         self.last_at, self.last_error = self._now(), error
 
@@ -206,7 +206,7 @@ class ConfigSocket(ServedSocket):
         super().__init__(bound, server.handlers(), admission=admission, limit=MAX_MESSAGE, hub=hub)
 
     async def close(self) -> None:
-        """Stop at once. What is being applied is cancelled as well: there is nobody left to tell."""
+        """Stop at once. What is being applied is cancelled as well."""
         await self._local.close()
         await self.server.close()
-        self._bound.close()  # last: whoever binds it next must not meet what we still apply
+        self._bound.close()  # last: the next owner of the socket must not meet what we still apply

@@ -24,7 +24,7 @@ from interpose.errors import ConfigError
 from interpose.host.cpusets import resolve
 from interpose.host.file_trust import Trust, examine
 from interpose.resmgr.config.configuration import AgentConfig, Configuration
-from interpose.resmgr.config.merge import combine, is_said
+from interpose.resmgr.config.merge import combine, is_set
 
 _log = logging.getLogger(__name__)
 
@@ -51,13 +51,13 @@ def _pools_are_missing(options: PoolsOptions) -> bool:
     return pools_are_missing(options)
 
 
-def _anything(_configuration: Configuration) -> None:
-    """Fits."""
+def _accept_any(_configuration: Configuration) -> None:
+    """The default of `fits`: every configuration does."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outside:
-    """What is asked of the machine."""
+class HostAccess:
+    """Functions that read files and cgroups of the machine."""
 
     resolve: Callable[[CpuAmount, str], CpuSet | int] = resolve
     load_pools: Callable[[PoolsOptions], PoolsOptions] = _load_pools
@@ -67,7 +67,7 @@ class Outside:
 
 
 class Sources:
-    """Computes configurations; remembers nothing but what the agent sent last, and what counts at the moment."""
+    """Computes configurations; stores only what the agent sent last, and which files count at the moment."""
 
     def __init__(
         self,
@@ -75,66 +75,69 @@ class Sources:
         origins: Mapping[str, str],
         *,
         sent: AgentConfig | None = None,
-        outside: Outside | None = None,
+        host: HostAccess | None = None,
     ) -> None:
         """`origins` says where each setting is from, by key; `sent` is what the agent sent in an earlier run."""
-        # Who sends nothing takes back what it has sent: a state file cannot tell the two apart either.
+        # An agent that sends nothing takes back what it has sent: a state file cannot tell the two apart either.
         self.sent = sent if sent is not None and sent.data else None
         self.watched: tuple[str, ...] = ()  # files on which the last `current` depends, also if it failed
         self._settings = settings
         self._origins = origins
-        self._outside = Outside() if outside is None else outside
+        self._host = HostAccess() if host is None else host
         self._reported: set[str] = set()  # warnings that were logged
         self._unfit: tuple[str, ...] = ()  # why what the agent sent is not in force
-        self._barriers = False  # for pools that only the agent has
+        self._waits_for_agent = False  # for pools that only the agent has
 
     @property
     def forced(self) -> str:
         """The file that counts whatever an agent sends; empty if there is none."""
         return self._settings.config
 
-    def at_start(self, fits: Callable[[Configuration], object] = _anything) -> Configuration:
+    def load_initial(self, fits: Callable[[Configuration], object] = _accept_any) -> Configuration:
         """Like `current`, but the next source stands in for what an agent sent once and does not fit now.
 
         `fits` raises ConfigError if a configuration cannot be on this machine. A file that cannot be used is for the
         operator to see, at once.
         """
-        self._barriers = self._settings.config_socket != "none" and not self.forced
+        self._waits_for_agent = self._settings.config_socket != "none" and not self.forced
         if self.sent is not None and not self.forced:
             try:
                 configuration = self.current()
                 fits(configuration)
-                self._barriers = _WAITS in configuration.fallback_reasons
+                self._waits_for_agent = _WAITS in configuration.fallback_reasons
                 return configuration
             except ConfigError as error:
                 self._unfit = tuple(error.problems)
             kv = {"node": self.sent.node_name, "problems": "; ".join(self._unfit)}
             _log.error("Agent configuration does not fit this node yet, kept for later", extra={"kv": kv})
         configuration = self.current()
-        self._barriers = _WAITS in configuration.fallback_reasons
+        self._waits_for_agent = _WAITS in configuration.fallback_reasons
         fits(configuration)
         return configuration
 
     def accept(self, sent: AgentConfig) -> None:
-        """What the agent sent is in force: from now on it counts."""
+        """Use what the agent sent from now on: it is in force."""
         self.sent = sent if sent.data else None
         self._unfit = ()
-        self._barriers = False
+        self._waits_for_agent = False
 
     def current(self) -> Configuration:
-        """What shall be in force now."""
+        """Read the configuration that shall be in force now; ConfigError with all problems."""
         if self.sent is not None and not self.forced and not self._unfit:
             return self._of_agent(self.sent, remember=True)
         found = self._of_files(remember=True)
-        self._barriers = self._barriers and _WAITS in found.fallback_reasons
+        self._waits_for_agent = self._waits_for_agent and _WAITS in found.fallback_reasons
         return replace(found, fallback_reasons=(*self._unfit, *found.fallback_reasons))
 
-    def again(self) -> AgentConfig | None:
-        """What the agent sent and something else stands in for: it may fit now."""
+    def unfit_agent_config(self) -> AgentConfig | None:
+        """What the agent sent and does not fit, so that a fallback is in force.
+
+        None if there is none. It may fit now.
+        """
         return self.sent if self._unfit else None
 
-    def of_agent(self, sent: AgentConfig) -> Configuration:
-        """What would be in force with this; nothing is remembered of it."""
+    def preview_agent_config(self, sent: AgentConfig) -> Configuration:
+        """The configuration that would be in force with this; nothing is stored."""
         return self._of_agent(sent, remember=False) if sent.data else self._of_files(remember=False)
 
     # -- documents
@@ -156,7 +159,7 @@ class Sources:
     def _read(self, path: str) -> PolicyDocument:
         where = f"file {path}"
         try:
-            doubts = examine(path, self._outside.trust).doubts
+            doubts = examine(path, self._host.trust).doubts
         except OSError as error:
             raise ConfigError(f"{where}: cannot be read: {error.strerror}") from None
         if doubts:
@@ -172,23 +175,23 @@ class Sources:
     ) -> Configuration:
         draft = combine(self._settings, self._origins, document, origin)
         if remember and isinstance(draft.options, PoolsOptions):
-            self.watched = (*paths, *self._outside.pool_paths(draft.options))
+            self.watched = (*paths, *self._host.pool_paths(draft.options))
         problems: list[str] = []
 
-        def tried(make: Callable[[], Any]) -> Any:
+        def collect_problems(make: Callable[[], Any]) -> Any:
             try:
                 return make()
             except ConfigError as error:
                 problems.extend(error.problems)
                 return None
 
-        available = tried(lambda: self._cpus(draft.available, "available CPUs"))
-        reserved = tried(lambda: self._cpus(draft.reserved, "reserved CPUs"))
+        available = collect_problems(lambda: self._cpus(draft.available, "available CPUs"))
+        reserved = collect_problems(lambda: self._cpus(draft.reserved, "reserved CPUs"))
         options, waits = draft.options, False
         if isinstance(options, PoolsOptions):
-            given = options
-            waits = remember and self._waits_for_pools(given)
-            options = None if waits else tried(lambda: self._outside.load_pools(given))
+            pools = options
+            waits = remember and self._waits_for_pools(pools)
+            options = None if waits else collect_problems(lambda: self._host.load_pools(pools))
         if problems:
             raise ConfigError(problems)
         self._warn((*document.warnings, *draft.notes))
@@ -204,18 +207,18 @@ class Sources:
         )
 
     def _waits_for_pools(self, options: PoolsOptions) -> bool:
-        """Whether an agent may bring pools, and nobody else has any."""
-        said = is_said("pools_dir", self._settings, self._origins)
-        return self._barriers and not said and self._outside.pools_are_missing(options)
+        """Whether an agent may send pools, and there are no others."""
+        configured = is_set("pools_dir", self._settings, self._origins)
+        return self._waits_for_agent and not configured and self._host.pools_are_missing(options)
 
     def _cpus(self, amount: CpuAmount | None, where: str) -> CpuSet | int | None:
-        return None if amount is None else self._outside.resolve(amount, where)
+        return None if amount is None else self._host.resolve(amount, where)
 
     def _warn(self, warnings: Sequence[str]) -> None:
-        """Each thing once, however often documents are read."""
-        fresh = [one for one in warnings if one not in self._reported]
+        """Log each warning once, however often documents are read."""
+        fresh = [warning for warning in warnings if warning not in self._reported]
         if len(self._reported) > _MAX_REPORTED:
             self._reported.clear()
         self._reported.update(warnings)
-        for one in fresh:
-            _log.warning("Part of a policy document has no effect", extra={"kv": {"warning": one}})
+        for warning in fresh:
+            _log.warning("Part of a policy document has no effect", extra={"kv": {"warning": warning}})

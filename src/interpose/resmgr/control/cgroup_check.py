@@ -1,8 +1,8 @@
-"""Comparing what containers should have with what their cgroups have: the runtime's word is not the kernel's.
+"""Comparing what containers should have with their cgroups: the runtime and the kernel may disagree.
 
 A container is checked soon after something was written in it or it was started, and all of them within a minute. Files
 are read in a thread, some containers at a time. What is not as it should be is written again, through the runtime.
-Where a cgroup cannot be read the runtime's word counts, and reports say so.
+Where a cgroup cannot be read the runtime's report counts, and the admin socket says so.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ Tree = Callable[[], CgroupTree]
 
 
 class CgroupQuestion(NamedTuple):
-    """A container, what it should have, and how many updates it was sent before the look."""
+    """A container, what it should have, and how many updates it was sent before the check."""
 
     key: Key
     container: Container
@@ -38,7 +38,7 @@ class CgroupQuestion(NamedTuple):
 
 
 class CgroupAnswer(NamedTuple):
-    """What the kernel has of it; `error` if that cannot be read."""
+    """Whether a cgroup has the desired values; `error` if that cannot be read."""
 
     same: bool
     found: str = ""
@@ -60,7 +60,7 @@ def compare(tree: Tree, questions: Sequence[CgroupQuestion]) -> list[CgroupAnswe
         cgroups = tree()
     except (OSError, ConfigError) as error:
         return [CgroupAnswer(same=False, error=str(error))] * len(questions)
-    return [_compare(cgroups, one) for one in questions]
+    return [_compare(cgroups, question) for question in questions]
 
 
 def _compare(cgroups: CgroupTree, question: CgroupQuestion) -> CgroupAnswer:
@@ -102,7 +102,7 @@ class CgroupCheck:
         self._task: asyncio.Task[None] | None = None
         self.unreadable: dict[Key, str] = {}  # containers that could not be read at the last check, and why
 
-    def soon(self, key: Key) -> None:
+    def check_soon(self, key: Key) -> None:
         """Check a container at the next tick."""
         self._due[key] = None
 
@@ -112,14 +112,14 @@ class CgroupCheck:
         self._confirmed.pop(key, None)
         self.unreadable.pop(key, None)
 
-    def confirms(self, key: Key, desired: Assignment | None) -> bool:
+    def is_confirmed(self, key: Key, desired: Assignment | None) -> bool:
         """Whether the kernel was seen to have this; true of an assignment that says nothing."""
         return desired is not None and (self._confirmed.get(key) == desired or not _values(desired))
 
     @property
     def confirmed(self) -> int:
         """In how many containers the kernel has what they should have."""
-        return sum(self.confirms(key, self._updaters.desired(key)) for key in self._confirmed)
+        return sum(self.is_confirmed(key, self._updaters.desired(key)) for key in self._confirmed)
 
     @property
     def busy(self) -> bool:
@@ -156,7 +156,7 @@ class CgroupCheck:
         """Compare these containers with their cgroups now."""
         if self._tree is None:
             return
-        questions = [one for key in keys if (one := self._question(key)) is not None]
+        questions = [question for key in keys if (question := self._question(key)) is not None]
         for start in range(0, len(questions), _AT_ONCE):
             some = questions[start : start + _AT_ONCE]
             for question, answer in zip(some, await asyncio.to_thread(compare, self._tree, some), strict=True):

@@ -7,7 +7,7 @@ gives them what they should have. An update that is on its way counts as well: i
 
 An update waits for the start of its container, which it must not overtake (`cri.store.starts`). One whose outcome is
 unknown, or that had no effect, is sent again. One that fails is tried again after a while, at most a minute, and so is
-a value that somebody else replaces again and again; a container the runtime does not know ends its updater.
+a value that another program replaces again and again; a container the runtime does not know ends its updater.
 """
 
 import asyncio
@@ -31,17 +31,17 @@ from interpose.tasks import TaskBag
 _log = logging.getLogger(__name__)
 
 _MAX_PARALLEL: Final = 8
-_AT_ONCE: Final = 50  # containers that are looked at without a pause
+_AT_ONCE: Final = 50  # containers that are handled without a pause
 _BACKOFF: Final = Backoff(0.25, 60.0)
-_TOLERATED: Final = 2  # times in a row that somebody else may replace a value before it is held back
-_CONTEST_WINDOW: Final = 150.0  # seconds after which a value that stayed counts as nobody else's
+_TOLERATED: Final = 2  # times in a row that another program may replace a value before it is held back
+_CONTEST_WINDOW: Final = 150.0  # seconds after which a value that stayed is not contested any more
 
 Send = Callable[[str, bytes], Awaitable[bytes]]  # CRI method, message -> reply message, or RpcError
 
 
 @dataclass(slots=True)
 class Replacement:
-    """How often somebody else has replaced what the policy wrote in a container, and what was found the last time."""
+    """How often another program has replaced what the policy wrote in a container, and what was found the last time."""
 
     times: int = 0
     at: float = 0.0
@@ -97,7 +97,7 @@ class ContainerUpdater:
         return "writing" if self.task is not None and not self.task.done() else "idle"
 
     def may_have(self, cpus: CpuSet) -> bool:
-        """Whether the container may have one of these CPUs, as far as anybody knows."""
+        """Whether the container may have one of these CPUs, as far as is known."""
         has = self.has
         if has is None or has.cpus is None:
             return True
@@ -197,11 +197,11 @@ class ContainerUpdaters:
         self._retry_later(updater, _BACKOFF.delay(replaced.times + 1))
         return False
 
-    def contested(self) -> list[ContainerUpdater]:
-        """Containers in which somebody else replaces what is written. What stays as written for a while is not one."""
+    def list_contested(self) -> list[ContainerUpdater]:
+        """Updaters whose values another program replaces; not those whose values stayed for a while."""
         now = self._clock()
-        held = [one for one in self.by_key.values() if one.replaced.times > _TOLERATED]
-        return [one for one in held if now - one.replaced.at <= _CONTEST_WINDOW]
+        replaced = [updater for updater in self.by_key.values() if updater.replaced.times > _TOLERATED]
+        return [updater for updater in replaced if now - updater.replaced.at <= _CONTEST_WINDOW]
 
     # -- beginning updates
 
@@ -231,23 +231,24 @@ class ContainerUpdaters:
         return await _wait_all(tasks, end - clock())
 
     async def shrink(self, keys: Iterable[Key], timeout: float) -> bool:
-        """Take away what containers have and should not; what they have yet to get comes with `reach`.
+        """Take away what containers have and should not; what they have yet to get comes with `apply`.
 
-        One that keeps nothing of what it has cannot be shrunk: it moves as a whole, once the others have made room.
+        A container that keeps nothing of what it has cannot be shrunk: it moves as a whole, once the others have made
+        room.
         """
         clock = asyncio.get_running_loop().time
         end = clock() + timeout
         keys = tuple(keys)
         cuts: list[asyncio.Task[None]] = []
         async for some in _slices(keys):
-            cuts += self._cuts(some)
+            cuts += self._schedule_cuts(some)
         in_time = await _wait_all(cuts, end - clock())
         moves: list[asyncio.Task[None]] = []
         async for some in _slices(keys):
             moves += self.schedule(key for key in some if self._displaced(key))
         return await _wait_all(moves, end - clock()) and in_time
 
-    def _cuts(self, keys: Sequence[Key]) -> list["asyncio.Task[None]"]:
+    def _schedule_cuts(self, keys: Sequence[Key]) -> list["asyncio.Task[None]"]:
         tasks: list[asyncio.Task[None]] = []
         for updater in () if self._retired else tuple(self.by_key[key] for key in keys if key in self.by_key):
             if has_excess(self.desired(updater.key), updater):
@@ -262,7 +263,7 @@ class ContainerUpdaters:
         if updater is None:
             return False
         desired = self.desired(key)
-        return has_excess(desired, updater) or displaced(desired, updater.has)
+        return has_excess(desired, updater) or is_displaced(desired, updater.has)
 
     def without_retry(self) -> list[Key]:
         """Containers of which no update has failed: the others are tried again after their pause."""
@@ -270,7 +271,7 @@ class ContainerUpdaters:
 
     def _displaced(self, key: Key) -> bool:
         updater = self.by_key.get(key)
-        return updater is not None and displaced(self.desired(key), updater.has)
+        return updater is not None and is_displaced(self.desired(key), updater.has)
 
     def retire(self) -> None:
         """Begin no more updates: a successor sends them."""
@@ -288,7 +289,7 @@ class ContainerUpdaters:
         await self._work(updater, self.desired)
 
     async def _cut(self, updater: ContainerUpdater) -> None:
-        await self._work(updater, lambda key: reduced(self.desired(key), updater.has))
+        await self._work(updater, lambda key: shrink_target(self.desired(key), updater.has))
 
     async def _work(self, updater: ContainerUpdater, target_of: Callable[[Key], Assignment | None]) -> None:
         """Send updates until the container has the target."""
@@ -319,7 +320,7 @@ class ContainerUpdaters:
             await self._send("UpdateContainerResources", convert.update_resources(updater.id, patch))
         except RpcError as error:
             updater.lost |= lost
-            self._failed(updater, error)
+            self._on_failure(updater, error)
             return False
         except asyncio.CancelledError:
             updater.written = None
@@ -338,7 +339,7 @@ class ContainerUpdaters:
             _log.info("Container updates succeed again", extra={"kv": {"container": updater.id}})
         _clear_error(updater)
 
-    def _failed(self, updater: ContainerUpdater, error: RpcError) -> None:
+    def _on_failure(self, updater: ContainerUpdater, error: RpcError) -> None:
         if error.code is Code.NOT_FOUND:
             self.results["missing"] += 1
             self._on_missing(updater.key, updater.id, error)
@@ -377,7 +378,7 @@ def _clear_error(updater: ContainerUpdater) -> None:
     updater.error, updater.attempts, updater.permanent = "", 0, False
 
 
-def reduced(desired: Assignment | None, written: Assignment | None) -> Assignment | None:
+def shrink_target(desired: Assignment | None, written: Assignment | None) -> Assignment | None:
     """What a container should have before others get what it loses; None if it loses nothing, or would lose all."""
     if desired is None or desired.cpus is None:
         return None
@@ -389,13 +390,13 @@ def reduced(desired: Assignment | None, written: Assignment | None) -> Assignmen
 
 def has_excess(desired: Assignment | None, updater: ContainerUpdater) -> bool:
     """Whether a container has to lose CPUs, or will have to when an update that is on its way has arrived."""
-    if reduced(desired, updater.has) is not None:
+    if shrink_target(desired, updater.has) is not None:
         return True
     coming = updater.sending.cpus if updater.sending is not None else None
     return desired is not None and desired.cpus is not None and coming is not None and not coming <= desired.cpus
 
 
-def displaced(desired: Assignment | None, written: Assignment | None) -> bool:
+def is_displaced(desired: Assignment | None, written: Assignment | None) -> bool:
     """Whether a container has to leave all the CPUs it has."""
     if desired is None or desired.cpus is None or written is None or written.cpus is None:
         return False
@@ -436,7 +437,7 @@ def _unchanged_part(desired: Assignment | None, sent: Assignment | None) -> Assi
 
 
 def describe(has: Assignment) -> str:
-    """What a container has, in words."""
+    """What a container has, as text for people."""
     words = (("CPUs", has.cpus), ("memory nodes", has.mems), ("CPU shares", has.shares))
     return ", ".join(f"{name} {value}" for name, value in words if value is not None) or "no CPU set"
 

@@ -1,1 +1,1 @@
-"""What a policy tells the cluster about its node."""
+"""Labels, taints and capacity that a policy publishes on its Node."""

@@ -1,8 +1,8 @@
 """Talking to the agent of the node, which talks to the cluster for us.
 
 Each call ends in time, with an answer or an RpcError in words about the agent. A connection is kept while the agent is
-there, so that it is noticed when it comes back; one that is away is dialled now and then, which costs nothing. To a
-socket of somebody who may not be the agent of this node nothing is sent.
+there, so that it is noticed when it comes back; one that is away is dialled now and then, which costs nothing. Nothing
+is sent to the socket of a user who may not be the agent of this node.
 """
 
 import logging
@@ -23,7 +23,7 @@ _log = logging.getLogger(__name__)
 # A Node object with the names of all its images; larger ones cannot be stored in a cluster.
 _LIMIT: Final = 4 * 1024 * 1024
 _TIMEOUT: Final = 10.0  # the agent asks the API server, perhaps twice
-_PATIENCE: Final = 1.0  # with an agent that is away
+_DIAL_WAIT: Final = 1.0  # seconds, for an agent that is away
 _FIRST_PAUSE: Final = 0.2
 _LONGEST_PAUSE: Final = 5.0
 
@@ -37,7 +37,7 @@ class AgentClient:
         *,
         hub: Hub,
         timeout: float = _TIMEOUT,
-        patience: float = _PATIENCE,
+        dial_wait: float = _DIAL_WAIT,
         uids: Collection[int] | None = None,
     ) -> None:
         """`uids` are those that an agent may run as: root and our own one."""
@@ -47,11 +47,11 @@ class AgentClient:
             path,
             hub=hub,
             limits=Limits(),
-            wait=patience,
+            wait=dial_wait,
             vet=only_of(uids),
             pace=doubling_pause(_FIRST_PAUSE, _LONGEST_PAUSE),
             dial_timeout=timeout,
-            reports=_Quiet(),
+            reports=_DebugLog(),
         )
         self._client = Client(self._upstream, hub, limit=_LIMIT)
 
@@ -61,16 +61,15 @@ class AgentClient:
         return self._upstream.up
 
     def start(self, on_up: Callable[[], None]) -> None:
-        """Begin to dial."""
+        """Begin to dial; `on_up` is called at every connect."""
         self._upstream.on_up = on_up
         self._upstream.start()
 
     def tick(self) -> None:
-        """A second has passed."""
+        """Check timeouts; to be called once a second."""
         self._upstream.tick()
 
     async def close(self) -> None:
-        """End all connections."""
         await self._upstream.close()
 
     async def get_node(self) -> dict[str, Any]:
@@ -86,7 +85,7 @@ class AgentClient:
         await self._call(PATCH_NODE, patch_node_request(operations))
 
     async def update_node_capacity(self, capacities: Mapping[str, str]) -> None:
-        """Publish extended resources."""
+        """Publish extended resources with their quantities."""
         await self._call(UPDATE_NODE_CAPACITY, update_node_capacity_request(capacities))
 
     async def _call(self, method: bytes, message: bytes) -> bytes:
@@ -94,13 +93,13 @@ class AgentClient:
             return await self._client.unary(method, message, timeout=self._timeout)
         except RpcError as error:
             if error.code is Code.UNAVAILABLE and not self.up:
-                why = self._upstream.last_error or error.message
-                raise RpcError(Code.UNAVAILABLE, f"the agent at {self.path} is not reachable: {why}") from None
+                reason = self._upstream.last_error or error.message
+                raise RpcError(Code.UNAVAILABLE, f"the agent at {self.path} is not reachable: {reason}") from None
             raise
 
 
-class _Quiet:
-    """Whether it matters that there is no agent is known to whoever wants something of it."""
+class _DebugLog:
+    """Logs the connection at debug level: only a caller knows whether a missing agent matters."""
 
     def unreachable(self, path: str, error: str) -> None:
         _log.debug("Agent is not reachable", extra={"kv": {"endpoint": path, "err": error}})

@@ -1,7 +1,7 @@
-"""What a policy wants the cluster to see of its node, and how the Node object gets there. Pure.
+"""The marks that a policy wants on its Node object, and the patch that gets it there. Pure.
 
-What we put there is noted in an annotation, in the same patch. So it can be taken back later, and only that: somebody
-else may have set the same things, and theirs stay. Invariant: a node that shows everything wanted needs no operations.
+What we put there is noted in an annotation, in the same patch. So it can be taken back later, and only that: others may
+have set the same things, and theirs stay. Invariant: a node that shows everything wanted needs no operations.
 """
 
 import json
@@ -26,7 +26,7 @@ _TAINTS: Final = "/spec/taints"
 
 
 class Taint(NamedTuple):
-    """Keeps pods away that do not tolerate it."""
+    """A taint, which keeps pods away that do not tolerate it."""
 
     key: str
     value: str
@@ -38,7 +38,7 @@ TAINT: Final = Taint("cmk", "true", "NoSchedule")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeMarks:
-    """Extended resources, labels and taints."""
+    """Extended resources, labels and taints of a Node."""
 
     capacities: Mapping[str, int] = field(default_factory=dict)
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -50,13 +50,16 @@ class NodeMarks:
     def __str__(self) -> str:
         parts = [f"{name}: {amount}" for name, amount in self.capacities.items()]
         parts += [f"label {key}={value}" for key, value in self.labels.items()]
-        parts += [f"taint {one.key}={one.value}:{one.effect}" for one in self.taints]
+        parts += [f"taint {taint.key}={taint.value}:{taint.effect}" for taint in self.taints]
         return ", ".join(parts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
-    """What to do, in this order: what is taken back goes before its note does, what is new comes after its note."""
+class NodePatchPlan:
+    """Changes of a Node, in this order.
+
+    What is taken back goes before its note does, what is new comes after its note.
+    """
 
     withdrawn: Mapping[str, str]
     operations: tuple[PatchOperation, ...]
@@ -66,8 +69,8 @@ class Plan:
         return bool(self.withdrawn or self.operations or self.published)
 
 
-def marks_of(configuration: Configuration, online: CpuSet) -> NodeMarks | None:
-    """What a configuration wants on a machine with these CPUs; None if nobody knows: then the node is left alone."""
+def desired_marks(configuration: Configuration, online: CpuSet) -> NodeMarks | None:
+    """What a configuration wants on a machine with these CPUs; None if unknown: then the node is left alone."""
     if configuration.policy == NONE and configuration.fallback_reasons:
         return None
     options = configuration.options
@@ -75,7 +78,7 @@ def marks_of(configuration: Configuration, online: CpuSet) -> NodeMarks | None:
         return NodeMarks()
     exclusive = [pool for pool in options.pools.values() if pool.exclusive]
     # A list whose CPUs are all offline is not given out.
-    cores = sum(1 for pool in exclusive for one in pool.lists if one.cpus & online)
+    cores = sum(1 for pool in exclusive for cpu_list in pool.lists if cpu_list.cpus & online)
     return NodeMarks(
         capacities={CORES: cores} if cores else {},
         labels=dict([LABEL]) if options.label_node else {},
@@ -83,34 +86,37 @@ def marks_of(configuration: Configuration, online: CpuSet) -> NodeMarks | None:
     )
 
 
-def plan(node: Mapping[str, Any], wanted: NodeMarks) -> Plan:
-    """How a node gets what is wanted and loses what was. ValueError if it is no Node object."""
+def plan(node: Mapping[str, Any], wanted: NodeMarks) -> NodePatchPlan:
+    """The changes after which a node shows what is wanted and nothing older of ours.
+
+    ValueError if it is no Node object.
+    """
     try:
         meta = node.get("metadata") or _NOTHING
         labels, annotations = meta.get("labels") or _NOTHING, meta.get("annotations") or _NOTHING
         taints = (node.get("spec") or _NOTHING).get("taints") or []
         capacity = (node.get("status") or _NOTHING).get("capacity") or _NOTHING
         noted = _read_note(annotations.get(ANNOTATION))
-        there = {_taint(one) for one in taints}
-        # What is there as wanted and not noted is somebody else's.
+        present = {_read_taint(taint) for taint in taints}
+        # What is there as wanted and not noted belongs to others.
         ours = NodeMarks(
             capacities={
                 name: amount
                 for name, amount in wanted.capacities.items()
-                if name in noted.capacities or not _is(capacity.get(name), amount)
+                if name in noted.capacities or not _equals(capacity.get(name), amount)
             },
             labels={key: text for key, text in wanted.labels.items() if key in noted.labels or labels.get(key) != text},
-            taints=tuple(one for one in wanted.taints if one in noted.taints or one not in there),
+            taints=tuple(taint for taint in wanted.taints if taint in noted.taints or taint not in present),
         )
-        gone = [name for name in noted.capacities if name not in wanted.capacities and name in capacity]
-        return Plan(
-            withdrawn={name: "0" for name in gone if not _is(capacity[name], 0)},
+        withdrawn = [name for name in noted.capacities if name not in wanted.capacities and name in capacity]
+        return NodePatchPlan(
+            withdrawn={name: "0" for name in withdrawn if not _equals(capacity[name], 0)},
             operations=(
                 *_entries("labels", labels, _label_changes(labels, noted.labels, wanted.labels)),
                 *_taint_operations(taints, noted.taints, wanted.taints),
                 *_entries("annotations", annotations, {ANNOTATION: _note(ours)}),
             ),
-            published={n: str(amount) for n, amount in ours.capacities.items() if not _is(capacity.get(n), amount)},
+            published={n: str(amount) for n, amount in ours.capacities.items() if not _equals(capacity.get(n), amount)},
         )
     except (AttributeError, TypeError, KeyError) as error:
         raise ValueError(f"not a Node object: {type(error).__name__}: {error}") from None
@@ -120,8 +126,8 @@ def _label_changes(
     labels: Mapping[str, str], noted: Mapping[str, str], wanted: Mapping[str, str]
 ) -> Mapping[str, str | None]:
     """What is wanted, and what was and is still as we left it."""
-    gone = {key: None for key, value in noted.items() if key not in wanted and labels.get(key) == value}
-    return {**gone, **wanted}
+    withdrawn = {key: None for key, value in noted.items() if key not in wanted and labels.get(key) == value}
+    return {**withdrawn, **wanted}
 
 
 def _entries(where: str, entries: Mapping[str, str], changes: Mapping[str, str | None]) -> list[PatchOperation]:
@@ -145,27 +151,27 @@ def _taint_operations(
     found: list[Mapping[str, str]], noted: tuple[Taint, ...], wanted: tuple[Taint, ...]
 ) -> list[PatchOperation]:
     """The list can only be replaced as a whole, so it has to be still the one that was read."""
-    taints = [_taint(one) for one in found]
-    new = [one for one in wanted if one not in taints]
-    replaced = {(one.key, one.effect) for one in new}
+    taints = [_read_taint(taint) for taint in found]
+    new = [taint for taint in wanted if taint not in taints]
+    replaced = {(taint.key, taint.effect) for taint in new}
     after = [
         raw
-        for raw, one in zip(found, taints, strict=True)
-        if (one.key, one.effect) not in replaced and (one in wanted or one not in noted)
+        for raw, taint in zip(found, taints, strict=True)
+        if (taint.key, taint.effect) not in replaced and (taint in wanted or taint not in noted)
     ]
-    after += [one._asdict() for one in new]
+    after += [taint._asdict() for taint in new]
     if after == found:
         return []
     test = [PatchOperation("test", _TAINTS, json.dumps(found))] if found else []
     return [*test, PatchOperation("add", _TAINTS, json.dumps(after))]
 
 
-def _taint(one: Mapping[str, str]) -> Taint:
-    return Taint(one["key"], one.get("value") or "", one["effect"])
+def _read_taint(taint: Mapping[str, str]) -> Taint:
+    return Taint(taint["key"], taint.get("value") or "", taint["effect"])
 
 
-def _is(found: str | None, amount: int) -> bool:
-    """Whether a quantity is this one."""
+def _equals(found: str | None, amount: int) -> bool:
+    """Whether a quantity is this amount; None and unreadable text are not."""
     try:
         return found is not None and parse_quantity(found) == amount
     except ValueError:
@@ -178,7 +184,7 @@ def _note(ours: NodeMarks) -> str | None:
     parts = {
         "capacities": ours.capacities,
         "labels": ours.labels,
-        "taints": [f"{one.key}={one.value}:{one.effect}" for one in ours.taints],
+        "taints": [f"{taint.key}={taint.value}:{taint.effect}" for taint in ours.taints],
     }
     return json.dumps({key: value for key, value in parts.items() if value}, sort_keys=True, separators=(",", ":"))
 
@@ -190,13 +196,13 @@ def _read_note(text: str | None) -> NodeMarks:
         return NodeMarks(
             capacities={str(name): int(amount) for name, amount in found.get("capacities", {}).items()},
             labels={str(key): str(value) for key, value in found.get("labels", {}).items()},
-            taints=tuple(_taint_of(str(one)) for one in found.get("taints", ())),
+            taints=tuple(_parse_taint(str(taint)) for taint in found.get("taints", ())),
         )
     except (ValueError, TypeError, AttributeError, RecursionError):
         return NodeMarks()
 
 
-def _taint_of(text: str) -> Taint:
+def _parse_taint(text: str) -> Taint:
     rest, _, effect = text.rpartition(":")
     key, _, value = rest.partition("=")
     return Taint(key, value, effect)

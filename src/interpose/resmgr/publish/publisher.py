@@ -1,9 +1,9 @@
 """Keeps the Node object as the policy wants it, through the agent, in the background.
 
 Nothing in the relay waits for it and nothing fails with it: an agent that is away, hangs or refuses is a warning, and
-tried again. The newest wish counts. What the node shows is looked at again and again, as others may change it: a
-kubelet that starts anew forgets extended resources, and a Node that is made anew has nothing of ours. Where nothing is
-wanted and nothing of ours is left, nobody is asked until the agent comes back.
+tried again. The newest desired marks count. The Node is read again and again, as others may change it: a
+kubelet that restarts forgets extended resources, and a Node that is created again has nothing of ours. Where nothing is
+desired and nothing of ours is left, the Node is not read until the agent comes back.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from typing import Any, Final, Protocol
 from interpose.core.backoff import Backoff
 from interpose.log import RateLimited
 from interpose.net.grpc.status import OUTCOME_UNKNOWN, Code, RpcError
-from interpose.resmgr.publish.node_state import NodeMarks, Plan, plan
+from interpose.resmgr.publish.node_state import NodeMarks, NodePatchPlan, plan
 
 _log = logging.getLogger(__name__)
 
@@ -30,8 +30,8 @@ _TRY_AGAIN: Final = 0.2
 _CONFLICTS: Final = frozenset({Code.FAILED_PRECONDITION, Code.ABORTED})
 
 
-class Result(StrEnum):
-    """How one go ended."""
+class PublishResult(StrEnum):
+    """How one attempt to publish ended."""
 
     PUBLISHED = "published"
     UNCHANGED = "unchanged"  # the node shows everything already
@@ -42,7 +42,7 @@ class Result(StrEnum):
 
 
 class Agent(Protocol):
-    """What is asked of the agent; RpcError if it cannot be done."""
+    """The methods of the agent that are used; RpcError if one fails."""
 
     async def get_node(self) -> dict[str, Any]: ...
 
@@ -52,7 +52,7 @@ class Agent(Protocol):
 
 
 class Publisher:
-    """One loop. Counters and `problem` are plain values, read when somebody asks."""
+    """Publishes the desired marks in one loop. Counters and `problem` are plain values."""
 
     def __init__(
         self,
@@ -62,85 +62,85 @@ class Publisher:
         chance: Callable[[], float] = random.random,
     ) -> None:
         """`sleep` and `chance` are there for tests."""
-        self.results: Counter[Result] = Counter()
+        self.results: Counter[PublishResult] = Counter()
         self.published = False  # whether the node shows what is wanted, as far as we know
-        self.problem = ""  # of the last go
+        self.problem = ""  # of the last attempt
         self._agent = agent
         self._sleep = sleep
         self._chance = chance
-        self._wanted: NodeMarks | None = None
-        self._wake = asyncio.Event()
+        self._desired: NodeMarks | None = None
+        self._awake = asyncio.Event()
         self._backoff = Backoff(FIRST_PAUSE, LONGEST_PAUSE, random=chance)
         self._limited = RateLimited(_log)
 
     @property
-    def wanted(self) -> NodeMarks | None:
-        """What the node shall show; None: nobody knows, and the node is left alone."""
-        return self._wanted
+    def desired(self) -> NodeMarks | None:
+        """The marks that the node shall show; None: unknown, and the node is left alone."""
+        return self._desired
 
-    def want(self, marks: NodeMarks | None) -> None:
-        """From now on the node shall show this."""
-        if marks != self._wanted:
-            self._wanted = marks
+    def set_desired(self, marks: NodeMarks | None) -> None:
+        """Set the marks that the node shall show."""
+        if marks != self._desired:
+            self._desired = marks
             self.published = False
-            self.poke()
+            self.wake()
 
-    def poke(self) -> None:
-        """Look at once: something is wanted, or the agent came back."""
+    def wake(self) -> None:
+        """Read the Node at once: other marks are desired, or the agent came back."""
         self._backoff.reset()
-        self._wake.set()
+        self._awake.set()
 
     async def run(self) -> None:
-        """Until it is cancelled."""
+        """Publish until the task is cancelled."""
         while True:
-            self._wake.clear()
+            self._awake.clear()
             pause = None
-            if self._wanted is not None:
-                wanted = self._wanted
-                result = await self._go(wanted)
+            if self._desired is not None:
+                desired = self._desired
+                result = await self._publish_once(desired)
                 self.results[result] += 1
-                pause = self._pause(result, wanted)
-            await self._rest(pause)
+                pause = self._pause(result, desired)
+            await self._wait(pause)
 
-    def _pause(self, result: Result, wanted: NodeMarks) -> float | None:
-        if result not in (Result.PUBLISHED, Result.UNCHANGED):
+    def _pause(self, result: PublishResult, desired: NodeMarks) -> float | None:
+        if result not in (PublishResult.PUBLISHED, PublishResult.UNCHANGED):
             return self._backoff.next()
         self._backoff.reset()
-        return REPAIR * (0.5 + self._chance() / 2) if wanted else None  # not all nodes of a cluster at once
+        return REPAIR * (0.5 + self._chance() / 2) if desired else None  # not all nodes of a cluster at once
 
-    async def _rest(self, seconds: float | None) -> None:
-        """For a while, or until there is something to do."""
-        if self._wake.is_set():
+    async def _wait(self, seconds: float | None) -> None:
+        """Wait for so many seconds (None: for ever), or until `wake`."""
+        if self._awake.is_set():
             return
         try:
             async with asyncio.timeout(seconds):
-                await self._wake.wait()
+                await self._awake.wait()
         except TimeoutError:
             pass
 
-    async def _go(self, wanted: NodeMarks) -> Result:
+    async def _publish_once(self, desired: NodeMarks) -> PublishResult:
         before = self.published
         try:
-            result = await self._publish(wanted)
+            result = await self._publish(desired)
         except RpcError as error:
-            return self._trouble(wanted, _result_of(error.code), error.message or error.code.name)
+            return self._on_failure(desired, _result_of(error.code), error.message or error.code.name)
         except Exception as error:
             _log.exception("Failed to publish to the Node")
-            return self._trouble(wanted, Result.FAILED, f"{type(error).__name__}: {error}")
-        if result is Result.PUBLISHED and before:
+            return self._on_failure(desired, PublishResult.FAILED, f"{type(error).__name__}: {error}")
+        if result is PublishResult.PUBLISHED and before:
             text = "Node did not show any more what the policy wants, it does again"
-            self._limited.log(logging.WARNING, text, marks=str(wanted))
-        elif result is Result.PUBLISHED or self.problem:
-            _log.info("Node labels and capacity published", extra={"kv": {"marks": str(wanted) or "none"}})
+            self._limited.log(logging.WARNING, text, marks=str(desired))
+        elif result is PublishResult.PUBLISHED or self.problem:
+            _log.info("Node labels and capacity published", extra={"kv": {"marks": str(desired) or "none"}})
         self.problem = ""
-        self.published = wanted == self._wanted
+        self.published = desired == self._desired
         return result
 
-    async def _publish(self, wanted: NodeMarks) -> Result:
+    async def _publish(self, desired: NodeMarks) -> PublishResult:
         for left in reversed(range(_TRIES)):
             node = await self._agent.get_node()
             try:
-                todo = plan(node, wanted)
+                todo = plan(node, desired)
             except ValueError as error:
                 raise RpcError(Code.INTERNAL, f"the agent's answer cannot be used: {error}") from None
             if not todo:
@@ -152,10 +152,10 @@ class Publisher:
                     raise
                 await self._sleep(_TRY_AGAIN)
             else:
-                return Result.PUBLISHED
-        return Result.UNCHANGED
+                return PublishResult.PUBLISHED
+        return PublishResult.UNCHANGED
 
-    async def _carry_out(self, todo: Plan) -> None:
+    async def _carry_out(self, todo: NodePatchPlan) -> None:
         if todo.withdrawn:
             await self._agent.update_node_capacity(todo.withdrawn)
         if todo.operations:
@@ -163,17 +163,17 @@ class Publisher:
         if todo.published:
             await self._agent.update_node_capacity(todo.published)
 
-    def _trouble(self, wanted: NodeMarks, result: Result, why: str) -> Result:
+    def _on_failure(self, desired: NodeMarks, result: PublishResult, error: str) -> PublishResult:
         self.published = False
-        self.problem = why
+        self.problem = error
         # Without anything to show, an agent is not missed.
-        level = logging.WARNING if wanted else logging.DEBUG
-        kv = {"marks": str(wanted) or "none", "err": why}
-        self._limited.log(level, "Failed to publish to the Node, it is tried again", key=f"{level} {why}", **kv)
+        level = logging.WARNING if desired else logging.DEBUG
+        kv = {"marks": str(desired) or "none", "err": error}
+        self._limited.log(level, "Failed to publish to the Node, it is tried again", key=f"{level} {error}", **kv)
         return result
 
 
-def _result_of(code: Code) -> Result:
+def _result_of(code: Code) -> PublishResult:
     if code in OUTCOME_UNKNOWN:
-        return Result.UNREACHABLE
-    return Result.CONFLICT if code in _CONFLICTS else Result.REFUSED
+        return PublishResult.UNREACHABLE
+    return PublishResult.CONFLICT if code in _CONFLICTS else PublishResult.REFUSED

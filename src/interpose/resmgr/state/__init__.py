@@ -1,1 +1,1 @@
-"""What a policy remembers over restarts."""
+"""The state file, and the annotation of containers: what survives a restart."""

@@ -3,7 +3,7 @@
 At most one write is under way, in a thread; what changes meanwhile is in the next one. A write that fails costs
 nothing but the chance to remember: it is counted, logged once, and tried again. Reading never fails either: a file is
 believed only if nobody but its owner can have written it; one that cannot be used is set aside for people, of which
-only the last few are kept, and the caller goes on with what the runtime knows. `state` has the format.
+only the last few stay, and the caller goes on with what the runtime knows. `state` has the format.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ _log = logging.getLogger(__name__)
 
 FILE: Final = "policy-state.json"  # below the directory for state
 _MAX_BYTES: Final = 32 << 20  # a hundred containers take less than a thousandth of it
-KEPT: Final = 3  # damaged files, so that a disk is not filled by whatever damages them
+MAX_DAMAGED_FILES: Final = 3  # damaged files, so that a disk is not filled by whatever damages them
 _FLAGS: Final = os.O_CLOEXEC | os.O_NOFOLLOW
 
 
@@ -65,7 +65,7 @@ def set_aside(path: str) -> str:
     last = taken[-1] if taken else 0
     aside = f"{path}.damaged-{last + 1}"
     os.rename(path, aside)  # noqa: PTH104
-    for old in taken[: max(0, len(taken) + 1 - KEPT)]:
+    for old in taken[: max(0, len(taken) + 1 - MAX_DAMAGED_FILES)]:
         with suppress(OSError):
             os.unlink(f"{path}.damaged-{old}")  # noqa: PTH108
     return aside
@@ -86,18 +86,18 @@ def load(path: str) -> LoadedState:
     except FileNotFoundError:
         return LoadedState(None)
     except OSError as error:
-        trouble = f"cannot be read: {error.strerror}"
+        problem = f"cannot be read: {error.strerror}"
     except ValueError as error:
-        trouble = str(error)
+        problem = str(error)
     try:
         kept = f"kept as {set_aside(path)}"
     except OSError as error:
         kept = f"it cannot be set aside: {error.strerror}"
-    return LoadedState(None, f"file {path}: {trouble}; {kept}")
+    return LoadedState(None, f"file {path}: {problem}; {kept}")
 
 
 def reset_policy(path: str) -> str:
-    """Have the next start decide about every container anew. Returns what was done; OSError if it cannot be written.
+    """Have the next start decide about every container again. Returns what was done; OSError if it cannot be written.
 
     Containers carry notes of their grants and the runtime knows their CPU sets, so forgetting takes a mark. What is
     known about them besides stays until then: which policy they are under, and what a policy wrote in them.
@@ -106,7 +106,7 @@ def reset_policy(path: str) -> str:
     if loaded.state is None and not loaded.message:
         return f"nothing to do, there is no {path}"
     # A file that cannot be used says nothing; what is meant is clear all the same.
-    replace_file(path, encode(replace(loaded.state or State(), anew=True)))
+    replace_file(path, encode(replace(loaded.state or State(), reset=True)))
     done = f"the next start decides about all containers anew, by a mark in {path}"
     return f"{loaded.message}; {done}" if loaded.message else done
 
@@ -182,7 +182,7 @@ class Checkpoint:
             self._writing = None
 
     def _write(self, state: State) -> None:
-        """In a thread."""
+        """Encode and write the state; runs in a thread."""
         self._put(self.path, encode(state))
 
     def _note_failure(self, make: Callable[[], State], error: OSError) -> None:

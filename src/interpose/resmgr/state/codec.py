@@ -1,7 +1,7 @@
 """Grants and amounts as plain values of JSON, and back: for the annotation of a container and for the state file.
 
 Reading takes nothing on trust: a value of another kind, or a number that does not fit into 64 bits, is a ValueError
-that names the key. Keys nobody knows are ignored, so that something may be added later. Pure.
+that names the key. Unknown keys are ignored, so that something may be added later. Pure.
 """
 
 from collections.abc import Callable, Mapping
@@ -29,19 +29,19 @@ T = TypeVar("T")
 
 
 def key_to_plain(key: Key) -> dict[str, Any]:
-    """Which container."""
+    """A key as plain values of JSON."""
     plain: dict[str, Any] = {"pod_id": key.pod_id, "name": key.name, "attempt": key.attempt}
     return plain | ({"twin": key.duplicate} if key.duplicate else {})
 
 
 def key_from_plain(fields: "Fields") -> Key:
-    """The key again."""
+    """Read what `key_to_plain` writes; ValueError names the field."""
     duplicate = fields.get("twin", number) if "twin" in fields else 0
     return Key(fields.get("pod_id", text), fields.get("name", text), fields.get("attempt", number), duplicate)
 
 
 def grant_to_plain(grant: Grant) -> dict[str, Any]:
-    """A grant."""
+    """A grant as plain values of JSON."""
     plain: dict[str, Any] = {
         "exclusive": str(grant.exclusive),
         "pools": list(grant.pools),
@@ -60,7 +60,7 @@ def grant_to_plain(grant: Grant) -> dict[str, Any]:
 
 
 def grant_from_plain(plain: object, where: str = "grant") -> Grant:
-    """The grant again."""
+    """Read what `grant_to_plain` writes; ValueError names the field."""
     fields = Fields(plain, where)
     return Grant(
         exclusive=fields.get("exclusive", cpus),
@@ -76,7 +76,7 @@ def grant_from_plain(plain: object, where: str = "grant") -> Grant:
 
 
 def amounts_to_plain(amounts: Amounts) -> dict[str, Any]:
-    """Amounts."""
+    """Amounts as plain values of JSON."""
     return {
         "milli": amounts.milli,
         "limit_milli": amounts.limit_milli,
@@ -88,7 +88,7 @@ def amounts_to_plain(amounts: Amounts) -> dict[str, Any]:
 
 
 def amounts_from_plain(plain: object, where: str = "amounts") -> Amounts:
-    """The amounts again."""
+    """Read what `amounts_to_plain` writes; ValueError names the field."""
     fields = Fields(plain, where)
     return Amounts(
         milli=fields.get("milli", number),
@@ -114,7 +114,7 @@ class Fields:
         return key in self._fields
 
     def get(self, key: str, read: Callable[[Any, str], T]) -> T:
-        """What a key says; ValueError if it is not there."""
+        """The value of a key as `read` converts it; ValueError if the key is missing."""
         where = f"{self._where}.{key}"
         if key not in self._fields:
             raise ValueError(f"{where}: is missing")
@@ -122,7 +122,6 @@ class Fields:
 
 
 def text(plain: object, where: str) -> str:
-    """Text."""
     found: str = _expect(plain, where, str)
     return found
 
@@ -136,7 +135,6 @@ def number(plain: object, where: str) -> int:
 
 
 def flag(plain: object, where: str) -> bool:
-    """True or false."""
     found: bool = _expect(plain, where, bool)
     return found
 
@@ -146,8 +144,8 @@ def cpus(plain: object, where: str) -> CpuSet:
     try:
         return CpuSet.parse(text(plain, where))
     except ValueError as error:
-        said = str(error)
-        raise ValueError(said if said.startswith(where) else f"{where}: {said}") from None
+        message = str(error)
+        raise ValueError(message if message.startswith(where) else f"{where}: {message}") from None
 
 
 def texts(plain: object, where: str) -> tuple[str, ...]:
@@ -156,12 +154,10 @@ def texts(plain: object, where: str) -> tuple[str, ...]:
 
 
 def text_map(plain: object, where: str) -> Mapping[str, str]:
-    """Texts by key."""
     return _map(plain, where, text)
 
 
 def number_map(plain: object, where: str) -> Mapping[str, int]:
-    """Numbers by key."""
     return _map(plain, where, number)
 
 
@@ -169,7 +165,7 @@ def items(read: Callable[[Any, str], T]) -> Callable[[object, str], tuple[T, ...
     """A list of what `read` reads."""
 
     def read_all(plain: object, where: str) -> tuple[T, ...]:
-        return tuple(read(one, f"{where}[{index}]") for index, one in enumerate(_expect(plain, where, list)))
+        return tuple(read(item, f"{where}[{index}]") for index, item in enumerate(_expect(plain, where, list)))
 
     return read_all
 

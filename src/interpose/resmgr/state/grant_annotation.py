@@ -1,8 +1,8 @@
 """The note a container carries about what it was granted: an annotation in its create request.
 
-It lives as long as the container, in the runtime, so a restart that finds no state file still knows who holds what.
-Variables and command are not in it: the container has them. A note that is damaged, of another version or of a
-stranger is as good as none; reading never fails. Pure.
+It lives as long as the container, in the runtime, so a restart that finds no state file still knows the grants.
+Variables and command are not in it: the container has them. A note that is damaged, of another version or of another
+program counts as none; reading never fails. Pure.
 """
 
 import json
@@ -24,7 +24,7 @@ from interpose.resmgr.state.codec import (
 
 __all__ = [
     "ANNOTATION",
-    "Noted",
+    "GrantNote",
     "amounts_from_plain",
     "amounts_to_plain",
     "grant_from_plain",
@@ -38,8 +38,8 @@ VERSION: Final = 1
 MAX_NOTE: Final = 64 * 1024  # characters; the most scattered sets of CPUs and memory nodes there can be fit in
 
 
-class Noted(NamedTuple):
-    """What a container was granted, by which policy, and for what it asked then."""
+class GrantNote(NamedTuple):
+    """The grant of a container, the policy that made it, and the amounts it was made for."""
 
     policy: str
     grant: Grant
@@ -57,8 +57,8 @@ def grant_note(policy: str, request: Request, grant: Grant) -> str:
     return json.dumps(plain, separators=(",", ":"), sort_keys=True)
 
 
-def read_note(note: str) -> Noted | None:
-    """What an annotation says; None if that cannot be known."""
+def read_note(note: str) -> GrantNote | None:
+    """Read the annotation of a container; None if it cannot be read."""
     if len(note) > MAX_NOTE:
         return None
     try:
@@ -67,7 +67,7 @@ def read_note(note: str) -> Noted | None:
         if fields.get("version", number) != VERSION:
             return None
         found = grant_from_plain(plain, "note")
-        return Noted(
+        return GrantNote(
             policy=fields.get("policy", text),
             grant=replace(found, envs=empty_map(), command=None),
             amounts=fields.get("amounts", amounts_from_plain),

@@ -1,7 +1,7 @@
-"""What is remembered over a restart, and the file it is in.
+"""The state of the resource manager that survives a restart, and its file format.
 
-The file is JSON with one container per line, a version, and a checksum of the state in its shortest form: who lays it
-out anew changes nothing, who changes a value is found out. What `encode` writes `decode` reads back to the same value;
+The file is JSON with one container per line, a version, and a checksum of the state in its shortest form: another
+layout changes nothing, another value is detected. What `encode` writes `decode` reads back to the same value;
 anything else is a ValueError that says what is wrong. Pure; `checkpoint` has the disk.
 """
 
@@ -33,7 +33,7 @@ VERSION: Final = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class SavedEntry:
     """A container that holds a grant. Its id is empty until the runtime gave it one."""
 
     key: Key
@@ -44,21 +44,21 @@ class Entry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
-    """Everything that is remembered. Entries are in order of their coming."""
+    """Everything that is saved. Entries are in the order in which they were created."""
 
     policy: str = ""
     fingerprint: str = ""  # of the topology they were decided on
-    entries: tuple[Entry, ...] = ()
+    entries: tuple[SavedEntry, ...] = ()
     config: Mapping[str, str] = field(default_factory=empty_map)  # the last configuration that was sent to us
     config_node: str = ""  # and the node it was for
-    anew: bool = False  # what containers hold shall be forgotten at the next start
+    reset: bool = False  # what containers hold shall be forgotten at the next start
 
 
 def encode(state: State) -> bytes:
-    """The file. Entries are encoded one by one: who does it in a thread holds nobody up."""
+    """The file. Entries are encoded one by one, so that in a thread it does not hold up the loop."""
     entries = [_compact(_entry_to_plain(entry)) for entry in state.entries]
     # Keys in order and no spaces: with nothing but a comma between entries this is the shortest form.
-    mark = '"anew":true,' if state.anew else ""
+    mark = '"anew":true,' if state.reset else ""
     head = f'{{{mark}"config":{_compact(dict(state.config))},"config_node":{_compact(state.config_node)},"entries":['
     tail = f'],"fingerprint":{_compact(state.fingerprint)},"policy":{_compact(state.policy)}}}'
     seal = _seal(head + ",".join(entries) + tail)
@@ -99,11 +99,11 @@ def state_from_plain(plain: object, where: str = "state") -> State:
         entries=fields.get("entries", items(_entry_from_plain)),
         config=fields.get("config", text_map),
         config_node=fields.get("config_node", text),
-        anew="anew" in fields and fields.get("anew", flag),
+        reset="anew" in fields and fields.get("anew", flag),
     )
 
 
-def _entry_to_plain(entry: Entry) -> dict[str, Any]:
+def _entry_to_plain(entry: SavedEntry) -> dict[str, Any]:
     return {
         **key_to_plain(entry.key),
         "container_id": entry.container_id,
@@ -112,9 +112,9 @@ def _entry_to_plain(entry: Entry) -> dict[str, Any]:
     }
 
 
-def _entry_from_plain(plain: object, where: str) -> Entry:
+def _entry_from_plain(plain: object, where: str) -> SavedEntry:
     fields = Fields(plain, where)
-    return Entry(
+    return SavedEntry(
         key=key_from_plain(fields),
         container_id=fields.get("container_id", text),
         grant=fields.get("grant", grant_from_plain),

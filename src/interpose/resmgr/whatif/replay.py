@@ -22,7 +22,7 @@ from interpose.cri.store import convert
 from interpose.net.grpc.status import OUTCOME_UNKNOWN, Code
 from interpose.relay.api import CLIENT
 from interpose.resmgr.allocations import Allocations
-from interpose.resmgr.container_request import make_request, resized
+from interpose.resmgr.container_request import make_request, resize_amounts
 from interpose.resmgr.existing_containers import container_key, find_candidates, is_live
 from interpose.resmgr.whatif.compare import Verdict, compared, effective, given
 from interpose.resmgr.whatif.events import CallRecord, MessageEvent, ReplyEvent, RequestEvent
@@ -222,7 +222,7 @@ class Hindsight:
         held = None if container is None else self._allocations.find(container.id)
         if container is None or held is None or call.asked.amends:
             return
-        amounts = resized(held.request, convert.to_resources(call.message.linux), container.requested)
+        amounts = resize_amounts(held.request, convert.to_resources(call.message.linux), container.requested)
         if amounts == held.request.amounts:
             return
         before, request = held.request, replace(held.request, amounts=amounts)

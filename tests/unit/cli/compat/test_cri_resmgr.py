@@ -291,7 +291,7 @@ def test_a_part_of_the_state_is_forgotten(tmp_path: Path) -> None:
     assert run_command([*where, "--reset-policy"], {}) == 0
     state = load(str(path)).state
     assert state is not None
-    assert (state.policy, state.anew, state.config) == ("static", True, {"policy.static": "{}"})
+    assert (state.policy, state.reset, state.config) == ("static", True, {"policy.static": "{}"})
     assert run_command([*where, "--reset-config"], {}) == 0
     state = load(str(path)).state
     assert state is not None

@@ -17,11 +17,11 @@ from interpose.errors import ConfigError
 from interpose.net.grpc.transport import Hub
 from interpose.resmgr.config.configuration import Configuration
 from interpose.resmgr.service import PolicyService, make_policy
-from interpose.resmgr.state.state import Entry, State, encode
+from interpose.resmgr.state.state import SavedEntry, State, encode
 from tests.support.policy.machines import machine
 from tests.support.policy.sysfs_tree import write_sysfs
 
-ENTRY = Entry(key=Key("p", "c"), container_id="i", grant=Grant(exclusive=CpuSet.parse("2")), amounts=Amounts())
+ENTRY = SavedEntry(key=Key("p", "c"), container_id="i", grant=Grant(exclusive=CpuSet.parse("2")), amounts=Amounts())
 STATIC: dict[str, Any] = {"name": "static", "reserved": "cpu=1"}
 
 

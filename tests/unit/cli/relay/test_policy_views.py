@@ -15,7 +15,7 @@ from interpose.core.policy.request import Key
 from interpose.host.cgroup.files import KernelFiles
 from interpose.host.cgroup.tree import CgroupTree, detect_version
 from interpose.net.httpd.routes import ServerRequest, ServerResponse
-from interpose.resmgr.admin_view import find
+from interpose.resmgr.admin_view import find_allocations
 from interpose.resmgr.counters import RefusedRequest
 from interpose.resmgr.state.checkpoint import Checkpoint
 from tests.support.policy.node import PolicyNode, running
@@ -50,7 +50,7 @@ async def explain(node: PolicyNode, folder: Path, ref: str) -> tuple[int, Any]:
 
 def refuse(node: PolicyNode, pod: str, name: str = "app") -> None:
     """A container of this name was refused."""
-    request = replace(find(node.tracker, "db/app")[0].request, key=Key(pod, name), pod=pod)
+    request = replace(find_allocations(node.tracker, "db/app")[0].request, key=Key(pod, name), pod=pod)
     refusal = Refusal(kind=RefusalKind.EXHAUSTED, message="full")
     decision = Decision(action=Action.ALLOCATE, key=request.key, refusal=refusal, reason="full")
     node.interceptor.counters.refused.append(RefusedRequest(0.0, request, decision, refusal))

@@ -58,7 +58,7 @@ def test_the_last_pod_that_fits_is_annotated() -> None:
     """The limit itself is within."""
     patch = patch_for(pod({}, *[f"c{number}" for number in range(MAX_COMMAS + 1)]), (KEY,))
     assert len(patch.operations) == 1
-    assert container_request.Annotated(KEY, patch.operations[0]["value"]).container("c1024").requests == {}
+    assert container_request.ResourceAnnotation(KEY, patch.operations[0]["value"]).container("c1024").requests == {}
 
 
 def test_too_much_text_leaves_the_annotation_out() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from interpose.config.relay.settings import PolicySettings
 from interpose.errors import ConfigError
-from interpose.resmgr.config.apply import Reconfiguring
+from interpose.resmgr.config.apply import ConfigApplier
 from interpose.resmgr.config.configuration import AgentConfig, Configuration
 from interpose.resmgr.config.sources import Sources
 from interpose.testing.eventually import eventually
@@ -50,13 +50,13 @@ class Node:
         """What was put in force, by what it reserves."""
         return [one.reserved for one in self.applied]
 
-    def reconfiguring(self, sent: AgentConfig | None = None, **settings: str) -> Reconfiguring:
+    def reconfiguring(self, sent: AgentConfig | None = None, **settings: str) -> ConfigApplier:
         """As it is after a start."""
         origins = {f"policy.{key}": f"flag --{key}" for key in settings}
         sources = Sources(PolicySettings(**settings), origins, sent=sent)  # type: ignore[arg-type]
-        return Reconfiguring(
+        return ConfigApplier(
             sources,
-            sources.at_start(),
+            sources.load_initial(),
             self.apply,
             remember=self.remembered.append,
             watch=self.watched.append,
@@ -79,7 +79,7 @@ def spoil(path: Path) -> None:
     path.write_text("policy: {Active: x, ReservedResources: {CPU: y}}")
 
 
-def problems(changing: Reconfiguring) -> list[str]:
+def problems(changing: ConfigApplier) -> list[str]:
     """What is wrong with the files now."""
     return list(changing.problems)
 
@@ -95,7 +95,7 @@ def file(tmp_path: Path) -> Path:
 async def test_what_the_agent_sends_is_put_in_force_and_remembered(node: Node) -> None:
     """It is the current one from then on."""
     changing = node.reconfiguring()
-    await changing.by_agent(GOOD, "n")
+    await changing.apply_agent_config(GOOD, "n")
     assert node.reserved == [1000]
     assert changing.in_force.origin == "agent of node n"
     assert node.remembered == [AgentConfig(node_name="n", data=GOOD)]
@@ -105,8 +105,8 @@ async def test_what_the_agent_sends_is_put_in_force_and_remembered(node: Node) -
 async def test_what_is_in_force_already_is_not_applied_again(node: Node) -> None:
     """It may be said in other words; those are remembered."""
     changing = node.reconfiguring()
-    await changing.by_agent(GOOD, "n")
-    await changing.by_agent({**GOOD, "logger": "x"}, "n")
+    await changing.apply_agent_config(GOOD, "n")
+    await changing.apply_agent_config({**GOOD, "logger": "x"}, "n")
     assert node.reserved == [1000]
     assert len(node.remembered) == 2
 
@@ -121,14 +121,14 @@ async def test_what_is_in_force_already_is_not_applied_again(node: Node) -> None
 async def test_a_bad_one_of_the_agent_changes_nothing(node: Node, text: str, reasons: int) -> None:
     """Whoever sent it gets every reason."""
     changing = node.reconfiguring()
-    await changing.by_agent(GOOD, "n")
+    await changing.apply_agent_config(GOOD, "n")
     with pytest.raises(ConfigError) as caught:
-        await changing.by_agent({"policy": text}, "n")
+        await changing.apply_agent_config({"policy": text}, "n")
     assert len(caught.value.problems) == reasons
     assert changing.in_force.reserved == 1000
     assert problems(changing) == []
     assert node.remembered == [AgentConfig(node_name="n", data=GOOD)]
-    await changing.by_files()
+    await changing.reload_files()
     assert node.reserved == [1000]
 
 
@@ -136,16 +136,16 @@ async def test_a_forced_file_cannot_be_overruled(node: Node, file: Path) -> None
     """By nobody."""
     changing = node.reconfiguring(config=str(file))
     with pytest.raises(ConfigError, match=f"configuration is forced by {file}"):
-        await changing.by_agent(OTHER, "n")
+        await changing.apply_agent_config(OTHER, "n")
     assert node.applied == []
 
 
 async def test_a_changed_file_is_put_in_force(node: Node, file: Path) -> None:
     """One that says the same is not."""
     changing = node.reconfiguring(config=str(file))
-    await changing.by_files()
+    await changing.reload_files()
     write(file, 2)
-    await changing.by_files()
+    await changing.reload_files()
     assert node.reserved == [2000]
     assert changing.in_force.reserved == 2000
     assert node.watched == [(str(file),), (str(file),)]
@@ -155,15 +155,15 @@ async def test_a_broken_file_leaves_the_last_good_one(node: Node, file: Path, ca
     """Everything wrong with it is shown, and logged once; when it is good again nothing is."""
     changing = node.reconfiguring(config=str(file))
     spoil(file)
-    await changing.by_files()
-    await changing.by_files()
+    await changing.reload_files()
+    await changing.reload_files()
     assert len(problems(changing)) == 2
     assert changing.in_force.reserved == 1000
     (record,) = caplog.records
     assert all(problem in record.__dict__["kv"]["problems"] for problem in changing.problems)
     write(file, 1)
     with caplog.at_level(logging.INFO):
-        await changing.by_files()
+        await changing.reload_files()
     assert problems(changing) == []
     assert node.applied == []
     assert caplog.records[-1].getMessage() == "Configuration is valid again"
@@ -173,7 +173,7 @@ async def test_a_file_that_cannot_be_applied_leaves_the_last_good_one(node: Node
     """The reasons are shown."""
     changing = node.reconfiguring(config=str(file))
     write(file, 13)
-    await changing.by_files()
+    await changing.reload_files()
     assert problems(changing) == ["container a has no place", "container b has no place"]
     assert changing.in_force.reserved == 1000
 
@@ -182,19 +182,19 @@ async def test_a_mistake_of_ours_is_shown_too(node: Node, file: Path) -> None:
     """And the next version is looked at."""
     changing = node.reconfiguring(config=str(file))
     write(file, 14)
-    await changing.by_files()
+    await changing.reload_files()
     assert problems(changing) == [f"file {file}: RuntimeError: oh"]
     write(file, 2)
-    await changing.by_files()
+    await changing.reload_files()
     assert (problems(changing), node.reserved) == ([], [2000])
 
 
 async def test_the_fallback_does_not_come_back(node: Node, file: Path) -> None:
     """Once the agent has sent something, changes to the fallback file mean nothing."""
     changing = node.reconfiguring(fallback=str(file))
-    await changing.by_agent(OTHER, "n")
+    await changing.apply_agent_config(OTHER, "n")
     write(file, 3)
-    await changing.by_files()
+    await changing.reload_files()
     assert node.reserved == [2000]
     assert node.watched == [(), ()]
 
@@ -203,17 +203,17 @@ async def test_problems_of_the_fallback_end_with_the_agent(node: Node, file: Pat
     """What is wrong with a file that does not count is of no interest."""
     changing = node.reconfiguring(fallback=str(file))
     spoil(file)
-    await changing.by_files()
+    await changing.reload_files()
     assert problems(changing) != []
-    await changing.by_agent(OTHER, "n")
+    await changing.apply_agent_config(OTHER, "n")
     assert problems(changing) == []
 
 
 async def test_an_agent_that_takes_it_back_brings_the_fallback(node: Node, file: Path) -> None:
     """Which is watched again."""
     changing = node.reconfiguring(fallback=str(file))
-    await changing.by_agent(OTHER, "n")
-    await changing.by_agent({}, "n")
+    await changing.apply_agent_config(OTHER, "n")
+    await changing.apply_agent_config({}, "n")
     assert node.reserved == [2000, 1000]
     assert node.watched[-1] == (str(file),)
 
@@ -224,10 +224,10 @@ async def test_agent_and_files_do_not_meet(node: Node, file: Path) -> None:
     write(file, 3)
     node.go.clear()
     async with asyncio.TaskGroup() as group:
-        group.create_task(changing.by_files())
+        group.create_task(changing.reload_files())
         await eventually(lambda: node.running, "the file to be applied")
-        group.create_task(changing.by_agent(OTHER, "n"))
-        group.create_task(changing.by_files())
+        group.create_task(changing.apply_agent_config(OTHER, "n"))
+        group.create_task(changing.reload_files())
         await asyncio.sleep(0)
         node.go.set()
     assert node.reserved == [3000, 2000]
@@ -241,15 +241,15 @@ async def test_agent_and_files_do_not_meet(node: Node, file: Path) -> None:
 async def test_the_machine_changes_under_what_is_in_force(node: Node) -> None:
     """It is brought there; what cannot be is told."""
     changing = node.reconfiguring()
-    await changing.by_agent(GOOD, "n")
-    await changing.by_machine(node.apply)
+    await changing.apply_agent_config(GOOD, "n")
+    await changing.follow_machine(node.apply)
     assert node.reserved == [1000, 1000]
 
     async def refuse(_configuration: Configuration) -> None:
         raise ConfigError("no")
 
     with pytest.raises(ConfigError, match="no"):
-        await changing.by_machine(refuse)
+        await changing.follow_machine(refuse)
     assert changing.in_force.reserved == 1000
 
 
@@ -262,15 +262,15 @@ async def test_what_the_agent_sent_is_tried_again_on_another_machine(
     changing = node.reconfiguring(AgentConfig(node_name="n", data=data))
     assert changing.in_force.fallback_reasons != ()
     with caplog.at_level(logging.WARNING, "interpose"):
-        await changing.by_machine(node.apply)
-        await changing.by_machine(node.apply)
+        await changing.follow_machine(node.apply)
+        await changing.follow_machine(node.apply)
     assert caplog.text.count("still does not fit") == 1
     assert [one.policy for one in node.applied] == ["none", "none"]
     group.mkdir()
     (group / "cpuset.cpus").write_text("0")
-    await changing.by_machine(node.apply)
+    await changing.follow_machine(node.apply)
     assert changing.in_force.origin == "agent of node n"
     assert changing.in_force.fallback_reasons == ()
     assert node.applied[2:] == [changing.in_force]
-    await changing.by_files()
+    await changing.reload_files()
     assert len(node.applied) == 3

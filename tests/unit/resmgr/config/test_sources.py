@@ -13,7 +13,7 @@ from interpose.core.policy.static.options import StaticOptions
 from interpose.core.policy.static_pools.options import Pool, PoolCpuList, PoolsOptions
 from interpose.errors import ConfigError
 from interpose.resmgr.config.configuration import AgentConfig, Configuration
-from interpose.resmgr.config.sources import Outside, Sources
+from interpose.resmgr.config.sources import HostAccess, Sources
 
 POOLS = {"shared": Pool(exclusive=False, lists=(PoolCpuList(cpus=CpuSet.of([1]), text="1", socket=0),))}
 RELAXED = AgentConfig(node_name="n1", data={"policy": "Active: static\nReservedResources: {CPU: 1}"})
@@ -26,9 +26,9 @@ class Machine:
     cgroups: dict[str, CpuSet] = field(default_factory=dict)
     pool_files: dict[str, Any] = field(default_factory=dict)
 
-    def outside(self) -> Outside:
+    def outside(self) -> HostAccess:
         """What is asked of it."""
-        return Outside(
+        return HostAccess(
             resolve=self.resolve,
             load_pools=self.load_pools,
             pool_paths=self.pool_paths,
@@ -63,7 +63,7 @@ def sources(machine: Machine | None = None, sent: AgentConfig | None = None, **g
     origins = {f"policy.{key}": f"flag --{key}" for key in given}
     outside = (machine or Machine()).outside()
     texts: dict[str, Any] = {key: str(value) for key, value in given.items()}
-    return Sources(PolicySettings(**texts), origins, sent=sent, outside=outside)
+    return Sources(PolicySettings(**texts), origins, sent=sent, host=outside)
 
 
 def reading(kind: str, file: Path) -> Sources:
@@ -133,13 +133,13 @@ def test_a_forced_file_beats_the_agent(file: Path) -> None:
     found = sources(sent=RELAXED, config=file)
     assert found.forced == str(file)
     assert found.current().origin == f"file {file}"
-    assert found.at_start().origin == f"file {file}"
+    assert found.load_initial().origin == f"file {file}"
 
 
 def test_what_is_tried_for_the_agent_is_not_remembered(file: Path) -> None:
     """Only what was accepted counts from then on."""
     found = sources(fallback=file)
-    assert found.of_agent(RELAXED).origin == "agent of node n1"
+    assert found.preview_agent_config(RELAXED).origin == "agent of node n1"
     assert found.current().origin == f"file {file}"
     found.accept(RELAXED)
     assert found.current().origin == "agent of node n1"
@@ -148,7 +148,7 @@ def test_what_is_tried_for_the_agent_is_not_remembered(file: Path) -> None:
 def test_an_agent_that_sends_nothing_takes_back_what_it_sent(file: Path) -> None:
     """The fallback counts again, now and after a restart."""
     found = sources(sent=RELAXED, fallback=file)
-    assert found.of_agent(AgentConfig(node_name="n1")).origin == f"file {file}"
+    assert found.preview_agent_config(AgentConfig(node_name="n1")).origin == f"file {file}"
     found.accept(AgentConfig(node_name="n1"))
     assert found.current().origin == f"file {file}"
     assert sources(sent=AgentConfig(node_name="n1"), fallback=file).sent is None
@@ -159,7 +159,7 @@ def test_keys_for_this_node_count() -> None:
     data = {"policy.static": "RelaxedIsolation: false", "policy.static.n1.example": "RelaxedIsolation: true"}
     found = sources(name="static")
     for node, relaxed in (("n1.example", True), ("n2.example", False)):
-        assert found.of_agent(AgentConfig(node_name=node, data=data)).options == StaticOptions(
+        assert found.preview_agent_config(AgentConfig(node_name=node, data=data)).options == StaticOptions(
             relaxed_isolation=relaxed
         )
 
@@ -173,10 +173,10 @@ def test_the_next_one_stands_in_for_what_the_agent_sent_and_is_broken(
     """What was sent is kept, files are followed, and the log and the configuration have every reason."""
     sent = AgentConfig(node_name="n1", data={"policy": "Active: x", "policy.static": "Relaxed: 1"})
     found = sources(sent=sent, fallback=file)
-    for configuration in (found.at_start(), found.current()):
+    for configuration in (found.load_initial(), found.current()):
         assert configuration.origin == f"file {file}"
         assert len(configuration.fallback_reasons) == 2
-    assert found.sent == found.again() == sent
+    assert found.sent == found.unfit_agent_config() == sent
     assert found.watched == (str(file),)
     (record,) = caplog.records
     assert "Active" in record.__dict__["kv"]["problems"]
@@ -191,13 +191,13 @@ def test_the_next_one_stands_in_for_what_does_not_fit(file: Path) -> None:
             raise ConfigError("this machine has no CPU to reserve")
 
     found = sources(sent=RELAXED, fallback=file)
-    configuration = found.at_start(fits)
+    configuration = found.load_initial(fits)
     assert (configuration.origin, configuration.fallback_reasons) == (
         f"file {file}",
         ("this machine has no CPU to reserve",),
     )
     found.accept(RELAXED)
-    assert found.again() is None
+    assert found.unfit_agent_config() is None
     assert found.current().fallback_reasons == ()
 
 
@@ -208,7 +208,7 @@ def test_a_stand_in_has_to_fit_as_well(file: Path) -> None:
         raise ConfigError("no")
 
     with pytest.raises(ConfigError, match="no"):
-        sources(sent=RELAXED, fallback=file).at_start(fits)
+        sources(sent=RELAXED, fallback=file).load_initial(fits)
 
 
 def test_what_the_agent_sent_is_not_set_aside_later(file: Path) -> None:
@@ -222,7 +222,7 @@ def test_what_the_agent_sent_is_not_set_aside_later(file: Path) -> None:
 
 def test_a_good_one_of_the_agent_counts_at_the_start() -> None:
     """As it did before."""
-    assert sources(sent=RELAXED).at_start().origin == "agent of node n1"
+    assert sources(sent=RELAXED).load_initial().origin == "agent of node n1"
 
 
 @pytest.mark.parametrize("kind", ["config", "fallback"])
@@ -231,7 +231,7 @@ def test_a_broken_file_is_an_error_with_every_problem(file: Path, kind: str) -> 
     file.write_text("policy: {Active: x, ReservedResources: {CPU: y}}\nfoo: 1\n")
     found = reading(kind, file)
     with pytest.raises(ConfigError) as caught:
-        found.at_start()
+        found.load_initial()
     assert len(caught.value.problems) == 3
     assert all(problem.startswith(f"file {file} line ") for problem in caught.value.problems)
     assert found.watched == (str(file),)
@@ -266,7 +266,7 @@ def test_what_was_said_is_not_remembered_without_bound(file: Path) -> None:
     """A file that is made by a program may have anything in it."""
     found = sources()
     for number in range(400):
-        found.of_agent(AgentConfig(node_name="n", data={f"other{number}": ""}))
+        found.preview_agent_config(AgentConfig(node_name="n", data={f"other{number}": ""}))
     assert len(found._reported) <= 257
 
 
@@ -331,7 +331,7 @@ WAITING: dict[str, Any] = {"name": "static-pools", "config_socket": "/run/x.sock
 def test_a_relay_starts_without_pools_if_an_agent_may_bring_them() -> None:
     """It decides nothing until then, and says why."""
     found = sources(**WAITING)
-    configuration = found.at_start()
+    configuration = found.load_initial()
     assert configuration.policy == "none"
     assert "waits for pools from the agent" in configuration.fallback_reasons[0]
     assert found.current() == configuration
@@ -340,7 +340,7 @@ def test_a_relay_starts_without_pools_if_an_agent_may_bring_them() -> None:
         node_name="n", data={"policy.static-pools": "pools: {shared: {cpuLists: [{Cpuset: 1, Socket: 0}]}}"}
     )
     found = sources(Machine(pool_files={"": POOLS}), **WAITING)
-    assert found.of_agent(sent).policy == "static-pools"
+    assert found.preview_agent_config(sent).policy == "static-pools"
 
 
 @pytest.mark.parametrize(
@@ -355,14 +355,14 @@ def test_a_relay_starts_without_pools_if_an_agent_may_bring_them() -> None:
 def test_anything_else_that_is_missing_is_an_error(given: dict[str, Any]) -> None:
     """For the operator to see."""
     with pytest.raises(ConfigError):
-        sources(**{**WAITING, **given}).at_start()
+        sources(**{**WAITING, **given}).load_initial()
 
 
 def test_pools_that_come_and_go_are_not_waited_for_again() -> None:
     """Then the last good configuration stays in force."""
     machine = Machine()
     found = sources(machine, **WAITING)
-    assert found.at_start().policy == "none"
+    assert found.load_initial().policy == "none"
     machine.pool_files[""] = POOLS
     assert found.current().policy == "static-pools"
     machine.pool_files.clear()
@@ -375,7 +375,7 @@ def test_nothing_is_waited_for_that_was_there_at_the_start() -> None:
     for sent in (None, AgentConfig(node_name="n", data={"policy": "Active: static-pools"})):
         machine = Machine(pool_files={"": POOLS})
         found = sources(machine, sent, **WAITING)
-        assert found.at_start().policy == "static-pools"
+        assert found.load_initial().policy == "static-pools"
         machine.pool_files.clear()
         with pytest.raises(ConfigError, match="cannot be read"):
             found.current()
@@ -394,4 +394,4 @@ def test_the_real_directory_of_pools_is_looked_for() -> None:
     """There is none where CMK has it."""
     origins = {"policy.name": "flag --policy"}
     found = Sources(PolicySettings(**WAITING), origins)
-    assert found.at_start().policy == "none"
+    assert found.load_initial().policy == "none"

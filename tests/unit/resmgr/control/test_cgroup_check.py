@@ -64,20 +64,20 @@ async def it() -> AsyncIterator[CgroupNode]:
 async def test_everybody_is_looked_at_within_a_minute(it: CgroupNode) -> None:
     """Some at each tick."""
     wanted = it.node.tracker.desired
-    assert not it.check.confirms(it.own, wanted(it.own))
+    assert not it.check.is_confirmed(it.own, wanted(it.own))
     await it.tick(2)
     assert it.check.confirmed == 2
-    assert it.check.confirms(it.own, wanted(it.own))
-    assert not it.check.confirms(it.own, wanted(it.shared))
-    assert not it.check.confirms(it.own, None)
-    assert it.check.confirms(it.own, Assignment())
+    assert it.check.is_confirmed(it.own, wanted(it.own))
+    assert not it.check.is_confirmed(it.own, wanted(it.shared))
+    assert not it.check.is_confirmed(it.own, None)
+    assert it.check.is_confirmed(it.own, Assignment())
 
 
 async def test_what_differs_is_written_again(it: CgroupNode) -> None:
     """Through the runtime: here it leaves the cgroup alone, so that it differs again."""
     await it.tick(2)
     it.write(it.shared, ALL)
-    it.check.soon(it.shared)
+    it.check.check_soon(it.shared)
     await it.tick()
     await it.node.in_step()
     (sent,) = it.node.runtime.requests_of(UPDATE)[-1:]
@@ -85,7 +85,7 @@ async def test_what_differs_is_written_again(it: CgroupNode) -> None:
     assert it.node.tracker.updaters.repairs == {"cgroup": 1}
     assert it.check.confirmed == 1
     it.write(it.shared, REST)
-    it.check.soon(it.shared)
+    it.check.check_soon(it.shared)
     await it.tick()
     assert it.check.confirmed == 2
 

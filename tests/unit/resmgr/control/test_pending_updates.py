@@ -8,7 +8,7 @@ import pytest
 from interpose.core.model.cgroup import KubeQos
 from interpose.core.model.resources import NO_RESOURCES, LinuxResources
 from interpose.core.policy.request import Amounts, Key, Request
-from interpose.resmgr.container_request import resized
+from interpose.resmgr.container_request import resize_amounts
 from interpose.resmgr.control.pending_updates import PendingUpdate, PendingUpdates, evidence_fields
 
 KEY = Key("pod", "app")
@@ -21,7 +21,7 @@ BEFORE = Request(key=KEY, qos=KubeQos.GUARANTEED, amounts=Amounts(milli=2000, li
 def unsettled(asked: LinuxResources = FOUR, sent: LinuxResources | None = None, **more: Any) -> PendingUpdate:
     """An update of a container with two CPUs."""
     fields = evidence_fields(asked, sent or asked, TWO, more.pop("ours", ()))
-    return PendingUpdate(before=BEFORE, requested=TWO, had=TWO, asked=asked, evidence=fields)
+    return PendingUpdate(before=BEFORE, requested_before=TWO, resources_before=TWO, update=asked, evidence=fields)
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def test_an_update_that_did_not_arrive_changes_nothing() -> None:
 
 def test_an_update_that_arrived_counts_as_a_whole() -> None:
     """Exactly as it was decided, with what the record cannot tell."""
-    decided = resized(BEFORE, FOUR, TWO)
+    decided = resize_amounts(BEFORE, FOUR, TWO)
     assert unsettled().amounts(FOUR) == decided
     policys = replace(FOUR, cpu_shares=512)
     assert unsettled(sent=policys).amounts(policys) == decided
@@ -60,12 +60,12 @@ def test_half_an_update_is_half_an_update() -> None:
 def test_a_value_that_runtimes_do_not_show_is_what_was_asked_for() -> None:
     """No quota at all, for one."""
     asked = LinuxResources(cpu_quota=-1)
-    assert unsettled(asked).amounts(replace(TWO, cpu_quota=0)) == resized(BEFORE, asked, TWO)
+    assert unsettled(asked).amounts(replace(TWO, cpu_quota=0)) == resize_amounts(BEFORE, asked, TWO)
 
 
 def test_of_several_updates_the_record_tells_which_was_the_last() -> None:
     """None, the first or the second."""
-    both = unsettled().then(unsettled(SIX))
+    both = unsettled().merge(unsettled(SIX))
     assert both.amounts(TWO) is BEFORE.amounts
     assert [both.amounts(one).milli for one in (FOUR, SIX)] == [4000, 6000]
 
@@ -79,7 +79,7 @@ def test_nothing_is_told_before_the_runtime_was_asked() -> None:
     assert updates.amounts(KEY, TWO) is None
     updates.mark_refreshed(KEY)
     assert updates.amounts(KEY, TWO) is BEFORE.amounts
-    with updates.under_way(KEY), updates.under_way(KEY):
+    with updates.track(KEY), updates.track(KEY):
         assert updates.amounts(KEY, TWO) is None
     assert updates.amounts(KEY, TWO) is BEFORE.amounts
     updates.add(unsettled(SIX))
@@ -97,9 +97,9 @@ def test_the_runtime_is_asked_now_and_then_and_not_for_ever() -> None:
     """An update may arrive late; one that is known is not asked about."""
     updates = PendingUpdates()
     updates.add(unsettled())
-    asked = [tick for tick in range(1, 130) if updates.due()]
+    asked = [tick for tick in range(1, 130) if updates.tick()]
     assert asked == [1, 3, 12, 30, 60, 120]
     assert KEY not in updates
     updates.add(unsettled())
     updates.drop(KEY)
-    assert updates.due() == []
+    assert updates.tick() == []

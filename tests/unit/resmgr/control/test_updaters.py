@@ -16,9 +16,9 @@ from interpose.resmgr.control.updaters import (
     ContainerUpdater,
     ContainerUpdaters,
     describe,
-    displaced,
+    is_displaced,
     patch_of,
-    reduced,
+    shrink_target,
 )
 from interpose.testing.eventually import eventually
 
@@ -110,17 +110,17 @@ def test_what_is_left_before_others_get_theirs(
     wanted: Assignment | None, written: Assignment | None, rest: Assignment | None
 ) -> None:
     """CPUs are only taken away, and never all of them."""
-    assert reduced(wanted, written) == rest
+    assert shrink_target(wanted, written) == rest
 
 
 def test_who_keeps_nothing_has_to_move() -> None:
     """As far as both sides are known."""
-    assert displaced(has("4"), has("0-3"))
-    assert not displaced(has("3-4"), has("0-3"))
-    assert not displaced(None, has("0"))
-    assert not displaced(Assignment(), has("0"))
-    assert not displaced(has("0"), None)
-    assert not displaced(has("0"), Assignment())
+    assert is_displaced(has("4"), has("0-3"))
+    assert not is_displaced(has("3-4"), has("0-3"))
+    assert not is_displaced(None, has("0"))
+    assert not is_displaced(Assignment(), has("0"))
+    assert not is_displaced(has("0"), None)
+    assert not is_displaced(has("0"), Assignment())
 
 
 def test_an_update_says_what_is_new() -> None:
@@ -521,7 +521,7 @@ async def test_a_value_that_somebody_replaces_is_held_back(node: Node, caplog: p
         assert now == (times <= 2)
         assert node.updaters.by_key[A].state == ("idle" if now else "failing")
         node.updaters.by_key[A].written = has("0-7")  # it was put right
-    assert [updater.id for updater in node.updaters.contested()] == ["a"]
+    assert [updater.id for updater in node.updaters.list_contested()] == ["a"]
     assert node.updaters.by_key[A].error == "somebody else set CPUs 1 (5 times), found in the runtime"
     assert node.updaters.without_retry() == [B]
     assert caplog.messages == [
@@ -529,7 +529,7 @@ async def test_a_value_that_somebody_replaces_is_held_back(node: Node, caplog: p
         "Somebody else replaces values of the policy, they are held back",
     ]
     node.now = 151.0
-    assert node.updaters.contested() == []
+    assert node.updaters.list_contested() == []
     assert node.updaters.observe(A, has("1"))
 
 

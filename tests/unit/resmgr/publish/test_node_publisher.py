@@ -91,8 +91,8 @@ async def test_nothing_follows_after_the_end(node: PolicyNode) -> None:
     await publishing.close()
     node.tracker.configuration = pools("2")
     publishing.tick(node.tracker)
-    assert publishing._wanted is not None
-    assert publishing._wanted.capacities == {CORES: 2}
+    assert publishing._desired is not None
+    assert publishing._desired.capacities == {CORES: 2}
     await publishing.close()
 
 
@@ -118,9 +118,9 @@ async def test_nothing_is_taken_back_before_the_cluster_could_speak(node: Policy
     publishing.start(node.tracker)
     for _ in range(59):
         publishing.tick(node.tracker)
-    before = publishing._wanted
+    before = publishing._desired
     publishing.tick(node.tracker)
-    assert (before, publishing._wanted) == (None, NodeMarks())
+    assert (before, publishing._desired) == (None, NodeMarks())
     await publishing.close()
 
 
@@ -129,10 +129,10 @@ async def test_what_the_cluster_takes_back_goes_at_once(node: PolicyNode) -> Non
     publishing = NodePublisher(PolicySettings(agent_socket="/nowhere/a.sock", config_socket="/nowhere/c.sock"), Hub())
     publishing.start(node.tracker)
     publishing.tick(node.tracker)
-    assert publishing._wanted == NodeMarks(capacities={CORES: 2})
+    assert publishing._desired == NodeMarks(capacities={CORES: 2})
     node.tracker.configuration = static()
     publishing.tick(node.tracker)
-    assert publishing._wanted == NodeMarks()
+    assert publishing._desired == NodeMarks()
     await publishing.close()
 
 
@@ -140,5 +140,5 @@ async def test_what_is_wanted_is_published_at_once(node: PolicyNode) -> None:
     """There is nothing to wait for."""
     publishing = NodePublisher(PolicySettings(agent_socket="/nowhere/a.sock", config_socket="/nowhere/c.sock"), Hub())
     publishing.start(node.tracker)
-    assert publishing._wanted == NodeMarks(capacities={CORES: 2})
+    assert publishing._desired == NodeMarks(capacities={CORES: 2})
     await publishing.close()

@@ -11,7 +11,7 @@ from interpose.core.model.jsonpatch import PatchOperation
 from interpose.core.policy.static.options import StaticOptions
 from interpose.core.policy.static_pools.options import Pool, PoolCpuList, PoolsOptions
 from interpose.resmgr.config.configuration import Configuration
-from interpose.resmgr.publish.node_state import ANNOTATION, CORES, TAINT, NodeMarks, Taint, marks_of, plan
+from interpose.resmgr.publish.node_state import ANNOTATION, CORES, TAINT, NodeMarks, Taint, desired_marks, plan
 from tests.support.apiserver.patch.json_patch import apply_json_patch
 from tests.support.kube.node_api import plain_node
 
@@ -59,30 +59,30 @@ def note_of(node: dict[str, Any]) -> Any:
 
 def test_static_pools_wants_its_exclusive_lists_counted() -> None:
     """Those of all exclusive pools; label and taint only if somebody says so."""
-    assert marks_of(pools(), ONLINE) == NodeMarks(capacities={CORES: 3})
-    assert marks_of(pools(label_node=True, taint_node=True), ONLINE) == NodeMarks(
+    assert desired_marks(pools(), ONLINE) == NodeMarks(capacities={CORES: 3})
+    assert desired_marks(pools(label_node=True, taint_node=True), ONLINE) == NodeMarks(
         capacities={CORES: 3}, labels={LABEL: "true"}, taints=(TAINT,)
     )
 
 
 def test_lists_that_are_offline_are_not_offered() -> None:
     """One CPU of a list is enough."""
-    assert marks_of(pools(), CpuSet.parse("0-2,8-15")) == NodeMarks(capacities={CORES: 1})
-    assert marks_of(pools(), CpuSet.parse("0-1,8-15")) == NodeMarks()
+    assert desired_marks(pools(), CpuSet.parse("0-2,8-15")) == NodeMarks(capacities={CORES: 1})
+    assert desired_marks(pools(), CpuSet.parse("0-1,8-15")) == NodeMarks()
 
 
 def test_other_policies_want_nothing() -> None:
     """And then what was published before goes."""
-    assert marks_of(Configuration(policy="static", options=StaticOptions()), ONLINE) == NodeMarks()
-    assert marks_of(Configuration(policy="none"), ONLINE) == NodeMarks()
+    assert desired_marks(Configuration(policy="static", options=StaticOptions()), ONLINE) == NodeMarks()
+    assert desired_marks(Configuration(policy="none"), ONLINE) == NodeMarks()
     assert not NodeMarks()
 
 
 def test_nobody_knows_while_nothing_decides() -> None:
     """A configuration that waits for its pools, or does not fit for the moment, is no reason to take anything back."""
-    assert marks_of(Configuration(policy="none", fallback_reasons=("pools may come",)), ONLINE) is None
+    assert desired_marks(Configuration(policy="none", fallback_reasons=("pools may come",)), ONLINE) is None
     fallback = Configuration(policy="static", options=StaticOptions(), fallback_reasons=("the agent's does not fit",))
-    assert marks_of(fallback, ONLINE) == NodeMarks()
+    assert desired_marks(fallback, ONLINE) == NodeMarks()
 
 
 def test_marks_in_words() -> None:

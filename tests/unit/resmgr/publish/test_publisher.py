@@ -14,7 +14,7 @@ from interpose.kube.agent.node_patches import UnmetError, capacity_patch, node_p
 from interpose.kube.client.api import NODES, ApiError, PatchKind
 from interpose.net.grpc.status import Code, RpcError
 from interpose.resmgr.publish.node_state import ANNOTATION, CORES, TAINT, NodeMarks
-from interpose.resmgr.publish.publisher import Publisher, Result
+from interpose.resmgr.publish.publisher import Publisher, PublishResult
 from interpose.tasks import TaskBag
 from interpose.testing.eventually import eventually
 from tests.support.kube.node_api import NodeApi, plain_node
@@ -84,7 +84,7 @@ class Naps:
 async def running(agent: Agent, wanted: NodeMarks | None = None) -> AsyncIterator[Publisher]:
     """A publisher at work."""
     publisher = Publisher(agent, sleep=Naps(), chance=lambda: 0.0)
-    publisher.want(wanted)
+    publisher.set_desired(wanted)
     tasks = TaskBag()
     tasks.spawn(publisher.run(), name="publish")
     try:
@@ -103,8 +103,8 @@ async def test_marks_arrive(caplog: pytest.LogCaptureFixture) -> None:
         assert agent.api.node["metadata"]["labels"][LABEL] == "true"
         assert agent.api.node["spec"]["taints"] == [TAINT._asdict()]
         assert json.loads(agent.api.node["metadata"]["annotations"][ANNOTATION])["capacities"] == {CORES: 4}
-        assert publisher.results == {Result.PUBLISHED: 1}
-        assert publisher.wanted == ALL
+        assert publisher.results == {PublishResult.PUBLISHED: 1}
+        assert publisher.desired == ALL
     assert caplog.text.count("Node labels and capacity published") == 1
 
 
@@ -117,7 +117,7 @@ async def test_a_node_that_shows_them_is_only_looked_at(caplog: pytest.LogCaptur
     caplog.set_level(logging.INFO)
     async with running(agent, ALL) as again:
         await eventually(lambda: again.published, "a look")
-        assert again.results == {Result.UNCHANGED: 1}
+        assert again.results == {PublishResult.UNCHANGED: 1}
     assert len(agent.api.patches) == sent
     assert caplog.text == ""
 
@@ -126,10 +126,10 @@ async def test_without_a_wish_the_agent_is_not_asked() -> None:
     """Nobody knows what to show."""
     agent = Agent()
     async with running(agent) as publisher:
-        publisher.poke()
+        publisher.wake()
         await asyncio.sleep(0)
         assert agent.asked == 0
-        publisher.want(FOUR)
+        publisher.set_desired(FOUR)
         await eventually(lambda: publisher.published, "the first wish")
 
 
@@ -140,11 +140,11 @@ async def test_the_newest_wish_counts() -> None:
     async with running(agent, FOUR) as publisher:
         await eventually(lambda: agent.api.standing, "a call that stands")
         for cores in (5, 6):
-            publisher.want(NodeMarks(capacities={CORES: cores}))
+            publisher.set_desired(NodeMarks(capacities={CORES: cores}))
         agent.api.gate.set()
         await eventually(lambda: agent.cores == "6", "the newest")
         await eventually(lambda: publisher.published, "the end of it")
-        assert publisher.results[Result.PUBLISHED] == 2
+        assert publisher.results[PublishResult.PUBLISHED] == 2
 
 
 async def test_the_same_wish_again_is_none() -> None:
@@ -152,7 +152,7 @@ async def test_the_same_wish_again_is_none() -> None:
     agent = Agent()
     async with running(agent, FOUR) as publisher:
         await eventually(lambda: publisher.published, "marks to arrive")
-        publisher.want(NodeMarks(capacities={CORES: 4}))
+        publisher.set_desired(NodeMarks(capacities={CORES: 4}))
         await asyncio.sleep(0)
         assert publisher.published
         assert agent.asked == 1
@@ -165,17 +165,17 @@ async def test_an_absent_agent_is_a_warning(caplog: pytest.LogCaptureFixture) ->
     async with running(agent, FOUR) as publisher:
         await eventually(lambda: publisher.problem, "trouble")
         for tries in (2, 3):
-            publisher.poke()
+            publisher.wake()
             await eventually(lambda tries=tries: agent.asked == tries, "another try")  # type: ignore[misc]
         assert publisher.problem == agent.away
         assert not publisher.published
         assert caplog.text.count("Failed to publish to the Node") == 1
         assert caplog.records[0].levelno == logging.WARNING
         agent.away = ""
-        publisher.poke()
+        publisher.wake()
         await eventually(lambda: publisher.published, "marks to arrive")
         assert publisher.problem == ""
-        assert publisher.results[Result.UNREACHABLE] == 3
+        assert publisher.results[PublishResult.UNREACHABLE] == 3
 
 
 async def test_an_agent_that_is_not_needed_is_not_missed(caplog: pytest.LogCaptureFixture) -> None:
@@ -191,14 +191,14 @@ async def test_an_agent_that_is_not_needed_is_not_missed(caplog: pytest.LogCaptu
 async def test_pauses_grow_and_end() -> None:
     """From a second to a minute; each with a share of chance."""
     publisher = Publisher(Agent(), chance=lambda: 1.0)
-    pauses = [publisher._pause(Result.UNREACHABLE, FOUR) for _ in range(8)]
+    pauses = [publisher._pause(PublishResult.UNREACHABLE, FOUR) for _ in range(8)]
     assert pauses == [1, 2, 4, 8, 16, 32, 60, 60]
-    assert publisher._pause(Result.PUBLISHED, FOUR) == 30
-    assert publisher._pause(Result.REFUSED, FOUR) == 1
-    publisher.poke()
-    assert publisher._pause(Result.CONFLICT, FOUR) == 1
+    assert publisher._pause(PublishResult.PUBLISHED, FOUR) == 30
+    assert publisher._pause(PublishResult.REFUSED, FOUR) == 1
+    publisher.wake()
+    assert publisher._pause(PublishResult.CONFLICT, FOUR) == 1
     early = Publisher(Agent(), chance=lambda: 0.0)
-    assert (early._pause(Result.FAILED, FOUR), early._pause(Result.UNCHANGED, FOUR)) == (0.5, 15)
+    assert (early._pause(PublishResult.FAILED, FOUR), early._pause(PublishResult.UNCHANGED, FOUR)) == (0.5, 15)
 
 
 async def test_it_is_tried_again_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -217,12 +217,12 @@ async def test_drift_is_repaired(monkeypatch: pytest.MonkeyPatch, caplog: pytest
     monkeypatch.setattr("interpose.resmgr.publish.publisher.REPAIR", 0.001)
     agent = Agent()
     async with running(agent, FOUR) as publisher:
-        await eventually(lambda: publisher.results[Result.UNCHANGED], "a look")
+        await eventually(lambda: publisher.results[PublishResult.UNCHANGED], "a look")
         agent.api.change(lambda node: node["status"]["capacity"].update({CORES: "0"}))
         await eventually(lambda: agent.cores == "4", "repair")
-        await eventually(lambda: publisher.results[Result.PUBLISHED] == 2, "the end of it")
+        await eventually(lambda: publisher.results[PublishResult.PUBLISHED] == 2, "the end of it")
         agent.api.change(lambda node: node["status"]["capacity"].update({CORES: "0"}))
-        await eventually(lambda: publisher.results[Result.PUBLISHED] == 3, "another repair")
+        await eventually(lambda: publisher.results[PublishResult.PUBLISHED] == 3, "another repair")
     assert caplog.text.count("Node did not show any more what the policy wants") == 1
 
 
@@ -244,13 +244,13 @@ async def test_where_nothing_is_wanted_nobody_is_asked_again(monkeypatch: pytest
     agent = Agent()
     async with running(agent, ALL) as publisher:
         await eventually(lambda: publisher.published, "marks to arrive")
-        publisher.want(NodeMarks())
+        publisher.set_desired(NodeMarks())
         await eventually(lambda: publisher.published, "their end")
         assert ANNOTATION not in agent.api.node["metadata"]["annotations"]
         asked = agent.asked
         await asyncio.sleep(0.02)  # nothing is waited for: nothing is to happen
         assert agent.asked == asked
-        publisher.poke()
+        publisher.wake()
         await eventually(lambda: agent.asked == asked + 1, "another look")
 
 
@@ -259,11 +259,11 @@ async def test_a_refusal_is_told_and_tried_again(caplog: pytest.LogCaptureFixtur
     agent = Agent()
     agent.refuses = "nodes is forbidden"
     async with running(agent, FOUR) as publisher:
-        await eventually(lambda: publisher.results[Result.REFUSED], "a refusal")
+        await eventually(lambda: publisher.results[PublishResult.REFUSED], "a refusal")
         assert publisher.problem == "nodes is forbidden"
         assert "nodes is forbidden" in json.dumps([getattr(one, "kv", {}) for one in caplog.records])
         agent.refuses = ""
-        publisher.poke()
+        publisher.wake()
         await eventually(lambda: publisher.published, "marks to arrive")
 
 
@@ -280,7 +280,7 @@ async def test_others_may_change_the_node_at_the_same_time() -> None:
     async with running(agent, ALL) as publisher:
         await eventually(lambda: publisher.published, "marks to arrive")
         assert agent.api.node["spec"]["taints"] == [*theirs, TAINT._asdict()]
-        assert publisher.results == {Result.PUBLISHED: 1}
+        assert publisher.results == {PublishResult.PUBLISHED: 1}
 
 
 async def test_a_node_that_always_changes_is_left_for_later() -> None:
@@ -288,7 +288,7 @@ async def test_a_node_that_always_changes_is_left_for_later() -> None:
     agent = Agent()
     agent.api.before_patch = lambda: agent.api.change(lambda _: None)
     async with running(agent, ALL) as publisher:
-        await eventually(lambda: publisher.results[Result.CONFLICT], "giving up for now")
+        await eventually(lambda: publisher.results[PublishResult.CONFLICT], "giving up for now")
         assert agent.asked == 3
 
 
@@ -297,7 +297,7 @@ async def test_an_answer_that_is_no_node() -> None:
     agent = Agent()
     agent.nonsense = True
     async with running(agent, FOUR) as publisher:
-        await eventually(lambda: publisher.results[Result.REFUSED], "trouble")
+        await eventually(lambda: publisher.results[PublishResult.REFUSED], "trouble")
         assert "the agent's answer cannot be used: not a Node object" in publisher.problem
     assert agent.api.patches == []
 
@@ -307,8 +307,8 @@ async def test_a_mistake_of_ours_ends_nothing(caplog: pytest.LogCaptureFixture) 
     agent = Agent()
     agent.api.errors.append(RuntimeError("oh"))
     async with running(agent, FOUR) as publisher:
-        await eventually(lambda: publisher.results[Result.FAILED], "trouble")
+        await eventually(lambda: publisher.results[PublishResult.FAILED], "trouble")
         assert publisher.problem == "RuntimeError: oh"
         assert "Traceback" in caplog.text
-        publisher.poke()
+        publisher.wake()
         await eventually(lambda: publisher.published, "marks to arrive")

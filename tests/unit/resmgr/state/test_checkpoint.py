@@ -128,7 +128,7 @@ def test_grants_are_to_be_forgotten_and_the_rest_is_kept(path: Path) -> None:
     for _ in range(2):
         said = reset_policy(str(path))
         assert said == f"the next start decides about all containers anew, by a mark in {path}"
-        assert load(str(path)).state == replace(STATE, anew=True)
+        assert load(str(path)).state == replace(STATE, reset=True)
 
 
 def test_the_configuration_is_forgotten_and_grants_are_kept(path: Path) -> None:
@@ -149,7 +149,7 @@ def test_nothing_is_made_of_nothing(path: Path) -> None:
 def test_a_damaged_file_is_set_aside_by_a_reset(path: Path) -> None:
     """Which is told; that grants are to be forgotten is clear all the same."""
     path.parent.mkdir()
-    for number, reset, left in ((1, reset_config, None), (2, reset_policy, State(anew=True))):
+    for number, reset, left in ((1, reset_config, None), (2, reset_policy, State(reset=True))):
         path.write_text("{")
         path.chmod(0o600)
         assert f"; kept as {path}.damaged-{number}" in reset(str(path))

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from interpose.resmgr.state.checkpoint import KEPT, read_own, set_aside
+from interpose.resmgr.state.checkpoint import MAX_DAMAGED_FILES, read_own, set_aside
 
 
 @pytest.fixture
@@ -84,7 +84,7 @@ def test_only_the_last_few_damaged_files_are_kept(tmp_path: Path) -> None:
         path.write_text(str(number))
         assert set_aside(str(path)) == f"{path}.damaged-{number}"
     kept = sorted(one.name for one in tmp_path.iterdir())
-    assert kept == [f"state.json.damaged-{number}" for number in range(7 - KEPT, 7)]
+    assert kept == [f"state.json.damaged-{number}" for number in range(7 - MAX_DAMAGED_FILES, 7)]
     assert (tmp_path / kept[-1]).read_text() == "6"
 
 

@@ -8,7 +8,7 @@ import pytest
 from interpose.core.model.cpuset import CpuSet
 from interpose.core.policy.decision import Grant
 from interpose.core.policy.request import Amounts, Key, Request
-from interpose.resmgr.state.grant_annotation import MAX_NOTE, Noted, grant_note, read_note
+from interpose.resmgr.state.grant_annotation import MAX_NOTE, GrantNote, grant_note, read_note
 
 AMOUNTS = Amounts(milli=2000, memory=7)
 REQUEST = Request(key=Key("p", "c"), amounts=AMOUNTS, envs={"SECRET": "x"}, command=("run",))
@@ -18,7 +18,7 @@ GRANT = Grant(exclusive=CpuSet.parse("2-3"), details={"pool": "x"}, envs={"CMK":
 def test_a_note_is_read_back_without_variables_and_command() -> None:
     """Those the container has."""
     note = grant_note("static", REQUEST, GRANT)
-    assert read_note(note) == Noted("static", replace(GRANT, envs={}, command=None), AMOUNTS)
+    assert read_note(note) == GrantNote("static", replace(GRANT, envs={}, command=None), AMOUNTS)
 
 
 def test_a_note_is_short_and_always_the_same() -> None:

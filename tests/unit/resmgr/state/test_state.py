@@ -10,20 +10,20 @@ import pytest
 from interpose.core.model.cpuset import CpuSet
 from interpose.core.policy.decision import Grant
 from interpose.core.policy.request import Amounts, Key
-from interpose.resmgr.state.state import Entry, State, decode, encode
+from interpose.resmgr.state.state import SavedEntry, State, decode, encode
 
 STATE = State(
     policy="static",
     fingerprint="abc",
     entries=(
-        Entry(
+        SavedEntry(
             key=Key("p2", "b", 1),
             container_id="c2",
             grant=Grant(exclusive=CpuSet.parse("2-3"), envs={"A": "ä"}, command=("x",)),
             amounts=Amounts(milli=2000),
         ),
-        Entry(key=Key("p2", "b", 1, 1), container_id="c3", grant=Grant(), amounts=Amounts(milli=100)),
-        Entry(key=Key("p1", "a"), container_id="", grant=Grant(pools=("shared",)), amounts=Amounts(milli=100)),
+        SavedEntry(key=Key("p2", "b", 1, 1), container_id="c3", grant=Grant(), amounts=Amounts(milli=100)),
+        SavedEntry(key=Key("p1", "a"), container_id="", grant=Grant(pools=("shared",)), amounts=Amounts(milli=100)),
     ),
     config={"policy": "ActivePolicy: static\n"},
     config_node="node-1",
@@ -36,7 +36,7 @@ def sealed(payload: Any, **more: Any) -> bytes:
     return json.dumps({"version": 1, "sha256": seal, "state": payload, **more}).encode()
 
 
-@pytest.mark.parametrize("state", [STATE, State(), replace(STATE, anew=True)])
+@pytest.mark.parametrize("state", [STATE, State(), replace(STATE, reset=True)])
 def test_a_state_comes_back(state: State) -> None:
     """In the same order."""
     assert decode(encode(state)) == state
