@@ -101,8 +101,8 @@ class Notifier:
         return self._send(*_status(text or " "))
 
     def watchdog(self) -> bool:
-        """Still alive; to be called every `watchdog_interval` seconds if that is not None."""
-        return self._send("WATCHDOG=1")
+        """Still alive; False unless systemd watches (`watchdog_interval`), so that any tick of a second may call it."""
+        return self.watchdog_interval is not None and self._send("WATCHDOG=1")
 
     def mainpid(self, pid: int, status: str = "") -> bool:
         """Another process is the main one from now on (the unit needs NotifyAccess=all)."""

@@ -148,7 +148,7 @@ def notified(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[s
 def test_each_state_has_its_lines(notified: tuple[str, socket.socket]) -> None:
     """What systemd expects, in one datagram per call, over both kinds of address."""
     address, sock = notified
-    notifier = Notifier({"NOTIFY_SOCKET": address})
+    notifier = Notifier({"NOTIFY_SOCKET": address, "WATCHDOG_USEC": "20000000"})
 
     assert notifier.enabled
     dialogue: list[tuple[Callable[[], bool], str]] = [
@@ -175,6 +175,16 @@ def test_reloading_carries_the_monotonic_time(notified: tuple[str, socket.socket
 
     assert first == "RELOADING=1"
     assert before <= int(second.removeprefix("MONOTONIC_USEC=")) <= time.monotonic_ns() // 1000
+
+
+def test_a_watchdog_that_does_not_watch_gets_no_datagram(notified: tuple[str, socket.socket]) -> None:
+    """Without WATCHDOG_USEC the tick of a daemon sends nothing; a successor may still be told to."""
+    address, sock = notified
+    notifier = Notifier({"NOTIFY_SOCKET": address})
+    assert not notifier.watchdog()
+    notifier.watchdog_interval = 10.0
+    assert notifier.watchdog()
+    assert sock.recv(4096) == b"WATCHDOG=1"
 
 
 @pytest.mark.parametrize("value", [None, "", "relative", "vsock:2:1234"])

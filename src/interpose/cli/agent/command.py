@@ -4,10 +4,10 @@ import os
 from typing import Any
 
 from interpose.cli.common.lazy import Subcommand
-from interpose.cli.common.options import given_flags, told
+from interpose.cli.common.options import run_with_settings
 from interpose.cli.common.settings_group import SettingsGroup
 from interpose.config.agent.table import AGENT
-from interpose.config.load import LoadedSettings, load
+from interpose.config.load import LoadedSettings
 
 _COMMANDS = {
     "status": Subcommand("interpose.cli.agent.status", "status", "Show what a running agent knows and does."),
@@ -15,15 +15,12 @@ _COMMANDS = {
 }
 
 
-def _agent(config: str | None, print_config: bool, **parameters: Any) -> int:
-    loaded = load(AGENT, flags=given_flags(parameters, AGENT), env=os.environ, path=config)
-    if told(loaded, print_config=print_config):
-        return 0
-    return run_loaded(loaded)
+def _agent(**parameters: Any) -> int:
+    return run_with_settings(AGENT, parameters, run_agent)
 
 
-def run_loaded(loaded: LoadedSettings) -> int:
-    """Run an agent until it is told to stop. ConfigError if it cannot start with these settings."""
+def run_agent(loaded: LoadedSettings) -> int:
+    """Run an agent until a signal ends it; the exit code. ConfigError if it cannot start with these settings."""
     from interpose.cli.agent.checks import check, find_access, node_name
 
     check(loaded, os.environ)

@@ -5,78 +5,60 @@ the API server or the relay is there: both may come later, go and come back. The
 """
 
 import asyncio
-import gc
 import logging
 import os
 from collections.abc import Mapping
-from typing import Final
-
-import uvloop
+from contextlib import ExitStack
 
 from interpose import __version__
 from interpose.cli.agent.admin import AgentViews
 from interpose.cli.agent.parts import AgentParts
-from interpose.cli.common.admin_socket import bind_address, bind_admin
+from interpose.cli.common.admin_socket import AdminSockets
+from interpose.cli.common.daemon import Daemon, run_daemon
+from interpose.cli.common.heartbeat import Ticker
 from interpose.cli.common.setting_errors import about_setting
-from interpose.cli.common.signals import handle_signals
 from interpose.config.agent.settings import AgentSettings
-from interpose.host.systemd import Notifier
-from interpose.host.unix_sockets import BoundSocket, bind_unix
+from interpose.host.unix_sockets import bind_unix
 from interpose.kube.client.access import Access
-from interpose.log import LogControl, setup
+from interpose.log import LogControl
 
 _log = logging.getLogger(__name__)
 
-_TICK: Final = 1.0
-
 
 def run(settings: AgentSettings, node: str, access: Access, origins: Mapping[str, str]) -> int:
-    """Run until told to stop."""
-    log = setup(settings.logging.level, settings.logging.format, debug=settings.logging.debug)
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(_main(settings, node, access, origins, log))
+    """Run an agent until a signal ends it; the exit code."""
+
+    async def open_agent(log: LogControl, _stop: "asyncio.Future[str]") -> AgentDaemon:
+        return AgentDaemon(settings, node, access, origins, log)
+
+    return run_daemon(settings.logging, open_agent, on_hangup="the cluster is watched")
 
 
-async def _main(settings: AgentSettings, node: str, access: Access, origins: Mapping[str, str], log: LogControl) -> int:
-    stop = handle_signals(log, "the cluster is watched")
-    daemon = AgentDaemon(settings, node, access, origins, log)
-    try:
-        await daemon.start()
-        why = await stop
-        _log.info("Agent is stopping", extra={"kv": {"reason": why}})
-        return 0
-    finally:
-        await daemon.close()
-
-
-class AgentDaemon:
-    """An agent with everything around it."""
+class AgentDaemon(Daemon):
+    """An agent with its sockets and its admin server."""
 
     def __init__(
         self, settings: AgentSettings, node: str, access: Access, origins: Mapping[str, str], log: LogControl
     ) -> None:
+        super().__init__()
         self._settings = settings
-        self._notifier = Notifier(os.environ)
-        self._socket: BoundSocket | None = None
-        self._admin = self._metrics = None
-        try:
+        with ExitStack() as bound:
             with about_setting(agent_socket=settings.service.socket):
-                self._socket = bind_unix(settings.service.socket, mode=0o600) if settings.serves else None
-            self._admin = bind_admin(settings.admin.listen)
-            self._metrics = bind_address(settings.admin.metrics_listen, "--metrics-listen")
-            self.parts = AgentParts(settings, node, access, self._socket)
-        except BaseException:
-            self._close_sockets()
-            raise
+                sock = bind_unix(settings.service.socket, mode=0o600) if settings.serves else None
+            if sock is not None:
+                bound.callback(sock.close)
+            self._http = AdminSockets.bind(settings.admin.listen, settings.admin.metrics_listen)
+            bound.callback(self._http.close)
+            self.parts = AgentParts(settings, node, access, sock)
+            self._sockets = bound.pop_all()
         self._views = AgentViews(settings, origins, self.parts, log)
-        self._ticker: asyncio.TimerHandle | None = None
+        self._ticker = Ticker(self._tick)
 
     async def start(self) -> None:
-        """Listen, then look at the cluster."""
         settings, parts = self._settings, self.parts
-        self._views.start(self._admin, self._metrics)
+        self._views.start(self._http)
         await parts.start()
-        self._tick()
+        self._ticker.start()
         kv = {
             "version": __version__,
             "node": parts.node,
@@ -88,26 +70,20 @@ class AgentDaemon:
             "pid": os.getpid(),
         }
         _log.info("Agent is ready", extra={"kv": kv})
-        self._notifier.ready(f"node {parts.node}", mainpid=os.getpid())
-        gc.collect()
-        gc.freeze()
+        self.announce(f"node {parts.node}")
+
+    async def shut_down(self, reason: str) -> int:
+        _log.info("Agent is stopping", extra={"kv": {"reason": reason}})
+        return 0
 
     async def close(self) -> None:
-        """Stop looking and telling; what is in force stays."""
-        self._notifier.stopping("stopping")
-        if self._ticker is not None:
-            self._ticker.cancel()
+        """Stop watching and reporting; the configuration in force stays."""
+        self.notifier.stopping("stopping")
+        self._ticker.stop()
         await self._views.close()
         await self.parts.close()
-        self._close_sockets()
+        self._sockets.close()
 
     def _tick(self) -> None:
-        self._ticker = asyncio.get_running_loop().call_later(_TICK, self._tick)
         self.parts.tick()
-        if self._notifier.watchdog_interval is not None:
-            self._notifier.watchdog()
-
-    def _close_sockets(self) -> None:
-        for sock in (self._socket, self._admin, self._metrics):
-            if sock is not None:
-                sock.close()
+        self.notifier.watchdog()

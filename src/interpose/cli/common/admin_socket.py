@@ -5,7 +5,7 @@ machines (`open_routes`); the rest of the admin routes is not.
 """
 
 import socket
-from typing import Final
+from typing import Final, NamedTuple
 
 from interpose.cli.common.setting_errors import about_setting
 from interpose.config.endpoint import TcpListen, parse_address, parse_listen
@@ -55,6 +55,30 @@ def _listen(address: TcpListen, where: str) -> socket.socket:
         sock.close()
         raise OSError(error.errno, f"cannot listen on {where}: {error.strerror}") from error
     return sock
+
+
+class AdminSockets(NamedTuple):
+    """The two sockets on which a daemon answers over HTTP; None is one that is turned off."""
+
+    admin: BoundSocket | socket.socket | None
+    metrics: socket.socket | None
+
+    @classmethod
+    def bind(cls, admin: str, metrics: str) -> "AdminSockets":
+        """Both or none, at the addresses of --admin-listen and --metrics-listen."""
+        bound = bind_admin(admin)
+        try:
+            return cls(bound, bind_address(metrics, "--metrics-listen"))
+        except BaseException:
+            if bound is not None:
+                bound.close()
+            raise
+
+    def close(self) -> None:
+        """Stop listening, and remove the file of the admin socket."""
+        for sock in self:
+            if sock is not None:
+                sock.close()
 
 
 _OPEN: Final = ("/livez", "/readyz", "/healthz", "/metrics")

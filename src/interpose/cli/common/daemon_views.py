@@ -1,12 +1,11 @@
 """What the daemons have in common that answer over HTTP; the relay, which hands its sockets on, has its own way."""
 
 import os
-import socket
 import time
 from abc import ABC, abstractmethod
 
 from interpose import __version__
-from interpose.cli.common.admin_socket import metrics_server
+from interpose.cli.common.admin_socket import AdminSockets, metrics_server
 from interpose.host.unix_sockets import BoundSocket
 from interpose.net.httpd.index import with_index
 from interpose.net.httpd.routes import RouteTable
@@ -24,9 +23,10 @@ class DaemonViews(ABC):
     def routes(self) -> RouteTable:
         """Everything the admin socket answers."""
 
-    def start(self, admin: "BoundSocket | socket.socket | None", metrics: socket.socket | None) -> None:
-        """Serve listening sockets; they and their files stay with whoever bound them."""
+    def start(self, sockets: AdminSockets) -> None:
+        """Serve duplicates of the sockets; the sockets and their files stay with the caller."""
         routes = with_index(self.routes())
+        admin, metrics = sockets
         if admin is not None:
             self._servers.append(AdminServer((admin.sock if isinstance(admin, BoundSocket) else admin).dup(), routes))
         if metrics is not None:
@@ -35,7 +35,7 @@ class DaemonViews(ABC):
             server.start()
 
     async def close(self) -> None:
-        """Serve no more."""
+        """Stop both servers; their sockets stay with the caller of `start`."""
         while self._servers:
             await self._servers.pop().close()
 

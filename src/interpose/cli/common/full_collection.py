@@ -38,8 +38,8 @@ class FullCollection:
         self._collect = collect
         self._seconds = 0
 
-    def take_over(self) -> None:
-        """From now on; what is there by now stays for good and is not walked over again."""
+    def start(self) -> None:
+        """Turn off the interpreter's own full passes; objects that exist by now are not walked over again."""
         gc.collect()
         gc.freeze()
         young, middle, _ = gc.get_threshold()

@@ -1,19 +1,20 @@
-"""Command-line options made from a schema of settings, and what every program with settings says of them.
+"""Command-line options made from a schema of settings, and the way from a command line to a running program.
 
 Options carry text: parsing belongs to `config`, which reports the mistakes of all sources together.
 """
 
-from collections.abc import Mapping
+import os
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import click
 
-from interpose.config.load import LoadedSettings, SettingText
+from interpose.config.load import LoadedSettings, SettingText, load
 from interpose.config.schema import Schema, Setting
 
 
 class SettingOption(click.Option):
-    """The option of one setting; unset means None, so that other sources can speak."""
+    """The option of one setting; unset means None, so that other sources can have a value."""
 
     def __init__(self, setting: Setting, schema: Schema) -> None:
         self.setting = setting
@@ -64,9 +65,9 @@ def parameter_name(setting: Setting) -> str:
     return setting.key.replace(".", "__")
 
 
-def given_flags(parameters: Mapping[str, Any], schema: Schema) -> dict[str, SettingText]:
+def collect_flags(parameters: Mapping[str, Any], schema: Schema) -> dict[str, SettingText]:
     """The settings that were given as flags, by key."""
-    given = {}
+    flags = {}
     for setting in schema.table:
         value = parameters.get(parameter_name(setting))
         if setting.kind.repeatable:
@@ -76,16 +77,34 @@ def given_flags(parameters: Mapping[str, Any], schema: Schema) -> dict[str, Sett
         name = setting.flag
         if setting.is_switch:
             name = setting.flag if value else setting.flag.replace("--", "--no-", 1)
-        given[setting.key] = SettingText(str(value).lower() if setting.is_switch else value, f"flag {name}")
-    return given
+        flags[setting.key] = SettingText(str(value).lower() if setting.is_switch else value, f"flag {name}")
+    return flags
 
 
-def told(loaded: LoadedSettings, *, print_config: bool) -> bool:
-    """Give warnings, and with --print-config every setting: whether that was all there is to do."""
+def run_with_settings(
+    schema: Schema,
+    parameters: Mapping[str, Any],
+    run: Callable[[LoadedSettings], int],
+    *,
+    check: Callable[[LoadedSettings], None] | None = None,
+) -> int:
+    """The work of a SettingsCommand: load settings from all sources, `check` them, then run the program.
+
+    The exit code; ConfigError with every setting that cannot be used.
+    """
+    loaded = load(schema, flags=collect_flags(parameters, schema), env=os.environ, path=parameters["config"])
+    if check is not None:
+        check(loaded)
+    return run_loaded(loaded, run, print_config=parameters["print_config"])
+
+
+def run_loaded(loaded: LoadedSettings, run: Callable[[LoadedSettings], int], *, print_config: bool = False) -> int:
+    """Print warnings, then run the program, or with `print_config` print every setting instead; the exit code."""
     for warning in loaded.warnings:
         click.echo(f"warning: {warning}", err=True)
-    if print_config:
-        from interpose.config.effective import values_table
+    if not print_config:
+        return run(loaded)
+    from interpose.config.effective import values_table
 
-        click.echo(values_table(loaded))
-    return print_config
+    click.echo(values_table(loaded))
+    return 0

@@ -57,9 +57,10 @@ def _run(line: ResmgrLine, env: Mapping[str, str]) -> int:
     loaded = load_line(line, env)
     if resets := [name for name in _RESETS if wants(line, name)]:
         return _reset(resets, loaded)
-    from interpose.cli.relay.command import run_loaded
+    from interpose.cli.common.options import run_loaded
+    from interpose.cli.relay.command import run_relay
 
-    return run_loaded(loaded, print_config=wants(line, "print-config") is not None)
+    return run_loaded(loaded, run_relay, print_config=wants(line, "print-config") is not None)
 
 
 def _words(words: Sequence[str]) -> int:

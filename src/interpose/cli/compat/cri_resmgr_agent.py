@@ -68,10 +68,10 @@ def check(loaded: LoadedSettings, env: Mapping[str, str]) -> LoadedSettings:
 
 
 def run(loaded: LoadedSettings) -> int:
-    """Run until told to stop."""
-    from interpose.cli.agent.command import run_loaded
+    """Run an agent until a signal ends it; the exit code."""
+    from interpose.cli.agent.command import run_agent
 
-    return run_loaded(loaded)
+    return run_agent(loaded)
 
 
 AGENT_PROGRAM: Final = ResmgrProgram(

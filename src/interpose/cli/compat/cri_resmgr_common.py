@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from interpose.cli.common.options import told
+from interpose.cli.common.options import run_loaded
 from interpose.cli.compat.cri_resmgr_flags import LOG_FLAGS, ResmgrFlag, ResmgrLine, flag_lines, read_line
 from interpose.cli.compat.cri_resmgr_line import EXIT_LEFTOVER, answered, load_said, usage, wants
 from interpose.config.load import LoadedSettings, SettingText
@@ -67,9 +67,7 @@ def run_program(program: ResmgrProgram, arguments: Sequence[str], env: Mapping[s
         return code
     try:
         loaded = load_line(program, line, env)
-        if told(loaded, print_config=wants(line, "print-config") is not None):
-            return 0
-        return program.run(loaded)
+        return run_loaded(loaded, program.run, print_config=wants(line, "print-config") is not None)
     except (ConfigError, SocketInUseError, OSError) as error:
         return report(error)
 

@@ -37,10 +37,10 @@ variables, which `interpose webhook --help` lists."""
 
 
 def run(loaded: LoadedSettings) -> int:
-    """Run until told to stop."""
-    from interpose.cli.webhook.command import run_loaded
+    """Run a webhook until a signal ends it; the exit code."""
+    from interpose.cli.webhook.command import run_webhook
 
-    return run_loaded(loaded)
+    return run_webhook(loaded)
 
 
 WEBHOOK_PROGRAM: Final = ResmgrProgram(name=PROGRAM, about=ABOUT, flags=FLAGS, schema=WEBHOOK, run=run)

@@ -129,11 +129,12 @@ def run_command(arguments: Sequence[str], env: Mapping[str, str]) -> int:
             print(f"error: {problem}", file=sys.stderr)
         print(f"Run {PROGRAM} --help for the flags.", file=sys.stderr)
         return EXIT_USAGE
+    from interpose.cli.common.options import run_loaded
     from interpose.cli.main import report
-    from interpose.cli.relay.command import run_loaded
+    from interpose.cli.relay.command import run_relay
 
     try:
-        return run_loaded(load_flags(parsed.values, env))
+        return run_loaded(load_flags(parsed.values, env), run_relay)
     except (ConfigError, SocketInUseError, OSError) as error:
         return report(error)
 

@@ -31,13 +31,13 @@ def load_program(
     name: str, arguments: Sequence[str], env: Env, *, config: str | None, given: Mapping[str, SettingText]
 ) -> LoadedSettings:
     """The settings a program of ours has with these flags, and `given` by key over them. ConfigError, UsageError."""
-    from interpose.cli.common.options import SettingsCommand, given_flags
+    from interpose.cli.common.options import SettingsCommand, collect_flags
 
     schema = PROGRAMS[name].schema()
     command = SettingsCommand(schema.program, schema, params=[])
     with command.make_context(schema.program, list(arguments)) as context:
         parameters = context.params
-    flags = given_flags(parameters, schema)
+    flags = collect_flags(parameters, schema)
     return load(schema, flags={**flags, **given}, env=env, path=parameters["config"] or config)
 
 

@@ -1,15 +1,14 @@
 """`interpose hookserver`: gather settings, then serve hooks and reconcile, or do one round and tell about it."""
 
-import os
 from typing import Any
 
 import click
 
 from interpose.cli.common.lazy import Subcommand
-from interpose.cli.common.options import given_flags, told
+from interpose.cli.common.options import run_with_settings
 from interpose.cli.common.settings_group import SettingsGroup
 from interpose.config.hookserver.table import HOOKSERVER
-from interpose.config.load import load
+from interpose.config.load import LoadedSettings
 
 _FORMATS = ("text", "json")
 _COMMANDS = {
@@ -19,38 +18,26 @@ _COMMANDS = {
 }
 
 
-def _hookserver(
-    config: str | None,
-    print_config: bool,
-    once: bool,
-    dry_run: bool,
-    restore: bool,
-    deregister: bool,
-    output: str,
-    **parameters: Any,
-) -> int:
+def _hookserver(once: bool, dry_run: bool, restore: bool, deregister: bool, output: str, **parameters: Any) -> int:
     from interpose.cli.hookserver.checks import check, with_real_paths
 
-    loaded = load(HOOKSERVER, flags=given_flags(parameters, HOOKSERVER), env=os.environ, path=config)
-    check(loaded)
-    if told(loaded, print_config=print_config):
-        return 0
-    if deregister and (once or restore or dry_run):
-        raise click.UsageError("--deregister goes alone, without --once, --restore and --dry-run")
-    if dry_run and not (once or restore):
-        raise click.UsageError("--dry-run goes with --once or --restore")
-    settings = with_real_paths(loaded.settings)
-    if deregister:
-        from interpose.cli.hookserver.once import deregister as remove
+    def run_hookserver(loaded: LoadedSettings) -> int:
+        if deregister and (once or restore or dry_run):
+            raise click.UsageError("--deregister goes alone, without --once, --restore and --dry-run")
+        if dry_run and not (once or restore):
+            raise click.UsageError("--dry-run goes with --once or --restore")
+        settings = with_real_paths(loaded.settings)
+        if deregister or once or restore:
+            from interpose.cli.hookserver.once import remove_registration, run_once
 
-        return remove(settings)
-    if once or restore:
-        from interpose.cli.hookserver.once import run_once
+            if deregister:
+                return remove_registration(settings)
+            return run_once(settings, restore=restore, dry_run=dry_run, as_json=output == "json")
+        from interpose.cli.hookserver.process import run
 
-        return run_once(settings, restore=restore, dry_run=dry_run, as_json=output == "json")
-    from interpose.cli.hookserver.process import run
+        return run(settings, loaded.origins)
 
-    return run(settings, loaded.origins)
+    return run_with_settings(HOOKSERVER, parameters, run_hookserver, check=check)
 
 
 hookserver = SettingsGroup(

@@ -90,7 +90,7 @@ def _show(
     click.echo(text, nl=False)
 
 
-def deregister(settings: HookServerSettings) -> int:
+def remove_registration(settings: HookServerSettings) -> int:
     """Remove the registration file, whatever it says; 1 if it stays, because a hook server runs or for another reason.
 
     One that runs writes it again within a second, so removing it would only look like success.

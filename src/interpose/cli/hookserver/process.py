@@ -5,19 +5,18 @@ answers. Under Fail the registration stays behind at the end, so that a restart 
 """
 
 import asyncio
-import gc
 import logging
 import os
 import time
 from collections.abc import Mapping
+from contextlib import ExitStack
 from functools import partial
 
-import uvloop
-
 from interpose import __version__
-from interpose.cli.common.admin_socket import bind_address, bind_admin
+from interpose.cli.common.admin_socket import AdminSockets
+from interpose.cli.common.daemon import Daemon, run_daemon
+from interpose.cli.common.heartbeat import Ticker
 from interpose.cli.common.setting_errors import about_setting
-from interpose.cli.common.signals import handle_signals
 from interpose.cli.hookserver.admin import HookServerViews
 from interpose.cli.hookserver.parts import HookServerParts, chosen_plugins, stages
 from interpose.config.hookserver.settings import HookServerSettings
@@ -31,9 +30,8 @@ from interpose.hooks.server.reconcile.reconciler import ReconcilePass
 from interpose.hooks.server.reconcile.scheduler import SHORTEST, TICK, NewCgroups, ReconcileLoop
 from interpose.host.cgroup.watch import CgroupWatch
 from interpose.host.peer_credentials import peer_credentials
-from interpose.host.systemd import Notifier
 from interpose.host.unix_sockets import bind_unix
-from interpose.log import LogControl, setup
+from interpose.log import LogControl
 from interpose.net.grpc.listener import Admission
 from interpose.net.grpc.server import LocalServer
 from interpose.tasks import TaskBag
@@ -42,7 +40,6 @@ _log = logging.getLogger(__name__)
 
 # In proxy mode rounds only follow rules; now and then one forgets what is gone.
 _HOUSEKEEPING = 600.0
-_TICK = 1.0
 _SETTLE = 0.5
 _AFTER_STARTS = Backoff(SHORTEST, 30.0)
 _AFTER_TROUBLE = Backoff(1.0, 30.0)
@@ -56,10 +53,12 @@ AGAIN = "again"
 
 
 def run(settings: HookServerSettings, origins: Mapping[str, str]) -> int:
-    """Run until told to stop."""
-    log = setup(settings.logging.level, settings.logging.format, debug=settings.logging.debug)
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(_main(settings, origins, log))
+    """Run a hook server until a signal ends it; the exit code."""
+
+    async def open_daemon(log: LogControl, _stop: "asyncio.Future[str]") -> HookServerDaemon:
+        return HookServerDaemon(settings, origins, log)
+
+    return run_daemon(settings.logging, open_daemon, on_hangup="files are watched")
 
 
 def _registrar(settings: HookServerSettings, served: frozenset[HookPoint]) -> Registrar:
@@ -75,34 +74,22 @@ def _registrar(settings: HookServerSettings, served: frozenset[HookPoint]) -> Re
     )
 
 
-async def _main(settings: HookServerSettings, origins: Mapping[str, str], log: LogControl) -> int:
-    stop = handle_signals(log, "files are watched")
-    daemon = HookServerDaemon(settings, origins, log)
-    try:
-        await daemon.start()
-        why = await stop
-        _log.info("Hook server is stopping", extra={"kv": {"reason": why}})
-        return 0
-    finally:
-        await daemon.close()
-
-
-class HookServerDaemon:
-    """A hook server with everything around it."""
+class HookServerDaemon(Daemon):
+    """A hook server with its sockets, its reconcile loop and its admin server."""
 
     def __init__(self, settings: HookServerSettings, origins: Mapping[str, str], log: LogControl) -> None:
+        super().__init__()
         self._settings = settings
-        self._log_control = log
-        self._notifier = Notifier(os.environ)
         plugins = chosen_plugins(settings)
         served = stages(settings, plugins) if settings.serves_hooks else frozenset()
         # The socket comes first: a second hook server must not get as far as the journal.
-        with about_setting(listen=settings.listen):
-            self._socket = bind_unix(settings.listen, mode=0o600) if settings.serves_hooks else None
-        self._admin_socket = self._metrics_socket = None
-        try:
-            self._admin_socket = bind_admin(settings.admin.listen)
-            self._metrics_socket = bind_address(settings.admin.metrics_listen, "--metrics-listen")
+        with ExitStack() as bound:
+            with about_setting(listen=settings.listen):
+                self._socket = bind_unix(settings.listen, mode=0o600) if settings.serves_hooks else None
+            if self._socket is not None:
+                bound.callback(self._socket.close)
+            self._http = AdminSockets.bind(settings.admin.listen, settings.admin.metrics_listen)
+            bound.callback(self._http.close)
             self.parts = parts = HookServerParts(
                 settings,
                 plugins=plugins,
@@ -110,9 +97,7 @@ class HookServerDaemon:
                 changed=self._document_changed,
                 told=lambda: self._rounds.soon(KUBELET),
             )
-        except BaseException:
-            self._close_sockets()
-            raise
+            self._sockets = bound.pop_all()
         effects = ProxyEffects(
             plugins=plugins,
             rules=lambda: parts.reconciler.rules,
@@ -151,7 +136,7 @@ class HookServerDaemon:
         self._tasks = TaskBag()
         self._troubled = 0  # rounds in a row with something left to do
         self._starting = 0  # rounds in a row with containers that are being started
-        self._ticker: asyncio.TimerHandle | None = None
+        self._ticker = Ticker(self._tick)
         self._beginning: asyncio.TimerHandle | None = None
 
     @property
@@ -175,13 +160,13 @@ class HookServerDaemon:
         if settings.reconciles:
             self._watch = CgroupWatch(parts.tree.watch_root, partial(self._rounds.soon, CGROUPS))
             self._newcomers = NewCgroups(parts.tree, self._watch, now=time.monotonic)
-        self._views.start(self._admin_socket, self._metrics_socket)
+        self._views.start(self._http)
         if self._socket is None:
             self._begin()
         else:
             # A relay reads our registration within a tenth of a second; an update before that would pass it unasked.
             self._beginning = asyncio.get_running_loop().call_later(_SETTLE, self._begin)
-        self._tick()
+        self._ticker.start()
         kv = {
             "version": __version__,
             "mode": settings.mode,
@@ -192,20 +177,22 @@ class HookServerDaemon:
             "pid": os.getpid(),
         }
         _log.info("Hook server is ready", extra={"kv": kv})
-        self._notifier.ready(f"{settings.mode} mode", mainpid=os.getpid())
-        gc.collect()
-        gc.freeze()
+        self.announce(f"{settings.mode} mode")
 
     def _begin(self) -> None:
         self.parts.upstream.on_up = partial(self._rounds.soon, RUNTIME)
         self._rounds.start()
 
+    async def shut_down(self, reason: str) -> int:
+        _log.info("Hook server is stopping", extra={"kv": {"reason": reason}})
+        return 0
+
     async def close(self) -> None:
         """Stop answering first, then everything that acts; values stay as they are."""
-        self._notifier.stopping("stopping")
-        for timer in (self._ticker, self._beginning):
-            if timer is not None:
-                timer.cancel()
+        self.notifier.stopping("stopping")
+        self._ticker.stop()
+        if self._beginning is not None:
+            self._beginning.cancel()
         self.registrar.close()
         await self._server.close()
         await self._tasks.cancel()
@@ -214,12 +201,7 @@ class HookServerDaemon:
             self._watch.close()
         await self._views.close()
         await self.parts.close()
-        self._close_sockets()
-
-    def _close_sockets(self) -> None:
-        for sock in (self._socket, self._admin_socket, self._metrics_socket):
-            if sock is not None:
-                sock.close()
+        self._sockets.close()
 
     def _document_changed(self) -> None:
         """Hooks shall go by it at once, whatever the runtime does and however long a round takes."""
@@ -251,10 +233,8 @@ class HookServerDaemon:
         return self.proxy.asked.get(container, 0)
 
     def _tick(self) -> None:
-        self._ticker = asyncio.get_running_loop().call_later(_TICK, self._tick)
         self.registrar.check()
-        if self._notifier.watchdog_interval is not None:
-            self._notifier.watchdog()
+        self.notifier.watchdog()
 
     async def _round(self, reason: str) -> None:
         parts, settings = self.parts, self._settings

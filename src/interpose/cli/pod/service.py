@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from interpose.cli.common.admin_socket import bind_address, bind_admin
+from interpose.cli.common.admin_socket import AdminSockets
 from interpose.cli.common.daemon_views import DaemonViews
 from interpose.cli.common.heartbeat import Heartbeat
 from interpose.cli.render.text import amount
@@ -55,25 +55,18 @@ class PodService(DaemonViews):
     async def running(self, log: LogControl) -> AsyncGenerator[None]:
         """Answer while the block lasts. Sockets come first: a second manager on them gets no further."""
         self._log = log
-        admin = bind_admin(self._listening.admin)
+        sockets = AdminSockets.bind(self._listening.admin, self._listening.metrics)
+        self._heartbeat = heartbeat = Heartbeat([self._notifier.watchdog, self._tick])
         try:
-            metrics = bind_address(self._listening.metrics, "--metrics-listen")
-            try:
-                self._heartbeat = Heartbeat([self._pat])
-                self._heartbeat.start()
-                self.start(admin, metrics)
-                self._notifier.ready("waiting for the runtime")
-                yield
-            finally:
-                self.stopping()
-                if self._heartbeat is not None:
-                    self._heartbeat.stop()
-                await self.close()
-                if metrics is not None:
-                    metrics.close()
+            heartbeat.start()
+            self.start(sockets)
+            self._notifier.ready("waiting for the runtime")
+            yield
         finally:
-            if admin is not None:
-                admin.close()
+            self.stopping()
+            heartbeat.stop()
+            await self.close()
+            sockets.close()
 
     def counted(self, caller: Caller) -> Caller:
         """The same runtime, such that its calls are counted."""
@@ -143,9 +136,7 @@ class PodService(DaemonViews):
             }
         )
 
-    def _pat(self) -> None:
-        if self._notifier.watchdog_interval is not None:
-            self._notifier.watchdog()
+    def _tick(self) -> None:
         if self._keeper is not None:
             pods = list(self.pods)
             ready = sum(one.ready for one in pods)

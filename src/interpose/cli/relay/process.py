@@ -1,8 +1,8 @@
 """The life of a relay process: the composition root of `interpose relay`.
 
 The listening socket comes first, everything that costs time or memory after it. READY=1 means that we listen, not that
-the backend is there. The process ends in one of two ways: told to (SIGTERM, SIGINT), or after a successor took over;
-both drain. Exit code 0 if every call in flight could end, 1 if not.
+the backend is there. The process ends in one of two ways: by a signal (SIGTERM, SIGINT), or after a successor took
+over; both drain. Exit code 0 if every call in flight could end, 1 if not.
 """
 
 import asyncio
@@ -12,19 +12,16 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
-import uvloop
-
 from interpose import __version__
+from interpose.cli.common.daemon import Daemon, run_daemon
 from interpose.cli.common.full_collection import FullCollection
 from interpose.cli.common.heartbeat import Heartbeat
-from interpose.cli.common.signals import handle_signals
 from interpose.cli.relay.fronts import Front, open_front
 from interpose.cli.relay.sockets import Endpoints, Sockets, acquire, copy_owner, find_endpoints
 from interpose.config.relay.settings import RelaySettings
 from interpose.host.rlimits import allow, needed_for
-from interpose.host.systemd import Notifier
 from interpose.host.unix_sockets import BoundSocket
-from interpose.log import LogControl, setup
+from interpose.log import LogControl
 from interpose.net.grpc.transport import Hub
 
 if TYPE_CHECKING:
@@ -42,24 +39,20 @@ _log = logging.getLogger(__name__)
 
 
 def run(settings: RelaySettings, origins: Mapping[str, str]) -> int:
-    """Run until told to stop. With `detach` the parent returns when the child serves."""
-    log = setup(settings.logging.level, settings.logging.format, debug=settings.logging.debug)
-    if settings.process.detach:
-        ready = _fork()
-        if isinstance(ready, int):
-            return ready
-    else:
-        ready = _nothing
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(_main(settings, origins, log, ready))
+    """Run a relay until a signal or a successor ends it; the exit code. With `detach` the parent returns when the child
+    serves."""
+    on_ready = _fork() if settings.process.detach else None
+    if isinstance(on_ready, int):
+        return on_ready
 
+    async def open_daemon(log: LogControl, stop: "asyncio.Future[str]") -> RelayDaemon:
+        return await _open(settings, origins, log, stop, on_ready)
 
-def _nothing() -> None:
-    """Nobody waits for us."""
+    return run_daemon(settings.logging, open_daemon, on_hangup="use --take-over to reload")
 
 
 def _fork() -> int | Callable[[], None]:
-    """Go on in a child of its own session. The parent gets the exit code, the child a way to say that it serves."""
+    """Go on in a child of its own session. The parent gets the exit code, the child what to call when it serves."""
     reader, writer = os.pipe()
     if os.fork():
         os.close(writer)
@@ -75,8 +68,13 @@ def _fork() -> int | Callable[[], None]:
     return ready
 
 
-async def _main(settings: RelaySettings, origins: Mapping[str, str], log: LogControl, ready: Callable[[], None]) -> int:
-    stop = handle_signals(log, "use --take-over to reload")
+async def _open(
+    settings: RelaySettings,
+    origins: Mapping[str, str],
+    log: LogControl,
+    stop: "asyncio.Future[str]",
+    on_ready: Callable[[], None] | None,
+) -> "RelayDaemon":
     embedded = _embedded(settings)
     endpoints = find_endpoints(settings) if embedded is None else Endpoints(embedded.path, embedded.path)
     _allow_descriptors(settings.socket.max_connections)
@@ -90,11 +88,7 @@ async def _main(settings: RelaySettings, origins: Mapping[str, str], log: LogCon
     sockets = acquire(settings, endpoints, os.environ)
     if not _has_state(lock, settings, sockets):
         lock = policy = None
-    daemon = RelayDaemon(settings, origins, log, hub, front, sockets, stop, policy, embedded, lock)
-    try:
-        return await daemon.run(ready)
-    finally:
-        await daemon.close()
+    return RelayDaemon(settings, origins, log, hub, front, sockets, stop, policy, embedded, lock, on_ready)
 
 
 def _allow_descriptors(connections: int) -> None:
@@ -104,8 +98,8 @@ def _allow_descriptors(connections: int) -> None:
         _log.warning("Open file limit is too low for the maximum number of clients", extra={"kv": kv})
 
 
-class RelayDaemon:
-    """A relay with everything around it."""
+class RelayDaemon(Daemon):
+    """A relay with its sockets, interceptors, dump and admin server."""
 
     def __init__(
         self,
@@ -119,20 +113,27 @@ class RelayDaemon:
         policy: "PolicyService | None",
         embedded: "EmbeddedRuntime | None" = None,
         state_lock: "StateLock | None" = None,
+        on_ready: Callable[[], None] | None = None,
     ) -> None:
+        super().__init__()
         self._settings = settings
         self._origins = origins
         self._log_control = log
         self._front = front
         self._sockets = sockets
-        self._notifier = Notifier(os.environ)
-        self._watchdog = self._notifier.watchdog_interval
         self._stop = stop
         self._relay = front.relay
         self._matched = not settings.socket.like_backend or sockets.matched
         self._full_collection = FullCollection(lambda: self._relay.in_flight)
-        ticks = [front.tick, self._match_backend, self._pat, self._tick_interception, self._full_collection.tick]
-        self._heartbeat = Heartbeat(ticks)
+        self._heartbeat = Heartbeat(
+            [
+                front.tick,
+                self._match_backend,
+                self.notifier.watchdog,
+                self._tick_interception,
+                self._full_collection.tick,
+            ]
+        )
         self._admin: AdminServer | None = None
         self._metrics: AdminServer | None = None
         self._interception = _interception(settings, front, hub, policy)
@@ -140,9 +141,10 @@ class RelayDaemon:
         self._dump: DumpPart | None = None
         self._embedded = embedded
         self._state_lock = state_lock
+        self._on_ready = on_ready
 
-    async def run(self, ready: Callable[[], None]) -> int:
-        """Serve until told to stop, then drain."""
+    async def start(self) -> None:
+        """Listen first, then start everything that costs time or memory."""
         predecessor = self._sockets.predecessor
         if self._interception is not None:
             self._interception.load(None if predecessor is None else predecessor.estate.memory)
@@ -154,7 +156,8 @@ class RelayDaemon:
         if self._interception is not None:
             self._interception.start()
         if predecessor is not None:
-            self._watchdog = predecessor.estate.watchdog_interval
+            # WATCHDOG_PID names the predecessor, so the environment does not say that systemd watches us.
+            self.notifier.watchdog_interval = predecessor.estate.watchdog_interval
         await self._start_admin()
         if predecessor is not None:
             predecessor.ready()
@@ -165,28 +168,30 @@ class RelayDaemon:
             self._leftovers.start()
         self._heartbeat.start()
         kv = {"version": __version__, "listen": self._sockets.listen.path, "pid": os.getpid()}
-        _log.info(
-            "Relay is listening", extra={"kv": kv | {role: one.path for role, one in self._front.backends.items()}}
-        )
-        self._notifier.ready(f"listening on {self._sockets.listen.path}", mainpid=os.getpid())
-        ready()
-        self._full_collection.take_over()
-        why = await self._stop
-        return await self._leave(why)
+        _log.info("Relay is listening", extra={"kv": kv | self._backend_paths()})
+        self.announce(f"listening on {self._sockets.listen.path}")
+
+    def announce(self, status: str) -> None:
+        """Also to a parent that waits for the child it detached."""
+        self.notifier.ready(status, mainpid=os.getpid())
+        if self._on_ready is not None:
+            self._on_ready()
+        self._full_collection.start()
 
     def _backend_paths(self) -> dict[str, str]:
-        return {role: one.path for role, one in self._front.backends.items()}
+        return {role: backend.path for role, backend in self._front.backends.items()}
 
-    def _stop_because(self, why: str) -> None:
+    def _on_replaced(self) -> None:
         if not self._stop.done():
-            self._stop.set_result(why)
+            self._stop.set_result(_REPLACED)
 
-    async def _leave(self, why: str) -> int:
-        replaced = why == _REPLACED
+    async def shut_down(self, reason: str) -> int:
+        """Drain: calls in flight have the time of --grace, or of the take-over, to end."""
+        replaced = reason == _REPLACED
         grace = self._settings.process.take_over_cap if replaced else self._settings.process.grace
-        kv = {"reason": why, "grace_seconds": grace, "in_flight": self._relay.in_flight}
+        kv = {"reason": reason, "grace_seconds": grace, "in_flight": self._relay.in_flight}
         _log.info("Relay is draining", extra={"kv": kv})
-        # First of all: whoever connects from now on is the successor's, and need not be sent away again.
+        # First of all: clients that connect from now on are the successor's, and need not be sent away again.
         self._front.stop_accepting()
         if replaced:
             if self._interception is not None:
@@ -196,12 +201,12 @@ class RelayDaemon:
             if self._leftovers is not None:
                 await self._leftovers.close()
             if self._metrics is not None:
-                await self._metrics.finish(_SCRAPE)  # who is being answered now is answered to the end
+                await self._metrics.finish(_SCRAPE)  # answers under way are sent to their end
             # From now on the admin socket is the successor's alone.
             await self._stop_admin()
             self._sockets.release()
         else:
-            self._notifier.stopping("draining")
+            self.notifier.stopping("draining")
             self._sockets.close()
         done = await self._front.drain(grace)
         _log.info("Relay ended", extra={"kv": {"complete": done}})
@@ -212,11 +217,6 @@ class RelayDaemon:
         runtime = self._front.backends["runtime"]
         if not self._matched and runtime.up:
             self._matched = copy_owner(self._sockets.listen, runtime.path)
-
-    def _pat(self) -> None:
-        # The tick comes once a second and watchdog intervals are many seconds: often enough, and tied to the loop.
-        if self._watchdog is not None:
-            self._notifier.watchdog()
 
     def _tick_interception(self) -> None:
         if self._interception is not None:
@@ -249,11 +249,11 @@ class RelayDaemon:
         take_over = take_over_handler(
             self._sockets.listen,
             admin,
-            watchdog=lambda: self._watchdog,
+            watchdog=lambda: self.notifier.watchdog_interval,
             memory=lambda: {} if self._interception is None else self._interception.memory(),
             metrics=None if metrics is None else (self._settings.admin.metrics_listen, metrics),
             lock=lambda: None if self._state_lock is None else self._state_lock.held,
-            handed_over=lambda: self._stop_because(_REPLACED),
+            handed_over=self._on_replaced,
         )
         collectors = [
             build_info,
@@ -276,7 +276,7 @@ class RelayDaemon:
             self._metrics.start()
 
     def _dump_part(self) -> "DumpPart":
-        """Made when it is needed: nobody may ever look."""
+        """Made for the first client that looks at calls, or for rules and recordings of the settings."""
         if self._dump is None:
             from interpose.cli.relay.dump import DumpPart
 
@@ -288,7 +288,7 @@ class RelayDaemon:
         return () if self._dump is None else self._dump.collect()
 
     async def _attach(self, request: "ServerRequest") -> "ServerResponse | Hijack":
-        # In a thread: the code is read from disk when somebody looks for the first time.
+        # In a thread: the first client has to wait for the code to be read from disk, others do not.
         await asyncio.to_thread(importlib.import_module, "interpose.cli.relay.dump")
         return await self._dump_part().attach(request)
 
@@ -299,7 +299,7 @@ class RelayDaemon:
         self._admin = self._metrics = None
 
     async def close(self) -> None:
-        """Leave nothing behind."""
+        """Close in the order of a drain: new clients, admin, interceptors, dump, calls, the embedded runtime."""
         self._heartbeat.stop()
         self._front.stop_accepting()
         self._sockets.close()
@@ -311,7 +311,7 @@ class RelayDaemon:
         if self._leftovers is not None:
             await self._leftovers.close()
         if self._dump is not None:
-            await self._dump.close()  # after everybody whose calls it shows
+            await self._dump.close()  # after those whose calls it shows
         await self._front.close()
         if self._embedded is not None:
             await self._embedded.close()

@@ -1,38 +1,37 @@
-"""`interpose runtime`: gather settings, then run containers for whoever calls over CRI."""
+"""`interpose runtime`: gather settings, then run containers for callers over CRI."""
 
-import os
 from typing import Any, Final
 
 import click
 
-from interpose.cli.common.options import SettingsCommand, given_flags, told
+from interpose.cli.common.options import SettingsCommand, run_with_settings
 from interpose.config.endpoint import parse_endpoint
-from interpose.config.load import LoadedSettings, load
+from interpose.config.load import LoadedSettings
 from interpose.config.runtime.table import RUNTIME
 from interpose.errors import ConfigError
 
 _IMAGES: Final = "--image-service-endpoint"
 
 
-def run_loaded(loaded: LoadedSettings, *, print_config: bool = False) -> int:
-    """Show the settings, or run the runtime with them; the exit code."""
-    if told(loaded, print_config=print_config):
-        return 0
+def run_runtime(loaded: LoadedSettings) -> int:
+    """Run a runtime until a signal ends it; the exit code."""
     from interpose.cli.runtime.process import run
 
     return run(loaded.settings, loaded.origins)
 
 
-def _runtime(config: str | None, print_config: bool, image_service_endpoint: str | None, **parameters: Any) -> int:
-    loaded = load(RUNTIME, flags=given_flags(parameters, RUNTIME), env=os.environ, path=config)
-    if image_service_endpoint is not None:
+def _runtime(image_service_endpoint: str | None, **parameters: Any) -> int:
+    def check(loaded: LoadedSettings) -> None:
+        if image_service_endpoint is None:
+            return
         images = parse_endpoint(image_service_endpoint, f"flag {_IMAGES}")
         if images != loaded.settings.listen:
             raise ConfigError(
                 f"flag {_IMAGES}: {images!r} is not the socket of --listen, {loaded.settings.listen!r}: images are "
                 "served on the same one"
             )
-    return run_loaded(loaded, print_config=print_config)
+
+    return run_with_settings(RUNTIME, parameters, run_runtime, check=check)
 
 
 runtime = SettingsCommand(

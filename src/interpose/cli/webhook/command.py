@@ -1,12 +1,11 @@
 """`interpose webhook`: gather settings, then annotate pods for API servers; `certs` makes a certificate for it."""
 
-import os
 from typing import Any
 
 from interpose.cli.common.lazy import Subcommand
-from interpose.cli.common.options import given_flags, told
+from interpose.cli.common.options import run_with_settings
 from interpose.cli.common.settings_group import SettingsGroup
-from interpose.config.load import LoadedSettings, load
+from interpose.config.load import LoadedSettings
 from interpose.config.webhook.table import WEBHOOK
 
 _COMMANDS = {
@@ -16,15 +15,12 @@ _COMMANDS = {
 }
 
 
-def _webhook(config: str | None, print_config: bool, **parameters: Any) -> int:
-    loaded = load(WEBHOOK, flags=given_flags(parameters, WEBHOOK), env=os.environ, path=config)
-    if told(loaded, print_config=print_config):
-        return 0
-    return run_loaded(loaded)
+def _webhook(**parameters: Any) -> int:
+    return run_with_settings(WEBHOOK, parameters, run_webhook)
 
 
-def run_loaded(loaded: LoadedSettings) -> int:
-    """Run a webhook until it is told to stop."""
+def run_webhook(loaded: LoadedSettings) -> int:
+    """Run a webhook until a signal ends it; the exit code."""
     from interpose.cli.webhook.process import run
 
     return run(loaded.settings)

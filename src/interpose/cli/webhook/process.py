@@ -9,54 +9,43 @@ import gc
 import logging
 import os
 import socket
-from typing import Any
-
-import uvloop
+from typing import Any, Final
 
 from interpose import __version__
 from interpose.cli.common.admin_socket import bind_address
+from interpose.cli.common.daemon import Daemon, run_daemon
 from interpose.cli.common.signals import handle_signals
 from interpose.config.webhook.settings import WebhookLimitSettings, WebhookSettings
 from interpose.errors import ConfigError
-from interpose.host.systemd import Notifier
 from interpose.kube.webhook.certificates import Certificates, TlsFiles
 from interpose.kube.webhook.review import AnnotationRules
 from interpose.kube.webhook.server import ServerLimits, WebhookServer
-from interpose.log import LogControl, setup
+from interpose.log import LogControl
 from interpose.metrics import build_info, log_collector, process_collector
 from interpose.net.httpd.limits import HttpServerLimits
 from interpose.tasks import TaskBag
 
 _log = logging.getLogger(__name__)
 _GC_THRESHOLD = 50_000
+_ON_HANGUP: Final = "files are watched"
 
 
 def run(settings: WebhookSettings) -> int:
-    """Run until told to stop."""
-    log = setup(settings.logging.level, settings.logging.format, debug=settings.logging.debug)
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(_main(settings, log))
+    """Run a webhook until a signal ends it; the exit code."""
+
+    async def open_daemon(log: LogControl, _stop: "asyncio.Future[str]") -> WebhookDaemon:
+        return WebhookDaemon(settings, log)
+
+    return run_daemon(settings.logging, open_daemon, on_hangup=_ON_HANGUP)
 
 
-async def _main(settings: WebhookSettings, log: LogControl) -> int:
-    stop = handle_signals(log, "files are watched")
-    webhook = WebhookDaemon(settings, log)
-    try:
-        webhook.start()
-        why = await stop
-        # Set up anew: whoever sends another one does not want to wait.
-        await webhook.leave(why, handle_signals(log, "files are watched"))
-        return 0
-    finally:
-        await webhook.close()
-
-
-class WebhookDaemon:
-    """A webhook with everything around it."""
+class WebhookDaemon(Daemon):
+    """A webhook with its sockets and its certificates."""
 
     def __init__(self, settings: WebhookSettings, log: LogControl) -> None:
+        super().__init__()
         self._settings = settings
-        self._notifier = Notifier(os.environ)
+        self._log_control = log
         self._tasks = TaskBag()
         tls = settings.tls
         self._certificates = Certificates(TlsFiles(certificate=tls.cert, key=tls.key, client_ca=tls.client_ca))
@@ -68,7 +57,10 @@ class WebhookDaemon:
         except BaseException:
             listener.close()
             raise
-        self._places = {"listen": shown(listener), "metrics": "none" if plain is None else shown(plain)}
+        self._addresses = {
+            "listen": format_address(listener),
+            "metrics": "none" if plain is None else format_address(plain),
+        }
         self._server = WebhookServer(
             listener,
             self._certificates,
@@ -79,13 +71,13 @@ class WebhookDaemon:
             collectors=(build_info, log_collector(log), process_collector()),
         )
 
-    def start(self) -> None:
+    async def start(self) -> None:
         """Serve, and follow the certificates."""
         self._certificates.start()
         self._server.start()
         kv = {
             "version": __version__,
-            **self._places,
+            **self._addresses,
             "annotation": ",".join(self._settings.pods.annotation),
             "certificate": str(self._certificates.validity),
             "pid": os.getpid(),
@@ -93,33 +85,32 @@ class WebhookDaemon:
         _log.info("Webhook is ready", extra={"kv": kv})
         if problem := self._certificates.problem():
             _log.warning("Certificate is not valid for API servers", extra={"kv": {"err": problem}})
-        self._notifier.ready(f"on {self._places['listen']}", mainpid=os.getpid())
-        gc.collect()
-        gc.freeze()
+        self.announce(f"on {self._addresses['listen']}")
         # Reading a large body makes many objects and no garbage: looking for some all the time takes longer than that.
         gc.set_threshold(_GC_THRESHOLD)
 
-    async def leave(self, why: str, again: "asyncio.Future[str]") -> None:
-        """First not ready, then not accepting, then done; `again` is the signal that ends the waiting."""
+    async def shut_down(self, reason: str) -> int:
+        """First not ready, then not accepting, then done; a second signal ends the waiting."""
+        again = handle_signals(self._log_control, _ON_HANGUP)
         stop = self._settings.stop
-        _log.info("Webhook is stopping", extra={"kv": {"reason": why, "delay_seconds": stop.shutdown_delay}})
-        self._notifier.stopping("stopping")
+        _log.info("Webhook is stopping", extra={"kv": {"reason": reason, "delay_seconds": stop.shutdown_delay}})
+        self.notifier.stopping("stopping")
         self._server.begin_leaving()
         await asyncio.wait([again], timeout=stop.shutdown_delay)
         if not again.done():
             finishing = self._tasks.spawn(self._server.finish(stop.grace), name="finish")
             both: list[asyncio.Future[Any]] = [finishing, again]
             await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+        return 0
 
     async def close(self) -> None:
-        """Leave nothing behind; what is still under way is cut."""
+        """Close sockets and connections; requests that are still under way are cut off."""
         await self._tasks.cancel()
         await self._server.close()
         await self._certificates.close()
 
 
 def server_limits(limits: WebhookLimitSettings) -> ServerLimits:
-    """As the server takes them."""
     http = HttpServerLimits(
         body=limits.body,
         request_timeout=limits.request_timeout,
@@ -135,7 +126,7 @@ def server_limits(limits: WebhookLimitSettings) -> ServerLimits:
     )
 
 
-def shown(listener: socket.socket) -> str:
+def format_address(listener: socket.socket) -> str:
     """The address of a listening socket, with the port it really has."""
     host, port = listener.getsockname()[:2]
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from interpose.cli.common.admin_socket import bind_address, bind_admin
+from interpose.cli.common.admin_socket import AdminSockets, bind_address, bind_admin
 from interpose.host.unix_sockets import BoundSocket
 
 
@@ -51,3 +51,20 @@ def test_a_host_that_does_not_exist_is_named() -> None:
     """Whatever the resolver says."""
     with pytest.raises(OSError, match=r"cannot listen on nowhere\.invalid:1"):
         bind_address("nowhere.invalid:1", "--x")
+
+
+def test_the_sockets_of_a_daemon_are_bound_together_or_not_at_all(tmp_path: Path) -> None:
+    """A wrong address for metrics leaves no admin socket behind; closing removes the file."""
+    path = tmp_path / "a.sock"
+    with pytest.raises(OSError, match="cannot listen"):
+        AdminSockets.bind(str(path), "nowhere.invalid:1")
+    assert not path.exists()
+    with pytest.raises(OSError, match="cannot listen"):
+        AdminSockets.bind("none", "nowhere.invalid:1")
+    sockets = AdminSockets.bind(str(path), "127.0.0.1:0")
+    assert path.exists()
+    sockets.close()
+    assert not path.exists()
+    assert sockets.metrics is not None
+    assert sockets.metrics.fileno() == -1
+    AdminSockets.bind("none", "none").close()

@@ -58,7 +58,7 @@ def test_many_calls_put_it_off() -> None:
 def test_the_interpreter_begins_none(collector: None) -> None:
     """However many smaller passes there were; these go on."""
     young, middle, _ = gc.get_threshold()
-    FullCollection(lambda: 0).take_over()
+    FullCollection(lambda: 0).start()
     full = gc.get_stats()[2]["collections"]
     for _ in range(20):
         gc.collect(1)

@@ -3,8 +3,8 @@
 import pytest
 from click.testing import CliRunner
 
-from interpose.cli.common.options import SettingOption, SettingsCommand, given_flags, parameter_name, told
-from interpose.config.load import SettingText, load
+from interpose.cli.common.options import SettingOption, SettingsCommand, collect_flags, parameter_name, run_loaded
+from interpose.config.load import LoadedSettings, SettingText, load
 from interpose.config.relay.table import RELAY, RELAY_SETTINGS
 
 
@@ -26,12 +26,12 @@ def test_help_shows_section_default_and_variable() -> None:
         assert setting.env in text
 
 
-def test_only_given_flags_count() -> None:
+def test_only_collect_flags_count() -> None:
     """What was not on the command line stays open for other sources; switches can be turned off too."""
     seen: dict[str, SettingText] = {}
 
     def callback(**parameters: object) -> None:
-        seen.update(given_flags(parameters, RELAY))
+        seen.update(collect_flags(parameters, RELAY))
 
     command = SettingsCommand("x", RELAY, params=[], callback=callback)
     CliRunner().invoke(
@@ -56,7 +56,7 @@ def test_a_flag_that_may_be_repeated_keeps_all_its_values() -> None:
     seen: list[dict[str, SettingText]] = []
 
     def callback(**parameters: object) -> None:
-        seen.append(given_flags(parameters, RELAY))
+        seen.append(collect_flags(parameters, RELAY))
 
     command = SettingsCommand("x", RELAY, params=[], callback=callback)
     for line in ([], ["--dump", "full:.*,off:Version"], ["--dump", "reset", "--dump=short:Exec"]):
@@ -69,12 +69,17 @@ def test_a_flag_that_may_be_repeated_keeps_all_its_values() -> None:
 
 
 @pytest.mark.parametrize("print_config", [True, False])
-def test_warnings_are_told_and_settings_if_somebody_asks(
-    print_config: bool, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Then there is nothing else to do."""
+def test_print_config_prints_settings_and_runs_nothing(print_config: bool, capsys: pytest.CaptureFixture[str]) -> None:
+    """Warnings are printed in any case, before the program runs."""
     loaded = load(RELAY, flags={}, env={"INTERPOSE_XYZ": "1s"})
-    assert told(loaded, print_config=print_config) is print_config
+    runs: list[LoadedSettings] = []
+
+    def run(loaded: LoadedSettings) -> int:
+        runs.append(loaded)
+        return 7
+
+    assert run_loaded(loaded, run, print_config=print_config) == (0 if print_config else 7)
+    assert runs == ([] if print_config else [loaded])
     output = capsys.readouterr()
     assert output.err == "warning: environment INTERPOSE_XYZ: is not a known setting and has no effect\n"
     assert output.out.startswith("KEY ") is print_config

@@ -42,7 +42,7 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> list[AgentSettings]:
         started.append(said.settings)
         return 5
 
-    monkeypatch.setattr(agent, "run_loaded", run)
+    monkeypatch.setattr(agent, "run_agent", run)
     return started
 
 

@@ -40,7 +40,7 @@ class FakeParts:
 def parts(monkeypatch: pytest.MonkeyPatch) -> FakeParts:
     """In the place of the modules that do the work."""
     fake = FakeParts()
-    for module, functions in {"process": ("run",), "once": ("run_once", "deregister")}.items():
+    for module, functions in {"process": ("run",), "once": ("run_once", "remove_registration")}.items():
         stand_in = ModuleType(f"interpose.cli.hookserver.{module}")
         for name in functions:
             setattr(stand_in, name, fake.start(name))
@@ -90,7 +90,7 @@ def test_deregistering_is_all_that_is_done(parts: FakeParts) -> None:
     """With the settings that say which file."""
     assert hookserver("--deregister", "--hooks-dir", "/hooks").exit_code == 0
     ((what, settings, _),) = parts.runs
-    assert (what, settings.registration.dir) == ("deregister", "/hooks")
+    assert (what, settings.registration.dir) == ("remove_registration", "/hooks")
 
 
 @pytest.mark.parametrize("flags", [(), ("--once",), ("--restore",)])

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from interpose.cli.hookserver.once import deregister
+from interpose.cli.hookserver.once import remove_registration
 from interpose.config.hookserver.settings import HookServerSettings, RegistrationSettings
 
 
@@ -58,9 +58,9 @@ def test_file_goes_whatever_it_says(tmp_path: Path, file: Path, contents: str | 
     """Nobody answers at either socket; a second time there is nothing to do."""
     if contents is not None:
         file.write_text(contents)
-    assert deregister(settings(tmp_path)) == 0
+    assert remove_registration(settings(tmp_path)) == 0
     assert not file.exists()
-    assert deregister(settings(tmp_path)) == 0
+    assert remove_registration(settings(tmp_path)) == 0
 
 
 @pytest.mark.parametrize("name", ["ours.sock", "others.sock"])
@@ -69,7 +69,7 @@ def test_file_of_a_hook_server_that_runs_stays(
 ) -> None:
     """At the socket we would listen on, or at the one that the file leads to; the process is named."""
     with listening(tmp_path / name):
-        assert deregister(settings(tmp_path)) == 1
+        assert remove_registration(settings(tmp_path)) == 1
     assert file.exists()
     why = f"socket {tmp_path / name} is in use by PID {os.getpid()}"
     what = f"a hook server that runs would register again, stop it first; {file} stays"
@@ -81,7 +81,7 @@ def test_socket_that_cannot_be_is_nobody(tmp_path: Path, file: Path) -> None:
     (tmp_path / "file").touch()
     text = {"remote-endpoint": str(tmp_path / "file" / "x.sock"), "runtime-hooks": ["PreRunPodSandbox"]}
     file.write_text(json.dumps(text))
-    assert deregister(settings(tmp_path)) == 0
+    assert remove_registration(settings(tmp_path)) == 0
     assert not file.exists()
 
 
@@ -89,4 +89,4 @@ def test_file_that_cannot_be_removed(tmp_path: Path, file: Path) -> None:
     """It is no file."""
     file.unlink()
     file.mkdir()
-    assert deregister(settings(tmp_path)) == 1
+    assert remove_registration(settings(tmp_path)) == 1
