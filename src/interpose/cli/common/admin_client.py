@@ -29,7 +29,7 @@ admin_option = click.option(
 )
 
 
-class Refused(click.ClickException):
+class RefusedError(click.ClickException):
     """The daemon answered, and its answer is no: for commands that can go on without."""
 
     def __init__(self, message: str, status: int, answer: Any) -> None:
@@ -99,7 +99,7 @@ def ask_if_there(address: str, path: str) -> Any:
     """The answer to a GET; None if this daemon has nothing there."""
     try:
         return ask(address, "GET", path)
-    except Refused as refused:
+    except RefusedError as refused:
         if refused.status == http.client.NOT_FOUND:
             return None
         raise
@@ -112,7 +112,7 @@ def _decode(address: str, path: str, status: int, data: bytes) -> Any:
         raise click.ClickException(f"{address} answered {path} with something that is not JSON ({status})") from None
     if status >= http.client.BAD_REQUEST:
         reason = answer.get("error", "no reason given") if isinstance(answer, dict) else "no reason given"
-        raise Refused(f"{address} refused {path}: {reason} ({status})", status, answer)
+        raise RefusedError(f"{address} refused {path}: {reason} ({status})", status, answer)
     return answer
 
 

@@ -13,7 +13,13 @@ from typing import Final
 from interpose.cli.common.stdio import standard_streams
 from interpose.cli.compat.cri_resmgr_flags import FLAGS, ResmgrLine, read_line
 from interpose.cli.compat.cri_resmgr_help import PROGRAM, help_text, loggers_text, modules_text, policies_text
-from interpose.cli.compat.cri_resmgr_line import EXIT_LEFTOVER, answered, load_said, usage, wants
+from interpose.cli.compat.cri_resmgr_line import (
+    EXIT_LEFTOVER,
+    answer_print_flags,
+    find_switch,
+    load_flag_values,
+    print_usage,
+)
 from interpose.cli.compat.go_flags import read_option_file
 from interpose.config.load import LoadedSettings, SettingText
 from interpose.config.relay.table import RELAY
@@ -32,7 +38,7 @@ def load_line(line: ResmgrLine, env: Mapping[str, str]) -> LoadedSettings:
     runtime = FLAGS["runtime-socket"]
     if Path(runtime.default).exists():  # else the first well-known one: dockershim is long gone
         presets[runtime.key] = SettingText(runtime.default, _DEFAULT)
-    return load_said(RELAY, line, FLAGS, presets, env)
+    return load_flag_values(RELAY, line, FLAGS, presets, env)
 
 
 def run_command(arguments: Sequence[str], env: Mapping[str, str]) -> int:
@@ -46,34 +52,34 @@ def run_command(arguments: Sequence[str], env: Mapping[str, str]) -> int:
 
 
 def _run(line: ResmgrLine, env: Mapping[str, str]) -> int:
-    if (code := answered(PROGRAM, line, help_text)) is not None:
+    if (code := answer_print_flags(PROGRAM, line, help_text)) is not None:
         return code
     if line.rest:
-        return _words(line.rest)
-    if policies := wants(line, "list-policies"):
+        return _print_modules(line.rest)
+    if policies := find_switch(line, "list-policies"):
         return _print(policies_text(policies.dashes))
-    if wants(line, "list-loggers"):
+    if find_switch(line, "list-loggers"):
         return _print(loggers_text())
     loaded = load_line(line, env)
-    if resets := [name for name in _RESETS if wants(line, name)]:
+    if resets := [name for name in _RESETS if find_switch(line, name)]:
         return _reset(resets, loaded)
     from interpose.cli.common.options import run_loaded
     from interpose.cli.relay.command import run_relay
 
-    return run_loaded(loaded, run_relay, print_config=wants(line, "print-config") is not None)
+    return run_loaded(loaded, run_relay, print_config=find_switch(line, "print-config") is not None)
 
 
-def _words(words: Sequence[str]) -> int:
+def _print_modules(words: Sequence[str]) -> int:
     if words[0] not in _MODULE_HELP:
-        return usage(PROGRAM, [f"unexpected argument {word!r}" for word in words], EXIT_LEFTOVER)
+        return print_usage(PROGRAM, [f"unexpected argument {word!r}" for word in words], EXIT_LEFTOVER)
     try:
         return _print(modules_text(words[1:]))
     except ValueError as error:
-        return usage(PROGRAM, [str(error)], EXIT_LEFTOVER)
+        return print_usage(PROGRAM, [str(error)], EXIT_LEFTOVER)
 
 
 def _reset(resets: Sequence[str], loaded: LoadedSettings) -> int:
-    """Forget parts of the state; not while somebody relies on it."""
+    """Forget parts of the state; SocketInUseError while a relay runs."""
     from interpose.cli.relay.policy_wanted import state_path
     from interpose.cli.relay.state_lock import StateLock
     from interpose.host.peer_credentials import check_unowned

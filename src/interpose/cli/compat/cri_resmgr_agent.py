@@ -58,7 +58,7 @@ INTERPOSE_AGENT_* environment variables, which `interpose agent --help` lists.""
 
 
 def check(loaded: LoadedSettings, env: Mapping[str, str]) -> LoadedSettings:
-    """The old program wants NODE_NAME; a node is mostly called as its host is, so that is said and tried."""
+    """The old program needs NODE_NAME; a node is mostly called as its host is, so that is tried, with a warning."""
     if loaded.settings.node_name or env.get("NODE_NAME"):
         return loaded
     from interpose.cli.agent.checks import node_name

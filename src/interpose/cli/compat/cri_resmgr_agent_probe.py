@@ -7,7 +7,7 @@ from typing import Final
 
 from interpose.cli.common.stdio import standard_streams
 from interpose.cli.compat.cri_resmgr_agent import SOCKET
-from interpose.cli.compat.cri_resmgr_common import PRINTED, printed
+from interpose.cli.compat.cri_resmgr_common import PRINTED, answer_line
 from interpose.cli.compat.cri_resmgr_flags import ResmgrFlag, read_line
 from interpose.errors import ConfigError
 
@@ -27,15 +27,15 @@ other flags."""
 def run_command(arguments: Sequence[str]) -> int:
     """The whole program but for the process exit."""
     line = read_line(arguments, flags=FLAGS)
-    code = printed(PROGRAM, ABOUT, FLAGS, line)
+    code = answer_line(PROGRAM, ABOUT, FLAGS, line)
     if code is not None:
         return code
     from interpose.cli.agent.probe import report_probe
     from interpose.cli.main import report
 
-    said = {name: one.value if (one := line.last(name)) is not None else FLAGS[name].default for name in FLAGS}
+    values = {name: flag.value if (flag := line.last(name)) is not None else FLAGS[name].default for name in FLAGS}
     try:
-        return report_probe(said["agent-socket"], said["query"])
+        return report_probe(values["agent-socket"], values["query"])
     except ConfigError as error:
         return report(error)
 

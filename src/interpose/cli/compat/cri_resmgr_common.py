@@ -9,8 +9,14 @@ from typing import Final
 
 from interpose.cli.common.options import run_loaded
 from interpose.cli.compat.cri_resmgr_flags import LOG_FLAGS, ResmgrFlag, ResmgrLine, flag_lines, read_line
-from interpose.cli.compat.cri_resmgr_line import EXIT_LEFTOVER, answered, load_said, usage, wants
-from interpose.config.load import LoadedSettings, SettingText
+from interpose.cli.compat.cri_resmgr_line import (
+    EXIT_LEFTOVER,
+    answer_print_flags,
+    find_switch,
+    load_flag_values,
+    print_usage,
+)
+from interpose.config.load import SettingText, LoadedSettings
 from interpose.config.schema import Schema
 from interpose.errors import ConfigError, SocketInUseError
 
@@ -29,7 +35,7 @@ COMMON: Final[Mapping[str, ResmgrFlag]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResmgrProgram:
-    """One of them. Flags with a default of their own are settings that differ from ours."""
+    """A small program of CRI Resource Manager. A flag with a default is a setting that differs from ours."""
 
     name: str
     about: str
@@ -43,7 +49,6 @@ class ResmgrProgram:
 
 
 def help_text(name: str, about: str, flags: Mapping[str, ResmgrFlag]) -> str:
-    """What --help prints."""
     return "\n".join([f"Usage: {name} [flags]", "", *about.splitlines(), "", "Flags:", *flag_lines(flags)])
 
 
@@ -51,10 +56,8 @@ def load_line(program: ResmgrProgram, line: ResmgrLine, env: Mapping[str, str]) 
     """Settings for a command line: flag over environment over the old program's defaults."""
     origin = f"default of {program.name}"
     presets = {key: SettingText(text, origin) for key, text in (program.presets or {}).items()}
-    presets |= {
-        flag.key: SettingText(flag.default, origin) for flag in program.flags.values() if flag.key and flag.default
-    }
-    return program.check(load_said(program.schema, line, program.flags, presets, env), env)
+    presets |= {flag.key: SettingText(flag.default, origin) for flag in program.flags.values() if flag.key and flag.default}
+    return program.check(load_flag_values(program.schema, line, program.flags, presets, env), env)
 
 
 def run_program(program: ResmgrProgram, arguments: Sequence[str], env: Mapping[str, str]) -> int:
@@ -62,20 +65,20 @@ def run_program(program: ResmgrProgram, arguments: Sequence[str], env: Mapping[s
     from interpose.cli.main import report
 
     line = read_line(arguments, flags=program.flags)
-    code = printed(program.name, program.about, program.flags, line)
+    code = answer_line(program.name, program.about, program.flags, line)
     if code is not None:
         return code
     try:
         loaded = load_line(program, line, env)
-        return run_loaded(loaded, program.run, print_config=wants(line, "print-config") is not None)
+        return run_loaded(loaded, program.run, print_config=find_switch(line, "print-config") is not None)
     except (ConfigError, SocketInUseError, OSError) as error:
         return report(error)
 
 
-def printed(name: str, about: str, flags: Mapping[str, ResmgrFlag], line: ResmgrLine) -> int | None:
+def answer_line(name: str, about: str, flags: Mapping[str, ResmgrFlag], line: ResmgrLine) -> int | None:
     """Help, version, or what is wrong with the command line; None if it is to be run."""
-    if (code := answered(name, line, lambda: help_text(name, about, flags))) is not None:
+    if (code := answer_print_flags(name, line, lambda: help_text(name, about, flags))) is not None:
         return code
     if line.rest:
-        return usage(name, [f"unexpected argument {word!r}" for word in line.rest], EXIT_LEFTOVER)
+        return print_usage(name, [f"unexpected argument {word!r}" for word in line.rest], EXIT_LEFTOVER)
     return None

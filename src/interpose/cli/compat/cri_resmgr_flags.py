@@ -1,7 +1,7 @@
 """The flags of all releases of cri-resmgr, and how its command lines are read.
 
-Each flag stands for a setting of ours, asks for something to be printed or done, or is accepted and does nothing, which
-is said when it is given. Flags are Go's: one or two dashes, a switch takes its value only behind an equals sign.
+Each flag stands for a setting of ours, asks for something to be printed or done, or is accepted and does nothing, with
+a note that says so. Flags are Go's: one or two dashes, a switch takes its value only behind an equals sign.
 """
 
 import re
@@ -33,11 +33,11 @@ _ONE_LOG: Final = "has no effect; the log has one form for all sources"
 _STDERR: Final = "has no effect; the log goes to standard error"
 
 
-def _same(text: str) -> str | None:
+def _text_or_none(text: str) -> str | None:
     return text or None
 
 
-def _not(text: str) -> str | None:
+def _negate(text: str) -> str | None:
     return "false" if text == "true" else "true"
 
 
@@ -69,14 +69,14 @@ def _always(_text: str) -> bool:
 
 
 class ResmgrFlag(NamedTuple):
-    """One flag: what it is for, the default it has there, the setting it stands for, what is said about it."""
+    """One flag: what it is for, the default it has there, the setting it stands for, the note about it."""
 
     help: str
     default: str = ""
     key: str = ""  # of our settings
     switch: bool = False
-    read: Callable[[str], str | None] = _same  # the value for the setting; None: as if it was not given
-    note: str = ""  # said when it is given
+    read: Callable[[str], str | None] = _text_or_none  # the value for the setting; None: as if it was not given
+    note: str = ""  # printed when the flag is used
     noted: Callable[[str], bool] = _always  # with which values
     adds: bool = False  # to what was given before
 
@@ -152,7 +152,7 @@ FLAGS: Final[Mapping[str, ResmgrFlag]] = MappingProxyType(
             "taint the node for CMK", key="policy.pools_taint_node", switch=True
         ),
         "disable-policy-switch": ResmgrFlag(
-            "refuse to go on with the containers of another policy", key="policy.switch", switch=True, read=_not
+            "refuse to go on with the containers of another policy", key="policy.switch", switch=True, read=_negate
         ),
         # Configuration and state.
         CONFIG: ResmgrFlag("file with options, one per line without dashes; it takes its place on the command line"),
@@ -227,7 +227,7 @@ FLAGS: Final[Mapping[str, ResmgrFlag]] = MappingProxyType(
 
 
 def flag_lines(flags: Mapping[str, ResmgrFlag]) -> list[str]:
-    """What --help says about each."""
+    """The lines of --help, two for each flag."""
     lines = []
     for name, flag in flags.items():
         about = flag.note if flag.help == "accepted" else flag.help
@@ -247,15 +247,15 @@ class FlagValue(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ResmgrLine:
-    """What a command line says, in its order; what follows the flags; what is wrong with it."""
+    """A command line: its flags in their order, the words behind them, and what is wrong with it."""
 
-    said: list[FlagValue] = field(default_factory=list)
+    flags: list[FlagValue] = field(default_factory=list)
     rest: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
 
     def last(self, name: str) -> FlagValue | None:
         """A flag as it was given last: that one counts."""
-        return next((one for one in reversed(self.said) if one.name == name), None)
+        return next((flag for flag in reversed(self.flags) if flag.name == name), None)
 
 
 def read_line(
@@ -274,22 +274,22 @@ def read_line(
             break
         flag = flags.get(name)
         dashes = 2 if argument.startswith("--") else 1
-        shown = "-" * dashes + name
+        spelling = "-" * dashes + name
         if flag is None:
             close = closest_flag(name, flags)
-            line.problems.append(f"unknown flag {shown}" + (f", did you mean --{close}?" if close else ""))
+            line.problems.append(f"unknown flag {spelling}" + (f", did you mean --{close}?" if close else ""))
             if not equals and rest and not rest[0].startswith("-"):
                 rest.pop(0)  # what was meant as its value
         elif flag.switch:
-            _switch(line, name, value if equals else "true", f"flag {shown}", dashes)
+            _switch(line, name, value if equals else "true", f"flag {spelling}", dashes)
         elif not equals and not rest:
-            line.problems.append(f"flag {shown} needs a value")
+            line.problems.append(f"flag {spelling} needs a value")
         else:
             value = value if equals else rest.pop(0)
             if name == CONFIG:
-                line.said.extend(_of_file(value, options_of(value)))
+                line.flags.extend(_read_file_options(value, options_of(value)))
             else:
-                line.said.append(FlagValue(name, value, f"flag {shown}", dashes))
+                line.flags.append(FlagValue(name, value, f"flag {spelling}", dashes))
     return line
 
 
@@ -298,10 +298,10 @@ def _switch(line: ResmgrLine, name: str, text: str, origin: str, dashes: int) ->
     if value is None:
         line.problems.append(f"{origin}: {quoted(text)} is neither true nor false")
     else:
-        line.said.append(FlagValue(name, value, origin, dashes))
+        line.flags.append(FlagValue(name, value, origin, dashes))
 
 
-def _of_file(path: str, options: Sequence[FileOption]) -> list[FlagValue]:
+def _read_file_options(path: str, options: Sequence[FileOption]) -> list[FlagValue]:
     line = ResmgrLine()
     for option in options:
         flag = FLAGS.get(option.name)
@@ -320,7 +320,7 @@ def _of_file(path: str, options: Sequence[FileOption]) -> list[FlagValue]:
             if not option.heading:
                 line.problems.append(f"{where}: {option.name}: needs a value")
         else:
-            line.said.append(FlagValue(option.name, option.value, f"{where}: {option.name}", 2))
+            line.flags.append(FlagValue(option.name, option.value, f"{where}: {option.name}", 2))
     if line.problems:
         raise ConfigError(line.problems)
-    return line.said
+    return line.flags

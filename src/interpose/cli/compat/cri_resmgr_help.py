@@ -14,7 +14,7 @@ PROGRAM: Final = "cri-resmgr"
 MODULES: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
     {
         "policy": {
-            "Active": "the policy: " + ", ".join(one.name for one in POLICIES),
+            "Active": "the policy: " + ", ".join(policy.name for policy in POLICIES),
             "ReservedResources": "CPU: CPUs for the system and for Kubernetes (1, 750m, cpuset:0-1, cgroup:DIR)",
             "AvailableResources": "CPU: CPUs that may be given out (cpuset:1-7, cgroup:DIR)",
         },
@@ -38,7 +38,6 @@ MODULES: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
 
 
 def help_text() -> str:
-    """What --help prints."""
     lines = [
         f"Usage: {PROGRAM} [flags]",
         f"       {PROGRAM} [flags] help | config-help [module ...]",
@@ -57,7 +56,7 @@ def help_text() -> str:
 def policies_text(dashes: int) -> str:
     """The policies, in the form of the first releases (one dash) or of later ones (two)."""
     head, bullet = ("The available policies are:", "") if dashes == 1 else ("Available policies:", "* ")
-    rows = [f"  {bullet}{one.name}: {_described(one.description, one.aliases)}" for one in POLICIES]
+    rows = [f"  {bullet}{policy.name}: {_describe(policy.description, policy.aliases)}" for policy in POLICIES]
     return "\n".join([head, *rows])
 
 
@@ -78,5 +77,5 @@ def modules_text(names: Sequence[str]) -> str:
     return "\n".join(lines)
 
 
-def _described(description: str, aliases: Sequence[str]) -> str:
+def _describe(description: str, aliases: Sequence[str]) -> str:
     return f"{description} (also called {', '.join(aliases)})" if aliases else description

@@ -1,4 +1,4 @@
-"""What all programs of CRI Resource Manager make of a command line: debugging, remarks, switches, mistakes."""
+"""Command lines of all programs of CRI Resource Manager as settings: debug sources, notes, switches, mistakes."""
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -24,7 +24,7 @@ _ALL: Final = (_EVERYTHING, "all")
 _STATES: Final[Mapping[str, bool]] = {"on": True, "true": True, "off": False, "false": False}
 
 
-# Sources of the log by the names they have there, and what of ours logs about the same things.
+# Sources of the log by their names in CRI Resource Manager, and our packages that log about the same things.
 SOURCES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
         "agent": ("kube.agent", "resmgr.publish.agent_client", "resmgr.publish.publisher"),
@@ -44,7 +44,7 @@ SOURCES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
 )
 
 
-def load_said(
+def load_flag_values(
     schema: Schema,
     line: ResmgrLine,
     flags: Mapping[str, ResmgrFlag],
@@ -52,71 +52,71 @@ def load_said(
     env: Mapping[str, str],
 ) -> LoadedSettings:
     """Settings for a command line: flag over environment over file over the old program's defaults."""
-    given, problems = _given(line.said, flags, schema)
+    settings, problems = _collect_settings(line.flags, flags, schema)
     try:
-        loaded = load(schema, flags=given | debug_flag(line), env=env, presets={**presets, **debug_preset(env)})
+        loaded = load(schema, flags=settings | debug_flag(line), env=env, presets={**presets, **debug_preset(env)})
     except ConfigError as error:
         raise ConfigError(problems + error.problems) from None
     if problems:
         raise ConfigError(problems)
-    return replace(loaded, warnings=(*loaded.warnings, *notes(line.said, flags), *debug_notes(line)))
+    return replace(loaded, warnings=(*loaded.warnings, *collect_notes(line.flags, flags), *debug_notes(line)))
 
 
-def _given(
-    said: Iterable[FlagValue], flags: Mapping[str, ResmgrFlag], schema: Schema
+def _collect_settings(
+    values: Iterable[FlagValue], flags: Mapping[str, ResmgrFlag], schema: Schema
 ) -> tuple[dict[str, SettingText], list[str]]:
-    """Settings by key: of flags that add up all, of others the last. And what is wrong with single ones of the former.
+    """Settings by key: of flags that add up all values, of others the last. And what is wrong with single values.
 
-    These are told one by one, each with its place: together they have only that of the last.
+    Values that add up are checked one by one, each with its origin: together they have only that of the last.
     """
-    given: dict[str, SettingText] = {}
+    settings: dict[str, SettingText] = {}
     problems: list[str] = []
-    for one in said:
-        flag = flags[one.name]
-        value = flag.read(one.value) if flag.key else None
+    for given in values:
+        flag = flags[given.name]
+        value = flag.read(given.value) if flag.key else None
         if not flag.key or (flag.adds and value is None):
             continue
-        before = given.pop(flag.key, None)
+        before = settings.pop(flag.key, None)
         if value is None:
             continue
         if flag.adds:
             kind = next(setting.kind for setting in schema.table if setting.key == flag.key)
             try:
-                kind.parse(value, one.origin)
+                kind.parse(value, given.origin)
             except ConfigError as error:
                 problems += error.problems
                 value = ""
             value = kind.separator.join(filter(None, (before.text if before else "", value)))
-        given[flag.key] = SettingText(value, one.origin)
-    return given, problems
+        settings[flag.key] = SettingText(value, given.origin)
+    return settings, problems
 
 
 def debug_preset(env: Mapping[str, str]) -> dict[str, SettingText]:
     """What $LOGGER_DEBUG makes of our settings, by key."""
-    return _debugging(debugged((env.get("LOGGER_DEBUG", ""),)), "environment LOGGER_DEBUG")
+    return _debug_settings(parse_debug_sources((env.get("LOGGER_DEBUG", ""),)), "environment LOGGER_DEBUG")
 
 
 def debug_flag(line: ResmgrLine) -> dict[str, SettingText]:
     """What --logger-debug makes of our settings, by key; it counts more than a level."""
     last = line.last(_FLAG)
-    return {} if last is None else _debugging(_wanted(line), last.origin)
+    return {} if last is None else _debug_settings(_debug_sources(line), last.origin)
 
 
 def debug_notes(line: ResmgrLine) -> list[str]:
-    """What there is to say about sources that nobody knows."""
+    """A line for each source of the log that is not known."""
     return [
         f"--{_FLAG}: {name!r} is not a source of the log{did_you_mean(name, SOURCES)}"
-        for name in _wanted(line)
+        for name in _debug_sources(line)
         if name not in SOURCES and name != _EVERYTHING
     ]
 
 
-def _wanted(line: ResmgrLine) -> dict[str, bool]:
-    return debugged(one.value for one in line.said if one.name == _FLAG)
+def _debug_sources(line: ResmgrLine) -> dict[str, bool]:
+    return parse_debug_sources(flag.value for flag in line.flags if flag.name == _FLAG)
 
 
-def _debugging(sources: Mapping[str, bool], origin: str) -> dict[str, SettingText]:
-    parts = {state: dict.fromkeys(chain(*map(_parts_of, _names(sources, state)))) for state in (True, False)}
+def _debug_settings(sources: Mapping[str, bool], origin: str) -> dict[str, SettingText]:
+    parts = {state: dict.fromkeys(chain(*map(_loggers_of, _names(sources, state)))) for state in (True, False)}
     if not sources.get(_EVERYTHING):
         return {_DEBUG: SettingText(",".join(parts[True]), origin)} if parts[True] else {}
     quiet = [f"-{part}" for part in parts[False] if part not in parts[True]]
@@ -126,17 +126,17 @@ def _debugging(sources: Mapping[str, bool], origin: str) -> dict[str, SettingTex
 
 
 def _names(sources: Mapping[str, bool], state: bool) -> Iterator[str]:
-    return (name for name, one in sources.items() if one is state)
+    return (name for name, debugged in sources.items() if debugged is state)
 
 
-def _parts_of(source: str) -> tuple[str, ...]:
+def _loggers_of(source: str) -> tuple[str, ...]:
     return SOURCES.get(source, ())
 
 
-def debugged(values: Iterable[str]) -> dict[str, bool]:
+def parse_debug_sources(values: Iterable[str]) -> dict[str, bool]:
     """Whether sources are debugged after `a,b`, `a:true`, `b:false`, `on:a,off:b`, `*`, `all` and `none`, in order.
 
-    What is said of all of them replaces what was said before; of single ones it counts more than that.
+    A word for all sources replaces what came before it; a word for a single source counts more than that.
     """
     sources: dict[str, bool] = {}
     for value in values:
@@ -156,35 +156,35 @@ def debugged(values: Iterable[str]) -> dict[str, bool]:
     return sources
 
 
-def notes(said: Iterable[FlagValue], flags: Mapping[str, ResmgrFlag]) -> list[str]:
-    """What there is to say about flags that were given, once for those of which it is the same."""
+def collect_notes(values: Iterable[FlagValue], flags: Mapping[str, ResmgrFlag]) -> list[str]:
+    """Notes about flags of a command line; flags with the same note share a line."""
     names: dict[str, dict[str, None]] = {}
-    for one in said:
-        flag = flags[one.name]
-        if flag.note and flag.noted(one.value) and not (flag.switch and one.value == "false"):
-            names.setdefault(flag.note, {})[f"--{one.name}"] = None
+    for given in values:
+        flag = flags[given.name]
+        if flag.note and flag.noted(given.value) and not (flag.switch and given.value == "false"):
+            names.setdefault(flag.note, {})[f"--{given.name}"] = None
     return [f"{', '.join(same)}: {note}" for note, same in names.items()]
 
 
-def wants(line: ResmgrLine, name: str) -> FlagValue | None:
-    """A switch that is on."""
-    said = line.last(name)
-    return said if said is not None and said.value == "true" else None
+def find_switch(line: ResmgrLine, name: str) -> FlagValue | None:
+    """The switch of that name if it is on, else None."""
+    switch = line.last(name)
+    return switch if switch is not None and switch.value == "true" else None
 
 
-def answered(program: str, line: ResmgrLine, help_text: Callable[[], str]) -> int | None:
+def answer_print_flags(program: str, line: ResmgrLine, help_text: Callable[[], str]) -> int | None:
     """The exit code after help, version, or what is wrong with the flags was printed; None if there is more to do."""
-    if wants(line, "h") or wants(line, "help"):
+    if find_switch(line, "h") or find_switch(line, "help"):
         print(help_text())
-    elif wants(line, "version"):
+    elif find_switch(line, "version"):
         print(f"{program} (interpose {__version__})")
     else:
-        return usage(program, line.problems, EXIT_FLAGS) if line.problems else None
+        return print_usage(program, line.problems, EXIT_FLAGS) if line.problems else None
     return 0
 
 
-def usage(program: str, problems: Iterable[str], code: int) -> int:
-    """Tell what is wrong with a command line; the exit code."""
+def print_usage(program: str, problems: Iterable[str], code: int) -> int:
+    """Print what is wrong with a command line; returns `code`, the exit code."""
     for problem in problems:
         print(f"error: {problem}", file=sys.stderr)
     print(f"Usage: {program} [flags]\nRun {program} --help for the flags.", file=sys.stderr)

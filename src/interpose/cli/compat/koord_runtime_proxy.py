@@ -65,7 +65,6 @@ FLAGS = {
 
 
 def help_text() -> str:
-    """What --help prints."""
     lines = [
         f"Usage: {PROGRAM} [flags]",
         "",
@@ -85,12 +84,12 @@ def help_text() -> str:
 
 
 def parse_flags(arguments: Sequence[str], words: Collection[str] = ()) -> GoFlags:
-    """Split a command line; a flag of the relay that is none here is told with its variable."""
+    """Split a command line; for a flag of the relay that is none here the problem names its variable."""
     return parse_go_flags(arguments, flags=FLAGS, words=words, elsewhere=_variable)
 
 
 def _variable(flag: str) -> str:
-    settings = {one.flag.removeprefix("--"): one for one in RELAY.table}
+    settings = {setting.flag.removeprefix("--"): setting for setting in RELAY.table}
     close = closest_flag(flag, settings)
     return f"; for --{close} of `interpose relay` set {settings[close].env}" if close else ""
 

@@ -1,6 +1,6 @@
-"""In what two configurations differ, and how that is written down. Pure.
+"""In what two configurations differ, and how that is printed. Pure.
 
-Each is one or more objects, and each object says something by key. Objects are never mixed up: a key of one is compared
+Each is one or more objects, and each object has values by key. Objects are never mixed up: a key of one is compared
 with the same key of the object that stands for the same thing on the other side, and with nothing if there is none.
 """
 
@@ -15,65 +15,65 @@ _NOTHING: Final = SettingRow("", "", "")
 
 
 class Side(NamedTuple):
-    """One of the two."""
+    """One of the two configurations that are compared."""
 
     name: str
     parts: Sequence[DocumentPart]
 
 
 class Difference(NamedTuple):
-    """A key of which the two say something else; None where one says nothing."""
+    """A key with different values on the two sides; None where a side has no value."""
 
     key: str
     left: SettingRow | None
     right: SettingRow | None
 
 
-def differences(left: Side, right: Side) -> list[Difference]:
+def find_differences(left: Side, right: Side) -> list[Difference]:
     """In the order of the left side, then what only the right one has."""
-    pairs = list(_pairs(left.parts, right.parts))
+    pairs = list(_pair_parts(left.parts, right.parts))
     found: list[Difference] = []
     for title, *sides in pairs:
-        before, after = ({} if one is None else {row.key: row for row in one.rows} for one in sides)
+        before, after = ({} if part is None else {row.key: row for row in part.rows} for part in sides)
         prefix = f"{title}: " if title and len(pairs) > 1 else ""
         keys = dict.fromkeys((*before, *after))
         found += [Difference(f"{prefix}{key}", before.get(key), after.get(key)) for key in keys]
-    return [one for one in found if (one.left or _NOTHING).value != (one.right or _NOTHING).value]
+    return [item for item in found if (item.left or _NOTHING).value != (item.right or _NOTHING).value]
 
 
-def _pairs(
+def _pair_parts(
     left: Sequence[DocumentPart], right: Sequence[DocumentPart]
 ) -> Iterator[tuple[str, DocumentPart | None, DocumentPart | None]]:
-    """What is compared with what, and how it is called: one object of a family with one, whatever their titles are, and
-    of more those of the same title."""
+    """Title and both sides of each comparison: one object of a family with one, whatever their titles are, and of
+    several those of the same title."""
     for family in dict.fromkeys(part.family for part in (*left, *right)):
         before, after = ({part.title: part for part in parts if part.family == family} for parts in (left, right))
         if len(before) == len(after) == 1:
-            ((title, one), (other, two)) = (*before.items(), *after.items())
-            yield title or other, one, two
+            ((title, first), (other, second)) = (*before.items(), *after.items())
+            yield title or other, first, second
         else:
             for title in dict.fromkeys((*before, *after)):
                 yield title, before.get(title), after.get(title)
 
 
-def text_of(found: Sequence[Difference], left: Side, right: Side) -> str:
-    """For people."""
+def render_differences(found: Sequence[Difference], left: Side, right: Side) -> str:
+    """The differences as text, in the form of diff(1)."""
     if not found:
         return printable(f"no difference between {left.name} and {right.name}")
     lines = [f"--- {left.name}", f"+++ {right.name}"]
-    for one in found:
-        lines.append(one.key)
-        lines += [f"  {mark} {_said(row)}" for mark, row in (("-", one.left), ("+", one.right))]
+    for difference in found:
+        rows = (("-", difference.left), ("+", difference.right))
+        lines += [difference.key, *(f"  {mark} {_format_row(row)}" for mark, row in rows)]
     return "\n".join(map(printable, lines))
 
 
-def _said(row: SettingRow | None) -> str:
+def _format_row(row: SettingRow | None) -> str:
     return "nothing" if row is None else f"{row.value or chr(34) * 2}  ({row.origin})"
 
 
-def plain(found: Sequence[Difference]) -> list[Mapping[str, Any]]:
-    """For JSON."""
-    return [{"key": one.key, "left": _values(one.left), "right": _values(one.right)} for one in found]
+def differences_json(found: Sequence[Difference]) -> list[Mapping[str, Any]]:
+    """The differences as values for JSON output."""
+    return [{"key": item.key, "left": _values(item.left), "right": _values(item.right)} for item in found]
 
 
 def _values(row: SettingRow | None) -> Mapping[str, str] | None:

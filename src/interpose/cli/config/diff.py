@@ -8,10 +8,10 @@ from typing import Final
 
 import click
 
-from interpose.cli.config.compare import Side, differences, plain, text_of
+from interpose.cli.config.compare import Side, differences_json, find_differences, render_differences
 from interpose.cli.config.kinds import kind_option, read
-from interpose.cli.config.policy_kinds import nothing_said
-from interpose.cli.config.reading import Circumstances, DocumentPart
+from interpose.cli.config.policy_kinds import default_rows
+from interpose.cli.config.reading import DocumentPart, ReadContext
 from interpose.cli.config.running import ask_running
 from interpose.cli.config.sources import read_sources
 from interpose.config.effective import rows_of
@@ -24,7 +24,7 @@ _DEFAULT: Final = "default"
 _RUNNING: Final = "running"
 
 
-class Trouble(click.ClickException):
+class ComparisonError(click.ClickException):
     """There is nothing to compare with: its code is not that of a difference, as with diff(1)."""
 
     exit_code = 2
@@ -64,18 +64,20 @@ def diff(
     used.
     """
     names = (first, second) if second is not None else (_DEFAULT, first)
-    around = Circumstances(env=os.environ if with_env else {}, node=node)
-    files = {name: _file(name, kind, around) for name in names if not _is_word(name)}
-    whose = program or next(iter(PROGRAMS))
+    context = ReadContext(env=os.environ if with_env else {}, node=node)
+    files = {name: _read_file(name, kind, context) for name in names if not _is_word(name)}
+    owner = program or next(iter(PROGRAMS))
     families = [{part.family for part in parts} for parts in files.values()]
     if program is not None or not files:
-        families.append({whose})
+        families.append({owner})
     if not set.intersection(*families):
         raise click.UsageError(f"these cannot be compared: {' and '.join(sorted(set.union(*families)))}")
-    other = next(iter(files.values()), [DocumentPart(whose, ())])
-    left, right = (Side(name, files[name] if name in files else _word(name, other)) for name in names)
-    found = differences(left, right)
-    click.echo(json.dumps(plain(found), indent=2) if output == "json" else text_of(found, left, right))
+    other = next(iter(files.values()), [DocumentPart(owner, ())])
+    left, right = (Side(name, files[name] if name in files else _read_word(name, other)) for name in names)
+    found = find_differences(left, right)
+    click.echo(
+        json.dumps(differences_json(found), indent=2) if output == "json" else render_differences(found, left, right)
+    )
     return 1 if found else 0
 
 
@@ -83,16 +85,16 @@ def _is_word(name: str) -> bool:
     return name in (_DEFAULT, _RUNNING) or name.startswith(f"{_RUNNING}:")
 
 
-def _file(name: str, kind: str | None, around: Circumstances) -> Sequence[DocumentPart]:
+def _read_file(name: str, kind: str | None, context: ReadContext) -> Sequence[DocumentPart]:
     sources = list(read_sources(name))
-    keyed = [one for one in sources if not isinstance(one, ConfigError) and one.keys]
-    chosen = keyed if keyed else sources
-    if len(chosen) != 1:
-        raise ConfigError(f"directory {name}: holds {len(chosen)} files, name one of them")
-    (source,) = chosen
+    keyed = [source for source in sources if not isinstance(source, ConfigError) and source.keys]
+    candidates = keyed if keyed else sources
+    if len(candidates) != 1:
+        raise ConfigError(f"directory {name}: holds {len(candidates)} files, name one of them")
+    (source,) = candidates
     if isinstance(source, ConfigError):
         raise source
-    reading = read(source, kind, around)
+    reading = read(source, kind, context)
     for warning in reading.warnings:
         click.echo(f"warning: {warning}", err=True)
     if not reading.parts:
@@ -103,12 +105,12 @@ def _file(name: str, kind: str | None, around: Circumstances) -> Sequence[Docume
     return reading.parts
 
 
-def _word(name: str, others: Sequence[DocumentPart]) -> Sequence[DocumentPart]:
-    """What a word stands for when it is compared with these."""
+def _read_word(name: str, others: Sequence[DocumentPart]) -> Sequence[DocumentPart]:
+    """The configuration that `default` or `running` stands for, in the family of `others`."""
     family = others[0].family
     if family not in PROGRAMS:
         if name == _DEFAULT:
-            return [DocumentPart(one.family, nothing_said(one.family), one.title) for one in others]
+            return [DocumentPart(part.family, default_rows(part.family), part.title) for part in others]
         raise click.UsageError(f"{name!r} has settings, it cannot be compared with {family}")
     schema = PROGRAMS[family].schema()
     if name == _DEFAULT:
@@ -116,4 +118,4 @@ def _word(name: str, others: Sequence[DocumentPart]) -> Sequence[DocumentPart]:
     try:
         return [DocumentPart(family, tuple(ask_running(schema, name.partition(":")[2] or None)))]
     except click.ClickException as error:
-        raise Trouble(error.message) from None
+        raise ComparisonError(error.message) from None

@@ -1,14 +1,14 @@
-"""Reads what is about policies: documents, ConfigMaps, and files with pools. As the relay reads them.
+"""Reads documents about policies, ConfigMaps, and files with pools, as the relay reads them.
 
-A document means the same wherever it stands, so that one of a file can be compared with one of a ConfigMap. What it
-does not say has its default there.
+A document means the same wherever it stands, so that one of a file can be compared with one of a ConfigMap. Keys that
+it does not have are there with their defaults.
 """
 
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Final
 
-from interpose.cli.config.reading import NODES, POLICIES, Circumstances, DocumentPart, Reading, doubts, flat
+from interpose.cli.config.reading import NODES, POLICIES, DocumentPart, ReadContext, Reading, flatten, trust_warnings
 from interpose.cli.config.recognise import DocumentForm
 from interpose.cli.config.sources import DocumentSource
 from interpose.config.documents.configmaps import ConfigMap, placed, read_data, read_manifest, text_of, title_of
@@ -26,26 +26,27 @@ _FORMS: Final[Mapping[str, str]] = MappingProxyType({POLICIES: DocumentForm.CONF
 _DEPTH: Final = 4  # of keys whose lines are looked for: policy, name, option, part of an option
 
 
-def policy_reading(source: DocumentSource, _around: Circumstances) -> Reading:
-    """A policy document."""
+def read_policy(source: DocumentSource, _context: ReadContext) -> Reading:
     # Whatever the name ends in: those of the old software end in .cfg.
     node = parse_document(source.text(MAX_FILE_BYTES), source.where, json_only=source.json_only)
     document = read_policy_document(node, source.where)
     lines = dict(_lines(unfold(node, "", _DEPTH, Report(source.where)), ""))
     rows = _rows(policy_values(document), source.name, lines)
-    warnings = (*document.warnings, *doubts(source, "the relay"))
+    warnings = (*document.warnings, *trust_warnings(source, "the relay"))
     return Reading(kind=DocumentForm.POLICY, parts=(DocumentPart(POLICIES, rows),), warnings=warnings)
 
 
-def pools_reading(source: DocumentSource, _around: Circumstances) -> Reading:
+def read_pool_file(source: DocumentSource, _context: ReadContext) -> Reading:
     """A file with pools of static-pools."""
     node = parse_document(source.text(MAX_FILE_BYTES), source.where)
     rows = _rows(pool_values(read_pools(node, source.where)), source.name, dict(_lines(node, "")))
-    return Reading(kind=DocumentForm.POOLS, parts=(DocumentPart("pools", rows),), warnings=doubts(source, "the relay"))
+    return Reading(
+        kind=DocumentForm.POOLS, parts=(DocumentPart("pools", rows),), warnings=trust_warnings(source, "the relay")
+    )
 
 
-def nothing_said(family: str) -> tuple[SettingRow, ...]:
-    """What an empty document of a family means, for comparing."""
+def default_rows(family: str) -> tuple[SettingRow, ...]:
+    """The rows of an empty document of a family: all defaults."""
     values = policy_values(PolicyDocument()) if family == POLICIES else ()
     return tuple(SettingRow(key, value, DEFAULT) for key, value in values)
 
@@ -53,42 +54,45 @@ def nothing_said(family: str) -> tuple[SettingRow, ...]:
 # -- ConfigMaps
 
 
-def map_reading(source: DocumentSource, around: Circumstances) -> Reading:
+def read_config_maps(source: DocumentSource, context: ReadContext) -> Reading:
     """Manifests, or files that are named as the keys of a map are."""
     if source.keys:
-        return _of_keys(source, around)
-    found = read_manifest(source.text(MAX_FILE_BYTES), source.where, around.node)
-    parts = [DocumentPart(POLICIES, tuple(_map_rows(one, source, around)), one.title) for one in found.maps]
-    others: list[str] = []
-    for one in found.others:
-        if (kind := text_of(one, "kind")) == SLO_KIND:
-            rows = flat(parse_node_document(one, source.name), "", source.where)
-            parts.append(DocumentPart(NODES, tuple(rows), title_of(one)))
+        return _read_keys(source, context)
+    found = read_manifest(source.text(MAX_FILE_BYTES), source.where, context.node)
+    parts = [
+        DocumentPart(POLICIES, tuple(_map_rows(config_map, source, context)), config_map.title)
+        for config_map in found.maps
+    ]
+    skipped: list[str] = []
+    for manifest in found.others:
+        if (kind := text_of(manifest, "kind")) == SLO_KIND:
+            rows = flatten(parse_node_document(manifest, source.name), "", source.where)
+            parts.append(DocumentPart(NODES, tuple(rows), title_of(manifest)))
         else:
-            others.append(kind or "something without a kind")
-    note = f"not looked at: {', '.join(dict.fromkeys(map(printable, others)))}" if others else ""
+            skipped.append(kind or "something without a kind")
+    note = f"not looked at: {', '.join(dict.fromkeys(map(printable, skipped)))}" if skipped else ""
     return Reading(
         kind=" and ".join(dict.fromkeys(_FORMS[part.family] for part in parts)),
         parts=tuple(parts),
-        warnings=tuple(warning for one in found.maps for warning in one.warnings),
+        warnings=tuple(warning for config_map in found.maps for warning in config_map.warnings),
         note=note,
     )
 
 
-def _map_rows(one: ConfigMap, source: DocumentSource, around: Circumstances) -> Iterable[SettingRow]:
-    for key, value in policy_values(one.document):
-        line = one.lines.get(about_key(key, one.lines, around.node))
+def _map_rows(config_map: ConfigMap, source: DocumentSource, context: ReadContext) -> Iterable[SettingRow]:
+    for key, value in policy_values(config_map.document):
+        line = config_map.lines.get(find_key(key, config_map.lines, context.node))
         yield SettingRow(key, value, f"file {source.name}:{line}" if line else DEFAULT)
 
 
-def _of_keys(source: DocumentSource, around: Circumstances) -> Reading:
+def _read_keys(source: DocumentSource, context: ReadContext) -> Reading:
     try:
-        document, warnings = read_data(source.keys, around.node)
+        document, warnings = read_data(source.keys, context.node)
     except ConfigError as error:
         raise ConfigError(placed(error.problems, source.where, {})) from None
     rows = []
     for key, value in policy_values(document):
-        about = about_key(key, source.keys, around.node)
+        about = find_key(key, source.keys, context.node)
         place = f"{source.name}/{about}" if source.name.rpartition("/")[2] != about else source.name
         rows.append(SettingRow(key, value, f"file {place}" if about else DEFAULT))
     return Reading(
@@ -99,7 +103,7 @@ def _of_keys(source: DocumentSource, around: Circumstances) -> Reading:
     )
 
 
-def about_key(path: str, keys: Iterable[str], node: str | None) -> str:
+def find_key(path: str, keys: Iterable[str], node: str | None) -> str:
     """The key of a map that a value came from: the node's own, else that of the policy, else `policy` itself."""
     policy = path.split(".")[1].lower()
     by_part: dict[tuple[str, str], str] = {}
@@ -107,8 +111,8 @@ def about_key(path: str, keys: Iterable[str], node: str | None) -> str:
         module, name, of_node = [*key.split(".", 2), "", ""][:3]
         if module == "policy":
             by_part[NAMES.get(name.lower(), name.lower()), of_node] = key
-    wanted = [(policy, node)] if node else []
-    return next((by_part[one] for one in [*wanted, (policy, ""), ("", "")] if one in by_part), "")
+    own = [(policy, node)] if node else []
+    return next((by_part[part] for part in [*own, (policy, ""), ("", "")] if part in by_part), "")
 
 
 # -- lines

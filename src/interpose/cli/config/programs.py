@@ -1,6 +1,6 @@
 """Programs as `interpose config` sees them: what each makes of a command line, and what it insists on besides.
 
-Everything is asked of the program's own code, so that what is said here is what happens there. A program is one row in
+All of it is done by the program's own code, so that what is shown here is what happens there. A program is one row in
 `config.programs`; one that checks its settings further, or goes by another name too, has a row here as well.
 """
 
@@ -62,16 +62,16 @@ def _check_relay(loaded: LoadedSettings, _env: Env) -> list[str]:
 
 
 def _check_hookserver(loaded: LoadedSettings, _env: Env) -> list[str]:
-    from interpose.cli.hookserver.checks import check as checked
+    from interpose.cli.hookserver import checks
 
-    checked(loaded)
+    checks.check(loaded)
     return []
 
 
 def _check_agent(loaded: LoadedSettings, env: Env) -> list[str]:
-    from interpose.cli.agent.checks import check as checked
+    from interpose.cli.agent import checks
 
-    checked(loaded, env)
+    checks.check(loaded, env)
     return []
 
 

@@ -14,15 +14,15 @@ POLICIES: Final = "policies"
 NODES: Final = "node documents"
 
 
-class Circumstances(NamedTuple):
-    """What counts besides the file."""
+class ReadContext(NamedTuple):
+    """What decides about the meaning of a file besides its text."""
 
     env: Mapping[str, str]
     node: str | None = None
 
 
 class DocumentPart(NamedTuple):
-    """One object of a file: of which family it is, how it is known among others, and what it says."""
+    """One object of a file: its family, its title among others, and its values."""
 
     family: str
     rows: tuple[SettingRow, ...]
@@ -31,7 +31,7 @@ class DocumentPart(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """A file that can be used: what it is, what it says, what is strange about it. One without a kind is not ours.
+    """A file that can be used: its kind, its values, and warnings. A file without a kind is not ours.
 
     All but manifests are one part.
     """
@@ -42,36 +42,36 @@ class Reading:
     note: str = ""
 
 
-def flat(value: Any, key: str, origin: str) -> Iterable[SettingRow]:
-    """A typed value, key by key, in the names it has here."""
+def flatten(value: Any, key: str, origin: str) -> Iterable[SettingRow]:
+    """A typed value as rows, key by key, under the names of its fields."""
     if is_dataclass(value):
         parts: Iterable[tuple[str, Any]] = ((item.name, getattr(value, item.name)) for item in fields(value))
     elif isinstance(value, Mapping):
         parts = ((str(name), value[name]) for name in sorted(value))
     else:
         if value is not None:
-            yield SettingRow(key, _word(value), origin)
+            yield SettingRow(key, _format_value(value), origin)
         return
     for name, part in parts:
-        yield from flat(part, f"{key}.{name}" if key else name, origin)
+        yield from flatten(part, f"{key}.{name}" if key else name, origin)
 
 
-def _word(value: Any) -> str:
+def _format_value(value: Any) -> str:
     if isinstance(value, frozenset | set):
-        return ", ".join(sorted(map(_word, value)))
+        return ", ".join(sorted(map(_format_value, value)))
     if isinstance(value, tuple):
-        return ", ".join(map(_word, value))
+        return ", ".join(map(_format_value, value))
     if isinstance(value, Enum):
         return str(value.value)
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def doubts(source: DocumentSource, who: str) -> tuple[str, ...]:
-    """Why the file would not be believed if this machine were the one it is for."""
+def trust_warnings(source: DocumentSource, who: str) -> tuple[str, ...]:
+    """Why a program on this machine would refuse the file: its owner, its mode, those of its directories."""
     if not source.is_file:
         return ()
     try:
         found = examine(source.name, Trust()).doubts
     except OSError:
-        return ()  # it was there a moment ago, and that is what was read
+        return ()  # removed since it was read
     return tuple(f"{source.where}: {doubt}, {who} refuses it" for doubt in found)

@@ -1,7 +1,7 @@
-"""Tells what a file is by what is in it, and by its name where that says more. Pure.
+"""Finds the kind of a file by its content, and by its name where that says more. Pure.
 
 The kind a document names itself counts before its keys, keys before the form of the text. What has no kind but looks
-like somebody's settings is taken for them: the reader then says what is missing.
+like settings of a program is taken for them: the reader then says what is missing.
 """
 
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ _SOME: Final = 0.5  # of its keys or lines, for something to be taken for what t
 
 
 class DocumentForm(StrEnum):
-    """What there is besides settings files, which are called by their kind."""
+    """Kinds of documents besides settings files, which are called by their own kind."""
 
     POLICY = "PolicyDocument"
     CONFIG_MAP = "ConfigMap"
@@ -37,7 +37,7 @@ _TEMPLATE: Final = "{{"  # of Helm: only what it makes can be read
 
 
 def recognise(text: str, where: str, *, json_only: bool = False) -> str:
-    """One of KINDS, or nothing if nobody can tell. ConfigError if it cannot even be read, or wants to be ours."""
+    """One of KINDS, or empty. ConfigError if the text cannot be parsed, or has our apiVersion and an unknown kind."""
     if _is_option_file(text):
         return DocumentForm.OPTIONS
     if json_only:
@@ -69,10 +69,10 @@ def _kind(root: DocumentNode, where: str) -> str:
         return DocumentForm.REGISTRATION
     if any(name.partition(".")[0] == "policy" for name in names) and header.get("apiVersion") != API_VERSION:
         # The relay's settings have a group of that name too, with other keys.
-        return DocumentForm.POLICY if not _like_settings(root) else PROGRAMS["relay"].kind
+        return DocumentForm.POLICY if not _guess_settings(root) else PROGRAMS["relay"].kind
     if names == {"pools"}:
         return DocumentForm.POOLS
-    found = _like_settings(root)
+    found = _guess_settings(root)
     if not found and header.get("apiVersion") == API_VERSION:
         raise ConfigError(f"{where}: kind: {quoted(kind)} is not known, expected one of {', '.join(OWN_KINDS)}")
     return found
@@ -84,11 +84,11 @@ def _is_object(root: DocumentNode) -> bool:
     return bool(header.get("kind")) and header.get("apiVersion", "") not in ("", API_VERSION)
 
 
-def _like_settings(root: DocumentNode) -> str:
-    """The kind of settings most of whose keys these are; empty if they are nobody's."""
-    given = [*_paths(root)]
+def _guess_settings(root: DocumentNode) -> str:
+    """The kind of settings that most of these keys belong to; empty if there is none."""
+    paths = _paths(root)
     shares: Mapping[str, float] = {
-        program.kind: sum(path in _known(name) for path in given) / len(given) if given else 0.0
+        program.kind: sum(path in _setting_keys(name) for path in paths) / len(paths) if paths else 0.0
         for name, program in PROGRAMS.items()
     }
     best = max(shares, key=lambda kind: shares[kind])
@@ -106,7 +106,7 @@ def _paths(root: DocumentNode) -> list[str]:
     return found
 
 
-def _known(program: str) -> set[str]:
+def _setting_keys(program: str) -> set[str]:
     return {setting.key for setting in PROGRAMS[program].schema().table}
 
 

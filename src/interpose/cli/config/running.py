@@ -14,23 +14,23 @@ _KEY = "admin.listen"
 
 
 def ask_running(schema: Schema, admin: str | None) -> list[SettingRow]:
-    """Its rows; a click error if there is none, or if it is another program."""
-    answer = _answer(admin or usual_address(schema))
+    """The settings of the process as rows; a click error if none answers, or another program."""
+    answer = _ask_config(admin or default_address(schema))
     program = answer.get(PROGRAM, schema.program)
     if program != schema.program:
         raise click.ClickException(f"the process there is {program!r}, not {schema.program!r}")
     return rows_of_answer(schema, answer)
 
 
-def usual_address(schema: Schema) -> str:
+def default_address(schema: Schema) -> str:
     """Where the process listens unless a flag or a file said otherwise; a click error if nowhere."""
-    setting = next((one for one in schema.table if one.key == _KEY), None)
+    setting = next((setting for setting in schema.table if setting.key == _KEY), None)
     if setting is None:
         raise click.ClickException(f"{schema.program} has no admin socket: a running one cannot be asked")
     return os.environ.get(setting.env) or str(value_of(schema.settings(), _KEY))
 
 
-def _answer(address: str) -> Mapping[str, Any]:
+def _ask_config(address: str) -> Mapping[str, Any]:
     answer = ask(address, "GET", "/v1/config")
     if not isinstance(answer, Mapping):
         raise click.ClickException(f"{address} answered with something that is not settings")

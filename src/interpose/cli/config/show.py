@@ -22,7 +22,9 @@ NAMES: Final = (*PROGRAMS, *DROP_INS)
 @click.argument("program", metavar="[PROGRAM]", required=False)
 @click.argument("arguments", metavar="[-- FLAGS...]", nargs=-1, type=click.UNPROCESSED)
 @click.option("--config", metavar="FILE", help="Settings file of the program.")
-@click.option("--set", "given", metavar="KEY=VALUE", multiple=True, help="Set a value, as a flag would. Repeatable.")
+@click.option(
+    "--set", "assignments", metavar="KEY=VALUE", multiple=True, help="Set a value, as a flag would. Repeatable."
+)
 @click.option("--changed", is_flag=True, help="Only what is not a default of interpose.")
 @click.option("--no-env", is_flag=True, help="As if no variable of the program were set.")
 @click.option("--running", is_flag=True, help="What the running process has, asked on its admin socket.")
@@ -32,7 +34,7 @@ def show(
     program: str | None,
     arguments: Sequence[str],
     config: str | None,
-    given: Sequence[str],
+    assignments: Sequence[str],
     changed: bool,
     no_env: bool,
     running: bool,
@@ -57,7 +59,7 @@ def show(
     name = program or _FIRST
     if name not in NAMES:
         raise click.UsageError(f"{name!r} is not a program with settings, they are {', '.join(NAMES)}")
-    if running and (arguments or config or given or no_env):
+    if running and (arguments or config or assignments or no_env):
         raise click.UsageError("--running shows what a process has: no --config, --set, --no-env or flags with it")
     if admin and not running:
         raise click.UsageError("--admin goes with --running")
@@ -65,12 +67,13 @@ def show(
     if running:
         rows = ask_running(schema, admin)
     else:
-        rows = _gathered(name, arguments, {} if no_env else os.environ, config, _pairs(given, schema))
-    shown = [row for row in rows if not changed or row.origin != DEFAULT]
-    click.echo(_text(output, schema, shown))
+        rows = _load_rows(
+            name, arguments, {} if no_env else os.environ, config, _parse_assignments(assignments, schema)
+        )
+    click.echo(_text(output, schema, [row for row in rows if not changed or row.origin != DEFAULT]))
 
 
-def _gathered(
+def _load_rows(
     name: str, arguments: Sequence[str], env: Mapping[str, str], config: str | None, given: Mapping[str, SettingText]
 ) -> list[SettingRow]:
     drop_in = DROP_INS.get(name)
@@ -87,10 +90,10 @@ def _gathered(
     return rows_of(loaded)
 
 
-def _pairs(given: Iterable[str], schema: Schema) -> dict[str, SettingText]:
+def _parse_assignments(assignments: Iterable[str], schema: Schema) -> dict[str, SettingText]:
     known = {setting.key for setting in schema.table}
     found: dict[str, SettingText] = {}
-    for pair in given:
+    for pair in assignments:
         key, equals, value = pair.partition("=")
         if not equals:
             raise click.UsageError(f"--set {pair}: expected KEY=VALUE")

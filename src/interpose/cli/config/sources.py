@@ -1,4 +1,4 @@
-"""What `interpose config` is given to read: files, directories, standard input. Each is read once.
+"""Sources that `interpose config` reads: files, directories, standard input. Each is read once.
 
 A directory stands for its files that may be ours by their names. Files named after keys of a ConfigMap, as
 `kubectl create configmap --from-file` takes them, belong together: they are one source.
@@ -37,11 +37,11 @@ class DocumentSource:
 
     @property
     def where(self) -> str:
-        """How messages begin."""
+        """The file as the beginning of a message."""
         return f"file {self.name}"
 
     def text(self, limit: int = MAX_BYTES) -> str:
-        """All of it, if it is not more than a program reads."""
+        """The whole text; ConfigError if it is larger than `limit` or not UTF-8."""
         return decoded(self.data, self.name, limit)
 
     def document(self, limit: int = MAX_BYTES) -> DocumentNode:
@@ -70,21 +70,21 @@ def read_sources(path: str) -> Iterator[DocumentSource | ConfigError]:
         yield _unreadable(path, error)
         return
     modes: dict[Path, int] = {}
-    for one in found:
-        if one.name.startswith("."):
+    for entry in found:
+        if entry.name.startswith("."):
             continue
         try:
-            modes[one] = one.stat().st_mode
+            modes[entry] = entry.stat().st_mode
         except OSError as error:
             if error.errno not in _NOT_THERE:
-                yield _unreadable(str(one), error)
-    files = [one for one, mode in modes.items() if S_ISREG(mode)]
-    keys = {one.name: one for one in files if is_key(one.name)}
+                yield _unreadable(str(entry), error)
+    files = [entry for entry, mode in modes.items() if S_ISREG(mode)]
+    keys = {file.name: file for file in files if is_key(file.name)}
     if keys:
         yield _keys(path, keys)
-    for one in files:
-        if one.suffix.lower() in _SUFFIXES:
-            source = read_source(str(one))
+    for file in files:
+        if file.suffix.lower() in _SUFFIXES:
+            source = read_source(str(file))
             yield replace(source, is_found=True) if isinstance(source, DocumentSource) else source
     for folder, mode in modes.items():
         if S_ISDIR(mode) and not folder.is_symlink():
@@ -92,7 +92,7 @@ def read_sources(path: str) -> Iterator[DocumentSource | ConfigError]:
 
 
 def read_source(path: str) -> DocumentSource | ConfigError:
-    """One file."""
+    """One file as a source; a ConfigError is returned, not raised."""
     try:
         with Path(path).open("rb") as file:
             data = file.read(MAX_BYTES + 1)

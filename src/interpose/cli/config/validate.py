@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 import click
 
 from interpose.cli.config.kinds import kind_option, read
-from interpose.cli.config.reading import Circumstances, Reading
+from interpose.cli.config.reading import ReadContext, Reading
 from interpose.cli.config.sources import STDIN, DocumentSource, read_sources
 from interpose.core.model.text import printable
 from interpose.errors import ConfigError
@@ -19,7 +19,7 @@ _LINE: Final = re.compile(r"(?:file|directory) .*? line ([0-9]+): ")
 
 
 class Finding(NamedTuple):
-    """What there is to say about one file."""
+    """The result of checking one file."""
 
     file: str
     reading: Reading | None
@@ -27,7 +27,7 @@ class Finding(NamedTuple):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Of a file that can be used."""
+        """Warnings of a file that can be used; empty for others."""
         return () if self.reading is None else self.reading.warnings
 
 
@@ -51,26 +51,26 @@ def validate(paths: Sequence[str], kind: str | None, node: str | None, with_env:
 
     Ends with 0 if all can be used and with 78 if one cannot, or cannot be read.
     """
-    around = Circumstances(env=os.environ if with_env else {}, node=node)
-    findings = [finding for path in paths for finding in _findings(path, kind, around)]
+    context = ReadContext(env=os.environ if with_env else {}, node=node)
+    findings = [finding for path in paths for finding in _findings(path, kind, context)]
     click.echo(json.dumps(list(map(_plain, findings)), indent=2) if output == "json" else _text(findings))
     return EXIT_CONFIG if any(finding.problems for finding in findings) else 0
 
 
-def _findings(path: str, kind: str | None, around: Circumstances) -> Iterator[Finding]:
+def _findings(path: str, kind: str | None, context: ReadContext) -> Iterator[Finding]:
     empty = True
     for source in read_sources(path):
         empty = False
-        yield _finding(source, path, kind, around)
+        yield _finding(source, path, kind, context)
     if empty:
         yield Finding(path, None, (f"directory {path}: holds no file that could be checked",))
 
 
-def _finding(source: DocumentSource | ConfigError, path: str, kind: str | None, around: Circumstances) -> Finding:
+def _finding(source: DocumentSource | ConfigError, path: str, kind: str | None, context: ReadContext) -> Finding:
     try:
         if isinstance(source, ConfigError):
             raise source
-        return Finding(source.name, read(source, kind, around))
+        return Finding(source.name, read(source, kind, context))
     except ConfigError as error:
         name = source.name if isinstance(source, DocumentSource) else path
         return Finding(STDIN if name == "<stdin>" else name, None, tuple(error.problems))
@@ -78,16 +78,17 @@ def _finding(source: DocumentSource | ConfigError, path: str, kind: str | None, 
 
 def _text(findings: Sequence[Finding]) -> str:
     lines: list[str] = []
-    for one in findings:
-        if one.reading is None:
-            lines.append(f"bad {one.file}")
-        elif not one.reading.kind:
-            lines.append(f"skipped {one.file}: {one.reading.note}")
+    for finding in findings:
+        reading = finding.reading
+        if reading is None:
+            lines.append(f"bad {finding.file}")
+        elif not reading.kind:
+            lines.append(f"skipped {finding.file}: {reading.note}")
         else:
-            note = f" ({one.reading.note})" if one.reading.note else ""
-            lines.append(f"ok {one.file}: {one.reading.kind}{note}")
-        lines += [f"  error: {problem}" for problem in one.problems]
-        lines += [f"  warning: {warning}" for warning in one.warnings]
+            note = f" ({reading.note})" if reading.note else ""
+            lines.append(f"ok {finding.file}: {reading.kind}{note}")
+        lines += [f"  error: {problem}" for problem in finding.problems]
+        lines += [f"  warning: {warning}" for warning in finding.warnings]
     return "\n".join(map(printable, lines))
 
 
@@ -97,11 +98,11 @@ def _plain(finding: Finding) -> Mapping[str, Any]:
         "file": finding.file,
         "kind": str(reading.kind) if reading is not None and reading.kind else None,
         "ok": not finding.problems,
-        "problems": [_placed(text) for text in finding.problems],
-        "warnings": [_placed(text) for text in finding.warnings],
+        "problems": [_with_line(text) for text in finding.problems],
+        "warnings": [_with_line(text) for text in finding.warnings],
     }
 
 
-def _placed(text: str) -> Mapping[str, Any]:
+def _with_line(text: str) -> Mapping[str, Any]:
     match = _LINE.match(text)
     return {"line": int(match[1]) if match else None, "text": text}

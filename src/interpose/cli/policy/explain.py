@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 import click
 
-from interpose.cli.common.admin_client import Refused, admin_option, ask, ask_if_there
+from interpose.cli.common.admin_client import RefusedError, admin_option, ask, ask_if_there
 from interpose.cli.render.assignments import NOT_LISTED, assignments_text
 from interpose.cli.render.explain import explain_text
 from interpose.cli.render.text import group, groups, or_dash, words
@@ -51,7 +51,7 @@ def _one(admin: str, container: str) -> Any:
     try:
         # The slashes of a name are those of the path.
         return ask(admin, "GET", f"/v1/policy/containers/{quote(container, safe='/')}")
-    except Refused as refused:
+    except RefusedError as refused:
         if refused.status == HTTPStatus.SERVICE_UNAVAILABLE:
             raise click.ClickException(or_dash(group(refused.answer).get("error"))) from None
         if refused.status != HTTPStatus.NOT_FOUND:

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 import pytest
 
-from interpose.cli.common.admin_client import Refused, ask, ask_if_there, look_up
+from interpose.cli.common.admin_client import RefusedError, ask, ask_if_there, look_up
 from interpose.errors import ConfigError
 from interpose.net.httpd.routes import (
     RouteTable,
@@ -111,7 +111,7 @@ def test_what_is_not_there_may_be_none(serve: Serve) -> None:
     address = serve(ROUTES)
     assert ask_if_there(address, "/echo") == {"body": None}
     assert ask_if_there(address, "/x") is None
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(RefusedError) as caught:
         ask_if_there(address, "/refuse")
     assert (caught.value.status, caught.value.answer) == (400, {"error": "no such level"})
 

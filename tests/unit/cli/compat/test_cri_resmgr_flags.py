@@ -29,7 +29,7 @@ def in_file(text: str) -> ResmgrLine:
 
 def values(line: ResmgrLine, name: str) -> list[str]:
     """All values of a flag."""
-    return [one.value for one in line.said if one.name == name]
+    return [flag.value for flag in line.flags if flag.name == name]
 
 
 def test_every_flag_that_stands_for_a_setting_names_one_that_exists() -> None:
@@ -44,7 +44,7 @@ def test_one_or_two_dashes_with_equals_or_blank_are_the_same(text: str) -> None:
     """As in every Go program; the origin shows what was typed."""
     line = read(text)
     assert (values(line, "policy"), line.rest, line.problems) == (["static"], [], [])
-    assert line.said[0].origin == f"flag {text.replace('=', ' ').split()[0]}"
+    assert line.flags[0].origin == f"flag {text.replace('=', ' ').split()[0]}"
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_a_file_takes_its_place_on_the_command_line(text: str) -> None:
     assert line.last("policy") == ("policy", "static", "file /a.cfg line 1: policy", 2)
     assert read(f"{text} -policy right").last("policy") == ("policy", "right", "flag -policy", 1)
     assert values(line, "logger-debug") == ["x"]
-    assert [one.name for one in line.said] == [
+    assert [flag.name for flag in line.flags] == [
         "policy",
         "relay-socket",
         "policy",
@@ -107,7 +107,7 @@ def test_a_flag_that_was_not_given_is_not_there() -> None:
 def test_switches_in_files_may_have_a_value() -> None:
     """Or none, which is true."""
     line = in_file("disable-ui\nreset-policy = false\nprint-config = true")
-    assert [(one.name, one.value) for one in line.said] == [
+    assert [(flag.name, flag.value) for flag in line.flags] == [
         ("disable-ui", "true"),
         ("reset-policy", "false"),
         ("print-config", "true"),
@@ -117,7 +117,7 @@ def test_switches_in_files_may_have_a_value() -> None:
 def test_a_heading_need_not_be_a_flag() -> None:
     """`static-pools` is only the beginning of the names below it; `logger` alone has no value either."""
     line = in_file("static-pools\n  conf-file = /x\nlogger\n  debug = y")
-    assert [(one.name, one.value) for one in line.said] == [("static-pools-conf-file", "/x"), ("logger-debug", "y")]
+    assert [(flag.name, flag.value) for flag in line.flags] == [("static-pools-conf-file", "/x"), ("logger-debug", "y")]
 
 
 def test_all_mistakes_in_a_file_are_told_with_their_lines() -> None:

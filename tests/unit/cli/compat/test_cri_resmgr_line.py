@@ -8,13 +8,13 @@ import interpose
 from interpose.cli.compat.cri_resmgr_flags import FlagValue, ResmgrFlag, read_line
 from interpose.cli.compat.cri_resmgr_line import (
     SOURCES,
+    collect_notes,
     debug_flag,
     debug_notes,
     debug_preset,
-    debugged,
-    notes,
-    usage,
-    wants,
+    find_switch,
+    parse_debug_sources,
+    print_usage,
 )
 from interpose.config.load import SettingText
 
@@ -42,7 +42,7 @@ from interpose.config.load import SettingText
 )
 def test_sources_are_told_in_all_forms_of_all_releases(values: list[str], states: dict[str, bool]) -> None:
     """The last word about one counts."""
-    assert debugged(values) == states
+    assert parse_debug_sources(values) == states
 
 
 def test_debugging_is_a_default_of_the_environment_and_a_flag() -> None:
@@ -106,20 +106,20 @@ def test_flags_that_do_nothing_are_told_together() -> None:
         FlagValue("a", "2", "flag -a"),
         FlagValue("c", "", "flag -c"),
     ]
-    assert notes(said, flags) == ["--b, --a: n"]
-    assert notes([FlagValue("b", "false", "flag -b")], flags) == []
+    assert collect_notes(said, flags) == ["--b, --a: n"]
+    assert collect_notes([FlagValue("b", "false", "flag -b")], flags) == []
 
 
 def test_a_switch_counts_as_it_stands_last() -> None:
     """Also if it was on before."""
-    assert wants(read_line(["--version"]), "version") == FlagValue("version", "true", "flag --version", 2)
-    assert wants(read_line(["--version", "--version=false"]), "version") is None
-    assert wants(read_line([]), "version") is None
+    assert find_switch(read_line(["--version"]), "version") == FlagValue("version", "true", "flag --version", 2)
+    assert find_switch(read_line(["--version", "--version=false"]), "version") is None
+    assert find_switch(read_line([]), "version") is None
 
 
 def test_mistakes_are_told_with_the_way_to_the_flags(capsys: pytest.CaptureFixture[str]) -> None:
     """All of them, on standard error; the code is the caller's."""
-    assert usage("x", ["a", "b"], 7) == 7
+    assert print_usage("x", ["a", "b"], 7) == 7
     told = capsys.readouterr()
     assert told.out == ""
     assert told.err == "error: a\nerror: b\nUsage: x [flags]\nRun x --help for the flags.\n"

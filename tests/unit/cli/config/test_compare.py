@@ -1,6 +1,6 @@
 """What stands for the same thing is compared, and nothing is lost on the way."""
 
-from interpose.cli.config.compare import Difference, Side, differences, plain, text_of
+from interpose.cli.config.compare import Difference, Side, differences_json, find_differences, render_differences
 from interpose.cli.config.reading import DocumentPart
 from interpose.config.effective import SettingRow
 
@@ -12,7 +12,7 @@ def part(title: str, family: str = "f", **values: str) -> DocumentPart:
 
 def keys(left: list[DocumentPart], right: list[DocumentPart]) -> list[str]:
     """Of what differs."""
-    return [one.key for one in differences(Side("a", left), Side("b", right))]
+    return [one.key for one in find_differences(Side("a", left), Side("b", right))]
 
 
 def test_one_object_is_compared_with_one() -> None:
@@ -40,17 +40,17 @@ def test_empty_is_nothing() -> None:
 def test_names_of_others_move_no_cursor() -> None:
     """A file and a map may be named anything."""
     found = [Difference("\x1b[2J: x", None, SettingRow("x", "\x1b[2J", "file \x1b"))]
-    assert text_of(found, Side("\x1b", []), Side("b", [])).splitlines() == [
+    assert render_differences(found, Side("\x1b", []), Side("b", [])).splitlines() == [
         "--- ?",
         "+++ b",
         "?[2J: x",
         "  - nothing",
         "  + ?[2J  (file ?)",
     ]
-    assert text_of([], Side("\x1b", []), Side("b", [])) == "no difference between ? and b"
+    assert render_differences([], Side("\x1b", []), Side("b", [])) == "no difference between ? and b"
 
 
 def test_differences_are_plain_data() -> None:
     """None where one side says nothing."""
-    found = plain([Difference("k", None, SettingRow("k", "v", "o"))])
+    found = differences_json([Difference("k", None, SettingRow("k", "v", "o"))])
     assert found == [{"key": "k", "left": None, "right": {"value": "v", "origin": "o"}}]

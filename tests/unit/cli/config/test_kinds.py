@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from interpose.cli.config.kinds import kind_of, read
-from interpose.cli.config.reading import Circumstances
+from interpose.cli.config.kinds import find_kind, read
+from interpose.cli.config.reading import ReadContext
 from interpose.cli.config.recognise import KINDS, DocumentForm
 from interpose.cli.config.sources import DocumentSource
 from interpose.errors import ConfigError
 
-NOWHERE = Circumstances(env={})
+NOWHERE = ReadContext(env={})
 HEADER = "apiVersion: interpose/v1\nkind: RelayConfig\n"
 
 
@@ -52,7 +52,7 @@ def test_a_settings_file_is_one_document() -> None:
 
 def test_the_environment_counts_if_it_is_there() -> None:
     """And its unknown variables are told."""
-    reading = read(source(HEADER), None, Circumstances(env={"INTERPOSE_GRACE": "5s", "INTERPOSE_X": "1"}))
+    reading = read(source(HEADER), None, ReadContext(env={"INTERPOSE_GRACE": "5s", "INTERPOSE_X": "1"}))
     assert {row.key: row.origin for row in reading.parts[0].rows}["process.grace"] == "environment INTERPOSE_GRACE"
     assert reading.warnings == ("environment INTERPOSE_X: is not a known setting and has no effect",)
 
@@ -93,4 +93,4 @@ def test_a_file_nobody_knows_is_an_error_if_somebody_named_it(tmp_path: Path) ->
 
 def test_files_that_are_keys_are_maps() -> None:
     """Whatever is in them."""
-    assert kind_of(DocumentSource(name="policy.static", keys={"policy.static": ""})) == DocumentForm.CONFIG_MAP
+    assert find_kind(DocumentSource(name="policy.static", keys={"policy.static": ""})) == DocumentForm.CONFIG_MAP

@@ -2,12 +2,12 @@
 
 import pytest
 
-from interpose.cli.config.policy_kinds import about_key, map_reading, nothing_said, policy_reading, pools_reading
-from interpose.cli.config.reading import NODES, POLICIES, Circumstances, DocumentPart, Reading
+from interpose.cli.config.policy_kinds import default_rows, find_key, read_config_maps, read_policy, read_pool_file
+from interpose.cli.config.reading import NODES, POLICIES, DocumentPart, ReadContext, Reading
 from interpose.cli.config.sources import DocumentSource
 from interpose.errors import ConfigError
 
-NOWHERE = Circumstances(env={})
+NOWHERE = ReadContext(env={})
 MAP = """\
 apiVersion: v1
 kind: ConfigMap
@@ -34,7 +34,7 @@ def said(reading: Reading) -> dict[str, tuple[str, str]]:
 
 def test_values_of_a_document_have_lines() -> None:
     """However the keys are spelled."""
-    reading = policy_reading(
+    reading = read_policy(
         source("policy:\n  active: stp\npolicy.STP:\n  labelnode: true\n  Confdirpath: /x\n"), NOWHERE
     )
     assert said(reading) == {
@@ -46,9 +46,9 @@ def test_values_of_a_document_have_lines() -> None:
 
 def test_a_document_that_says_nothing_has_defaults() -> None:
     """So that another one can be compared with it; other families have none."""
-    reading = policy_reading(source("policy: {}"), NOWHERE)
-    assert reading.parts == (DocumentPart(POLICIES, nothing_said(POLICIES)),)
-    assert nothing_said(NODES) == ()
+    reading = read_policy(source("policy: {}"), NOWHERE)
+    assert reading.parts == (DocumentPart(POLICIES, default_rows(POLICIES)),)
+    assert default_rows(NODES) == ()
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_a_document_that_says_nothing_has_defaults() -> None:
 )
 def test_values_of_a_map_have_the_line_of_their_key(node: str | None, key: str, line: int) -> None:
     """That of the node, if it has one."""
-    found = said(map_reading(source(MAP), Circumstances(env={}, node=node)))
+    found = said(read_config_maps(source(MAP), ReadContext(env={}, node=node)))
     assert found[f"policy.static.{key}"] == ("true", f"file f.yaml:{line}")
     assert found["policy.Active"] == ("static", "file f.yaml:5")
 
@@ -64,30 +64,30 @@ def test_values_of_a_map_have_the_line_of_their_key(node: str | None, key: str, 
 def test_several_maps_are_told_apart() -> None:
     """By namespace and name, as a cluster does."""
     others = [MAP.replace("name: m", name) for name in ("name: m.default", "name: m, namespace: kube-system")]
-    reading = map_reading(source("---\n".join([MAP, *others])), NOWHERE)
+    reading = read_config_maps(source("---\n".join([MAP, *others])), NOWHERE)
     assert [one.title for one in reading.parts] == ["ConfigMap m", "ConfigMap m.default", "ConfigMap kube-system/m"]
     assert len({one.rows[0].key for one in reading.parts}) == 1
 
 
 def test_a_nodeslo_among_manifests_is_read_too() -> None:
     """And what else is there is named."""
-    reading = map_reading(source(f"{SLO}spec: {{}}\n---\nkind: Job\n---\nkind: Job\n---\na: 1"), NOWHERE)
+    reading = read_config_maps(source(f"{SLO}spec: {{}}\n---\nkind: Job\n---\nkind: Job\n---\na: 1"), NOWHERE)
     assert (reading.kind, [one.family for one in reading.parts]) == ("NodeSLO", [NODES])
     assert reading.note == "not looked at: Job, something without a kind"
-    assert map_reading(source(f"{MAP}---\n{SLO}"), NOWHERE).kind == "ConfigMap and NodeSLO"
+    assert read_config_maps(source(f"{MAP}---\n{SLO}"), NOWHERE).kind == "ConfigMap and NodeSLO"
     with pytest.raises(ConfigError, match="spce: is not a known key"):
-        map_reading(source(f"{SLO}spce: {{}}\n---\nkind: Job"), NOWHERE)
+        read_config_maps(source(f"{SLO}spce: {{}}\n---\nkind: Job"), NOWHERE)
 
 
 def test_files_named_as_keys_are_a_map() -> None:
     """Values come from the file with that name, problems with the directory."""
     keys = {"policy": "Active: static", "policy.static": "PinMemory: true"}
-    reading = map_reading(DocumentSource(name="d", keys=keys), NOWHERE)
+    reading = read_config_maps(DocumentSource(name="d", keys=keys), NOWHERE)
     assert said(reading)["policy.static.PinMemory"] == ("true", "file d/policy.static")
     assert reading.note == "keys policy, policy.static"
     with pytest.raises(ConfigError, match=r"file d: ConfigMap key policy\.static line 1: X: is not a known key"):
-        map_reading(DocumentSource(name="d", keys={"policy.static": "X: 1"}), NOWHERE)
-    alone = map_reading(DocumentSource(name="d/policy.static", keys={"policy.static": "PinMemory: true"}), NOWHERE)
+        read_config_maps(DocumentSource(name="d", keys={"policy.static": "X: 1"}), NOWHERE)
+    alone = read_config_maps(DocumentSource(name="d/policy.static", keys={"policy.static": "PinMemory: true"}), NOWHERE)
     assert said(alone)["policy.static.PinMemory"] == ("true", "file d/policy.static")
 
 
@@ -95,16 +95,16 @@ def test_keys_are_found_by_what_they_are_about() -> None:
     """The node's own first, then that of the policy, then the one for everything."""
     keys = ("policy", "policy.STP", "policy.stp.n1")
     path = "policy.static-pools.LabelNode"
-    assert [about_key(path, keys, node) for node in ("n1", "n2", None)] == ["policy.stp.n1", "policy.STP", "policy.STP"]
-    assert about_key("policy.static.PinMemory", keys, "n1") == "policy"
-    assert about_key("policy.static.PinMemory", ("logger",), None) == ""
+    assert [find_key(path, keys, node) for node in ("n1", "n2", None)] == ["policy.stp.n1", "policy.STP", "policy.STP"]
+    assert find_key("policy.static.PinMemory", keys, "n1") == "policy"
+    assert find_key("policy.static.PinMemory", ("logger",), None) == ""
 
 
 def test_pools_are_known_list_by_list() -> None:
     """Each with its own line."""
     text = "pools:\n  a:\n    exclusive: true\n    cpuLists:\n    - {Cpuset: 0-1, Socket: 0}\n"
     text += "    - {Cpuset: 2-3, Socket: 0}\n"
-    assert said(pools_reading(source(text), NOWHERE)) == {
+    assert said(read_pool_file(source(text), NOWHERE)) == {
         "pools.a.exclusive": ("true", "file f.yaml:3"),
         "pools.a.cpuLists[0]": ("0-1 of socket 0", "file f.yaml:5"),
         "pools.a.cpuLists[1]": ("2-3 of socket 0", "file f.yaml:6"),

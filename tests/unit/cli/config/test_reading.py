@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from interpose.cli.config.reading import doubts, flat
+from interpose.cli.config.reading import flatten, trust_warnings
 from interpose.cli.config.sources import DocumentSource
 
 
@@ -30,7 +30,7 @@ class Part:
 def test_values_have_their_places() -> None:
     """Groups and dataclasses are gone into, absent values are left out."""
     value = {"b": Part(True, (Colour.RED,), frozenset(("y", "x"))), "a": 1}
-    assert [(row.key, row.value, row.origin) for row in flat(value, "", "here")] == [
+    assert [(row.key, row.value, row.origin) for row in flatten(value, "", "here")] == [
         ("a", "1", "here"),
         ("b.on", "true", "here"),
         ("b.colours", "red", "here"),
@@ -43,10 +43,10 @@ def test_files_that_anybody_can_write_are_doubted(tmp_path: Path) -> None:
     path = tmp_path / "policy.yaml"
     path.write_text("x")
     path.chmod(0o666)
-    (doubt,) = doubts(DocumentSource(name=str(path)), "the relay")
+    (doubt,) = trust_warnings(DocumentSource(name=str(path)), "the relay")
     assert doubt == f"file {path}: has mode 0666, everybody may write to it (chmod o-w), the relay refuses it"
-    assert doubts(DocumentSource(name="<stdin>", is_file=False), "the relay") == ()
-    assert doubts(DocumentSource(name=str(tmp_path / "gone")), "the relay") == ()
+    assert trust_warnings(DocumentSource(name="<stdin>", is_file=False), "the relay") == ()
+    assert trust_warnings(DocumentSource(name=str(tmp_path / "gone")), "the relay") == ()
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can give files away")
@@ -55,4 +55,4 @@ def test_files_of_others_are_doubted(tmp_path: Path) -> None:
     path = tmp_path / "policy.yaml"
     path.write_text("x")
     os.chown(path, 12345, 0)
-    assert "belongs to uid 12345" in doubts(DocumentSource(name=str(path)), "the relay")[0]
+    assert "belongs to uid 12345" in trust_warnings(DocumentSource(name=str(path)), "the relay")[0]

@@ -6,7 +6,7 @@ from typing import Any
 import click
 import pytest
 
-from interpose.cli.config.running import ask_running, usual_address
+from interpose.cli.config.running import ask_running, default_address
 from interpose.config.effective import config_answer, rows_of
 from interpose.config.hookserver.table import HOOKSERVER
 from interpose.config.load import SettingText, load
@@ -49,8 +49,8 @@ def test_nonsense_is_an_error(serve: Serve) -> None:
 
 def test_the_usual_address_is_that_of_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its default, or what its variable says; one without an admin socket cannot be asked."""
-    assert usual_address(HOOKSERVER) == "/var/run/interpose/hookserver-admin.sock"
+    assert default_address(HOOKSERVER) == "/var/run/interpose/hookserver-admin.sock"
     monkeypatch.setenv("INTERPOSE_HOOKSERVER_ADMIN_LISTEN", "/x.sock")
-    assert usual_address(HOOKSERVER) == "/x.sock"
+    assert default_address(HOOKSERVER) == "/x.sock"
     with pytest.raises(click.ClickException, match="has no admin socket"):
-        usual_address(PROGRAMS["webhook"].schema())
+        default_address(PROGRAMS["webhook"].schema())
