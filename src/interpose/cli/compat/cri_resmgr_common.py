@@ -16,7 +16,7 @@ from interpose.cli.compat.cri_resmgr_line import (
     load_flag_values,
     print_usage,
 )
-from interpose.config.load import SettingText, LoadedSettings
+from interpose.config.load import LoadedSettings, SettingText
 from interpose.config.schema import Schema
 from interpose.errors import ConfigError, SocketInUseError
 
@@ -56,7 +56,9 @@ def load_line(program: ResmgrProgram, line: ResmgrLine, env: Mapping[str, str]) 
     """Settings for a command line: flag over environment over the old program's defaults."""
     origin = f"default of {program.name}"
     presets = {key: SettingText(text, origin) for key, text in (program.presets or {}).items()}
-    presets |= {flag.key: SettingText(flag.default, origin) for flag in program.flags.values() if flag.key and flag.default}
+    presets |= {
+        flag.key: SettingText(flag.default, origin) for flag in program.flags.values() if flag.key and flag.default
+    }
     return program.check(load_flag_values(program.schema, line, program.flags, presets, env), env)
 
 

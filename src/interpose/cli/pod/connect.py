@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 import click
 import uvloop
 
-from interpose.cli.pod.options import Reach
+from interpose.cli.pod.options import ConnectionOptions
 from interpose.config.endpoint import WELL_KNOWN_RUNTIMES
 from interpose.cri.caller import Caller
 from interpose.cri.client import RuntimeClient
@@ -28,14 +28,14 @@ _PATIENCE: Final = 3.0
 _PAUSE: Final = 1.0
 
 
-def _as_it_is(caller: Caller) -> Caller:
+def _unwrapped(caller: Caller) -> Caller:
     return caller
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodRuntime:
-    """A runtime that answers. `where` names it for people. `not_isolated` is what the built-in runtime does not keep
-    apart, if it was started here."""
+    """A runtime that answers. `where` names it for people. `not_isolated` is what the built-in runtime does not
+    isolate, if it was started here."""
 
     services: RuntimeClient
     pods: PodReader
@@ -46,44 +46,44 @@ class PodRuntime:
 
 @asynccontextmanager
 async def pod_runtime(
-    reach: Reach,
+    connection: ConnectionOptions,
     *,
-    waits: Callable[[str], None] | None = None,
-    through: Callable[[Caller], Caller] = _as_it_is,
+    on_wait: Callable[[str], None] | None = None,
+    wrap: Callable[[Caller], Caller] = _unwrapped,
 ) -> AsyncGenerator[PodRuntime]:
-    """A runtime while the block lasts. With `waits` it is waited for, and that function hears why, once. Calls go
-    `through` what that makes of the caller."""
-    if reach.local:
-        from interpose.cli.pod.local_runtime import local_caller
+    """A runtime while the block lasts. With `on_wait` it is waited for, and that function gets the reason, once. `wrap`
+    makes the caller that is used of the one that was opened."""
+    if connection.local:
+        from interpose.cli.pod.local_runtime import open_built_in_runtime
 
-        async with local_caller() as local:
-            found = _pod_runtime(through(local.caller), local.where, reach, local.cgroups)
+        async with open_built_in_runtime() as local:
+            found = _pod_runtime(wrap(local.caller), local.where, connection, local.cgroups)
             yield replace(found, not_isolated=local.not_isolated)
         return
-    endpoint = reach.endpoint or (found_endpoint() if waits is None else await _awaited_endpoint(waits))
-    remote = RemoteCaller(endpoint, reach.image_endpoint, patience=_PATIENCE)
+    endpoint = connection.endpoint or (find_endpoint() if on_wait is None else await _wait_for_endpoint(on_wait))
+    remote = RemoteCaller(endpoint, connection.image_endpoint, patience=_PATIENCE)
     try:
-        await _connect(remote, waits)
-        yield _pod_runtime(through(remote), remote.path, reach, reach.cgroup_mount)
+        await _connect(remote, on_wait)
+        yield _pod_runtime(wrap(remote), remote.path, connection, connection.cgroup_mount)
     finally:
         await remote.close()
 
 
-def _pod_runtime(caller: Caller, where: str, reach: Reach, cgroup_mount: str) -> PodRuntime:
+def _pod_runtime(caller: Caller, where: str, connection: ConnectionOptions, cgroup_mount: str) -> PodRuntime:
     services = RuntimeClient(caller)
-    pods = PodReader(services, dirs=PodFolders(reach.root), where=where)
+    pods = PodReader(services, dirs=PodFolders(connection.root), where=where)
     return PodRuntime(services=services, pods=pods, where=where, cgroup_mount=cgroup_mount)
 
 
-async def _connect(remote: RemoteCaller, waits: Callable[[str], None] | None) -> None:
-    if waits is None and (why := await asyncio.to_thread(_missing, remote.path)):
+async def _connect(remote: RemoteCaller, on_wait: Callable[[str], None] | None) -> None:
+    if on_wait is None and (why := await asyncio.to_thread(_find_missing, remote.path)):
         raise click.ClickException(f"runtime {remote.path} is not reachable: {why}")
     try:
         await remote.start()
     except RpcError as error:
-        if waits is None:
+        if on_wait is None:
             raise
-        waits(words_of(error))
+        on_wait(describe_error(error))
     else:
         return
     while True:
@@ -93,21 +93,21 @@ async def _connect(remote: RemoteCaller, waits: Callable[[str], None] | None) ->
             return
 
 
-async def _awaited_endpoint(waits: Callable[[str], None]) -> str:
-    """The socket that is there, as soon as one is: who starts with the machine may be the first."""
-    said = False
+async def _wait_for_endpoint(on_wait: Callable[[str], None]) -> str:
+    """The socket that exists, as soon as one does: a manager that starts with the machine may be the first."""
+    is_reported = False
     while True:
         try:
-            return await asyncio.to_thread(found_endpoint)
+            return await asyncio.to_thread(find_endpoint)
         except ConfigError as error:
-            if not said:
-                waits(str(error))
-            said = True
+            if not is_reported:
+                on_wait(str(error))
+            is_reported = True
         await asyncio.sleep(_PAUSE)
 
 
-def _missing(path: str) -> str:
-    """Why there is nothing; empty if there is something."""
+def _find_missing(path: str) -> str:
+    """Why the file cannot be found; empty if it exists."""
     try:
         Path(path).stat()
     except OSError as error:
@@ -115,8 +115,8 @@ def _missing(path: str) -> str:
     return ""
 
 
-def found_endpoint() -> str:
-    """The socket that is there, in the order of who should be asked first; ConfigError if there is none."""
+def find_endpoint() -> str:
+    """The first socket that exists, a relay's before those of runtimes; ConfigError if there is none."""
     from interpose.config.relay.settings import RelaySettings
     from interpose.config.runtime.settings import RuntimeSettings
 
@@ -137,24 +137,24 @@ def found_endpoint() -> str:
     )
 
 
-def run_with(
-    reach: Reach,
+def run_with_runtime(
+    connection: ConnectionOptions,
     work: Callable[[PodRuntime], Awaitable[_T]],
     *,
-    waits: Callable[[str], None] | None = None,
+    on_wait: Callable[[str], None] | None = None,
     log_level: str = "error",
-    beside: Callable[[LogControl], AbstractAsyncContextManager[None]] | None = None,
-    through: Callable[[Caller], Caller] = _as_it_is,
+    service: Callable[[LogControl], AbstractAsyncContextManager[None]] | None = None,
+    wrap: Callable[[Caller], Caller] = _unwrapped,
 ) -> _T:
     """Open the runtime, do the work, close it. What the runtime says no to is an error message and exit code 1.
 
-    `beside` is there from before the runtime is waited for until all is over."""
+    `service` is open from before the runtime is waited for until all is over."""
     # Also for commands that log nothing themselves: warnings of what they use would be bare words on the screen.
     log = setup(log_level, "text")
 
     async def main() -> _T:
-        with_it = beside(log) if beside is not None else nullcontext()
-        async with with_it, pod_runtime(reach, waits=waits, through=through) as runtime:
+        opened = service(log) if service is not None else nullcontext()
+        async with opened, pod_runtime(connection, on_wait=on_wait, wrap=wrap) as runtime:
             return await work(runtime)
 
     try:
@@ -164,17 +164,17 @@ def run_with(
 
 
 def run_async(main: Callable[[], Coroutine[Any, Any, _T]]) -> _T:
-    """Run to its end. SIGINT ends it at once."""
+    """Run a coroutine to its end in an event loop; SIGINT ends it at once."""
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             return runner.run(main())
     except RpcError as error:
-        raise click.ClickException(words_of(error)) from None
+        raise click.ClickException(describe_error(error)) from None
     except KeyboardInterrupt:
         # As a shell reports it.
         raise SystemExit(130) from None
 
 
-def words_of(error: RpcError) -> str:
-    """An error of the runtime for people; that nobody answers is nothing it says."""
+def describe_error(error: RpcError) -> str:
+    """An error of the runtime as a sentence for people."""
     return error.message if error.code is Code.UNAVAILABLE else f"the runtime says: {error}"

@@ -9,14 +9,20 @@ import click
 
 from interpose.cli.common.stdio import is_output_closed
 from interpose.cli.common.terminal import output_width
-from interpose.cli.pod.options import namespace_option, output_option, reach_of, reach_options, selector_option
+from interpose.cli.pod.options import (
+    connection_options,
+    namespace_option,
+    output_option,
+    pop_connection_options,
+    selector_option,
+)
 
 if TYPE_CHECKING:
     from interpose.cli.render.pods import EventRow
     from interpose.node.pods.events.events import PodEvent
     from interpose.node.pods.status.runtime_pod import RuntimePod
 
-_EVERY: Final = 0.5  # seconds from look to look
+_EVERY: Final = 0.5  # seconds between two reads of the files
 _pause = time.sleep
 
 
@@ -32,7 +38,7 @@ _pause = time.sleep
 @namespace_option
 @selector_option
 @output_option("json")
-@reach_options
+@connection_options
 def events(**parameters: Any) -> None:
     """Show what happened with pods that `interpose pod` started: images pulled, containers started and ended,
     back-offs, failures, probes that failed. Equal events are one line with a count. Without names it is all pods.
@@ -44,18 +50,18 @@ def events(**parameters: Any) -> None:
       interpose pod events web --types Warning
       interpose pod events web -w
     """
-    parameters["root"] = reach_of(parameters).root
+    parameters["root"] = pop_connection_options(parameters).root
     if not parameters["watch"]:
-        _show(_found(parameters), parameters)
+        _show(_find_events(parameters), parameters)
         return
-    shown: dict[tuple[str, ...], PodEvent] = {}
+    printed: dict[tuple[str, ...], PodEvent] = {}
     first = True
     while True:
         fresh = []
-        for pod, event in _found(parameters, strict=first):
+        for pod, event in _find_events(parameters, strict=first):
             kind = (pod.uid, *event.kind)
-            if shown.get(kind) != event:
-                shown[kind] = event
+            if printed.get(kind) != event:
+                printed[kind] = event
                 fresh.append((pod, event))
         if fresh or first:
             _show(fresh, parameters, first=first)
@@ -65,9 +71,9 @@ def events(**parameters: Any) -> None:
         _pause(_EVERY)
 
 
-def _found(parameters: dict[str, Any], *, strict: bool = True) -> "list[tuple[RuntimePod, PodEvent]]":
-    """The events of the pods that are meant, by when they were last seen. Once somebody watches, pods may go."""
-    from interpose.cli.pod.select import chosen
+def _find_events(parameters: dict[str, Any], *, strict: bool = True) -> "list[tuple[RuntimePod, PodEvent]]":
+    """The events of the selected pods, the latest last. With `strict` each name must be that of a pod."""
+    from interpose.cli.pod.select import select_pod
     from interpose.node.pods.events.file import read_events
     from interpose.node.pods.status.origin import pods_of
     from interpose.node.pods.volumes.pod_folders import PodFolders
@@ -76,17 +82,17 @@ def _found(parameters: dict[str, Any], *, strict: bool = True) -> "list[tuple[Ru
     pods = pods_of(dirs, dirs.uids())
     namespace, names = parameters["namespace"], parameters["names"]
     if names and strict:
-        parameters["uids"] = {chosen(pods, name, namespace).uid for name in names}
-    meant = [
+        parameters["uids"] = {select_pod(pods, name, namespace).uid for name in names}
+    selected = [
         pod
         for pod in pods
         if namespace in (None, pod.namespace)
         and (not names or pod.uid in parameters["uids"])
         and parameters["selector"].matches(pod.labels)
     ]
-    found = [(pod, event) for pod in meant for event in read_events(dirs.folder(pod.uid))]
-    wanted = [one for one in found if parameters["types"] in (None, one[1].type)]
-    return sorted(wanted, key=lambda one: one[1].last)
+    found = [(pod, event) for pod in selected for event in read_events(dirs.folder(pod.uid))]
+    of_type = [(pod, event) for pod, event in found if parameters["types"] in (None, event.type)]
+    return sorted(of_type, key=lambda pair: pair[1].last)
 
 
 def _show(found: "list[tuple[RuntimePod, PodEvent]]", parameters: dict[str, Any], *, first: bool = True) -> None:
@@ -107,12 +113,12 @@ def _show(found: "list[tuple[RuntimePod, PodEvent]]", parameters: dict[str, Any]
 
 
 def _row(pod: "RuntimePod", event: "PodEvent") -> "EventRow":
-    from interpose.cli.pod.select import title_of
+    from interpose.cli.pod.select import pod_title
     from interpose.cli.render.pods import EventRow
 
     now = time.time()
     return EventRow(
-        object=f"{title_of(pod)}/{event.container}" if event.container else title_of(pod),
+        object=f"{pod_title(pod)}/{event.container}" if event.container else pod_title(pod),
         type=event.type.value,
         reason=event.reason,
         message=event.message,

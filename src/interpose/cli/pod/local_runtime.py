@@ -1,4 +1,4 @@
-"""The built-in runtime for `interpose pod --local`: in this process, or that of whoever has its folder already.
+"""The built-in runtime for `interpose pod --local`: in this process, or in the process that has its folder already.
 
 While a command with --local lasts, other commands with --local reach the same runtime through a socket in its state
 folder.
@@ -26,9 +26,8 @@ _PATIENCE: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Local:
-    """The built-in runtime: where it is, where its cgroups are, and if it is in this process what it does not keep
-    apart."""
+class BuiltInRuntime:
+    """The built-in runtime: its address and its cgroups, and if it is in this process what it does not isolate."""
 
     caller: Caller
     where: str
@@ -37,12 +36,12 @@ class Local:
 
 
 @asynccontextmanager
-async def local_caller() -> AsyncGenerator[Local]:
-    """The runtime that the environment describes."""
+async def open_built_in_runtime() -> AsyncGenerator[BuiltInRuntime]:
+    """The runtime of the environment's settings while the block lasts."""
     settings: RuntimeSettings = load(RUNTIME, flags={}, env=os.environ, path=None).settings
-    if (remote := await _whoever_has_it(settings)) is not None:
+    if (remote := await _connect_running(settings)) is not None:
         try:
-            yield Local(caller=remote, where=remote.path, cgroups=settings.cgroups.root)
+            yield BuiltInRuntime(caller=remote, where=remote.path, cgroups=settings.cgroups.root)
         finally:
             await remote.close()
         return
@@ -56,7 +55,7 @@ async def local_caller() -> AsyncGenerator[Local]:
         bound = bind_unix(f"{settings.state}/{_EMBEDDED}", mode=0o600)
         served = serve_runtime(bound, runtime, runtime.METHODS, uids=(os.getuid(),), connections=16)
         await served.start()
-        yield Local(
+        yield BuiltInRuntime(
             caller=LocalCaller(runtime),
             where=f"the built-in runtime in {settings.root}",
             cgroups=settings.cgroups.root,
@@ -68,7 +67,7 @@ async def local_caller() -> AsyncGenerator[Local]:
         await runtime.close()
 
 
-async def _whoever_has_it(settings: RuntimeSettings) -> RemoteCaller | None:
+async def _connect_running(settings: RuntimeSettings) -> RemoteCaller | None:
     for path in (settings.listen, f"{settings.state}/{_EMBEDDED}"):
         if not await asyncio.to_thread(Path(path).is_socket):
             continue

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from interpose.cli.pod.options import container_option, namespace_option, reach_of, reach_options
+from interpose.cli.pod.options import connection_options, container_option, namespace_option, pop_connection_options
 
 if TYPE_CHECKING:
     from interpose.cli.pod.connect import PodRuntime
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def _since(_ctx: click.Context, _parameter: click.Parameter, text: str | None) -> int:
-    """Nanoseconds of the day: a span back from now, or a moment."""
+    """Nanoseconds since 1970 of a duration back from now, or of a time."""
     if not text:
         return 0
     from interpose.config.values import duration
@@ -51,7 +51,7 @@ def _since(_ctx: click.Context, _parameter: click.Parameter, text: str | None) -
 )
 @click.option("--timestamps", is_flag=True, help="With the time of each line.")
 @namespace_option
-@reach_options
+@connection_options
 def logs(**parameters: Any) -> None:
     """Show what a container wrote, from its rotated logs on, to stdout and stderr as it was written.
 
@@ -62,21 +62,21 @@ def logs(**parameters: Any) -> None:
       interpose pod logs -f --tail 20 web -c nginx
       interpose pod logs -p crashing
     """
-    reach = reach_of(parameters)
-    from interpose.cli.pod.connect import run_with
+    connection = pop_connection_options(parameters)
+    from interpose.cli.pod.connect import run_with_runtime
     from interpose.cli.render.text import or_dash
     from interpose.node.pods.logs.reader import LogOptions
 
-    wish = LogOptions(tail=parameters["tail"], since=parameters["since"], follow=parameters["follow"])
+    options = LogOptions(tail=parameters["tail"], since=parameters["since"], follow=parameters["follow"])
 
     async def work(runtime: "PodRuntime") -> None:
-        found = await _instance(runtime, parameters)
+        found = await _find_instance(runtime, parameters)
         if not found.log_path:
             raise click.ClickException(f"the runtime does not say where the log of {found.name} is")
         try:
-            await _show(runtime, found, wish, timestamps=parameters["timestamps"])
+            await _show(runtime, found, options, timestamps=parameters["timestamps"])
         except BrokenPipeError:
-            # Whoever reads has seen enough. What is still held must not fail when the program ends.
+            # The reader of our output has left. What is still buffered must not fail when the program ends.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         except FileNotFoundError:
             text = f"the log of {found.name} is not there: {found.log_path}"
@@ -84,28 +84,28 @@ def logs(**parameters: Any) -> None:
                 text += f"; it ended with {found.reason}: {' '.join(found.message.split())}"
             raise click.ClickException(or_dash(text)) from None
 
-    run_with(reach, work)
+    run_with_runtime(connection, work)
 
 
-async def _instance(runtime: "PodRuntime", parameters: dict[str, Any]) -> "ContainerStatus":
-    from interpose.cli.pod.select import chosen_container, record_of_pod, started_containers
+async def _find_instance(runtime: "PodRuntime", parameters: dict[str, Any]) -> "ContainerStatus":
+    from interpose.cli.pod.select import find_pod_record, list_started_containers, select_container
 
-    known = await record_of_pod(runtime.pods, parameters["name"], parameters["namespace"])
+    known = await find_pod_record(runtime.pods, parameters["name"], parameters["namespace"])
     pod, status = known.pod, known.summary.status
-    names = started_containers(known, parameters["container"])
+    names = list_started_containers(known, parameters["container"])
     mains = known.origin.containers if known.origin is not None else ()
-    name = chosen_container(names, parameters["container"], pod, mains)
-    instances = [one for one in status.containers if one.name == name]
+    name = select_container(names, parameters["container"], pod, mains)
+    instances = [instance for instance in status.containers if instance.name == name]
     if not parameters["previous"]:
         return instances[0]
     # Of one that is about to be started again the current one is still to come.
-    before = instances if _comes_again(known.origin, instances[0]) else instances[1:]
+    before = instances if _will_restart(known.origin, instances[0]) else instances[1:]
     if not before:
         raise click.ClickException(f"container {name} of pod {pod.title} has no instance before the current one")
     return before[0]
 
 
-def _comes_again(origin: "Origin | None", newest: "ContainerStatus") -> bool:
+def _will_restart(origin: "Origin | None", newest: "ContainerStatus") -> bool:
     """Whether a container has ended and waits to be started again, as far as the manager noted that."""
     from interpose.core.model.pod import ContainerState
     from interpose.node.pods.spec import RestartPolicy
@@ -115,35 +115,35 @@ def _comes_again(origin: "Origin | None", newest: "ContainerStatus") -> bool:
     return newest.state is ContainerState.EXITED and again
 
 
-async def _show(runtime: "PodRuntime", found: "ContainerStatus", wish: "LogOptions", *, timestamps: bool) -> None:
+async def _show(runtime: "PodRuntime", found: "ContainerStatus", options: "LogOptions", *, timestamps: bool) -> None:
     from interpose.net.grpc.status import RpcError
     from interpose.node.pods.logs.reader import follow_log, read_log
 
-    if not wish.follow:
+    if not options.follow:
 
         def read() -> None:
-            for line in read_log(found.log_path, wish):
+            for line in read_log(found.log_path, options):
                 _write(line, timestamps=timestamps)
             _flush()
 
         await asyncio.to_thread(read)
         return
 
-    asked = 0.0
+    asked_at = 0.0
 
     async def running() -> bool:
-        nonlocal asked
+        nonlocal asked_at
         _flush()
-        if time.monotonic() - asked < 1.0:
+        if time.monotonic() - asked_at < 1.0:
             return True
-        asked = time.monotonic()
+        asked_at = time.monotonic()
         try:
             answer = await runtime.services.container_status(found.id)
         except RpcError:
             return False
         return int(answer.status.state) in (0, 1)  # created or running
 
-    async for line in follow_log(found.log_path, wish, running):
+    async for line in follow_log(found.log_path, options, running):
         _write(line, timestamps=timestamps)
     _flush()
 

@@ -9,7 +9,7 @@ import click
 
 from interpose.cli.common.stdio import is_output_closed
 from interpose.cli.common.terminal import output_width
-from interpose.cli.pod.options import output_option, reach_of, reach_options, selector_option
+from interpose.cli.pod.options import connection_options, output_option, pop_connection_options, selector_option
 
 if TYPE_CHECKING:
     from interpose.cli.pod.connect import PodRuntime
@@ -29,7 +29,7 @@ _EVERY: Final = 1.0  # seconds from look to look
 @click.option("--show-labels", is_flag=True, help="With the labels of pods.")
 @click.option("-w", "--watch", is_flag=True, help="Stay, and add a line for each pod that changes, until Ctrl-C.")
 @output_option("wide", "json", "name")
-@reach_options
+@connection_options
 def ls(**parameters: Any) -> None:
     """List the pods that the runtime has, of everybody.
 
@@ -42,27 +42,27 @@ def ls(**parameters: Any) -> None:
       interpose pod ls -l 'app in (web,db),!canary' -w
       interpose pod ls -o json | jq -r '.[].name'
     """
-    reach = reach_of(parameters)
+    connection = pop_connection_options(parameters)
     if parameters["namespace"] and parameters["all_namespaces"]:
         raise click.UsageError("--namespace and --all-namespaces exclude each other")
     import asyncio
 
-    from interpose.cli.pod.connect import run_with
+    from interpose.cli.pod.connect import run_with_runtime
 
     async def work(runtime: "PodRuntime") -> None:
         rows = await _rows(runtime, parameters)
         if not parameters["watch"]:
             _show(rows, parameters)
             return
-        shown: dict[str, PodRow] = {}
+        printed: dict[str, PodRow] = {}
         while True:
-            _show_changes(rows, shown, parameters)
+            _show_changes(rows, printed, parameters)
             if is_output_closed():
                 raise BrokenPipeError
             await asyncio.sleep(_EVERY)
             rows = await _rows(runtime, parameters)
 
-    run_with(reach, work)
+    run_with_runtime(connection, work)
 
 
 async def _rows(runtime: "PodRuntime", parameters: dict[str, Any]) -> "list[PodRow]":
@@ -74,7 +74,7 @@ async def _rows(runtime: "PodRuntime", parameters: dict[str, Any]) -> "list[PodR
         for pod in known.pods
         if parameters["namespace"] in (None, pod.namespace)
         and (not parameters["ours"] or pod.uid in known.ours)
-        and (not parameters["running"] or pod.running or any(one.ready for one in pod.sandboxes))
+        and (not parameters["running"] or pod.running or any(sandbox.ready for sandbox in pod.sandboxes))
         and parameters["selector"].matches(pod.labels)
     ]
     pods.sort(key=lambda pod: (pod.namespace, pod.name, pod.uid))
@@ -93,12 +93,12 @@ def _row(known: "PodRecord", *, ours: bool) -> "PodRow":
         name=pod.name,
         uid=pod.uid,
         status=summary.word,
-        running=sum(one.lot is ContainerViewState.RUNNING for one in summary.main),
+        running=sum(view.lot is ContainerViewState.RUNNING for view in summary.main),
         containers=len(summary.main),
-        restarts=sum(one.restart_count for one in views),
+        restarts=sum(view.restart_count for view in views),
         age=time.time() - known.began / 1e9 if known.began else None,
         ips=summary.status.ips,
-        images=tuple(dict.fromkeys(one.image for one in views)),
+        images=tuple(dict.fromkeys(view.image for view in views)),
         ours=ours,
         labels=pod.labels,
         message=summary.message,
@@ -106,17 +106,17 @@ def _row(known: "PodRecord", *, ours: bool) -> "PodRow":
     )
 
 
-def _state(one: "ContainerView") -> dict[str, Any]:
-    """A container as plain values."""
+def _state(view: "ContainerView") -> dict[str, Any]:
+    """A container as values for JSON."""
     return {
-        "name": one.name,
-        "role": one.role.value,
-        "state": one.lot.value,
-        "reason": one.reason,
-        "message": one.message,
-        "exitCode": one.exit_code,
-        "restarts": one.restart_count,
-        "image": one.image,
+        "name": view.name,
+        "role": view.role.value,
+        "state": view.lot.value,
+        "reason": view.reason,
+        "message": view.message,
+        "exitCode": view.exit_code,
+        "restarts": view.restart_count,
+        "image": view.image,
     }
 
 
@@ -132,18 +132,18 @@ def _show(rows: "list[PodRow]", parameters: dict[str, Any]) -> None:
         click.echo("\n".join(_table(rows, parameters)))
 
 
-def _show_changes(rows: "list[PodRow]", shown: "dict[str, PodRow]", parameters: dict[str, Any]) -> None:
-    """What is another way than it was `shown`, which follows; for programs a line of JSON each."""
-    first = not shown
+def _show_changes(rows: "list[PodRow]", printed: "dict[str, PodRow]", parameters: dict[str, Any]) -> None:
+    """Print the rows that changed since `printed`, which is updated; for programs a line of JSON each."""
+    first = not printed
     now = {row.uid: row for row in rows}
-    changed = [row for row in rows if row.uid not in shown or replace(shown[row.uid], age=row.age) != row]
-    changed += [replace(shown.pop(uid), status="Removed", running=0) for uid in set(shown) - set(now)]
-    shown.update(now)
+    changed = [row for row in rows if row.uid not in printed or replace(printed[row.uid], age=row.age) != row]
+    changed += [replace(printed.pop(uid), status="Removed", running=0) for uid in set(printed) - set(now)]
+    printed.update(now)
     for row in changed if parameters["output"] in ("json", "name") else ():
         click.echo(json.dumps(_document(row)) if parameters["output"] == "json" else row.title)
     if changed and parameters["output"] in ("text", "wide"):
         # As wide as all that is known needs it: columns stay where they are.
-        lines = _table([*shown.values(), *changed], parameters)
+        lines = _table([*printed.values(), *changed], parameters)
         click.echo("\n".join([*lines[: int(first)], *lines[-len(changed) :]]))
 
 

@@ -4,7 +4,7 @@ import asyncio
 from typing import Any
 
 from interpose.cli.pod.connect import PodRuntime
-from interpose.cli.pod.options import Reach
+from interpose.cli.pod.options import ConnectionOptions
 from interpose.cri.client import RuntimeClient
 from interpose.host.cgroup.paths import Driver
 from interpose.net.grpc.status import RpcError
@@ -14,21 +14,21 @@ from interpose.node.pods.sync.manager import RuntimeManager
 from interpose.node.pods.volumes.pod_dirs import PodDirs
 
 
-async def managed(runtime: PodRuntime, reach: Reach, **node: Any) -> RuntimeManager:
-    """A manager. `node` is what is said about the node by hand, for `read_node`."""
+async def open_manager(runtime: PodRuntime, connection: ConnectionOptions, **node: Any) -> RuntimeManager:
+    """A manager of pods. `node` are facts about the node from the command line, for `read_node`."""
     services = runtime.services
-    asked = reach.cgroup_driver == "auto"
-    given: dict[str, Any] = {
+    is_auto = connection.cgroup_driver == "auto"
+    detected: dict[str, Any] = {
         "cgroup_mount": runtime.cgroup_mount,
-        "cgroup_driver": await detect_cgroup_driver(services) if asked else Driver(reach.cgroup_driver),
+        "cgroup_driver": await detect_cgroup_driver(services) if is_auto else Driver(connection.cgroup_driver),
         "recursive_read_only": await _recursive_read_only(services),
     }
-    facts = await asyncio.to_thread(lambda: read_node(**{**given, **node}))
+    facts = await asyncio.to_thread(lambda: read_node(**{**detected, **node}))
     return RuntimeManager(
         services,
         node=facts,
-        dirs=PodDirs(reach.root, log_root=reach.log_root),
-        log_root=reach.log_root,
+        dirs=PodDirs(connection.root, log_root=connection.log_root),
+        log_root=connection.log_root,
         cgroup_mount=runtime.cgroup_mount,
         where=runtime.where,
     )
@@ -40,4 +40,4 @@ async def _recursive_read_only(services: RuntimeClient) -> bool:
         handlers = (await services.status()).runtime_handlers
     except RpcError:
         return False
-    return any(one.features.recursive_read_only_mounts for one in handlers if not one.name)
+    return any(handler.features.recursive_read_only_mounts for handler in handlers if not handler.name)

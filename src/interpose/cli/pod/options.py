@@ -76,7 +76,7 @@ _OPTIONS: Final = (
     ),
     click.option(
         "--cgroup-driver",
-        type=click.Choice(["auto", *(one.value for one in Driver)]),
+        type=click.Choice(["auto", *(driver.value for driver in Driver)]),
         envvar="INTERPOSE_POD_CGROUP_DRIVER",
         default="auto",
         show_default=True,
@@ -89,7 +89,7 @@ _OPTIONS: Final = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reach:
+class ConnectionOptions:
     """How the runtime is reached and where the folders of pods are."""
 
     endpoint: str | None = None
@@ -101,22 +101,22 @@ class Reach:
     cgroup_driver: str = "auto"
 
 
-def reach_options(command: _F) -> _F:
-    """Add the options; `reach_of` takes them out of the parameters."""
+def connection_options(command: _F) -> _F:
+    """Add the options; `pop_connection_options` takes them out of the parameters."""
     for option in reversed(_OPTIONS):
         command = option(command)
     return command
 
 
-def reach_of(parameters: dict[str, Any]) -> Reach:
+def pop_connection_options(parameters: dict[str, Any]) -> ConnectionOptions:
     """The shared options, removed from the parameters of a command."""
-    reach = Reach(**{one.name: parameters.pop(one.name) for one in fields(Reach)})
-    if reach.local and reach.endpoint and given("endpoint"):
+    connection = ConnectionOptions(**{field.name: parameters.pop(field.name) for field in fields(ConnectionOptions)})
+    if connection.local and connection.endpoint and is_on_command_line("endpoint"):
         raise click.UsageError("--local and --runtime-endpoint exclude each other")
-    return reach
+    return connection
 
 
-def given(name: str) -> bool:
+def is_on_command_line(name: str) -> bool:
     """Whether an option stands on the command line, and not only in the environment."""
     source = click.get_current_context().get_parameter_source(name)
     return source is click.core.ParameterSource.COMMANDLINE
@@ -146,7 +146,7 @@ selector_option: Final = click.option(
 
 
 def output_option(*choices: str) -> Callable[[_F], _F]:
-    """-o with the forms that a command has."""
+    """The option -o with the formats that a command has."""
     return click.option(
         "-o",
         "--output",
@@ -158,7 +158,7 @@ def output_option(*choices: str) -> Callable[[_F], _F]:
 
 
 def files_option(help_text: str, *, required: bool = False) -> Callable[[_F], _F]:
-    """-f, as often as one likes; a dash is standard input."""
+    """The option -f, which may be repeated; a dash is standard input."""
     return click.option(
         "-f",
         "--filename",
@@ -177,5 +177,5 @@ def _files(_ctx: click.Context, _parameter: click.Parameter, files: tuple[str, .
 
 
 def container_option(command: _F) -> _F:
-    """-c."""
+    """Add -c, the container of a pod."""
     return click.option("-c", "--container", metavar="NAME", default="", help="Which container of the pod.")(command)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from interpose.cli.pod.options import namespace_option, reach_of, reach_options
+from interpose.cli.pod.options import connection_options, namespace_option, pop_connection_options
 from interpose.cli.render.text import or_dash
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def _ports(_ctx: click.Context, _parameter: click.Parameter, texts: tuple[str, .
 @click.argument("ports", nargs=-1, required=True, metavar="[LOCAL:]PORT...", callback=_ports)
 @click.option("--address", default="127.0.0.1", show_default=True, metavar="IP", help="Address to listen on here.")
 @namespace_option
-@reach_options
+@connection_options
 def port_forward(**parameters: Any) -> int:
     """Reach ports of a pod from here, until Ctrl-C.
 
@@ -46,13 +46,13 @@ def port_forward(**parameters: Any) -> int:
       interpose pod port-forward web 8080:80     8080 here is 80 in the pod
       interpose pod port-forward web :80         any free port here
     """
-    reach = reach_of(parameters)
-    from interpose.cli.pod.connect import run_with
+    connection = pop_connection_options(parameters)
+    from interpose.cli.pod.connect import run_with_runtime
 
     async def work(runtime: "PodRuntime") -> int:
         return await forward_ports(runtime, parameters)
 
-    return run_with(reach, work)
+    return run_with_runtime(connection, work)
 
 
 async def forward_ports(runtime: "PodRuntime", parameters: dict[str, Any]) -> int:
@@ -60,15 +60,17 @@ async def forward_ports(runtime: "PodRuntime", parameters: dict[str, Any]) -> in
     from interpose.net.streaming.portforward_client import PortForwarder
 
     stop = asyncio.Event()
-    way = _Way(runtime, await _pod(runtime, parameters), stop)
+    forward = _PodForward(runtime, await _pod(runtime, parameters), stop)
     forwarders = []
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
     try:
         for local, remote in parameters["ports"]:
-            source = partial(way.url, remote)
-            forwarder = PortForwarder(source, remote, local_port=local, host=parameters["address"], on_error=way.failed)
+            source = partial(forward.url, remote)
+            forwarder = PortForwarder(
+                source, remote, local_port=local, host=parameters["address"], on_error=forward.on_error
+            )
             await forwarder.start()
             forwarders.append(forwarder)
             click.echo(f"Forwarding {parameters['address']}:{forwarder.port} -> {remote}")
@@ -76,38 +78,38 @@ async def forward_ports(runtime: "PodRuntime", parameters: dict[str, Any]) -> in
     finally:
         for forwarder in forwarders:
             await forwarder.close()
-        await way.close()
-    if way.gone:
-        raise click.ClickException(f"pod {or_dash(way.title)} is gone")
+        await forward.close()
+    if forward.is_gone:
+        raise click.ClickException(f"pod {or_dash(forward.title)} is gone")
     return 0
 
 
 async def _pod(runtime: "PodRuntime", parameters: dict[str, Any]) -> "RuntimePod":
-    from interpose.cli.pod.select import chosen
+    from interpose.cli.pod.select import select_pod
     from interpose.node.pods.status.pod_index import known_pods
 
-    return chosen((await known_pods(runtime.pods)).pods, parameters["name"], parameters["namespace"])
+    return select_pod((await known_pods(runtime.pods)).pods, parameters["name"], parameters["namespace"])
 
 
-class _Way:
-    """The way into a pod, which may get another sandbox, and may go: then `gone` is true and `stop` is set."""
+class _PodForward:
+    """Forwarding into a pod, which may get another sandbox or be removed: then `is_gone` is true and `stop` is set."""
 
     def __init__(self, runtime: "PodRuntime", pod: "RuntimePod", stop: asyncio.Event) -> None:
         """ClickException if the pod does not run."""
         from interpose.tasks import TaskBag
 
         self.title = pod.title
-        self.gone = False
+        self.is_gone = False
         self._runtime = runtime
         self._stop = stop
-        self._sandbox = _ready((pod,))
+        self._sandbox = _ready_sandbox((pod,))
         self._tasks = TaskBag()
         if not self._sandbox:
             raise click.ClickException(f"pod {or_dash(pod.title)} does not run")
 
     async def url(self, port: int) -> str:
         """Where the runtime forwards a port of the sandbox that the pod has now. StreamError if it does not."""
-        from interpose.cli.pod.connect import words_of
+        from interpose.cli.pod.connect import describe_error
         from interpose.net.grpc.status import Code, RpcError
         from interpose.net.streaming.connect import StreamError
 
@@ -118,39 +120,39 @@ class _Way:
             except RpcError as error:
                 if error.code in (Code.UNAVAILABLE, Code.DEADLINE_EXCEEDED):
                     raise
-                await self._look()
+                await self._find_again()
                 if sandbox == self._sandbox:
                     raise
             return await self._runtime.services.port_forward(self._sandbox, [port])
         except RpcError as error:
-            raise StreamError(words_of(error)) from None
+            raise StreamError(describe_error(error)) from None
 
-    def failed(self, message: str) -> None:
-        """A connection could not be forwarded: say why, unless that is because the pod is gone."""
-        self._tasks.spawn(self._tell(message), name="forwarding failure")
+    def on_error(self, message: str) -> None:
+        """A connection could not be forwarded: print why, unless the pod is gone."""
+        self._tasks.spawn(self._report(message), name="forwarding failure")
 
     async def close(self) -> None:
-        """Look no more."""
+        """Stop looking for the pod."""
         await self._tasks.cancel()
 
-    async def _tell(self, message: str) -> None:
+    async def _report(self, message: str) -> None:
         from interpose.net.grpc.status import RpcError
 
         with suppress(RpcError, TimeoutError):  # a runtime that is away knows nothing of the pod
             async with asyncio.timeout(_LOOKING):
-                await self._look()
-        if self.gone:
+                await self._find_again()
+        if self.is_gone:
             self._stop.set()
         else:
             click.echo(f"error: {or_dash(message)}", err=True)
 
-    async def _look(self) -> None:
+    async def _find_again(self) -> None:
         """Find the pod again, and the sandbox that it has now. RpcError if the runtime cannot be asked."""
-        pods = [one for one in await self._runtime.pods.get_pods(all=True) if one.title == self.title]
-        self.gone = not pods
-        self._sandbox = _ready(pods) or self._sandbox
+        pods = [pod for pod in await self._runtime.pods.get_pods(all=True) if pod.title == self.title]
+        self.is_gone = not pods
+        self._sandbox = _ready_sandbox(pods) or self._sandbox
 
 
-def _ready(pods: "Sequence[RuntimePod]") -> str:
+def _ready_sandbox(pods: "Sequence[RuntimePod]") -> str:
     """The id of the sandbox that is ready; empty if none is."""
-    return next((box.id for one in pods for box in one.sandboxes if box.ready), "")
+    return next((sandbox.id for pod in pods for sandbox in pod.sandboxes if sandbox.ready), "")

@@ -1,6 +1,6 @@
-"""What a person sees while pods are brought up: a picture that changes in place on a terminal, else lines.
+"""Progress of pods that are brought up: a picture that changes in place on a terminal, else lines.
 
-Hears of steps while they are done (`on_progress`) and of pods as they are then (`observe`); the latest word counts.
+Gets steps while they are done (`on_progress`) and pods as they are then (`observe`); the latest counts.
 """
 
 import shutil
@@ -28,10 +28,10 @@ _WITH_DETAIL: Final = (
     ProgressPhase.STOPPING,
     ProgressPhase.PRE_STOP_FAILED,
 )
-# Too much for who reads along; the terminal shows them while they last.
-_PASSING: Final = (ProgressPhase.IMAGE_PRESENT, ProgressPhase.CREATING, ProgressPhase.STARTING)
-# Seen in what the pod is then.
-_UNTOLD: Final = (ProgressPhase.UNHEALTHY, ProgressPhase.EXPIRED)
+# Too much as lines; the terminal shows them while they last.
+_BRIEF: Final = (ProgressPhase.IMAGE_PRESENT, ProgressPhase.CREATING, ProgressPhase.STARTING)
+# Shown as the state that the pod has then.
+_NOT_SHOWN: Final = (ProgressPhase.UNHEALTHY, ProgressPhase.EXPIRED)
 
 
 class ProgressBoard:
@@ -43,51 +43,51 @@ class ProgressBoard:
         self._quiet = quiet
         self._colour = colour
         self._pods: dict[str, dict[str, tuple[str, str]]] = {}  # words and mark by container, "" is the pod
-        self._said: dict[tuple[str, str], str] = {}
+        self._last_lines: dict[tuple[str, str], str] = {}
         self._drawn = 0
         self._turn = 0
-        self._alone = False  # nobody else tells of failures
+        self._alone = False  # failures are reported here and nowhere else
 
     def expect(self, titles: Iterable[str]) -> None:
-        """The pods that will be heard of, in the order in which they are shown; others are shown no more."""
+        """Set the pods to show, in their order; others are shown no more."""
         known = self._pods
         self._pods = {title: known.get(title, {"": ("", "busy")}) for title in titles}
 
-    # -- hearing -----------------------------------------------------------------------------------------------------
+    # -- events ------------------------------------------------------------------------------------------------------
 
-    def on_progress(self, news: ProgressEvent) -> None:
-        """A step is being done."""
-        if news.moment in _UNTOLD:
+    def on_progress(self, event: ProgressEvent) -> None:
+        """A step of a pod is being done."""
+        if event.moment in _NOT_SHOWN:
             return
-        words, detail = news.reason.value or news.moment.value, news.detail
-        if news.moment is ProgressPhase.WAITING:
-            detail = _until(detail)
-        if detail and news.moment in _WITH_DETAIL:
-            words = f"{words}: {detail}" if news.reason else f"{words} {detail}"
-        mark = {ProgressPhase.FAILED: "bad", ProgressPhase.WAITING: "wait"}.get(news.moment, "busy")
-        self._set(news.pod, news.container, words, mark)
-        if news.moment not in _PASSING:
-            # Another container of the same name is news, also if nothing was said in between.
-            key = f"{words} {news.detail}" if news.moment is ProgressPhase.STARTED else ""
-            self._line(news.pod, news.container, words, key=key)
+        words, detail = event.reason.value or event.moment.value, event.detail
+        if event.moment is ProgressPhase.WAITING:
+            detail = _drop_cause(detail)
+        if detail and event.moment in _WITH_DETAIL:
+            words = f"{words}: {detail}" if event.reason else f"{words} {detail}"
+        mark = {ProgressPhase.FAILED: "bad", ProgressPhase.WAITING: "wait"}.get(event.moment, "busy")
+        self._set(event.pod, event.container, words, mark)
+        if event.moment not in _BRIEF:
+            # Another container of the same name is shown again, also if there was no line in between.
+            key = f"{words} {event.detail}" if event.moment is ProgressPhase.STARTED else ""
+            self._line(event.pod, event.container, words, key=key)
 
-    def observe(self, state: PodState, verdict: StartResult) -> None:
-        """A pod as it is."""
+    def observe(self, state: PodState, result: StartResult) -> None:
+        """Show a pod as it is now, and the result of its start."""
         title = state.pod.title
         known = self._pods.get(title, {})  # of a pod that just left nothing is shown
         for view in state.containers:
             if view.role is ContainerRole.EPHEMERAL and not view.id:
                 continue
-            words, mark = container_words(view)
+            words, mark = describe_container(view)
             known[view.name] = (words, mark)
-            # News of waits and failures came as steps; ends come from the runtime only.
+            # Waits and failures came as steps; ends come from the runtime only.
             if view.lot is ContainerViewState.TERMINATED:
                 self._line(title, view.name, words)
-        words, mark = pod_words(state, verdict)
+        words, mark = describe_pod(state, result)
         known[""] = (words, mark)
-        told = verdict.outcome in (StartOutcome.READY, StartOutcome.SUCCEEDED) or state.reason == REPLACING
-        if told or (verdict.outcome is StartOutcome.FAILED and self._alone):
-            self._line(title, "", words, key="failed" if verdict.outcome is StartOutcome.FAILED else words)
+        is_final = result.outcome in (StartOutcome.READY, StartOutcome.SUCCEEDED) or state.reason == REPLACING
+        if is_final or (result.outcome is StartOutcome.FAILED and self._alone):
+            self._line(title, "", words, key="failed" if result.outcome is StartOutcome.FAILED else words)
 
     def say(self, text: str) -> None:
         """A line of its own, above the picture."""
@@ -144,9 +144,9 @@ class ProgressBoard:
 
     def _line(self, pod: str, container: str, words: str, *, key: str = "") -> None:
         key = without_countdown(key or words)
-        if self._said.get((pod, container)) == key:
+        if self._last_lines.get((pod, container)) == key:
             return
-        self._said[(pod, container)] = key
+        self._last_lines[(pod, container)] = key
         if self._quiet or self._in_place:
             return
         name = f"{pod}/{container}" if container else pod
@@ -154,8 +154,8 @@ class ProgressBoard:
         self._stream.flush()
 
 
-def container_words(view: ContainerView) -> tuple[str, str]:
-    """What is said of a container, and its mark."""
+def describe_container(view: ContainerView) -> tuple[str, str]:
+    """The words for a container, and its mark."""
     if view.lot is ContainerViewState.RUNNING:
         restarts = f", restarted {view.restart_count} times" if view.restart_count > 1 else ""
         restarts = ", restarted once" if view.restart_count == 1 else restarts
@@ -169,29 +169,29 @@ def container_words(view: ContainerView) -> tuple[str, str]:
         return "waiting for its turn", "busy"
     waits = view.reason in (StepReason.CRASH_LOOP, StepReason.IMAGE_BACKOFF)
     if waits:
-        message = _until(message)
+        message = _drop_cause(message)
     mark = "wait" if waits else "bad"
     code = f" (exit code {view.exit_code})" if view.exit_code else ""
     return f"{view.reason}{code}: {message}" if message else f"{view.reason}{code}", mark
 
 
-def _until(message: str) -> str:
-    """Until when something waits; what for is plain from where it stands."""
+def _drop_cause(message: str) -> str:
+    """The end of a message about a wait: until when; the cause stands beside it."""
     return message.rpartition(": ")[2]
 
 
-def pod_words(state: PodState, verdict: StartResult) -> tuple[str, str]:
-    """What is said of a pod, and its mark."""
-    mark = _MARKS[verdict.outcome]
+def describe_pod(state: PodState, result: StartResult) -> tuple[str, str]:
+    """The words for a pod, and its mark."""
+    mark = _MARKS[result.outcome]
     if state.reason == STOPPED:
         return "stopped by hand", "wait"
-    match verdict.outcome:
+    match result.outcome:
         case StartOutcome.READY:
             return " ".join(("ready", ", ".join(state.status.ips))).strip(), mark
         case StartOutcome.SUCCEEDED:
             return "succeeded", mark
         case StartOutcome.FAILED:
-            return f"failed: {verdict.why}", mark
+            return f"failed: {result.why}", mark
     if state.reason == REPLACING:
         return "waiting for the pod of this name to end", mark
     if state.reason:

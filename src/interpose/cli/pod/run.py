@@ -5,7 +5,13 @@ from typing import Any
 
 import click
 
-from interpose.cli.pod.options import STDIN, files_option, given, reach_of, reach_options
+from interpose.cli.pod.options import (
+    STDIN,
+    connection_options,
+    files_option,
+    is_on_command_line,
+    pop_connection_options,
+)
 from interpose.config.values import duration
 from interpose.errors import ConfigError
 from interpose.host.cgroup.paths import confined
@@ -21,13 +27,13 @@ def _seconds(_ctx: click.Context, parameter: click.Parameter, text: str) -> floa
     return value
 
 
-def _address(_ctx: click.Context, parameter: click.Parameter, given_ones: tuple[str, ...]) -> tuple[str, ...]:
-    for one in given_ones:
+def _address(_ctx: click.Context, parameter: click.Parameter, addresses: tuple[str, ...]) -> tuple[str, ...]:
+    for address in addresses:
         try:
-            ip_address(one)
+            ip_address(address)
         except ValueError:
-            raise click.UsageError(f"{parameter.opts[0]}: {one!r} is not an IP address") from None
-    return given_ones
+            raise click.UsageError(f"{parameter.opts[0]}: {address!r} is not an IP address") from None
+    return addresses
 
 
 def _name(_ctx: click.Context, parameter: click.Parameter, text: str) -> str:
@@ -126,7 +132,7 @@ def _cgroup(_ctx: click.Context, parameter: click.Parameter, text: str) -> str:
     default=None,
     help="What is logged to stderr. [default: info with --watch and no terminal, else error]",
 )
-@reach_options
+@connection_options
 def run(**parameters: Any) -> int:
     """Bring pods up from standard manifests.
 
@@ -146,16 +152,16 @@ def run(**parameters: Any) -> int:
     logs are rotated, and pods come and go with their manifests. It may be stopped or killed at any time: pods go on,
     and the next one finds them.
     """
-    reach = reach_of(parameters)
+    connection = pop_connection_options(parameters)
     if parameters["watch"] and (STDIN in parameters["files"] or parameters["dry_run"]):
         raise click.UsageError("--watch needs files to look at again, and --dry-run looks once")
-    if not parameters["watch"] and (given("admin_listen") or given("metrics_listen")):
+    if not parameters["watch"] and (is_on_command_line("admin_listen") or is_on_command_line("metrics_listen")):
         raise click.UsageError("--admin-listen and --metrics-listen are for --watch: without it nothing serves them")
-    from interpose.cli.pod.run_loop import RunOptions, checked, run_pods
+    from interpose.cli.pod.run_loop import RunOptions, read_pods, run_pods
     from interpose.cli.pod.service import Listening
 
     if parameters["dry_run"]:
-        for pod in checked(parameters["files"]):
+        for pod in read_pods(parameters["files"]):
             click.echo(pod.title)
         return 0
     node = {
@@ -176,4 +182,4 @@ def run(**parameters: Any) -> int:
         log_level=parameters["log_level"],
         listening=Listening(admin=parameters["admin_listen"], metrics=parameters["metrics_listen"]),
     )
-    return run_pods(reach, options, node)
+    return run_pods(connection, options, node)

@@ -1,4 +1,4 @@
-"""The life of `interpose pod run`: read manifests, keep the pods, show how they are, and know when to leave."""
+"""The life of `interpose pod run`: read manifests, sync the pods, show their progress, and end when they are up."""
 
 import asyncio
 import logging
@@ -13,10 +13,10 @@ from typing import Any, Final
 
 import click
 
-from interpose.cli.pod.connect import PodRuntime, run_with
+from interpose.cli.pod.connect import PodRuntime, run_with_runtime
 from interpose.cli.pod.foreign_pods import foreign_pods_warning, list_foreign_pods
-from interpose.cli.pod.manager import managed
-from interpose.cli.pod.options import Reach
+from interpose.cli.pod.manager import open_manager
+from interpose.cli.pod.options import ConnectionOptions
 from interpose.cli.pod.progress import ProgressBoard
 from interpose.cli.pod.service import Listening, PodService
 from interpose.cli.render.text import amount, or_dash
@@ -41,7 +41,7 @@ _EVERY: Final = 0.1  # seconds between two pictures
 _LOG_LINES: Final = 10
 _LOG_READ: Final = 64 << 10
 _INTERRUPTED: Final = 130
-_PATIENCE: Final = 60.0  # seconds until another process that is at work on a pod has to be done
+_BUSY_TIMEOUT: Final = 60.0  # seconds until another process that is at work on a pod has to be done
 _WAITING: Final = StartResult(outcome=StartOutcome.WAITING)
 _HARDLY_ISOLATED: Final = (
     "warning: the plain executor is used: containers are ordinary processes, hardly isolated. "
@@ -54,7 +54,7 @@ _NOWHERE: Final = Listening()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions:
-    """What the command line says."""
+    """Options of `interpose pod run`, from the command line."""
 
     files: tuple[str, ...]
     watch: bool = False
@@ -68,22 +68,24 @@ class RunOptions:
     listening: Listening = _NOWHERE
 
 
-def run_pods(reach: Reach, options: RunOptions, node: Mapping[str, Any]) -> int:
-    """Run to the end; the exit code."""
-    Path(reach.root).mkdir(mode=0o755, parents=True, exist_ok=True)  # where that cannot be, nothing can
+def run_pods(connection: ConnectionOptions, options: RunOptions, node: Mapping[str, Any]) -> int:
+    """Run pods until all have started, or with `watch` until a signal; the exit code."""
+    Path(connection.root).mkdir(mode=0o755, parents=True, exist_ok=True)  # where that cannot be, nothing can
     terminal = sys.stderr.isatty()
-    sources = ManifestSources(options.files, memory=ManifestCache(f"{reach.root}/manifests") if options.watch else None)
+    sources = ManifestSources(
+        options.files, memory=ManifestCache(f"{connection.root}/manifests") if options.watch else None
+    )
     wanted = sources.read()
-    check(wanted, options)
+    check_manifests(wanted, options)
     service = PodService(options.files, options.listening) if options.watch else None
     if service is not None:
-        service.wrong = wanted.problems
+        service.file_problems = wanted.problems
 
     async def work(runtime: PodRuntime) -> int:
         # For each runtime: two managers would rotate the same logs, and start what the other has just ended.
-        lock = watch_lock(reach.root, runtime.where) if options.watch else None
+        lock = watch_lock(connection.root, runtime.where) if options.watch else None
         try:
-            manager = await managed(runtime, reach, **node)
+            manager = await open_manager(runtime, connection, **node)
             run = _Run(manager, sources, wanted, options, terminal=terminal, service=service)
             run.not_isolated = runtime.not_isolated
             return await run.main()
@@ -93,31 +95,33 @@ def run_pods(reach: Reach, options: RunOptions, node: Mapping[str, Any]) -> int:
 
     level = options.log_level or ("info" if options.watch and not terminal else "error")
     if service is None:
-        return run_with(reach, work, log_level=level)
+        return run_with_runtime(connection, work, log_level=level)
 
-    def waits(why: str) -> None:
-        service.waits = why
-        (_shows_wait if terminal and not options.quiet else _logs_wait)(why)
+    def on_wait(reason: str) -> None:
+        service.waiting_for = reason
+        (_print_wait if terminal and not options.quiet else _log_wait)(reason)
 
-    return run_with(reach, work, waits=waits, log_level=level, beside=service.running, through=service.counted)
+    return run_with_runtime(
+        connection, work, on_wait=on_wait, log_level=level, service=service.running, wrap=service.count_calls
+    )
 
 
-def _shows_wait(why: str) -> None:
+def _print_wait(why: str) -> None:
     click.echo(f"Waiting for the runtime: {or_dash(why)}", err=True)
 
 
-def _logs_wait(why: str) -> None:
+def _log_wait(why: str) -> None:
     _log.warning("Runtime is not available yet, waiting", extra={"kv": {"err": why}})
 
 
-def checked(files: tuple[str, ...]) -> tuple[PodSpec, ...]:
+def read_pods(files: tuple[str, ...]) -> tuple[PodSpec, ...]:
     """The pods of manifests that are right, each of them; else ConfigError."""
     wanted = ManifestSources(files).read()
-    check(wanted, RunOptions(files=files))
+    check_manifests(wanted, RunOptions(files=files))
     return wanted.pods
 
 
-def check(wanted: ManifestSnapshot, options: RunOptions) -> None:
+def check_manifests(wanted: ManifestSnapshot, options: RunOptions) -> None:
     """Wrong manifests stop a run; of a folder that is watched they are reported, and the others are kept."""
     problems = [problem for of_file in wanted.problems.values() for problem in of_file]
     named = {os.path.abspath(file) for file in options.files}  # noqa: PTH100
@@ -153,7 +157,7 @@ class _Run:
         self._board = ProgressBoard(
             sys.stderr, in_place=terminal, quiet=silent, colour=terminal and "NO_COLOR" not in os.environ
         )
-        self._keeper = PodSyncLoop(
+        self._sync_loop = PodSyncLoop(
             manager,
             progress=self._board,
             observe=self._observe,
@@ -161,34 +165,34 @@ class _Run:
         )
         self._service = service
         if service is not None:
-            service.keeps(self._keeper, manager.where)
+            service.set_sync_loop(self._sync_loop, manager.where)
         self._states: dict[str, PodState] = {}
-        self._verdicts: dict[str, StartResult] = {}
+        self._results: dict[str, StartResult] = {}
         self._tasks = TaskBag()
         self._away = False
         self._signal = ""
 
     async def main(self) -> int:
-        """Until all pods have come to something, or with --watch until told to stop."""
+        """Run until all pods have started or failed, or with --watch until a signal; the exit code."""
         self._handle_signals()
-        watch = ManifestWatcher(self._sources, self._changed, self._wrong) if self._options.watch else None
+        watch = ManifestWatcher(self._sources, self._on_manifests, self._on_problem) if self._options.watch else None
         try:
             await self._begin()
-            self._tasks.spawn(self._keeper.run(), name="keeper")
+            self._tasks.spawn(self._sync_loop.run(), name="sync loop")
             if watch is not None:
                 watch.start()
-            code = await self._first()
+            code = await self._wait_until_up()
             if watch is not None and not self._signal:
-                code = await self._stay()
-            return await self._leave(code)
+                code = await self._keep()
+            return await self._shut_down(code)
         finally:
             if watch is not None:
                 await watch.close()
             await self._tasks.cancel()
-            await self._keeper.close()
+            await self._sync_loop.close()
 
     async def _begin(self) -> None:
-        """What was said by hand before counts no more."""
+        """Print warnings, and forget that pods were stopped by hand before."""
         if self.not_isolated:
             warn_of(self.not_isolated)
             self._board.say(_HARDLY_ISOLATED)
@@ -202,11 +206,11 @@ class _Run:
             await asyncio.to_thread(self._manager.dirs.clear_stopped, pod.uid)
             if self._options.replace:
                 await self._remove(pod)
-        self._keeper.want(self._wanted.pods)
+        self._sync_loop.want(self._wanted.pods)
 
     async def _remove(self, pod: PodSpec) -> None:
         try:
-            async with self._manager.locks.held(pod.uid, patience=_PATIENCE):
+            async with self._manager.locks.held(pod.uid, patience=_BUSY_TIMEOUT):
                 result = await self._manager.remove_pod(
                     await self._manager.find_pod(pod.uid), pod, progress=self._board
                 )
@@ -217,19 +221,19 @@ class _Run:
 
     # -- until they are up -------------------------------------------------------------------------------------------
 
-    async def _first(self) -> int:
-        """Wait until every pod is well or has failed, or time is over; the exit code."""
+    async def _wait_until_up(self) -> int:
+        """Wait until every pod is up or has failed, or time is over; the exit code."""
         began = time.monotonic()
         limit = self._options.timeout
         while not self._signal:
-            self._judge()
+            self._evaluate()
             self._board.draw()
-            if self._decided() and await self._confirmed():
+            if self._is_decided() and await self._is_confirmed():
                 break
             if limit is not None and time.monotonic() - began > limit:
                 for pod in self._wanted.pods:
-                    if self._of(pod).outcome is StartOutcome.WAITING:
-                        self._late(pod, limit)
+                    if self._result_of(pod).outcome is StartOutcome.WAITING:
+                        self._fail_late(pod, limit)
                 break
             await asyncio.sleep(_EVERY)
         self._board.finish(alone=self._options.watch)
@@ -239,60 +243,64 @@ class _Run:
             return _INTERRUPTED
         return self._report(time.monotonic() - began)
 
-    def _decided(self) -> bool:
-        return all(self._of(pod).outcome is not StartOutcome.WAITING for pod in self._wanted.pods)
+    def _is_decided(self) -> bool:
+        return all(self._result_of(pod).outcome is not StartOutcome.WAITING for pod in self._wanted.pods)
 
-    async def _confirmed(self) -> bool:
-        """What was decided may be older than the end of a container, and what has ended is still being put away: ask
-        once more, and leave only when nothing is under way."""
-        if self._keeper.at_work():
+    async def _is_confirmed(self) -> bool:
+        """Results may be older than the end of a container, and ended containers are still being removed: list the pods
+        once more; true only if nothing is under way."""
+        if self._sync_loop.at_work():
             return False
-        await self._keeper.relist()
-        if self._keeper.at_work():
+        await self._sync_loop.relist()
+        if self._sync_loop.at_work():
             return False
-        self._judge()
-        return self._decided()
+        self._evaluate()
+        return self._is_decided()
 
-    def _of(self, pod: PodSpec) -> StartResult:
-        return self._verdicts.get(pod.uid, _WAITING)
+    def _result_of(self, pod: PodSpec) -> StartResult:
+        return self._results.get(pod.uid, _WAITING)
 
-    def _judge(self) -> None:
-        """Time alone may make a pod stable. Whether there is a runtime to ask is told, too."""
-        if bool(self._keeper.away) is not self._away:
+    def _evaluate(self) -> None:
+        """Evaluate all pods again, as time alone may make one ready; and report a runtime that is away, or back."""
+        if bool(self._sync_loop.away) is not self._away:
             self._away = not self._away
-            self._board.say(f"Waiting for the runtime: {self._keeper.away}" if self._away else "The runtime is back.")
+            self._board.say(
+                f"Waiting for the runtime: {self._sync_loop.away}" if self._away else "The runtime is back."
+            )
         for uid, state in self._states.items():
-            found = self._verdict(state)
-            if found != self._verdicts.get(uid):
-                self._verdicts[uid] = found
+            found = self._evaluate_pod(state)
+            if found != self._results.get(uid):
+                self._results[uid] = found
                 self._board.observe(state, found)
 
-    def _late(self, pod: PodSpec, limit: float) -> None:
+    def _fail_late(self, pod: PodSpec, limit: float) -> None:
         state = self._states.get(pod.uid)
-        waits = self._keeper.away or ""
+        waits = self._sync_loop.away or ""
         if state is not None and not waits:
-            late = [one for one in state.containers if not one.ready and one.words != "Completed"]
+            late = [view for view in state.containers if not view.ready and view.words != "Completed"]
             why_not = ": ".join(part for part in (state.reason, state.message) if part)
-            waits = why_not or ", ".join(f"{one.name} is {one.words}{self._late_words(pod, one)}" for one in late)
+            waits = why_not or ", ".join(
+                f"{view.name} is {view.words}{self._describe_wait(pod, view)}" for view in late
+            )
         why = f"not ready within {format_age(limit)}" + (f": {waits}" if waits else "")
-        container = next((one.name for one in state.containers if not one.ready and one.id), "") if state else ""
-        self._verdicts[pod.uid] = found = StartResult(outcome=StartOutcome.FAILED, why=why, container=container)
+        container = next((view.name for view in state.containers if not view.ready and view.id), "") if state else ""
+        self._results[pod.uid] = found = StartResult(outcome=StartOutcome.FAILED, why=why, container=container)
         if state is not None:
             self._board.observe(state, found)
 
-    def _late_words(self, pod: PodSpec, one: ContainerView) -> str:
-        """What keeps a container: the runtime's words, or those of a probe."""
-        if one.lot is ContainerViewState.WAITING and one.message:
-            return f": {one.message}"
-        words = self._keeper.probes.words(pod.uid, one.name)
+    def _describe_wait(self, pod: PodSpec, view: ContainerView) -> str:
+        """Why a container is not ready: the message of the runtime, or of a probe."""
+        if view.lot is ContainerViewState.WAITING and view.message:
+            return f": {view.message}"
+        words = self._sync_loop.probes.words(pod.uid, view.name)
         return f" ({words})" if words else ""
 
     def _report(self, seconds: float) -> int:
-        failed = [pod for pod in self._wanted.pods if self._of(pod).outcome is StartOutcome.FAILED]
+        failed = [pod for pod in self._wanted.pods if self._result_of(pod).outcome is StartOutcome.FAILED]
         for pod in failed:
-            found = self._of(pod)
+            found = self._result_of(pod)
             click.echo(f"error: pod {or_dash(pod.title)}: {or_dash(found.why)}", err=True)
-            for line in (*self._last_ends(pod), *self._last_lines(pod, found.container)):
+            for line in (*self._list_last_exits(pod), *self._tail_log(pod, found.container)):
                 click.echo(f"  {or_dash(line)}", err=True)
         if not self._options.quiet:
             well = len(self._wanted.pods) - len(failed)
@@ -302,25 +310,27 @@ class _Run:
             self._board.say(text)
         return 1 if failed else 0
 
-    def _last_ends(self, pod: PodSpec) -> list[str]:
-        """How those ended that wait to be started again, if they or the runtime said why: the wait hides it."""
+    def _list_last_exits(self, pod: PodSpec) -> list[str]:
+        """How containers ended that wait to be started again: their current state hides it."""
         state = self._states.get(pod.uid)
         waiting = (
-            [one.name for one in state.containers if one.lot is ContainerViewState.WAITING] if state is not None else []
+            [view.name for view in state.containers if view.lot is ContainerViewState.WAITING]
+            if state is not None
+            else []
         )
         ends = [found for name in waiting if state is not None and (found := state.status.latest(name)) is not None]
         return [
-            f"{one.name} ended with {one.reason or 'Error'}, exit code {one.exit_code}: {' '.join(one.message.split())}"
-            for one in ends
-            if one.failed and one.message.strip()
+            f"{end.name} ended with {end.reason or 'Error'}, exit code {end.exit_code}: {' '.join(end.message.split())}"
+            for end in ends
+            if end.failed and end.message.strip()
         ]
 
-    def _last_lines(self, pod: PodSpec, container: str) -> list[str]:
+    def _tail_log(self, pod: PodSpec, container: str) -> list[str]:
         """The end of the log of a container that ended badly."""
         state = self._states.get(pod.uid)
         if state is None or not container:
             return []
-        paths = [one.log_path for one in state.status.containers if one.name == container and one.log_path]
+        paths = [status.log_path for status in state.status.containers if status.name == container and status.log_path]
         for path in paths:
             text = last_content(read_tail(path, _LOG_READ), lines=_LOG_LINES, size=_LOG_READ)
             if text.strip():
@@ -330,29 +340,29 @@ class _Run:
 
     # -- staying -----------------------------------------------------------------------------------------------------
 
-    async def _stay(self) -> int:
+    async def _keep(self) -> int:
         if not self._options.quiet:
             self._board.say("Keeping the pods; they go on when this is ended with Ctrl-C.")
         while not self._signal:
-            self._judge()
+            self._evaluate()
             await asyncio.sleep(_EVERY)
         return 0
 
-    async def _leave(self, code: int) -> int:
+    async def _shut_down(self, code: int) -> int:
         if self._service is not None:
             self._service.stopping()
         if self._options.stop_on_exit:
             self._board.say(f"Ending {amount(len(self._wanted.pods), 'pod')}")
-            left = await self._keeper.stop()
-            for one in left:
-                click.echo(f"error: pod {or_dash(one)}", err=True)
+            left = await self._sync_loop.stop()
+            for problem in left:
+                click.echo(f"error: pod {or_dash(problem)}", err=True)
             if left:
                 return 1
         return 0 if self._options.watch and code == _INTERRUPTED else code
 
-    def _changed(self, wanted: ManifestSnapshot) -> None:
+    def _on_manifests(self, wanted: ManifestSnapshot) -> None:
         if self._service is not None:
-            self._service.wrong = wanted.problems
+            self._service.file_problems = wanted.problems
         if wanted.pods != self._wanted.pods:
             named = {pod.title for pod in wanted.pods}
             for pod in self._wanted.pods:
@@ -362,10 +372,10 @@ class _Run:
             self._board.expect(pod.title for pod in wanted.pods)
             kept = {pod.uid for pod in wanted.pods}
             self._states = {uid: state for uid, state in self._states.items() if uid in kept}
-            self._verdicts = {uid: found for uid, found in self._verdicts.items() if uid in kept}
-            self._keeper.want(wanted.pods)
+            self._results = {uid: found for uid, found in self._results.items() if uid in kept}
+            self._sync_loop.want(wanted.pods)
 
-    def _wrong(self, problem: str) -> None:
+    def _on_problem(self, problem: str) -> None:
         if self._terminal and not self._options.quiet:
             self._board.say(f"error: {problem}; what it said before, if anything, counts")
         else:
@@ -377,11 +387,11 @@ class _Run:
         if not any(pod.uid == state.pod.uid for pod in self._wanted.pods):
             return
         self._states[state.pod.uid] = state
-        found = self._verdict(state)
-        self._verdicts[state.pod.uid] = found
+        found = self._evaluate_pod(state)
+        self._results[state.pod.uid] = found
         self._board.observe(state, found)
 
-    def _verdict(self, state: PodState) -> StartResult:
+    def _evaluate_pod(self, state: PodState) -> StartResult:
         found = evaluate_start(state, now=time.time_ns(), stable=int(self._options.min_ready * 1e9))
         ends = self._options.to_the_end and state.pod.restart_policy is not RestartPolicy.ALWAYS
         return _WAITING if ends and found.outcome is StartOutcome.READY else found
@@ -389,10 +399,10 @@ class _Run:
     def _handle_signals(self) -> None:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, self._told_to_stop, number)
+            loop.add_signal_handler(number, self._on_signal, number)
 
-    def _told_to_stop(self, number: int) -> None:
-        """The first is a wish, the second an order."""
+    def _on_signal(self, number: int) -> None:
+        """The first signal shuts down, the second ends the process at once."""
         if self._signal:
             self._board.clear()
             os._exit(128 + number)

@@ -1,4 +1,4 @@
-"""Which pod and which container is meant by what a person wrote."""
+"""Finds the pod and the container that the words of a command line name."""
 
 import re
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ _UID: Final = re.compile(r"[0-9a-fA-F][0-9a-fA-F-]{3,}", re.ASCII)
 DEFAULT_CONTAINER: Final = "kubectl.kubernetes.io/default-container"
 
 
-def chosen(pods: Sequence[RuntimePod], name: str, namespace: str | None = None) -> RuntimePod:
+def select_pod(pods: Sequence[RuntimePod], name: str, namespace: str | None = None) -> RuntimePod:
     """The pod that `name` means: NAME, NAMESPACE/NAME, or the beginning of a uid. ClickException if it is not one.
 
     Of several with the same name the one that runs counts, or the only one that the runtime has anything of.
@@ -26,35 +26,35 @@ def chosen(pods: Sequence[RuntimePod], name: str, namespace: str | None = None) 
     if slash and namespace is not None and where != namespace:
         raise click.UsageError(f"pod {name!r} is not in --namespace {namespace}")
     wanted = where if slash else namespace
-    found = [one for one in pods if one.name == short and (wanted is None or one.namespace == wanted)]
-    if len({one.title for one in found}) == 1 and len(found) > 1:
-        up = [one for one in found if one.running or any(box.ready for box in one.sandboxes)]
-        begun = [one for one in found if one.containers or one.sandboxes]
+    found = [pod for pod in pods if pod.name == short and (wanted is None or pod.namespace == wanted)]
+    if len({pod.title for pod in found}) == 1 and len(found) > 1:
+        up = [pod for pod in found if pod.running or any(box.ready for box in pod.sandboxes)]
+        begun = [pod for pod in found if pod.containers or pod.sandboxes]
         found = next((some for some in (up, begun) if len(some) == 1), found)
     if not found and not slash and _UID.fullmatch(name):
-        found = [one for one in pods if one.uid.startswith(name) and wanted in (None, one.namespace)]
+        found = [pod for pod in pods if pod.uid.startswith(name) and wanted in (None, pod.namespace)]
     if len(found) == 1:
         return found[0]
     if not found:
-        raise click.ClickException(f"there is no pod {or_dash(name)!r}{_others(pods)}")
-    listed = "\n".join(f"  {or_dash(title_of(one))}  uid {or_dash(one.uid)}" for one in found)
+        raise click.ClickException(f"there is no pod {or_dash(name)!r}{_list_titles(pods)}")
+    listed = "\n".join(f"  {or_dash(pod_title(pod))}  uid {or_dash(pod.uid)}" for pod in found)
     raise click.ClickException(f"pod {or_dash(name)!r} is not the name of one pod alone:\n{listed}")
 
 
-def title_of(pod: RuntimePod) -> str:
+def pod_title(pod: RuntimePod) -> str:
     """`namespace/name`, or what else is known of a pod whose namespace is not."""
     return pod.title if pod.namespace else pod.name or pod.uid
 
 
-def _others(pods: Sequence[RuntimePod]) -> str:
+def _list_titles(pods: Sequence[RuntimePod]) -> str:
     if not pods:
         return ": there are none at all"
-    names = sorted(map(title_of, pods))
+    names = sorted(map(pod_title, pods))
     more = f" and {len(names) - 8} more" if len(names) > 8 else ""
     return f"; there are {', '.join(or_dash(name) for name in names[:8])}{more}"
 
 
-def chosen_container(known: Sequence[str], wanted: str, pod: RuntimePod, mains: Sequence[str] = ()) -> str:
+def select_container(known: Sequence[str], wanted: str, pod: RuntimePod, mains: Sequence[str] = ()) -> str:
     """Which of the containers that are `known` is meant: the one asked for, the one that the pod names as its default,
     the first main one if the manifest was noted (`mains`), or the first."""
     if wanted:
@@ -68,22 +68,22 @@ def chosen_container(known: Sequence[str], wanted: str, pod: RuntimePod, mains: 
     return next((name for name in (default, *mains) if name in known), known[0])
 
 
-async def record_of_pod(reader: "PodReader", name: str, namespace: str | None) -> "PodRecord":
+async def find_pod_record(reader: "PodReader", name: str, namespace: str | None) -> "PodRecord":
     """All that is known of the pod that `name` means: also of one that the runtime has nothing of."""
     from interpose.node.pods.status.pod_index import known_pod, known_pods
 
     known = await known_pods(reader)
-    pod = chosen(known.pods, name, namespace)
+    pod = select_pod(known.pods, name, namespace)
     return await known_pod(reader, pod, ours=pod.uid in known.ours)
 
 
-def started_containers(known: "PodRecord", wanted: str) -> list[str]:
+def list_started_containers(known: "PodRecord", wanted: str) -> list[str]:
     """The containers that the runtime has, oldest first. ClickException with what is known about it if the one that is
     `wanted` was not started, or if none was."""
     summary = known.summary
-    names = list(dict.fromkeys(one.name for one in reversed(summary.status.containers)))
-    view = next((one for one in summary.containers if one.name == wanted), None)
-    title = or_dash(title_of(known.pod))
+    names = list(dict.fromkeys(container.name for container in reversed(summary.status.containers)))
+    view = next((container for container in summary.containers if container.name == wanted), None)
+    title = or_dash(pod_title(known.pod))
     if view is not None and wanted not in names:
         why = ": ".join(or_dash(part) for part in (view.reason, view.message) if part)
         raise click.ClickException(f"container {or_dash(wanted)} of pod {title} was not started: {why}")

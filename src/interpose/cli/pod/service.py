@@ -1,6 +1,6 @@
-"""A manager that watches manifests, as a service: what it tells systemd, probes and Prometheus.
+"""A manager that watches manifests, as a service: its answers to systemd, probes and Prometheus.
 
-It is there before the runtime is: a manager that waits for one is alive, and says what it waits for.
+It is there before the runtime is: a manager that waiting_for for one is alive, and says what it waiting_for for.
 """
 
 import os
@@ -19,8 +19,7 @@ from interpose.host.systemd import Notifier
 from interpose.log import LogControl
 from interpose.metrics import Collector, Family, build_info, log_collector, process_collector
 from interpose.net.httpd.health import Check, health_routes, log_level_routes, metrics_route
-from interpose.net.httpd.routes import RouteTable, ServerRequest, ServerResponse
-from interpose.net.httpd.routes import json_response as json
+from interpose.net.httpd.routes import RouteTable, ServerRequest, ServerResponse, json_response
 from interpose.node.pods.metrics import pods_collector
 from interpose.node.pods.status.pod_state import PodState
 from interpose.node.pods.sync.loop import PodSyncLoop
@@ -28,32 +27,32 @@ from interpose.node.pods.sync.loop import PodSyncLoop
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listening:
-    """Where it answers; `none` is nowhere."""
+    """The addresses on which a manager answers over HTTP; `none` is turned off."""
 
     admin: str = "none"
     metrics: str = "none"
 
 
 class PodService(DaemonViews):
-    """Handlers over a keeper, as soon as there is one."""
+    """Handlers over a pod sync loop, as soon as there is one."""
 
     def __init__(self, files: tuple[str, ...], listening: Listening, environ: Mapping[str, str] = os.environ) -> None:
         super().__init__()
-        self.waits = "it was not asked yet"  # for the runtime, and why
-        self.wrong: Mapping[str, tuple[str, ...]] = {}
+        self.waiting_for = "it was not asked yet"  # why there is no runtime yet
+        self.file_problems: Mapping[str, tuple[str, ...]] = {}
         self._files = files
         self._listening = listening
         self._notifier = Notifier(environ)
         self._log: LogControl | None = None
         self._heartbeat: Heartbeat | None = None
-        self._keeper: PodSyncLoop | None = None
+        self._sync_loop: PodSyncLoop | None = None
         self._calls: InstrumentedCaller | None = None
         self._where = ""
-        self._said = ""
+        self._status_text = ""
 
     @asynccontextmanager
     async def running(self, log: LogControl) -> AsyncGenerator[None]:
-        """Answer while the block lasts. Sockets come first: a second manager on them gets no further."""
+        """Serve while the block lasts. Sockets come first: a second manager on the same ones gets no further."""
         self._log = log
         sockets = AdminSockets.bind(self._listening.admin, self._listening.metrics)
         self._heartbeat = heartbeat = Heartbeat([self._notifier.watchdog, self._tick])
@@ -68,36 +67,36 @@ class PodService(DaemonViews):
             await self.close()
             sockets.close()
 
-    def counted(self, caller: Caller) -> Caller:
-        """The same runtime, such that its calls are counted."""
+    def count_calls(self, caller: Caller) -> Caller:
+        """The same caller, such that its calls are counted."""
         self._calls = InstrumentedCaller(caller)
         return self._calls
 
-    def keeps(self, keeper: PodSyncLoop, where: str) -> None:
-        """The runtime has answered, and this one keeps pods on it."""
-        self._keeper, self._where = keeper, where
-        self._say(f"keeping pods on {where}")
+    def set_sync_loop(self, sync_loop: PodSyncLoop, where: str) -> None:
+        """The runtime has answered, and `sync_loop` keeps pods on it."""
+        self._sync_loop, self._where = sync_loop, where
+        self._set_status(f"keeping pods on {where}")
 
     def stopping(self) -> None:
-        """It was told to end."""
+        """Tell systemd that the manager ends."""
         self._notifier.stopping("stopping")
 
     # -- what is known
 
     @property
     def pods(self) -> Iterable[PodState]:
-        """Those that are kept."""
-        return () if self._keeper is None else self._keeper.kept
+        """The pods of the sync loop; none before there is one."""
+        return () if self._sync_loop is None else self._sync_loop.kept
 
     @property
     def away(self) -> str:
         """Why the runtime cannot be asked; empty if it can."""
-        return self.waits if self._keeper is None else self._keeper.away
+        return self.waiting_for if self._sync_loop is None else self._sync_loop.away
 
     @property
     def problems(self) -> int:
         """How many files cannot be used."""
-        return len(self.wrong)
+        return len(self.file_problems)
 
     # -- answers
 
@@ -113,7 +112,7 @@ class PodService(DaemonViews):
         }
 
     def collectors(self) -> list[Collector]:
-        """Everything that is counted."""
+        """Collectors of all metrics."""
         found: list[Collector] = [build_info, pods_collector(self), self._count_calls]
         if self._heartbeat is not None:
             found.append(self._heartbeat.collect)
@@ -125,27 +124,27 @@ class PodService(DaemonViews):
         return () if self._calls is None else self._calls.collect()
 
     async def _status(self, _request: ServerRequest) -> ServerResponse:
-        return json(
+        return json_response(
             {
                 **self.process(),
                 "files": list(self._files),
                 "runtime": {"endpoint": self._where, "up": not self.away, "error": self.away},
-                "pods": [_row(one) for one in sorted(self.pods, key=lambda one: one.pod.title)],
-                "problems": [problem for of_file in self.wrong.values() for problem in of_file],
+                "pods": [_row(state) for state in sorted(self.pods, key=lambda state: state.pod.title)],
+                "problems": [problem for of_file in self.file_problems.values() for problem in of_file],
                 **({} if self._log is None else {"log_level": self._log.level}),
             }
         )
 
     def _tick(self) -> None:
-        if self._keeper is not None:
+        if self._sync_loop is not None:
             pods = list(self.pods)
-            ready = sum(one.ready for one in pods)
+            ready = sum(state.ready for state in pods)
             away = f", the runtime is away: {self.away}" if self.away else ""
-            self._say(f"keeping {amount(len(pods), 'pod')}, {ready} ready{away}")
+            self._set_status(f"keeping {amount(len(pods), 'pod')}, {ready} ready{away}")
 
-    def _say(self, words: str) -> None:
-        if words != self._said:
-            self._said = words
+    def _set_status(self, words: str) -> None:
+        if words != self._status_text:
+            self._status_text = words
             self._notifier.status(words)
 
 
@@ -155,8 +154,8 @@ def _row(state: PodState) -> dict[str, Any]:
         "uid": state.pod.uid,
         "phase": state.phase.value,
         "ready": state.ready,
-        "restarts": sum(one.restart_count for one in state.containers),
+        "restarts": sum(view.restart_count for view in state.containers),
         "reason": state.reason,
         "message": state.message,
-        "waiting": {one.name: one.reason for one in state.containers if one.reason and not one.ready},
+        "waiting": {view.name: view.reason for view in state.containers if view.reason and not view.ready},
     }

@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from interpose.cli.common.terminal import output_width
-from interpose.cli.pod.options import namespace_option, output_option, reach_of, reach_options, selector_option
+from interpose.cli.pod.options import (
+    connection_options,
+    namespace_option,
+    output_option,
+    pop_connection_options,
+    selector_option,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,7 +37,7 @@ if TYPE_CHECKING:
 @namespace_option
 @selector_option
 @output_option("json")
-@reach_options
+@connection_options
 def stats(**parameters: Any) -> None:
     """Show what running containers use: CPU in thousandths of one, memory that cannot be taken back, and what they
     wrote into their root file systems. Without names it is all pods.
@@ -40,17 +46,17 @@ def stats(**parameters: Any) -> None:
       interpose pod stats
       interpose pod stats web -o json
     """
-    reach = reach_of(parameters)
-    from interpose.cli.pod.connect import run_with
+    connection = pop_connection_options(parameters)
+    from interpose.cli.pod.connect import run_with_runtime
 
     async def work(runtime: "PodRuntime") -> "list[UsageRow]":
         return await _rows(runtime, parameters)
 
-    _show(run_with(reach, work), parameters["output"])
+    _show(run_with_runtime(connection, work), parameters["output"])
 
 
 async def _rows(runtime: "PodRuntime", parameters: dict[str, Any]) -> "list[UsageRow]":
-    from interpose.cli.pod.select import chosen
+    from interpose.cli.pod.select import select_pod
     from interpose.core.model.pod import ContainerState
     from interpose.node.pods.status.pod_index import known_pods
 
@@ -58,16 +64,16 @@ async def _rows(runtime: "PodRuntime", parameters: dict[str, Any]) -> "list[Usag
     known = await known_pods(runtime.pods)
     pods: Sequence[RuntimePod] = [pod for pod in known.pods if namespace in (None, pod.namespace)]
     if parameters["names"]:
-        pods = [chosen(pods, name, namespace) for name in dict.fromkeys(parameters["names"])]
+        pods = [select_pod(pods, name, namespace) for name in dict.fromkeys(parameters["names"])]
     pods = [pod for pod in pods if parameters["selector"].matches(pod.labels)]
-    before = {one.attributes.id: one for one in await runtime.services.list_container_stats()}
+    before = {stats.attributes.id: stats for stats in await runtime.services.list_container_stats()}
     await asyncio.sleep(parameters["interval"])
-    after = {one.attributes.id: one for one in await runtime.services.list_container_stats()}
+    after = {stats.attributes.id: stats for stats in await runtime.services.list_container_stats()}
     return [
-        _row(pod, one.name, before.get(one.id), after[one.id])
+        _row(pod, container.name, before.get(container.id), after[container.id])
         for pod in sorted(pods, key=lambda pod: (pod.namespace, pod.name))
-        for one in reversed(pod.containers)
-        if one.state is ContainerState.RUNNING and one.id in after
+        for container in reversed(pod.containers)
+        if container.state is ContainerState.RUNNING and container.id in after
     ]
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from interpose.cli.common.terminal import output_width
-from interpose.cli.pod.options import namespace_option, output_option, reach_of, reach_options
+from interpose.cli.pod.options import connection_options, namespace_option, output_option, pop_connection_options
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 @click.argument("name", metavar="POD")
 @namespace_option
 @output_option("json")
-@reach_options
+@connection_options
 def status(**parameters: Any) -> None:
     """Show everything about a pod: its containers with states, exit codes, last words, resources and images, its
     addresses, cgroup and folders.
@@ -36,17 +36,17 @@ def status(**parameters: Any) -> None:
       interpose pod status web
       interpose pod status default/web -o json
     """
-    reach = reach_of(parameters)
-    from interpose.cli.pod.connect import run_with
-    from interpose.cli.pod.select import chosen
+    connection = pop_connection_options(parameters)
+    from interpose.cli.pod.connect import run_with_runtime
+    from interpose.cli.pod.select import select_pod
     from interpose.node.pods.status.pod_index import known_pods
 
     async def work(runtime: "PodRuntime") -> dict[str, Any]:
         known = await known_pods(runtime.pods)
-        pod = chosen(known.pods, parameters["name"], parameters["namespace"])
+        pod = select_pod(known.pods, parameters["name"], parameters["namespace"])
         return await _document(runtime, pod, ours=pod.uid in known.ours)
 
-    document = run_with(reach, work)
+    document = run_with_runtime(connection, work)
     if parameters["output"] == "json":
         click.echo(json.dumps(document, indent=2))
         return
@@ -82,18 +82,18 @@ async def _document(runtime: "PodRuntime", pod: "RuntimePod", *, ours: bool) -> 
         "runtime": runtime.where,
         "labels": dict(pod.labels),
         "annotations": dict(newest.annotations) if newest is not None else {},
-        "containers": [_described(view, found, summary.noted) for view in summary.containers],
-        "sandboxes": [_sandbox(one) for one in found.sandboxes],
+        "containers": [_describe_container(view, found, summary.noted) for view in summary.containers],
+        "sandboxes": [_sandbox(sandbox) for sandbox in found.sandboxes],
     }
-    # Lists are always there: whoever goes through one need not ask whether it is.
+    # Lists are always there: a reader need not ask whether one is.
     return {key: value for key, value in document.items() if value not in (None, "", {})}
 
 
-def _described(view: "ContainerView", found: "PodStatus", noted: "LastStatus | None") -> dict[str, Any]:
-    """A container as it is, with the instance before it; of one that waits that is the newest there is."""
+def _describe_container(view: "ContainerView", found: "PodStatus", noted: "LastStatus | None") -> dict[str, Any]:
+    """A container with its instance before; for one that waits to be started that is the newest instance."""
     from interpose.node.pods.status.phase import ContainerRole, ContainerViewState
 
-    instances = [_container(one) for one in found.containers if one.name == view.name]
+    instances = [_container(instance) for instance in found.containers if instance.name == view.name]
     waits = view.lot is ContainerViewState.WAITING
     document: dict[str, Any] = {"name": view.name}
     if view.role is not ContainerRole.MAIN:
@@ -118,52 +118,52 @@ def _described(view: "ContainerView", found: "PodStatus", noted: "LastStatus | N
     return document
 
 
-def _container(one: "ContainerStatus") -> dict[str, Any]:
+def _container(status: "ContainerStatus") -> dict[str, Any]:
     from interpose.core.model.pod import ContainerState
 
-    exited = one.state is ContainerState.EXITED
+    exited = status.state is ContainerState.EXITED
     document: dict[str, Any] = {
-        "name": one.name,
-        "state": one.state.name.capitalize(),
-        "reason": one.reason,
-        "exitCode": one.exit_code if exited else None,
-        "message": one.message,
-        "restarts": one.restart_count,
-        "started": time_text(one.started_at),
-        "finished": time_text(one.finished_at),
-        "image": one.image,
-        "imageId": one.image_id or one.image_ref,
-        "id": one.id,
-        "log": one.log_path,
+        "name": status.name,
+        "state": status.state.name.capitalize(),
+        "reason": status.reason,
+        "exitCode": status.exit_code if exited else None,
+        "message": status.message,
+        "restarts": status.restart_count,
+        "started": time_text(status.started_at),
+        "finished": time_text(status.finished_at),
+        "image": status.image,
+        "imageId": status.image_id or status.image_ref,
+        "id": status.id,
+        "log": status.log_path,
     }
-    if one.resources is not None:
+    if status.resources is not None:
         for kind in ("requests", "limits"):
-            amounts = getattr(one.resources, kind)
+            amounts = getattr(status.resources, kind)
             document[kind] = {name: _amount(name, value) for name, value in sorted(amounts.items())}
     return {key: value for key, value in document.items() if value not in (None, "", {})}
 
 
 def _amount(name: str, value: "Fraction") -> str:
-    """As people write it: bytes in powers of 1024 where they are."""
+    """An amount of a resource as text: bytes in powers of 1024 where possible."""
     from interpose.core.model.quantity import format_bytes
     from interpose.node.pods.labels import amount_text
 
     return amount_text(value) if name == "cpu" or value.denominator != 1 else format_bytes(int(value))
 
 
-def _sandbox(one: "SandboxStatus") -> dict[str, Any]:
+def _sandbox(sandbox: "SandboxStatus") -> dict[str, Any]:
     document = {
-        "attempt": one.attempt,
-        "id": one.id,
-        "state": "Ready" if one.ready else "NotReady",
-        "created": time_text(one.created_at),
-        "runtimeHandler": one.runtime_handler,
+        "attempt": sandbox.attempt,
+        "id": sandbox.id,
+        "state": "Ready" if sandbox.ready else "NotReady",
+        "created": time_text(sandbox.created_at),
+        "runtimeHandler": sandbox.runtime_handler,
     }
     return {key: value for key, value in document.items() if value != ""}
 
 
 async def _cgroup_parent(runtime: "PodRuntime", sandbox: "SandboxStatus | None") -> str:
-    """As far as the runtime shows it: containerd and ours do, in what they say to whoever asks for more."""
+    """The cgroup of the pod from the verbose status, which containerd and our runtime have; else empty."""
     from interpose.net.grpc.status import RpcError
 
     if sandbox is None:
@@ -177,7 +177,7 @@ async def _cgroup_parent(runtime: "PodRuntime", sandbox: "SandboxStatus | None")
 
 
 def time_text(nanoseconds: int) -> str:
-    """A moment as Kubernetes writes it; nothing for none."""
+    """A time in the form of Kubernetes; empty for zero."""
     if nanoseconds <= 0:
         return ""
     return f"{datetime.fromtimestamp(nanoseconds // 1_000_000_000, UTC):%Y-%m-%dT%H:%M:%SZ}"

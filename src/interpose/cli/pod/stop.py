@@ -5,7 +5,13 @@ from typing import Any, Final
 
 import click
 
-from interpose.cli.pod.options import files_option, namespace_option, reach_of, reach_options, selector_option
+from interpose.cli.pod.options import (
+    connection_options,
+    files_option,
+    namespace_option,
+    pop_connection_options,
+    selector_option,
+)
 
 _PATIENCE: Final = 60.0  # seconds until another process that is at work on a pod has to be done
 
@@ -31,7 +37,7 @@ _files_option = files_option("The pods of these manifests, as far as they are th
 @selector_option
 @_grace
 @namespace_option
-@reach_options
+@connection_options
 def stop(**parameters: Any) -> int:
     """End pods; their containers, logs and volumes stay.
 
@@ -53,7 +59,7 @@ def stop(**parameters: Any) -> int:
 @click.option("--keep-logs", is_flag=True, help="Leave the logs of containers where they are.")
 @_grace
 @namespace_option
-@reach_options
+@connection_options
 def rm(**parameters: Any) -> int:
     """End pods and remove all that is left of them: containers, sandboxes, volumes, logs.
 
@@ -70,26 +76,28 @@ def rm(**parameters: Any) -> int:
 
 
 def _titles(files: tuple[str, ...]) -> frozenset[str]:
-    from interpose.cli.pod.run_loop import checked
+    from interpose.cli.pod.run_loop import read_pods
 
-    return frozenset(pod.title for pod in checked(files))
+    return frozenset(pod.title for pod in read_pods(files))
 
 
 def _end(parameters: dict[str, Any], *, remove: bool) -> int:
-    reach = reach_of(parameters)
+    connection = pop_connection_options(parameters)
     names = tuple(parameters["names"])
     files = parameters["files"]
-    said = [bool(names), bool(files), parameters["everything"], bool(parameters["selector"].requirements)].count(True)
-    if said != 1:
+    selections = [bool(names), bool(files), parameters["everything"], bool(parameters["selector"].requirements)].count(
+        True
+    )
+    if selections != 1:
         raise click.UsageError(
             "names, -f, -l and --all exclude each other"
-            if said
+            if selections
             else "name pods, give their manifests with -f, their labels with -l, or say --all"
         )
     titles = _titles(files) if files else frozenset()
-    from interpose.cli.pod.connect import PodRuntime, run_with, words_of
-    from interpose.cli.pod.manager import managed
-    from interpose.cli.pod.select import chosen, title_of
+    from interpose.cli.pod.connect import PodRuntime, describe_error, run_with_runtime
+    from interpose.cli.pod.manager import open_manager
+    from interpose.cli.pod.select import pod_title, select_pod
     from interpose.cli.render.text import or_dash
     from interpose.net.grpc.status import RpcError
     from interpose.node.pods.locks import BusyPodError
@@ -100,16 +108,16 @@ def _end(parameters: dict[str, Any], *, remove: bool) -> int:
 
     async def end(manager: RuntimeManager, pod: RuntimePod) -> SyncResult:
         grace = parameters["grace"]
-        # What is there now: somebody may have started more of it since the list.
-        # All are listed, for those that have no labels to be found by: somebody may have made them with crictl.
-        everything = {one.uid: one for one in await manager.get_pods(all=True)}
+        # As it is now: more of it may have been started since the list.
+        # All are listed, for those without labels to be found by: they may have been made with crictl.
+        everything = {listed.uid: listed for listed in await manager.get_pods(all=True)}
         there = everything.get(pod.uid, RuntimePod(uid=pod.uid, complete=True))
         if remove:
             return await manager.remove_pod(there, grace=grace, keep_logs=parameters["keep_logs"])
         return await manager.kill_pod(there, grace=grace)
 
-    async def one(manager: RuntimeManager, pod: RuntimePod, ours: bool) -> list[str]:
-        """What went wrong."""
+    async def end_and_report(manager: RuntimeManager, pod: RuntimePod, ours: bool) -> list[str]:
+        """The errors; empty if the pod has ended."""
         try:
             if not ours:
                 result = await end(manager, pod)
@@ -120,30 +128,30 @@ def _end(parameters: dict[str, Any], *, remove: bool) -> int:
                 async with manager.locks.held(pod.uid, patience=_PATIENCE):
                     result = await end(manager, pod)
         except RpcError as error:
-            return [words_of(error)]
+            return [describe_error(error)]
         except (BusyPodError, OSError) as error:
             return [str(error)]
         return [f"{step.act}: {step.error}" for step in result.errors]
 
     async def work(runtime: PodRuntime) -> int:
-        manager = await managed(runtime, reach)
+        manager = await open_manager(runtime, connection)
         known = await known_pods(manager)
         namespace = parameters["namespace"]
         if names:
-            found = list({pod.uid: pod for pod in (chosen(known.pods, name, namespace) for name in names)}.values())
+            found = list({pod.uid: pod for pod in (select_pod(known.pods, name, namespace) for name in names)}.values())
         else:
             found = [pod for pod in known.pods if pod.uid in known.ours and namespace in (None, pod.namespace)]
             found = [pod for pod in found if parameters["selector"].matches(pod.labels)]
         if files:
             # By name: a manifest that was edited since wants another pod than the one that is there.
             found = [pod for pod in found if pod.title in titles]
-        results = await asyncio.gather(*(one(manager, pod, pod.uid in known.ours) for pod in found))
+        results = await asyncio.gather(*(end_and_report(manager, pod, pod.uid in known.ours) for pod in found))
         code = 0
-        for pod, troubles in zip(found, results, strict=True):
-            title = or_dash(title_of(pod))
-            for trouble in troubles:
-                click.echo(f"error: pod {title}: {or_dash(trouble)}", err=True)
-            if not troubles:
+        for pod, errors in zip(found, results, strict=True):
+            title = or_dash(pod_title(pod))
+            for error in errors:
+                click.echo(f"error: pod {title}: {or_dash(error)}", err=True)
+            if not errors:
                 click.echo(f"{'Removed' if remove else 'Stopped'} {title}")
             else:
                 code = 1
@@ -151,4 +159,4 @@ def _end(parameters: dict[str, Any], *, remove: bool) -> int:
             click.echo("No pods.")
         return code
 
-    return run_with(reach, work)
+    return run_with_runtime(connection, work)

@@ -1,7 +1,7 @@
 """Our own terminal as one end of a session: raw while it lasts, its size, what is typed; and put back as it was.
 
 The terminal is not ours alone: standard input, output and the shell's are one open file. So it is never made
-non-blocking; who has to wait for it does so in a thread. Whatever ends us, but for SIGKILL, ends raw mode before.
+non-blocking; waiting for it is done in a thread. Whatever ends us, but for SIGKILL, ends raw mode before.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ def raw_terminal(fd: int) -> Iterator[None]:
         signal.signal(number, signal.SIG_DFL)
         os.kill(os.getpid(), number)
 
-    with _signals(end):
+    with _handle_ending_signals(end):
         try:
             tty.setraw(fd)
             yield
@@ -55,25 +55,25 @@ def _is_ours(fd: int) -> bool:
 
 
 @contextmanager
-def _signals(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
-    """Handle the signals that would end us; those that we were told to ignore stay ignored."""
+def _handle_ending_signals(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+    """Handle the signals that would end us; those that are ignored stay ignored."""
     before = {number: signal.getsignal(number) for number in _ENDING}
-    mine = [number for number, now in before.items() if now is not signal.SIG_IGN]
-    for number in mine:
+    handled = [number for number, now in before.items() if now is not signal.SIG_IGN]
+    for number in handled:
         signal.signal(number, handler)
     try:
         yield
     finally:
-        for number in mine:
+        for number in handled:
             signal.signal(number, before[number])
 
 
 async def _in_thread(work: Callable[[], _T], name: str) -> _T:
-    """Do something that may wait for ever, in a thread that nobody waits for when we end."""
+    """Run a function that may wait for ever, in a thread that does not keep the process from ending."""
     loop = asyncio.get_running_loop()
     done: asyncio.Future[_T] = loop.create_future()
 
-    def tell(result: _T | None, error: Exception | None) -> None:
+    def resolve(result: _T | None, error: Exception | None) -> None:
         if done.done():
             return
         if error is None:
@@ -88,8 +88,8 @@ async def _in_thread(work: Callable[[], _T], name: str) -> _T:
             result = work()
         except Exception as caught:
             error = caught
-        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
-            loop.call_soon_threadsafe(tell, result, error)
+        with suppress(RuntimeError):  # the loop is closed, the result is not needed any more
+            loop.call_soon_threadsafe(resolve, result, error)
 
     threading.Thread(target=run, name=name, daemon=True).start()
     return await done
@@ -103,11 +103,11 @@ class TypedInput:
 
     async def read(self) -> bytes:
         """What was typed; nothing at the end."""
-        reading = _Reading(self._fd)
+        reading = _InterruptibleRead(self._fd)
         try:
             return await _in_thread(reading.read, "standard input")
         finally:
-            reading.end()  # what is typed from now on is for somebody else
+            reading.end()  # what is typed from now on is for another program
 
 
 class LeavableInput:
@@ -122,32 +122,32 @@ class LeavableInput:
     async def read(self) -> bytes:
         """What was typed; nothing at the end."""
         while True:
-            came = await self._typed.read()
-            text = self._held + came
+            data = await self._typed.read()
+            text = self._held + data
             self._held = b""
             before, keys, _ = text.partition(_LEAVE)
             if keys:
                 self.left.set()
                 if not before:
-                    await asyncio.Event().wait()  # until whoever waits for us ends this
+                    await asyncio.Event().wait()  # until the session is cancelled
                 return before
-            if came and text.endswith(_LEAVE[:1]):
+            if data and text.endswith(_LEAVE[:1]):
                 text, self._held = text[:-1], text[-1:]
-            if text or not came:
+            if text or not data:
                 return text
 
 
-class _Reading:
-    """One reading, which another thread can end."""
+class _InterruptibleRead:
+    """A read of standard input that another thread can end."""
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
         self._enough = os.eventfd(0, os.EFD_CLOEXEC)
         self._closed = False
-        self._lock = threading.Lock()  # a descriptor that is closed may be somebody else's
+        self._lock = threading.Lock()  # the number of a closed descriptor may be in use again
 
     def read(self) -> bytes:
-        """What comes, unless somebody has enough before."""
+        """The bytes that were typed; empty at the end, or after `end`."""
         try:
             return self._read()
         except OSError:
@@ -158,7 +158,7 @@ class _Reading:
                 self._closed = True
 
     def end(self) -> None:
-        """Read nothing any more."""
+        """Make a read that waits return; from any thread."""
         with self._lock:
             if not self._closed:
                 os.eventfd_write(self._enough, 1)
@@ -168,12 +168,12 @@ class _Reading:
         for fd in (self._fd, self._enough):
             waiting.register(fd, select.POLLIN)
         while not any(fd == self._enough for fd, _ in waiting.poll()):
-            with suppress(BlockingIOError):  # somebody who shares it made it so, and was faster
+            with suppress(BlockingIOError):  # another process that shares the terminal made it so, and was faster
                 return os.read(self._fd, _READ)
         return b""
 
 
-async def sizes(fd: int) -> AsyncIterator[tuple[int, int]]:
+async def watch_sizes(fd: int) -> AsyncIterator[tuple[int, int]]:
     """The size of the terminal (width, height) now, and whenever it changes."""
     loop = asyncio.get_running_loop()
     changed = asyncio.Event()
@@ -188,7 +188,7 @@ async def sizes(fd: int) -> AsyncIterator[tuple[int, int]]:
         loop.remove_signal_handler(signal.SIGWINCH)
 
 
-def writer(stream: TextIO) -> Callable[[bytes], Awaitable[None]]:
+def make_writer(stream: TextIO) -> Callable[[bytes], Awaitable[None]]:
     """Writes bytes to a text stream's file, all of them, however slowly they are taken."""
 
     async def write(data: bytes) -> None:
@@ -208,6 +208,6 @@ def _write(fd: int, data: bytes) -> None:
             waiting.poll()
 
 
-def on_terminal() -> bool:
-    """Whether both ends are a person's."""
+def is_on_terminal() -> bool:
+    """Whether standard input and output are both a terminal."""
     return sys.stdin.isatty() and sys.stdout.isatty()

@@ -8,8 +8,8 @@ import pytest
 from click import ClickException
 
 from interpose.cli.pod import connect as pod_runtime_module
-from interpose.cli.pod.connect import PodRuntime, found_endpoint, pod_runtime, run_with, words_of
-from interpose.cli.pod.options import Reach
+from interpose.cli.pod.connect import PodRuntime, describe_error, find_endpoint, pod_runtime, run_with_runtime
+from interpose.cli.pod.options import ConnectionOptions
 from interpose.config.relay import settings
 from interpose.config.runtime import settings as runtime_settings
 from interpose.errors import ConfigError
@@ -27,10 +27,10 @@ def test_the_first_socket_that_is_there_is_taken(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(runtime_settings, "RuntimeSettings", lambda: type("Settings", (), {"listen": "/nonexistent/b"}))
     (tmp_path / "file").touch()
     with pytest.raises(ConfigError, match="/nonexistent/a, /nonexistent/b"):
-        found_endpoint()
+        find_endpoint()
     with socket.socket(socket.AF_UNIX) as bound:
         bound.bind(str(tmp_path / "s"))
-        assert found_endpoint() == str(tmp_path / "s")
+        assert find_endpoint() == str(tmp_path / "s")
 
 
 def test_a_socket_that_may_not_be_seen_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -47,19 +47,19 @@ def test_a_socket_that_may_not_be_seen_is_told(tmp_path: Path, monkeypatch: pyte
 
     monkeypatch.setattr(Path, "stat", refused)
     with pytest.raises(ConfigError, match="permission denied: /closed/s"):
-        found_endpoint()
+        find_endpoint()
     with pytest.raises(ClickException, match="runtime /closed/s is not reachable: Permission denied"):
-        run_with(Reach(endpoint="/closed/s", root=str(tmp_path)), _nothing)
+        run_with_runtime(ConnectionOptions(endpoint="/closed/s", root=str(tmp_path)), _nothing)
 
 
 def test_that_nobody_answers_is_not_said_by_the_runtime(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """And it is said once: what the parts below log is not for whoever said a command."""
     (tmp_path / "file").touch()
     with pytest.raises(ClickException) as caught:
-        run_with(Reach(endpoint=str(tmp_path / "file"), root=str(tmp_path)), _nothing)
+        run_with_runtime(ConnectionOptions(endpoint=str(tmp_path / "file"), root=str(tmp_path)), _nothing)
     assert caught.value.message == f"runtime {tmp_path / 'file'} is not reachable: Connection refused"
     assert capfd.readouterr().err == ""
-    assert words_of(RpcError(Code.NOT_FOUND, "no such thing")) == "the runtime says: NOT_FOUND: no such thing"
+    assert describe_error(RpcError(Code.NOT_FOUND, "no such thing")) == "the runtime says: NOT_FOUND: no such thing"
 
 
 async def _nothing(_runtime: PodRuntime) -> None:
@@ -76,7 +76,7 @@ async def test_a_socket_that_nobody_named_can_be_waited_for(tmp_path: Path, monk
     said: list[str] = []
 
     async def use() -> None:
-        async with pod_runtime(Reach(root=str(tmp_path)), waits=said.append) as runtime:
+        async with pod_runtime(ConnectionOptions(root=str(tmp_path)), on_wait=said.append) as runtime:
             found.append(runtime.where)
 
     tasks = TaskBag()
@@ -91,12 +91,12 @@ async def test_a_socket_that_nobody_named_can_be_waited_for(tmp_path: Path, monk
 
 async def test_a_runtime_can_be_waited_for(tmp_path: Path) -> None:
     """That it is not there yet is said once."""
-    reach = Reach(endpoint=str(tmp_path / "a"), root=str(tmp_path))
+    connection = ConnectionOptions(endpoint=str(tmp_path / "a"), root=str(tmp_path))
     names: list[str] = []
     said: list[str] = []
 
     async def use() -> None:
-        async with pod_runtime(reach, waits=said.append) as runtime:
+        async with pod_runtime(connection, on_wait=said.append) as runtime:
             names.append((await runtime.services.version()).runtime_name)
 
     tasks = TaskBag()

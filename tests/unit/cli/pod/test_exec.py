@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from interpose.cli.pod.exec import has
+from interpose.cli.pod.exec import has_stdin_and_tty
 from interpose.net.grpc.status import Code
 from interpose.testing.pods import BUSYBOX
 from tests.support.node.pod_commands import PodCommands, pod_commands
@@ -68,7 +68,7 @@ def session(monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
     made = Session(fd)
     ours = SimpleNamespace(fileno=lambda: fd, isatty=lambda: True)
     monkeypatch.setattr("interpose.cli.pod.exec.sys", SimpleNamespace(stdin=ours, stdout=ours, stderr=io.StringIO()))
-    monkeypatch.setattr("interpose.cli.pod.tty.on_terminal", lambda: True)
+    monkeypatch.setattr("interpose.cli.pod.tty.is_on_terminal", lambda: True)
     monkeypatch.setattr("interpose.net.streaming.client.run_command", made)
     yield made
     os.close(master)
@@ -125,8 +125,8 @@ def test_a_command_gets_what_is_asked_for(commands: PodCommands, session: Sessio
 )
 def test_what_a_container_has_is_read_from_what_it_was_made_with(info: object, found: tuple[bool, bool]) -> None:
     """What is false is left out by runtimes; what shows only a part of it says nothing."""
-    assert has({"info": json.dumps(info)}) == found
-    assert has({}) == (True, True)
+    assert has_stdin_and_tty({"info": json.dumps(info)}) == found
+    assert has_stdin_and_tty({}) == (True, True)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 from interpose.cli.main import cli
-from interpose.cli.pod.local_runtime import local_caller
+from interpose.cli.pod.local_runtime import open_built_in_runtime
 from interpose.cri.messages import cri
 from interpose.cri.remote import RemoteCaller
 from interpose.cri.wrappers import LocalCaller
@@ -30,17 +30,17 @@ def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 async def test_the_second_command_reaches_the_runtime_of_the_first(settings: Path) -> None:
     """The first has it in its own process; when it has ended nothing is left that answers."""
-    async with local_caller() as own:
+    async with open_built_in_runtime() as own:
         assert isinstance(own.caller, LocalCaller)
         assert str(settings / "r") in own.where
         assert own.cgroups == str(settings / "cgroup")
         assert any("no seccomp" in one for one in own.not_isolated)
-        async with local_caller() as other:
+        async with open_built_in_runtime() as other:
             assert isinstance(other.caller, RemoteCaller)
             assert other.where == str(settings / "s" / "embedded.sock")
             answer = await other.caller.call("Version", cri.VersionRequest())
             assert answer.runtime_name == "interpose"
-    async with local_caller() as again:
+    async with open_built_in_runtime() as again:
         assert isinstance(again.caller, LocalCaller)
 
 
@@ -51,7 +51,7 @@ async def test_a_socket_that_nobody_serves_is_passed_over(settings: Path) -> Non
     (settings / "s").mkdir(mode=0o700)
     with socket.socket(socket.AF_UNIX) as left:
         left.bind(str(settings / "l.sock"))
-    async with local_caller() as own:
+    async with open_built_in_runtime() as own:
         assert isinstance(own.caller, LocalCaller)
 
 

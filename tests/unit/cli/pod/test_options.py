@@ -4,20 +4,20 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from interpose.cli.pod.options import Reach, reach_of, reach_options
+from interpose.cli.pod.options import ConnectionOptions, connection_options, pop_connection_options
 
 
 @click.command()
-@reach_options
+@connection_options
 @click.pass_context
 def shown(ctx: click.Context, /, **parameters: object) -> None:
     """Show what was understood."""
-    ctx.obj.append(reach_of(parameters))
+    ctx.obj.append(pop_connection_options(parameters))
 
 
-def reached(*arguments: str, **env: str) -> Reach:
+def reached(*arguments: str, **env: str) -> ConnectionOptions:
     """What a command line means."""
-    found: list[Reach] = []
+    found: list[ConnectionOptions] = []
     result = CliRunner().invoke(shown, arguments, obj=found, env=env)
     if result.exit_code:
         raise click.UsageError(result.output)

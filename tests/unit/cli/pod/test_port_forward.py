@@ -13,7 +13,7 @@ from click import ClickException
 
 from interpose._pb import cri_pb2 as cri
 from interpose.cli.pod.connect import pod_runtime
-from interpose.cli.pod.options import Reach
+from interpose.cli.pod.options import ConnectionOptions
 from interpose.cli.pod.port_forward import forward_ports
 from interpose.core.model.kubernetes_names import POD_UID
 from interpose.net.grpc.status import Code
@@ -83,8 +83,8 @@ class Forwarding:
 @pytest.fixture
 async def forwarding(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> AsyncIterator[Forwarding]:
     made = Forwarding(FakeRuntime(), capsys)
-    reach = Reach(endpoint=str(tmp_path / "s"), root=str(tmp_path))
-    async with serve_runtime(tmp_path / "s", made.runtime), pod_runtime(reach) as runtime:
+    connection = ConnectionOptions(endpoint=str(tmp_path / "s"), root=str(tmp_path))
+    async with serve_runtime(tmp_path / "s", made.runtime), pod_runtime(connection) as runtime:
         name = made.sandbox.config.metadata.name
         parameters = {"name": name, "namespace": None, "ports": [(0, 80)], "address": "127.0.0.1"}
         made.running = asyncio.create_task(forward_ports(runtime, parameters))

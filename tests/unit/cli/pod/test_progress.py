@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from interpose.cli.pod.progress import ProgressBoard, container_words, pod_words
+from interpose.cli.pod.progress import ProgressBoard, describe_container, describe_pod
 from interpose.node.pods.status.phase import ContainerRole, ContainerView, ContainerViewState, PodPhase
 from interpose.node.pods.status.pod_state import REPLACING, STOPPED, PodState, StartOutcome, StartResult
 from interpose.node.pods.status.types import PodStatus
@@ -147,7 +147,7 @@ def test_of_pods_that_left_nothing_is_shown() -> None:
 )
 def test_what_is_said_of_a_container(fields: dict[str, Any], expected: tuple[str, str]) -> None:
     """In words and by a mark."""
-    assert container_words(view(**fields)) == expected
+    assert describe_container(view(**fields)) == expected
 
 
 @pytest.mark.parametrize(
@@ -165,4 +165,4 @@ def test_what_is_said_of_a_container(fields: dict[str, Any], expected: tuple[str
 )
 def test_what_is_said_of_a_pod(fields: dict[str, Any], verdict: StartResult, expected: tuple[str, str]) -> None:
     """In words and by a mark."""
-    assert pod_words(state(**fields), verdict) == expected
+    assert describe_pod(state(**fields), verdict) == expected

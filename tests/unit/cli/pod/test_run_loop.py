@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from interpose.cli.pod.run_loop import RunOptions, check
+from interpose.cli.pod.run_loop import RunOptions, check_manifests
 from interpose.errors import ConfigError
 from interpose.node.pods.locks import watch_lock
 from interpose.node.pods.manifest.files import ManifestSnapshot
@@ -28,18 +28,18 @@ def commands(tmp_path: Path) -> Iterator[PodCommands]:
 def test_a_wrong_manifest_stops_a_run(capsys: pytest.CaptureFixture[str]) -> None:
     """One that is named, always; one of a folder that is watched is told, and the others are kept."""
     with pytest.raises(ConfigError):
-        check(WRONG, RunOptions(files=("/pods",)))
+        check_manifests(WRONG, RunOptions(files=("/pods",)))
     with pytest.raises(ConfigError):
-        check(WRONG, RunOptions(files=("/pods/a.yaml",), watch=True))
-    check(WRONG, RunOptions(files=("/pods",), watch=True))
+        check_manifests(WRONG, RunOptions(files=("/pods/a.yaml",), watch=True))
+    check_manifests(WRONG, RunOptions(files=("/pods",), watch=True))
     assert capsys.readouterr().err == "error: file /pods/a.yaml: is wrong\n"
 
 
 def test_no_pods_are_a_mistake_unless_they_may_come() -> None:
     """A folder that is watched may be empty."""
     with pytest.raises(ConfigError, match="holds no pods"):
-        check(ManifestSnapshot(), RunOptions(files=("/pods",)))
-    check(ManifestSnapshot(), RunOptions(files=("/pods",), watch=True))
+        check_manifests(ManifestSnapshot(), RunOptions(files=("/pods",)))
+    check_manifests(ManifestSnapshot(), RunOptions(files=("/pods",), watch=True))
 
 
 def test_a_second_manager_that_watches_is_refused(commands: PodCommands) -> None:

@@ -4,7 +4,7 @@ import json
 from datetime import UTC, datetime
 from pathlib import Path
 
-from interpose.cli.pod.run_loop import checked
+from interpose.cli.pod.run_loop import read_pods
 from interpose.node.pods.status.last_status import write_last_status
 from interpose.node.pods.status.origin import write_origin
 from interpose.node.pods.status.phase import ContainerRole, ContainerView, ContainerViewState
@@ -69,7 +69,7 @@ def test_a_pod_of_others_is_described_too(tmp_path: Path) -> None:
 def test_a_pod_that_never_had_a_sandbox_is_described(tmp_path: Path) -> None:
     """By what its folder says."""
     with pod_commands(tmp_path) as commands:
-        (pod,) = checked((str(commands.manifest("bad")),))
+        (pod,) = read_pods((str(commands.manifest("bad")),))
         write_origin(str(tmp_path / "root/pods" / pod.uid), pod, 60_000_000_000)
         document = json.loads(commands("status", "bad", "-o", "json").stdout)
         text = commands("status", pod.uid[:8]).stdout

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from interpose.cli.pod.run_loop import checked
+from interpose.cli.pod.run_loop import read_pods
 from interpose.net.grpc.status import Code
 from interpose.node.pods.labels import log_directory
 from interpose.node.pods.locks import PodLocks
@@ -154,7 +154,7 @@ def test_a_pod_without_labels_is_ended_all_the_same(commands: PodCommands, verb:
 @pytest.fixture
 def failed(commands: PodCommands) -> PodSpec:
     """One that never had a sandbox: it has folders, and the runtime knows nothing of it."""
-    (pod,) = checked((str(commands.manifest("bad")),))
+    (pod,) = read_pods((str(commands.manifest("bad")),))
     write_origin(str(commands.folder / "root/pods" / pod.uid), pod, 1)
     Path(log_directory(pod, str(commands.log_root)), "main").mkdir(parents=True)
     return pod
@@ -192,7 +192,7 @@ def test_a_pod_that_never_had_a_sandbox_is_stopped(commands: PodCommands, failed
 
 def test_labels_select_pods(commands: PodCommands) -> None:
     """Of our own; also those that never had a sandbox."""
-    (pod,) = checked((str(commands.manifest("bad")),))
+    (pod,) = read_pods((str(commands.manifest("bad")),))
     write_origin(str(commands.folder / "root/pods" / pod.uid), replace(pod, labels={"app": "bad"}), 1)
     commands.do(lambda runtime: runtime.populate(1))
     assert commands("stop", "-l", "app.kubernetes.io/name").stdout == "No pods.\n"

@@ -18,8 +18,8 @@ from typing import TextIO, cast
 
 import pytest
 
-from interpose.cli.pod.exec import unless
-from interpose.cli.pod.tty import LeavableInput, TypedInput, raw_terminal, sizes, writer
+from interpose.cli.pod.exec import run_until_left
+from interpose.cli.pod.tty import LeavableInput, TypedInput, make_writer, raw_terminal, watch_sizes
 from interpose.testing.eventually import WAIT_LIMIT, eventually
 
 
@@ -34,7 +34,7 @@ def terminal() -> Iterator[tuple[int, int]]:
 
 def writer_to(fd: int) -> Callable[[bytes], Awaitable[None]]:
     """Writes to a descriptor that stays open."""
-    return writer(cast("TextIO", SimpleNamespace(fileno=lambda: fd)))
+    return make_writer(cast("TextIO", SimpleNamespace(fileno=lambda: fd)))
 
 
 def names_of_threads() -> list[str]:
@@ -149,7 +149,7 @@ async def test_two_keys_leave(pieces: tuple[bytes, ...], read: list[bytes]) -> N
             got.append(data)
         return 0
 
-    assert await unless(typed.left, session()) is None
+    assert await run_until_left(typed.left, session()) is None
     assert got == read
 
 
@@ -162,9 +162,9 @@ async def test_a_session_that_ends_or_fails_does_so() -> None:
     async def fails() -> int:
         raise ValueError("so")
 
-    assert await unless(asyncio.Event(), ends()) == 3
+    assert await run_until_left(asyncio.Event(), ends()) == 3
     with pytest.raises(ValueError, match="so"):
-        await unless(asyncio.Event(), fails())
+        await run_until_left(asyncio.Event(), fails())
 
 
 async def test_a_terminal_that_is_gone_is_the_end() -> None:
@@ -257,7 +257,7 @@ async def test_a_size_is_told_at_first_and_when_it_changes(terminal: tuple[int, 
     """By the signal that terminals send."""
     _, fd = terminal
     ioctl(fd, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
-    told = sizes(fd)
+    told = watch_sizes(fd)
     assert await anext(told) == (80, 24)
     ioctl(fd, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 120, 0, 0))
     os.kill(os.getpid(), signal.SIGWINCH)
