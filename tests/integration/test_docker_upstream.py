@@ -66,16 +66,16 @@ def chunk(data: bytes) -> bytes:
 
 async def test_each_time_events_are_heard_has_a_number(node: Node) -> None:
     """In between there is none: what was not heard then nobody knows."""
-    assert node.upstream.hearing == 0
+    assert node.upstream.event_session == 0
     node.upstream.start()
     end = await node.follow()
-    first = node.upstream.hearing
+    first = node.upstream.event_session
     assert first
     end.close()
     await eventually(lambda: not node.upstream.up, "it to be gone")
-    assert node.upstream.hearing == 0
+    assert node.upstream.event_session == 0
     await node.follow()
-    assert node.upstream.hearing not in (0, first)
+    assert node.upstream.event_session not in (0, first)
 
 
 async def test_it_is_up_when_dockerd_answers(node: Node) -> None:

@@ -54,7 +54,7 @@ class ScriptedDocker:
     """Answers requests of ours by their line, as `DockerUpstream.request` does, and notes them."""
 
     def __init__(self) -> None:
-        self.hearing = 1
+        self.event_session = 1
         self.on_event: Callable[[bytes], None] | None = None
         self.answers: dict[str, HttpReply | Exception] = {}
         self.asked: list[tuple[str, bytes]] = []

@@ -147,7 +147,7 @@ class StandInRelay:
         self.seen: list[SeenCall] = []
         self.endpoints: dict[str, EndpointStats] = {}
 
-    def wants(self, head: RequestHead) -> bool:
+    def needs_buffering(self, head: RequestHead) -> bool:
         return self.wanted(head)
 
     async def handle(self, call: DockerHttpCall) -> bytes:

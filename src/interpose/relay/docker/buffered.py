@@ -1,4 +1,4 @@
-"""A request that somebody intercepts: collected whole, handed over, answered whole.
+"""A request that is intercepted: buffered whole, handed over, answered whole.
 
 What is held is bounded, for one request and for all together, with what reading a body costs while it is at hand. The
 call goes to dockerd on the client's own connection.
@@ -32,9 +32,20 @@ def room(limit: int) -> int:
 
 
 class BufferedRequest:
-    """One such request."""
+    """One intercepted request of a client."""
 
-    __slots__ = ("_attended", "_body", "_continued", "_head", "_held", "_link", "_raw", "_since", "_stats", "uploaded")
+    __slots__ = (
+        "_body",
+        "_client_was_there",
+        "_continued",
+        "_head",
+        "_held",
+        "_link",
+        "_raw",
+        "_since",
+        "_stats",
+        "uploaded",
+    )
 
     def __init__(self, link: "DockerClientConnection", head: RequestHead, stats: EndpointStats) -> None:
         self._link = link
@@ -45,20 +56,20 @@ class BufferedRequest:
         self._raw = bytearray()  # of a body in chunks, as they came
         self._held = 0
         self._continued = False
-        self._attended = False  # the client was there when it began
+        self._client_was_there = False  # when the call began
         self.uploaded = False
 
     @property
     def pending(self) -> bool:
-        """Whether it is done to its end even if the client has left: so it is if that was before it began."""
-        return self.uploaded and not self._attended
+        """Whether the call runs to its end although the client has left: so it does if that was before it began."""
+        return self.uploaded and not self._client_was_there
 
     def start(self) -> None:
         """Ask for the body, if the client waits for that."""
         link, head = self._link, self._head
         self._stats.bytes_received += len(head.raw)
         if head.framing is Framing.NONE:
-            self._collected()
+            self._run_call()
             return
         limit = link.host.upstream.limit
         if head.framing is Framing.LENGTH and head.length > limit:
@@ -71,7 +82,7 @@ class BufferedRequest:
         self.pump()
 
     def pump(self) -> None:
-        """Take what has come of the body."""
+        """Take the part of the body that was received."""
         if self.uploaded:
             return
         link = self._link
@@ -98,11 +109,11 @@ class BufferedRequest:
             return
         if self.uploaded:
             link.reader.decode = False
-            self._collected()
+            self._run_call()
         elif link.eof:
             self._give_up(400, "the body ended before its end")
 
-    def _collected(self) -> None:
+    def _run_call(self) -> None:
         self.uploaded = True
         reading = _READING * len(self._body) if len(self._body) <= MOST else 0
         if not self._link.host.hold(reading):
@@ -121,10 +132,10 @@ class BufferedRequest:
         link = self._link
         backend = link.ready_backend() or await link.new_backend()
         upstream = link.host.upstream
-        return await backend.fetch(self._head.method, request, upstream.limit, last=link.spoken_out)
+        return await backend.fetch(self._head.method, request, upstream.limit, last=link.finished_sending)
 
     async def _run(self, call: DockerHttpCall) -> None:
-        self._attended = not self._link.hung_up
+        self._client_was_there = not self._link.hung_up
         try:
             answer = await self._link.host.relay.handle(call)
             status, keep = self._read(answer)
@@ -135,7 +146,7 @@ class BufferedRequest:
             status, keep, answer = 500, False, error_answer(500, "internal error", close=True)
         link = self._link
         if link.work is not self:
-            return  # the client is gone, and whoever handled the call went on all the same
+            return  # the client is gone, and the handler went on all the same
         self._stats.bytes_sent += len(answer)
         link.write(answer)
         for afterwards in call.afterwards:
@@ -164,19 +175,19 @@ class BufferedRequest:
         self._end(status)
         self._link.turn_away(status, why, self._head.method)
 
-    def connected(self, backend: DockerConnection) -> None:
-        """Nobody has dialled for us."""
+    def on_backend_connected(self, backend: DockerConnection) -> None:
+        """Not called: `_send` gets its connection itself."""
 
-    def away(self, why: str) -> None:
-        """Nobody has dialled for us."""
+    def on_backend_away(self, why: str) -> None:
+        """Not called: `_send` gets its connection itself."""
 
     def client_eof(self) -> None:
-        """The client has said all it will say."""
+        """Called when the client has closed its sending side."""
         if not self.uploaded:
             self.pump()
-        elif (backend := self._link.backend) is not None and backend.user is not None and self._link.spoken_out:
+        elif (backend := self._link.backend) is not None and backend.user is not None and self._link.finished_sending:
             backend.write_eof()
 
     def client_lost(self) -> None:
-        """The client is gone; whoever runs the call is cancelled."""
+        """Called when the client is gone; the task that runs the call is cancelled by the connection."""
         self._end(0)

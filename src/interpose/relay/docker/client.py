@@ -34,15 +34,15 @@ _HEAD_END: Final = b"\r\n\r\n"
 
 
 class ObservedRequest(Protocol):
-    """A call that somebody looks at."""
+    """A call that taps see."""
 
     def end(self, status: int, why: str = "") -> None: ...
 
 
 class CallHandler(Protocol):
-    """Who says what is done with each request."""
+    """Decides how each request is handled."""
 
-    def wants(self, head: RequestHead) -> bool: ...
+    def needs_buffering(self, head: RequestHead) -> bool: ...
 
     async def handle(self, call: DockerHttpCall) -> bytes: ...
 
@@ -52,7 +52,7 @@ class CallHandler(Protocol):
 
 
 class ConnectionHost(Protocol):
-    """What the links of a listener share."""
+    """The listener, as its connections see it."""
 
     relay: CallHandler
     upstream: DockerUpstream
@@ -70,18 +70,18 @@ class ConnectionHost(Protocol):
 
 
 class DockerClientConnection(DockerSocket):
-    """One client."""
+    """The connection of one Docker client."""
 
     __slots__ = (
-        "_away",
         "_head_for",
-        "_heard_out",
+        "_heard_after_drain",
         "_linger",
-        "_passing",
+        "_passthrough",
         "_quiet_at",
         "_refusal",
         "_requests_before",
         "_task",
+        "_turned_away",
         "backend",
         "draining",
         "endless",
@@ -104,11 +104,11 @@ class DockerClientConnection(DockerSocket):
         self.requests = 0
         self.endless = False  # the answer at hand ends only when one side leaves
         self.draining = False
-        self._passing = PassthroughRequest(self)
+        self._passthrough = PassthroughRequest(self)
         self._task: asyncio.Task[None] | None = None
-        self._away = False  # turned away: what still comes is not looked at
-        self._refusal = ""  # why it is told to go as soon as it says something
-        self._heard_out = False
+        self._turned_away = False  # what still comes is discarded
+        self._refusal = ""  # the reason to answer with as soon as the client sends something
+        self._heard_after_drain = False
         self._linger: asyncio.TimerHandle | None = None
         self._head_for = 0
         self._requests_before = 0
@@ -118,12 +118,12 @@ class DockerClientConnection(DockerSocket):
 
     @property
     def pid(self) -> int:
-        """The peer's process, for messages; 0 if nobody asked."""
+        """The peer's process id, for messages; 0 if unknown."""
         return self.peer.pid if self.peer is not None else 0
 
     @property
     def in_flight(self) -> bool:
-        """Whether something is owed to the client."""
+        """Whether the client waits for an answer, or for the rest of one."""
         return self.work is not None or self.backlog > 0
 
     def evictable(self) -> bool:
@@ -145,7 +145,7 @@ class DockerClientConnection(DockerSocket):
         try:
             if self.tunnel is not None:
                 self.tunnel.from_client(data)
-            elif not self._away:
+            elif not self._turned_away:
                 # Clients repeat themselves: most requests come in one piece that is known.
                 head = self.reader.whole(data) if self.work is None and not self.blocked else None
                 if head is not None:
@@ -167,7 +167,7 @@ class DockerClientConnection(DockerSocket):
         if self.tunnel is not None:
             self.tunnel.client_eof()
         elif work is None:
-            if not (self.blocked and self.reader.buffered) or self._away or self.hung_up:
+            if not (self.blocked and self.reader.buffered) or self._turned_away or self.hung_up:
                 self.closing = True
         elif self.hung_up and not work.pending:
             self.vanish()
@@ -182,7 +182,7 @@ class DockerClientConnection(DockerSocket):
     def on_writable(self) -> None:
         if self.backend is not None:
             self.backend.read(True)
-        if self.work is None and (self.reader.buffered or self.eof) and not self._away and not self.closing:
+        if self.work is None and (self.reader.buffered or self.eof) and not self._turned_away and not self.closing:
             try:
                 self._advance()
             except Exception:
@@ -194,12 +194,12 @@ class DockerClientConnection(DockerSocket):
         if self._linger is not None:
             self._linger.cancel()
         try:
-            self._leave()
+            self._cancel_work()
         finally:
             self.host.ended(self)
 
-    def _leave(self) -> None:
-        """Nothing is done for this client any more."""
+    def _cancel_work(self) -> None:
+        """Stop all work for this client."""
         if self._task is not None:
             self._task.cancel()
         if self.work is not None:
@@ -209,8 +209,8 @@ class DockerClientConnection(DockerSocket):
             self.backend = None
 
     def vanish(self) -> None:
-        """The client is gone for good; what it had said is still delivered."""
-        self._leave()
+        """Close: the client is gone for good; what it had sent is still delivered."""
+        self._cancel_work()
         self.abort()
 
     def tick(self, timeout: float) -> bool:
@@ -218,17 +218,17 @@ class DockerClientConnection(DockerSocket):
         self._quiet_at = -1 if self.in_flight or self.tunnelled else self.requests
         if self.tunnel is not None:
             self.tunnel.tick()
-        if (self.eof or not self.reading) and self.hung_up and not self._wanted_all_the_same():
+        if (self.eof or not self.reading) and self.hung_up and not self._has_unsent_request():
             self.vanish()
-        if self.work is not None or self._away or self.reader.between or self.requests != self._requests_before:
+        if self.work is not None or self._turned_away or self.reader.between or self.requests != self._requests_before:
             self._head_for = 0
             self._requests_before = self.requests
             return True
         self._head_for += 1
         return self._head_for <= timeout
 
-    def _wanted_all_the_same(self) -> bool:
-        """Whether a client that is gone has said something that dockerd should still get."""
+    def _has_unsent_request(self) -> bool:
+        """Whether a client that is gone has sent something that dockerd should still get."""
         work = self.work
         if work is None:
             return False
@@ -241,12 +241,14 @@ class DockerClientConnection(DockerSocket):
     def _advance(self) -> None:
         if self.work is not None:
             self.work.pump()
-        elif not (self.blocked and self.reader.buffered):  # who does not read what it asked for may not ask for more
-            self._take()
+        elif not (
+            self.blocked and self.reader.buffered
+        ):  # a client that does not read its answers may not send more requests
+            self._take_request()
         self.regulate()
 
-    def _take(self) -> None:
-        """The next request, if its head is there."""
+    def _take_request(self) -> None:
+        """Begin the next request, if its head is complete."""
         try:
             head = self.reader.next()
         except MalformedError as error:
@@ -265,41 +267,41 @@ class DockerClientConnection(DockerSocket):
         relay = self.host.relay
         stats = relay.stats(endpoint)
         stats.started += 1
-        if relay.wants(head):
+        if relay.needs_buffering(head):
             self.work = intercepting = BufferedRequest(self, head, stats)
             intercepting.start()
         else:
-            self.work = passing = self._passing
+            self.work = passing = self._passthrough
             passing.start(head, stats)
 
     def done(self, *, keep: bool, linger: bool = False) -> None:
-        """The request at hand was answered. Unless the connection ends with it, the next one is due."""
+        """Called when the current request was answered: begin the next one, or close."""
         self.work = None
         self.endless = False
         if self.closing:
             return
         if not keep:
-            self._part(linger=linger)
+            self._close_gracefully(linger=linger)
             return
         self.reader.start_next()
         if self.draining:
-            self._wind_up()
+            self._stop_after_request()
         if self.reader.buffered or self.eof:
             self._advance()
         elif not self.reading:
             self.regulate()
 
     def regulate(self) -> None:
-        """Read from the client if there is room for what it says."""
-        if self._away or self.closing:
+        """Read from the client if there is room for more input."""
+        if self._turned_away or self.closing:
             return
         backend = self.backend
         blocked = backend is not None and backend.blocked and self.work is not None
         self.read(not blocked and self.reader.buffered <= _AHEAD)
 
     @property
-    def spoken_out(self) -> bool:
-        """Whether the client has said that no further request will come."""
+    def finished_sending(self) -> bool:
+        """Whether the client has closed its sending side and everything was read."""
         return self.eof and not self.deaf and not self.reader.buffered
 
     # Connections to dockerd, and tasks
@@ -312,7 +314,7 @@ class DockerClientConnection(DockerSocket):
         return backend
 
     async def new_backend(self) -> DockerConnection:
-        """Another one. BackendAway if dockerd is."""
+        """A new connection to dockerd. Raises BackendAwayError."""
         if self.backend is not None:
             self.backend.close()
             self.backend = None
@@ -320,7 +322,7 @@ class DockerClientConnection(DockerSocket):
         return self.backend
 
     def dial(self) -> None:
-        """Get a connection for the request at hand."""
+        """Get a connection for the current request."""
         self.run(self._dial, "dial of dockerd for a client")
 
     async def _dial(self) -> None:
@@ -328,18 +330,18 @@ class DockerClientConnection(DockerSocket):
             backend = await self.new_backend()
         except BackendAwayError as error:
             if self.work is not None:
-                self.work.away(str(error))
+                self.work.on_backend_away(str(error))
         else:
             if self.work is not None:
                 self._task = None  # what follows may end the link, and that is no reason to cancel this
-                self.work.connected(backend)
+                self.work.on_backend_connected(backend)
                 if self.eof and self.hung_up:
                     self.vanish()
                 else:
                     self.regulate()
 
     def run(self, work: Callable[[], Coroutine[Any, Any, None]], name: str) -> None:
-        """Do something for the request at hand; it is cancelled when the client leaves."""
+        """Run a task for the current request; it is cancelled when the client leaves."""
         self._task = self.host.tasks.spawn(self._guarded(work), name=name)
 
     async def _guarded(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
@@ -356,9 +358,9 @@ class DockerClientConnection(DockerSocket):
     # The end
 
     def refuse(self, why: str) -> None:
-        """Tell a client that there is no room for it, when it has said something: an answer that comes before the
-        question is none to some clients."""
-        self._away = True
+        """Refuse a client as soon as it sends something: some clients ignore an answer that comes before their
+        request."""
+        self._turned_away = True
         self._refusal = why
         self._linger = asyncio.get_running_loop().call_later(_LINGER, self.close)
 
@@ -366,12 +368,12 @@ class DockerClientConnection(DockerSocket):
         """Answer in dockerd's place and close."""
         answer = error_answer(status, why, close=True)
         self.write(answer if method != "HEAD" else answer.partition(_HEAD_END)[0] + _HEAD_END)
-        self._part(linger=True)
+        self._close_gracefully(linger=True)
 
-    def _part(self, *, linger: bool = False) -> None:
+    def _close_gracefully(self, *, linger: bool = False) -> None:
         """Close. While the client may still be sending, what it says is read away for a moment: closing with unread
         bytes would reset the connection, and it might never see the answer."""
-        self._away = True
+        self._turned_away = True
         if self.backend is not None:
             self.backend.close()
             self.backend = None
@@ -387,20 +389,20 @@ class DockerClientConnection(DockerSocket):
     def drain(self) -> None:
         """Take no further request than those that are here; close when they are answered."""
         self.draining = True
-        if self.work is None and not self._away and not self.closing:
-            self._wind_up()
+        if self.work is None and not self._turned_away and not self.closing:
+            self._stop_after_request()
 
-    def _wind_up(self) -> None:
+    def _stop_after_request(self) -> None:
         """Nothing is owed at this moment. Who has begun to say something may say it to its end, but only once: who
         never stops asking would keep us for ever. So may who has just come: no client asks again when its very first
         word on a connection fails. Others are listened to no more; see `stop_listening`."""
-        if not self._heard_out and (self.reader.buffered or self.unread or not self.requests):
-            self._heard_out = True
+        if not self._heard_after_drain and (self.reader.buffered or self.unread or not self.requests):
+            self._heard_after_drain = True
         else:
             self.stop_listening()
         self.regulate()
 
     def cut(self) -> None:
-        """End it, whatever is under way."""
-        self._leave()
+        """Close at once, whatever is under way."""
+        self._cancel_work()
         self.close()

@@ -80,9 +80,9 @@ class DockerConnection(DockerSocket):
         if not keep:
             self.close()
         elif self.reader.buffered:
-            self._answered_unasked()
+            self._on_unexpected_data()
 
-    def _answered_unasked(self) -> None:
+    def _on_unexpected_data(self) -> None:
         self.fault = "dockerd sent unsolicited data"
         self._unasked()
         self.abort()
@@ -91,7 +91,7 @@ class DockerConnection(DockerSocket):
         self.bytes_read += len(data)
         user = self.user
         if user is None:
-            self._answered_unasked()
+            self._on_unexpected_data()
             return
         try:
             user.on_data(data)

@@ -1,7 +1,7 @@
-"""dockerd as a CRI runtime, for the calls of our own parts: they ask and order in CRI, dockerd hears Docker's API.
+"""dockerd as a CRI runtime, for the calls of our own parts: CRI requests become calls of Docker's API.
 
-Paths have no version, so dockerd answers with its newest; what is read here every version since 1.24 has. Whose
-container a whole id means is remembered as long as it is sure: see `remembered`.
+Paths have no version, so dockerd answers with its newest; what is read here every version since 1.24 has. The
+identity behind a full id is cached as long as it is sure: see `translate.identity_cache`.
 """
 
 import asyncio
@@ -16,9 +16,7 @@ from interpose.cri.parser import CriParser
 from interpose.net.grpc.status import Code, RpcError
 from interpose.relay.api import Body, Reply
 from interpose.relay.docker.connection import HttpReply
-from interpose.relay.docker.translate import create
-from interpose.relay.docker.translate import inspect as inspecting
-from interpose.relay.docker.translate import orphaned_pods as bereft
+from interpose.relay.docker.translate import create, inspect, orphaned_pods
 from interpose.relay.docker.translate.errors import code_of_status, message_of
 from interpose.relay.docker.translate.identity_cache import CacheMark, IdentityCache
 from interpose.relay.docker.translate.inspect import NO_IMAGE, Image
@@ -26,7 +24,7 @@ from interpose.relay.docker.translate.json_edit import UnreadableBodyError
 from interpose.relay.docker.translate.labels import DockerIdentity
 from interpose.relay.docker.upstream import DockerUpstream
 
-# Seconds for finding out whose container a call is about. It holds the call.
+# Seconds for finding the pod of the container that a call is about. The call waits for it.
 _LOOK: Final = 2.0
 # The upstream tells a time that is up like every other trouble; here it has a code of its own, so we look first.
 _SLACK: Final = 1.0
@@ -39,7 +37,7 @@ _Answer = Callable[[Any, Any, float], Awaitable[None]]  # request, response to b
 
 
 class DockerAnswer:
-    """dockerd's answer behind a reply. `failure` is what bookkeeping looks at: None if the answer is whole."""
+    """dockerd's answer behind a reply. `failure` is what the store updater looks at: None if the answer is whole."""
 
     __slots__ = ("failure", "http")
 
@@ -50,14 +48,14 @@ class DockerAnswer:
             self.failure = http.failure or "dockerd did not answer"
 
     def code(self, *, creating: bool = False) -> Code:
-        """What it means."""
+        """The gRPC code for the HTTP status."""
         if self.failure is not None or self.http.head is None:
             return Code.UNAVAILABLE
         return code_of_status(self.http.head.status, creating=creating)
 
     @property
     def message(self) -> str:
-        """Why it failed."""
+        """The reason of a failure, for people."""
         return self.failure if self.failure is not None else message_of(self.http.body)
 
 
@@ -66,7 +64,7 @@ class DockerRuntime:
 
     def __init__(self, upstream: DockerUpstream) -> None:
         self._upstream = upstream
-        self.known = IdentityCache(lambda: upstream.hearing)
+        self.known = IdentityCache(lambda: upstream.event_session)
         self._images: dict[str, Image] = {}
         self._answers: Mapping[str, _Answer] = {
             "Version": self._version,
@@ -94,12 +92,12 @@ class DockerRuntime:
             return Reply(code=Code.INTERNAL, message=f"dockerd's answer cannot be read: {error}")
         return Reply(code=Code.OK, body=Body(parser.serialize(response), parser))
 
-    # -- whose container it is
+    # -- identities of containers
 
-    async def whose(self, ref: str) -> DockerIdentity | None:
+    async def find_identity(self, ref: str) -> DockerIdentity | None:
         """The sandbox or container of Kubernetes that an id, a part of one or a name means.
 
-        None: it is nobody's, or dockerd knows no such container. RpcError: dockerd could not tell.
+        None: it is not of Kubernetes, or dockerd knows no such container. RpcError: dockerd could not tell.
         """
         known, mark = self.known.get(ref), self.known.mark()
         if known is not None:
@@ -111,7 +109,7 @@ class DockerRuntime:
                 return None
             raise
         try:
-            found = inspecting.identity_of(body)
+            found = inspect.identity_of(body)
         except UnreadableBodyError as error:
             raise RpcError(Code.INTERNAL, f"dockerd's answer cannot be read: {error}") from error
         if found is not None:
@@ -125,7 +123,7 @@ class DockerRuntime:
         """
         try:
             body = await self._ask("GET", f"/images/{quote(name, safe='/:@')}/json", timeout=_LOOK)
-            return inspecting.read_image(body).labels
+            return inspect.read_image(body).labels
         except RpcError as error:
             if error.code in _NO_SUCH_IMAGE:
                 return {}
@@ -134,75 +132,75 @@ class DockerRuntime:
             raise RpcError(Code.INTERNAL, f"dockerd's answer cannot be read: {error}") from error
 
     def _know_all(self, ids: Iterable[str], mark: CacheMark, *, sandbox: bool) -> None:
-        for one in ids:
-            if self.known.get(one) is None:
-                self.known.add(DockerIdentity(id=one, sandbox=sandbox), mark)
+        for container_id in ids:
+            if self.known.get(container_id) is None:
+                self.known.add(DockerIdentity(id=container_id, sandbox=sandbox), mark)
 
     # -- the methods
 
     async def _version(self, _request: Any, response: Any, timeout: float) -> None:
-        said = read_object(await self._ask("GET", "/version", timeout=timeout))
+        document = read_object(await self._ask("GET", "/version", timeout=timeout))
         response.version, response.runtime_name = _VERSION, "docker"
-        response.runtime_version = _text(said.get("Version"))
-        response.runtime_api_version = _text(said.get("ApiVersion"))
+        response.runtime_version = _text(document.get("Version"))
+        response.runtime_api_version = _text(document.get("ApiVersion"))
 
     async def _list_pods(self, request: Any, response: Any, timeout: float) -> None:
         pods, containers = await self._everything(timeout)
-        bereft.write_listed(pods, bereft.bereft(pods.items, containers.containers))
-        response.items.extend(one for one in pods.items if bereft.is_wanted(one, request.filter))
+        orphaned_pods.write_listed(pods, orphaned_pods.find_orphaned(pods.items, containers.containers))
+        response.items.extend(pod for pod in pods.items if orphaned_pods.is_wanted(pod, request.filter))
 
     async def _everything(self, timeout: float) -> tuple[Any, Any]:
         """The lists of all sandboxes and of all containers, as of one moment."""
         mark = self.known.mark()
         of_pods, of_containers = METHODS["ListPodSandbox"], METHODS["ListContainers"]
-        everybody = CriParser(of_containers.request).parse(b"").filter
-        body = await self._ask("GET", inspecting.list_target(everybody), timeout=timeout)
+        no_filter = CriParser(of_containers.request).parse(b"").filter
+        body = await self._ask("GET", inspect.list_target(no_filter), timeout=timeout)
         pods, containers = CriParser(of_pods.response).parse(b""), CriParser(of_containers.response).parse(b"")
-        inspecting.listed_sandboxes(body, CriParser(of_pods.request).parse(b"").filter, pods)
-        inspecting.listed_containers(body, everybody, containers)
-        self._know_all((one.id for one in pods.items), mark, sandbox=True)
+        inspect.listed_sandboxes(body, CriParser(of_pods.request).parse(b"").filter, pods)
+        inspect.listed_containers(body, no_filter, containers)
+        self._know_all((pod.id for pod in pods.items), mark, sandbox=True)
         return pods, containers
 
     async def _list_containers(self, request: Any, response: Any, timeout: float) -> None:
         mark = self.known.mark()
-        body = await self._ask("GET", inspecting.list_target(request.filter), timeout=timeout)
-        inspecting.listed_containers(body, request.filter, response)
-        self._know_all((one.id for one in response.containers), mark, sandbox=False)
+        body = await self._ask("GET", inspect.list_target(request.filter), timeout=timeout)
+        inspect.listed_containers(body, request.filter, response)
+        self._know_all((container.id for container in response.containers), mark, sandbox=False)
 
     async def _pod_status(self, request: Any, response: Any, timeout: float) -> None:
         ref = request.pod_sandbox_id
         try:
             body = await self._inspect(ref, timeout, sandbox=True)
         except RpcError as error:
-            if error.code is not Code.NOT_FOUND or not await self._bereft_status(ref, response, timeout):
+            if error.code is not Code.NOT_FOUND or not await self._orphaned_status(ref, response, timeout):
                 raise
         else:
-            inspecting.pod_status(body, response, await self._image(body, timeout))
+            inspect.pod_status(body, response, await self._image(body, timeout))
 
-    async def _bereft_status(self, ref: str, response: Any, timeout: float) -> bool:
+    async def _orphaned_status(self, ref: str, response: Any, timeout: float) -> bool:
         """Fill in the status of a pod that has no sandbox any more; False: there is none."""
         pods, containers = await self._everything(timeout)
-        container = bereft.bereft(pods.items, containers.containers).get(ref)
+        container = orphaned_pods.find_orphaned(pods.items, containers.containers).get(ref)
         if container is not None:
             body = await self._ask("GET", _path(container.id, "json"), timeout=timeout)
-            bereft.write_status(response, ref, container, read_object(body))
+            orphaned_pods.write_status(response, ref, container, read_object(body))
         return container is not None
 
     async def _container_status(self, request: Any, response: Any, timeout: float) -> None:
         body = await self._inspect(request.container_id, timeout, sandbox=False)
-        inspecting.container_status(body, response, await self._image(body, timeout))
+        inspect.container_status(body, response, await self._image(body, timeout))
 
     async def _image(self, body: bytes, timeout: float) -> Image:
-        """What dockerd mixed into a container's labels and variables: its image's. Who makes an image must not speak
-        for who made the container. Ids of images are sums of their content, so what one has is remembered."""
-        wanted = inspecting.image_of(body)
+        """Labels and variables of the image, which dockerd mixes into those of its containers: they must not count as
+        the container's own. Ids of images are digests of their content, so what one has is cached."""
+        wanted = inspect.image_of(body)
         if not wanted:
             return NO_IMAGE
         known = self._images.get(wanted)
         if known is None:
             try:
-                said = await self._ask("GET", f"/images/{quote(wanted, safe=':')}/json", timeout=timeout)
-                known = inspecting.read_image(said)
+                answer = await self._ask("GET", f"/images/{quote(wanted, safe=':')}/json", timeout=timeout)
+                known = inspect.read_image(answer)
             except RpcError as error:
                 if error.code is not Code.NOT_FOUND:
                     raise
@@ -221,7 +219,7 @@ class DockerRuntime:
         """What dockerd says about a sandbox, or about a container; it does not tell them apart, CRI does."""
         mark = self.known.mark()
         body = await self._ask("GET", _path(ref, "json"), timeout=timeout)
-        found = inspecting.identity_of(body)
+        found = inspect.identity_of(body)
         if found is None or found.sandbox is not sandbox:
             kind = "sandbox" if sandbox else "container"
             raise RpcError(Code.NOT_FOUND, f"{ref} is no {kind} of Kubernetes")
@@ -235,9 +233,9 @@ class DockerRuntime:
                 http = await self._upstream.request(method, target, body, timeout=timeout + _SLACK)
         except TimeoutError:
             raise RpcError(Code.DEADLINE_EXCEEDED, f"dockerd did not answer within {timeout:g} s") from None
-        answered = DockerAnswer(http)
-        if code := answered.code():
-            raise RpcError(code, answered.message)
+        answer = DockerAnswer(http)
+        if code := answer.code():
+            raise RpcError(code, answer.message)
         return http.body
 
 

@@ -1,9 +1,10 @@
-"""What dockerd tells by itself, and when that means that the store should look again.
+"""Events of dockerd, and when they mean that the store has to be refreshed.
 
-A line of its event stream says that something happened to a container. dockerd tells of a call before it answers it, so
-a line waits for a moment; if the store knows by then, because the call went through here, nothing is due. Everything
-else (a container that ended by itself, whatever others do at dockerd's own socket) brings the store in step, once for
-all that waited: a node that starts a hundred containers is not listed a hundred times. Pure: time is somebody else's.
+A line of its event stream says that something happened to a container. dockerd sends the event of a call before its
+answer, so a line waits for a moment; if the store knows by then, because the call went through here, nothing is due.
+Everything else (a container that ended by itself, whatever other clients do at dockerd's own socket) refreshes the
+store, once for all that waited: a node that starts a hundred containers is not listed a hundred times. Pure: timers are
+passed in.
 """
 
 import json
@@ -16,39 +17,39 @@ from interpose.relay.docker.translate.labels import identity
 if TYPE_CHECKING:
     from interpose.cri.store.store import Store
 
-GONE: Final = "destroy"
+DESTROY: Final = "destroy"
 # After them something is there, runs or is gone that was not, did not or was there before.
 _STATES: Final[Mapping[str, ContainerState | None]] = {
     "create": ContainerState.CREATED,
     "start": ContainerState.RUNNING,
     "die": ContainerState.EXITED,
-    GONE: None,
+    DESTROY: None,
 }
 ACTIONS: Final = tuple(_STATES)
-"""The actions that matter, for whoever asks dockerd for nothing else."""
+"""The actions that matter, for the filter of the event stream."""
 
 # Seconds a line waits: longer than dockerd takes from the event to the answer, and a container that ended by itself
 # keeps its CPUs for as long.
 _PAUSE: Final = 0.1
-# Containers told about within that time; all further ones share a place.
+# Containers with events within that time; all further ones share an entry.
 _MOST: Final = 1024
 
 
 class DockerEvent(NamedTuple):
-    """Something that happened to a container."""
+    """An event of a container."""
 
     action: str
     id: str
 
 
 class TimerHandle(Protocol):
-    """What can still be called off."""
+    """A timer that can be cancelled."""
 
     def cancel(self) -> None: ...
 
 
 def read_event(line: bytes) -> DockerEvent | None:
-    """What a line says, if it is about a container of Kubernetes and matters; a line that cannot be read does not."""
+    """The event of a line, if it is about a container of Kubernetes and matters; else, and if unreadable, None."""
     try:
         document = json.loads(line)
     except (ValueError, RecursionError):

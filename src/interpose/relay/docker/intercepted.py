@@ -23,7 +23,7 @@ from interpose.relay.chain import Chain
 from interpose.relay.docker.cri_adapter import DockerAnswer, DockerRuntime, read_object
 from interpose.relay.docker.http_call import DockerHttpCall
 from interpose.relay.docker.routes import DockerOperation
-from interpose.relay.docker.translate import errors as statuses
+from interpose.relay.docker.translate import errors
 from interpose.relay.docker.translate.identity_cache import CacheMark
 from interpose.relay.docker.translate.json_edit import BodyTooLargeToReadError
 from interpose.relay.docker.translate.to_cri import CriCall, aside, to_cri_call
@@ -77,12 +77,12 @@ class DockerCallRunner(CallRunner):
         """Run a call of a client; the whole answer."""
         try:
             try:
-                becoming = await to_cri_call(call, self.runtime)
+                cri_call = await to_cri_call(call, self.runtime)
             except BodyTooLargeToReadError as error:
                 return self._too_large(call, str(error))
-            if becoming is None:
+            if cri_call is None:
                 return await self._pass(call)
-            return await InterceptedHttpCall(self, call, becoming).run()
+            return await InterceptedHttpCall(self, call, cri_call).run()
         except BaseException:
             # There will be no answer after which the rest could be done.
             afterwards, call.afterwards[:] = tuple(call.afterwards), ()
@@ -95,22 +95,22 @@ class DockerCallRunner(CallRunner):
         sighted = self.sight(call.head, call.peer)
         if sighted is not None:
             sighted.end(_TOO_LARGE, why)
-        return statuses.error_answer(_TOO_LARGE, why)
+        return errors.error_answer(_TOO_LARGE, why)
 
     async def _pass(self, call: DockerHttpCall) -> bytes:
-        """Nobody's business."""
+        """Pass a call that is not about a container of Kubernetes to dockerd."""
         sighted = self.sight(call.head, call.peer)
         status, why = _LEFT, ""
         try:
             answered = DockerAnswer(await call.forward())
             if answered.failure is not None or answered.http.head is None:
                 status, why = 0, answered.message
-                return statuses.error_answer(_BAD_GATEWAY, why, close=True)
+                return errors.error_answer(_BAD_GATEWAY, why, close=True)
             status = answered.http.head.status
             return answered.http.raw
         except BackendAwayError as error:
-            status, why = statuses.status_of_code(Code.UNAVAILABLE), str(error)
-            return statuses.error_answer(status, why)
+            status, why = errors.status_of_code(Code.UNAVAILABLE), str(error)
+            return errors.error_answer(status, why)
         finally:
             if sighted is not None:
                 sighted.end(status, why)
@@ -122,11 +122,11 @@ class DockerCallRunner(CallRunner):
 class InterceptedHttpCall:
     """One call on its way through the chain."""
 
-    def __init__(self, owner: DockerCallRunner, http: DockerHttpCall, becoming: CriCall) -> None:
+    def __init__(self, owner: DockerCallRunner, http: DockerHttpCall, cri_call: CriCall) -> None:
         self._owner = owner
         self._http = http
-        self._becoming = becoming
-        self._method = METHODS[becoming.methods[-1]]
+        self._cri_call = cri_call
+        self._method = METHODS[cri_call.methods[-1]]
         self._path = _path_of(self._method)
         route = owner.routes.known[self._path]
         self._stats = route.stats
@@ -137,15 +137,15 @@ class InterceptedHttpCall:
         self._call = self._called(self._method)
 
     def _called(self, method: Method) -> Call:
-        head, becoming = self._http.head, self._becoming
+        head, cri_call = self._http.head, self._cri_call
         return Call(
             method=method,
             path=_path_of(method),
             body=Body(
-                becoming.message,
+                cri_call.message,
                 CriParser(method.request),
-                unreadable=becoming.unreadable,
-                understood=becoming.understood,
+                unreadable=cri_call.unreadable,
+                understood=cri_call.understood,
             ),
             metadata=lambda: head.headers,
             peer=self._http.peer,
@@ -174,13 +174,13 @@ class InterceptedHttpCall:
             self._end(code, why)
 
     async def _through_chain(self) -> Reply:
-        view, becoming = self._view, self._becoming
+        view, cri_call = self._view, self._cri_call
         if view is not None:
-            if becoming.unreadable:
-                view.unseen(Direction.REQUEST, len(self._http.body), becoming.unreadable)
+            if cri_call.unreadable:
+                view.unseen(Direction.REQUEST, len(self._http.body), cri_call.unreadable)
             else:
-                view.show(Direction.REQUEST, becoming.message)
-        calls = [*map(self._called, map(METHODS.__getitem__, becoming.methods[:-1])), self._call]
+                view.show(Direction.REQUEST, cri_call.message)
+        calls = [*map(self._called, map(METHODS.__getitem__, cri_call.methods[:-1])), self._call]
         try:
             reply = await self._step(calls)
         except RpcError as error:
@@ -212,12 +212,12 @@ class InterceptedHttpCall:
 
     async def _edited(self) -> bytes | None:
         """The body for dockerd, if it is another one."""
-        becoming, body = self._becoming, self._call.body
-        if becoming.edit is None or (data := body.data()) == becoming.message:
+        cri_call, body = self._cri_call, self._call.body
+        if cri_call.edit is None or (data := body.data()) == cri_call.message:
             return None
         if self._view is not None:
             self._view.show(Direction.FORWARDED, data)
-        edit, after = becoming.edit, self._call.request
+        edit, after = cri_call.edit, self._call.request
         edited = await aside(self._http.body, lambda: edit(after))
         if edited.without_effect:
             fields = ", ".join(edited.without_effect)
@@ -232,20 +232,20 @@ class InterceptedHttpCall:
 
     def _understood(self, answered: DockerAnswer, mark: CacheMark) -> Reply:
         """dockerd's answer as interceptors see it."""
-        becoming, known = self._becoming, self._owner.runtime.known
-        code = answered.code(creating=becoming.act is DockerOperation.CREATE)
-        identity = becoming.identity
+        cri_call, known = self._cri_call, self._owner.runtime.known
+        code = answered.code(creating=cri_call.act is DockerOperation.CREATE)
+        identity = cri_call.identity
         if identity is not None and (
-            code is Code.NOT_FOUND or (becoming.act is DockerOperation.REMOVE and code is Code.OK)
+            code is Code.NOT_FOUND or (cri_call.act is DockerOperation.REMOVE and code is Code.OK)
         ):
-            known.removed(identity.id)
+            known.remove(identity.id)
         if code is not Code.OK:
             return Reply(code=code, message=answered.message, raw=answered)
         parser = CriParser(self._method.response)
-        if becoming.unreadable:
-            return Reply(code=code, body=Body(b"", parser, unreadable=becoming.unreadable), raw=answered)
+        if cri_call.unreadable:
+            return Reply(code=code, body=Body(b"", parser, unreadable=cri_call.unreadable), raw=answered)
         message = parser.parse(b"")
-        if becoming.act is DockerOperation.CREATE and identity is not None:
+        if cri_call.act is DockerOperation.CREATE and identity is not None:
             made = _created(answered)
             if not made:
                 return Reply(code=code, body=Body(b"", parser, unreadable="dockerd named no id"), raw=answered)
@@ -262,10 +262,10 @@ class InterceptedHttpCall:
         if isinstance(raw, DockerAnswer):
             if raw.failure is None:
                 return raw.http.raw
-            return statuses.error_answer(_BAD_GATEWAY, raw.failure, close=True)
+            return errors.error_answer(_BAD_GATEWAY, raw.failure, close=True)
         if reply.code:
-            return statuses.error_answer(statuses.status_of_code(reply.code), reply.message)
-        return _SYNTHESIZED.get(self._becoming.act, _nothing)(reply)
+            return errors.error_answer(errors.status_of_code(reply.code), reply.message)
+        return _SYNTHESIZED.get(self._cri_call.act, _nothing)(reply)
 
     def _end(self, code: int, why: str) -> None:
         if self._view is not None:
@@ -290,15 +290,15 @@ def _created(answered: DockerAnswer) -> str:
 def _new(reply: Reply) -> bytes:
     response = reply.response
     made = getattr(response, "pod_sandbox_id", "") or getattr(response, "container_id", "")
-    return statuses.answer(201, b'{"Id":"%s","Warnings":[]}\n' % made.encode())
+    return errors.answer(201, b'{"Id":"%s","Warnings":[]}\n' % made.encode())
 
 
 def _changed(_reply: Reply) -> bytes:
-    return statuses.answer(200, b'{"Warnings":[]}\n')
+    return errors.answer(200, b'{"Warnings":[]}\n')
 
 
 def _nothing(_reply: Reply) -> bytes:
-    return statuses.answer(204)
+    return errors.answer(204)
 
 
 _SYNTHESIZED: Final = {DockerOperation.CREATE: _new, DockerOperation.UPDATE: _changed}

@@ -1,7 +1,7 @@
 """Accepting Docker clients on a unix socket that is bound already.
 
 Peers are checked by what the kernel says about them, connections and what is held for them are bounded, and a
-once-a-second tick finds those who are gone or never finish a sentence. The socket itself is the business of `host`.
+tick once a second finds those who are gone or never finish a request head. `host` binds the socket.
 """
 
 import logging
@@ -21,8 +21,8 @@ from interpose.relay.docker.upstream import DockerUpstream
 from interpose.tasks import TaskBag
 
 _log = logging.getLogger(__name__)
-# Clients that are told that there is no room for them, at once; more of them are just closed.
-_TOLD_AT_ONCE: Final = 32
+# Refused clients that get an answer at the same time; further ones are just closed.
+_MAX_REFUSALS: Final = 32
 # File descriptors that are kept for them, for connections to dockerd and for everything else.
 _SPARE: Final = 64
 
@@ -46,20 +46,20 @@ class DockerListener(Entrance):
         self.clock = clock
         self.tasks = TaskBag()
         self.links: set[DockerClientConnection] = set()
-        self._leaving: set[DockerClientConnection] = set()  # refused, and not gone yet
+        self._refused: set[DockerClientConnection] = set()  # not closed yet
         self._limit = ConnectionLimit[DockerClientConnection](
             admission.connections, DockerClientConnection.evictable, users=len(admission.uids)
         )
         self._room = room(upstream.limit)
-        upstream.on_unasked = lambda: self._count(HTTPStatus.BAD_GATEWAY)
+        upstream.on_unexpected_data = lambda: self._count(HTTPStatus.BAD_GATEWAY)
 
     def _connected(self) -> DockerClientConnection:
         return DockerClientConnection(self)
 
-    # What links ask for
+    # Called by connections
 
     def arrived(self, link: DockerClientConnection) -> None:
-        """A client: it stays and is counted, or it is sent away."""
+        """Admit and count a client, or refuse it."""
         if not self._allowed(link):
             link.abort()
             return
@@ -75,20 +75,19 @@ class DockerListener(Entrance):
     def _refuse(self, link: DockerClientConnection, why: str, limit: int) -> None:
         self.refused += 1
         self._warn(why, "", pid=link.pid, limit=limit)
-        if len(self._leaving) < _TOLD_AT_ONCE:
-            self._leaving.add(link)
+        if len(self._refused) < _MAX_REFUSALS:
+            self._refused.add(link)
             link.refuse(f"{why[0].lower()}{why[1:]}: the limit is {limit}")
         else:
             link.abort()
 
     def ended(self, link: DockerClientConnection) -> None:
-        """It is gone."""
         self.links.discard(link)
-        self._leaving.discard(link)
+        self._refused.discard(link)
         self._limit.remove(link)
 
     def fault(self, link: DockerClientConnection, status: int, why: str) -> None:
-        """Somebody broke the protocol: the client, or dockerd if the status is 502."""
+        """Count and log a broken protocol: the client's, or dockerd's if the status is 502."""
         self._count(status)
         who = "Backend" if status == HTTPStatus.BAD_GATEWAY else "Peer"
         self._warn(f"{who} broke the protocol", why, pid=link.pid, err=why)
@@ -97,16 +96,17 @@ class DockerListener(Entrance):
         self._fault(HTTPStatus(status).name)
 
     def hold(self, size: int) -> bool:
-        """Room for this many further bytes of requests that are held; a negative number gives it back."""
+        """Reserve this many bytes for buffered requests; a negative number gives them back. False if there is no
+        room."""
         if size > self._room:
             return False
         self._room -= size
         return True
 
-    # What the process asks for
+    # Called by the process
 
     def tick(self) -> None:
-        """A second has passed. A peer that leaves a head half said for too long is told so and cut off."""
+        """Called once a second: a peer that does not finish a head in time gets an error and is closed."""
         timeout = self._admission.handshake_timeout
         for link in list(self.links):
             if not link.tick(timeout):
@@ -125,7 +125,7 @@ class DockerListener(Entrance):
 
     def abort(self) -> None:
         """Close what is left."""
-        for link in [*self.links, *self._leaving]:
+        for link in [*self.links, *self._refused]:
             link.cut()
 
 

@@ -1,4 +1,4 @@
-"""A request that nobody intercepts: its bytes go to dockerd as they come, and the answer's bytes to the client.
+"""A request that is not intercepted: its bytes go to dockerd as they come, and the answer's bytes to the client.
 
 Both directions are read along to know where messages end; what is sent is what came. One object serves all requests of
 a client, one after the other. A request is over when it was sent and answered; an answer may come before the request
@@ -25,22 +25,22 @@ _UNTIL_CLOSE: Final = Framing.UNTIL_CLOSE
 
 
 class PassthroughRequest:
-    """The request of a client that is on its way."""
+    """The current request of a client connection; reused for the next one."""
 
     __slots__ = (
         "_answered",
         "_backend",
         "_began",
         "_continued",
+        "_got_answer_bytes",
         "_head",
-        "_heard",
         "_link",
         "_response",
         "_sent",
-        "_sighted",
         "_since",
         "_stats",
         "_tunnel",
+        "_view",
         "uploaded",
     )
     _head: RequestHead
@@ -51,9 +51,9 @@ class PassthroughRequest:
         self._backend: DockerConnection | None = None
         self._response: ResponseHead | None = None
         self._tunnel: Tunnel | None = None
-        self._sighted: Any = None
+        self._view: Any = None
         self._since = 0.0
-        self._sent = self._answered = self._continued = self._began = self._heard = False
+        self._sent = self._answered = self._continued = self._began = self._got_answer_bytes = False
         self.uploaded = False
 
     @property
@@ -62,23 +62,22 @@ class PassthroughRequest:
         return self._backend is None
 
     def start(self, head: RequestHead, stats: EndpointStats) -> None:
-        """A request has begun."""
         link = self._link
         self._head = head
         self._stats = stats
         self._response = None
-        self._sent = self._answered = self._continued = self._began = self._heard = False
+        self._sent = self._answered = self._continued = self._began = self._got_answer_bytes = False
         self.uploaded = head.framing is _NONE
         self._since = link.host.clock()
-        self._sighted = link.host.relay.begin(head, link.peer)
+        self._view = link.host.relay.begin(head, link.peer)
         backend = self._backend = link.ready_backend()
         if backend is None:
             link.dial()
         else:
-            self.connected(backend)
+            self.on_backend_connected(backend)
 
-    def connected(self, backend: DockerConnection) -> None:
-        """There is a connection to dockerd."""
+    def on_backend_connected(self, backend: DockerConnection) -> None:
+        """Called with the connection to dockerd: send the request."""
         self._backend = backend
         head = self._head
         backend.ask(head.method, self)
@@ -89,12 +88,12 @@ class PassthroughRequest:
         else:
             self.pump()
 
-    def away(self, why: str) -> None:
-        """There is none, and will not be soon."""
+    def on_backend_away(self, why: str) -> None:
+        """Called when dockerd cannot be reached: answer 503."""
         self._give_up(503, why)
 
     def pump(self) -> None:
-        """Send on what has come of the request."""
+        """Send on the part of the request that was received."""
         backend = self._backend
         if backend is None:
             return
@@ -116,7 +115,7 @@ class PassthroughRequest:
             data = pieces[0] if len(pieces) == 1 else b"".join(pieces)
             self._stats.bytes_received += len(data)
             backend.write(data)
-        if link.spoken_out if self.uploaded else link.eof:
+        if link.finished_sending if self.uploaded else link.eof:
             backend.write_eof()
         if self.uploaded and self._answered:
             self._finish(keep=True)
@@ -135,7 +134,7 @@ class PassthroughRequest:
         backend = self._backend
         assert backend is not None  # noqa: S101 - it calls us
         reader = backend.reader
-        self._heard = True
+        self._got_answer_bytes = True
         if not self._began and (whole := reader.whole(data)) is not None:
             self._response = whole
             self._began = True
@@ -175,7 +174,7 @@ class PassthroughRequest:
             self._complete()
 
     def _send_on(self, backend: DockerConnection, data: bytes) -> None:
-        """Of the answer, to the client."""
+        """Send a part of the answer to the client."""
         link = self._link
         self._stats.bytes_sent += len(data)
         link.write(data)
@@ -215,7 +214,7 @@ class PassthroughRequest:
         self._end(self._status, "")
 
     def _complete(self) -> None:
-        """The answer is out."""
+        """Called when the whole answer was written."""
         self._answered = True
         head, response = self._head, self._response
         keep = (
@@ -223,7 +222,7 @@ class PassthroughRequest:
             and response is not None
             and response.keep_alive
             and response.framing is not _UNTIL_CLOSE
-            # Nobody can tell whether the body will come.
+            # It is unknown whether the body will come.
             and (self.uploaded or self._continued or not head.expects_continue)
         )
         if self.uploaded or not keep:
@@ -242,9 +241,9 @@ class PassthroughRequest:
 
     def _end(self, status: int, why: str) -> None:
         self._stats.finish(status, self._link.host.clock() - self._since)
-        sighted, self._sighted = self._sighted, None
-        if sighted is not None:
-            sighted.end(status, why)
+        view, self._view = self._view, None
+        if view is not None:
+            view.end(status, why)
         backend, self._backend = self._backend, None
         if backend is not None:
             backend.user = None
@@ -264,7 +263,7 @@ class PassthroughRequest:
         self._cut(why)
 
     def _cut(self, why: str) -> None:
-        """dockerd will not complete its answer."""
+        """End the request: dockerd will not complete its answer."""
         if not self._began:
             self._give_up(502, why)
             return
@@ -291,9 +290,9 @@ class PassthroughRequest:
     def on_lost(self, why: str) -> None:
         backend, self._backend = self._backend, None
         if self._answered:
-            # It has said all that it wanted to; the rest of the request is for nobody.
+            # The answer is complete; the rest of the request has no reader.
             self._finish(keep=False)
-        elif backend is not None and backend.served > 1 and not self._heard:
+        elif backend is not None and backend.served > 1 and not self._got_answer_bytes:
             # As it is without us: a client whose kept connection is just being closed knows what it may ask again.
             self._end(0, why)
             self._link.close()
@@ -307,11 +306,11 @@ class PassthroughRequest:
         self._link.regulate()
 
     def client_eof(self) -> None:
-        """The client has said all it will say."""
+        """Called when the client has closed its sending side."""
         self.pump()
 
     def client_lost(self) -> None:
-        """The client is gone. dockerd gets what it had said, and then sees it leave."""
+        """Called when the client is gone. dockerd gets what it had sent, and then sees it leave."""
         if self._tunnel is not None:
             self._tunnel.end()
         else:

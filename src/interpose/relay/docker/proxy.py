@@ -1,4 +1,4 @@
-"""The relay in front of dockerd: which HTTP calls are intercepted, and who looks on.
+"""The relay in front of dockerd: which HTTP calls are intercepted, and which of them taps see.
 
 Calls about containers of Kubernetes become CRI calls and go through the same chain as those of a CRI runtime; others
 pass. Holds no connection and no socket: those are the listener's and the upstream's.
@@ -12,9 +12,9 @@ from interpose.net.grpc.status import Code
 from interpose.net.grpc.transport import Hub
 from interpose.net.h1.heads import RequestHead
 from interpose.relay.api import Sighting
-from interpose.relay.docker.events import GONE, StoreRefresher, read_event
+from interpose.relay.docker.events import DESTROY, StoreRefresher, read_event
 from interpose.relay.docker.http_call import DockerHttpCall
-from interpose.relay.docker.routes import METHODS_OF, DockerEndpoint, DockerOperation, act_of
+from interpose.relay.docker.routes import METHODS_OF, DockerEndpoint, DockerOperation, operation_of
 from interpose.relay.docker.stats import EndpointStats
 from interpose.relay.docker.translate.errors import code_of_status
 from interpose.relay.docker.upstream import DockerUpstream
@@ -28,7 +28,7 @@ _FAILED: Final = 400
 
 
 class HttpCallView:
-    """An HTTP call that taps look at."""
+    """An HTTP call as taps see it."""
 
     __slots__ = ("_view",)
 
@@ -36,7 +36,7 @@ class HttpCallView:
         self._view = view
 
     def end(self, status: int, why: str = "") -> None:
-        """It is over; 0 stands for no answer."""
+        """Report the end of the call; status 0 stands for no answer."""
         if 0 < status < _FAILED:
             self._view.end(Code.OK, why)
         else:
@@ -44,7 +44,7 @@ class HttpCallView:
 
 
 class DockerRelay(Subscriptions):
-    """Says what is to be done with each HTTP call."""
+    """Decides how each HTTP call is handled."""
 
     def __init__(self, upstream: DockerUpstream, *, limit: int, now: Callable[[], float]) -> None:
         super().__init__(Routes(upstream, upstream))
@@ -52,12 +52,12 @@ class DockerRelay(Subscriptions):
         self._upstream = upstream
         self._limit = limit
         self._now = now
-        self._wanted: frozenset[DockerOperation] = frozenset()
+        self._buffered_operations: frozenset[DockerOperation] = frozenset()
         self._sync: Synchronizer | None = None
-        self._nudge: StoreRefresher | None = None
-        self._onlooker: Any = None  # runs calls that nobody intercepts and somebody wants to see
-        self._runtime: Any = None  # dockerd for calls of our own, once somebody needs it
-        upstream.on_event = self._told
+        self._store_refresher: StoreRefresher | None = None
+        self._tap_runner: Any = None  # runs calls that are tapped and not intercepted
+        self._runtime: Any = None  # dockerd for calls of our own, once needed
+        upstream.on_event = self._on_event
 
     def _make_call_runner(self, chain: Any, *, hub: Hub, limit: int, now: Callable[[], float]) -> Any:
         from interpose.relay.docker.cri_adapter import DockerRuntime
@@ -74,59 +74,60 @@ class DockerRelay(Subscriptions):
             now=now,
         )
         call_runner.sight = self.begin
-        call_runner.on_sandbox_stopped = self._look_again
+        call_runner.on_sandbox_stopped = self._on_sandbox_stopped
         return call_runner
 
     def attach_store(self, sync: "Synchronizer") -> None:
-        """dockerd tells of what happens; see `events`."""
+        """Refresh the store after events of dockerd; see `events`."""
         later = asyncio.get_running_loop().call_later
         self._sync = sync
-        self._nudge = StoreRefresher(store=sync.store, resync=sync.resync_soon, later=later)
+        self._store_refresher = StoreRefresher(store=sync.store, resync=sync.resync_soon, later=later)
 
     def detach_store(self) -> None:
-        """The records are kept no longer."""
-        nudge, self._nudge, self._sync = self._nudge, None, None
-        if nudge is not None:
-            nudge.close()
+        """Stop refreshing the store."""
+        refresher, self._store_refresher, self._sync = self._store_refresher, None, None
+        if refresher is not None:
+            refresher.close()
 
-    def _told(self, line: bytes) -> None:
-        """dockerd tells something."""
+    def _on_event(self, line: bytes) -> None:
         event = read_event(line)
         if event is None:
             return
-        if event.action == GONE and self._runtime is not None:
-            self._runtime.known.removed(event.id)
-        if self._nudge is not None:
-            self._nudge(event)
+        if event.action == DESTROY and self._runtime is not None:
+            self._runtime.known.remove(event.id)
+        if self._store_refresher is not None:
+            self._store_refresher(event)
 
-    def _look_again(self) -> None:
-        """The container of a sandbox was stopped: its neighbours live on, unlike after a StopPodSandbox of CRI."""
+    def _on_sandbox_stopped(self) -> None:
+        """Refresh the store: the other containers of the pod live on, unlike after a StopPodSandbox of CRI."""
         if self._sync is not None:
             self._sync.resync_soon()
 
     def refresh(self) -> None:
         super().refresh()
         slow_path = {name for name in _CONCERNED if any(route.slow_path for route in self.routes.find_by_method(name))}
-        self._wanted = frozenset(act for act, methods in METHODS_OF.items() if slow_path.intersection(methods))
+        self._buffered_operations = frozenset(
+            operation for operation, methods in METHODS_OF.items() if slow_path.intersection(methods)
+        )
 
-    def wants(self, head: RequestHead) -> bool:
-        """Whether the call has to be collected; it may still turn out to be nobody's business."""
-        return act_of(head) in self._wanted
+    def needs_buffering(self, head: RequestHead) -> bool:
+        """Whether the call may be intercepted; its body decides whether it is about a container of Kubernetes."""
+        return operation_of(head) in self._buffered_operations
 
     async def handle(self, call: DockerHttpCall) -> bytes:
-        """Run a call that is wanted; the whole answer."""
+        """Run a buffered call; returns the whole answer."""
         call_runner = self.call_runner
         if call_runner is None:
-            if self._onlooker is None:
+            if self._tap_runner is None:
                 from interpose.relay.chain import Chain
 
-                self._onlooker = self._make_call_runner(Chain(()), hub=Hub(), limit=self._limit, now=self._now)
-            call_runner = self._onlooker
+                self._tap_runner = self._make_call_runner(Chain(()), hub=Hub(), limit=self._limit, now=self._now)
+            call_runner = self._tap_runner
         answer: bytes = await call_runner.handle(call)
         return answer
 
     def begin(self, head: RequestHead, peer: Any) -> HttpCallView | None:
-        """A call that passes, for taps that care about such; None if none does."""
+        """Show a call that passes to taps; None if no tap is interested."""
         others = self.routes.fallback_routes[0]
         if not others.taps:
             return None
@@ -148,11 +149,12 @@ class DockerRelay(Subscriptions):
     @property
     def in_flight(self) -> int:
         """HTTP calls begun and not ended."""
-        return sum(one.in_flight for one in self.endpoints.values())
+        return sum(endpoint.in_flight for endpoint in self.endpoints.values())
 
     def totals(self) -> tuple[int, int]:
         """HTTP calls begun, and those that failed."""
-        return sum(one.started for one in self.endpoints.values()), sum(one.failed for one in self.endpoints.values())
+        endpoints = self.endpoints.values()
+        return sum(endpoint.started for endpoint in endpoints), sum(endpoint.failed for endpoint in endpoints)
 
 
 _CONCERNED: Final[frozenset[str]] = frozenset(name for methods in METHODS_OF.values() for name in methods)

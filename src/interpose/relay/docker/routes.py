@@ -204,7 +204,7 @@ def classify(method: str, path: str, query: str) -> RoutedRequest:
     return RoutedRequest(OTHER, "", params)
 
 
-def act_of(head: RequestHead) -> DockerOperation | None:
+def operation_of(head: RequestHead) -> DockerOperation | None:
     """What a request may be, by its head; with its body it may still turn out to be nothing of consequence."""
     routed: RoutedRequest = head.route
     act = routed.endpoint.act

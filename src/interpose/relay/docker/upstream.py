@@ -1,9 +1,9 @@
-"""dockerd: whether it is there, connections to it for clients, and calls of our own.
+"""dockerd: whether it is up, connections to it for clients, and calls of our own.
 
-One connection of our own follows dockerd's events for as long as dockerd lives: it tells us that dockerd came, that it
-went, and what happens to containers. Calls of our own share a few kept connections; those of clients have one each.
-Invariant: nothing is sent twice but a GET of our own that met a kept connection which was just being closed. Of the
-events at most one line of bounded length is held; a longer one is skipped.
+One connection of our own follows dockerd's events for as long as dockerd lives: it shows that dockerd is up, that it
+went away, and what happens to containers. Calls of our own share a few idle connections; those of clients have one
+each. Invariant: nothing is sent twice but a GET of our own that met an idle connection which was just being closed. Of
+the events at most one line of bounded length is held; a longer one is skipped.
 """
 
 import asyncio
@@ -29,14 +29,14 @@ LONGEST: Final = 1 << 20
 
 
 class EventStream:
-    """The user of a connection on which events were asked for."""
+    """The user of a connection that carries dockerd's events; calls `on_line` with each."""
 
-    def __init__(self, backend: DockerConnection, tell: Callable[[bytes], None]) -> None:
+    def __init__(self, backend: DockerConnection, on_line: Callable[[bytes], None]) -> None:
         loop = asyncio.get_running_loop()
         self.begun: asyncio.Future[None] = loop.create_future()
         self.ended: asyncio.Future[str] = loop.create_future()
         self._backend = backend
-        self._tell = tell
+        self._on_line = on_line
         self._line = bytearray()
         self._skipping = False
         backend.ask("GET", self, decode=True)
@@ -73,15 +73,15 @@ class EventStream:
                 self._skipping = False
                 _log.warning("Event too long, skipped", extra={"kv": {"bytes": len(whole)}})
             elif whole.strip():
-                self._tell_one(whole)
+                self._handle_line(whole)
         self._line += rest
         if len(self._line) > LONGEST:
             self._skipping = True
             self._line.clear()
 
-    def _tell_one(self, line: bytes) -> None:
+    def _handle_line(self, line: bytes) -> None:
         try:
-            self._tell(line)
+            self._on_line(line)
         except Exception:
             _log.exception("Handling of an event failed")
 
@@ -100,18 +100,18 @@ class EventStream:
         self._end(why)
 
     def on_blocked(self) -> None:
-        """One small request was written."""
+        """Nothing to do: one small request was written."""
 
     def on_writable(self) -> None:
-        """Nothing waits."""
+        """Nothing to do: nothing is queued."""
 
 
 _BACKOFF: Final = Backoff(0.1, 1.0)
 _DIAL_TIMEOUT: Final = 5.0
 # An event stream that ended sooner than this was of no use: dialling again at once would go round in circles.
 _OF_USE: Final = 1.0
-_KEPT: Final = 8
-# Seconds for which the last bytes for a dockerd that does not read are kept.
+_MAX_IDLE: Final = 8
+# Seconds for which a closing connection may wait until dockerd reads the last bytes.
 _PARTING: Final = 10
 _LOG_BURST: Final = 5
 # Only what changes what we know; probes alone make events by the hundred. Which containers are Kubernetes' is more than
@@ -130,7 +130,7 @@ class DockerUpstream:
     def __init__(
         self, path: str, *, heads: Heads, wait: float, limit: int, find: Callable[[], str] | None = None
     ) -> None:
-        """`find` is asked before each dial, if where dockerd is may only be known when it is there."""
+        """`find` is called before each dial, if the path is known only when dockerd is up."""
         self.path = path
         self.limit = limit  # of a message that is held as a whole
         self.up = False
@@ -139,17 +139,17 @@ class DockerUpstream:
         self.last_error = f"{path}: not dialled yet"
         self.on_up: Callable[[], None] | None = None
         self.on_event: Callable[[bytes], None] | None = None
-        self.on_unasked: Callable[[], None] | None = None  # dockerd sent what nobody had asked for
+        self.on_unexpected_data: Callable[[], None] | None = None  # dockerd sent data without a request
         self._heads = heads
         self._wait = wait
         self._find = find
         self._backends: set[DockerConnection] = set()
-        self._kept: list[DockerConnection] = []
-        self._places = asyncio.Semaphore(_KEPT)
-        self._came = asyncio.Event()
+        self._idle: list[DockerConnection] = []
+        self._places = asyncio.Semaphore(_MAX_IDLE)
+        self._reachable = asyncio.Event()
         self._tasks = TaskBag()
         self._watching = False
-        self._heard = 0
+        self._event_session = 0
         self._closing = False
         self._since = time.monotonic()
         self._limited = RateLimited(_log, burst=_LOG_BURST)
@@ -160,23 +160,23 @@ class DockerUpstream:
         return len(self._backends)
 
     @property
-    def hearing(self) -> int:
-        """0 while dockerd's events are not heard; another number each time that this begins again."""
-        return self._heard if self.up else 0
+    def event_session(self) -> int:
+        """0 while no events are received; another number for each new event stream."""
+        return self._event_session if self.up else 0
 
     @property
     def state_age(self) -> float:
-        """Seconds since dockerd came or went."""
+        """Seconds since dockerd came up or went away."""
         return time.monotonic() - self._since
 
     def start(self) -> None:
-        """Begin to follow dockerd's events, and go on from now on."""
+        """Begin to follow dockerd's events, until `close`."""
         if not self._watching and not self._closing:
             self._watching = True
             self._tasks.spawn(self._watch(), name=f"events of {self.path}")
 
     def tick(self) -> None:
-        """A second has passed. Who does not take the last bytes for long is cut off."""
+        """Called once a second: abort connections that do not take their last bytes."""
         for backend in list(self._backends):
             if backend.closing:
                 backend.closing_for += 1
@@ -184,7 +184,7 @@ class DockerUpstream:
                     backend.abort()
 
     async def close(self) -> None:
-        """Drop everything."""
+        """Stop following events and abort all connections."""
         self._closing = True
         await self._tasks.cancel()
         for backend in list(self._backends):
@@ -195,7 +195,7 @@ class DockerUpstream:
     async def _dial(self) -> DockerConnection:
         """One attempt. OSError says why there is no connection."""
         self.dials += 1
-        backend = DockerConnection(self._heads, self._backends.discard, self._answered_unasked)
+        backend = DockerConnection(self._heads, self._backends.discard, self._on_unexpected_data)
         try:
             if self._find is not None:
                 self.path = self._find()
@@ -209,20 +209,20 @@ class DockerUpstream:
                 self._limited.log(logging.WARNING, why, key=why, endpoint=self.path)
             raise ConnectionError(why) from error
         except BaseException:
-            backend.abort()  # whoever dialled has given up, maybe when it was there
+            backend.abort()  # the caller has given up, maybe when it was connected
             raise
         self._backends.add(backend)
         return backend
 
-    def _answered_unasked(self) -> None:
-        if self.on_unasked is not None:
-            self.on_unasked()
+    def _on_unexpected_data(self) -> None:
+        if self.on_unexpected_data is not None:
+            self.on_unexpected_data()
         self._limited.log(logging.ERROR, "Backend sent something that nobody asked for", endpoint=self.path)
 
-    async def connect(self, awaited: Callable[[], bool] | None = None) -> DockerConnection:
+    async def connect(self, is_awaited: Callable[[], bool] | None = None) -> DockerConnection:
         """A connection of the caller's own; waits for dockerd if it is away, but not for long.
 
-        Nor if `awaited` says that nobody wants it any more; one attempt is made all the same.
+        It does not wait once `is_awaited` returns False; one attempt is made all the same.
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._wait
@@ -233,13 +233,13 @@ class DockerUpstream:
             except ConnectionError as error:
                 failed += 1
                 left = deadline - loop.time()
-                if self._closing or left <= 0 or not (awaited is None or awaited()):
+                if self._closing or left <= 0 or not (is_awaited is None or is_awaited()):
                     raise BackendAwayError(f"docker daemon {self.path} is not reachable: {error}") from error
-            self._came.clear()
+            self._reachable.clear()
             try:
-                # Whoever follows the events may find it first.
+                # The event stream may find it first.
                 async with asyncio.timeout(min(_BACKOFF.delay(failed), left)):
-                    await self._came.wait()
+                    await self._reachable.wait()
             except TimeoutError:
                 pass
 
@@ -261,16 +261,16 @@ class DockerUpstream:
 
     async def _ask(self, method: str, request: bytes) -> HttpReply:
         # Only what may be sent again goes on a connection that might just be closing.
-        backend = self._take_kept() if method in ("GET", "HEAD") else None
+        backend = self._take_idle() if method in ("GET", "HEAD") else None
         if backend is not None:
             reply = await self._fetch(backend, method, request)
             if reply.raw or not reply.failure:
                 return reply
         return await self._fetch(await self.connect(), method, request)
 
-    def _take_kept(self) -> DockerConnection | None:
-        while self._kept:
-            backend = self._kept.pop()
+    def _take_idle(self) -> DockerConnection | None:
+        while self._idle:
+            backend = self._idle.pop()
             if not backend.closing and not backend.eof:
                 return backend
         return None
@@ -278,8 +278,8 @@ class DockerUpstream:
     async def _fetch(self, backend: DockerConnection, method: str, request: bytes) -> HttpReply:
         reply = await backend.fetch(method, request, self.limit)
         if not backend.closing and not backend.eof:
-            if len(self._kept) < _KEPT and not self._closing:
-                self._kept.append(backend)
+            if len(self._idle) < _MAX_IDLE and not self._closing:
+                self._idle.append(backend)
             else:
                 backend.close()
         return reply
@@ -298,39 +298,39 @@ class DockerUpstream:
                 failed += 1
                 self._note_failure(str(error) or f"no answer within {_DIAL_TIMEOUT:g} s")
             else:
-                self._went(why)
+                self._on_disconnected(why)
                 failed = 0 if time.monotonic() - began > _OF_USE else failed + 1
 
     async def _follow(self) -> str:
-        """Follow the events until dockerd goes; how that came about. ConnectionError if it was never there."""
+        """Follow the events until dockerd goes away; returns the reason. ConnectionError if it was never up."""
         backend = await self._dial()
-        lines = EventStream(backend, self._told)
+        lines = EventStream(backend, self._on_event)
         backend.write(f"GET {_EVENTS} HTTP/1.1\r\nHost: docker\r\nUser-Agent: interpose\r\n\r\n".encode("ascii"))
         try:
             async with asyncio.timeout(_DIAL_TIMEOUT):
                 await lines.begun
-            self._is_there()
+            self._on_connected()
             return await lines.ended
         finally:
             backend.user = None
             backend.abort()
 
-    def _told(self, line: bytes) -> None:
+    def _on_event(self, line: bytes) -> None:
         if self.on_event is not None:
             self.on_event(line)
 
-    def _is_there(self) -> None:
+    def _on_connected(self) -> None:
         self.up = True
-        self._heard += 1
+        self._event_session += 1
         self._since = time.monotonic()
         self.last_error = self._reported = ""
-        self._came.set()
+        self._reachable.set()
         self._limited.log(logging.INFO, "Connected to backend", endpoint=self.path)
         if self.on_up is not None:
             # Not from here: what goes wrong there must not end the watch.
             asyncio.get_running_loop().call_soon(self.on_up)
 
-    def _went(self, why: str) -> None:
+    def _on_disconnected(self, why: str) -> None:
         self.up = False
         self._since = time.monotonic()
         self.last_error = f"{self.path}: {why}"

@@ -7,7 +7,7 @@ while the relay lives. When the relay is gone the connection stays open for as l
 lost, but the container runs, as the kubelet finds when it looks.
 
 Other calls are cancelled with the relay, as they should be: a create that nobody waits for any more would leave a
-container behind, and a stream of events somebody who does not read it.
+container behind, and a stream of events a client that does not read it.
 """
 
 import asyncio
@@ -26,8 +26,8 @@ _SHELL: Final = "/bin/sh"
 _SCRIPT: Final = "read -r _; exec sleep 60"
 
 
-class _KeptConnection:
-    """A connection, and the shell that holds a copy of it; None before it runs, and if it cannot."""
+class _HeldConnection:
+    """A connection, and the shell with a copy of its descriptor; None before it runs, and if it cannot."""
 
     __slots__ = ("shell", "sock")
 
@@ -36,12 +36,12 @@ class _KeptConnection:
         self.shell: asyncio.subprocess.Process | None = None
 
     @property
-    def is_over(self) -> bool:
+    def is_closed(self) -> bool:
         """Whether our end was closed, for whatever reason."""
         return self.sock.fileno() < 0
 
     def end(self) -> None:
-        """Nothing is left of the connection to be kept."""
+        """Kill the shell: the connection is closed."""
         if self.shell is not None:
             with suppress(ProcessLookupError):
                 self.shell.kill()
@@ -51,27 +51,27 @@ class StartConnectionKeeper:
     """One shell for each connection. What `Upstream` calls `vet` and `reports`; nothing here fails a connection."""
 
     def __init__(self) -> None:
-        self._all: list[_KeptConnection] = []
+        self._all: list[_HeldConnection] = []
         self._tasks = TaskBag()
-        self._told = False
+        self._warned = False
 
     @property
     def pids(self) -> list[int]:
-        """Of the shells."""
-        return [one.shell.pid for one in self._all if one.shell is not None]
+        """Process ids of the shells."""
+        return [kept.shell.pid for kept in self._all if kept.shell is not None]
 
     def keep(self, sock: socket.socket) -> None:
-        """There is a connection: it shall outlive us."""
+        """Make a new connection outlive this process."""
         try:
             descriptor = os.dup(sock.fileno())
         except OSError as error:
-            self._tell(error)
+            self._warn(error)
             return
-        self._tasks.spawn(self._hold(_KeptConnection(sock), descriptor), name="keep the connection for starts")
+        self._tasks.spawn(self._hold(_HeldConnection(sock), descriptor), name="keep the connection for starts")
 
-    async def _hold(self, one: _KeptConnection, descriptor: int) -> None:
+    async def _hold(self, kept: _HeldConnection, descriptor: int) -> None:
         try:
-            one.shell = await asyncio.create_subprocess_exec(
+            kept.shell = await asyncio.create_subprocess_exec(
                 _SHELL,
                 "-c",
                 _SCRIPT,
@@ -82,41 +82,41 @@ class StartConnectionKeeper:
                 start_new_session=True,
             )
         except OSError as error:
-            self._tell(error)
+            self._warn(error)
             return
         finally:
             os.close(descriptor)
-        self._all.append(one)
+        self._all.append(kept)
         self.tick()
-        await one.shell.wait()
-        self._all.remove(one)
+        await kept.shell.wait()
+        self._all.remove(kept)
 
-    def _tell(self, error: OSError) -> None:
-        if not self._told:
-            self._told = True
+    def _warn(self, error: OSError) -> None:
+        if not self._warned:
+            self._warned = True
             kv = {"program": _SHELL, "err": str(error)}
             _log.warning("Starts in flight are lost if this process is killed", extra={"kv": kv})
 
     def tick(self) -> None:
-        """End the shells of connections that are over: also of those that never came to be of use."""
-        for one in self._all:
-            if one.is_over:
-                one.end()
+        """Kill the shells of closed connections, also of those that were never used."""
+        for kept in self._all:
+            if kept.is_closed:
+                kept.end()
 
     def unreachable(self, path: str, error: str) -> None:
-        """The other connection of the same runtime tells of it."""
+        """Nothing to do: the other connection to the same runtime logs it."""
 
     def connected(self, path: str, connections: int) -> None:
-        """It is kept already."""
+        """Nothing to do: `keep` was called with the connection."""
 
     def lost(self, path: str, fault: str | None) -> None:
-        """A connection is over; its socket is closed when everybody was told."""
+        """Called when a connection ended; its socket is closed after all callbacks."""
         asyncio.get_running_loop().call_soon(self.tick)
 
     async def close(self, *, busy: bool) -> None:
-        """We end. With starts in flight the shells stay for as long as those may take."""
-        for one in list(self._all):
-            if not busy and one.shell is not None:
-                one.end()
-                await one.shell.wait()
+        """Kill the shells, unless starts are in flight: then they stay for as long as a start may take."""
+        for kept in list(self._all):
+            if not busy and kept.shell is not None:
+                kept.end()
+                await kept.shell.wait()
         await self._tasks.cancel()

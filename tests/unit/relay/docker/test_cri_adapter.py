@@ -237,7 +237,7 @@ async def test_silence_is_a_deadline_exceeded() -> None:
     """A call of ours waits no longer than it may."""
 
     class Silent:
-        hearing = 1
+        event_session = 1
 
         async def request(self, *_: object, **__: object) -> HttpReply:
             await asyncio.Event().wait()
@@ -253,21 +253,21 @@ async def test_silence_is_a_deadline_exceeded() -> None:
 
 async def test_whose(stage: Stage) -> None:
     """A sandbox, a container, nobody's, and what does not exist."""
-    pod, app = await stage.runtime.whose(POD), await stage.runtime.whose(APP)
+    pod, app = await stage.runtime.find_identity(POD), await stage.runtime.find_identity(APP)
     assert pod is not None
     assert pod.sandbox
     assert app is not None
     assert (app.id, app.sandbox, app.sandbox_id) == (APP, False, POD)
-    assert await stage.runtime.whose(HAND) is None
-    assert await stage.runtime.whose("gone") is None
+    assert await stage.runtime.find_identity(HAND) is None
+    assert await stage.runtime.find_identity("gone") is None
 
 
 async def test_full_ids_of_kubernetes_are_remembered(stage: Stage) -> None:
     """Names and beginnings may mean another one the next time, and what is nobody's may be somebody's."""
     stage.docker.answers["GET /containers/name/json"] = stage.docker.answers[f"GET /containers/{APP}/json"]
     for ref in ("name", APP, HAND):
-        first = await stage.runtime.whose(ref)
-        assert await stage.runtime.whose(ref) == first
+        first = await stage.runtime.find_identity(ref)
+        assert await stage.runtime.find_identity(ref) == first
     assert stage.lines == ["GET /containers/name/json"] * 2 + [f"GET /containers/{HAND}/json"] * 2
 
 
@@ -277,14 +277,14 @@ async def test_an_answer_that_a_removal_overtook(stage: Stage) -> None:
     class Overtaken(ScriptedDocker):
         async def request(self, method: str, target: str, body: bytes = b"", *, timeout: float) -> HttpReply:
             found = await super().request(method, target, body, timeout=timeout)
-            overtaken.known.removed(APP)
+            overtaken.known.remove(APP)
             return found
 
     docker = Overtaken()
     docker.answers = stage.docker.answers
     overtaken = DockerRuntime(cast("DockerUpstream", docker))
     for number in (1, 2):
-        assert await overtaken.whose(APP) is not None
+        assert await overtaken.find_identity(APP) is not None
         assert len(docker.asked) == number
 
 
@@ -320,7 +320,7 @@ async def test_lists_say_whose_containers_are(stage: Stage) -> None:
         await stage.call(cri.ListPodSandboxRequest())
         await stage.call(cri.ListContainersRequest())
     stage.docker.asked.clear()
-    pod, app = await stage.runtime.whose(POD), await stage.runtime.whose(APP)
+    pod, app = await stage.runtime.find_identity(POD), await stage.runtime.find_identity(APP)
     assert pod is not None
     assert app is not None
     assert (pod.sandbox, app.sandbox) == (True, False)
@@ -332,12 +332,12 @@ async def test_dockerd_that_does_not_tell(stage: Stage, answer: HttpReply) -> No
     """Not knowing is not the same as nobody's."""
     stage.docker.answers[f"GET /containers/{APP}/json"] = answer
     with pytest.raises(RpcError):
-        await stage.runtime.whose(APP)
+        await stage.runtime.find_identity(APP)
 
 
 async def test_refs_are_quoted(stage: Stage) -> None:
     """No name gets at another path."""
-    assert await stage.runtime.whose("a/../b?c\xff") is None
+    assert await stage.runtime.find_identity("a/../b?c\xff") is None
     assert stage.lines == ["GET /containers/a%2F..%2Fb%3Fc%FF/json"]
 
 

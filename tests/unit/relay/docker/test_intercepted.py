@@ -246,16 +246,16 @@ async def test_changes_docker_has_no_place_for(caplog: pytest.LogCaptureFixture)
 async def test_new_containers_and_sandboxes_are_known_at_once() -> None:
     """And forgotten when they are gone."""
     stage = Stage(Interceptor(["RunPodSandbox", "CreateContainer"]))
-    stage.runtime.known.removed(POD)
+    stage.runtime.known.remove(POD)
     stage.answer = http_reply(201, {"Id": POD})
     await stage.call("POST /containers/create?name=k8s_POD_web_shop_u-1_0", SANDBOX)
-    found = await stage.runtime.whose(POD)
+    found = await stage.runtime.find_identity(POD)
     assert found is not None
     assert (found.sandbox, found.pod_name) == (True, "web")
     assert not stage.docker.asked
     stage.answer = http_reply(204)
     await stage.call(f"DELETE /containers/{POD}")
-    await stage.runtime.whose(POD)
+    await stage.runtime.find_identity(POD)
     assert len(stage.docker.asked) == 1
 
 

@@ -94,10 +94,10 @@ class Stage:
     @property
     def wanted(self) -> set[DockerOperation]:
         """What is collected."""
-        wanted = {act for act, line in ACTS.items() if self.relay.wants(head(line))}
+        wanted = {act for act, line in ACTS.items() if self.relay.needs_buffering(head(line))}
         return wanted | (
             {DockerOperation.RESET}
-            if self.relay.wants(head(ACTS[DockerOperation.START], "Content-Length: 9"))
+            if self.relay.needs_buffering(head(ACTS[DockerOperation.START], "Content-Length: 9"))
             else set()
         )
 
@@ -137,7 +137,7 @@ def test_other_calls_are_never_wanted(stage: Stage) -> None:
     """Whatever is intercepted."""
     stage.intercept("RunPodSandbox", "CreateContainer", "StopContainer", "ListContainers")
     for line in ("GET /containers/json", "POST /containers/x/wait", "POST /containers/x/kill?signal=HUP", "GET /_ping"):
-        assert not stage.relay.wants(head(line)), line
+        assert not stage.relay.needs_buffering(head(line)), line
 
 
 async def test_a_tap_alone_sees_calls_as_cri(stage: Stage) -> None:

@@ -9,9 +9,9 @@ from interpose.relay.docker.routes import (
     NAMES,
     OTHER,
     DockerOperation,
-    act_of,
     classify,
     kills,
+    operation_of,
     parameters,
     renamed,
 )
@@ -103,14 +103,14 @@ def test_a_signal_that_does_not_kill_is_no_act(signal: str, killing: bool) -> No
     assert kills(routed.params) is killing
     assert routed.endpoint.name == "POST /containers/{id}/kill"
     if len(signal) < 100 and signal.isascii():
-        assert act_of(head(f"POST /containers/abc/kill?{signal}")) is (DockerOperation.KILL if killing else None)
+        assert operation_of(head(f"POST /containers/abc/kill?{signal}")) is (DockerOperation.KILL if killing else None)
 
 
 @pytest.mark.parametrize("kind", [FORM, FORM.upper(), f" {FORM} ; charset=utf-8"])
 def test_a_kill_with_a_form_may_kill(kind: str) -> None:
     """dockerd takes the signal of the form first, and that has not come yet."""
-    assert act_of(head("POST /containers/abc/kill?signal=HUP", f"Content-Type: {kind}")) is DockerOperation.KILL
-    assert act_of(head("POST /containers/abc/kill?signal=HUP", "Content-Type: application/json")) is None
+    assert operation_of(head("POST /containers/abc/kill?signal=HUP", f"Content-Type: {kind}")) is DockerOperation.KILL
+    assert operation_of(head("POST /containers/abc/kill?signal=HUP", "Content-Type: application/json")) is None
 
 
 @pytest.mark.parametrize(
@@ -125,8 +125,8 @@ def test_a_kill_with_a_form_may_kill(kind: str) -> None:
 )
 def test_a_start_with_a_body(field: str, act: DockerOperation) -> None:
     """dockerd takes no body of up to seven bytes for one."""
-    assert act_of(head("POST /v1.23/containers/abc/start", field)) is act
-    assert act_of(head("POST /containers/abc/stop", field)) is DockerOperation.STOP
+    assert operation_of(head("POST /v1.23/containers/abc/start", field)) is act
+    assert operation_of(head("POST /containers/abc/stop", field)) is DockerOperation.STOP
 
 
 @pytest.mark.parametrize(

@@ -94,7 +94,7 @@ class JsonBodyEdit:
 
     def set(self, key: str, value: str) -> None:
         """Give a member this value."""
-        place = self._body.root.place(key)
+        place = self._body.root.index_of(key)
         if place is None:
             self._added.append(_member(key, value))
         else:
@@ -109,7 +109,7 @@ class JsonBodyEdit:
         replaced: dict[int, str] = {}
         added: list[str] = []
         for name, value in values.items():
-            place = within.place(name)
+            place = within.index_of(name)
             if place is None:
                 added.append(_member(name, value))
             else:

@@ -27,9 +27,9 @@ from interpose.relay.docker.translate.labels import (
     CREATED,
     DockerIdentity,
     changed_labels,
+    cri_annotations,
+    cri_labels,
     identity,
-    shown_annotations,
-    shown_labels,
 )
 
 RUNTIME_HANDLER: Final = "docker"
@@ -75,8 +75,8 @@ class CreateBody:
         """Write it into an empty RunPodSandboxRequest, or CreateContainerRequest. `pod` is the one it goes to."""
         config, whose = message.config, self.identity
         config.metadata.attempt = whose.attempt
-        config.labels.update(shown_labels(self.labels))
-        config.annotations.update(shown_annotations(self.labels))
+        config.labels.update(cri_labels(self.labels))
+        config.annotations.update(cri_annotations(self.labels))
         hostconfig.fill(config.linux.resources, hostconfig.values_to_cri(self.resources))
         if self.sandbox:
             message.runtime_handler = RUNTIME_HANDLER
@@ -110,7 +110,7 @@ class CreateBody:
             (before.config.labels, after.config.labels), (before.config.annotations, after.config.annotations)
         )
         if not self.sandbox and ANNOTATION in after.config.annotations:
-            sent = hostconfig.taken(after.config.linux.resources)
+            sent = hostconfig.read_resources(after.config.linux.resources)
             labels[CREATED] = json.dumps(sent, separators=(",", ":"), sort_keys=True)
         elif CREATED in self.labels:
             labels[CREATED] = None

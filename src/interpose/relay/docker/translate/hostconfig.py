@@ -56,7 +56,7 @@ def raw_values(pairs: Pairs) -> Values:
     fields = MemberIndex(key for key, _ in pairs)
     found: Values = {}
     for key in (*NUMBERS.values(), NANO_CPUS, *TEXTS.values(), PARENT):
-        place = fields.place(key)
+        place = fields.index_of(key)
         value = None if place is None else pairs[place][1]
         if value is not None:
             found[key] = as_text(value, key) if key in _WORDS else _whole_number(value, key)
@@ -99,8 +99,8 @@ def fill(message: Any, values: Mapping[str, int | str]) -> None:
         setattr(message, name, value)
 
 
-def taken(message: Any) -> Values:
-    """What a message of resources sets, of what Docker has a word for."""
+def read_resources(message: Any) -> Values:
+    """The fields that a message of resources sets, as far as Docker has them."""
     return {name: value for name in KEYS if (value := getattr(message, name))}
 
 

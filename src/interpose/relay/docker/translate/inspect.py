@@ -25,9 +25,9 @@ from interpose.relay.docker.translate.labels import (
     LOG_PATH,
     REQUESTED,
     DockerIdentity,
+    cri_annotations,
+    cri_labels,
     identity,
-    shown_annotations,
-    shown_labels,
 )
 
 _CREATED: Final = 0
@@ -98,8 +98,8 @@ def pod_status(body: bytes, message: Any, image: Image = NO_IMAGE) -> None:
     _write_pod_meta(status.metadata, whose)
     status.state = _sandbox_state(_text(_part(document, "State").get("Status")))
     status.created_at = nanoseconds(document.get("Created"))
-    status.labels.update(shown_labels(labels))
-    status.annotations.update(shown_annotations(labels))
+    status.labels.update(cri_labels(labels))
+    status.annotations.update(cri_annotations(labels))
     status.runtime_handler = RUNTIME_HANDLER
     parent = _text(host.get("CgroupParent"))
     linux = {
@@ -125,8 +125,8 @@ def container_status(body: bytes, message: Any, image: Image = NO_IMAGE) -> None
     status.image.image = _text(config.get("Image"))
     status.image_ref = _text(document.get("Image"))
     status.log_path = labels.get(LOG_PATH, "")
-    status.labels.update(shown_labels(labels))
-    status.annotations.update(shown_annotations(labels))
+    status.labels.update(cri_labels(labels))
+    status.annotations.update(cri_annotations(labels))
     sent = _sent(labels)
     current = hostconfig.values_to_cri(_amounts(host), filled=hostconfig.filled_in(sent))
     envs = _own_variables(_variables(config), image)
@@ -186,15 +186,15 @@ def _listed(body: bytes, wanted: Any) -> Iterator[tuple[Document, DockerIdentity
         whose = identity(labels, name, _text(document.get("Id")))
         if whose is None or not whose.id.startswith(wanted.id):
             continue
-        shown = shown_labels(labels)
+        shown = cri_labels(labels)
         if all(shown.get(key) == value for key, value in wanted.label_selector.items()):
             yield document, whose, labels
 
 
 def _write_listed(item: Any, document: Document, labels: Mapping[str, str]) -> None:
     item.created_at = _number(document.get("Created"), range(INT64.stop // _NANO)) * _NANO
-    item.labels.update(shown_labels(labels))
-    item.annotations.update(shown_annotations(labels))
+    item.labels.update(cri_labels(labels))
+    item.annotations.update(cri_annotations(labels))
 
 
 # -- the parts of answers

@@ -68,7 +68,7 @@ class MemberIndex:
         self._places = dict(zip(folded, range(len(folded)), strict=True))
         self._times = Counter(folded) if len(self._places) < len(folded) else {}
 
-    def place(self, name: str) -> int | None:
+    def index_of(self, name: str) -> int | None:
         """Where among the keys it is."""
         key = fold(name)
         if (times := self._times.get(key, 1)) > 1:
@@ -87,15 +87,15 @@ class JsonContainer:
         self.items = items
         self._fields: MemberIndex | None = None
 
-    def place(self, name: str) -> int | None:
+    def index_of(self, name: str) -> int | None:
         """Where among the items the member is that Go takes for this field."""
         if self._fields is None:
             self._fields = MemberIndex(item.key for item in self.items)
-        return self._fields.place(name)
+        return self._fields.index_of(name)
 
     def member(self, name: str) -> JsonMember | None:
         """The member Go takes for this field; one whose value is null counts as there."""
-        place = self.place(name)
+        place = self.index_of(name)
         return None if place is None else self.items[place]
 
 

@@ -1,4 +1,4 @@
-"""Whose container it is, by the labels and names dockershim gives: a sandbox or a container of Kubernetes, or nobody's.
+"""The identity of a container by the labels and names dockershim gives: a sandbox, a container of Kubernetes, or none.
 
 Docker has labels only: dockershim keeps the annotations of CRI among them with a prefix, and adds some for itself. What
 CRI shows is the rest. Pure.
@@ -43,7 +43,8 @@ class DockerIdentity:
 
 
 def identity(labels: Mapping[str, str], name: str, container_id: str = "") -> DockerIdentity | None:
-    """Whose container this is; None if it is not Kubernetes'. Labels count first, the name says what they lack."""
+    """The identity of a container; None if it is not of Kubernetes. Labels count first, the name says what they
+    lack."""
     kind = labels.get(TYPE)
     if kind not in (SANDBOX, CONTAINER) and SANDBOX_ID not in labels:
         return None
@@ -63,7 +64,7 @@ def identity(labels: Mapping[str, str], name: str, container_id: str = "") -> Do
     )
 
 
-def shown_labels(labels: Mapping[str, str]) -> dict[str, str]:
+def cri_labels(labels: Mapping[str, str]) -> dict[str, str]:
     """The labels as CRI has them."""
     sandbox = labels.get(TYPE) == SANDBOX
     return {
@@ -73,7 +74,7 @@ def shown_labels(labels: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def shown_annotations(labels: Mapping[str, str]) -> dict[str, str]:
+def cri_annotations(labels: Mapping[str, str]) -> dict[str, str]:
     """The annotations as CRI has them, and the mark of a pod."""
     found = {MARK: SANDBOX} if labels.get(TYPE) == SANDBOX else {}
     for key, value in labels.items():
@@ -87,7 +88,7 @@ def changed_labels(
 ) -> dict[str, str | None]:
     """What to do to Docker's labels, from CRI's before and after: the new value by key, None: it goes.
 
-    Labels that are dockershim's own are nobody else's to write.
+    Labels of dockershim itself are not changed.
     """
     found: dict[str, str | None] = {}
     for prefix, (before, after) in (("", labels), (PREFIX, annotations)):

@@ -1,7 +1,7 @@
-"""Pods whose sandbox is gone while containers of theirs are still there.
+"""Pods whose sandbox was removed while some of their containers still exist.
 
 CRI has no such pods: containers go with the sandbox. In Docker each container lives for itself, and the sandbox of a
-container is what its label says, true or not. For whoever thinks in CRI such a pod exists as long as one of its
+container is what its label says, true or not. In CRI terms such a pod exists as long as one of its
 containers does, and is not ready. What can be known of it is what its oldest container says. Pure; messages are those
 of CRI, duck-typed.
 """
@@ -18,14 +18,15 @@ from interpose.relay.docker.translate.labels import MARK, SANDBOX
 _NOT_READY: Final = 1  # CRI's number
 
 
-def bereft(sandboxes: Iterable[Any], containers: Iterable[Any]) -> dict[str, Any]:
+def find_orphaned(sandboxes: Iterable[Any], containers: Iterable[Any]) -> dict[str, Any]:
     """The oldest container of each such pod by the pod's id, from everything that lists show."""
-    ids = [one.id for one in sandboxes]
+    ids = [sandbox.id for sandbox in sandboxes]
     found: dict[str, Any] = {}
-    for one in sorted(containers, key=lambda one: (one.created_at, one.id)):
-        # The start of an id is as good as the whole; who has no pod at all cannot be shown.
-        if one.pod_sandbox_id and not any(known.startswith(one.pod_sandbox_id) for known in ids):
-            found.setdefault(one.pod_sandbox_id, one)
+    for container in sorted(containers, key=lambda container: (container.created_at, container.id)):
+        # The start of an id is as good as the whole; a container without any pod cannot be shown.
+        pod_id = container.pod_sandbox_id
+        if pod_id and not any(known.startswith(pod_id) for known in ids):
+            found.setdefault(pod_id, container)
     return found
 
 

@@ -24,7 +24,7 @@ from interpose.cri.parser import CriParser
 from interpose.net.grpc.status import RpcError
 from interpose.relay.docker.cri_adapter import DockerRuntime
 from interpose.relay.docker.http_call import DockerHttpCall
-from interpose.relay.docker.routes import METHODS_OF, DockerOperation, act_of, kills, parameters, renamed
+from interpose.relay.docker.routes import METHODS_OF, DockerOperation, kills, operation_of, parameters, renamed
 from interpose.relay.docker.translate import create
 from interpose.relay.docker.translate.body import EditedBody
 from interpose.relay.docker.translate.json_edit import BodyTooLargeToReadError, UnreadableBodyError
@@ -60,7 +60,7 @@ async def aside(body: bytes, work: Callable[[], _T]) -> _T:
 
 async def to_cri_call(call: DockerHttpCall, runtime: DockerRuntime) -> CriCall | None:
     """What the call is to interceptors; None: nothing, it passes. BodyTooLarge: it does not even pass."""
-    act = act_of(call.head)
+    act = operation_of(call.head)
     if act is None:
         return None
     if act is DockerOperation.CREATE:
@@ -70,7 +70,7 @@ async def to_cri_call(call: DockerHttpCall, runtime: DockerRuntime) -> CriCall |
     if killing == {False}:
         return None
     try:
-        identity = await runtime.whose(call.head.route.ref)
+        identity = await runtime.find_identity(call.head.route.ref)
     except RpcError as error:
         return _unreadable(act, f"dockerd does not say whose container it is: {error}")
     if identity is None:

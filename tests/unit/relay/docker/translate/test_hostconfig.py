@@ -13,7 +13,7 @@ from interpose.relay.docker.translate.hostconfig import (
     fill,
     filled_in,
     raw_values,
-    taken,
+    read_resources,
     values_to_cri,
 )
 from interpose.relay.docker.translate.json_edit import Pairs, UnreadableBodyError, read_root
@@ -174,4 +174,4 @@ def test_what_docker_cannot_carry_is_named() -> None:
     after.hugepage_limits.add(page_size="2MB", limit=0)
     assert changes({}, before, after, update=False) == ({"OomScoreAdj": 5}, ["hugepage_limits", "unified"])
     assert changes({}, before, after, update=True) == ({}, ["hugepage_limits", "unified", "oom_score_adj"])
-    assert taken(after) == {"oom_score_adj": 5}
+    assert read_resources(after) == {"oom_score_adj": 5}

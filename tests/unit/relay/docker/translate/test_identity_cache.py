@@ -12,8 +12,8 @@ class Stage:
     """A memory, and whether removals are heard."""
 
     def __init__(self) -> None:
-        self.hearing = 1
-        self.known = IdentityCache(lambda: self.hearing)
+        self.event_session = 1
+        self.known = IdentityCache(lambda: self.event_session)
 
     def learn(self, object_id: str) -> None:
         """dockerd says so at once."""
@@ -40,7 +40,7 @@ def test_what_is_removed_is_forgotten(stage: Stage) -> None:
     """Its id may be the name of another one from now on."""
     stage.learn(APP)
     stage.learn(POD)
-    stage.known.removed(APP)
+    stage.known.remove(APP)
     assert not stage.knows(APP)
     assert stage.knows(POD)
 
@@ -48,7 +48,7 @@ def test_what_is_removed_is_forgotten(stage: Stage) -> None:
 def test_an_answer_that_something_overtook_is_not_kept(stage: Stage) -> None:
     """What was removed since dockerd was asked may be what it spoke of."""
     mark = stage.known.mark()
-    stage.known.removed(POD)
+    stage.known.remove(POD)
     stage.known.add(DockerIdentity(id=APP, sandbox=False), mark)
     assert not stage.knows(APP)
 
@@ -56,7 +56,7 @@ def test_an_answer_that_something_overtook_is_not_kept(stage: Stage) -> None:
 def test_nothing_is_kept_while_removals_are_not_heard(stage: Stage) -> None:
     """Neither what is said then, nor what was said before."""
     stage.learn(POD)
-    stage.hearing = 0
+    stage.event_session = 0
     stage.learn(APP)
     assert not stage.knows(APP)
     assert not stage.knows(POD)
@@ -66,7 +66,7 @@ def test_what_was_kept_before_a_gap_is_gone(stage: Stage) -> None:
     """Whatever was removed in between, nobody heard of it; whether it was asked for meanwhile or not."""
     stage.learn(POD)
     mark = stage.known.mark()
-    stage.hearing = 2
+    stage.event_session = 2
     stage.known.add(DockerIdentity(id=APP, sandbox=False), mark)
     stage.learn("c" * 64)
     assert not stage.knows(APP)

@@ -142,7 +142,7 @@ def test_nothing_of_a_body_is_in_a_message(body: bytes) -> None:
 def test_keys_as_go_takes_them() -> None:
     """In any case, with the two letters that are another case of ASCII ones; nothing else."""
     root = read_root('{"LABELS":1,"ho\u017ftconfig":2,"\u212aey":3,"Straße":4}')
-    assert [root.member(name) and root.items[root.place(name) or 0].value for name in ("Labels", "HostConfig")] == [
+    assert [root.member(name) and root.items[root.index_of(name) or 0].value for name in ("Labels", "HostConfig")] == [
         1,
         2,
     ]

@@ -6,9 +6,9 @@ from interpose.relay.docker.translate.labels import (
     CREATED,
     DockerIdentity,
     changed_labels,
+    cri_annotations,
+    cri_labels,
     identity,
-    shown_annotations,
-    shown_labels,
 )
 
 POD = {
@@ -71,16 +71,16 @@ def test_a_container_by_its_sandbox_alone() -> None:
 def test_labels_and_annotations_as_cri_has_them() -> None:
     """Without what dockershim and we add for ourselves."""
     labels = {**CONTAINER, "app": "web", "annotation.a": "1", "annotation.": "empty", CREATED: "{}"}
-    assert shown_labels(labels) == {**POD, "io.kubernetes.container.name": "app", "app": "web"}
-    assert shown_annotations(labels) == {"a": "1", "": "empty"}
+    assert cri_labels(labels) == {**POD, "io.kubernetes.container.name": "app", "app": "web"}
+    assert cri_annotations(labels) == {"a": "1", "": "empty"}
 
 
 def test_a_pod_shows_that_it_is_dockers() -> None:
     """Koordinator's hook server looks for it among the annotations of pods."""
-    assert shown_labels(SANDBOX) == POD
-    assert shown_annotations(SANDBOX) == {"io.kubernetes.docker.type": "podsandbox"}
+    assert cri_labels(SANDBOX) == POD
+    assert cri_annotations(SANDBOX) == {"io.kubernetes.docker.type": "podsandbox"}
     own = {**SANDBOX, "annotation.io.kubernetes.docker.type": "mine"}
-    assert shown_annotations(own) == {"io.kubernetes.docker.type": "mine"}
+    assert cri_annotations(own) == {"io.kubernetes.docker.type": "mine"}
 
 
 def test_changes_of_labels() -> None:

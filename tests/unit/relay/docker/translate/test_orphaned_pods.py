@@ -6,7 +6,7 @@ import pytest
 
 from interpose._pb import cri_pb2 as cri
 from interpose.cri.store import convert
-from interpose.relay.docker.translate.orphaned_pods import bereft, is_wanted, write_listed, write_status
+from interpose.relay.docker.translate.orphaned_pods import find_orphaned, is_wanted, write_listed, write_status
 
 OF_POD = {"io.kubernetes.pod.name": "web", "io.kubernetes.pod.namespace": "shop", "io.kubernetes.pod.uid": "u-1"}
 
@@ -16,7 +16,7 @@ def container(container_id: str, pod_id: str, created_at: int = 1, **labels: str
     return cri.Container(id=container_id, pod_sandbox_id=pod_id, created_at=created_at, labels={**OF_POD, **labels})
 
 
-def test_a_pod_is_bereft_if_only_its_containers_are_there() -> None:
+def test_a_pod_is_orphaned_if_only_its_containers_are_there() -> None:
     """Its oldest container stands for it; a part of an id names a sandbox as well as the whole."""
     sandboxes = [cri.PodSandbox(id="abc")]
     containers = [
@@ -26,7 +26,7 @@ def test_a_pod_is_bereft_if_only_its_containers_are_there() -> None:
         container("1", "ab"),
         container("0", ""),
     ]
-    assert {pod: one.id for pod, one in bereft(sandboxes, containers).items()} == {"gone": "3"}
+    assert {pod: one.id for pod, one in find_orphaned(sandboxes, containers).items()} == {"gone": "3"}
 
 
 def test_it_is_listed_as_a_pod_that_is_not_ready() -> None:
