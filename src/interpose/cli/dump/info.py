@@ -79,7 +79,8 @@ def _document(recording: Recording, summary: RecordingSummary) -> dict[str, Any]
         "dropped": {"frames": summary.dropped, "bytes": summary.dropped_bytes},
         "damaged_places": summary.damaged,
         "damage": [
-            {"file": one.file, "offset": one.offset, "size": one.size, "why": one.why} for one in summary.damage
+            {"file": damage.file, "offset": damage.offset, "size": damage.size, "why": damage.why}
+            for damage in summary.damage
         ],
     }
 
@@ -95,8 +96,8 @@ def _time(moment: int | None) -> str | None:
 
 
 def _text(document: Mapping[str, Any]) -> list[str]:
-    if all(one["size"] == 0 for one in document["files"]):
-        return [or_dash(str(Damage(**one))) for one in document["damage"]]
+    if all(file["size"] == 0 for file in document["files"]):
+        return [or_dash(str(Damage(**damage))) for damage in document["damage"]]
     sections = (_damage(document), _facts(document), _files(document), _calls(document))
     return [line for index, section in enumerate(filter(None, sections)) for line in ([""] * (index > 0) + section)]
 
@@ -106,8 +107,8 @@ def _damage(document: Mapping[str, Any]) -> list[str]:
     lines = []
     if places := document["damaged_places"]:
         lines.append(f"DAMAGED in {amount(places, 'place')}; everything else can be read:")
-        shown = [Damage(**one) for one in document["damage"][:_SHOWN_DAMAGE]]
-        lines += [f"  {or_dash(one if one.file else one.why)}" for one in shown]
+        shown = [Damage(**damage) for damage in document["damage"][:_SHOWN_DAMAGE]]
+        lines += [f"  {or_dash(damage if damage.file else damage.why)}" for damage in shown]
         if places > _SHOWN_DAMAGE:
             lines.append(f"  and {places - _SHOWN_DAMAGE} more: -o json lists them")
     if frames := document["dropped"]["frames"]:
@@ -127,8 +128,8 @@ def _facts(document: Mapping[str, Any]) -> list[str]:
 def _files(document: Mapping[str, Any]) -> list[str]:
     rows = [["FILE", "SIZE", "CREATED", "INDEX"]]
     rows += [
-        [or_dash(one["path"]), format_size(one["size"]), or_dash(one["created"]), "yes" if one["index"] else "no"]
-        for one in document["files"]
+        [or_dash(file["path"]), format_size(file["size"]), or_dash(file["created"]), "yes" if file["index"] else "no"]
+        for file in document["files"]
     ]
     return flat(table(rows, width=_UNCUT))
 

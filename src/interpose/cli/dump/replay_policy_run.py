@@ -126,8 +126,8 @@ class Decided:
     @property
     def refused(self) -> bool:
         """Whether one of them has refused anything."""
-        summaries = [one["summary"] for one in self.document["policies"]]
-        return any(one["refused"] or one["resizes_refused"] for one in summaries)
+        summaries = [policy["summary"] for policy in self.document["policies"]]
+        return any(summary["refused"] or summary["resizes_refused"] for summary in summaries)
 
     def json(self) -> str:
         """For scripts."""
@@ -140,10 +140,10 @@ class Decided:
     def pictures(self, *, width: int | None, ascii_only: bool) -> str:
         """Who had which CPUs alone, along time; one picture for each policy."""
         drawn = []
-        for one in self.document["policies"]:
-            span = one["summary"]["began_ns"], one["summary"]["ended_ns"]
-            title = f"Policy {one['policy']}: who had which CPUs alone, times in UTC"
-            picture = occupancy_text(one["stays"], self.online, *span, width=width or WIDTH, ascii_only=ascii_only)
+        for policy in self.document["policies"]:
+            span = policy["summary"]["began_ns"], policy["summary"]["ended_ns"]
+            title = f"Policy {policy['policy']}: who had which CPUs alone, times in UTC"
+            picture = occupancy_text(policy["stays"], self.online, *span, width=width or WIDTH, ascii_only=ascii_only)
             drawn.append(f"{title}\n{picture}")
         return "\n\n".join(drawn)
 
@@ -165,7 +165,7 @@ def decide_anew(paths: Sequence[str], wanted: Wanted, *, alone: bool = False) ->
     document = {
         "recording": ", ".join(paths),
         "machine": f"{machine.name}: {summary(machine)}" if machine.name else summary(machine),
-        "notes": [*reader.notes(), *(f"policy {one.name}: {note}" for one in policies for note in one.notes)],
-        "policies": [outcome_document(one.policy.name, one.outcome()) for one in hindsights],
+        "notes": [*reader.notes(), *(f"policy {policy.name}: {note}" for policy in policies for note in policy.notes)],
+        "policies": [outcome_document(replay.policy.name, replay.outcome()) for replay in hindsights],
     }
     return Decided(document=document, online=machine.online)

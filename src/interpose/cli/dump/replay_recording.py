@@ -31,7 +31,7 @@ class Recorded:
 
     def calls(self) -> Iterator[Called]:
         """All calls, with whom they are about and where they are. Says so if that will take a while."""
-        size = sum(one.size for one in self._recording.files)
+        size = sum(file.size for file in self._recording.files)
         if size >= _LARGE:
             click.echo(f"Reading {self.name} ({size >> 20} MiB) ...", err=True)
         subjects = Subjects()

@@ -22,7 +22,7 @@ _TICK: Final = 1.0
 
 def replay_serve(recorded: Recorded, socket: str, *, match: str, speed: float) -> int:
     """Serve until a signal comes."""
-    answers = Answers(filter(lambda one: recorded.wanted(one.flow), recorded.calls()), message_of, Match(match))
+    answers = Answers(filter(lambda call: recorded.wanted(call.flow), recorded.calls()), message_of, Match(match))
     recorded.tell_damage()
     if answers.unreadable:
         click.echo(f"warning: {amount(answers.unreadable, 'call')} cannot be answered: not kept, or damaged", err=True)

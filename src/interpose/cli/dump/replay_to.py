@@ -33,7 +33,7 @@ from interpose.tasks import TaskBag
 _T = TypeVar("_T")
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 _WAIT: Final = 5.0  # for the runtime to be reachable
-_VERSIONS: Final = {"auto": API_VERSIONS, **{one.rpartition(".")[2]: (one,) for one in API_VERSIONS}}
+_VERSIONS: Final = {"auto": API_VERSIONS, **{version.rpartition(".")[2]: (version,) for version in API_VERSIONS}}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,7 +133,7 @@ async def _replay(plan: ReplayPlan, exits: Mapping[str, Exit], wishes: Wishes) -
                     problems = await interrupts.until_done(caller.clean_up())
                     _warn(["it was cut off"] if problems is None else problems)
         if interrupts.count:
-            states = [one for one in states if one.id]  # what it did not come to is not missing
+            states = [state for state in states if state.id]  # what it did not come to is not missing
         return report_document(
             plan,
             caller.outcomes,
@@ -227,7 +227,7 @@ async def _suffix(runtime: Runtime, plan: ReplayPlan, rename: str) -> str:
     if rename != "auto":
         return "" if rename == "none" else rename
     wanted = {uid for step in plan.steps for uid in uids(message_of(step.request_type, step.request))}
-    return free_suffix(wanted, {one.metadata.uid for one in (await runtime.ask("ListPodSandbox")).items})
+    return free_suffix(wanted, {sandbox.metadata.uid for sandbox in (await runtime.ask("ListPodSandbox")).items})
 
 
 def _warn(problems: Iterable[str]) -> None:

@@ -112,7 +112,7 @@ def show(
     hide = _hiding(redact)
     source = open_source(files, alone=alone)
     code: list[int] = []
-    reading = [str(one.path) for one in source.recording.files] if isinstance(source, FileSource) else []
+    reading = [str(file.path) for file in source.recording.files] if isinstance(source, FileSource) else []
     with quiet_end(code), output_sink(output, reading) as sink:
         showing = Showing(wanted, hide, form, sink, limit=limit, last=last, by_begin=sort == "begin")
         progress = Progress(shown=sink.width == 0)
@@ -184,7 +184,7 @@ def _found(source: FileSource, number: str | None, last: int | None) -> Iterator
     if number is None:
         return None if last is None else found(source.recording, lambda _: True, last)
     ranges = number_ranges(number)
-    return found(source.recording, lambda one: in_ranges(one, ranges), last)
+    return found(source.recording, lambda number: in_ranges(number, ranges), last)
 
 
 def _say_damage(damage: Damage) -> None:
@@ -192,7 +192,7 @@ def _say_damage(damage: Damage) -> None:
 
 
 def _report(damage: Sequence[Damage], damaged: int) -> None:
-    for one in damage[:_SHOWN_DAMAGE]:
-        _say_damage(one)
+    for spot in damage[:_SHOWN_DAMAGE]:
+        _say_damage(spot)
     if damaged > _SHOWN_DAMAGE:
         click.echo(f"damaged: {damaged - _SHOWN_DAMAGE} more places", err=True)

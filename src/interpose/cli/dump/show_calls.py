@@ -84,9 +84,9 @@ class Showing:
 
     def _remarks(self, source: DumpSource, *, numbers: bool) -> Iterator[str]:
         files = source.recording.files if isinstance(source, FileSource) else []
-        if self.viewing.shown == 0 and not (files and all(one.size == 0 for one in files)):
+        if self.viewing.shown == 0 and not (files and all(file.size == 0 for file in files)):
             yield f"no call matches {self._wanted}" if self._wanted != EVERYTHING else "there are no calls in it"
-        sessions = {one.session for one in files}
+        sessions = {file.session for file in files}
         if numbers and len(sessions) > 1 and self.viewing.shown:
             yield f"{len(sessions)} relay processes wrote it, and each counts from 1: ~since and ~until tell them apart"
         if self._texts.cut:
@@ -110,7 +110,7 @@ class Showing:
             style=styled if self._sink.colour else None,
             ascii_only=self._sink.ascii_only,
             growing=growing,
-            title=", ".join("standard input" if one == STDIN else one.rpartition("/")[2] for one in files),
+            title=", ".join("standard input" if file == STDIN else file.rpartition("/")[2] for file in files),
             filter_text=str(self._wanted),
             limit=self._limit,
             facts=facts,
@@ -121,4 +121,4 @@ def _with_damage(facts: dict[str, Any], source: FileSource) -> dict[str, Any]:
     """A page says at its top what is missing, so everything is read once before."""
     for _frame in source.frames():
         pass
-    return facts | {"damage": [str(one) for one in source.damage]} if source.damage else facts
+    return facts | {"damage": [str(damage) for damage in source.damage]} if source.damage else facts

@@ -69,9 +69,9 @@ class StreamSource:
         while not self._first and not self._ended:
             self._first = self._next()
         first = self._first[0] if self._first else None
-        if not isinstance(first, Header) and not any(isinstance(one, Header) for one in self._first):
+        if not isinstance(first, Header) and not any(isinstance(frame, Header) for frame in self._first):
             raise ConfigError("standard input: is not a recording: it does not begin with a header")
-        self.facts: Mapping[str, Any] = next(one.facts for one in self._first if isinstance(one, Header))
+        self.facts: Mapping[str, Any] = next(frame.facts for frame in self._first if isinstance(frame, Header))
         version = self.facts.get("version", VERSION)
         if isinstance(version, int) and version > VERSION:
             raise ConfigError(f"standard input: is of version {version}, this program knows {VERSION}: use a newer one")

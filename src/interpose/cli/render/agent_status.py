@@ -90,13 +90,18 @@ def _maps(said: Mapping[str, Any], width: int) -> Iterator[str]:
     yield ""
     yield "ConfigMaps, the first that is there counts:"
     rows = [["", "NAME", "STATE", "VERSION"]]
-    for one in maps:
-        name = f"{or_dash(one.get('namespace'))}/{or_dash(one.get('name'))}"
+    for config_map in maps:
+        name = f"{or_dash(config_map.get('namespace'))}/{or_dash(config_map.get('name'))}"
         rows.append(
-            [_COUNTS if one.get("counts") else "", name, or_dash(one.get("state")), or_dash(one.get("version"))]
+            [
+                _COUNTS if config_map.get("counts") else "",
+                name,
+                or_dash(config_map.get("state")),
+                or_dash(config_map.get("version")),
+            ]
         )
     yield from flat(table(rows, width=width, indent=_INDENT, name=1))
-    for text in dict.fromkeys(or_dash(one["problem"]) for one in maps if one.get("problem")):
+    for text in dict.fromkeys(or_dash(config_map["problem"]) for config_map in maps if config_map.get("problem")):
         yield from sentence(f"- {text}", _INDENT, width)
 
 

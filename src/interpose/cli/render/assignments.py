@@ -19,9 +19,9 @@ def assignments_text(assignments: Sequence[Mapping[str, Any]], width: int = WIDT
     """One line per container."""
     if not assignments:
         return "No container has been assigned anything."
-    states = any(one.get("state") for one in assignments)
+    states = any(assignment.get("state") for assignment in assignments)
     rows = [[*_COLUMNS, "STATE"] if states else [*_COLUMNS]]
-    rows += [_row(one, one) + ([state_text(one)] if states else []) for one in assignments]
+    rows += [_row(assignment, assignment) + ([state_text(assignment)] if states else []) for assignment in assignments]
     return "\n".join(flat(table(rows, width=width, lists=(_CPUS,))))
 
 
@@ -33,7 +33,7 @@ def state_text(about: Mapping[str, Any]) -> str:
 def simulation_text(outcome: Mapping[str, Any], *, verbose: bool = False, width: int = WIDTH) -> str:
     """What a simulation came to: each container with what it ends up with and why, then the pools."""
     records = groups(outcome.get("records"))
-    now = {one.get("container"): one for one in groups(outcome.get("assignments"))}
+    now = {assignment.get("container"): assignment for assignment in groups(outcome.get("assignments"))}
     shown = [record for record in records if record.get("action") != "release"]
     released = {record.get("container") for record in records if record.get("action") == "release"}
     title = f"Policy {or_dash(outcome.get('policy'))} on {or_dash(outcome.get('machine'))}"
@@ -60,9 +60,9 @@ def pools_lines(pools: Mapping[str, Any], width: int = WIDTH) -> list[str]:
 def candidates_lines(candidates: Sequence[Mapping[str, Any]], indent: str, width: int = WIDTH) -> list[str]:
     """The ways there were; the one that was taken has an arrow. Reasons stand below where they do not fit beside."""
     rows = [["   CANDIDATE", "CPUS", "SCORE", "WHY"]]
-    for one in candidates:
-        name = ("-> " if one.get("chosen") else "   ") + or_dash(one.get("name"))
-        rows.append([name, *(or_dash(one.get(key)) for key in ("cpus", "score", "why"))])
+    for candidate in candidates:
+        name = ("-> " if candidate.get("chosen") else "   ") + or_dash(candidate.get("name"))
+        rows.append([name, *(or_dash(candidate.get(key)) for key in ("cpus", "score", "why"))])
     wide = flat(table(rows, width=_UNBOUNDED, indent=indent))
     if max(map(len, wide)) <= width:
         return wide

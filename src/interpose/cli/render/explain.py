@@ -122,7 +122,7 @@ def _values(about: Mapping[str, Any], width: int) -> list[str]:
     rows = [["VALUE", "WANTED", "WRITTEN", "IN THE CGROUP", ""]]
     for value in _VALUES:
         want, is_there = wanted.get(value.key), found.get(value.file)
-        cells = [value.title, *(or_dash(one) for one in (want, written.get(value.key), is_there))]
+        cells = [value.title, *(or_dash(cell) for cell in (want, written.get(value.key), is_there))]
         rows.append([*cells, "" if _same(value, want, is_there) else "<- differs"])
     lines = flat(table(rows, width=width, lists=(1, 2, 3)))
     if found.get("path"):

@@ -46,10 +46,10 @@ class _Growing:
 def parts_of(topology: Topology) -> tuple[MachinePart, ...]:
     """The outermost parts in order of their first CPU, then nodes that are memory only."""
     found = list(_groups(topology))
-    found.sort(key=lambda one: -len(one.cpus))  # stable: packages before dies before nodes before caches
+    found.sort(key=lambda part: -len(part.cpus))  # stable: packages before dies before nodes before caches
     outermost: list[_Growing] = []
-    for one in found:
-        _put(outermost, one)
+    for part in found:
+        _put(outermost, part)
     memory = (node for node in topology.nodes if not node.cpus)
     return (
         *(_settled(topology, part) for part in outermost),
@@ -86,7 +86,7 @@ def remarks(topology: Topology) -> Iterator[tuple[str, CpuSet]]:
 
 def _settled(topology: Topology, growing: _Growing) -> MachinePart:
     """The part as a value; CPUs in no part of it get parts by the kind of their cores, if that tells them apart."""
-    parts = [_settled(topology, one) for one in growing.parts]
+    parts = [_settled(topology, part) for part in growing.parts]
     loose = growing.cpus - CpuSet.union(part.cpus for part in parts)
     small = CpuSet.of(cpu for cpu in loose if topology.by_id[cpu].kind is CoreKind.EFFICIENCY)
     kinds = [(kind, cpus) for kind, cpus in (("performance", loose - small), ("efficiency", small)) if cpus]
@@ -100,18 +100,18 @@ def _settled(topology: Topology, growing: _Growing) -> MachinePart:
 
 def _put(siblings: list[_Growing], new: _Growing) -> None:
     """Put a part where it belongs; those before it are at least as large."""
-    for one in siblings:
-        if one.cpus == new.cpus:
-            one.titles += new.titles
-            one.facts += new.facts
+    for part in siblings:
+        if part.cpus == new.cpus:
+            part.titles += new.titles
+            part.facts += new.facts
             return
-        if new.cpus <= one.cpus:
-            _put(one.parts, new)
+        if new.cpus <= part.cpus:
+            _put(part.parts, new)
             return
-        if new.cpus & one.cpus:
+        if new.cpus & part.cpus:
             return
     siblings.append(new)
-    siblings.sort(key=lambda one: next(iter(one.cpus)))
+    siblings.sort(key=lambda part: next(iter(part.cpus)))
 
 
 def _groups(topology: Topology) -> Iterator[_Growing]:
@@ -171,12 +171,12 @@ def owners_of(assignments: Sequence[Mapping[str, Any]]) -> CpuOwners:
     """Owners in the order of the assignments. What cannot be read as CPUs is left out."""
     owners: list[CpuOwner] = []
     shared, sharing = EMPTY, 0
-    for one in assignments:
-        own = _cpus(one.get("exclusive"))
-        rest = _cpus(one.get("cpus")) - own
+    for assignment in assignments:
+        own = _cpus(assignment.get("exclusive"))
+        rest = _cpus(assignment.get("cpus")) - own
         if own:
             letter = LETTERS[len(owners)] if len(owners) < len(LETTERS) else MORE
-            owners.append(CpuOwner(letter=letter, title=or_dash(one.get("container")), cpus=own))
+            owners.append(CpuOwner(letter=letter, title=or_dash(assignment.get("container")), cpus=own))
         if rest:
             shared |= rest
             sharing += 1

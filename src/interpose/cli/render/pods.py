@@ -145,7 +145,7 @@ def _reworded(key: str, value: Any, now: float) -> Any:
     if isinstance(value, Mapping):
         return _worded(value, now)
     if isinstance(value, list):
-        return [_worded(one, now) if isinstance(one, Mapping) else one for one in value]
+        return [_worded(item, now) if isinstance(item, Mapping) else item for item in value]
     return value
 
 
@@ -214,16 +214,16 @@ def board(pods: Sequence[PodLine], *, turn: int, width: int, height: int, colour
     """
     shown = list(pods)
     hidden = 0
-    while len(shown) > 1 and sum(1 + len(one.below) for one in shown) + bool(hidden) > height:
-        index = next((i for i, one in enumerate(shown) if one.mark == "good"), len(shown) - 1)
+    while len(shown) > 1 and sum(1 + len(pod.below) for pod in shown) + bool(hidden) > height:
+        index = next((i for i, pod in enumerate(shown) if pod.mark == "good"), len(shown) - 1)
         hidden += 1
         del shown[index]
     column = min(
-        max((len(or_dash(one.name)) + 2 * depth for pod in shown for depth, one in _levels(pod)), default=0),
+        max((len(or_dash(line.name)) + 2 * depth for pod in shown for depth, line in _levels(pod)), default=0),
         max(width // 2, 8),
     )
     lines = [
-        _board_line(one, depth, column, turn, width, colour=colour) for pod in shown for depth, one in _levels(pod)
+        _board_line(line, depth, column, turn, width, colour=colour) for pod in shown for depth, line in _levels(pod)
     ]
     if hidden:
         lines.append(cut_middle(f"  and {amount(hidden, 'more pod')}", width))
@@ -231,7 +231,7 @@ def board(pods: Sequence[PodLine], *, turn: int, width: int, height: int, colour
 
 
 def _levels(pod: PodLine) -> list[tuple[int, PodLine]]:
-    return [(0, pod), *((1, one) for one in pod.below)]
+    return [(0, pod), *((1, line) for line in pod.below)]
 
 
 def _board_line(line: PodLine, depth: int, column: int, turn: int, width: int, *, colour: bool) -> str:

@@ -35,10 +35,10 @@ def policy_status_text(answer: object, width: int = WIDTH) -> str:
         lines += _line("state file", or_dash(state["path"]) + trouble, width)
     lines += ["  " + line for line in pools_lines(group(about.get("pools")), width - 2)]
     failing = [
-        f"{or_dash(one.get('container'))}: {or_dash(one.get('error'))} ({amount(_count(one), 'attempt')})"
-        for one in groups(about.get("failing"))
+        f"{or_dash(failure.get('container'))}: {or_dash(failure.get('error'))} ({amount(_count(failure), 'attempt')})"
+        for failure in groups(about.get("failing"))
     ]
-    refused = [_refusal(one) for one in groups(about.get("refused"))]
+    refused = [_refusal(refusal) for refusal in groups(about.get("refused"))]
     more = [f"and {len(refused) - _REFUSED} more"] if len(refused) > _REFUSED else []
     for title, listed in (
         ("not written", failing),
@@ -46,7 +46,7 @@ def policy_status_text(answer: object, width: int = WIDTH) -> str:
         ("problems", words(about.get("problems"))),
     ):
         lines += [f"  {title}:"] if listed else []
-        lines += [line for one in listed for line in sentence(one, "    ", width)]
+        lines += [line for text in listed for line in sentence(text, "    ", width)]
     return "\n".join(lines)
 
 
@@ -62,21 +62,21 @@ def _policy(policy: Mapping[str, Any], active: str | None, width: int) -> Iterat
     yield from sentence(or_dash(policy.get("description")), "    ", width)
     options = policy.get("options") or ()
     rows = [("OPTION", "DEFAULT", "MEANING")]
-    for one in options:
-        group_name, _, name = or_dash(one["name"]).rpartition(".")
+    for option in options:
+        group_name, _, name = or_dash(option["name"]).rpartition(".")
         if group_name and not any(row[0] == f"{group_name}:" for row in rows):
             rows.append((f"{group_name}:", "", ""))
-        rows.append(("  " * bool(group_name) + name, or_dash(one["default"]), or_dash(one["meaning"])))
+        rows.append(("  " * bool(group_name) + name, or_dash(option["default"]), or_dash(option["meaning"])))
     if options:
         yield ""
         yield from flat(table(rows, width=width, indent="    "))
 
 
-def _refusal(one: Mapping[str, Any]) -> str:
-    times = one.get("times")
+def _refusal(refusal: Mapping[str, Any]) -> str:
+    times = refusal.get("times")
     often = f"{times} times" if isinstance(times, int) and times > 1 else ""
-    when = ", ".join(filter(None, (or_dash(one["at"]) if one.get("at") else "", often)))
-    return f"{or_dash(one.get('container'))}: {or_dash(one.get('message'))}" + (f" ({when})" if when else "")
+    when = ", ".join(filter(None, (or_dash(refusal["at"]) if refusal.get("at") else "", often)))
+    return f"{or_dash(refusal.get('container'))}: {or_dash(refusal.get('message'))}" + (f" ({when})" if when else "")
 
 
 def _count(failing: Mapping[str, Any]) -> int:

@@ -12,14 +12,14 @@ def plan_text(plan: Mapping[str, Any], *, verbose: bool = False, width: int = WI
     rows = [["CALL", "AT", "METHOD", "SUBJECT", "RECORDED", "AFTER"]]
     rows += [
         [
-            f"#{one['number']}",
-            f"+{one['at_ms'] / 1000:.3f}s",
-            one["method"],
-            or_dash(one["subject"]),
-            or_dash(one["status"]),
-            or_dash(" ".join(f"#{number}" for number in one["after"])),
+            f"#{call['number']}",
+            f"+{call['at_ms'] / 1000:.3f}s",
+            call["method"],
+            or_dash(call["subject"]),
+            or_dash(call["status"]),
+            or_dash(" ".join(f"#{number}" for number in call["after"])),
         ]
-        for one in calls
+        for call in calls
     ]
     lines = flat(table(rows, width=width, name=3)) if calls else []
     lines += [*_left_out(plan, verbose, width), f"{amount(len(calls), 'call')} would be made."]
@@ -30,10 +30,10 @@ def report_text(report: Mapping[str, Any], *, verbose: bool = False, width: int 
     """What came of the calls; those that went as recorded only if asked for."""
     summary = report["summary"]
     lines: list[str] = []
-    shown = [one for one in report["calls"] if verbose or one["same"] is False]
+    shown = [call for call in report["calls"] if verbose or call["same"] is False]
     if shown:
         lines += [*_calls(shown, width), ""]
-    states = [one for one in report["states"] if verbose or not one["same"]]
+    states = [state for state in report["states"] if verbose or not state["same"]]
     if states:
         lines += [*_states(states, width), ""]
     lines += _left_out(report, verbose, width)
@@ -49,19 +49,19 @@ def _calls(calls: Sequence[Mapping[str, Any]], width: int) -> list[str]:
     rows = [["CALL", "METHOD", "SUBJECT", "RECORDED", "NOW", ""]]
     rows += [
         [
-            f"#{one['number']}",
-            one["method"],
-            or_dash(one["subject"]),
-            or_dash(one["recorded"]),
-            one["status"],
-            "differs" if one["same"] is False else "",
+            f"#{call['number']}",
+            call["method"],
+            or_dash(call["subject"]),
+            or_dash(call["recorded"]),
+            call["status"],
+            "differs" if call["same"] is False else "",
         ]
-        for one in calls
+        for call in calls
     ]
     blocks = table(rows, width=width, name=2)
-    for block, one in zip(blocks[1:], calls, strict=True):
-        if one["message"] and one["same"] is False:
-            block += sentence(or_dash(one["message"]), "      ", width)
+    for block, call in zip(blocks[1:], calls, strict=True):
+        if call["message"] and call["same"] is False:
+            block += sentence(or_dash(call["message"]), "      ", width)
     return flat(blocks)
 
 
@@ -69,14 +69,14 @@ def _states(states: Sequence[Mapping[str, Any]], width: int) -> list[str]:
     rows = [["AT THE END", "SUBJECT", "ID", "RECORDED", "NOW", ""]]
     rows += [
         [
-            one["kind"],
-            or_dash(one["subject"]),
-            or_dash(one["id"][:13]),
-            one["expected"],
-            one["found"],
-            "" if one["same"] else "differs",
+            state["kind"],
+            or_dash(state["subject"]),
+            or_dash(state["id"][:13]),
+            state["expected"],
+            state["found"],
+            "" if state["same"] else "differs",
         ]
-        for one in states
+        for state in states
     ]
     return flat(table(rows, width=width, name=1))
 
@@ -84,25 +84,25 @@ def _states(states: Sequence[Mapping[str, Any]], width: int) -> list[str]:
 def _latency(latency: Sequence[Mapping[str, Any]], width: int) -> list[str]:
     rows = [["METHOD", "CALLS", "RECORDED P50", "NOW P50"]]
     rows += [
-        [one["method"], str(one["count"]), f"{one['recorded_p50_ms']:.1f} ms", f"{one['p50_ms']:.1f} ms"]
-        for one in latency
+        [row["method"], str(row["count"]), f"{row['recorded_p50_ms']:.1f} ms", f"{row['p50_ms']:.1f} ms"]
+        for row in latency
     ]
     return flat(table(rows, width=width))
 
 
 def _left_out(document: Mapping[str, Any], verbose: bool, width: int) -> list[str]:
     groups: dict[str, list[Mapping[str, Any]]] = {}
-    for one in document["skipped"]:
-        groups.setdefault(one["group"], []).append(one)
+    for call in document["skipped"]:
+        groups.setdefault(call["group"], []).append(call)
     lines = []
     for group, members in groups.items():
         if len(members) > 1 and not verbose:
             lines += sentence(f"Skipped {amount(len(members), 'call')}: {or_dash(group)}; -v names them.", "", width)
             continue
-        for one in members:
-            subject = f" ({or_dash(one['subject'])})" if one["subject"] else ""
+        for call in members:
+            subject = f" ({or_dash(call['subject'])})" if call["subject"] else ""
             lines += sentence(
-                f"Skipped #{one['number']} {one['method']}{subject}: {or_dash(one['reason'])}.", "", width
+                f"Skipped #{call['number']} {call['method']}{subject}: {or_dash(call['reason'])}.", "", width
             )
     for reason, count in sorted(document["omitted"].items(), key=lambda item: -item[1]):
         lines += sentence(f"Left out {amount(count, 'call')}: {reason}.", "", width)

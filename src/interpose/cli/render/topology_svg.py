@@ -103,7 +103,7 @@ def _flow(topology: Topology, parts: Sequence[MachinePart], per_row: int, width:
         shapes = _part(topology, part, per_row, width, depth)
         if row and x + shapes[0].width > width:
             placed += _evened(row)
-            y += max(one[0].height for one in row) + _PADDING
+            y += max(shapes[0].height for shapes in row) + _PADDING
             x, row = 0.0, []
         row.append([shape.moved(x, y) for shape in shapes])
         x += shapes[0].width + _PADDING
@@ -111,8 +111,8 @@ def _flow(topology: Topology, parts: Sequence[MachinePart], per_row: int, width:
 
 
 def _evened(row: Sequence[list[SvgShape]]) -> list[SvgShape]:
-    highest = max((one[0].height for one in row), default=0)
-    return [shape for one in row for shape in (replace(one[0], height=highest), *one[1:])]
+    highest = max((shapes[0].height for shapes in row), default=0)
+    return [shape for shapes in row for shape in (replace(shapes[0], height=highest), *shapes[1:])]
 
 
 def _part(topology: Topology, part: MachinePart, per_row: int, width: float, depth: int) -> list[SvgShape]:

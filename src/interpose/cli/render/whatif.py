@@ -65,15 +65,15 @@ def occupancy_text(
 
 
 def _letters(stays: Sequence[Mapping[str, Any]]) -> Mapping[str, str]:
-    titles = dict.fromkeys(or_dash(one.get("container")) for one in stays)
+    titles = dict.fromkeys(or_dash(stay.get("container")) for stay in stays)
     return {title: LETTERS[place] if place < len(LETTERS) else MORE for place, title in enumerate(titles)}
 
 
 def _groups(stays: Sequence[Mapping[str, Any]], cpus: CpuSet) -> list[tuple[CpuSet, list[Mapping[str, Any]]]]:
     """CPUs of which the very same is to be told, by their first."""
     story: dict[int, list[int]] = {cpu: [] for cpu in cpus}
-    for place, one in enumerate(stays):
-        for cpu in _cpus(one.get("cpus")) & cpus:
+    for place, stay in enumerate(stays):
+        for cpu in _cpus(stay.get("cpus")) & cpus:
             story[cpu].append(place)
     alike: dict[tuple[int, ...], list[int]] = {}
     for cpu, places in story.items():
@@ -92,17 +92,17 @@ def _line(
     longest = [0] * columns
     line = [nobody] * columns
     span = max(ended - began, 1)
-    for one in stays:
-        since, until = int(one.get("since_ns", began)), int(one.get("until_ns", ended))
+    for stay in stays:
+        since, until = int(stay.get("since_ns", began)), int(stay.get("until_ns", ended))
         first, last = (min(max((time - began) * columns // span, 0), columns - 1) for time in (since, until))
         for column in range(first, last + 1):
             start, end = began + column * span // columns, began + (column + 1) * span // columns
             inside = min(until, end) - max(since, start)
             if inside > longest[column] and 2 * inside >= end - start:
                 longest[column] = inside
-                line[column] = letters[or_dash(one.get("container"))]
+                line[column] = letters[or_dash(stay.get("container"))]
         if line[first] == nobody and until > since:
-            line[first] = letters[or_dash(one.get("container"))]  # too short to be seen, but it was there
+            line[first] = letters[or_dash(stay.get("container"))]  # too short to be seen, but it was there
     return "".join(line)
 
 
@@ -119,9 +119,9 @@ def clock(time_ns: int) -> str:
 
 def _legend(stays: Sequence[Mapping[str, Any]], letters: Mapping[str, str], width: int, ascii_only: bool) -> list[str]:
     had: dict[str, CpuSet] = {}
-    for one in stays:
-        title = or_dash(one.get("container"))
-        had[title] = had.get(title, EMPTY) | _cpus(one.get("cpus"))
+    for stay in stays:
+        title = or_dash(stay.get("container"))
+        had[title] = had.get(title, EMPTY) | _cpus(stay.get("cpus"))
     lines = []
     for title, cpus in had.items():
         line = f"{letters[title]}  {title}  {cpus}"
@@ -167,7 +167,7 @@ def hindsight_text(document: Mapping[str, Any], *, verbose: bool = False, width:
     head = sentence(f"Recording {or_dash(document.get('recording'))}", "", width)
     parts = ["\n".join([*head, *sentence(f"on {or_dash(document.get('machine'))}", "", width)])]
     alone = len(policies) == 1
-    parts += ["\n".join(_decisions(one, verbose, width)) for one in policies if alone or verbose]
+    parts += ["\n".join(_decisions(policy, verbose, width)) for policy in policies if alone or verbose]
     parts.append("\n".join(_comparison(policies, width)))
     notes = list(_notes(document, policies, width))
     return "\n\n".join(parts + (["\n".join(notes)] if notes else []))
@@ -204,9 +204,9 @@ def _row(step: Mapping[str, Any]) -> list[str]:
 def _change(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
     """CPUs before and after; memory nodes where they are written."""
     texts = []
-    for one in (before, after):
-        mems = f" mems {or_dash(one['mems'])}" if one.get("mems") else ""
-        texts.append(or_dash(one.get("cpus")) + mems)
+    for grant in (before, after):
+        mems = f" mems {or_dash(grant['mems'])}" if grant.get("mems") else ""
+        texts.append(or_dash(grant.get("cpus")) + mems)
     return texts[1] if texts[0] == texts[1] else " -> ".join(texts)
 
 
@@ -221,26 +221,26 @@ def _why(step: Mapping[str, Any], verbose: bool, width: int) -> Iterator[str]:
     candidates = groups(step.get("candidates"))
     if candidates:
         yield from candidates_lines(candidates, "      ", width)
-    for one in moved:
-        change = _change(group(one.get("before")), group(one.get("after")))
-        yield from sentence(f"{or_dash(one.get('container'))}: {change}", "      ", width)
+    for move in moved:
+        change = _change(group(move.get("before")), group(move.get("after")))
+        yield from sentence(f"{or_dash(move.get('container'))}: {change}", "      ", width)
 
 
 def _comparison(policies: Sequence[Mapping[str, Any]], width: int) -> list[str]:
     """What they come to, side by side."""
-    summaries = [group(one.get("summary")) for one in policies]
-    rows = [["POLICY", *(or_dash(one.get("policy")) for one in policies)]]
+    summaries = [group(policy.get("summary")) for policy in policies]
+    rows = [["POLICY", *(or_dash(policy.get("policy")) for policy in policies)]]
     for key, title in _ROWS:
-        if key in _ALWAYS or any(one.get(key) for one in summaries):
-            rows.append([title, *(_number(one.get(key)) for one in summaries)])
-    verdicts = [group(one.get("verdicts")) for one in summaries]
-    names = dict.fromkeys(name for one in verdicts for name in one)
+        if key in _ALWAYS or any(summary.get(key) for summary in summaries):
+            rows.append([title, *(_number(summary.get(key)) for summary in summaries)])
+    verdicts = [group(summary.get("verdicts")) for summary in summaries]
+    names = dict.fromkeys(name for counts in verdicts for name in counts)
     rows += [
-        [f"as created: {or_dash(name)}", *(_number(one.get(name, 0)) for one in verdicts)]
+        [f"as created: {or_dash(name)}", *(_number(counts.get(name, 0)) for counts in verdicts)]
         for name in names
-        if any(one.get(name) for one in verdicts)
+        if any(counts.get(name) for counts in verdicts)
     ]
-    rows.append(["time with the very same CPUs", *(_share(one.get("agreement")) for one in summaries)])
+    rows.append(["time with the very same CPUs", *(_share(summary.get("agreement")) for summary in summaries)])
     return flat(table(rows, width=width))
 
 
@@ -248,7 +248,7 @@ def _notes(document: Mapping[str, Any], policies: Sequence[Mapping[str, Any]], w
     for text in document.get("notes") or ():
         yield from sentence(or_dash(text), "", width)
     for key, text in _TROUBLES:
-        counts = [group(one.get("summary")).get(key) for one in policies]
+        counts = [group(policy.get("summary")).get(key) for policy in policies]
         most = max((count for count in counts if isinstance(count, int)), default=0)
         if most:
             yield from sentence(f"{text}: {most}", "", width)

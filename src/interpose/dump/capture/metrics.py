@@ -20,18 +20,18 @@ def dump_families(losses: Losses, outlets: Sequence[Outlet], report: Mapping[str
     for field, text in _TEXTS.items():
         samples = [Sample(value, {"reader": name}) for (name, what), value in sorted(totals.items()) if what == field]
         yield Family(f"interpose_dump_{field}_total", "counter", text, samples)
-    names = sorted({name for name, _ in totals} | {one.name for one in outlets})
+    names = sorted({name for name, _ in totals} | {outlet.name for outlet in outlets})
     yield Family(
         "interpose_dump_queue_bytes",
         "gauge",
         "Bytes that wait for readers of dumps.",
-        [Sample(sum(one.waiting for one in outlets if one.name == name), {"reader": name}) for name in names],
+        [Sample(sum(outlet.waiting for outlet in outlets if outlet.name == name), {"reader": name}) for name in names],
     )
     yield Family(
         "interpose_dump_readers",
         "gauge",
         "Current readers of dumps: the dump writer and clients attached to the admin socket.",
-        [Sample(sum(one.name == name for one in outlets), {"reader": name}) for name in names],
+        [Sample(sum(outlet.name == name for outlet in outlets), {"reader": name}) for name in names],
     )
     yield Family(
         "interpose_dump_write_losses_total",

@@ -77,10 +77,10 @@ class DumpTap:
         if outlet not in self.outlets:
             return
         self.losses.leave(outlet)
-        self._readers(tuple(one for one in self.outlets if one is not outlet))
+        self._readers(tuple(other for other in self.outlets if other is not outlet))
         for seen in self._seen.values():
-            seen.watchers = [one for one in seen.watchers if one is not outlet]
-            seen.readers = [one for one in seen.readers if one is not outlet]
+            seen.watchers = [other for other in seen.watchers if other is not outlet]
+            seen.readers = [other for other in seen.readers if other is not outlet]
 
     def _readers(self, outlets: tuple[Outlet, ...]) -> None:
         self.outlets = outlets
@@ -91,7 +91,7 @@ class DumpTap:
 
     def interest(self, method: str) -> Interest:
         """As much as the most curious reader wants."""
-        return max((one.interest(method) for one in self.outlets), default=Interest.NONE)
+        return max((outlet.interest(method) for outlet in self.outlets), default=Interest.NONE)
 
     def on_begin(self, call: Sighting) -> None:
         """Tell everybody who wants to know of this method."""
@@ -154,10 +154,10 @@ class DumpTap:
 
     def _choose(self, call: Sighting) -> _Audience:
         name = call.method.name if call.method is not None else ""
-        wanted = [(one, one.interest(name)) for one in self.outlets]
+        wanted = [(outlet, outlet.interest(name)) for outlet in self.outlets]
         audience = _Audience(
-            tuple(one for one, interest in wanted if interest >= Interest.CALLS),
-            tuple(one for one, interest in wanted if interest >= Interest.MESSAGES),
+            tuple(outlet for outlet, interest in wanted if interest >= Interest.CALLS),
+            tuple(outlet for outlet, interest in wanted if interest >= Interest.MESSAGES),
             packed_texts(call.path.decode("utf-8", "backslashreplace"), call.origin),
         )
         if call.method is not None:  # there are few of them; names that a client made up are not remembered

@@ -115,7 +115,7 @@ class Scribe:
     def report(self) -> dict[str, Any]:
         """For the relay."""
         file, recording = self._file, self._recording
-        errors = [str(one.error) for one in (file, recording) if one is not None and one.error is not None]
+        errors = [str(sink.error) for sink in (file, recording) if sink is not None and sink.error is not None]
         errors += [self._refused] if self._refused else []
         return {
             "frames": self.frames,

@@ -71,7 +71,7 @@ def _shown(field: Any) -> _Field:
         kind=_KINDS.get(value.type, ValueKind.PLAIN),
         repeated=field.is_repeated,
         is_map=is_map,
-        enum={} if value.enum_type is None else {one.number: one.name for one in value.enum_type.values},
+        enum={} if value.enum_type is None else {member.number: member.name for member in value.enum_type.values},
     )
 
 

@@ -149,7 +149,7 @@ def quoted_if_needed(text: str) -> str:
     if not text:
         return '""'
     if not text.isprintable():
-        return '"' + "".join(_escaped(one) for one in text) + '"'
+        return '"' + "".join(_escaped(char) for char in text) + '"'
     if text in _OTHER_WORDS or _NUMBER.fullmatch(text) or _DATE.fullmatch(text):
         return f'"{text}"'
     if _BEGINNING.match(text) or text[-1] in " :" or _INSIDE.search(text):
@@ -157,10 +157,10 @@ def quoted_if_needed(text: str) -> str:
     return text
 
 
-def _escaped(one: str) -> str:
-    if one in _ESCAPES:
-        return _ESCAPES[one]
-    if one.isprintable():
-        return one
-    number = ord(one)
+def _escaped(char: str) -> str:
+    if char in _ESCAPES:
+        return _ESCAPES[char]
+    if char.isprintable():
+        return char
+    number = ord(char)
     return f"\\x{number:02x}" if number < 0x100 else f"\\u{number:04x}" if number < 0x10000 else f"\\U{number:08x}"

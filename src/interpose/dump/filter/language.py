@@ -30,7 +30,7 @@ _SHOWN: Final = 60  # characters of a text before and behind a mistake
 _WORD_START: Final = "|".join(map(re.escape, sorted(BY_WORD, key=len, reverse=True)))
 _SPELLED: Final = re.compile(rf"({_WORD_START})(!=|=|(?=\s*[<>]))", re.IGNORECASE)
 _FLAG: Final = re.compile(
-    rf"({'|'.join(word for word, one in BY_WORD.items() if one.optional)})(?=[\s()&|]|$)", re.IGNORECASE
+    rf"({'|'.join(word for word, term in BY_WORD.items() if term.optional)})(?=[\s()&|]|$)", re.IGNORECASE
 )
 _LETTERS: Final = re.compile(r"~([A-Za-z]*)")
 _BARE: Final = re.compile(r"[^\s()&|'\"]+")

@@ -44,4 +44,4 @@ class ByBegin:
 
 
 def _bytes(flow: Flow) -> int:
-    return sum(len(one.body) for one in flow.messages)
+    return sum(len(message.body) for message in flow.messages)

@@ -56,8 +56,8 @@ class Viewing:
         """The same frame by frame. If the end of a call decides whether it is wanted, all of it comes at its end."""
         wanted: dict[int, bool] = {}
         for event, lost in self._events(frames):
-            for one in filter(self._decided_late, lost):
-                yield from self._whole(one)
+            for lost_call in filter(self._decided_late, lost):
+                yield from self._whole(lost_call)
             flow = event.flow
             if event.what is CallEventKind.DROPPED:
                 yield event
@@ -68,8 +68,8 @@ class Viewing:
             elif event.what is CallEventKind.END:
                 yield from self._whole(flow)
         if unfinished:
-            for one in filter(self._decided_late, list(self._assembler.open.values())):
-                yield from self._whole(one)
+            for open_call in filter(self._decided_late, list(self._assembler.open.values())):
+                yield from self._whole(open_call)
 
     def _decided_late(self, flow: Flow) -> bool:
         """Whether the request does not tell: its answer says whom it is about, and a filter asks for that."""
@@ -105,10 +105,10 @@ class Viewing:
                 known = [open_calls[frame.number]]
             event = self._assembler.feed(frame if hide is None else hide(frame))
             self.seen += event.what is CallEventKind.BEGIN
-            for one in known:
-                if open_calls.get(one.number) is not one:
-                    one.lost = True
-                    lost.append(one)
+            for call in known:
+                if open_calls.get(call.number) is not call:
+                    call.lost = True
+                    lost.append(call)
             yield event, lost
         for number in self._doubtful & open_calls.keys():
             open_calls[number].lost = True

@@ -32,10 +32,10 @@ _UNITS: Final[Mapping[str, int]] = MappingProxyType(
 _AGO: Final[Mapping[str, int]] = MappingProxyType({"s": 1, "m": 60, "h": 3600, "d": 86400})
 _COMPARISONS: Final[Mapping[str, Callable[[int, int], bool]]] = MappingProxyType(
     {
-        ">": lambda one, other: one > other,
-        "<": lambda one, other: one < other,
-        ">=": lambda one, other: one >= other,
-        "<=": lambda one, other: one <= other,
+        ">": lambda number, other: number > other,
+        "<": lambda number, other: number < other,
+        ">=": lambda number, other: number >= other,
+        "<=": lambda number, other: number <= other,
     }
 )
 _DURATION: Final = re.compile(r"(>=|<=|>|<)\s*([0-9]{1,12}(?:\.[0-9]{1,9})?)\s*(\w{1,2})")
@@ -98,9 +98,9 @@ def _regexp(
         start = text.lower()
 
         def test(flow: Flow, _texts: Texts) -> bool:
-            if any(one and search(one) for one in of(flow)):
+            if any(text and search(text) for text in of(flow)):
                 return True
-            return ids is not None and any(one and one.lower().startswith(start) for one in ids(flow))
+            return ids is not None and any(object_id and object_id.lower().startswith(start) for object_id in ids(flow))
 
         return Read(text, test)
 
@@ -198,7 +198,7 @@ def _number(text: str, _now: int | None) -> Read:
     def test(flow: Flow, _texts: Texts) -> bool:
         return in_ranges(flow.number, ranges)
 
-    return Read(",".join(_show_range(*one) for one in ranges), test)
+    return Read(",".join(_show_range(*bounds) for bounds in ranges), test)
 
 
 def _show_range(first: int, last: int | None) -> str:
@@ -367,18 +367,18 @@ QUESTIONS: Final[tuple[FilterTerm, ...]] = (
 LATE: Final = frozenset({"s", "d", "h", "t", "q", "r"})
 # Those about whom a call is about; the empty one is a word on its own.
 SUBJECT: Final = frozenset({"", "ns", "p", "c", "i"})
-BY_LETTER: Final[Mapping[str, FilterTerm]] = MappingProxyType({one.letter: one for one in QUESTIONS})
-BY_WORD: Final[Mapping[str, FilterTerm]] = MappingProxyType({word: one for one in QUESTIONS for word in one.words})
+BY_LETTER: Final[Mapping[str, FilterTerm]] = MappingProxyType({term.letter: term for term in QUESTIONS})
+BY_WORD: Final[Mapping[str, FilterTerm]] = MappingProxyType({word: term for term in QUESTIONS for word in term.words})
 
 
 def possible() -> str:
     """All questions on one line, for errors."""
-    return ", ".join(f"~{one.letter} ({one.words[0]})" for one in QUESTIONS)
+    return ", ".join(f"~{term.letter} ({term.words[0]})" for term in QUESTIONS)
 
 
 def reference() -> str:
     """All questions, for people: one line each."""
-    rows = [(f"~{one.letter} {one.argument}", _spelled(one), one.meaning) for one in QUESTIONS]
+    rows = [(f"~{term.letter} {term.argument}", _spelled(term), term.meaning) for term in QUESTIONS]
     rows += [
         ("WORD", "", "part of the method or of namespace/pod:container"),
         ("!A", "", "not"),
@@ -387,7 +387,7 @@ def reference() -> str:
         ("( )", "", "groups; '...' and \"...\" hold blanks"),
     ]
     first, second = (max(len(row[column]) for row in rows) for column in (0, 1))
-    return "\n".join(f"{one:<{first}}  {two:<{second}}  {meaning}".rstrip() for one, two, meaning in rows)
+    return "\n".join(f"{letter:<{first}}  {words:<{second}}  {meaning}".rstrip() for letter, words, meaning in rows)
 
 
 def _spelled(question: FilterTerm) -> str:

@@ -66,7 +66,7 @@ class ListHead(Widget):
 class CallList(ScrollView, can_focus=False):
     """One line per call."""
 
-    COMPONENT_CLASSES: ClassVar[set[str]] = {f"call--{one}" for one in Tone} | {
+    COMPONENT_CLASSES: ClassVar[set[str]] = {f"call--{tone}" for tone in Tone} | {
         "call--cursor",
         "call--faint",
         "call--ok",

@@ -72,7 +72,7 @@ class TabLine(Widget):
 class DetailView(ScrollView, can_focus=False):
     """The text of a tab, broken to the width of the screen, with the places that were searched for."""
 
-    COMPONENT_CLASSES: ClassVar[set[str]] = {f"detail--{one}" for one in Tint} | {"detail--match", "detail--here"}
+    COMPONENT_CLASSES: ClassVar[set[str]] = {f"detail--{tint}" for tint in Tint} | {"detail--match", "detail--here"}
     DEFAULT_CSS = """
     DetailView { height: 1fr; overflow-x: hidden; overflow-y: scroll; scrollbar-size: 0 1; padding: 0 0 0 1; }
     DetailView > .detail--heading { color: $text-accent; text-style: bold; }

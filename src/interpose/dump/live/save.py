@@ -99,7 +99,7 @@ def _recording(path: Path, saved: Saved) -> None:
         frames = frames_of(flow, flow.number if unique else place)
         timed += [(begun + _since(frame), frame, flow.subject) for frame in frames]
     # As they came: the places of frames in a recording say what was over when something else began.
-    for _time, frame, subject in sorted(timed, key=lambda one: one[0]):
+    for _time, frame, subject in sorted(timed, key=lambda entry: entry[0]):
         writer.write(frame, subject)
     writer.close()
     if writer.error is not None:

@@ -275,7 +275,7 @@ class LiveScreen(Board):
 
     def action_help(self) -> None:
         """All keys."""
-        filters = [(f"~{one.letter} {one.argument}".strip(), one.meaning) for one in QUESTIONS]
+        filters = [(f"~{term.letter} {term.argument}".strip(), term.meaning) for term in QUESTIONS]
         self.app.push_screen(HelpScreen([*filters, ("! & | ( )", "not, and, or, groups")]))
 
     def action_cancel(self) -> None:

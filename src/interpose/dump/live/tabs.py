@@ -113,13 +113,15 @@ def copied(document: Mapping[str, Any], tab: Tab) -> str:
     if tab not in _SIDES:
         return "".join(f"{line.text}\n" for line in lines(document, tab))
     # As the caller saw it; what the runtime saw is in the diff.
-    bodies = [one["body"] for one in document["messages"] if one["side"] == tab and one["body"] is not None]
+    bodies = [
+        message["body"] for message in document["messages"] if message["side"] == tab and message["body"] is not None
+    ]
     return "---\n".join(yaml_text(body).rstrip("\n") + "\n" for body in bodies)
 
 
 def _messages(document: Mapping[str, Any], tab: Tab, *, unfolded: bool) -> Iterator[DetailLine]:
     names = _SIDES[tab]
-    messages = [one for one in document["messages"] if one["side"] in names]
+    messages = [message for message in document["messages"] if message["side"] in names]
     if tab is Tab.REPLY and document["message"]:
         yield DetailLine(f"{document['status']}: {document['message']}", Tint.REMOVED)
     if tab is Tab.REPLY and document["forgotten"]:
@@ -191,8 +193,8 @@ def _facts(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 def _lists(document: Mapping[str, Any]) -> Iterator[tuple[str, list[str]]]:
     yield "metadata", [f"{name}: {value}" for name, value in document["metadata"]]
     messages = [
-        f"{_at(one):>8}  {one['side']:<9}  {format_short_size(one['size']):>9}  {one['note']}".rstrip()
-        for one in document["messages"]
+        f"{_at(message):>8}  {message['side']:<9}  {format_short_size(message['size']):>9}  {message['note']}".rstrip()
+        for message in document["messages"]
     ]
     missing = f", without {document['forgotten']} earlier ones" if document["forgotten"] else ""
     yield f"messages{missing}", messages

@@ -79,13 +79,13 @@ def told_subjects(facts: Mapping[str, Any]) -> dict[int, Subject]:
     told = facts.get(CALLS)
     rows = told.items() if isinstance(told, Mapping) else ()
     return {
-        int(number): Subject(**dict(zip((one.name for one in fields(Subject)), row, strict=True)))
+        int(number): Subject(**dict(zip((field.name for field in fields(Subject)), row, strict=True)))
         for number, row in rows
         if number.isdecimal()
         and len(number) <= _LONGEST_NUMBER
         and isinstance(row, list)
         and len(row) == _SUBJECT_TEXTS
-        if all(isinstance(one, str) for one in row)
+        if all(isinstance(text, str) for text in row)
     }
 
 
@@ -162,7 +162,7 @@ class Flow:
     def changed(self) -> bool:
         """Whether request or reply was changed on the way."""
         return bool(self.end and self.end.changed_by) or any(
-            one.side in (MessageSide.FORWARDED, MessageSide.RECEIVED) for one in self.messages
+            message.side in (MessageSide.FORWARDED, MessageSide.RECEIVED) for message in self.messages
         )
 
     @property
@@ -182,7 +182,7 @@ class Flow:
 
     def of(self, *sides: MessageSide) -> list[Message]:
         """Its messages of these sides."""
-        return [one for one in self.messages if one.side in sides]
+        return [message for message in self.messages if message.side in sides]
 
 
 def begun(flow: Flow) -> Begin:
@@ -279,7 +279,7 @@ class Assembler:
 
     def feed_all(self, frames: Sequence[Frame]) -> list[CallEvent]:
         """Several frames."""
-        return [self.feed(one) for one in frames]
+        return [self.feed(frame) for frame in frames]
 
     def _begin(self, frame: Begin) -> CallEvent:
         if frame.flags & Flags.CONTINUED and frame.number in self.open:
@@ -355,7 +355,7 @@ def _forget(flow: Flow, count: int) -> list[Message]:
     """The oldest messages behind the first, which are let go of."""
     oldest = flow.messages[1 : 1 + count]
     del flow.messages[1 : 1 + count]
-    replies = [one.size for one in oldest if one.side is MessageSide.REPLY]
+    replies = [message.size for message in oldest if message.side is MessageSide.REPLY]
     flow.forgotten += len(oldest)
     flow.forgotten_replies += len(replies)
     flow.forgotten_size += sum(replies)
@@ -371,4 +371,4 @@ def _strip(flow: Flow) -> None:
     surplus = len(flow.messages) - _KEPT_WITHOUT_BODY
     if surplus > 0:
         _forget(flow, surplus)
-    flow.messages[:] = [replace(one, packing=Packing.ABSENT, body=LET_GO) for one in flow.messages]
+    flow.messages[:] = [replace(message, packing=Packing.ABSENT, body=LET_GO) for message in flow.messages]

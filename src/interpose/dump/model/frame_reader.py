@@ -77,7 +77,7 @@ class FrameStream:
 
     def feed(self, data: bytes | memoryview) -> list[Frame]:
         """Some bytes; the frames that are complete with them."""
-        return [one.frame for one in self.feed_placed(data)]
+        return [placed.frame for placed in self.feed_placed(data)]
 
     def feed_placed(self, data: bytes | memoryview) -> list[Placed]:
         """The same, with their places."""
@@ -86,7 +86,7 @@ class FrameStream:
 
     def finish(self) -> list[Frame]:
         """There are no more bytes: what is unfinished is damaged, but there may be frames behind a damaged length."""
-        return [one.frame for one in self.finish_placed()]
+        return [placed.frame for placed in self.finish_placed()]
 
     def finish_placed(self) -> list[Placed]:
         """The same, with their places."""

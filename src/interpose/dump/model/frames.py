@@ -227,7 +227,7 @@ def packed_texts(*texts: str) -> bytes:
 
 def packed_fields(fields: Iterable[tuple[bytes, bytes]]) -> bytes:
     """The same of fields of HTTP, names and values in turns: texts in Latin-1, and nearly always ASCII."""
-    return _packed([one if one.isascii() else one.decode("latin-1").encode() for field in fields for one in field])
+    return _packed([text if text.isascii() else text.decode("latin-1").encode() for field in fields for text in field])
 
 
 def _packed(texts: list[bytes]) -> bytes:

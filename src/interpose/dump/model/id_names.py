@@ -52,7 +52,7 @@ class _Newest(Generic[ValueT]):
         if key not in self._values:
             if not key or len(key) >= _FULL_ID:
                 return None
-            matches = [one for one in self._values if one.startswith(key)]
+            matches = [known for known in self._values if known.startswith(key)]
             if len(matches) != 1:
                 return None
             (key,) = matches
@@ -135,10 +135,10 @@ class Known:
     def context(self) -> dict[str, Any]:
         """What a reader has to know who begins here; JSON."""
         return {
-            _PODS: {one: [pod.namespace, pod.name, pod.uid] for one, pod in self._pods.newest(MAX_TOLD)},
+            _PODS: {pod_id: [pod.namespace, pod.name, pod.uid] for pod_id, pod in self._pods.newest(MAX_TOLD)},
             _CONTAINERS: {
-                one: [it.name, it.image, it.pod_id, it.pod.namespace, it.pod.name, it.pod.uid]
-                for one, it in self._containers.newest(MAX_TOLD)
+                container_id: [it.name, it.image, it.pod_id, it.pod.namespace, it.pod.name, it.pod.uid]
+                for container_id, it in self._containers.newest(MAX_TOLD)
             },
         }
 
@@ -166,5 +166,5 @@ def _rows(value: object, width: int) -> list[tuple[str, list[str]]]:
     return [
         (key, row)
         for key, row in value.items()
-        if isinstance(row, list) and len(row) == width and all(isinstance(one, str) for one in row)
+        if isinstance(row, list) and len(row) == width and all(isinstance(text, str) for text in row)
     ]

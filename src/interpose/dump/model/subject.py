@@ -150,14 +150,14 @@ class Subjects:
                 self._restored(reply, subject)
             return subject
         pods = _parts(reply, PODS_TOLD[name]) if name in PODS_TOLD else []
-        for one in pods:
-            if not self._known.knows_pod(one.id):
-                self._known.pod(one.id, _pod(one.metadata))
+        for sandbox in pods:
+            if not self._known.knows_pod(sandbox.id):
+                self._known.pod(sandbox.id, _pod(sandbox.metadata))
         # Of the containers in the state of a pod it is known which pod that is.
         pod_id, pod = (pods[0].id, _pod(pods[0].metadata)) if len(pods) == 1 else ("", KnownPod())
-        for one in _parts(reply, CONTAINERS_TOLD[name]) if name in CONTAINERS_TOLD else []:
-            if not self._known.knows_container(one.id):
-                self._known.container(one.id, _container(one, pod_id, pod))
+        for container in _parts(reply, CONTAINERS_TOLD[name]) if name in CONTAINERS_TOLD else []:
+            if not self._known.knows_container(container.id):
+                self._known.container(container.id, _container(container, pod_id, pod))
         return self._known.complete(subject) if subject else subject
 
     def _made(self, subject: Subject) -> None:
@@ -169,8 +169,8 @@ class Subjects:
         )
 
     def _restored(self, reply: Any, subject: Subject) -> None:
-        for one in reply.restored_containers:
-            self._known.container(one.container_id, KnownContainer(name=one.name, pod_id=subject.pod_id))
+        for container in reply.restored_containers:
+            self._known.container(container.container_id, KnownContainer(name=container.name, pod_id=subject.pod_id))
 
     def _parsed(self, name: str, message: Message) -> Any | None:
         parser = self._parsers.get(name)
@@ -184,7 +184,7 @@ class Subjects:
 
 
 def _with(subject: Subject, message: Any, paths: Mapping[str, str]) -> Subject:
-    found = {part: str(one) for part, path in paths.items() for one in _parts(message, path) if one}
+    found = {part: str(value) for part, path in paths.items() for value in _parts(message, path) if value}
     return replace(subject, **found) if found else subject
 
 

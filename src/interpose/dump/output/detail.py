@@ -54,7 +54,7 @@ def _facts(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 def _messages(document: Mapping[str, Any], style: Style) -> Iterator[str]:
     messages = document["messages"]
-    stream = sum(one["side"] == "reply" for one in messages) > 1
+    stream = sum(message["side"] == "reply" for message in messages) > 1
     replies = document["forgotten"]
     for place, message in enumerate(messages):
         title = _SIDES[message["side"]]

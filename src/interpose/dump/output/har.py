@@ -90,7 +90,7 @@ def _request(document: Mapping[str, Any], host: str) -> dict[str, Any]:
         "queryString": [],
         **({"postData": _content(messages)} if call is None else {}),
         "headersSize": -1,
-        "bodySize": sum(one["size"] for one in messages) if call is None else -1,
+        "bodySize": sum(message["size"] for message in messages) if call is None else -1,
     }
 
 
@@ -113,7 +113,7 @@ def _response(document: Mapping[str, Any]) -> dict[str, Any]:
     code = document["code"]
     http = http_call(document["path"]) is not None
     trailers = [] if code is None or http else [("grpc-status", str(code)), ("grpc-message", document["message"])]
-    size = sum(one["size"] for one in messages)
+    size = sum(message["size"] for message in messages)
     return {
         "status": _status(code, document["message"] if http else ""),
         "statusText": document["status"],
@@ -134,29 +134,33 @@ def _status(code: int | None, message: str) -> int:
 
 
 def _of(document: Mapping[str, Any], side: str) -> list[Mapping[str, Any]]:
-    return [one for one in document["messages"] if one["side"] == side]
+    return [message for message in document["messages"] if message["side"] == side]
 
 
 def _body(messages: list[Mapping[str, Any]]) -> str:
     """One message as it is, several as a list."""
-    bodies = [one["body"] for one in messages if one["body"] is not None]
+    bodies = [message["body"] for message in messages if message["body"] is not None]
     if not bodies:
         return ""
     return json.dumps(bodies[0] if len(messages) == 1 else bodies, indent=2)
 
 
 def _comment(messages: list[Mapping[str, Any]]) -> str:
-    notes = dict.fromkeys(one["note"] for one in messages if one["note"])
+    notes = dict.fromkeys(message["note"] for message in messages if message["note"])
     return "; ".join([_REASONS, *notes])
 
 
 def _timings(document: Mapping[str, Any]) -> dict[str, float]:
     """Until the request was on its way, until the first reply, and the rest; together they are the whole time."""
     took = document["duration_ms"]
-    last = max((one["at_ms"] for one in document["messages"]), default=0.0)
+    last = max((message["at_ms"] for message in document["messages"]), default=0.0)
     total = max(last if took is None else took, 0.0)
-    sent = min(max((one["at_ms"] for one in document["messages"] if not _is_reply(one)), default=0.0), total)
-    answered = min(min((one["at_ms"] for one in document["messages"] if _is_reply(one)), default=total), total)
+    sent = min(
+        max((message["at_ms"] for message in document["messages"] if not _is_reply(message)), default=0.0), total
+    )
+    answered = min(
+        min((message["at_ms"] for message in document["messages"] if _is_reply(message)), default=total), total
+    )
     answered = max(answered, sent)
     return {"send": sent, "wait": answered - sent, "receive": total - answered}
 

@@ -46,7 +46,7 @@ def flow_document(flow: Flow, decoder: Decodes) -> dict[str, Any]:
         "continued": flow.continued,
         "lost": flow.lost,
         "changed": flow.changed,
-        "changed_by": [] if end is None else [clean(one) for one in end.changed_by],
+        "changed_by": [] if end is None else [clean(name) for name in end.changed_by],
         "messages": [_message(message, decoded) for message, decoded in messages],
         "forgotten": flow.forgotten,
         "request_diff": _difference(messages, MessageSide.REQUEST, MessageSide.FORWARDED),

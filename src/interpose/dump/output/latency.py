@@ -95,8 +95,8 @@ class Scale:
     def counts(self, durations: Sequence[int]) -> list[int]:
         """How many lie in each step."""
         counts = [0] * self.steps
-        for one in durations:
-            counts[self.step(one)] += 1
+        for duration in durations:
+            counts[self.step(duration)] += 1
         return counts
 
     def marks(self) -> list[tuple[float, str]]:
@@ -121,8 +121,8 @@ def scale_of(rows: Sequence[LatencyRow], steps: int | None = None) -> Scale | No
     measured = [row.durations for row in rows if row.durations]
     if not measured:
         return None
-    low = math.floor(math.log10(max(min(one[0] for one in measured), 1)))
-    high = math.ceil(math.log10(max(max(one[-1] for one in measured), 1) + 1))
+    low = math.floor(math.log10(max(min(durations[0] for durations in measured), 1)))
+    high = math.ceil(math.log10(max(max(durations[-1] for durations in measured), 1) + 1))
     high = max(high, low + 1)
     return Scale(first=10**low, last=10**high, steps=steps or (high - low) * _PER_DECADE)
 

@@ -266,8 +266,8 @@ def _is_stream(flow: Flow) -> bool:
 
 def _last(messages: Iterable[Message], side: MessageSide) -> Message | None:
     found = None
-    for one in messages:
-        found = one if one.side is side else found
+    for message in messages:
+        found = message if message.side is side else found
     return found
 
 
@@ -291,4 +291,4 @@ def _shown(text: str) -> str:
     """Text of others on a line of ours: what a terminal would obey is escaped."""
     if text.isprintable():
         return text
-    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)

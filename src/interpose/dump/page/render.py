@@ -48,9 +48,9 @@ def portable(value: Any) -> Any:
     that JSON does not have become their names, everything else that it does not have becomes text.
     """
     if isinstance(value, Mapping):
-        return {str(key): portable(one) for key, one in value.items()}
+        return {str(key): portable(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [portable(one) for one in value]
+        return [portable(item) for item in value]
     if isinstance(value, int) and not -EXACT <= value <= EXACT:
         return [None, str(value)]
     if isinstance(value, float) and not math.isfinite(value):
@@ -223,11 +223,11 @@ class _Filling:
         if self._first is None:
             self._first = document["time_ns"]
         messages = document["messages"]
-        replies = [one["size"] for one in messages if one["side"] in _ANSWERED]
+        replies = [message["size"] for message in messages if message["side"] in _ANSWERED]
         return [
             *(document[key] for key in ROW),
             (document["time_ns"] - self._first) / 1e6,
-            sum(one["size"] for one in messages if one["side"] in _SENT),
+            sum(message["size"] for message in messages if message["side"] in _SENT),
             sum(replies),
             len(replies),
         ]

@@ -92,7 +92,7 @@ class RecordingFile:
             at += len(piece)
             yield from stream.feed_placed(piece)
         yield from stream.finish_placed()
-        self.damage = [replace(one, file=str(self.path)) for one in stream.damage]
+        self.damage = [replace(damage, file=str(self.path)) for damage in stream.damage]
         self.damaged, self.unknown = stream.damaged, stream.unknown
         if at == 0:
             self.damage, self.damaged = [Damage(offset=0, size=0, why=EMPTY, file=str(self.path))], 1
@@ -116,8 +116,8 @@ class RecordingFile:
         builder = IndexBuilder(max_calls=1 << 62)
         assembler = Assembler(identify, learn, kept_messages=2)
         frames = message_bytes = dropped = dropped_bytes = 0
-        for one in self.placed():
-            frame = one.frame
+        for placed in self.placed():
+            frame = placed.frame
             frames += 1
             if isinstance(frame, Message):
                 message_bytes += frame.size
@@ -125,7 +125,7 @@ class RecordingFile:
                 dropped += frame.frames
                 dropped_bytes += frame.size
             flow = None if identify is None else assembler.feed(frame).flow
-            builder.note(frame, one.begin, one.end, NOBODY if flow is None else flow.subject)
+            builder.note(frame, placed.begin, placed.end, NOBODY if flow is None else flow.subject)
         return Scan(
             rows=list(builder.rows()),
             frames=frames,

@@ -49,7 +49,7 @@ def rotated_path(path: Path, number: int) -> Path:
 def rotated_set(path: str | Path) -> list[Path]:
     """All files of a recording that exist, oldest first, found by the name of the newest."""
     newest = Path(path)
-    files = [one for one in _numbered(newest).values() if _can_be_read(one)]
+    files = [file for file in _numbered(newest).values() if _can_be_read(file)]
     # Somebody who was killed just then has left a file with a number that is FILE as well.
     if newest.exists() and not (files and files[-1].exists() and newest.samefile(files[-1])):
         files.append(newest)
@@ -114,12 +114,12 @@ def prune(path: Path, keep: int) -> None:
     """Remove files until so many with a number are left: first empty ones, then small ones, then others, the oldest of
     them first, and the newest of all in the end. Never what is not a recording.
     """
-    sizes = {one: size for one in _numbered(path).values() if (size := _recording_size(one)) is not None}
+    sizes = {file: size for file in _numbered(path).values() if (size := _recording_size(file)) is not None}
     newest = next(reversed(sizes), None)
     # Stable: by age otherwise.
-    files = sorted(sizes, key=lambda one: (one == newest, sizes[one] > 0, sizes[one] >= SMALL))
-    for one in files[: max(0, len(files) - keep)]:
-        one.unlink(missing_ok=True)
+    files = sorted(sizes, key=lambda file: (file == newest, sizes[file] > 0, sizes[file] >= SMALL))
+    for file in files[: max(0, len(files) - keep)]:
+        file.unlink(missing_ok=True)
 
 
 def strange_beginning(data: bytes) -> str:

@@ -42,7 +42,7 @@ _COLUMNS: Final[Mapping[str, str]] = {
     "subject": "I",
 }
 _WORST_CODE: Final = 0xFF
-_SUBJECT: Final = tuple(one.name for one in fields(Subject))
+_SUBJECT: Final = tuple(field.name for field in fields(Subject))
 
 
 class IndexRow(NamedTuple):
@@ -158,7 +158,7 @@ class IndexBuilder:
             "columns": {name: _pack(_COLUMNS[name], column) for name, column in self._columns.items()},
             "paths": list(self._paths),
             "origins": list(self._origins),
-            "subjects": [astuple(one) for one in self._subjects],
+            "subjects": [astuple(subject) for subject in self._subjects],
         }
 
 
@@ -169,8 +169,8 @@ def read_index(facts: Mapping[str, Any]) -> list[IndexRow]:
         if not 0 <= calls <= MAX_CALLS:
             raise ValueError(f"{calls} calls")
         columns = {name: _unpack(code, facts["columns"][name], calls) for name, code in _COLUMNS.items()}
-        paths, origins = ([str(one) for one in facts[name]] for name in ("paths", "origins"))
-        return list(_rows(columns, paths, origins, [_subject(map(str, one)) for one in facts["subjects"]]))
+        paths, origins = ([str(text) for text in facts[name]] for name in ("paths", "origins"))
+        return list(_rows(columns, paths, origins, [_subject(map(str, row)) for row in facts["subjects"]]))
     except (KeyError, IndexError, TypeError, ValueError, struct.error, zlib.error) as error:
         raise ValueError(f"the index cannot be used: {error!r}") from None
 

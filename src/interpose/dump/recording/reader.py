@@ -113,7 +113,7 @@ class Recording:
                     problems += error.problems
         if problems or not self.files:
             self.close()
-            raise ConfigError(problems or [one.why for one in self._missing] or "no recording is named")
+            raise ConfigError(problems or [damage.why for damage in self._missing] or "no recording is named")
         self._missing += _gaps(self.files)
         self._entries: list[RecordingEntry] | None = None
 
@@ -127,8 +127,8 @@ class Recording:
 
     def close(self) -> None:
         """Give descriptors back; also done when nobody uses it any more."""
-        for one in self.files:
-            one.close()
+        for file in self.files:
+            file.close()
 
     @property
     def header(self) -> Header:
@@ -138,16 +138,16 @@ class Recording:
     @property
     def damage(self) -> list[Damage]:
         """What was found when it was read last; complete when that came to an end."""
-        return [*self._missing, *(damage for one in self.files for damage in one.damage)]
+        return [*self._missing, *(damage for file in self.files for damage in file.damage)]
 
     @property
     def damaged(self) -> int:
         """Places of damage, also those that `damage` does not name."""
-        return len(self._missing) + sum(one.damaged for one in self.files)
+        return len(self._missing) + sum(file.damaged for file in self.files)
 
     def frames(self) -> Iterator[Frame]:
         """All frames."""
-        return (placed.frame for one in self.files for placed in one.placed())
+        return (placed.frame for file in self.files for placed in file.placed())
 
     def flows(self, identify: Identify | None = None, learn: Learn | None = None) -> Iterator[Flow]:
         """Calls, each when it ended; then those that did not."""
@@ -162,10 +162,10 @@ class Recording:
     def entries(self, identify: Identify | None = None, learn: Learn | None = None) -> list[RecordingEntry]:
         """The calls in the order in which they began. Files with an index are not read for that."""
         if self._entries is None:
-            rows = (one.rows() for one in self.files)
+            rows = (file.rows() for file in self.files)
             self._entries = _join(
-                (one.session, one.scan(identify, learn).rows if known is None else known)
-                for one, known in zip(self.files, rows, strict=True)
+                (file.session, file.scan(identify, learn).rows if known is None else known)
+                for file, known in zip(self.files, rows, strict=True)
             )
         return self._entries
 
@@ -183,12 +183,12 @@ class Recording:
 
     def summary(self) -> RecordingSummary:
         """Read all of it and count."""
-        scans = [one.scan() for one in self.files]
-        entries = _join((one.session, scan.rows) for one, scan in zip(self.files, scans, strict=True))
+        scans = [file.scan() for file in self.files]
+        entries = _join((file.session, scan.rows) for file, scan in zip(self.files, scans, strict=True))
         return replace(
             _count(entries, scans),
-            sessions=tuple(dict.fromkeys(one.session for one in self.files)),
-            indexed=tuple(one.rows() is not None for one in self.files),
+            sessions=tuple(dict.fromkeys(file.session for file in self.files)),
+            indexed=tuple(file.rows() is not None for file in self.files),
             damaged=self.damaged,
             damage=tuple(self.damage),
         )
@@ -197,11 +197,11 @@ class Recording:
         assembler = Assembler(identify, kept_bytes=_KEPT_BYTES)
         flow: Flow | None = None
         for place in entry.places:
-            for one in self.files[place.file].placed(place.begin, place.end or None):
-                if not isinstance(one.frame, Begin | Message | End) or one.frame.number != entry.number:
+            for placed in self.files[place.file].placed(place.begin, place.end or None):
+                if not isinstance(placed.frame, Begin | Message | End) or placed.frame.number != entry.number:
                     continue
-                flow = assembler.feed(one.frame).flow or flow
-                if isinstance(one.frame, End):
+                flow = assembler.feed(placed.frame).flow or flow
+                if isinstance(placed.frame, End):
                     break
         if flow is not None:
             # The writer had seen what was before.
@@ -217,7 +217,7 @@ class Recording:
         return None
 
     def _scanned(self) -> list[RecordingEntry]:
-        return _join((one.session, one.scan().rows) for one in self.files)
+        return _join((file.session, file.scan().rows) for file in self.files)
 
 
 def open_recording(paths: Sequence[str | Path], *, alone: bool = False) -> Recording:
@@ -332,16 +332,16 @@ def _count(entries: Sequence[RecordingEntry], scans: Sequence[Scan]) -> Recordin
     for entry in entries:
         methods.setdefault(entry.name, Counter())[entry.code] += 1
     return RecordingSummary(
-        frames=sum(one.frames for one in scans),
+        frames=sum(scan.frames for scan in scans),
         calls=len(entries),
         unfinished=sum(entry.code is None for entry in entries),
         beheaded=sum(bool(entry.flags & Flags.CONTINUED) for entry in entries),
         changed=sum(entry.changed for entry in entries),
         first=min((entry.time for entry in entries), default=None),
         last=max((entry.time + (entry.elapsed or 0) for entry in entries), default=None),
-        message_bytes=sum(one.message_bytes for one in scans),
-        dropped=sum(one.dropped for one in scans),
-        dropped_bytes=sum(one.dropped_bytes for one in scans),
+        message_bytes=sum(scan.message_bytes for scan in scans),
+        dropped=sum(scan.dropped for scan in scans),
+        dropped_bytes=sum(scan.dropped_bytes for scan in scans),
         methods=methods,
     )
 
@@ -358,7 +358,7 @@ def found(recording: Recording, wanted: Callable[[int], bool], last: int | None 
     if all(file.rows() is None for file in reversed(recording.files)):
         return None
     subjects = Subjects()
-    entries = [one for one in recording.entries(subjects.identify, subjects.learn) if wanted(one.number)]
+    entries = [entry for entry in recording.entries(subjects.identify, subjects.learn) if wanted(entry.number)]
     if (len(entries) if last is None else last) > MOST:
         return None
     runs = _runs(recording)

@@ -98,8 +98,8 @@ def _to_its_end(
 def _after(tail: "_Tail", path: Path) -> Path | None:
     """The file that comes after this one; None if it is the newest. The oldest there is if it has been removed."""
     files = rotated_set(path)
-    for index, one in enumerate(files):
-        if is_at(one, tail.fd):
+    for index, file in enumerate(files):
+        if is_at(file, tail.fd):
             return files[index + 1] if index + 1 < len(files) else None
     return files[0] if files else None
 
@@ -162,8 +162,8 @@ class _Tail:
 
     def check(self) -> None:
         """Tell of damage."""
-        for one in self.stream.damage[self._told :]:
-            self._damaged(replace(one, file=str(self.path)))
+        for damage in self.stream.damage[self._told :]:
+            self._damaged(replace(damage, file=str(self.path)))
         self._told = len(self.stream.damage)
 
     def skip(self) -> Iterator[Frame]:

@@ -232,7 +232,7 @@ class RecordingWriter:
             return
         sizes = {number: len(encode(begin)) + ROW_BYTES for number, (begin, _) in self._calls.items()}
         surplus = sum(sizes.values()) - self._max_bytes // _QUARTER
-        for number in [*self._doubtful, *(one for one in self._calls if one not in self._doubtful)]:
+        for number in [*self._doubtful, *(number for number in self._calls if number not in self._doubtful)]:
             if surplus <= 0:
                 return
             surplus -= sizes[number]
@@ -328,9 +328,9 @@ class RecordingWriter:
         subjects = tell_subjects({number: subject for number, (_, subject) in self._calls.items()})
         facts: Mapping[str, Any] = {**self._context(), **({CALLS: subjects} if subjects else {})}
         while not _fits(Context(facts=facts), limit):
-            if not any(isinstance(one, Mapping) and one for one in facts.values()):
+            if not any(isinstance(value, Mapping) and value for value in facts.values()):
                 return {}
-            facts = {name: _newer_half(one) if isinstance(one, Mapping) else one for name, one in facts.items()}
+            facts = {name: _newer_half(value) if isinstance(value, Mapping) else value for name, value in facts.items()}
         return facts
 
     def _header_facts(self) -> dict[str, Any]:

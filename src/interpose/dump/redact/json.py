@@ -121,7 +121,11 @@ class JsonSecrets:
         if kind in self._maps:
             return self._map(self._maps[kind], value)
         if kind is _Kind.VARIABLES:
-            return [self._variable(one) for one in value] if isinstance(value, list) else self._named(self._env, value)
+            return (
+                [self._variable(variable) for variable in value]
+                if isinstance(value, list)
+                else self._named(self._env, value)
+            )
         if kind is _Kind.OPTIONS:
             return self._mount_options(value)
         if kind is _Kind.COMMAND and not self._command:
@@ -146,8 +150,8 @@ class JsonSecrets:
         """A list as mounts have it, or a map; everything else is what it is."""
         if isinstance(value, dict):
             return self._named(self._option, value)
-        if isinstance(value, list) and all(isinstance(one, str) for one in value):
-            return [hide_option(one, every=self._options) for one in value]
+        if isinstance(value, list) and all(isinstance(text, str) for text in value):
+            return [hide_option(text, every=self._options) for text in value]
         return self._value(value)
 
     def _map(self, hides: Memo[bool], value: Any) -> Any:

@@ -87,7 +87,7 @@ class Plans:
             return _all([self._variable, _drop_unknown])
         steps = [step for step in map(self._step, descriptor.fields) if step is not None]
         if descriptor.name == _LOGIN:
-            steps += [_text(one.name, hide_value) for one in descriptor.fields if one.name not in _SHOWN_OF_LOGIN]
+            steps += [_text(field.name, hide_value) for field in descriptor.fields if field.name not in _SHOWN_OF_LOGIN]
             steps.append(_drop_unknown)
         return _all(steps) if steps else None
 

@@ -52,7 +52,7 @@ def free_suffix(wanted: Collection[str], taken: Collection[str]) -> str:
     number = 0
     while True:
         suffix = f"-r{number}" if number else ""
-        if not any(one + suffix in taken for one in wanted):
+        if not any(uid + suffix in taken for uid in wanted):
             return suffix
         number += 1
 
@@ -118,8 +118,10 @@ def _adapt_logs(message: Any, place: Surroundings, done: Adapted) -> None:
 def _log_directories(message: Any) -> list[str]:
     """Where a runtime makes the log files: directories are left to its caller."""
     found = list(parts(message))
-    directories = [one.log_directory for one in found if type_name(one) == "PodSandboxConfig" and one.log_directory]
-    paths = [one.log_path for one in found if type_name(one) == "ContainerConfig" and one.log_path]
+    directories = [
+        config.log_directory for config in found if type_name(config) == "PodSandboxConfig" and config.log_directory
+    ]
+    paths = [config.log_path for config in found if type_name(config) == "ContainerConfig" and config.log_path]
     return [
         posixpath.join(directory, posixpath.dirname(path)).rstrip("/")
         for directory in directories
@@ -131,10 +133,10 @@ def _adapt_mounts(message: Any, place: Surroundings, done: Adapted) -> None:
     for part in parts(message):
         if type_name(part) != "ContainerConfig":
             continue
-        missing = [one for one in part.mounts if one.host_path and not place.exists(one.host_path)]
+        missing = [mount for mount in part.mounts if mount.host_path and not place.exists(mount.host_path)]
         if not place.drop_mounts:
-            done.missing_mounts += [one.host_path for one in missing]
+            done.missing_mounts += [mount.host_path for mount in missing]
             continue
-        done.dropped_mounts += [one.host_path for one in missing]
-        for one in missing:
-            part.mounts.remove(one)
+        done.dropped_mounts += [mount.host_path for mount in missing]
+        for mount in missing:
+            part.mounts.remove(mount)

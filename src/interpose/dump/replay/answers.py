@@ -28,30 +28,30 @@ from interpose.dump.replay.selection import Called
 from interpose.dump.replay.visit import Parse, body_of, parts, type_name
 
 
-def _container(wanted: Any, one: Any) -> bool:
+def _container(wanted: Any, container: Any) -> bool:
     return (
-        one.id.startswith(wanted.id)
-        and (not wanted.HasField("state") or one.state == wanted.state.state)
-        and one.pod_sandbox_id.startswith(wanted.pod_sandbox_id)
-        and _labelled(wanted, one)
+        container.id.startswith(wanted.id)
+        and (not wanted.HasField("state") or container.state == wanted.state.state)
+        and container.pod_sandbox_id.startswith(wanted.pod_sandbox_id)
+        and _labelled(wanted, container)
     )
 
 
-def _pod(wanted: Any, one: Any) -> bool:
+def _pod(wanted: Any, pod: Any) -> bool:
     return (
-        one.id.startswith(wanted.id)
-        and (not wanted.HasField("state") or one.state == wanted.state.state)
-        and _labelled(wanted, one)
+        pod.id.startswith(wanted.id)
+        and (not wanted.HasField("state") or pod.state == wanted.state.state)
+        and _labelled(wanted, pod)
     )
 
 
-def _image(wanted: Any, one: Any) -> bool:
+def _image(wanted: Any, image: Any) -> bool:
     name = wanted.image.image
-    return not name or name == one.id or name in one.repo_tags or name in one.repo_digests
+    return not name or name == image.id or name in image.repo_tags or name in image.repo_digests
 
 
-def _labelled(wanted: Any, one: Any) -> bool:
-    return all(one.labels.get(key) == value for key, value in wanted.label_selector.items())
+def _labelled(wanted: Any, item: Any) -> bool:
+    return all(item.labels.get(key) == value for key, value in wanted.label_selector.items())
 
 
 # Where the list is in a reply, and who may stay.
@@ -68,8 +68,8 @@ def narrow(name: str, request: Any, reply: Any) -> None:
     """Take out of a reply what the filter of the request does not let pass."""
     field, fits = NARROWED[name]
     items = getattr(reply, field)
-    for one in [one for one in items if not fits(request.filter, one)]:
-        items.remove(one)
+    for item in [item for item in items if not fits(request.filter, item)]:
+        items.remove(item)
 
 
 # Parts of a configuration that say when and where, not what.
@@ -124,7 +124,7 @@ def about(message: Any) -> tuple[Reference | str, ...]:
         return found
     ids = references(message)
     for thing in (Thing.CONTAINER, Thing.POD, Thing.IMAGE):
-        chosen = tuple(one for one in ids if one.thing is thing and one.id)
+        chosen = tuple(reference for reference in ids if reference.thing is thing and reference.id)
         if chosen:
             return chosen
     return ()
@@ -217,7 +217,7 @@ class _Line:
         if self.next < len(self.answers):
             given = self.answers[self.next]
         else:
-            again = next((one for one in reversed(self.answers) if one.free_for(subject)), None)
+            again = next((answer for answer in reversed(self.answers) if answer.free_for(subject)), None)
             if again is None:
                 return None
             given = again
@@ -236,7 +236,7 @@ class Answers:
         self._ids = Ids()  # whole ids for those that people abbreviate
         self.methods: dict[str, int] = {}  # how many answers there are
         self.unreadable = 0
-        for call in sorted(calls, key=lambda one: one.begun):
+        for call in sorted(calls, key=lambda recorded_call: recorded_call.begun):
             self._add(call.flow)
 
     def _add(self, flow: Flow) -> None:
@@ -245,7 +245,7 @@ class Answers:
             return
         try:
             answer = _answer(flow, method)
-            requests = [body_of(one) for one in flow.of(MessageSide.REQUEST, MessageSide.FORWARDED)]
+            requests = [body_of(message) for message in flow.of(MessageSide.REQUEST, MessageSide.FORWARDED)]
         except ValueError:
             self.unreadable += 1
             return
@@ -276,8 +276,8 @@ class Answers:
             message = self._parse(method.request, request)
         except ValueError:
             return
-        for one in references(message):
-            self._ids.learn(one, one.id)
+        for reference in references(message):
+            self._ids.learn(reference, reference.id)
 
     def find(self, name: str, request: bytes) -> Answer | Missing:
         """The answer to a request of a method."""
@@ -309,19 +309,19 @@ class Answers:
             return answer
         try:
             wanted = self._parse(method.request, request)
-            replies = [(one, self._parse(method.response, one.body)) for one in answer.replies]
+            replies = [(reply, self._parse(method.response, reply.body)) for reply in answer.replies]
         except ValueError:
             return answer
         for _one, message in replies:
             narrow(method.name, wanted, message)
         return replace(
             answer,
-            replies=tuple(RecordedReply(at=one.at, body=message.SerializeToString()) for one, message in replies),
+            replies=tuple(RecordedReply(at=reply.at, body=message.SerializeToString()) for reply, message in replies),
         )
 
     def _subject(self, method: Method, request: bytes) -> str:
         try:
-            return ", ".join(str(one) for one in about(self._parse(method.request, request)))
+            return ", ".join(str(reference) for reference in about(self._parse(method.request, request)))
         except ValueError:
             return ""
 
@@ -343,7 +343,9 @@ def _missing(name: str, count: int, subject: str) -> str:
 def _answer(flow: Flow, method: Method) -> Answer | None:
     """None if the recording ended before there was an answer. ValueError: it was not kept."""
     received = flow.of(MessageSide.RECEIVED)
-    replies = tuple(RecordedReply(at=one.at, body=body_of(one)) for one in received or flow.of(MessageSide.REPLY))
+    replies = tuple(
+        RecordedReply(at=message.at, body=body_of(message)) for message in received or flow.of(MessageSide.REPLY)
+    )
     if flow.end is None and (not method.server_streaming or not replies):
         return None
     if flow.end is not None and flow.end.code == 0 and not replies and not method.server_streaming:

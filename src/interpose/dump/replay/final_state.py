@@ -127,38 +127,38 @@ def expected(plan: ReplayPlan, exits: Mapping[str, Exit]) -> dict[Reference, Con
             continue
         if step.name == "CreateContainer" and step.references:
             pod_of[subject] = step.references[0]
-        members = [one for one, pod in pod_of.items() if pod == subject]
-        for one in (subject, *members):
-            _settle(found, one, step, exits.get(one.id))
-    return {one: _by_itself(one, condition, exits) for one, condition in found.items()}
+        members = [reference for reference, pod in pod_of.items() if pod == subject]
+        for reference in (subject, *members):
+            _settle(found, reference, step, exits.get(reference.id))
+    return {reference: _by_itself(reference, condition, exits) for reference, condition in found.items()}
 
 
 def _subject(step: ReplayStep) -> Reference | None:
     if step.made is not None:
         return step.made
     wanted = Thing.POD if "PodSandbox" in step.name else Thing.CONTAINER
-    return next((one for one in step.references if one.thing is wanted), None)
+    return next((reference for reference in step.references if reference.thing is wanted), None)
 
 
-def _settle(found: dict[Reference, Condition], one: Reference, step: ReplayStep, exit_: Exit | None) -> None:
-    if one != step.made and one not in found:
+def _settle(found: dict[Reference, Condition], reference: Reference, step: ReplayStep, exit_: Exit | None) -> None:
+    if reference != step.made and reference not in found:
         return  # made before the recording began
     state = _AFTERWARDS[step.name]
-    before = found.get(one)
+    before = found.get(reference)
     if before is not None and (before.state is FinalState.GONE or (before.state, state) == _NEVER_STARTED):
         return
     code = None
-    if one.thing is Thing.CONTAINER and state is FinalState.EXITED:
+    if reference.thing is Thing.CONTAINER and state is FinalState.EXITED:
         itself = exit_ is not None and exit_.place < step.place
         code = exit_.exit_code if exit_ is not None and itself else None
         if before is not None and before.state is FinalState.EXITED:
             code = before.exit_code
-    found[one] = Condition(state=state, exit_code=code)
+    found[reference] = Condition(state=state, exit_code=code)
 
 
-def _by_itself(one: Reference, condition: Condition, exits: Mapping[str, Exit]) -> Condition:
-    exit_ = exits.get(one.id)
-    if condition.state is FinalState.RUNNING and one.thing is Thing.CONTAINER and exit_ is not None:
+def _by_itself(reference: Reference, condition: Condition, exits: Mapping[str, Exit]) -> Condition:
+    exit_ = exits.get(reference.id)
+    if condition.state is FinalState.RUNNING and reference.thing is Thing.CONTAINER and exit_ is not None:
         return Condition(state=FinalState.EXITED, exit_code=exit_.exit_code)
     return condition
 

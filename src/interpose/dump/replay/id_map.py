@@ -87,7 +87,7 @@ def references(message: Any) -> list[Reference]:
     found = []
     for part, field, repeated, thing in _places(message):
         value = getattr(part, field)
-        found += [Reference(thing, one) for one in (value if repeated else [value])]
+        found += [Reference(thing, object_id) for object_id in (value if repeated else [value])]
     return found
 
 
@@ -103,7 +103,11 @@ def find(known: Mapping[Reference, _T], wanted: Reference) -> _T | None:
     exact = known.get(wanted)
     if exact is not None or wanted.thing is Thing.IMAGE or not _SHORTEST <= len(wanted.id) < _WHOLE:
         return exact
-    fitting = [value for (thing, one), value in known.items() if thing is wanted.thing and one.startswith(wanted.id)]
+    fitting = [
+        value
+        for (thing, object_id), value in known.items()
+        if thing is wanted.thing and object_id.startswith(wanted.id)
+    ]
     return fitting[0] if len(fitting) == 1 else None
 
 
@@ -128,11 +132,11 @@ class Ids:
             value = getattr(part, field)
             recorded = list(value) if repeated else [value]
             now = []
-            for one in recorded:
-                new = self.new(Reference(thing, one))
+            for reference in recorded:
+                new = self.new(Reference(thing, reference))
                 if new is None and thing is not Thing.IMAGE:
-                    unknown.append(Reference(thing, one))
-                now.append(one if new is None else new)
+                    unknown.append(Reference(thing, reference))
+                now.append(reference if new is None else new)
             if repeated:
                 value[:] = now
             else:

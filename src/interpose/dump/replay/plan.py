@@ -115,7 +115,7 @@ def make_plan(
         except ValueError as error:
             maker.fate = "is skipped"
             skipped.append(_skipped(flow, f"its request cannot be sent: {error}", "their requests cannot be sent"))
-    drafts = _resolved(sorted(drafts, key=lambda one: one.place), skipped, makers, choices)
+    drafts = _resolved(sorted(drafts, key=lambda draft: draft.place), skipped, makers, choices)
     return _ordered(drafts, skipped, left)
 
 
@@ -133,7 +133,7 @@ def _draft(call: Called, choices: Choices, parse: Parse, thing: Reference | None
     sides = (MessageSide.FORWARDED, MessageSide.REQUEST) if choices.as_sent else (MessageSide.REQUEST,)
     request = first_body(flow, *sides)
     message = parse(_row(flow).request, request)
-    wanted = [one for one in references(message) if one.thing is not Thing.IMAGE]
+    wanted = [reference for reference in references(message) if reference.thing is not Thing.IMAGE]
     place, at = _sent(call, choices)
     return _Draft(call=call, place=place, at=at, request=request, references=wanted, made=thing)
 
@@ -163,8 +163,8 @@ def _resolved(
     kept: list[_Draft] = []
     known: dict[Reference, int] = {}
     for draft in drafts:
-        found = {one: find(known, one) for one in draft.references}
-        missing = [one for one, index in found.items() if index is None]
+        found = {reference: find(known, reference) for reference in draft.references}
+        missing = [reference for reference, index in found.items() if index is None]
         if missing and not choices.pass_unknown:
             skipped.append(_skipped(draft.flow, *_missing(missing[0], makers)))
             if draft.made is not None:
@@ -189,7 +189,7 @@ def _missing(wanted: Reference, makers: Mapping[Reference, _Maker]) -> tuple[str
 
 def _ordered(drafts: list[_Draft], skipped: list[Skipped], left: Mapping[str, int]) -> ReplayPlan:
     start = drafts[0].at if drafts else 0
-    ends = sorted((end, index) for index, one in enumerate(drafts) if (end := one.call.ended) is not None)
+    ends = sorted((end, index) for index, draft in enumerate(drafts) if (end := draft.call.ended) is not None)
     places = [end for end, _index in ends]
     steps = []
     for index, draft in enumerate(drafts):
@@ -218,7 +218,7 @@ def _ordered(drafts: list[_Draft], skipped: list[Skipped], left: Mapping[str, in
     return ReplayPlan(
         steps=tuple(steps),
         ends=tuple(index for _place, index in ends),
-        skipped=tuple(sorted(skipped, key=lambda one: one.number)),
+        skipped=tuple(sorted(skipped, key=lambda call: call.number)),
         omitted=dict(left),
     )
 

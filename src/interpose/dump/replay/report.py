@@ -68,7 +68,7 @@ def plan_document(plan: ReplayPlan) -> dict[str, Any]:
             }
             for step in plan.steps
         ],
-        "skipped": [_skipped(one) for one in plan.skipped],
+        "skipped": [_skipped(call) for call in plan.skipped],
         "omitted": dict(plan.omitted),
     }
 
@@ -90,39 +90,42 @@ def report_document(
     `stopped`: somebody did not wait for the end. `removed`: what was made was to be removed; `left` could not be.
     `unseen`: why the states at the end are not known.
     """
-    answered = [one for one in outcomes if not one.skipped]
+    answered = [outcome for outcome in outcomes if not outcome.skipped]
     late = [
         Skipped(
-            number=one.step.number,
-            name=one.step.name,
-            subject=one.step.subject,
-            reason=one.skipped,
-            group=one.group,
+            number=outcome.step.number,
+            name=outcome.step.name,
+            subject=outcome.step.subject,
+            reason=outcome.skipped,
+            group=outcome.group,
         )
-        for one in outcomes
-        if one.skipped
+        for outcome in outcomes
+        if outcome.skipped
     ]
-    skipped = sorted((*plan.skipped, *late), key=lambda one: one.number)
+    skipped = sorted((*plan.skipped, *late), key=lambda call: call.number)
     return {
-        "calls": [_call(one) for one in answered],
-        "skipped": [_skipped(one) for one in skipped],
+        "calls": [_call(outcome) for outcome in answered],
+        "skipped": [_skipped(call) for call in skipped],
         "omitted": dict(plan.omitted),
-        "states": [_state(one) for one in states],
+        "states": [_state(state) for state in states],
         "latency": _latency(answered),
-        "made": [{"kind": str(one.thing), "id": one.id, "left": one in left if removed else None} for one in made],
+        "made": [
+            {"kind": str(reference.thing), "id": reference.id, "left": reference in left if removed else None}
+            for reference in made
+        ],
         "notes": [
             *_end_notes(states, stopped=stopped, removed=removed, left=left, unseen=unseen),
             *_notes(outcomes, suffix),
         ],
         "summary": {
             "made": len(answered),
-            "same": sum(one.same is True for one in answered),
-            "different": sum(one.same is False for one in answered),
-            "unknown": sum(one.same is None for one in answered),
+            "same": sum(outcome.same is True for outcome in answered),
+            "different": sum(outcome.same is False for outcome in answered),
+            "unknown": sum(outcome.same is None for outcome in answered),
             "skipped": len(skipped),
             "omitted": sum(plan.omitted.values()),
-            "states_same": sum(one.same for one in states),
-            "states_different": sum(not one.same for one in states),
+            "states_same": sum(state.same for state in states),
+            "states_different": sum(not state.same for state in states),
             "stopped": stopped,
             "not_removed": len(left) if removed else 0,
         },
@@ -139,34 +142,40 @@ def _status(code: int | None) -> str:
     return "" if code is None else code_name(code)
 
 
-def _skipped(one: Skipped) -> dict[str, Any]:
-    return {"number": one.number, "method": one.name, "subject": one.subject, "reason": one.reason, "group": one.group}
+def _skipped(call: Skipped) -> dict[str, Any]:
+    return {
+        "number": call.number,
+        "method": call.name,
+        "subject": call.subject,
+        "reason": call.reason,
+        "group": call.group,
+    }
 
 
-def _call(one: ReplayOutcome) -> dict[str, Any]:
-    step = one.step
+def _call(outcome: ReplayOutcome) -> dict[str, Any]:
+    step = outcome.step
     return {
         "number": step.number,
         "method": step.name,
         "subject": step.subject,
         "recorded": _status(step.code),
-        "status": _status(one.code),
-        "message": one.message,
-        "same": one.same,
+        "status": _status(outcome.code),
+        "message": outcome.message,
+        "same": outcome.same,
         "recorded_ms": None if step.end is None else (step.end - step.begin) / _MS,
-        "duration_ms": one.elapsed / _MS,
+        "duration_ms": outcome.elapsed / _MS,
     }
 
 
-def _state(one: FinalObject) -> dict[str, Any]:
+def _state(state: FinalObject) -> dict[str, Any]:
     return {
-        "kind": str(one.recorded.thing),
-        "subject": one.subject,
-        "recorded_id": one.recorded.id,
-        "id": one.id,
-        "expected": str(one.expected),
-        "found": str(one.found),
-        "same": one.same,
+        "kind": str(state.recorded.thing),
+        "subject": state.subject,
+        "recorded_id": state.recorded.id,
+        "id": state.id,
+        "expected": str(state.expected),
+        "found": str(state.found),
+        "same": state.same,
     }
 
 
@@ -174,10 +183,10 @@ def _latency(made: Iterable[ReplayOutcome]) -> list[dict[str, Any]]:
     """Of calls that went well both times: a failure takes another time than a success."""
     then: dict[str, list[int]] = defaultdict(list)
     now: dict[str, list[int]] = defaultdict(list)
-    for one in made:
-        if one.code == 0 == one.step.code and one.step.end is not None:
-            then[one.step.name].append(one.step.end - one.step.begin)
-            now[one.step.name].append(one.elapsed)
+    for reference in made:
+        if reference.code == 0 == reference.step.code and reference.step.end is not None:
+            then[reference.step.name].append(reference.step.end - reference.step.begin)
+            now[reference.step.name].append(reference.elapsed)
     return [
         {
             "method": name,
@@ -190,7 +199,7 @@ def _latency(made: Iterable[ReplayOutcome]) -> list[dict[str, Any]]:
 
 
 def _left(states: Iterable[FinalObject]) -> int:
-    return sum(one.found.state is not FinalState.GONE for one in states)
+    return sum(state.found.state is not FinalState.GONE for state in states)
 
 
 def _end_notes(
@@ -210,11 +219,11 @@ def _end_notes(
 
 
 def _notes(outcomes: Sequence[ReplayOutcome], suffix: str) -> list[str]:
-    adapted = [one.adapted for one in outcomes]
-    redacted = sum(one.redacted for one in adapted)
-    dropped = sorted({path for one in adapted for path in one.dropped_mounts})
-    missing = sorted({path for one in adapted for path in one.missing_mounts})
-    logs = sorted({path for one in adapted for path in one.dropped_logs})
+    adapted = [outcome.adapted for outcome in outcomes]
+    redacted = sum(adaptation.redacted for adaptation in adapted)
+    dropped = sorted({path for adaptation in adapted for path in adaptation.dropped_mounts})
+    missing = sorted({path for adaptation in adapted for path in adaptation.missing_mounts})
+    logs = sorted({path for adaptation in adapted for path in adaptation.dropped_logs})
     notes = [
         (suffix, f"uids of pods got the suffix {suffix!r}"),
         (redacted, f"{_count(redacted, 'value was', 'values were')} sent as redacted, not as recorded calls had them"),

@@ -134,7 +134,7 @@ class ReplayRunner:
         while self._open:
             self._moved.clear()
             await self._moved.wait()
-        self.outcomes.sort(key=lambda one: one.step.index)
+        self.outcomes.sort(key=lambda outcome: outcome.step.index)
 
     async def close(self) -> None:
         """Cut off what is in flight."""
@@ -209,31 +209,34 @@ class ReplayRunner:
         while True:
             found = await self._look(expected)
             # What was not made will not come any more.
-            settled = all(self.ids.new(one) is None or agrees(expected[one], found[one]) for one in expected)
+            settled = all(
+                self.ids.new(reference) is None or agrees(expected[reference], found[reference])
+                for reference in expected
+            )
             if settled or self._stopping or time.monotonic() >= deadline:
                 break
             await asyncio.sleep(_LOOK_AGAIN)
         return [
             FinalObject(
-                recorded=one,
-                id=self.ids.new(one) or "",
-                subject=subjects.get(one, ""),
+                recorded=reference,
+                id=self.ids.new(reference) or "",
+                subject=subjects.get(reference, ""),
                 expected=condition,
-                found=found[one],
+                found=found[reference],
             )
-            for one, condition in expected.items()
+            for reference, condition in expected.items()
         ]
 
     async def _look(self, expected: Mapping[Reference, Condition]) -> dict[Reference, Condition]:
         look = _Look(self._runtime)
         await look.at_pods()
         found = {}
-        for one in expected:
-            new = self.ids.new(one)
+        for reference in expected:
+            new = self.ids.new(reference)
             if new is None:
-                found[one] = _GONE
+                found[reference] = _GONE
             else:
-                found[one] = look.pod(new) if one.thing is Thing.POD else await look.container(new)
+                found[reference] = look.pod(new) if reference.thing is Thing.POD else await look.container(new)
         self.unseen = look.failure
         return found
 
@@ -245,28 +248,30 @@ class ReplayRunner:
         `left` is what is still there. A runtime that is not there is not asked once more for each container.
         """
         problems: list[str] = []
-        self.left = [one for one in self.made if one.thing is not Thing.IMAGE]  # whenever somebody stops us
+        self.left = [
+            reference for reference in self.made if reference.thing is not Thing.IMAGE
+        ]  # whenever somebody stops us
         away = False
         for thing, field, verbs in (
             (Thing.CONTAINER, "container_id", ("StopContainer", "RemoveContainer")),
             (Thing.POD, "pod_sandbox_id", ("StopPodSandbox", "RemovePodSandbox")),
         ):
-            for one in reversed([one for one in self.made if one.thing is thing]):
+            for reference in reversed([reference for reference in self.made if reference.thing is thing]):
                 failure: RpcError | None = None
                 for verb in () if away else verbs:
-                    failure = await self._removed(verb, field, one)
+                    failure = await self._removed(verb, field, reference)
                     if failure is not None:
-                        problems.append(f"{verb} of {one}: {failure}")
+                        problems.append(f"{verb} of {reference}: {failure}")
                     away = failure is not None and failure.code is Code.UNAVAILABLE
                     if away:
                         break
                 if not away and failure is None:
-                    self.left.remove(one)
+                    self.left.remove(reference)
         return problems
 
-    async def _removed(self, verb: str, field: str, one: Reference) -> RpcError | None:
+    async def _removed(self, verb: str, field: str, reference: Reference) -> RpcError | None:
         try:
-            await self._runtime.ask(verb, _REMOVE_TIMEOUT, **{field: one.id})
+            await self._runtime.ask(verb, _REMOVE_TIMEOUT, **{field: reference.id})
         except RpcError as error:
             return None if error.code is Code.NOT_FOUND else error
         return None
@@ -288,7 +293,7 @@ class _Look:
         except RpcError as error:
             self._failed(error)
         else:
-            self._pods = {one.id: Condition(state=pod_state(one.state)) for one in items}
+            self._pods = {pod.id: Condition(state=pod_state(pod.state)) for pod in items}
 
     def pod(self, pod_id: str) -> Condition:
         """Of a pod, from the list."""

@@ -109,7 +109,8 @@ class Called:
     def place_of(self, side: MessageSide) -> int | None:
         """Where its first message of a side is."""
         return next(
-            (place for place, one in zip(self.places, self.flow.messages, strict=True) if one.side is side), None
+            (place for place, message in zip(self.places, self.flow.messages, strict=True) if message.side is side),
+            None,
         )
 
 
@@ -136,10 +137,10 @@ def called(frames: Iterable[Frame], identify: Identify | None = None, learn: Lea
     yield from open_.values()
 
 
-def _message(one: Called, place: int) -> None:
-    one.places.append(place)
-    if len(one.places) > len(one.flow.messages):
-        del one.places[1]  # as the assembler did with the message
+def _message(called: Called, place: int) -> None:
+    called.places.append(place)
+    if len(called.places) > len(called.flow.messages):
+        del called.places[1]  # as the assembler did with the message
 
 
 def _let_go(assembler: Assembler, frame: Frame) -> list[int]:

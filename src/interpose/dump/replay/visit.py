@@ -17,8 +17,8 @@ def parts(message: Any) -> Iterator[Any]:
         kind = field.message_type
         if kind is None or kind.GetOptions().map_entry:
             continue
-        for one in value if field.is_repeated else (value,):
-            yield from parts(one)
+        for item in value if field.is_repeated else (value,):
+            yield from parts(item)
 
 
 def texts(message: Any) -> Iterator[str | bytes]:
@@ -28,7 +28,7 @@ def texts(message: Any) -> Iterator[str | bytes]:
             kind = field.message_type
             if kind is not None:
                 if kind.GetOptions().map_entry:
-                    yield from (one for one in value.values() if isinstance(one, str))
+                    yield from (item for item in value.values() if isinstance(item, str))
             elif field.cpp_type == field.CPPTYPE_STRING:
                 yield from value if field.is_repeated else (value,)
 
