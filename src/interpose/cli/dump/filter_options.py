@@ -53,7 +53,7 @@ class FilterMistake(click.ClickException):
 
 
 def choice_options(command: _F) -> _F:
-    """Adds the options."""
+    """Decorator that adds the options which select calls."""
     for flag, _letter, _sign, metavar, text in reversed(_OPTIONS):
         command = click.option(flag, metavar=metavar, multiple=True, help=text)(command)
     return click.option("--changed", is_flag=True, help="Changed on the way, by anybody.")(command)
@@ -66,7 +66,7 @@ def alone_option(command: _F) -> _F:
 
 
 def numbered(numbers: str) -> Filter:
-    """What --number chooses."""
+    """The ranges of call numbers of --number; raises ConfigError."""
     try:
         return question("n", numbers, "--number")
     except ConfigError as error:

@@ -179,7 +179,7 @@ class Progress:
         click.echo(f"\r{calls} calls read", nl=False, err=True)
 
     def done(self) -> None:
-        """Take the line back."""
+        """Remove the progress line from the terminal."""
         if self._said:
             click.echo("\r\x1b[K", nl=False, err=True)
             self._said = False

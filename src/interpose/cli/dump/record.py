@@ -171,7 +171,7 @@ def _record(attached: Attached, session: _Session, until: float | None, progress
 
 
 def _quiet() -> None:
-    """Nobody looks."""
+    """Progress callback that prints nothing."""
 
 
 def _progress(session: _Session, file: str) -> Callable[[], None]:

@@ -50,7 +50,7 @@ class Speed(click.ParamType[float]):
     name = "speed"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """A number above 0."""
+        """The speed as a number above 0."""
         if isinstance(value, float):
             return value
         if value == "max":

@@ -22,7 +22,7 @@ POLICY_VALUES: Final = ("policies", "topology", *DETAILS, "picture", "ascii_only
 
 
 def policy_options(command: _Command) -> _Command:
-    """The options of `replay_policy`."""
+    """Decorator that adds the options of `replay_policy`."""
     options: list[Callable[[_Command], _Command]] = [
         click.option(
             "--policy",

@@ -130,11 +130,11 @@ class Decided:
         return any(summary["refused"] or summary["resizes_refused"] for summary in summaries)
 
     def json(self) -> str:
-        """For scripts."""
+        """The document as JSON for scripts."""
         return json.dumps(self.document, indent=2)
 
     def text(self, *, verbose: bool, width: int | None) -> str:
-        """For people."""
+        """The document as a report for people."""
         return hindsight_text(self.document, verbose=verbose, width=width or WIDTH)
 
     def pictures(self, *, width: int | None, ascii_only: bool) -> str:

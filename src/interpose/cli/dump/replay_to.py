@@ -91,14 +91,11 @@ def _show(document: Mapping[str, Any], text: str, wishes: Wishes) -> None:
 class _Silence:
     """Failures to connect are told by the call that meets them."""
 
-    def unreachable(self, path: str, error: str) -> None:
-        """Nothing to add."""
+    def unreachable(self, path: str, error: str) -> None: ...
 
-    def connected(self, path: str, connections: int) -> None:
-        """Nothing to add."""
+    def connected(self, path: str, connections: int) -> None: ...
 
-    def lost(self, path: str, fault: str | None) -> None:
-        """Nothing to add."""
+    def lost(self, path: str, fault: str | None) -> None: ...
 
 
 @asynccontextmanager

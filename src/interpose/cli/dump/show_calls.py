@@ -26,7 +26,7 @@ _EVERYTHING_IN_FULL: Final = ("reset,full:*",)
 
 
 class Showing:
-    """Frames to text."""
+    """Turns the frames of a source into output."""
 
     def __init__(
         self,

@@ -25,15 +25,15 @@ class DumpSource(Protocol):
 
     @property
     def damage(self) -> Sequence[Damage]:
-        """The first places."""
+        """The first damaged places; later ones are only counted."""
 
     @property
     def damaged(self) -> int:
-        """All places."""
+        """The number of damaged places."""
 
 
 class FileSource:
-    """Files of recordings."""
+    """Frames of the files of a recording."""
 
     def __init__(self, recording: Recording) -> None:
         self.recording = recording
@@ -44,22 +44,19 @@ class FileSource:
 
     @property
     def facts(self) -> Mapping[str, Any]:
-        """Of the first file."""
         return self.recording.header.facts
 
     @property
     def damage(self) -> Sequence[Damage]:
-        """Of all files."""
         return self.recording.damage
 
     @property
     def damaged(self) -> int:
-        """In all files."""
         return self.recording.damaged
 
 
 class StreamSource:
-    """A stream, read once."""
+    """Frames of a stream that can be read once."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self._read = getattr(stream, "read1", stream.read)  # what is there, without waiting for more
@@ -77,7 +74,6 @@ class StreamSource:
             raise ConfigError(f"standard input: is of version {version}, this program knows {VERSION}: use a newer one")
 
     def frames(self) -> Iterator[Frame]:
-        """As they come."""
         yield from self._first
         self._first = []
         while not self._ended:
@@ -85,12 +81,10 @@ class StreamSource:
 
     @property
     def damage(self) -> Sequence[Damage]:
-        """So far."""
         return self._parser.damage
 
     @property
     def damaged(self) -> int:
-        """So far."""
         return self._parser.damaged
 
     def _next(self) -> list[Frame]:

@@ -31,7 +31,7 @@ _SLO_STATES: Final[Mapping[str, str]] = {
 
 
 def agent_status_text(answer: object, *, width: int = WIDTH) -> str:
-    """The page."""
+    """The status of the agent as a page of text."""
     said = group(answer)
     lines = [
         *_head(said),

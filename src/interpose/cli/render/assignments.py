@@ -16,7 +16,7 @@ _UNBOUNDED: Final = 1 << 16
 
 
 def assignments_text(assignments: Sequence[Mapping[str, Any]], width: int = WIDTH) -> str:
-    """One line per container."""
+    """A table of containers and their CPUs, one line each."""
     if not assignments:
         return "No container has been assigned anything."
     states = any(assignment.get("state") for assignment in assignments)
@@ -52,7 +52,7 @@ def simulation_text(outcome: Mapping[str, Any], *, verbose: bool = False, width:
 
 
 def pools_lines(pools: Mapping[str, Any], width: int = WIDTH) -> list[str]:
-    """A table of pools."""
+    """The table of the CPU pools as lines."""
     rows = [("POOL", "SIZE", "CPUS"), *((or_dash(name), _size(cpus), or_dash(cpus)) for name, cpus in pools.items())]
     return flat(table(rows, width=width, lists=(2,))) if pools else []
 

@@ -41,7 +41,7 @@ _VALUES: Final = (
 
 
 def explain_text(answer: object, width: int = WIDTH) -> str:
-    """The report."""
+    """The report on the CPUs of one container."""
     about = group(answer)
     decision = group(about.get("decision"))
     lines = [f"{or_dash(about.get('container'))}  ({', '.join(_identity(about))})", ""]

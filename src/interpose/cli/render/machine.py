@@ -29,7 +29,7 @@ class MachinePart:
 
     @property
     def title(self) -> str:
-        """All titles."""
+        """All titles of the part, with commas between."""
         return ", ".join(self.titles)
 
 
@@ -156,7 +156,7 @@ class CpuOwner:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CpuOwners:
-    """Who has what."""
+    """Which container has which CPUs."""
 
     owners: tuple[CpuOwner, ...] = ()
     shared: CpuSet = EMPTY  # CPUs of containers that have none of their own

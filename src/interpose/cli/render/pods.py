@@ -178,7 +178,7 @@ def _nested(value: object) -> bool:
 
 
 def _title(key: str) -> str:
-    """`cgroupParent` is `Cgroup parent`."""
+    """The key as a title: `cgroupParent` is `Cgroup parent`."""
     if key in _TITLES:
         return _TITLES[key]
     words = "".join(f" {char.lower()}" if char.isupper() else char for char in key)

@@ -131,5 +131,5 @@ def groups(value: object) -> list[Mapping[str, Any]]:
 
 
 def words(value: object) -> list[str]:
-    """A list of texts."""
+    """A list of values as printable texts; empty if it is no list."""
     return [or_dash(item) for item in value] if isinstance(value, list) else []

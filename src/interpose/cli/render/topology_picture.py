@@ -48,7 +48,7 @@ def picture(
 
 
 class _Drawing:
-    """Cells of one machine."""
+    """The cells of one machine and how they are coloured."""
 
     def __init__(self, topology: Topology, colour: bool, owners: CpuOwners | None) -> None:
         self._topology = topology
@@ -84,7 +84,7 @@ class _Drawing:
             yield from ((inner + " ".join(row)).rstrip() for row in _chunks(cores, per_row))
 
     def legend(self, width: int) -> Iterator[str]:
-        """What the marks mean."""
+        """Lines that say what the marks mean."""
         notes = [f"{_SIGNS.get(what, '')}{what}: {cpus}" for what, cpus in remarks(self._topology)]
         if _EFFICIENCY in self._marks.values():
             notes.append(f"{_EFFICIENCY.sign} efficiency core")

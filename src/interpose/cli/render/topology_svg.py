@@ -52,7 +52,7 @@ class SvgShape:
     cpu: int = -1
 
     def moved(self, x: float, y: float) -> "SvgShape":
-        """The same elsewhere."""
+        """The same shape at another place."""
         return replace(self, x=self.x + x, y=self.y + y)
 
 
@@ -65,7 +65,7 @@ def layout(topology: Topology) -> list[SvgShape]:
 
 
 def svg_text(topology: Topology, owners: CpuOwners | None = None) -> str:
-    """The whole file."""
+    """The text of the SVG file."""
     shapes = layout(topology)
     wide, high = _extent(shapes)
     title = or_dash(topology.name) if topology.name else "Topology"

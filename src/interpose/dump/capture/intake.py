@@ -29,5 +29,5 @@ class Intake:
         return self.assembler.header
 
     def feed(self, data: bytes) -> list[CallEvent]:
-        """What these bytes complete."""
+        """The events that the frames in these bytes complete, redacted."""
         return [self.assembler.feed(self._redact(frame)) for frame in self.stream.feed(data)]

@@ -15,7 +15,7 @@ _TEXTS = {
 
 
 def dump_families(losses: Losses, outlets: Sequence[Outlet], report: Mapping[str, Any]) -> Iterable[Family]:
-    """Families for a scrape."""
+    """Metric families of the dumper for one scrape."""
     totals = losses.totals(outlets)
     for field, text in _TEXTS.items():
         samples = [Sample(value, {"reader": name}) for (name, what), value in sorted(totals.items()) if what == field]

@@ -129,7 +129,7 @@ class Losses:
         self._gone: dict[tuple[str, str], int] = {}
 
     def leave(self, outlet: Outlet) -> None:
-        """This reader is gone."""
+        """Keep the counts of an outlet whose reader is gone."""
         for field, value in _values(outlet).items():
             key = (outlet.name, field)
             self._gone[key] = self._gone.get(key, 0) + value

@@ -77,7 +77,7 @@ class DumpFile:
             self._give_up(error)
 
     def close(self) -> None:
-        """No more lines."""
+        """Write the lines that are waiting and close the file."""
         self.flush()
         self._close()
 

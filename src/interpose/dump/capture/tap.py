@@ -69,11 +69,10 @@ class DumpTap:
         self._audiences: dict[tuple[bytes, str], _Audience] = {}  # by path and origin
 
     def attach(self, outlet: Outlet) -> None:
-        """One more reader."""
         self._readers((*self.outlets, outlet))
 
     def detach(self, outlet: Outlet) -> None:
-        """It reads no longer."""
+        """Stop copying frames to an outlet, also those of calls in flight."""
         if outlet not in self.outlets:
             return
         self.losses.leave(outlet)

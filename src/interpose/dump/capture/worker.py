@@ -62,7 +62,7 @@ class Scribe:
         self.lines = 0
 
     def feed(self, data: bytes) -> None:
-        """Bytes of frames."""
+        """Redact and write the frames that these bytes complete."""
         for event in self.intake.feed(data):
             self.frames += 1
             if isinstance(event.frame, Header):
@@ -106,14 +106,14 @@ class Scribe:
             self._recording.flush()
 
     def close(self) -> None:
-        """The end."""
+        """Write what is waiting and close file and recording."""
         if self._file is not None:
             self._file.close()
         if self._recording is not None:
             self._recording.close()
 
     def report(self) -> dict[str, Any]:
-        """For the relay."""
+        """Counters and the last error, sent to the relay."""
         file, recording = self._file, self._recording
         errors = [str(sink.error) for sink in (file, recording) if sink is not None and sink.error is not None]
         errors += [self._refused] if self._refused else []

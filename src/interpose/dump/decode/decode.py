@@ -101,7 +101,7 @@ class Decoder:
             return Decoded(tree=None, note=f"{error}: {wire_summary(data, contents=True)}")
 
     def decoded(self, message: Any) -> Decoded:
-        """Any protobuf message."""
+        """A protobuf message of any type as a document."""
         walk = _Walk(self._fields, self._max_values)
         tree = walk.message(message)
         return Decoded(tree=tree, note=walk.note)

@@ -29,7 +29,7 @@ def yaml_diff(before: Any, after: Any) -> list[str]:
 
 
 def line_diff(old: Sequence[str], new: Sequence[str]) -> list[str]:
-    """The same for lines."""
+    """The changed lines with their context, marked `-` and `+`."""
     if old == new:
         return []
     steps = _steps(old, new)

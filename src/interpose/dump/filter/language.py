@@ -51,7 +51,7 @@ class Filter:
         raise NotImplementedError
 
     def letters(self) -> frozenset[str]:
-        """The questions it asks."""
+        """Letters of the terms the filter consists of."""
         raise NotImplementedError
 
     def wants_end(self) -> bool:
@@ -72,11 +72,9 @@ class Term(Filter):
     test: Test = field(compare=False, repr=False)
 
     def matches(self, flow: Flow, texts: Texts) -> bool:
-        """Ask it."""
         return self.test(flow, texts)
 
     def letters(self) -> frozenset[str]:
-        """Its own."""
         return frozenset({self.letter})
 
     def __str__(self) -> str:
@@ -89,16 +87,14 @@ class Term(Filter):
 
 @dataclass(frozen=True, slots=True)
 class Not(Filter):
-    """Everything else."""
+    """A filter that matches the calls another does not."""
 
     part: Filter
 
     def matches(self, flow: Flow, texts: Texts) -> bool:
-        """The opposite."""
         return not self.part.matches(flow, texts)
 
     def letters(self) -> frozenset[str]:
-        """Those of its part."""
         return self.part.letters()
 
     def __str__(self) -> str:
@@ -112,11 +108,9 @@ class All(Filter):
     parts: tuple[Filter, ...] = ()
 
     def matches(self, flow: Flow, texts: Texts) -> bool:
-        """All of them."""
         return all(part.matches(flow, texts) for part in self.parts)
 
     def letters(self) -> frozenset[str]:
-        """Those of its parts."""
         return frozenset[str]().union(*(part.letters() for part in self.parts))
 
     def __str__(self) -> str:
@@ -130,11 +124,9 @@ class Either(Filter):
     parts: tuple[Filter, ...]
 
     def matches(self, flow: Flow, texts: Texts) -> bool:
-        """One of them."""
         return any(part.matches(flow, texts) for part in self.parts)
 
     def letters(self) -> frozenset[str]:
-        """Those of its parts."""
         return frozenset[str]().union(*(part.letters() for part in self.parts))
 
     def __str__(self) -> str:

@@ -18,7 +18,7 @@ _HELD: Final = 10_000
 
 
 class Viewing:
-    """One pass over frames."""
+    """One pass over frames that selects the calls a filter matches."""
 
     def __init__(self, wanted: Filter, texts: Texts, *, hide: Callable[[Frame], Frame] | None = None) -> None:
         self._wanted = wanted

@@ -55,7 +55,7 @@ _OPEN: Final = "open"
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """An argument, understood."""
+    """The argument of a term after parsing: its canonical text and its test."""
 
     plain: str  # reads back to the same
     test: Test
@@ -75,7 +75,7 @@ class FilterTerm:
 
 
 def kind_of(flow: Flow) -> str:
-    """`passthrough`, `intercepted` or `originated`."""
+    """The kind of a call: `passthrough`, `intercepted` or `originated`."""
     return next(kind for kind, holds in _KINDS.items() if holds(flow))
 
 

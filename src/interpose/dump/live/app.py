@@ -8,7 +8,7 @@ from interpose.dump.live.screen import LiveScreen
 
 
 class LiveApp(App[None]):
-    """`interpose dump live`."""
+    """The full-screen application of `interpose dump live`."""
 
     TITLE = "interpose dump live"
     ENABLE_COMMAND_PALETTE = False
@@ -22,9 +22,7 @@ class LiveApp(App[None]):
         return LiveScreen(self._view)
 
     def on_mount(self) -> None:
-        """Begin to read."""
         self._view.feed.start()
 
     def on_unmount(self) -> None:
-        """Read no further."""
         self._view.feed.stop()

@@ -54,7 +54,7 @@ class Pipeline:
         return self._subjects.context()
 
     def feed(self, frames: Sequence[Frame]) -> list[CallEvent]:
-        """What these frames did."""
+        """The events of these frames, with the subjects of their calls."""
         events = self._assembler.feed_all(frames)
         if self._assembler.header is not None:
             self.facts = self._assembler.header.facts
@@ -85,7 +85,6 @@ class CallPane(Vertical):
 
     @property
     def text(self) -> DetailView:
-        """The text."""
         return self.query_one(DetailView)
 
     def opened(self, row: CallRow) -> None:
@@ -135,7 +134,7 @@ class CallPane(Vertical):
         return self.text.search(text)
 
     def copy(self, row: CallRow, tab: Tab) -> str:
-        """A tab as text."""
+        """The text of a tab for the clipboard."""
         return copied(flow_document(seen_part(row.flow), self._decoder), tab)
 
 
@@ -159,7 +158,7 @@ class LiveViewParts:
 
 
 class Board(Screen[None]):
-    """Everything that is seen."""
+    """The widgets of the live view and the model they show."""
 
     AUTO_FOCUS = ""  # keys are those of the screen unless somebody is asked something
     COMPONENT_CLASSES: ClassVar[set[str]] = {"status--quiet", "status--good", "status--warning", "status--bad"}
@@ -203,7 +202,6 @@ class Board(Screen[None]):
         yield Static(id="status")
 
     def on_mount(self) -> None:
-        """Begin."""
         if self._view.filter_text:
             self._set_filter(self._view.filter_text)
         self._show_banner()

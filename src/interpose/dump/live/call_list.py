@@ -51,7 +51,6 @@ class ListHead(Widget):
         self._model = model
 
     def render_line(self, y: int) -> Strip:
-        """The one line."""
         model, parts = self._model, []
         for column, width in zip(COLUMNS, widths(self.content_size.width), strict=True):
             if width:
@@ -64,7 +63,7 @@ class ListHead(Widget):
 
 
 class CallList(ScrollView, can_focus=False):
-    """One line per call."""
+    """A scrolling list with one line per call."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {f"call--{tone}" for tone in Tone} | {
         "call--cursor",
@@ -93,7 +92,7 @@ class CallList(ScrollView, can_focus=False):
             self.twice = twice
 
     class Scrolled(Message):
-        """Somebody turned the wheel."""
+        """Message that the mouse wheel was turned."""
 
     def __init__(self, model: LiveModel, now: Callable[[], int]) -> None:
         super().__init__()
@@ -101,7 +100,7 @@ class CallList(ScrollView, can_focus=False):
         self._now = now
 
     def show(self, *, follow_cursor: bool) -> None:
-        """The model changed."""
+        """Draw again after the model changed."""
         self.virtual_size = Size(self.scrollable_content_region.width, len(self._model.view))
         if follow_cursor:
             self.keep_cursor_in_sight()
@@ -158,7 +157,6 @@ class CallList(ScrollView, can_focus=False):
         return Style(color=style.color, bold=style.bold)  # the background is that of the line
 
     def on_click(self, event: events.Click) -> None:
-        """Select what was clicked."""
         at = event.y + self.scroll_offset.y
         if at < len(self._model.view):
             self.post_message(self.Clicked(at, twice=event.chain > 1))

@@ -40,7 +40,7 @@ class TabLine(Widget):
         self._changed = False
 
     def show(self, tab: Tab, title: str, *, changed: bool) -> None:
-        """Another call or tab."""
+        """Show the tabs of another call, or another tab."""
         self._tab, self._title, self._changed = tab, title, changed
         self.refresh()
 
@@ -48,7 +48,6 @@ class TabLine(Widget):
         return f" {tab}{'*' if tab is Tab.DIFF and self._changed else ''} "
 
     def render(self) -> Text:
-        """The one line."""
         line = Text(no_wrap=True, overflow="ellipsis")
         for tab in Tab:
             line.append(
@@ -124,7 +123,7 @@ class DetailView(ScrollView, can_focus=False):
         self.virtual_size = Size(width, len(self._rows))
 
     def on_resize(self) -> None:
-        """Lines are broken elsewhere."""
+        """Break the lines again for the new width."""
         if self.scrollable_content_region.width != self._width:
             self._break()
             self.refresh()

@@ -30,11 +30,11 @@ Deliver: TypeAlias = Callable[[Sequence[Frame]], None]
 
 
 class FeedSource(Protocol):
-    """Frames, in batches."""
+    """A source of frames in batches, read by a thread."""
 
     @property
     def name(self) -> str:
-        """What people call it."""
+        """The name of the source in the status line."""
 
     @property
     def returns(self) -> bool:
@@ -63,11 +63,11 @@ class Feed:
         self._thread = threading.Thread(target=self._run, name=f"feed {source.name}", daemon=True)
 
     def start(self) -> None:
-        """Begin to read."""
+        """Start the thread that reads the source."""
         self._thread.start()
 
     def stop(self, within: float = 1.0) -> None:
-        """Read no further."""
+        """Stop the thread and wait up to `within` seconds for it."""
         self._stopped.set()
         self.source.interrupt()
         if self._thread.is_alive():

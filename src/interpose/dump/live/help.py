@@ -15,7 +15,7 @@ from interpose.dump.live.keys import GROUPS, MARKS
 
 
 def help_text(filters: Sequence[tuple[str, str]]) -> Table:
-    """The page."""
+    """The help page: all keys and all terms of filters."""
     groups = [(group.title, [(key.shown, key.text) for key in group.keys]) for group in GROUPS]
     groups += [("marks", list(MARKS)), ("filters", list(filters))]
     page = Table.grid(padding=(0, 2))
@@ -49,16 +49,13 @@ class HelpScreen(ModalScreen[None]):
         self._filters = filters
 
     def compose(self) -> ComposeResult:
-        """One long text."""
         with VerticalScroll() as page:
             page.border_title = "interpose dump live"
             page.border_subtitle = "q closes"
             yield Static(help_text(self._filters))
 
     def action_scroll_down(self) -> None:
-        """A line down."""
         self.query_one(VerticalScroll).scroll_down(animate=False)
 
     def action_scroll_up(self) -> None:
-        """A line up."""
         self.query_one(VerticalScroll).scroll_up(animate=False)

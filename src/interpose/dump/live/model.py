@@ -285,7 +285,7 @@ class LiveModel:
             self._stale = True
 
     def set_wanted(self, wanted: Wanted | None) -> None:
-        """Another filter."""
+        """Show the calls that another filter matches."""
         self._wanted = wanted
         for row in self._of_flow.values():
             row.shown = False
@@ -310,7 +310,6 @@ class LiveModel:
             self.selected.marked = not self.selected.marked
 
     def unmark_all(self) -> None:
-        """Take all marks away."""
         for row in self.rows():
             row.marked = False
 

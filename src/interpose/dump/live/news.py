@@ -9,7 +9,7 @@ from interpose.dump.model.frames import Frame
 
 @dataclass(frozen=True, slots=True)
 class Frames:
-    """Some frames."""
+    """A batch of frames from the source."""
 
     frames: Sequence[Frame]
 
@@ -21,7 +21,7 @@ class Connected:
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """The source is gone."""
+    """The source is gone and why."""
 
     why: str
     again_in: float | None  # seconds; None: it is not tried again
@@ -29,7 +29,7 @@ class Lost:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """Everything was read."""
+    """The source has no further frames."""
 
 
 News: TypeAlias = Frames | Connected | Lost | Ended

@@ -42,7 +42,6 @@ class Prompt(Vertical):
         self._question: PromptRequest | None = None
 
     def compose(self) -> ComposeResult:
-        """The parts."""
         with Horizontal():
             yield Static(id="title")
             yield Input(id="answer", select_on_focus=False)
@@ -50,7 +49,7 @@ class Prompt(Vertical):
 
     @property
     def asking(self) -> bool:
-        """Whether somebody is asked."""
+        """Whether a question is open."""
         return self._question is not None
 
     def ask(self, question: PromptRequest) -> None:

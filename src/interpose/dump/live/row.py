@@ -93,7 +93,7 @@ def subject(flow: Flow) -> str:
 
 
 def cells(row: CallRow, now: int, *, wide: bool) -> tuple[str, ...]:
-    """One text per column."""
+    """The cells of a call, one text per column."""
     flow = row.flow
     # One request and one reply are what everybody expects.
     streams = flow.method is not None and flow.method.server_streaming

@@ -23,7 +23,7 @@ _ONE_FILE: Final = 1 << 62  # bytes: what is saved is not rotated
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Saved:
-    """What is written."""
+    """The calls to write into a file, and what is known about them."""
 
     flows: Sequence[Flow]
     facts: Mapping[str, Any]  # of the header

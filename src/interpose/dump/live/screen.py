@@ -21,7 +21,7 @@ from interpose.dump.model.call import Flow
 
 
 class LiveScreen(Board):
-    """The whole screen."""
+    """The screen with its key bindings; each action is one key."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding(key.keys, key.action, key.text, show=False) for group in GROUPS for key in group.keys
@@ -30,19 +30,15 @@ class LiveScreen(Board):
     # -- moving
 
     def action_down(self) -> None:
-        """A line down."""
         self._move(1)
 
     def action_up(self) -> None:
-        """A line up."""
         self._move(-1)
 
     def action_page_down(self) -> None:
-        """A page down."""
         self._move(self._page())
 
     def action_page_up(self) -> None:
-        """A page up."""
         self._move(-self._page())
 
     def _page(self) -> int:
@@ -57,7 +53,6 @@ class LiveScreen(Board):
             self._moved()
 
     def action_first(self) -> None:
-        """To the beginning."""
         if self._reading:
             self._pane.text.scroll_home(animate=False)
         else:
@@ -65,7 +60,6 @@ class LiveScreen(Board):
             self._moved()
 
     def action_last(self) -> None:
-        """To the end."""
         if self._reading:
             self._pane.text.scroll_end(animate=False)
         else:
@@ -87,7 +81,6 @@ class LiveScreen(Board):
     # -- the list
 
     def action_open(self) -> None:
-        """Open the selected call."""
         if self._model.selected is not None:
             self.add_class("reading")
             # A call that one reads does not run away.
@@ -101,7 +94,6 @@ class LiveScreen(Board):
         self._moved()
 
     def action_pause(self) -> None:
-        """Hold the list still."""
         self._model.toggle_pause()
         self._moved()
 
@@ -124,13 +116,11 @@ class LiveScreen(Board):
         self._moved()
 
     def action_unmark_all(self) -> None:
-        """Take all marks away."""
         self._model.unmark_all()
         self._unsaved = False
         self._moved()
 
     def action_clear(self) -> None:
-        """Empty the list."""
         self._model.clear()
         self._unsaved = False
         self._moved()
@@ -158,11 +148,9 @@ class LiveScreen(Board):
     # -- a call
 
     def action_next_tab(self) -> None:
-        """The next tab."""
         self._turn(1)
 
     def action_previous_tab(self) -> None:
-        """The previous tab."""
         self._turn(-1)
 
     def _turn(self, by: int) -> None:
@@ -175,7 +163,6 @@ class LiveScreen(Board):
         self._moved()
 
     def action_previous_call(self) -> None:
-        """The previous call."""
         self._model.move(-1)
         self._moved()
 
@@ -196,11 +183,9 @@ class LiveScreen(Board):
             self.notify(f"{text!r} is not in the {self._pane.tab}", severity="warning", markup=False)
 
     def action_next_match(self) -> None:
-        """The next place."""
         self._pane.text.step(1)
 
     def action_previous_match(self) -> None:
-        """The previous place."""
         self._pane.text.step(-1)
 
     def action_copy(self) -> None:
@@ -274,7 +259,6 @@ class LiveScreen(Board):
     # -- everywhere
 
     def action_help(self) -> None:
-        """All keys."""
         filters = [(f"~{term.letter} {term.argument}".strip(), term.meaning) for term in QUESTIONS]
         self.app.push_screen(HelpScreen([*filters, ("! & | ( )", "not, and, or, groups")]))
 
@@ -308,5 +292,4 @@ class LiveScreen(Board):
             self.query_one(Prompt).give_up()
 
     def action_quit_now(self) -> None:
-        """End at once."""
         self.app.exit()

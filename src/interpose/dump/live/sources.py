@@ -79,4 +79,4 @@ class RecordingSource:
         hand_on()
 
     def interrupt(self) -> None:
-        """Nothing blocks for long."""
+        """Does nothing: reads of files do not block for long."""

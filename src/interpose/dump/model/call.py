@@ -129,7 +129,7 @@ class Flow:
 
     @property
     def service(self) -> str:
-        """`runtime.v1.RuntimeService`."""
+        """The service of the method: `runtime.v1.RuntimeService`."""
         return self.path.strip("/").rpartition("/")[0] if self.http is None else SERVICE
 
     @property
@@ -200,7 +200,7 @@ def begun(flow: Flow) -> Begin:
 
 
 class CallEventKind(StrEnum):
-    """What a frame did."""
+    """What a frame did to a call."""
 
     BEGIN = "begin"
     MESSAGE = "message"
@@ -248,7 +248,7 @@ class Assembler:
         self.open: dict[int, Flow] = {}
 
     def feed(self, frame: Frame) -> CallEvent:
-        """One frame."""
+        """Add a frame to its call and return what it did."""
         if isinstance(frame, Message):
             return self._message(frame)
         if isinstance(frame, Begin):
@@ -278,7 +278,6 @@ class Assembler:
         return CallEvent(CallEventKind.OTHER, None, frame)
 
     def feed_all(self, frames: Sequence[Frame]) -> list[CallEvent]:
-        """Several frames."""
         return [self.feed(frame) for frame in frames]
 
     def _begin(self, frame: Begin) -> CallEvent:

@@ -37,7 +37,7 @@ _CHECKED: Final = struct.Struct("<BI")
 
 
 class FrameKind(IntEnum):
-    """What a frame is."""
+    """The kinds of frames with their numbers in recordings."""
 
     HEADER = 1  # JSON: where the recording comes from
     BEGIN = 2
@@ -50,7 +50,7 @@ class FrameKind(IntEnum):
 
 
 class Flags(IntFlag):
-    """Of a call."""
+    """Properties of a call in its BEGIN frame."""
 
     NONE = 0
     INTERCEPTED = 1  # somebody could change it
@@ -92,7 +92,7 @@ class Header:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Begin:
-    """A call has come."""
+    """The frame that begins a call."""
 
     number: int  # tells the calls of one relay process apart
     time: int  # nanoseconds since the epoch
@@ -139,7 +139,7 @@ class Message:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class End:
-    """A call is over."""
+    """The frame that ends a call."""
 
     number: int
     elapsed: int  # nanoseconds
@@ -208,7 +208,7 @@ def encode_begin(number: int, time: int, pid: int, uid: int, flags: int, texts: 
 
 
 def encode_message(number: int, at: int, side: int, packing: int, size: int, body: bytes) -> bytes:
-    """A MESSAGE."""
+    """A MESSAGE frame as bytes, without a `Message` value in between."""
     return _joined(FrameKind.MESSAGE, _MESSAGE.pack(number, at, side, packing, size), body)
 
 
@@ -241,7 +241,6 @@ def _packed(texts: list[bytes]) -> bytes:
 
 
 def encode(value: Frame) -> bytes:
-    """A frame as bytes."""
     if isinstance(value, Message):
         return encode_message(value.number, value.at, value.side, value.packing, value.size, value.body)
     if isinstance(value, Begin):

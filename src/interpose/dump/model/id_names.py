@@ -78,7 +78,7 @@ class _Newest(Generic[ValueT]):
 
 
 class Known:
-    """What was learned."""
+    """Names of pods and containers by the ids of the runtime."""
 
     def __init__(self, *, max_ids: int = MAX_IDS) -> None:
         self._pods: _Newest[KnownPod] = _Newest(max_ids)

@@ -135,7 +135,7 @@ class Subjects:
         return self._known.context()
 
     def learn(self, facts: Mapping[str, Any]) -> None:
-        """What `context` gave."""
+        """Add the names in the facts of a CONTEXT frame."""
         self._known.learn(facts)
 
     def _asked(self, name: str, request: Any, subject: Subject) -> Subject:

@@ -23,7 +23,7 @@ _SIDES: Final[Mapping[str, str]] = {
 
 
 def detail_lines(document: Mapping[str, Any], style: Style | None = None) -> list[str]:
-    """The call as lines."""
+    """The document of a call as lines for a terminal."""
     styled: Style = style or (lambda text, _role: text)
     return [*_head(document, styled), *_messages(document, styled)]
 

@@ -120,7 +120,7 @@ class FlowTexts:
         self.cut = 0  # texts that were longer
 
     def __call__(self, flow: Flow, sides: tuple[MessageSide, ...]) -> str:
-        """Of these sides."""
+        """The messages of these sides as text, to be searched."""
         texts: list[str] = []
         length = 0
         for message in flow.of(*sides):

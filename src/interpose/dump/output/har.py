@@ -65,7 +65,7 @@ def _host(facts: Mapping[str, Any]) -> str:
 
 
 def entry(document: Mapping[str, Any], host: str = "localhost") -> dict[str, Any]:
-    """One call."""
+    """The HAR entry of one call."""
     timings = _timings(document)
     return {
         "startedDateTime": document["time"],

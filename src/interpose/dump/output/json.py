@@ -62,7 +62,7 @@ def flow_kind(flow: Flow) -> str:
 
 
 def time_text(nanoseconds: int) -> str:
-    """`2026-11-16T09:00:00.123456Z`."""
+    """Nanoseconds since the epoch as `2026-11-16T09:00:00.123456Z`."""
     return (_EPOCH + timedelta(microseconds=nanoseconds // 1000)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 

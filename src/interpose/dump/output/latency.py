@@ -43,7 +43,7 @@ class LatencyRow:
 
 
 class Latency:
-    """Counts calls."""
+    """Counts calls and their durations by method."""
 
     def __init__(self) -> None:
         self._durations: dict[str, array[int]] = {}
@@ -53,7 +53,6 @@ class Latency:
         self._streams: set[str] = set()
 
     def add(self, flow: Flow) -> None:
-        """One more."""
         name = flow.sort
         self._calls[name] = self._calls.get(name, 0) + 1
         self._errors[name] = self._errors.get(name, 0) + flow.failed
@@ -183,7 +182,7 @@ def _axis(scale: Scale, *, ascii_only: bool) -> str:
 
 
 def summary(rows: Sequence[LatencyRow]) -> Mapping[str, int]:
-    """All methods together."""
+    """Counts over all methods together."""
     return {
         "methods": len(rows),
         "calls": sum(row.calls for row in rows),
@@ -210,7 +209,7 @@ _LONGEST_LABEL: Final = 28
 
 
 def latency_svg(rows: Sequence[LatencyRow], title: str) -> str:
-    """The drawing."""
+    """The latencies of methods as an SVG drawing."""
     height = _TOP + _LANE * max(len(rows), 1) + 30
     return "\n".join([*_frame(rows, title, height), *_body(rows, height), "</svg>", ""])
 

@@ -64,7 +64,7 @@ PARTS: Final = ("dom", "data", "yaml", "filter", "tree", "list", "lanes", "timel
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resources:
-    """Texts of the page."""
+    """The templates, scripts and styles of the page."""
 
     template: str
     style: str
@@ -113,7 +113,7 @@ FAMILIES: Final[Mapping[Concern, str]] = MappingProxyType(
 
 
 def families() -> dict[str, str]:
-    """Method to family."""
+    """The family of each CRI method, for colours."""
     return {name: FAMILIES[method.concern] for name, method in METHODS.items()}
 
 

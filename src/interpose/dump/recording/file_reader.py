@@ -71,7 +71,7 @@ class RecordingFile:
 
     @property
     def size(self) -> int:
-        """Bytes, now."""
+        """The size of the file in bytes at this time."""
         return os.fstat(self._fd).st_size
 
     @property
@@ -80,7 +80,6 @@ class RecordingFile:
         return str(self.header.facts.get(SESSION, ""))
 
     def close(self) -> None:
-        """Give the descriptor back."""
         self._close()
 
     def placed(self, begin: int = 0, end: int | None = None) -> Iterator[Placed]:

@@ -146,7 +146,7 @@ class Recording:
         return len(self._missing) + sum(file.damaged for file in self.files)
 
     def frames(self) -> Iterator[Frame]:
-        """All frames."""
+        """The frames of all files, oldest file first."""
         return (placed.frame for file in self.files for placed in file.placed())
 
     def flows(self, identify: Identify | None = None, learn: Learn | None = None) -> Iterator[Flow]:

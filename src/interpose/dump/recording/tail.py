@@ -31,7 +31,7 @@ _KEPT: Final = 2
 
 
 def never() -> bool:
-    """Do not stop."""
+    """Stop condition of a tail that goes on for ever."""
     return False
 
 
@@ -161,7 +161,7 @@ class _Tail:
         return frames
 
     def check(self) -> None:
-        """Tell of damage."""
+        """Report damage that was not reported before."""
         for damage in self.stream.damage[self._told :]:
             self._damaged(replace(damage, file=str(self.path)))
         self._told = len(self.stream.damage)

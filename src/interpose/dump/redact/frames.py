@@ -45,7 +45,7 @@ class Redactor:
         self._session: object = None
 
     def frame(self, frame: Frame) -> Frame:
-        """The frame without secrets."""
+        """The frame with its secrets replaced."""
         if self._redaction.nothing:
             return frame
         if isinstance(frame, Message):

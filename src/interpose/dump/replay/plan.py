@@ -57,7 +57,7 @@ class Skipped:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayPlan:
-    """All of it."""
+    """The calls to make, and those left out with their reasons."""
 
     steps: tuple[ReplayStep, ...]
     ends: tuple[int, ...]  # steps in the order in which they ended
@@ -79,7 +79,6 @@ class _Draft:
 
     @property
     def flow(self) -> Flow:
-        """The call itself."""
         return self.call.flow
 
 

@@ -54,7 +54,7 @@ class FinalObject:
 
 
 def plan_document(plan: ReplayPlan) -> dict[str, Any]:
-    """What would be made."""
+    """The plan as a JSON document, before any call is made."""
     return {
         "calls": [
             {

@@ -44,7 +44,7 @@ class Sends(Protocol):
     """Makes unary calls; `net.grpc.client.Client` does."""
 
     async def unary(self, path: bytes, message: bytes, *, timeout: float | None = None) -> bytes:
-        """The reply, or RpcError."""
+        """Make a unary call and return the reply; raises RpcError."""
 
 
 class Runtime:
@@ -95,7 +95,7 @@ class Pace:
 
 
 class ReplayRunner:
-    """Carries a plan out."""
+    """Makes the calls of a plan and collects their outcomes."""
 
     def __init__(
         self, runtime: Runtime, plan: ReplayPlan, place: Surroundings, pace: Pace, *, pass_unknown: bool
@@ -118,7 +118,6 @@ class ReplayRunner:
         self.left: list[Reference] = []  # what could not be removed
 
     def stop(self) -> None:
-        """Start no further call."""
         self._stopping = True
         self._moved.set()
 
@@ -287,7 +286,7 @@ class _Look:
         self.failure = ""
 
     async def at_pods(self) -> None:
-        """Ask for all pods."""
+        """List all pods of the runtime once."""
         try:
             items = (await self._runtime.ask("ListPodSandbox")).items
         except RpcError as error:

@@ -34,7 +34,7 @@ def texts(message: Any) -> Iterator[str | bytes]:
 
 
 def type_name(message: Any) -> str:
-    """`PodSandboxConfig`, in whichever package."""
+    """The name of a message type without its package: `PodSandboxConfig`."""
     name: str = message.DESCRIPTOR.name
     return name
 
