@@ -39,7 +39,7 @@ from interpose.config.runtime.table import RUNTIME
 from interpose.config.webhook.table import WEBHOOK
 from interpose.cri.methods import API_VERSIONS, METHODS, Carries, Method
 from interpose.dump.capture.metrics import dump_families
-from interpose.dump.capture.queue import Losses, Outlet
+from interpose.dump.capture.queue import FrameQueue, Losses
 from interpose.hooks.api.hookpoint import SERVICE, HookPoint, method_of
 from interpose.hooks.api.messages import request_class
 from interpose.hooks.api.registration import HookServer
@@ -239,9 +239,9 @@ async def families() -> list[Family]:
     )
 
 
-def _reader() -> Outlet:
+def _reader() -> FrameQueue:
     """Somebody who reads dumps."""
-    return Outlet("attached", lambda _method: Interest.NONE, limit=1, wall=lambda: 0)
+    return FrameQueue("attached", lambda _method: Interest.NONE, limit=1, wall=lambda: 0)
 
 
 def _use_hooks(parts: Interceptors) -> None:

@@ -42,8 +42,8 @@ def status(relay: Relay) -> Any:
 
 
 def scribe(relay: Relay) -> int:
-    """The pid of its scribe."""
-    return int(wait_for(lambda: status(relay)["pid"], what="the scribe to start"))
+    """The pid of its dump worker."""
+    return int(wait_for(lambda: status(relay)["pid"], what="the dump worker to start"))
 
 
 def pull(image: str, password: str) -> cri.PullImageRequest:
@@ -119,7 +119,7 @@ async def test_recording_of_a_relay(scratch: Path, runtime: Child, start_relay: 
 async def test_recording_survives_the_relay(
     scratch: Path, runtime: Child, start_relay: Callable[..., Relay], admin: Admin
 ) -> None:
-    """Killed outright: the scribe has what was sent to it, writes it, and ends in order."""
+    """Killed outright: the dump worker has what was sent to it, writes it, and ends in order."""
     file = scratch / "a.crirec"
     relay = start_relay("--no-hooks", "--record", str(file))
     pid = scribe(relay)
@@ -127,7 +127,7 @@ async def test_recording_survives_the_relay(
     name = 'interpose_dump_queue_bytes{reader="scribe"}'
     wait_for(lambda: _value(admin, name) == 0, what="an empty queue")
     relay.kill()
-    wait_for(lambda: not Path(f"/proc/{pid}").exists() or _dead(pid), what="the scribe to end")
+    wait_for(lambda: not Path(f"/proc/{pid}").exists() or _dead(pid), what="the dump worker to end")
     recording = Recording(file)
     assert [flow.name for flow in recording.flows()] == ["Version"]
     assert recording.damage == []
@@ -186,7 +186,7 @@ async def test_scribe_that_dies_is_started_again(
     wait_for(lambda: dump.exists() and "first" in dump.read_text(), what="the first line")
     os.kill(pid, signal.SIGKILL)
     await call(relay.socket, "Version", cri.VersionRequest(version="unseen"))
-    wait_for(lambda: status(relay)["starts"] == 2 and status(relay)["readers"] == 1, what="another scribe")
+    wait_for(lambda: status(relay)["starts"] == 2 and status(relay)["readers"] == 1, what="another dump worker")
     await call(relay.socket, "Version", cri.VersionRequest(version="second"))
     assert relay.child.stop() == 0
     text = dump.read_text()
@@ -202,7 +202,7 @@ async def test_signals_to_the_whole_group_leave_the_scribe_to_the_relay(
     dump = scratch / "dump"
     relay = start_relay("--no-hooks", "--dump", "reset,full:.*", "--dump-file", str(dump))
     pid = scribe(relay)
-    wait_for(dump.exists, what="the scribe to be at work")
+    wait_for(dump.exists, what="the dump worker to be at work")
     await call(relay.socket, "Version", cri.VersionRequest(version="last"))
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         os.kill(pid, number)

@@ -21,10 +21,10 @@ from interpose.config.relay.settings import DumpSettings, RelaySettings
 from interpose.core.model.text import quoted
 from interpose.cri.methods import METHODS
 from interpose.dump.capture.metrics import dump_families
-from interpose.dump.capture.queue import Outlet
-from interpose.dump.capture.supervisor import ScribeLink
+from interpose.dump.capture.queue import FrameQueue
+from interpose.dump.capture.supervisor import WorkerSupervisor
 from interpose.dump.capture.tap import DumpTap
-from interpose.dump.capture.worker_config import Orders
+from interpose.dump.capture.worker_config import WorkerConfig
 from interpose.dump.filter.regex_timeout import Patience, TooSlow
 from interpose.dump.model.call import SESSION
 from interpose.dump.model.frames import VERSION, Header, encode
@@ -39,7 +39,7 @@ _log = logging.getLogger(__name__)
 # People who look on; each costs a copy of everything.
 MOST_ATTACHED: Final = 8
 # For one that leaves to take what is left.
-_FAREWELL: Final = 2.0
+_CLOSE_TIMEOUT: Final = 2.0
 _HEAD: Final = (
     b"HTTP/1.1 200 OK\r\ncontent-type: application/vnd.interpose.crirec\r\n"
     b"cache-control: no-store\r\nconnection: close\r\n\r\n"
@@ -56,7 +56,7 @@ _INTERESTS: Final = {
 
 
 def wanted(settings: DumpSettings) -> bool:
-    """Whether a scribe has anything to do."""
+    """Whether a dump worker has anything to do."""
     return bool(settings.record) or parse_rules(settings.rules).enabled
 
 
@@ -115,7 +115,7 @@ def asked_for(query: Iterable[tuple[str, str]]) -> dict[str, Interest]:
 
 
 class DumpPart:
-    """The tap, the scribe, and whoever is attached."""
+    """The tap, the dump worker, and whoever is attached."""
 
     def __init__(self, settings: RelaySettings, relay: Subscriptions, endpoints: Mapping[str, str]) -> None:
         self._settings = settings.dump
@@ -124,7 +124,7 @@ class DumpPart:
         self._relay = relay
         self._tapped = False
         self.tap = DumpTap(time.time_ns, time.monotonic_ns, self._changed)
-        self._scribe: ScribeLink | None = None
+        self._supervisor: WorkerSupervisor | None = None
         self._attached = 0
         self._facts = {
             "version": VERSION,
@@ -147,7 +147,7 @@ class DumpPart:
                 "and output of commands as they pass",
                 extra={"kv": {"setting": "dump.redact", "value": dump.redact}},
             )
-        orders = Orders(
+        config = WorkerConfig(
             rules=dump.rules,
             file=dump.file,
             empty_file=not self._succeeds,
@@ -160,17 +160,17 @@ class DumpPart:
             record_files=dump.record_files,
         )
         interest = interest_of(parse_rules([_EVERYTHING] if dump.record else dump.rules))
-        self._scribe = ScribeLink(self.tap, orders, self._facts, lambda: self._outlet("scribe", interest))
-        self._scribe.start()
+        self._supervisor = WorkerSupervisor(self.tap, config, self._facts, lambda: self._new_queue("scribe", interest))
+        self._supervisor.start()
 
-    def _outlet(self, name: str, table: Mapping[str, Interest]) -> Outlet:
-        return Outlet(
+    def _new_queue(self, name: str, table: Mapping[str, Interest]) -> FrameQueue:
+        return FrameQueue(
             name, lambda method: table.get(method, Interest.NONE), limit=self._settings.queue, wall=time.time_ns
         )
 
     def _changed(self) -> None:
         """Readers came or went: a relay that nobody reads from is not tapped."""
-        if bool(self.tap.outlets) == self._tapped:
+        if bool(self.tap.queues) == self._tapped:
             self._relay.refresh()
         elif self._tapped:
             self._tapped = False
@@ -180,9 +180,9 @@ class DumpPart:
             self._relay.add_tap(self.tap)
 
     async def close(self) -> None:
-        """Let the scribe finish."""
-        if self._scribe is not None:
-            await self._scribe.close()
+        """Let the dump worker finish."""
+        if self._supervisor is not None:
+            await self._supervisor.close()
 
     # -- for those who attach
 
@@ -195,52 +195,52 @@ class DumpPart:
         table = asked_for(request.query)
 
         async def stream(sock: socket) -> None:
-            await self._stream(sock, self._outlet("attached", table))
+            await self._stream(sock, self._new_queue("attached", table))
 
         return Hijack(stream)
 
-    async def _stream(self, sock: socket, outlet: Outlet) -> None:
+    async def _stream(self, sock: socket, queue: FrameQueue) -> None:
         loop = asyncio.get_running_loop()
-        outlet.put(encode(Header(facts=self._facts)))
+        queue.put(encode(Header(facts=self._facts)))
         self._attached += 1
-        self.tap.attach(outlet)  # before it is answered: from the answer on it sees everything
+        self.tap.attach(queue)  # before it is answered: from the answer on it sees everything
         try:
             await loop.sock_sendall(sock, _HEAD)
             async with asyncio.TaskGroup() as group:
-                writing = group.create_task(outlet.run(sock), name="frames for a reader")
+                writing = group.create_task(queue.run(sock), name="frames for a reader")
                 while await loop.sock_recv(sock, 4096):  # it has nothing to say; an end is an end
                     pass
                 # It has seen enough. What passed until now is still for it, if it listens.
-                self.tap.detach(outlet)
-                outlet.finish()
-                async with asyncio.timeout(_FAREWELL):
+                self.tap.detach(queue)
+                queue.finish()
+                async with asyncio.timeout(_CLOSE_TIMEOUT):
                     await writing
         except* OSError as gone:
             _log.debug("Reader of the dump left", extra={"kv": {"err": str(gone.exceptions[0])}})
         finally:
             self._attached -= 1
-            self.tap.detach(outlet)
+            self.tap.detach(queue)
 
     # -- views
 
     def collect(self) -> Iterable[Family]:
         """Metrics."""
-        return dump_families(self.tap.losses, self.tap.outlets, {} if self._scribe is None else self._scribe.report)
+        return dump_families(self.tap.losses, self.tap.queues, {} if self._supervisor is None else self._supervisor.report)
 
     def summary(self) -> dict[str, Any]:
         """What a status says."""
         dump = self._settings
-        scribe = self._scribe
+        worker = self._supervisor
         return {
-            "readers": len(self.tap.outlets),
+            "readers": len(self.tap.queues),
             "dropped": sum(
                 value
-                for (_, what), value in self.tap.losses.totals(self.tap.outlets).items()
+                for (_, what), value in self.tap.losses.totals(self.tap.queues).items()
                 if what.endswith("dropped")
             ),
-            **({} if scribe is None else {"pid": scribe.pid, "starts": scribe.starts, "redact": dump.redact}),
-            **({} if scribe is None or not dump.record else {"record": dump.record}),
-            **({} if scribe is None or not dump.rules else {"rules": list(dump.rules)}),
-            **({} if scribe is None or not dump.file else {"file": dump.file}),
-            **({} if scribe is None or not scribe.report.get("error") else {"error": scribe.report["error"]}),
+            **({} if worker is None else {"pid": worker.pid, "starts": worker.starts, "redact": dump.redact}),
+            **({} if worker is None or not dump.record else {"record": dump.record}),
+            **({} if worker is None or not dump.rules else {"rules": list(dump.rules)}),
+            **({} if worker is None or not dump.file else {"file": dump.file}),
+            **({} if worker is None or not worker.report.get("error") else {"error": worker.report["error"]}),
         }

@@ -1,6 +1,6 @@
 """What comes out of a relay, made fit to be shown or kept: bytes of frames in, redacted frames and what they did out.
 
-Nothing behind it ever sees what redaction hides. Used by the scribe and by whoever is attached to a relay.
+Nothing behind it ever sees what redaction hides. Used by the dump worker and by whoever is attached to a relay.
 """
 
 from collections.abc import Callable

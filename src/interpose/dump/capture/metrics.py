@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from interpose.dump.capture.queue import Losses, Outlet
+from interpose.dump.capture.queue import FrameQueue, Losses
 from interpose.metrics import Family, Sample
 
 _TEXTS = {
@@ -14,24 +14,24 @@ _TEXTS = {
 }
 
 
-def dump_families(losses: Losses, outlets: Sequence[Outlet], report: Mapping[str, Any]) -> Iterable[Family]:
+def dump_families(losses: Losses, queues: Sequence[FrameQueue], report: Mapping[str, Any]) -> Iterable[Family]:
     """Metric families of the dumper for one scrape."""
-    totals = losses.totals(outlets)
+    totals = losses.totals(queues)
     for field, text in _TEXTS.items():
         samples = [Sample(value, {"reader": name}) for (name, what), value in sorted(totals.items()) if what == field]
         yield Family(f"interpose_dump_{field}_total", "counter", text, samples)
-    names = sorted({name for name, _ in totals} | {outlet.name for outlet in outlets})
+    names = sorted({name for name, _ in totals} | {queue.name for queue in queues})
     yield Family(
         "interpose_dump_queue_bytes",
         "gauge",
         "Bytes that wait for readers of dumps.",
-        [Sample(sum(outlet.waiting for outlet in outlets if outlet.name == name), {"reader": name}) for name in names],
+        [Sample(sum(queue.waiting for queue in queues if queue.name == name), {"reader": name}) for name in names],
     )
     yield Family(
         "interpose_dump_readers",
         "gauge",
         "Current readers of dumps: the dump writer and clients attached to the admin socket.",
-        [Sample(sum(outlet.name == name for outlet in outlets), {"reader": name}) for name in names],
+        [Sample(sum(queue.name == name for queue in queues), {"reader": name}) for name in names],
     )
     yield Family(
         "interpose_dump_write_losses_total",

@@ -1,4 +1,4 @@
-"""A bounded queue of frames to one reader: the scribe, or somebody attached to the admin socket.
+"""A bounded queue of frames to one reader: the dump worker, or somebody attached to the admin socket.
 
 Putting a frame never waits. A reader that is too slow loses frames, never the caller time: the body of a message first,
 then whole frames; both are counted, and the reader is told how much is missing once there is room again. What has come
@@ -22,7 +22,7 @@ _BATCH: Final = 1 << 18
 _RESERVE: Final = 1.25
 
 
-class Outlet:
+class FrameQueue:
     """Frames for one reader. `interest` says for a method how much of it the reader wants."""
 
     def __init__(self, name: str, interest: Callable[[str], Interest], *, limit: int, wall: Callable[[], int]) -> None:
@@ -35,7 +35,7 @@ class Outlet:
         self.bodies_lost = 0
         self.frames_lost = 0
         self.bytes_lost = 0
-        self._told = (0, 0)  # frames and bytes whose loss was told
+        self._reported = (0, 0)  # frames and bytes whose loss was told
         self._missing = False  # whether there are others
         self._most = limit * _RESERVE
         self._wall = wall
@@ -51,7 +51,7 @@ class Outlet:
         if self.waiting + size > (self._most if reserve else self.limit):
             return False
         if self._missing:
-            self._tell_loss()
+            self._report_loss()
         self._add(data, size)
         return True
 
@@ -65,9 +65,9 @@ class Outlet:
         self.bytes_lost += size
         self._missing = True
 
-    def _tell_loss(self) -> None:
-        frames, size = self.frames_lost - self._told[0], self.bytes_lost - self._told[1]
-        self._told = (self.frames_lost, self.bytes_lost)
+    def _report_loss(self) -> None:
+        frames, size = self.frames_lost - self._reported[0], self.bytes_lost - self._reported[1]
+        self._reported = (self.frames_lost, self.bytes_lost)
         self._missing = False
         data = encode(Dropped(frames=frames, size=size, time=self._wall()))
         self._add(data, len(data))
@@ -103,7 +103,7 @@ class Outlet:
                         self.lose(len(data))
                     raise
             elif self._missing:
-                self._tell_loss()
+                self._report_loss()
             else:
                 return
 
@@ -128,25 +128,25 @@ class Losses:
     def __init__(self) -> None:
         self._gone: dict[tuple[str, str], int] = {}
 
-    def leave(self, outlet: Outlet) -> None:
-        """Keep the counts of an outlet whose reader is gone."""
-        for field, value in _values(outlet).items():
-            key = (outlet.name, field)
+    def add_closed(self, queue: FrameQueue) -> None:
+        """Keep the counts of a queue whose reader is gone."""
+        for field, value in _values(queue).items():
+            key = (queue.name, field)
             self._gone[key] = self._gone.get(key, 0) + value
 
-    def totals(self, outlets: Sequence[Outlet]) -> dict[tuple[str, str], int]:
+    def totals(self, queues: Sequence[FrameQueue]) -> dict[tuple[str, str], int]:
         """By kind of reader and by what is counted."""
         totals = dict(self._gone)
-        for outlet in outlets:
-            for field, value in _values(outlet).items():
-                totals[outlet.name, field] = totals.get((outlet.name, field), 0) + value
+        for queue in queues:
+            for field, value in _values(queue).items():
+                totals[queue.name, field] = totals.get((queue.name, field), 0) + value
         return totals
 
 
-def _values(outlet: Outlet) -> dict[str, int]:
+def _values(queue: FrameQueue) -> dict[str, int]:
     return {
-        "frames": outlet.frames,
-        "bytes": outlet.size,
-        "frames_dropped": outlet.frames_lost,
-        "bodies_dropped": outlet.bodies_lost,
+        "frames": queue.frames,
+        "bytes": queue.size,
+        "frames_dropped": queue.frames_lost,
+        "bodies_dropped": queue.bodies_lost,
     }

@@ -63,25 +63,25 @@ class DumpFile:
             self._lines.append(data)
             self._held += len(data)
         if self._held >= _BUFFER_BYTES:
-            self._hand_over(self._fd)
+            self._write_lines(self._fd)
 
     def flush(self) -> None:
         """On disk, as far as the system is concerned; and if the file was moved away, a new one from now on."""
-        if self._fd is None or not self._hand_over(self._fd):
+        if self._fd is None or not self._write_lines(self._fd):
             return
         try:
-            if self._moved():
+            if self._was_moved():
                 self._close()
                 self._open(empty=False)
         except OSError as error:
-            self._give_up(error)
+            self._fail(error)
 
     def close(self) -> None:
         """Write the lines that are waiting and close the file."""
         self.flush()
         self._close()
 
-    def _hand_over(self, descriptor: int) -> bool:
+    def _write_lines(self, descriptor: int) -> bool:
         """The lines to the system, with one call unless it takes a part of them only."""
         lines, self._lines, self._held = self._lines, [], 0
         if not lines:
@@ -95,7 +95,7 @@ class DumpFile:
                 done += os.write(descriptor, data[done:])
         except OSError as error:
             self._count(lines, done)
-            self._give_up(error)
+            self._fail(error)
             return False
         self._torn = False
         return True
@@ -106,7 +106,7 @@ class DumpFile:
         self.lost += len(lines) - len(ends)
         self._torn = done > (ends[-1] if ends else 0) or (self._torn and not ends)
 
-    def _moved(self) -> bool:
+    def _was_moved(self) -> bool:
         try:
             status = Path(self._path).stat()
         except FileNotFoundError:
@@ -117,7 +117,7 @@ class DumpFile:
         try:
             descriptor = _opened(self._path, empty=empty)
         except OSError as error:
-            self._give_up(error)
+            self._fail(error)
             return
         status = os.fstat(descriptor)
         identity = (status.st_dev, status.st_ino)
@@ -125,7 +125,7 @@ class DumpFile:
         self._fd, self._identity = descriptor, identity
         self.error = None
 
-    def _give_up(self, error: OSError) -> None:
+    def _fail(self, error: OSError) -> None:
         self.error = error
         self._due = self._now() + _AGAIN
         self._close()
@@ -174,7 +174,7 @@ def _refusal(path: str, status: os.stat_result, *, shared: bool) -> str:
     return ""
 
 
-class _Plain(TextFormatter):
+class _MessageFormatter(TextFormatter):
     """A line of a dump is a line already: it is not put in quotes, and where it was made says nothing."""
 
     def format(self, record: logging.LogRecord) -> str:
@@ -190,7 +190,7 @@ class DumpLog:
         self._logger.propagate = False
         self._logger.setLevel(logging.INFO)
         handler = LineHandler(stream or sys.stderr)
-        handler.setFormatter(JsonFormatter() if form == "json" else _Plain())
+        handler.setFormatter(JsonFormatter() if form == "json" else _MessageFormatter())
         self._logger.handlers = [handler]
 
     def write(self, lines: Sequence[DumpLine]) -> None:

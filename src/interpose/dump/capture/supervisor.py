@@ -1,6 +1,6 @@
-"""The relay's end of the scribe: starts the process, feeds it, starts it again if it died, and lets it finish.
+"""The relay's end of the dump worker: starts the process, feeds it, starts it again if it died, and lets it finish.
 
-What it does not take in time is dropped and counted by its outlet. If it dies, frames are dropped until it is back; the
+What it does not take in time is dropped and counted by its queue. If it dies, frames are dropped until it is back; the
 relay goes on as if nobody had ever listened.
 """
 
@@ -15,9 +15,9 @@ from dataclasses import replace
 from typing import Any, Final
 
 from interpose.core.backoff import Backoff
-from interpose.dump.capture.queue import Outlet
+from interpose.dump.capture.queue import FrameQueue
 from interpose.dump.capture.tap import DumpTap
-from interpose.dump.capture.worker_config import Orders
+from interpose.dump.capture.worker_config import WorkerConfig
 from interpose.dump.model.frames import Header, encode
 from interpose.tasks import TaskBag
 
@@ -26,25 +26,25 @@ _log = logging.getLogger(__name__)
 _FIRST_PAUSE: Final = 1.0
 _LONGEST_PAUSE: Final = 60.0
 # To write what is left: files on a disk that works take milliseconds.
-_FAREWELL: Final = 5.0
+_CLOSE_TIMEOUT: Final = 5.0
 _LONGEST_LINE: Final = 1 << 16
 _LOOK_AGAIN: Final = 0.02
 _MODULE: Final = "interpose.dump.capture.worker"
 
 
-class ScribeLink:
-    """Keeps a scribe at work."""
+class WorkerSupervisor:
+    """Keeps a dump worker at work."""
 
     def __init__(
-        self, tap: DumpTap, orders: Orders, header: Mapping[str, Any], make_outlet: Callable[[], Outlet]
+        self, tap: DumpTap, config: WorkerConfig, header: Mapping[str, Any], make_queue: Callable[[], FrameQueue]
     ) -> None:
         self._tap = tap
-        self._orders = orders
+        self._config = config
         self._header = header
-        self._make_outlet = make_outlet
+        self._make_queue = make_queue
         self._tasks = TaskBag()
-        self._keeper: asyncio.Task[None] | None = None
-        self._outlet: Outlet | None = None
+        self._keep_task: asyncio.Task[None] | None = None
+        self._queue: FrameQueue | None = None
         self._closing = asyncio.Event()
         self.pid = 0
         self.starts = 0
@@ -53,38 +53,38 @@ class ScribeLink:
     def start(self) -> None:
         """From now on everything that passes is seen: the process reads it from its queue once it is there."""
         self._attach()
-        self._keeper = self._tasks.spawn(self._keep(), name="scribe")
+        self._keep_task = self._tasks.spawn(self._keep_running(), name="dump worker")
 
     @property
-    def outlet(self) -> Outlet | None:
+    def queue(self) -> FrameQueue | None:
         """Its queue, if it has one now."""
-        return self._outlet
+        return self._queue
 
     async def close(self) -> None:
         """Let it write what is left, for a while, and end."""
         self._closing.set()
-        if self._outlet is not None:
-            self._tap.detach(self._outlet)
-            self._outlet.finish()
-        if self._keeper is not None:
-            await asyncio.wait([self._keeper], timeout=_FAREWELL)
-            if not self._keeper.done():
+        if self._queue is not None:
+            self._tap.detach(self._queue)
+            self._queue.finish()
+        if self._keep_task is not None:
+            await asyncio.wait([self._keep_task], timeout=_CLOSE_TIMEOUT)
+            if not self._keep_task.done():
                 _log.warning(
                     "Dump writer still has output to write, leaving it running", extra={"kv": {"pid": self.pid}}
                 )
         await self._tasks.cancel()
 
-    def _attach(self) -> Outlet:
-        outlet = self._outlet = self._make_outlet()
-        outlet.put(encode(Header(facts=self._header)))
-        self._tap.attach(outlet)
-        return outlet
+    def _attach(self) -> FrameQueue:
+        queue = self._queue = self._make_queue()
+        queue.put(encode(Header(facts=self._header)))
+        self._tap.attach(queue)
+        return queue
 
     def _spawn(self) -> tuple["subprocess.Popen[bytes]", socket.socket]:
         ours, theirs = socket.socketpair()
         with theirs:
-            orders = self._orders if not self.starts else replace(self._orders, empty_file=False)
-            command = [sys.executable, "-P", "-m", _MODULE, str(theirs.fileno()), orders.text()]
+            config = self._config if not self.starts else replace(self._config, empty_file=False)
+            command = [sys.executable, "-P", "-m", _MODULE, str(theirs.fileno()), config.text()]
             try:
                 process = subprocess.Popen(  # noqa: S603 - our own program
                     command,
@@ -100,23 +100,23 @@ class ScribeLink:
         self.pid = process.pid
         return process, ours
 
-    async def _keep(self) -> None:
+    async def _keep_running(self) -> None:
         loop = asyncio.get_running_loop()
         backoff = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE)
         while True:
             began = loop.time()
-            outlet = self._outlet or self._attach()
+            queue = self._queue or self._attach()
             try:
                 process, sock = await asyncio.to_thread(self._spawn)
                 with sock:
-                    await self._converse(sock, outlet)
+                    await self._exchange(sock, queue)
                 why = f"exit code {await _exit_code(process)}"
             except OSError as error:
                 why = str(error)
             if self._closing.is_set():
                 return
-            self._tap.detach(outlet)
-            self._outlet = None
+            self._tap.detach(queue)
+            self._queue = None
             if loop.time() - began > _LONGEST_PAUSE:
                 backoff.reset()
             pause = backoff.next()
@@ -134,10 +134,10 @@ class ScribeLink:
         except TimeoutError:
             return False
 
-    async def _converse(self, sock: socket.socket, outlet: Outlet) -> None:
+    async def _exchange(self, sock: socket.socket, queue: FrameQueue) -> None:
         """Until it is gone, or was told everything and has said that it is done."""
-        writing = self._tasks.spawn(_quietly(outlet.run(sock)), name="scribe frames")
-        listening = self._tasks.spawn(_quietly(self._listen(sock)), name="scribe reports")
+        writing = self._tasks.spawn(_quietly(queue.run(sock)), name="frames for the dump worker")
+        listening = self._tasks.spawn(_quietly(self._read_reports(sock)), name="reports of the dump worker")
         try:
             await asyncio.wait([writing, listening], return_when=asyncio.FIRST_COMPLETED)
             if not listening.done() and self._closing.is_set():
@@ -148,7 +148,7 @@ class ScribeLink:
             listening.cancel()
             await asyncio.wait([writing, listening])
 
-    async def _listen(self, sock: socket.socket) -> None:
+    async def _read_reports(self, sock: socket.socket) -> None:
         """Its reports; returns when it is gone."""
         loop = asyncio.get_running_loop()
         line = b""

@@ -7,7 +7,7 @@ message is copied.
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
-from interpose.dump.capture.queue import Losses, Outlet
+from interpose.dump.capture.queue import FrameQueue, Losses
 from interpose.dump.model.frames import (
     Flags,
     MessageSide,
@@ -33,20 +33,20 @@ _TOO_SLOW: Final = "not kept, the reader was too slow"
 _NO_TEXT: Final = packed_texts("")
 
 
-class _Audience(NamedTuple):
+class _Subscribers(NamedTuple):
     """Who wants to know of a method, who reads what is said, and how its frames begin."""
 
-    watchers: tuple[Outlet, ...]
-    readers: tuple[Outlet, ...]
+    watchers: tuple[FrameQueue, ...]
+    readers: tuple[FrameQueue, ...]
     texts: bytes
 
 
-class _Seen:
+class _CallState:
     """A call in flight: since when, and who reads what of it."""
 
     __slots__ = ("readers", "since", "watchers")
 
-    def __init__(self, since: int, watchers: Sequence[Outlet], readers: Sequence[Outlet]) -> None:
+    def __init__(self, since: int, watchers: Sequence[FrameQueue], readers: Sequence[FrameQueue]) -> None:
         self.since = since
         self.watchers = watchers
         self.readers = readers
@@ -60,29 +60,29 @@ class DumpTap:
     def __init__(
         self, wall: Callable[[], int], clock: Callable[[], int], changed: Callable[[], None] = lambda: None
     ) -> None:
-        self.outlets: tuple[Outlet, ...] = ()
+        self.queues: tuple[FrameQueue, ...] = ()
         self.losses = Losses()
         self._wall = wall
         self._clock = clock
         self._changed = changed
-        self._seen: dict[int, _Seen] = {}
-        self._audiences: dict[tuple[bytes, str], _Audience] = {}  # by path and origin
+        self._seen: dict[int, _CallState] = {}
+        self._audiences: dict[tuple[bytes, str], _Subscribers] = {}  # by path and origin
 
-    def attach(self, outlet: Outlet) -> None:
-        self._readers((*self.outlets, outlet))
+    def attach(self, queue: FrameQueue) -> None:
+        self._readers((*self.queues, queue))
 
-    def detach(self, outlet: Outlet) -> None:
-        """Stop copying frames to an outlet, also those of calls in flight."""
-        if outlet not in self.outlets:
+    def detach(self, queue: FrameQueue) -> None:
+        """Stop copying frames to a queue, also those of calls in flight."""
+        if queue not in self.queues:
             return
-        self.losses.leave(outlet)
-        self._readers(tuple(other for other in self.outlets if other is not outlet))
+        self.losses.add_closed(queue)
+        self._readers(tuple(other for other in self.queues if other is not queue))
         for seen in self._seen.values():
-            seen.watchers = [other for other in seen.watchers if other is not outlet]
-            seen.readers = [other for other in seen.readers if other is not outlet]
+            seen.watchers = [other for other in seen.watchers if other is not queue]
+            seen.readers = [other for other in seen.readers if other is not queue]
 
-    def _readers(self, outlets: tuple[Outlet, ...]) -> None:
-        self.outlets = outlets
+    def _readers(self, queues: tuple[FrameQueue, ...]) -> None:
+        self.queues = queues
         self._audiences.clear()
         self._changed()
 
@@ -90,7 +90,7 @@ class DumpTap:
 
     def interest(self, method: str) -> Interest:
         """As much as the most curious reader wants."""
-        return max((outlet.interest(method) for outlet in self.outlets), default=Interest.NONE)
+        return max((queue.interest(method) for queue in self.queues), default=Interest.NONE)
 
     def on_begin(self, call: Sighting) -> None:
         """Tell everybody who wants to know of this method."""
@@ -103,12 +103,12 @@ class DumpTap:
         number, peer = call.number, call.peer
         pid, uid = (0, 0) if peer is None else (peer.pid, peer.uid)
         flags = Flags.INTERCEPTED if call.intercepted else Flags.NONE
-        self._seen[number] = _Seen(self._clock(), watchers, readers)
+        self._seen[number] = _CallState(self._clock(), watchers, readers)
         fields = packed_fields([item for item in call.metadata if item[0] not in _PLAIN])
         data = encode_begin(number, self._wall(), pid, uid, flags, texts + fields)
-        for outlet in watchers:
-            if not outlet.put(data, reserve=True):
-                outlet.lose(len(data))
+        for queue in watchers:
+            if not queue.put(data, reserve=True):
+                queue.lose(len(data))
 
     def on_message(self, call: Sighting, direction: Direction, message: bytes) -> None:
         """Copy it for those who read."""
@@ -118,26 +118,26 @@ class DumpTap:
         at = self._clock() - seen.since
         side = _SIDES[direction]
         data = b""  # made when somebody has room for it: it is a copy
-        for outlet in seen.readers:
-            if not data and outlet.has_room(len(message)):
+        for queue in seen.readers:
+            if not data and queue.has_room(len(message)):
                 data = encode_message(call.number, at, side, Packing.PLAIN, len(message), message)
-            if not data or not outlet.put(data):
-                outlet.bodies_lost += 1
-                why = _TOO_SLOW if len(message) < outlet.limit else _TOO_LARGE
-                self._absent(outlet, call.number, at, side, len(message), why)
+            if not data or not queue.put(data):
+                queue.bodies_lost += 1
+                why = _TOO_SLOW if len(message) < queue.limit else _TOO_LARGE
+                self._absent(queue, call.number, at, side, len(message), why)
 
     def on_unseen(self, call: Sighting, direction: Direction, size: int, why: str) -> None:
         """Say that there was one."""
         seen = self._seen.get(call.number)
         if seen is not None:
             at = self._clock() - seen.since
-            for outlet in seen.readers:
-                self._absent(outlet, call.number, at, _SIDES[direction], size, why)
+            for queue in seen.readers:
+                self._absent(queue, call.number, at, _SIDES[direction], size, why)
 
-    def _absent(self, outlet: Outlet, number: int, at: int, side: MessageSide, size: int, why: str) -> None:
+    def _absent(self, queue: FrameQueue, number: int, at: int, side: MessageSide, size: int, why: str) -> None:
         data = encode_message(number, at, side, Packing.ABSENT, size, why.encode())
-        if not outlet.put(data, reserve=True):
-            outlet.lose(size)
+        if not queue.put(data, reserve=True):
+            queue.lose(size)
 
     def on_end(self, call: Sighting, code: int, message: str, changed_by: Sequence[str]) -> None:
         """Tell everybody who heard of its beginning."""
@@ -147,16 +147,16 @@ class DumpTap:
         elapsed = self._clock() - seen.since
         texts = packed_texts(message, *changed_by) if message or changed_by else _NO_TEXT
         data = encode_end(call.number, elapsed, code, texts)
-        for outlet in seen.watchers:
-            if not outlet.put(data, reserve=True):
-                outlet.lose(len(data))
+        for queue in seen.watchers:
+            if not queue.put(data, reserve=True):
+                queue.lose(len(data))
 
-    def _choose(self, call: Sighting) -> _Audience:
+    def _choose(self, call: Sighting) -> _Subscribers:
         name = call.method.name if call.method is not None else ""
-        wanted = [(outlet, outlet.interest(name)) for outlet in self.outlets]
-        audience = _Audience(
-            tuple(outlet for outlet, interest in wanted if interest >= Interest.CALLS),
-            tuple(outlet for outlet, interest in wanted if interest >= Interest.MESSAGES),
+        wanted = [(queue, queue.interest(name)) for queue in self.queues]
+        audience = _Subscribers(
+            tuple(queue for queue, interest in wanted if interest >= Interest.CALLS),
+            tuple(queue for queue, interest in wanted if interest >= Interest.MESSAGES),
             packed_texts(call.path.decode("utf-8", "backslashreplace"), call.origin),
         )
         if call.method is not None:  # there are few of them; names that a client made up are not remembered

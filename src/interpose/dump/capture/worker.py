@@ -1,4 +1,4 @@
-"""The scribe: a process beside the relay that redacts, writes the dump and the recording.
+"""The dump worker: a process beside the relay that redacts, writes the dump and the recording.
 
 It lives as long as the socket it reads from: it ends when the relay closes it or is gone, whichever way, and writes
 what it has got until then. Signals that end a group of processes are the relay's business. Nothing it does, or fails
@@ -23,7 +23,7 @@ from interpose.config.dump_redaction import parse_redaction
 from interpose.config.dump_rules import parse_rules
 from interpose.dump.capture.intake import Intake
 from interpose.dump.capture.sinks import DumpFile, DumpLog
-from interpose.dump.capture.worker_config import Orders, read_orders
+from interpose.dump.capture.worker_config import WorkerConfig, read_config
 from interpose.dump.decode.decode import Decoder
 from interpose.dump.model.call import NOBODY
 from interpose.dump.model.frames import Header
@@ -44,19 +44,19 @@ _NICE: Final = 5
 _OOM_SCORE: Final = "500"
 
 
-class Scribe:
+class DumpWorker:
     """Everything that is done with what comes."""
 
-    def __init__(self, orders: Orders, clock: Callable[[], float] = time.monotonic) -> None:
-        self._orders = orders
+    def __init__(self, config: WorkerConfig, clock: Callable[[], float] = time.monotonic) -> None:
+        self._config = config
         self._clock = clock
         self._due = 0.0  # when opening the recording may be tried again
         self._refused = ""  # why it could not be opened
-        rules = parse_rules(orders.rules)
-        self.intake = Intake(Redactor(parse_redaction(orders.redact)).frame)
-        self._text = TextDump(rules, Decoder(), count_period=orders.count_period) if rules.enabled else None
-        self._file = DumpFile(orders.file, empty=orders.empty_file) if orders.file else None
-        self._dump_log = DumpLog(orders.log_format) if orders.log else None
+        rules = parse_rules(config.rules)
+        self.intake = Intake(Redactor(parse_redaction(config.redact)).frame)
+        self._text = TextDump(rules, Decoder(), count_period=config.count_period) if rules.enabled else None
+        self._file = DumpFile(config.file, empty=config.empty_file) if config.file else None
+        self._dump_log = DumpLog(config.log_format) if config.log else None
         self._recording: RecordingWriter | None = None
         self.frames = 0
         self.lines = 0
@@ -74,20 +74,20 @@ class Scribe:
 
     def _record(self) -> None:
         """Open the recording, now or, if that fails, some seconds later."""
-        orders, header = self._orders, self.intake.header
-        if not orders.record or header is None or self._recording is not None or self._clock() < self._due:
+        config, header = self._config, self.intake.header
+        if not config.record or header is None or self._recording is not None or self._clock() < self._due:
             return
         try:
             self._recording = RecordingWriter(
-                orders.record,
-                header_facts={**header.facts, "redaction": orders.redact},
-                max_bytes=orders.record_size,
-                files=orders.record_files,
+                config.record,
+                header_facts={**header.facts, "redaction": config.redact},
+                max_bytes=config.record_size,
+                files=config.record_files,
                 context=self.intake.subjects.context,
             )
             self._refused = ""
         except (ConfigError, OSError) as error:
-            self._refused = f"{orders.record}: {error}"
+            self._refused = f"{config.record}: {error}"
             self._due = self._clock() + _AGAIN
 
     def _write(self, lines: Sequence[DumpLine]) -> None:
@@ -127,7 +127,7 @@ class Scribe:
         }
 
 
-def serve(sock: socket.socket, scribe: Scribe, clock: Callable[[], float] = time.monotonic) -> None:
+def serve(sock: socket.socket, worker: DumpWorker, clock: Callable[[], float] = time.monotonic) -> None:
     """Read until the relay is gone. What was read is written when nothing comes for a moment, or after a second."""
     told = clock()
     unwritten = False
@@ -138,25 +138,25 @@ def serve(sock: socket.socket, scribe: Scribe, clock: Callable[[], float] = time
             data = sock.recv(_READ)
             if not data:
                 return
-            scribe.feed(data)
+            worker.feed(data)
             unwritten = True
         elif unwritten:
-            scribe.flush()
+            worker.flush()
             unwritten = False
         if clock() - told >= _SECOND:
             told = clock()
-            scribe.flush()
-            _tell(sock, scribe)
+            worker.flush()
+            _send_report(sock, worker)
 
 
-def _tell(sock: socket.socket, scribe: Scribe) -> None:
+def _send_report(sock: socket.socket, worker: DumpWorker) -> None:
     try:
-        sock.send(json.dumps(scribe.report()).encode() + b"\n", socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
+        sock.send(json.dumps(worker.report()).encode() + b"\n", socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
     except OSError:
         return  # nobody listens now; what it was is in the next one
 
 
-def _step_back() -> None:
+def _lower_priority() -> None:
     """Calls come first: others get the processor before us, and if memory runs out we go before the relay does."""
     try:
         os.nice(_NICE)
@@ -166,19 +166,19 @@ def _step_back() -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """`FD ORDERS`: the descriptor of a connected socket, and what to do."""
+    """`FD CONFIG`: the descriptor of a connected socket, and the configuration as JSON."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
         signal.signal(number, signal.SIG_IGN)
-    orders = read_orders(arguments[1])
-    setup("info", orders.log_format)
-    _step_back()
+    config = read_config(arguments[1])
+    setup("info", config.log_format)
+    _lower_priority()
     with socket.socket(fileno=int(arguments[0])) as sock:
-        scribe = Scribe(orders)
+        worker = DumpWorker(config)
         try:
-            serve(sock, scribe)
+            serve(sock, worker)
         finally:
-            scribe.close()
-            _tell(sock, scribe)
+            worker.close()
+            _send_report(sock, worker)
     return 0
 
 

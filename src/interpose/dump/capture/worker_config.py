@@ -1,4 +1,4 @@
-"""What the scribe is to do, as the relay tells it: one value that travels as JSON."""
+"""The configuration of the dump worker: one value that the relay passes on as JSON."""
 
 import json
 from collections.abc import Mapping
@@ -7,7 +7,7 @@ from typing import Any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Orders:
+class WorkerConfig:
     """Where dumps and recordings go. Empty: nowhere."""
 
     rules: tuple[str, ...] = ()  # of the dump
@@ -22,11 +22,11 @@ class Orders:
     record_files: int = 4
 
     def text(self) -> str:
-        """To be read by `read_orders`."""
+        """The configuration as JSON, for `read_config`."""
         return json.dumps(asdict(self))
 
 
-def read_orders(text: str) -> Orders:
-    """The other side of `Orders.text`."""
+def read_config(text: str) -> WorkerConfig:
+    """The configuration that `WorkerConfig.text` wrote."""
     values: Mapping[str, Any] = json.loads(text)
-    return Orders(**{**values, "rules": tuple(values["rules"])})
+    return WorkerConfig(**{**values, "rules": tuple(values["rules"])})

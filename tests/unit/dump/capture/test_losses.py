@@ -1,22 +1,22 @@
 """Counters over readers that come and go."""
 
-from interpose.dump.capture.queue import Losses, Outlet
+from interpose.dump.capture.queue import FrameQueue, Losses
 from interpose.relay.api import Interest
 
 
-def outlet(name: str) -> Outlet:
+def queue(name: str) -> FrameQueue:
     """A reader."""
-    return Outlet(name, lambda _name: Interest.NONE, limit=100, wall=lambda: 0)
+    return FrameQueue(name, lambda _name: Interest.NONE, limit=100, wall=lambda: 0)
 
 
 def test_what_a_reader_that_left_had_stays() -> None:
     """By kind of reader; those that are there are added."""
     losses = Losses()
-    gone, here = outlet("attached"), outlet("attached")
+    gone, here = queue("attached"), queue("attached")
     gone.put(b"1234")
     gone.lose(7)
     here.bodies_lost = 2
-    losses.leave(gone)
+    losses.add_closed(gone)
     assert losses.totals([here]) == {
         ("attached", "frames"): 1,
         ("attached", "bytes"): 4,

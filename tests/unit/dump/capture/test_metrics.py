@@ -1,17 +1,17 @@
 """Metrics of the dump."""
 
 from interpose.dump.capture.metrics import dump_families
-from interpose.dump.capture.queue import Losses, Outlet
+from interpose.dump.capture.queue import FrameQueue, Losses
 from interpose.relay.api import Interest
 
 
 def test_families() -> None:
-    """By reader; what the scribe reports is there, too."""
-    outlet = Outlet("scribe", lambda _name: Interest.NONE, limit=100, wall=lambda: 0)
-    outlet.put(b"123")
+    """By reader; what the dump worker reports is there, too."""
+    queue = FrameQueue("scribe", lambda _name: Interest.NONE, limit=100, wall=lambda: 0)
+    queue.put(b"123")
     found = {
         family.name: {tuple(sample.labels.values()): getattr(sample, "value", None) for sample in family.samples}
-        for family in dump_families(Losses(), [outlet], {"lost": 4})
+        for family in dump_families(Losses(), [queue], {"lost": 4})
     }
     assert found == {
         "interpose_dump_frames_total": {("scribe",): 1},

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from interpose.dump.capture.queue import Outlet
+from interpose.dump.capture.queue import FrameQueue
 from interpose.dump.model.frame_reader import FrameStream
 from interpose.dump.model.frames import Dropped, End, Frame, encode
 from interpose.relay.api import Interest
@@ -14,9 +14,9 @@ from interpose.tasks import TaskBag
 from interpose.testing.eventually import WAIT_LIMIT
 
 
-def outlet(limit: int = 1000) -> Outlet:
+def queue(limit: int = 1000) -> FrameQueue:
     """A queue for somebody who wants everything."""
-    return Outlet("reader", lambda _name: Interest.MESSAGES, limit=limit, wall=lambda: 7)
+    return FrameQueue("reader", lambda _name: Interest.MESSAGES, limit=limit, wall=lambda: 7)
 
 
 def end(number: int) -> bytes:
@@ -33,7 +33,7 @@ def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
         yield one, other
 
 
-async def written(it: Outlet, pair: tuple[socket.socket, socket.socket]) -> list[Frame]:
+async def written(it: FrameQueue, pair: tuple[socket.socket, socket.socket]) -> list[Frame]:
     """What a reader gets until the end."""
     it.finish()
     await it.run(pair[0])
@@ -46,7 +46,7 @@ async def written(it: Outlet, pair: tuple[socket.socket, socket.socket]) -> list
 
 async def test_frames_arrive_in_order(pair: tuple[socket.socket, socket.socket]) -> None:
     """All of them, and nothing is waiting afterwards."""
-    it = outlet()
+    it = queue()
     frames = [End(number=number, elapsed=0, code=0) for number in range(5)]
     for one in frames:
         assert it.put(encode(one))
@@ -56,7 +56,7 @@ async def test_frames_arrive_in_order(pair: tuple[socket.socket, socket.socket])
 
 async def test_full_queue_takes_only_what_is_small_and_important() -> None:
     """Until the reserve is used up, too."""
-    it = outlet(limit=100)
+    it = queue(limit=100)
     assert it.put(bytes(90))
     assert not it.put(bytes(20))
     assert it.put(bytes(20), reserve=True)
@@ -66,7 +66,7 @@ async def test_full_queue_takes_only_what_is_small_and_important() -> None:
 
 async def test_reader_is_told_what_is_missing(pair: tuple[socket.socket, socket.socket]) -> None:
     """Where it is missing, once for all that was lost there."""
-    it = outlet()
+    it = queue()
     it.put(end(1))
     it.lose(10)
     it.lose(20)
@@ -79,14 +79,14 @@ async def test_reader_is_told_what_is_missing(pair: tuple[socket.socket, socket.
 
 async def test_loss_at_the_end_is_told_too(pair: tuple[socket.socket, socket.socket]) -> None:
     """Nothing came after it."""
-    it = outlet()
+    it = queue()
     it.lose(10)
     assert await written(it, pair) == [Dropped(frames=1, size=10, time=7)]
 
 
 async def test_frames_that_come_later_are_written(pair: tuple[socket.socket, socket.socket]) -> None:
     """The writer waits for them and wakes up."""
-    it = outlet()
+    it = queue()
     tasks = TaskBag()
     tasks.spawn(it.run(pair[0]), name="writer")
     loop = asyncio.get_running_loop()
@@ -99,7 +99,7 @@ async def test_frames_that_come_later_are_written(pair: tuple[socket.socket, soc
 
 async def test_reader_that_is_gone_ends_the_writing(pair: tuple[socket.socket, socket.socket]) -> None:
     """With an error of the system; what was on its way counts as lost."""
-    it = outlet()
+    it = queue()
     pair[1].close()
     it.put(end(1))
     with pytest.raises(OSError, match=r"Broken pipe|reset"):
@@ -109,7 +109,7 @@ async def test_reader_that_is_gone_ends_the_writing(pair: tuple[socket.socket, s
 
 async def test_reader_that_does_not_read_costs_its_own_frames_only(pair: tuple[socket.socket, socket.socket]) -> None:
     """Putting never waits, and memory has its limit."""
-    it = outlet(limit=1 << 20)
+    it = queue(limit=1 << 20)
     tasks = TaskBag()
     tasks.spawn(it.run(pair[0]), name="writer")
     taken = 0

@@ -3,7 +3,7 @@
 from types import SimpleNamespace
 
 from interpose.cri.methods import METHODS
-from interpose.dump.capture.queue import Outlet
+from interpose.dump.capture.queue import FrameQueue
 from interpose.dump.capture.tap import DumpTap
 from interpose.dump.model.call import Assembler
 from interpose.dump.model.frames import Begin, End, Flags, Frame, Message, MessageSide, Packing, decode
@@ -20,7 +20,7 @@ class Headers:
         return [(b":path", b"/x"), (b"te", b"trailers"), (b"user-agent", b"grpc-go"), (b"x", b"\xff")]
 
 
-class Reader(Outlet):
+class Reader(FrameQueue):
     """A reader that keeps what it is given."""
 
     def __init__(self, interest: Interest, *, only: str = "", limit: int = 10_000) -> None:
@@ -177,5 +177,5 @@ def test_reader_that_leaves_gets_nothing_more() -> None:
     node.tap.on_message(call, Direction.REQUEST, b"ask")
     node.tap.on_end(call, 0, "", ())
     assert (len(reader.got), len(stays.got)) == (1, 3)
-    assert (node.told, node.tap.outlets) == (3, (stays,))
-    assert node.tap.losses.totals(node.tap.outlets)["reader", "frames"] == 4
+    assert (node.told, node.tap.queues) == (3, (stays,))
+    assert node.tap.losses.totals(node.tap.queues)["reader", "frames"] == 4
