@@ -154,7 +154,7 @@ def test_filters_find_what_the_command_finds(browser: Browser, tmp_path: Path, t
     subjects, decoder = Subjects(), Decoder()
     flows: dict[int, Flow] = {}
     for event in Assembler(subjects.identify).feed_all(story_frames()):
-        if event.what is CallEventKind.BEGIN and event.flow is not None:
+        if event.kind is CallEventKind.BEGIN and event.flow is not None:
             flows[event.flow.number] = event.flow
     wanted, texts = parse_filter(text), FlowTexts(decoder)
     numbers = [str(flow.number) for flow in flows.values() if wanted.matches(flow, texts)]

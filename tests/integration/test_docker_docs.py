@@ -9,7 +9,7 @@ from interpose.cli.compat.koord_runtime_proxy import FLAGS
 from interpose.config.endpoint import WELL_KNOWN_DOCKER
 from interpose.config.load import load
 from interpose.config.relay.table import RELAY
-from interpose.dump.model.call import NOBODY, Assembler, Subject
+from interpose.dump.model.call import NO_SUBJECT, Assembler, Subject
 from interpose.dump.model.frames import Begin, End, Message, MessageSide
 from interpose.dump.output.list import CallListWriter
 from interpose.net.grpc.status import Code
@@ -94,7 +94,7 @@ def test_flags_and_keys_of_the_page_exist() -> None:
 def example() -> list[str]:
     """A call that passed and one that was intercepted, as a list shows them."""
     calls = (
-        (17, "/docker/GET /v1.41/containers/json", 1_204_000, (), NOBODY),
+        (17, "/docker/GET /v1.41/containers/json", 1_204_000, (), NO_SUBJECT),
         (18, "/runtime.v1.RuntimeService/CreateContainer", 48_100_000, ("batch",), WEB),
     )
     listed = CallListWriter(110)

@@ -13,8 +13,8 @@ from interpose.config.dump_redaction import parse_redaction
 from interpose.config.dump_rules import DEFAULTS, parse_rules
 from interpose.dump.decode.decode import Decoder
 from interpose.dump.filter.language import parse_filter
-from interpose.dump.filter.select import Viewing
-from interpose.dump.filter.terms import QUESTIONS
+from interpose.dump.filter.select import CallSelector
+from interpose.dump.filter.terms import TERMS
 from interpose.dump.live.keys import GROUPS
 from interpose.dump.output.formats import OUTPUTS, FlowTexts, OutputContext
 from interpose.dump.recording.reader import Recording, open_recording
@@ -44,7 +44,7 @@ def codes(text: str, column: int = 0) -> list[str]:
 def listed_calls(recording: Path, wanted: str) -> list[str]:
     """A line for each of the calls that a filter chooses, below the names of the columns."""
     decoder = Decoder()
-    viewing = Viewing(parse_filter(wanted), FlowTexts(decoder))
+    viewing = CallSelector(parse_filter(wanted), FlowTexts(decoder))
     with open_recording([recording]) as source:
         view = OutputContext(
             decoder=decoder, width=WIDTH, title=recording.name, facts=source.header.facts, filter_text=wanted
@@ -113,7 +113,7 @@ def test_filters_of_the_page_are_filters() -> None:
         for word, value in stands_for.items():
             form = re.sub(rf"\b{word}$", value, form)
         parse_filter(form)
-    assert {form.split()[0] for form in codes(rows) if form.startswith("~")} == {f"~{one.letter}" for one in QUESTIONS}
+    assert {form.split()[0] for form in codes(rows) if form.startswith("~")} == {f"~{one.letter}" for one in TERMS}
 
 
 def test_items_of_redaction_are_items() -> None:

@@ -3,8 +3,8 @@
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-from interpose.dump.filter.language import All, Either, Filter, Not, all_of, one_of, parse_filter, question
-from interpose.dump.filter.terms import QUESTIONS
+from interpose.dump.filter.language import AllOf, AnyOf, Filter, Not, all_of, any_of, make_term, parse_filter
+from interpose.dump.filter.terms import TERMS
 from interpose.errors import ConfigError
 
 NOW = 1_763_283_600_000_000_000
@@ -26,12 +26,12 @@ _ARGUMENTS = {
 
 def _read(letter: str, argument: str) -> Filter:
     try:
-        return question(letter, argument, "--flag", now=NOW)
+        return make_term(letter, argument, "--flag", now=NOW)
     except ConfigError:
         return parse_filter("~m readable")
 
 
-QUESTION = st.sampled_from([one.letter for one in QUESTIONS]).flatmap(
+QUESTION = st.sampled_from([one.letter for one in TERMS]).flatmap(
     lambda letter: st.builds(_read, st.just(letter), _ARGUMENTS.get(letter, WORDS))
 )
 WORD = WORDS.map(lambda word: parse_filter('"' + word.replace("\\", "\\\\").replace('"', '\\"') + '"'))
@@ -39,7 +39,7 @@ FILTERS = st.recursive(
     QUESTION | WORD,
     lambda inner: st.one_of(
         st.lists(inner, min_size=1, max_size=4).map(all_of),
-        st.lists(inner, min_size=1, max_size=4).map(one_of),
+        st.lists(inner, min_size=1, max_size=4).map(any_of),
         inner.map(Not),
     ),
     max_leaves=12,
@@ -70,6 +70,6 @@ def test_any_text_is_a_filter_or_an_error_with_a_place(pieces: list[str]) -> Non
 @given(st.lists(FILTERS, min_size=2, max_size=4))
 def test_joining_keeps_one_form(parts: list[Filter]) -> None:
     """Groups do not hold groups of their kind."""
-    for joined, kind in ((all_of(parts), All), (one_of(parts), Either)):
+    for joined, kind in ((all_of(parts), AllOf), (any_of(parts), AnyOf)):
         assert isinstance(joined, kind)
         assert not any(isinstance(part, kind) for part in joined.parts)

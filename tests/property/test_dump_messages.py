@@ -71,7 +71,7 @@ def test_no_frames_make_anything_fail(redaction: str, path: str, given_frames: l
         redacted = first.frame(frame)
         assert second.frame(redacted) == redacted
         event = assembler.feed(redacted)
-        if event.what in (CallEventKind.MESSAGE, CallEventKind.END):
+        if event.kind in (CallEventKind.MESSAGE, CallEventKind.END):
             assert event.flow is not None
             json.dumps(flow_document(event.flow, decoder), allow_nan=False)
     json.dumps(subjects.context())

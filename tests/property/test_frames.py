@@ -11,7 +11,7 @@ from interpose.dump.model.frames import (
     MAX_PAYLOAD,
     Begin,
     Context,
-    DamagedFrame,
+    DamagedFrameError,
     Dropped,
     End,
     Flags,
@@ -97,7 +97,7 @@ def test_any_bytes_are_a_frame_or_damage(data: bytes) -> None:
     try:
         _, end = decode(data)
         assert 0 < end <= len(data)
-    except (DamagedFrame, EOFError):
+    except (DamagedFrameError, EOFError):
         pass
 
 
@@ -149,10 +149,10 @@ def test_calls_are_put_together_from_any_frames(stream: list[Frame]) -> None:
     """Each call ends once, has its own messages, and what is open has no end."""
     assembler = Assembler(kept_messages=3)
     for event in assembler.feed_all(stream):
-        if event.what in (CallEventKind.BEGIN, CallEventKind.MESSAGE, CallEventKind.END):
+        if event.kind in (CallEventKind.BEGIN, CallEventKind.MESSAGE, CallEventKind.END):
             assert event.flow is not None
             assert event.flow.number == getattr(event.frame, "number", None)
-        if event.what is CallEventKind.END:
+        if event.kind is CallEventKind.END:
             assert event.flow is not None
             assert event.flow.end is event.frame
     for number, flow in assembler.open.items():
@@ -166,7 +166,7 @@ def test_an_index_comes_back(stream: list[Frame]) -> None:
     """Rows of any frames survive their columns."""
     builder = IndexBuilder()
     for at, frame in enumerate(stream):
-        builder.note(frame, at, at + 1)
+        builder.add(frame, at, at + 1)
     index, _ = decode(encode(Index(facts=builder.facts() or {})))
     assert isinstance(index, Index)
     assert read_index(index.facts) == list(builder.rows())

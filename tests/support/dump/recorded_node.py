@@ -62,7 +62,7 @@ def flows_of(frames: Iterable[Frame]) -> list[Flow]:
     subjects = Subjects()
     assembler = Assembler(subjects.identify)
     events = assembler.feed_all(list(frames))
-    return [event.flow for event in events if event.what is CallEventKind.END and event.flow] + [
+    return [event.flow for event in events if event.kind is CallEventKind.END and event.flow] + [
         *assembler.open.values()
     ]
 

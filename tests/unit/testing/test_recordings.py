@@ -14,7 +14,7 @@ from interpose.testing.recordings import every_method_frames, filled, sample_rec
 def calls(frames: list[Frame]) -> list[Flow]:
     """The calls that end."""
     events = Assembler().feed_all(frames)
-    return [event.flow for event in events if event.what is CallEventKind.END and event.flow is not None]
+    return [event.flow for event in events if event.kind is CallEventKind.END and event.flow is not None]
 
 
 def test_every_method_is_there_in_both_versions() -> None:
@@ -22,7 +22,7 @@ def test_every_method_is_there_in_both_versions() -> None:
     flows = calls(every_method_frames())
     assert {flow.path for flow in flows} == {path for method in METHODS.values() for path in method.paths}
     assert len(flows) == len(METHODS) * len(API_VERSIONS)
-    assert all(flow.of(MessageSide.REQUEST) and flow.of(MessageSide.REPLY) for flow in flows)
+    assert all(flow.messages_of(MessageSide.REQUEST) and flow.messages_of(MessageSide.REPLY) for flow in flows)
 
 
 @pytest.mark.parametrize("method", METHODS.values(), ids=lambda method: method.name)
@@ -36,8 +36,8 @@ def test_all_fields_of_a_message_are_filled(method: Method) -> None:
 def test_the_story_has_what_is_out_of_the_ordinary() -> None:
     """Changes both ways, calls of our own, failures, and calls that do not end."""
     flows = calls(story_frames())
-    assert any(flow.of(MessageSide.FORWARDED) for flow in flows)
-    assert any(flow.of(MessageSide.RECEIVED) for flow in flows)
+    assert any(flow.messages_of(MessageSide.FORWARDED) for flow in flows)
+    assert any(flow.messages_of(MessageSide.RECEIVED) for flow in flows)
     assert any(flow.originated for flow in flows)
     assert {flow.end.code for flow in flows if flow.end} >= {0, 4, 5, 12}
     assert any(flow.method is None for flow in flows)

@@ -12,8 +12,8 @@ from typing import Any, Final, TypeVar
 import click
 
 from interpose.core.model.text import printable
-from interpose.dump.filter.language import Filter, all_of, one_of, parse_filter, question
-from interpose.dump.filter.terms import reference
+from interpose.dump.filter.language import Filter, all_of, any_of, make_term, parse_filter
+from interpose.dump.filter.terms import reference_table
 from interpose.errors import ConfigError
 
 SUFFIX: Final = ".crirec"
@@ -41,7 +41,7 @@ FILTER_HELP: Final = "\n".join(
         "\b",
         "Filters. RE is a regular expression, found anywhere, case does not matter; of a",
         "call's text only the first MiB is searched.",
-        *(f"  {line}" for line in reference().splitlines()),
+        *(f"  {line}" for line in reference_table().splitlines()),
     )
 )
 
@@ -68,7 +68,7 @@ def alone_option(command: _F) -> _F:
 def numbered(numbers: str) -> Filter:
     """The ranges of call numbers of --number; raises ConfigError."""
     try:
-        return question("n", numbers, "--number")
+        return make_term("n", numbers, "--number")
     except ConfigError as error:
         raise FilterMistake("\n".join(error.problems)) from None
 
@@ -80,9 +80,9 @@ def chosen(words: Sequence[str], values: Mapping[str, Any]) -> Filter:
         parts = [parse_filter(" ".join(words), now=now)]
         for flag, letter, sign, _metavar, _text in _OPTIONS:
             given = values[flag.removeprefix("--").replace("-", "_")]
-            parts.append(one_of([question(letter, sign + value, flag, now=now) for value in given]))
+            parts.append(any_of([make_term(letter, sign + value, flag, now=now) for value in given]))
         if values["changed"]:
-            parts.append(question("h", "", "--changed"))
+            parts.append(make_term("h", "", "--changed"))
     except ConfigError as error:
         raise FilterMistake("\n".join(error.problems)) from None
     return all_of(parts)

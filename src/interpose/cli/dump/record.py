@@ -13,7 +13,7 @@ from interpose.cli.dump.attach import Attached, attach
 from interpose.config.dump_redaction import parse_redaction
 from interpose.config.values import duration, size
 from interpose.dump.capture.intake import Intake
-from interpose.dump.model.call import NOBODY, CallEventKind
+from interpose.dump.model.call import NO_SUBJECT, CallEventKind
 from interpose.dump.model.frames import Header
 from interpose.dump.recording.writer import RecordingWriter
 from interpose.dump.redact.frames import Redactor
@@ -45,8 +45,8 @@ class _Session:
             if isinstance(event.frame, Header):
                 self._begin(event.frame)
             elif self._writer is not None:
-                self._writer.write(event.frame, NOBODY if event.flow is None else event.flow.subject)
-            self.calls += event.what is CallEventKind.END
+                self._writer.write(event.frame, NO_SUBJECT if event.flow is None else event.flow.subject)
+            self.calls += event.kind is CallEventKind.END
             self.dropped = self._intake.assembler.dropped
             if self._wanted is not None and self.calls >= self._wanted:
                 return True

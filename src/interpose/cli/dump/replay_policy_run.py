@@ -19,7 +19,7 @@ from interpose.core.model.cpuset import CpuSet
 from interpose.core.policy.names import NAMES
 from interpose.cri.store.requested import NOT_REQUESTED
 from interpose.dump.model.call import Assembler, Flow
-from interpose.dump.model.frames import DamagedFrame, Dropped, End, Frame, Message, MessageSide, Packing
+from interpose.dump.model.frames import DamagedFrameError, Dropped, End, Frame, Message, MessageSide, Packing
 from interpose.dump.recording.reader import open_recording
 from interpose.resmgr.whatif.events import CallRecord, MessageEvent, ReplyEvent, RequestEvent
 from interpose.resmgr.whatif.replay import TELLING, Hindsight
@@ -83,8 +83,8 @@ class Reader:
 
     def _end(self, flow: Flow, end: End) -> ReplyEvent:
         # What the runtime itself said counts; a caller may be shown something else.
-        replies = flow.of(MessageSide.RECEIVED) or flow.of(MessageSide.REPLY)
-        sent = flow.of(MessageSide.FORWARDED)
+        replies = flow.messages_of(MessageSide.RECEIVED) or flow.messages_of(MessageSide.REPLY)
+        sent = flow.messages_of(MessageSide.FORWARDED)
         streaming = flow.method is not None and flow.method.server_streaming
         reply = self._data(replies[-1]) if replies and not streaming else None
         return ReplyEvent(
@@ -101,7 +101,7 @@ class Reader:
         try:
             if message.packing is not Packing.ABSENT:
                 return message.data
-        except DamagedFrame:
+        except DamagedFrameError:
             pass
         self._absent += 1
         return None

@@ -18,15 +18,15 @@ from interpose.cli.dump.filter_options import (
 from interpose.cli.dump.output import Progress, output_sink, quiet_end
 from interpose.cli.dump.show_calls import TEXT, Showing
 from interpose.cli.dump.source import FileSource, StreamSource, open_source
-from interpose.dump.filter.language import EVERYTHING, all_of
+from interpose.dump.filter.language import MATCH_ALL, all_of
 from interpose.dump.filter.terms import in_ranges, number_ranges
 from interpose.dump.model.call import Flow
 from interpose.dump.model.frame_reader import Damage
 from interpose.dump.model.frames import Frame
 from interpose.dump.output.formats import OUTPUTS
 from interpose.dump.page.render import LIMIT
+from interpose.dump.recording.reader import find_calls
 from interpose.dump.recording.reader import follow as follow_file
-from interpose.dump.recording.reader import found
 from interpose.dump.redact.frames import Redactor, parse_redaction
 
 FORMS: Final = ("list", TEXT, *(name for name in OUTPUTS if name != "list"))
@@ -119,10 +119,10 @@ def show(
         flows = None
         # What is damaged is found by reading everything, and what is hidden, too.
         if hide is None and not strict and isinstance(source, FileSource):
-            flows = _found(source, number, last if choice_made == EVERYTHING else None)
+            flows = _found(source, number, last if choice_made == MATCH_ALL else None)
         for piece in showing.pieces(source, files, flows):
             sink.write(piece)
-            progress.tick(showing.viewing.seen)
+            progress.tick(showing.viewing.seen_calls)
         progress.done()
         sink.flush()
         showing.remarks(source, numbers=number is not None)
@@ -163,7 +163,7 @@ def follow(arguments: Sequence[str], form: str, from_start: bool, alone: bool, r
         if files == [STDIN]:
             frames = StreamSource(sys.stdin.buffer).frames()
         else:
-            frames = follow_file(files[0], beginning=from_start, alone=alone, damaged=_say_damage)
+            frames = follow_file(files[0], beginning=from_start, alone=alone, on_damage=_say_damage)
         for piece in showing.growing(frames, files):
             sink.write(piece)
             sink.flush()
@@ -182,9 +182,9 @@ def _hiding(rules: str) -> Callable[[Frame], Frame] | None:
 def _found(source: FileSource, number: str | None, last: int | None) -> Iterator[Flow] | None:
     """Calls by the index, without reading the others; None if everything has to be read."""
     if number is None:
-        return None if last is None else found(source.recording, lambda _: True, last)
+        return None if last is None else find_calls(source.recording, lambda _: True, last)
     ranges = number_ranges(number)
-    return found(source.recording, lambda number: in_ranges(number, ranges), last)
+    return find_calls(source.recording, lambda number: in_ranges(number, ranges), last)
 
 
 def _say_damage(damage: Damage) -> None:

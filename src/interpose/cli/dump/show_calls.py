@@ -12,9 +12,9 @@ from interpose.cli.dump.output import OutputSink, styled
 from interpose.cli.dump.source import DumpSource, FileSource
 from interpose.config.dump_rules import parse_rules
 from interpose.dump.decode.decode import Decoder
-from interpose.dump.filter.language import EVERYTHING, Filter
-from interpose.dump.filter.order import ByBegin
-from interpose.dump.filter.select import Viewing, replayed
+from interpose.dump.filter.language import MATCH_ALL, Filter
+from interpose.dump.filter.order import BeginOrder
+from interpose.dump.filter.select import CallSelector, events_of
 from interpose.dump.model.call import CallEvent, Flow
 from interpose.dump.model.frames import Frame
 from interpose.dump.output.formats import OUTPUTS, FlowTexts, OutputContext
@@ -45,10 +45,10 @@ class Showing:
         self._sink = sink
         self._limit = limit
         self._last = last
-        self._order = ByBegin() if by_begin else None
+        self._order = BeginOrder() if by_begin else None
         self._decoder = Decoder()
         self._texts = FlowTexts(self._decoder)
-        self.viewing = Viewing(wanted, self._texts, hide=hide)
+        self.viewing = CallSelector(wanted, self._texts, hide=hide)
 
     def pieces(self, source: DumpSource, files: Sequence[str], flows: Iterable[Flow] | None) -> Iterator[str]:
         """Everything, once; `flows` are those that were found without reading the others."""
@@ -62,13 +62,13 @@ class Showing:
         if flows is None:
             flows = self.viewing.flows(source.frames())
         else:
-            flows = chain.from_iterable(map(self.viewing.chosen, flows))
+            flows = chain.from_iterable(map(self.viewing.select, flows))
         if self._last is not None:
             flows = deque(flows, maxlen=self._last)
         if self._order is not None:
             flows = self._order.sorted(flows)
         if self._form == TEXT:
-            return self._text(chain.from_iterable(map(replayed, flows)))
+            return self._text(chain.from_iterable(map(events_of, flows)))
         return OUTPUTS[self._form](flows, self._view(facts, files))
 
     def growing(self, frames: Iterable[Frame], files: Sequence[str]) -> Iterator[str]:
@@ -84,10 +84,10 @@ class Showing:
 
     def _remarks(self, source: DumpSource, *, numbers: bool) -> Iterator[str]:
         files = source.recording.files if isinstance(source, FileSource) else []
-        if self.viewing.shown == 0 and not (files and all(file.size == 0 for file in files)):
-            yield f"no call matches {self._wanted}" if self._wanted != EVERYTHING else "there are no calls in it"
+        if self.viewing.shown_calls == 0 and not (files and all(file.size == 0 for file in files)):
+            yield f"no call matches {self._wanted}" if self._wanted != MATCH_ALL else "there are no calls in it"
         sessions = {file.session for file in files}
-        if numbers and len(sessions) > 1 and self.viewing.shown:
+        if numbers and len(sessions) > 1 and self.viewing.shown_calls:
             yield f"{len(sessions)} relay processes wrote it, and each counts from 1: ~since and ~until tell them apart"
         if self._texts.cut:
             yield "texts longer than a MiB were searched to there only"

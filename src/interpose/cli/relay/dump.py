@@ -25,7 +25,7 @@ from interpose.dump.capture.queue import FrameQueue
 from interpose.dump.capture.supervisor import WorkerSupervisor
 from interpose.dump.capture.tap import DumpTap
 from interpose.dump.capture.worker_config import WorkerConfig
-from interpose.dump.filter.regex_timeout import Patience, TooSlow
+from interpose.dump.filter.regex_timeout import RegexTimeout, RegexTimeoutError
 from interpose.dump.model.call import SESSION
 from interpose.dump.model.frames import VERSION, Header, encode
 from interpose.errors import ConfigError
@@ -70,9 +70,9 @@ def check(settings: DumpSettings) -> None:
 def rule_problems(settings: DumpSettings) -> Iterator[str]:
     """What is wrong with the rules, wherever they are used."""
     try:
-        with Patience(_RULES_TIME).limited():
+        with RegexTimeout(_RULES_TIME).limited():
             interest_of(parse_rules(settings.rules))
-    except TooSlow:
+    except RegexTimeoutError:
         yield f"dump.rules: {quoted('; '.join(settings.rules))} takes too long, simplify its expressions"
 
 
@@ -225,7 +225,9 @@ class DumpPart:
 
     def collect(self) -> Iterable[Family]:
         """Metrics."""
-        return dump_families(self.tap.losses, self.tap.queues, {} if self._supervisor is None else self._supervisor.report)
+        return dump_families(
+            self.tap.losses, self.tap.queues, {} if self._supervisor is None else self._supervisor.report
+        )
 
     def summary(self) -> dict[str, Any]:
         """What a status says."""

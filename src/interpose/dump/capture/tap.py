@@ -15,8 +15,8 @@ from interpose.dump.model.frames import (
     encode_begin,
     encode_end,
     encode_message,
-    packed_fields,
-    packed_texts,
+    pack_fields,
+    pack_texts,
 )
 from interpose.relay.api import Direction, Interest, Sighting
 
@@ -30,7 +30,7 @@ _SIDES: Final = {
 _PLAIN: Final = frozenset((b"te", b"content-type"))
 _TOO_LARGE: Final = "not kept, it is larger than the queue of the reader"
 _TOO_SLOW: Final = "not kept, the reader was too slow"
-_NO_TEXT: Final = packed_texts("")
+_NO_TEXT: Final = pack_texts("")
 
 
 class _Subscribers(NamedTuple):
@@ -104,7 +104,7 @@ class DumpTap:
         pid, uid = (0, 0) if peer is None else (peer.pid, peer.uid)
         flags = Flags.INTERCEPTED if call.intercepted else Flags.NONE
         self._seen[number] = _CallState(self._clock(), watchers, readers)
-        fields = packed_fields([item for item in call.metadata if item[0] not in _PLAIN])
+        fields = pack_fields([item for item in call.metadata if item[0] not in _PLAIN])
         data = encode_begin(number, self._wall(), pid, uid, flags, texts + fields)
         for queue in watchers:
             if not queue.put(data, reserve=True):
@@ -145,7 +145,7 @@ class DumpTap:
         if seen is None:
             return
         elapsed = self._clock() - seen.since
-        texts = packed_texts(message, *changed_by) if message or changed_by else _NO_TEXT
+        texts = pack_texts(message, *changed_by) if message or changed_by else _NO_TEXT
         data = encode_end(call.number, elapsed, code, texts)
         for queue in seen.watchers:
             if not queue.put(data, reserve=True):
@@ -157,7 +157,7 @@ class DumpTap:
         audience = _Subscribers(
             tuple(queue for queue, interest in wanted if interest >= Interest.CALLS),
             tuple(queue for queue, interest in wanted if interest >= Interest.MESSAGES),
-            packed_texts(call.path.decode("utf-8", "backslashreplace"), call.origin),
+            pack_texts(call.path.decode("utf-8", "backslashreplace"), call.origin),
         )
         if call.method is not None:  # there are few of them; names that a client made up are not remembered
             self._audiences[call.path, call.origin] = audience

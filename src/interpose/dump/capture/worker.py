@@ -25,7 +25,7 @@ from interpose.dump.capture.intake import Intake
 from interpose.dump.capture.sinks import DumpFile, DumpLog
 from interpose.dump.capture.worker_config import WorkerConfig, read_config
 from interpose.dump.decode.decode import Decoder
-from interpose.dump.model.call import NOBODY
+from interpose.dump.model.call import NO_SUBJECT
 from interpose.dump.model.frames import Header
 from interpose.dump.output.text import DumpLine, TextDump
 from interpose.dump.recording.writer import RecordingWriter
@@ -68,7 +68,7 @@ class DumpWorker:
             if isinstance(event.frame, Header):
                 self._record()
             elif self._recording is not None:
-                self._recording.write(event.frame, NOBODY if event.flow is None else event.flow.subject)
+                self._recording.write(event.frame, NO_SUBJECT if event.flow is None else event.flow.subject)
             if self._text is not None:
                 self._write(self._text.lines(event))
 

@@ -22,7 +22,7 @@ from interpose.cri.parser import CriParser
 from interpose.dump.decode.api import Decoded as Decoded
 from interpose.dump.decode.raw_protobuf import TYPES, terminal_text, wire_summary
 from interpose.dump.model.call import Flow
-from interpose.dump.model.frames import DamagedFrame, Message
+from interpose.dump.model.frames import DamagedFrameError, Message
 
 UNKNOWN: Final = "unknown_fields"
 MAX_VALUES: Final = 200_000  # of one tree: more is of no use to anybody, and costs seconds
@@ -89,7 +89,7 @@ class Decoder:
             return Decoded(tree=None, note=message.absent)
         try:
             data = message.data
-        except DamagedFrame as damage:
+        except DamagedFrameError as damage:
             return Decoded(tree=None, note=f"damaged: {damage}")
         method = flow.method
         if method is None:

@@ -19,7 +19,18 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from interpose.core.model.text import printable, quoted
-from interpose.dump.filter.terms import BY_LETTER, BY_WORD, LATE, SUBJECT, FilterTerm, Read, Test, Texts, bare, possible
+from interpose.dump.filter.terms import (
+    BY_LETTER,
+    BY_WORD,
+    END_TERMS,
+    SUBJECT_TERMS,
+    FilterTerm,
+    ParsedArgument,
+    Test,
+    Texts,
+    parse_bare,
+    term_list,
+)
 from interpose.dump.model.call import Flow
 from interpose.errors import ConfigError
 
@@ -54,13 +65,13 @@ class Filter:
         """Letters of the terms the filter consists of."""
         raise NotImplementedError
 
-    def wants_end(self) -> bool:
+    def needs_end(self) -> bool:
         """Whether only the end of a call, or its reply, tells if it is wanted."""
-        return bool(self.letters() & LATE)
+        return bool(self.letters() & END_TERMS)
 
-    def asks_subject(self) -> bool:
+    def needs_subject(self) -> bool:
         """Whether it asks whom a call is about."""
-        return bool(self.letters() & SUBJECT)
+        return bool(self.letters() & SUBJECT_TERMS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +113,7 @@ class Not(Filter):
 
 
 @dataclass(frozen=True, slots=True)
-class All(Filter):
+class AllOf(Filter):
     """What matches each of them; without parts, everything."""
 
     parts: tuple[Filter, ...] = ()
@@ -118,7 +129,7 @@ class All(Filter):
 
 
 @dataclass(frozen=True, slots=True)
-class Either(Filter):
+class AnyOf(Filter):
     """What matches one of them at least."""
 
     parts: tuple[Filter, ...]
@@ -133,7 +144,7 @@ class Either(Filter):
         return " | ".join(map(_grouped, self.parts))
 
 
-EVERYTHING: Final = All()
+MATCH_ALL: Final = AllOf()
 
 
 def parse_filter(text: str, *, now: int | None = None) -> Filter:
@@ -144,35 +155,35 @@ def parse_filter(text: str, *, now: int | None = None) -> Filter:
     return _Parser(text, now).whole()
 
 
-def question(letter: str, argument: str, where: str, *, now: int | None = None) -> Filter:
+def make_term(letter: str, argument: str, where: str, *, now: int | None = None) -> Filter:
     """One question whose argument comes from somewhere else, as a flag."""
     try:
-        read = BY_LETTER[letter].read(argument, now)
+        read = BY_LETTER[letter].parse(argument, now)
     except ValueError as error:
         raise ConfigError(f"{where}: {error}") from None
-    return Term(letter, read.plain, read.test)
+    return Term(letter, read.text, read.test)
 
 
 def all_of(parts: Iterable[Filter]) -> Filter:
     """What matches each; parts that match everything anyway are left out."""
-    return _joined(All, [part for part in parts if part != EVERYTHING])
+    return _joined(AllOf, [part for part in parts if part != MATCH_ALL])
 
 
-def one_of(parts: Iterable[Filter]) -> Filter:
+def any_of(parts: Iterable[Filter]) -> Filter:
     """What matches one; everything if there are none."""
-    return _joined(Either, list(parts))
+    return _joined(AnyOf, list(parts))
 
 
-def _joined(kind: type[All] | type[Either], parts: list[Filter]) -> Filter:
+def _joined(kind: type[AllOf] | type[AnyOf], parts: list[Filter]) -> Filter:
     """Groups of the same kind become one, so that a filter has one form."""
     flat: list[Filter] = []
     for part in parts:
         flat += part.parts if isinstance(part, kind) else [part]
-    return (flat[0] if len(flat) == 1 else kind(tuple(flat))) if flat else EVERYTHING
+    return (flat[0] if len(flat) == 1 else kind(tuple(flat))) if flat else MATCH_ALL
 
 
 def _grouped(part: Filter) -> str:
-    return f"({part})" if isinstance(part, All | Either) else str(part)
+    return f"({part})" if isinstance(part, AllOf | AnyOf) else str(part)
 
 
 def _in_quotes(text: str) -> str:
@@ -194,7 +205,7 @@ class _Parser:
         if len(self._text) > _LONGEST:
             raise self._error(_LONGEST, f"a filter has at most {_LONGEST} characters")
         if not self._next():
-            return EVERYTHING
+            return MATCH_ALL
         found = self._either()
         if self._next():
             raise self._error(self._at, "there is no ( for this )")
@@ -205,14 +216,14 @@ class _Parser:
         while self._next() == "|":
             self._at += 1
             parts.append(self._all())
-        return _joined(Either, parts)
+        return _joined(AnyOf, parts)
 
     def _all(self) -> Filter:
         parts = [self._one()]
         while (char := self._next()) and char not in "|)":
             self._at += char == "&"
             parts.append(self._one())
-        return _joined(All, parts)
+        return _joined(AllOf, parts)
 
     def _one(self) -> Filter:
         start, char = self._at, self._next()
@@ -220,7 +231,7 @@ class _Parser:
             return self._nested(char)
         if not char or char in "&|)":
             raise self._error(
-                self._at if char else start, f"something to look for is missing here: a word, or {possible()}"
+                self._at if char else start, f"something to look for is missing here: a word, or {term_list()}"
             )
         if char == "~":
             return self._letter()
@@ -236,7 +247,7 @@ class _Parser:
             raise self._error(
                 start, f"{quoted(word)} is not a question; possible are {', '.join(BY_WORD)}, or put it into quotes"
             )
-        return Term("", word, bare(word, self._now).test)
+        return Term("", word, parse_bare(word, self._now).test)
 
     def _nested(self, char: str) -> Filter:
         start = self._at
@@ -259,7 +270,7 @@ class _Parser:
         letters = self._match(_LETTERS)[1:]
         asked = BY_LETTER.get(letters.lower())
         if asked is None:
-            raise self._error(start, f"there is no ~{letters}; possible are {possible()}")
+            raise self._error(start, f"there is no ~{letters}; possible are {term_list()}")
         if asked.optional and not self._has_argument():
             return self._term(asked, start, self._at, "")
         self._next()
@@ -294,10 +305,10 @@ class _Parser:
     def _term(self, asked: FilterTerm, at: int, behind: int, argument: str) -> Filter:
         self._at = behind
         try:
-            read: Read = asked.read(argument, self._now)
+            read: ParsedArgument = asked.parse(argument, self._now)
         except ValueError as error:
             raise self._error(at, str(error)) from None
-        return Term(asked.letter, read.plain, read.test)
+        return Term(asked.letter, read.text, read.test)
 
     # -- characters
 

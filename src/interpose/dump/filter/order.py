@@ -14,7 +14,7 @@ HELD: Final = 20_000  # calls
 HELD_BYTES: Final = 128 << 20
 
 
-class ByBegin:
+class BeginOrder:
     """Sorts calls. `late` of them have come behind others that began after them."""
 
     def __init__(self, *, held: int = HELD, held_bytes: int = HELD_BYTES) -> None:

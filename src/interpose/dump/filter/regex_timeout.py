@@ -15,12 +15,12 @@ _SIGNAL: Final = signal.SIGVTALRM
 _TIMER: Final = signal.ITIMER_VIRTUAL
 
 
-class TooSlow(Exception):  # noqa: N818 - a fact about the work
-    """It took longer than it may."""
+class RegexTimeoutError(Exception):
+    """Raised in the work that took longer than it may."""
 
 
-class Patience:
-    """How long some work may take."""
+class RegexTimeout:
+    """A limit on the CPU time of work in the main thread."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
@@ -28,11 +28,11 @@ class Patience:
 
     @contextmanager
     def limited(self) -> Iterator[None]:
-        """What takes longer inside of this raises TooSlow."""
+        """What takes longer inside of this raises RegexTimeoutError."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
-        before = signal.signal(_SIGNAL, self._ring)
+        before = signal.signal(_SIGNAL, self._on_alarm)
         try:
             try:
                 self._armed = True
@@ -45,8 +45,8 @@ class Patience:
             signal.signal(_SIGNAL, before or signal.SIG_DFL)
 
     @contextmanager
-    def aside(self) -> Iterator[None]:
-        """Inside of `limited`: what does not count. The time begins anew behind it."""
+    def suspended(self) -> Iterator[None]:
+        """Inside of `limited`: what does not count. The time starts again behind it."""
         armed, self._armed = self._armed, False
         try:
             yield
@@ -55,6 +55,6 @@ class Patience:
                 signal.setitimer(_TIMER, self._seconds)
                 self._armed = True
 
-    def _ring(self, _number: int, _frame: FrameType | None) -> None:
+    def _on_alarm(self, _number: int, _frame: FrameType | None) -> None:
         if self._armed:
-            raise TooSlow(f"it takes longer than {self._seconds:g} s")
+            raise RegexTimeoutError(f"it takes longer than {self._seconds:g} s")

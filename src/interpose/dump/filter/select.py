@@ -1,6 +1,6 @@
-"""From frames to the calls somebody wants to see.
+"""From frames to the calls that a filter selects.
 
-`Viewing` puts frames together, hides what is to be hidden, knows whom calls are about and keeps to a filter. Calls come
+`CallSelector` puts frames together, hides what is to be hidden, knows the subjects of calls and keeps to a filter. Calls come
 in the order in which they end, because only then everything is known about them; those that never do come last.
 """
 
@@ -9,29 +9,29 @@ from typing import Final
 
 from interpose.dump.filter.language import Filter
 from interpose.dump.filter.terms import Texts
-from interpose.dump.model.call import SESSION, Assembler, CallEvent, CallEventKind, Flow, begun, part_of
+from interpose.dump.model.call import SESSION, Assembler, CallEvent, CallEventKind, Flow, begin_frame, part_of
 from interpose.dump.model.frames import Begin, Context, Dropped, Flags, Frame, Header, MessageSide
-from interpose.dump.model.subject import TELLING, Subjects
+from interpose.dump.model.subject import NAMING_REPLIES, Subjects
 
 # Calls in flight about which it is known whether they are wanted; the oldest are asked about again.
 _HELD: Final = 10_000
 
 
-class Viewing:
+class CallSelector:
     """One pass over frames that selects the calls a filter matches."""
 
     def __init__(self, wanted: Filter, texts: Texts, *, hide: Callable[[Frame], Frame] | None = None) -> None:
-        self._wanted = wanted
+        self._filter = wanted
         self._texts = texts
         self._hide = hide
         self._subjects = Subjects()
         self._assembler = Assembler(self._subjects.identify, self._subjects.learn)
-        self._late = wanted.wants_end()
+        self._late = wanted.needs_end()
         # Methods whose answer may say whom a call is about, if somebody asks for that.
-        self._told_late = TELLING if wanted.asks_subject() else frozenset()
+        self._named_late = NAMING_REPLIES if wanted.needs_subject() else frozenset()
         self._doubtful: set[int] = set()  # calls in flight before a file that is missing
-        self.seen = 0  # calls
-        self.shown = 0
+        self.seen_calls = 0  # calls
+        self.shown_calls = 0
 
     @property
     def dropped(self) -> int:
@@ -47,7 +47,7 @@ class Viewing:
     def flows(self, frames: Iterable[Frame], *, unfinished: bool = True) -> Iterator[Flow]:
         """The calls that are wanted."""
         for event, lost in self._events(frames):
-            over = [event.flow] if event.what is CallEventKind.END and event.flow is not None else []
+            over = [event.flow] if event.kind is CallEventKind.END and event.flow is not None else []
             yield from filter(self._is_wanted, [*lost, *over])
         if unfinished:
             yield from filter(self._is_wanted, list(self._assembler.open.values()))
@@ -59,13 +59,13 @@ class Viewing:
             for lost_call in filter(self._decided_late, lost):
                 yield from self._whole(lost_call)
             flow = event.flow
-            if event.what is CallEventKind.DROPPED:
+            if event.kind is CallEventKind.DROPPED:
                 yield event
-            elif flow is None or event.what is CallEventKind.OTHER:
+            elif flow is None or event.kind is CallEventKind.OTHER:
                 continue
             elif not self._decided_late(flow):
                 yield from self._early(event, flow, wanted)
-            elif event.what is CallEventKind.END:
+            elif event.kind is CallEventKind.END:
                 yield from self._whole(flow)
         if unfinished:
             for open_call in filter(self._decided_late, list(self._assembler.open.values())):
@@ -73,25 +73,25 @@ class Viewing:
 
     def _decided_late(self, flow: Flow) -> bool:
         """Whether the request does not tell: its answer says whom it is about, and a filter asks for that."""
-        if self._late or not self._told_late:
+        if self._late or not self._named_late:
             return self._late
         method = flow.method
-        return method is not None and method.name in self._told_late and not method.server_streaming
+        return method is not None and method.name in self._named_late and not method.server_streaming
 
     def _early(self, event: CallEvent, flow: Flow, wanted: dict[int, bool]) -> Iterator[CallEvent]:
         """Decided by the request, or by the end if there was none."""
-        if event.what is CallEventKind.BEGIN:
+        if event.kind is CallEventKind.BEGIN:
             wanted.pop(flow.number, None)  # of another process
             return
         if flow.number not in wanted:
             wanted[flow.number] = self._is_wanted(flow)
             if wanted[flow.number]:
-                yield CallEvent(CallEventKind.BEGIN, flow, begun(flow))
+                yield CallEvent(CallEventKind.BEGIN, flow, begin_frame(flow))
             if len(wanted) > _HELD:
                 del wanted[next(iter(wanted))]
         if wanted[flow.number]:
             yield event
-        if event.what is CallEventKind.END:
+        if event.kind is CallEventKind.END:
             del wanted[flow.number]
 
     def _events(self, frames: Iterable[Frame]) -> Iterator[tuple[CallEvent, list[Flow]]]:
@@ -104,7 +104,7 @@ class Viewing:
             if isinstance(frame, Begin) and frame.number in open_calls:
                 known = [open_calls[frame.number]]
             event = self._assembler.feed(frame if hide is None else hide(frame))
-            self.seen += event.what is CallEventKind.BEGIN
+            self.seen_calls += event.kind is CallEventKind.BEGIN
             for call in known:
                 if open_calls.get(call.number) is not call:
                     call.lost = True
@@ -129,26 +129,26 @@ class Viewing:
         missed, self._doubtful = self._doubtful, set()
         return [one for number in sorted(missed) if (one := self._assembler.lose(number)) is not None]
 
-    def chosen(self, flow: Flow) -> Iterator[Flow]:
+    def select(self, flow: Flow) -> Iterator[Flow]:
         """A call that was found elsewhere, if it is wanted."""
-        self.seen += 1
+        self.seen_calls += 1
         return filter(self._is_wanted, [flow])
 
     def _is_wanted(self, flow: Flow) -> bool:
-        found = self._wanted.matches(flow, self._texts)
-        self.shown += found
+        found = self._filter.matches(flow, self._texts)
+        self.shown_calls += found
         return found
 
     def _whole(self, flow: Flow) -> Iterator[CallEvent]:
         """Everything that is still known of a call, as if it came now."""
         if not self._is_wanted(flow):
             return
-        yield from replayed(flow)
+        yield from events_of(flow)
 
 
-def replayed(flow: Flow) -> Iterator[CallEvent]:
+def events_of(flow: Flow) -> Iterator[CallEvent]:
     """The events of a call that is known already; messages that were let go of are counted in one."""
-    yield CallEvent(CallEventKind.BEGIN, flow, begun(flow))
+    yield CallEvent(CallEventKind.BEGIN, flow, begin_frame(flow))
     missing = flow.forgotten_replies
     for message in flow.messages:
         if missing and message.side is not MessageSide.REQUEST:

@@ -54,10 +54,10 @@ _OPEN: Final = "open"
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
+class ParsedArgument:
     """The argument of a term after parsing: its canonical text and its test."""
 
-    plain: str  # reads back to the same
+    text: str  # reads back to the same
     test: Test
 
 
@@ -69,7 +69,7 @@ class FilterTerm:
     words: tuple[str, ...]
     argument: str  # what it is called in the help
     meaning: str
-    read: Callable[[str, int | None], Read]  # the argument and the time now
+    parse: Callable[[str, int | None], ParsedArgument]  # the argument and the time now
     optional: bool = False  # whether it can stand without an argument
     compares: bool = False  # whether the word is followed by < or >, not =
 
@@ -90,10 +90,10 @@ def _pattern(text: str) -> re.Pattern[str]:
 
 def _regexp(
     of: Callable[[Flow], tuple[str, ...]], ids: Callable[[Flow], tuple[str, ...]] | None = None
-) -> Callable[[str, int | None], Read]:
+) -> Callable[[str, int | None], ParsedArgument]:
     """Found anywhere in one of the texts; or the beginning of one of the ids."""
 
-    def read(text: str, _now: int | None) -> Read:
+    def read(text: str, _now: int | None) -> ParsedArgument:
         search = _pattern(text).search
         start = text.lower()
 
@@ -102,34 +102,34 @@ def _regexp(
                 return True
             return ids is not None and any(object_id and object_id.lower().startswith(start) for object_id in ids(flow))
 
-        return Read(text, test)
+        return ParsedArgument(text, test)
 
     return read
 
 
-def _text(*sides: MessageSide) -> Callable[[str, int | None], Read]:
-    def read(text: str, _now: int | None) -> Read:
+def _text(*sides: MessageSide) -> Callable[[str, int | None], ParsedArgument]:
+    def read(text: str, _now: int | None) -> ParsedArgument:
         search = _pattern(text).search
-        return Read(text, lambda flow, texts: search(texts(flow, sides), 0, SEARCHED) is not None)
+        return ParsedArgument(text, lambda flow, texts: search(texts(flow, sides), 0, SEARCHED) is not None)
 
     return read
 
 
-def _status(text: str, _now: int | None) -> Read:
+def _status(text: str, _now: int | None) -> ParsedArgument:
     word = text.strip().lower()
     if word == _ERROR:
-        return Read(_ERROR, lambda flow, _texts: flow.failed)
+        return ParsedArgument(_ERROR, lambda flow, _texts: flow.failed)
     if word == _OPEN:
-        return Read(_OPEN, lambda flow, _texts: flow.end is None)
+        return ParsedArgument(_OPEN, lambda flow, _texts: flow.end is None)
     names = {name.lower().replace("_", ""): code for code, name in enumerate(NAMES)}
     code = int(word) if re.fullmatch("[0-9]{1,3}", word) else names.get(word.replace("_", ""))
     if code is None:
         raise ValueError(f"{quoted(text)} is not a status; possible are error, open, a number, {', '.join(NAMES)}")
     plain = code_name(code) if code < len(NAMES) else str(code)
-    return Read(plain, lambda flow, _texts: flow.end is not None and flow.end.code == code)
+    return ParsedArgument(plain, lambda flow, _texts: flow.end is not None and flow.end.code == code)
 
 
-def _duration(text: str, _now: int | None) -> Read:
+def _duration(text: str, _now: int | None) -> ParsedArgument:
     match = _DURATION.fullmatch(text.strip())
     factor = _UNITS.get(match[3].lower()) if match else None
     if match is None or factor is None:
@@ -139,7 +139,7 @@ def _duration(text: str, _now: int | None) -> Read:
     def test(flow: Flow, _texts: Texts) -> bool:
         return flow.duration is not None and compare(flow.duration, limit)
 
-    return Read(match[1] + show_duration(limit), test)
+    return ParsedArgument(match[1] + format_exact_duration(limit), test)
 
 
 def _nanoseconds(number: str, factor: int) -> int:
@@ -148,25 +148,25 @@ def _nanoseconds(number: str, factor: int) -> int:
     return int(whole) * factor + int(part.ljust(9, "0")) * factor // 10**9
 
 
-def show_duration(nanoseconds: int) -> str:
+def format_exact_duration(nanoseconds: int) -> str:
     """A duration in the largest of the small units that gives a whole number."""
     unit = next(unit for unit in ("s", "ms", "us", "ns") if nanoseconds % _UNITS[unit] == 0)
     return f"{nanoseconds // _UNITS[unit]}{unit}"
 
 
-def _changed(text: str, _now: int | None) -> Read:
+def _changed(text: str, _now: int | None) -> ParsedArgument:
     if not text:
-        return Read("", lambda flow, _texts: flow.changed)
+        return ParsedArgument("", lambda flow, _texts: flow.changed)
     search = _pattern(text).search
-    return Read(text, lambda flow, _texts: flow.end is not None and any(map(search, flow.end.changed_by)))
+    return ParsedArgument(text, lambda flow, _texts: flow.end is not None and any(map(search, flow.end.changed_by)))
 
 
-def _kind(text: str, _now: int | None) -> Read:
+def _kind(text: str, _now: int | None) -> ParsedArgument:
     found = [kind for kind in _KINDS if text and kind.startswith(text.lower())]
     if not found:
         raise ValueError(f"{quoted(text)} is not a kind of call; possible are {', '.join(_KINDS)}")
     holds = _KINDS[found[0]]
-    return Read(found[0], lambda flow, _texts: holds(flow))
+    return ParsedArgument(found[0], lambda flow, _texts: holds(flow))
 
 
 Ranges: TypeAlias = Sequence[tuple[int, int | None]]
@@ -192,28 +192,28 @@ def in_ranges(number: int, ranges: Ranges) -> bool:
     return any(first <= number and (last is None or number <= last) for first, last in ranges)
 
 
-def _number(text: str, _now: int | None) -> Read:
+def _number(text: str, _now: int | None) -> ParsedArgument:
     ranges = number_ranges(text)
 
     def test(flow: Flow, _texts: Texts) -> bool:
         return in_ranges(flow.number, ranges)
 
-    return Read(",".join(_show_range(*bounds) for bounds in ranges), test)
+    return ParsedArgument(",".join(_show_range(*bounds) for bounds in ranges), test)
 
 
 def _show_range(first: int, last: int | None) -> str:
     return str(first) if first == last else f"{first}-{'' if last is None else last}"
 
 
-def _moment(*, until: bool) -> Callable[[str, int | None], Read]:
-    def read(text: str, now: int | None) -> Read:
+def _time_bound(*, until: bool) -> Callable[[str, int | None], ParsedArgument]:
+    def read(text: str, now: int | None) -> ParsedArgument:
         of_day, limit, plain = _time(text.strip(), now)
 
         def test(flow: Flow, _texts: Texts) -> bool:
             at = flow.time % _DAY if of_day else flow.time
             return at <= limit if until else at >= limit
 
-        return Read(plain, test)
+        return ParsedArgument(plain, test)
 
     return read
 
@@ -259,59 +259,61 @@ def _iso(nanoseconds: int) -> str:
     return moment.replace(tzinfo=None).isoformat() + "Z"
 
 
-def bare(text: str, _now: int | None) -> Read:
+def parse_bare(text: str, _now: int | None) -> ParsedArgument:
     """A word on its own: part of the method or of whom the call is about."""
     wanted = text.casefold()
 
     def test(flow: Flow, _texts: Texts) -> bool:
         return wanted in flow.name.casefold() or wanted in str(flow.subject).casefold()
 
-    return Read(text, test)
+    return ParsedArgument(text, test)
 
 
-QUESTIONS: Final[tuple[FilterTerm, ...]] = (
-    FilterTerm(letter="m", words=("method",), argument="RE", meaning="method", read=_regexp(lambda flow: (flow.name,))),
+TERMS: Final[tuple[FilterTerm, ...]] = (
+    FilterTerm(
+        letter="m", words=("method",), argument="RE", meaning="method", parse=_regexp(lambda flow: (flow.name,))
+    ),
     FilterTerm(
         letter="ns",
         words=("namespace", "ns"),
         argument="RE",
         meaning="namespace",
-        read=_regexp(lambda flow: (flow.subject.namespace,)),
+        parse=_regexp(lambda flow: (flow.subject.namespace,)),
     ),
     FilterTerm(
         letter="p",
         words=("pod",),
         argument="RE",
         meaning="pod: its name, or the beginning of its uid or id",
-        read=_regexp(lambda flow: (flow.subject.pod,), lambda flow: (flow.subject.pod_uid, flow.subject.pod_id)),
+        parse=_regexp(lambda flow: (flow.subject.pod,), lambda flow: (flow.subject.pod_uid, flow.subject.pod_id)),
     ),
     FilterTerm(
         letter="c",
         words=("container",),
         argument="RE",
         meaning="container: its name, or the beginning of its id",
-        read=_regexp(lambda flow: (flow.subject.container,), lambda flow: (flow.subject.container_id,)),
+        parse=_regexp(lambda flow: (flow.subject.container,), lambda flow: (flow.subject.container_id,)),
     ),
     FilterTerm(
         letter="i",
         words=("image",),
         argument="RE",
         meaning="image",
-        read=_regexp(lambda flow: (flow.subject.image,)),
+        parse=_regexp(lambda flow: (flow.subject.image,)),
     ),
     FilterTerm(
         letter="s",
         words=("status",),
         argument="STATUS",
         meaning="OK, NOT_FOUND, ...; a number; error: any failure; open: not over",
-        read=_status,
+        parse=_status,
     ),
     FilterTerm(
         letter="d",
         words=("duration",),
         argument=">100ms",
         meaning="took longer, or shorter (<5ms); a call that is not over never matches",
-        read=_duration,
+        parse=_duration,
         compares=True,
     ),
     FilterTerm(
@@ -319,7 +321,7 @@ QUESTIONS: Final[tuple[FilterTerm, ...]] = (
         words=("changed",),
         argument="[RE]",
         meaning="changed on the way, by anybody or by this hook server or policy",
-        read=_changed,
+        parse=_changed,
         optional=True,
     ),
     FilterTerm(
@@ -327,58 +329,58 @@ QUESTIONS: Final[tuple[FilterTerm, ...]] = (
         words=("origin",),
         argument="RE",
         meaning="who made the call: client, store, policy ...",
-        read=_regexp(lambda flow: (flow.origin,)),
+        parse=_regexp(lambda flow: (flow.origin,)),
     ),
     FilterTerm(
         letter="k",
         words=("kind",),
         argument="KIND",
         meaning="passthrough, intercepted or originated",
-        read=_kind,
+        parse=_kind,
     ),
     FilterTerm(
         letter="t",
         words=("text",),
         argument="RE",
         meaning="anywhere in requests and replies, as YAML",
-        read=_text(*REQUESTS, *REPLIES),
+        parse=_text(*REQUESTS, *REPLIES),
     ),
-    FilterTerm(letter="q", words=("request",), argument="RE", meaning="in the request", read=_text(*REQUESTS)),
-    FilterTerm(letter="r", words=("reply",), argument="RE", meaning="in the reply", read=_text(*REPLIES)),
+    FilterTerm(letter="q", words=("request",), argument="RE", meaning="in the request", parse=_text(*REQUESTS)),
+    FilterTerm(letter="r", words=("reply",), argument="RE", meaning="in the reply", parse=_text(*REPLIES)),
     FilterTerm(
         letter="n",
         words=("number",),
         argument="NUMBERS",
         meaning="its number: 12, 5-9, 100- or 1,4-6",
-        read=_number,
+        parse=_number,
     ),
     FilterTerm(
         letter="since",
         words=("since",),
         argument="TIME",
         meaning="began at or after: 2026-11-16T09:00:00Z, 09:00:30 (of any day, UTC), -10m",
-        read=_moment(until=False),
+        parse=_time_bound(until=False),
     ),
     FilterTerm(
-        letter="until", words=("until",), argument="TIME", meaning="began at or before", read=_moment(until=True)
+        letter="until", words=("until",), argument="TIME", meaning="began at or before", parse=_time_bound(until=True)
     ),
 )
 # Questions that the request cannot answer, or not wholly.
-LATE: Final = frozenset({"s", "d", "h", "t", "q", "r"})
+END_TERMS: Final = frozenset({"s", "d", "h", "t", "q", "r"})
 # Those about whom a call is about; the empty one is a word on its own.
-SUBJECT: Final = frozenset({"", "ns", "p", "c", "i"})
-BY_LETTER: Final[Mapping[str, FilterTerm]] = MappingProxyType({term.letter: term for term in QUESTIONS})
-BY_WORD: Final[Mapping[str, FilterTerm]] = MappingProxyType({word: term for term in QUESTIONS for word in term.words})
+SUBJECT_TERMS: Final = frozenset({"", "ns", "p", "c", "i"})
+BY_LETTER: Final[Mapping[str, FilterTerm]] = MappingProxyType({term.letter: term for term in TERMS})
+BY_WORD: Final[Mapping[str, FilterTerm]] = MappingProxyType({word: term for term in TERMS for word in term.words})
 
 
-def possible() -> str:
+def term_list() -> str:
     """All questions on one line, for errors."""
-    return ", ".join(f"~{term.letter} ({term.words[0]})" for term in QUESTIONS)
+    return ", ".join(f"~{term.letter} ({term.words[0]})" for term in TERMS)
 
 
-def reference() -> str:
+def reference_table() -> str:
     """All questions, for people: one line each."""
-    rows = [(f"~{term.letter} {term.argument}", _spelled(term), term.meaning) for term in QUESTIONS]
+    rows = [(f"~{term.letter} {term.argument}", _spelled(term), term.meaning) for term in TERMS]
     rows += [
         ("WORD", "", "part of the method or of namespace/pod:container"),
         ("!A", "", "not"),

@@ -20,7 +20,7 @@ from textual.widgets import Static
 from interpose.core.model.text import printable
 from interpose.dump.decode.api import Decodes
 from interpose.dump.filter.language import Filter, parse_filter
-from interpose.dump.filter.regex_timeout import Patience, TooSlow
+from interpose.dump.filter.regex_timeout import RegexTimeout, RegexTimeoutError
 from interpose.dump.live.call_list import CallList, ListHead
 from interpose.dump.live.detail_view import DetailView, TabLine
 from interpose.dump.live.feed import Feed
@@ -184,7 +184,7 @@ class Board(Screen[None]):
         self._pipeline = Pipeline()
         self._texts = FlowTexts(view.decoder)
         self._filter_text = ""
-        self._patience = Patience(SLOWEST)
+        self._patience = RegexTimeout(SLOWEST)
         self._slow = ""  # the last filter that took too long
         self._lost: Lost | None = None
         self._heard = False
@@ -356,13 +356,13 @@ class Board(Screen[None]):
         try:
             with self._patience.limited():
                 return wanted.matches(flow, self._text_of)
-        except TooSlow:
+        except RegexTimeoutError:
             self._slow = text
             return True
 
     def _text_of(self, flow: Flow, sides: tuple[MessageSide, ...]) -> str:
         # A large message takes its time to be read, which is no fault of the filter.
-        with self._patience.aside():
+        with self._patience.suspended():
             return self._texts(flow, sides)
 
     def _take_back_filter(self) -> None:

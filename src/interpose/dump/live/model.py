@@ -108,10 +108,10 @@ class LiveModel:
         """What happened, and the time in seconds of any clock."""
         before = self.calls
         for event in events:
-            if event.what is CallEventKind.DROPPED:
+            if event.kind is CallEventKind.DROPPED:
                 self.dropped += event.frame.frames if isinstance(event.frame, Dropped) else 0
             elif event.flow is not None:
-                self._call(event.what, event.flow, event.frame)
+                self._call(event.kind, event.flow, event.frame)
         self._begun.append((now, self.calls - before))
         while self._begun[0][0] < now - RATE_SECONDS:
             self._begun.popleft()

@@ -8,7 +8,7 @@ from typing import ClassVar
 from textual import on
 from textual.binding import Binding, BindingType
 
-from interpose.dump.filter.terms import QUESTIONS
+from interpose.dump.filter.terms import TERMS
 from interpose.dump.live.board import Board
 from interpose.dump.live.call_list import CallList
 from interpose.dump.live.help import HelpScreen
@@ -259,7 +259,7 @@ class LiveScreen(Board):
     # -- everywhere
 
     def action_help(self) -> None:
-        filters = [(f"~{term.letter} {term.argument}".strip(), term.meaning) for term in QUESTIONS]
+        filters = [(f"~{term.letter} {term.argument}".strip(), term.meaning) for term in TERMS]
         self.app.push_screen(HelpScreen([*filters, ("! & | ( )", "not, and, or, groups")]))
 
     def action_cancel(self) -> None:

@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from interpose.cri.methods import METHODS, Method
-from interpose.dump.model.docker_calls import SERVICE, HttpCall, http_call, short_name, sort_of
+from interpose.dump.model.docker_calls import SERVICE, HttpCall, http_call, method_name, short_name
 from interpose.dump.model.frames import (
     Begin,
     Context,
@@ -31,7 +31,7 @@ KEPT_CALLS: Final = 10_000
 # Bytes of bodies of all calls in flight. With more, those of the oldest are let go of; so are most of the messages of a
 # stream then, for they cost memory without a body, too.
 KEPT_BYTES: Final = 64 << 20
-LET_GO: Final = b"too much was in flight to keep it"
+BODY_DROPPED: Final = b"too much was in flight to keep it"
 _KEPT_WITHOUT_BODY: Final = 16
 _MESSAGE_BYTES: Final = 256  # that one takes besides its body
 # In the facts of a context: whom the calls are about that were in flight then, by number.
@@ -64,18 +64,18 @@ class Subject:
         return ":".join(part for part in (pod, container) if part) or self.image
 
 
-NOBODY: Final = Subject()
+NO_SUBJECT: Final = Subject()
 _SUBJECT_TEXTS: Final = len(fields(Subject))
 _LONGEST_NUMBER: Final = 20  # digits
 
 
-def tell_subjects(subjects: Mapping[int, Subject]) -> dict[str, list[str]]:
-    """For the facts of a context: whom calls are about, by number."""
+def subjects_to_facts(subjects: Mapping[int, Subject]) -> dict[str, list[str]]:
+    """Subjects of calls by number, for the facts of a context."""
     return {str(number): list(astuple(subject)) for number, subject in subjects.items() if subject}
 
 
-def told_subjects(facts: Mapping[str, Any]) -> dict[int, Subject]:
-    """What `tell_subjects` gave, out of the facts of a context; what cannot be used is passed over."""
+def subjects_from_facts(facts: Mapping[str, Any]) -> dict[int, Subject]:
+    """The subjects of calls in the facts of a context, as `subjects_to_facts` wrote them; bad rows are skipped."""
     told = facts.get(CALLS)
     rows = told.items() if isinstance(told, Mapping) else ()
     return {
@@ -113,7 +113,7 @@ class Flow:
     forgotten_size: int = 0  # and their bytes
     end: End | None = None
     lost: bool = False  # its end is not in the recording and will not come
-    subject: Subject = NOBODY
+    subject: Subject = NO_SUBJECT
 
     @property
     def name(self) -> str:
@@ -122,10 +122,10 @@ class Flow:
         return self.path.rpartition("/")[2] if call is None else short_name(call)
 
     @property
-    def sort(self) -> str:
+    def method_name(self) -> str:
         """The name that calls of the same kind share: without the names of things that HTTP has in its paths."""
         call = self.http
-        return self.name if call is None else sort_of(call)
+        return self.name if call is None else method_name(call)
 
     @property
     def service(self) -> str:
@@ -178,14 +178,17 @@ class Flow:
     @property
     def message_bytes(self) -> int:
         """Bytes of the messages between caller and relay, also of those whose bodies were dropped."""
-        return sum(message.size for message in self.of(MessageSide.REQUEST, MessageSide.REPLY)) + self.forgotten_size
+        return (
+            sum(message.size for message in self.messages_of(MessageSide.REQUEST, MessageSide.REPLY))
+            + self.forgotten_size
+        )
 
-    def of(self, *sides: MessageSide) -> list[Message]:
+    def messages_of(self, *sides: MessageSide) -> list[Message]:
         """Its messages of these sides."""
         return [message for message in self.messages if message.side in sides]
 
 
-def begun(flow: Flow) -> Begin:
+def begin_frame(flow: Flow) -> Begin:
     """The frame that a call began with."""
     return Begin(
         number=flow.number,
@@ -213,7 +216,7 @@ class CallEventKind(StrEnum):
 class CallEvent:
     """What a frame did, to which call, and the frame."""
 
-    what: CallEventKind
+    kind: CallEventKind
     flow: Flow | None
     frame: Frame
 
@@ -241,7 +244,7 @@ class Assembler:
         self._kept_bytes = kept_bytes
         self._weights: dict[int, int] = {}  # bytes of the calls that have some, oldest first
         self._weight = 0  # of all of them
-        self._told: dict[int, Subject] = {}  # by the context, of calls that began before
+        self._context_subjects: dict[int, Subject] = {}  # by the context, of calls that began before
         self.header: Header | None = None
         self.context: Context | None = None
         self.dropped = 0  # frames
@@ -267,14 +270,14 @@ class Assembler:
                 # Numbers of another process mean other calls.
                 self.open.clear()
                 self._weights.clear()
-                self._told.clear()
+                self._context_subjects.clear()
                 self._weight = 0
             self.header = frame
         elif isinstance(frame, Context):
             self.context = frame
             if self._learn is not None:
                 self._learn(frame.facts)
-            self._told = told_subjects(frame.facts)
+            self._context_subjects = subjects_from_facts(frame.facts)
         return CallEvent(CallEventKind.OTHER, None, frame)
 
     def feed_all(self, frames: Sequence[Frame]) -> list[CallEvent]:
@@ -298,7 +301,7 @@ class Assembler:
             metadata=frame.metadata,
         )
         if frame.flags & Flags.CONTINUED:
-            flow.subject = self._told.get(frame.number, NOBODY)
+            flow.subject = self._context_subjects.get(frame.number, NO_SUBJECT)
         return CallEvent(CallEventKind.BEGIN, flow, frame)
 
     def lose(self, number: int) -> Flow | None:
@@ -340,9 +343,9 @@ class Assembler:
         while self._weights and self._weight > self._kept_bytes:
             number = next(iter(self._weights))
             self._weight -= self._weights.pop(number)
-            _strip(self.open[number])
+            _drop_bodies(self.open[number])
         if self._weight > self._kept_bytes:
-            _strip(newest)
+            _drop_bodies(newest)
             newest.messages[-1] = last
             self._weight -= own
             own = _weight(last)
@@ -362,12 +365,12 @@ def _forget(flow: Flow, count: int) -> list[Message]:
 
 
 def _weight(message: Message) -> int:
-    return 0 if message.body is LET_GO else len(message.body) + _MESSAGE_BYTES
+    return 0 if message.body is BODY_DROPPED else len(message.body) + _MESSAGE_BYTES
 
 
-def _strip(flow: Flow) -> None:
+def _drop_bodies(flow: Flow) -> None:
     """Take the bodies away; which messages there were stays known, of the first one and the newest."""
     surplus = len(flow.messages) - _KEPT_WITHOUT_BODY
     if surplus > 0:
         _forget(flow, surplus)
-    flow.messages[:] = [replace(message, packing=Packing.ABSENT, body=LET_GO) for message in flow.messages]
+    flow.messages[:] = [replace(message, packing=Packing.ABSENT, body=BODY_DROPPED) for message in flow.messages]

@@ -38,13 +38,13 @@ def short_name(call: HttpCall) -> str:
     return f"{call.method} {_ID.sub(_SHORT, _VERSION.sub('', call.path))}"
 
 
-def sort_of(call: HttpCall) -> str:
+def method_name(call: HttpCall) -> str:
     """`GET /containers/{id}/json`: what calls about different things have in common."""
     endpoint = classify(call.method, call.path, "").endpoint
     return short_name(call) if endpoint is OTHER else endpoint.name
 
 
-def status_in(message: str) -> int | None:
+def http_status(message: str) -> int | None:
     """The HTTP status that the end of a call tells; None if it tells none."""
     found = _STATUS.match(message)
     return int(found[1]) if found else None

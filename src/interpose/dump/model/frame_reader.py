@@ -12,7 +12,7 @@ what passes pays for it; whoever has spent too much is looked at for small frame
 from dataclasses import dataclass
 from typing import Final
 
-from interpose.dump.model.frames import HEAD, MARK, MAX_PAYLOAD, DamagedFrame, Frame, decode, frame_size
+from interpose.dump.model.frames import HEAD, MARK, MAX_PAYLOAD, DamagedFrameError, Frame, decode, frame_size
 
 # Places of damage that are told apart; a file of garbage must not fill the memory with reports about it.
 KEPT_DAMAGE: Final = 1000
@@ -42,7 +42,7 @@ class Damage:
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class PlacedFrame:
     """A frame, where it begins, and where the next one does."""
 
     frame: Frame
@@ -79,7 +79,7 @@ class FrameStream:
         """Some bytes; the frames that are complete with them."""
         return [placed.frame for placed in self.feed_placed(data)]
 
-    def feed_placed(self, data: bytes | memoryview) -> list[Placed]:
+    def feed_placed(self, data: bytes | memoryview) -> list[PlacedFrame]:
         """The same, with their places."""
         self._buffer += data
         return self._parse(ended=False) if len(self._buffer) >= self._needed else []
@@ -88,12 +88,12 @@ class FrameStream:
         """There are no more bytes: what is unfinished is damaged, but there may be frames behind a damaged length."""
         return [placed.frame for placed in self.finish_placed()]
 
-    def finish_placed(self) -> list[Placed]:
+    def finish_placed(self) -> list[PlacedFrame]:
         """The same, with their places."""
         return self._parse(ended=True)
 
-    def _parse(self, *, ended: bool) -> list[Placed]:
-        found: list[Placed] = []
+    def _parse(self, *, ended: bool) -> list[PlacedFrame]:
+        found: list[PlacedFrame] = []
         size: int | None = None
         at = 0
         with memoryview(self._buffer) as view:
@@ -105,14 +105,14 @@ class FrameStream:
                         size = frame_size(view, at)
                         break
                     at = self._skip(at, TRUNCATED)
-                except DamagedFrame as error:
+                except DamagedFrameError as error:
                     at = self._skip(at, str(error))
                 else:
                     self._report(self._at + at)
                     if frame is None:
                         self.unknown += 1
                     else:
-                        found.append(Placed(frame, self._at + at, self._at + end))
+                        found.append(PlacedFrame(frame, self._at + at, self._at + end))
                     self._pay(end - at)
                     at = end
         self._at += at
@@ -126,10 +126,10 @@ class FrameStream:
         """As `decode`, within the budget."""
         size = frame_size(view, at) or 0
         if size > ALWAYS_LOOKED_AT and self._spent and self._spent + size > BUDGET:
-            raise DamagedFrame(DECEPTIVE)
+            raise DamagedFrameError(DECEPTIVE)
         try:
             return decode(view, at)
-        except DamagedFrame:
+        except DamagedFrameError:
             self._spent += size
             raise
 

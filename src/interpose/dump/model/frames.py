@@ -4,7 +4,7 @@ A frame is a head of 12 bytes and a payload. The head has a mark, so that a read
 damage, and a checksum over everything else, so that it knows. A stream of frames begins with HEADER. The frames of a
 call are BEGIN, any number of MESSAGE, END, with those of other calls between them; they share its number.
 
-Pure: bytes in, values out, and back. A damaged frame is a `DamagedFrame`, never another exception; an unfinished one
+Pure: bytes in, values out, and back. A damaged frame is a `DamagedFrameError`, never another exception; an unfinished one
 is None.
 """
 
@@ -79,7 +79,7 @@ class Packing(IntEnum):
     ABSENT = 2  # not kept; the body is a text that says why
 
 
-class DamagedFrame(ValueError):  # noqa: N818 - a fact about the bytes
+class DamagedFrameError(ValueError):  # noqa: N818 - a fact about the bytes
     """These bytes are not what was written."""
 
 
@@ -122,7 +122,7 @@ class Message:
 
     @property
     def data(self) -> bytes:
-        """The message itself; empty if it was not kept. DamagedFrame if it cannot be unpacked."""
+        """The message itself; empty if it was not kept. DamagedFrameError if it cannot be unpacked."""
         if self.packing is Packing.PLAIN:
             return self.body
         if self.packing is Packing.ABSENT:
@@ -131,9 +131,9 @@ class Message:
             unpacker = zlib.decompressobj()
             data = unpacker.decompress(self.body, self.size + 1)
         except zlib.error as error:
-            raise DamagedFrame(f"the body of a message cannot be unpacked: {error}") from None
+            raise DamagedFrameError(f"the body of a message cannot be unpacked: {error}") from None
         if len(data) != self.size:
-            raise DamagedFrame(f"a message of {self.size} bytes unpacks to {len(data)} or more")
+            raise DamagedFrameError(f"a message of {self.size} bytes unpacks to {len(data)} or more")
         return data
 
 
@@ -184,7 +184,7 @@ Frame: TypeAlias = Header | Begin | Message | End | Dropped | Context | Index | 
 # -- writing
 
 
-def frame(kind: int, payload: bytes) -> bytes:
+def encode_frame(kind: int, payload: bytes) -> bytes:
     """A head and the payload behind it."""
     return _joined(kind, payload, b"")
 
@@ -198,8 +198,8 @@ def _joined(kind: int, fixed: bytes, rest: bytes) -> bytes:
     return b"".join((HEAD.pack(MARK, kind, length, checksum), fixed, rest))
 
 
-# For whoever makes many frames and has no use for the values they are read into. `texts` come from `packed_texts` and
-# `packed_fields`.
+# For code that makes many frames and does not need the values they are read into. `texts` come from `pack_texts` and
+# `pack_fields`.
 
 
 def encode_begin(number: int, time: int, pid: int, uid: int, flags: int, texts: bytes) -> bytes:
@@ -217,20 +217,20 @@ def encode_end(number: int, elapsed: int, code: int, texts: bytes) -> bytes:
     return _joined(FrameKind.END, _END.pack(number, elapsed, code if 0 <= code < _WORST_CODE else _WORST_CODE), texts)
 
 
-def packed_texts(*texts: str) -> bytes:
+def pack_texts(*texts: str) -> bytes:
     """Texts the way frames hold them; one that is too long is cut off."""
     try:
-        return _packed([text.encode(errors="surrogateescape") for text in texts])
+        return _pack([text.encode(errors="surrogateescape") for text in texts])
     except UnicodeEncodeError:  # half of a pair: no bytes were read as that
-        return _packed([text.encode(errors="backslashreplace") for text in texts])
+        return _pack([text.encode(errors="backslashreplace") for text in texts])
 
 
-def packed_fields(fields: Iterable[tuple[bytes, bytes]]) -> bytes:
+def pack_fields(fields: Iterable[tuple[bytes, bytes]]) -> bytes:
     """The same of fields of HTTP, names and values in turns: texts in Latin-1, and nearly always ASCII."""
-    return _packed([text if text.isascii() else text.decode("latin-1").encode() for field in fields for text in field])
+    return _pack([text if text.isascii() else text.decode("latin-1").encode() for field in fields for text in field])
 
 
-def _packed(texts: list[bytes]) -> bytes:
+def _pack(texts: list[bytes]) -> bytes:
     parts: list[bytes] = []
     for data in texts:
         size = len(data)
@@ -244,20 +244,20 @@ def encode(value: Frame) -> bytes:
     if isinstance(value, Message):
         return encode_message(value.number, value.at, value.side, value.packing, value.size, value.body)
     if isinstance(value, Begin):
-        texts = packed_texts(value.path, value.origin, *(text for pair in value.metadata for text in pair))
+        texts = pack_texts(value.path, value.origin, *(text for pair in value.metadata for text in pair))
         return encode_begin(value.number, value.time, value.pid, value.uid, value.flags, texts)
     if isinstance(value, End):
-        return encode_end(value.number, value.elapsed, value.code, packed_texts(value.message, *value.changed_by))
+        return encode_end(value.number, value.elapsed, value.code, pack_texts(value.message, *value.changed_by))
     if isinstance(value, Dropped):
-        return frame(FrameKind.DROPPED, _DROPPED.pack(value.frames, value.size, value.time))
+        return encode_frame(FrameKind.DROPPED, _DROPPED.pack(value.frames, value.size, value.time))
     if isinstance(value, Trailer):
-        return frame(FrameKind.TRAILER, value.index_at.to_bytes(8, "little"))
+        return encode_frame(FrameKind.TRAILER, value.index_at.to_bytes(8, "little"))
     if isinstance(value, Index):
-        return frame(FrameKind.INDEX, _packed_index(_json(value.facts)))
-    return frame(FrameKind.HEADER if isinstance(value, Header) else FrameKind.CONTEXT, _json(value.facts))
+        return encode_frame(FrameKind.INDEX, _pack_index(_json(value.facts)))
+    return encode_frame(FrameKind.HEADER if isinstance(value, Header) else FrameKind.CONTEXT, _json(value.facts))
 
 
-def _packed_index(data: bytes) -> bytes:
+def _pack_index(data: bytes) -> bytes:
     if len(data) > MAX_PAYLOAD:
         raise ValueError(f"an index of {len(data)} bytes is over the limit of {MAX_PAYLOAD}")
     return zlib.compress(data, 6)
@@ -271,14 +271,14 @@ def _json(facts: Mapping[str, Any]) -> bytes:
 
 
 def frame_size(data: bytes | memoryview, at: int = 0) -> int | None:
-    """How long the frame is that begins here; None if not even its head is there. DamagedFrame if none begins here."""
+    """How long the frame is that begins here; None if not even its head is there. DamagedFrameError if none begins here."""
     if len(data) - at < HEAD.size:
         if not MARK.startswith(bytes(data[at : at + len(MARK)])):
-            raise DamagedFrame("no frame begins here")
+            raise DamagedFrameError("no frame begins here")
         return None
     mark, _kind, length, _checksum = HEAD.unpack_from(data, at)
     if mark != MARK or length > MAX_PAYLOAD:
-        raise DamagedFrame("no frame begins here")
+        raise DamagedFrameError("no frame begins here")
     return HEAD.size + int(length)
 
 
@@ -294,12 +294,12 @@ def decode(data: bytes | memoryview, at: int = 0) -> tuple[Frame | None, int]:
     # Copied when it is known to be a frame: whoever searches behind damage looks at many that are none.
     with memoryview(data) as view, view[at + HEAD.size : at + size] as part:
         if zlib.crc32(part, zlib.crc32(_CHECKED.pack(kind, length))) != checksum:
-            raise DamagedFrame("the checksum of a frame does not match")
+            raise DamagedFrameError("the checksum of a frame does not match")
         payload = bytes(part)
     try:
         return _read(kind, payload), at + size
     except (struct.error, ValueError, IndexError, RecursionError, MemoryError, zlib.error) as error:
-        raise DamagedFrame(f"a frame cannot be read: {error}") from None
+        raise DamagedFrameError(f"a frame cannot be read: {error}") from None
 
 
 def _read(kind: int, payload: bytes) -> Frame | None:
@@ -321,7 +321,7 @@ def _read(kind: int, payload: bytes) -> Frame | None:
     if kind == FrameKind.TRAILER:
         return Trailer(index_at=int.from_bytes(payload[:8], "little"))
     if kind == FrameKind.INDEX:
-        return Index(facts=_facts(_unpacked_index(payload)))
+        return Index(facts=_facts(_unpack_index(payload)))
     if kind in (FrameKind.HEADER, FrameKind.CONTEXT):
         return (Header if kind == FrameKind.HEADER else Context)(facts=_facts(payload))
     return None
@@ -342,7 +342,7 @@ def _read_begin(payload: bytes) -> Begin:
     )
 
 
-def _unpacked_index(payload: bytes) -> bytes:
+def _unpack_index(payload: bytes) -> bytes:
     data = zlib.decompressobj().decompress(payload, MAX_PAYLOAD + 1)
     if len(data) > MAX_PAYLOAD:
         raise ValueError(f"an index of more than {MAX_PAYLOAD} bytes")

@@ -13,7 +13,7 @@ from interpose.dump.model.call import Subject
 
 MAX_IDS: Final = 20_000  # of pods, and of containers
 # What a file of a rotated recording begins with: the newest are more than a node runs.
-MAX_TOLD: Final = 2_000
+MAX_CONTEXT_IDS: Final = 2_000
 _FULL_ID: Final = 64
 _PODS: Final = "pods"
 _CONTAINERS: Final = "containers"
@@ -40,7 +40,7 @@ class KnownContainer:
     pod: KnownPod = KnownPod()
 
 
-class _Newest(Generic[ValueT]):
+class _LruCache(Generic[ValueT]):
     """A map that forgets what was not used for longest."""
 
     def __init__(self, size: int) -> None:
@@ -77,19 +77,19 @@ class _Newest(Generic[ValueT]):
         return list(self._values.items())[-count:]
 
 
-class Known:
+class IdNames:
     """Names of pods and containers by the ids of the runtime."""
 
     def __init__(self, *, max_ids: int = MAX_IDS) -> None:
-        self._pods: _Newest[KnownPod] = _Newest(max_ids)
-        self._containers: _Newest[KnownContainer] = _Newest(max_ids)
+        self._pods: _LruCache[KnownPod] = _LruCache(max_ids)
+        self._containers: _LruCache[KnownContainer] = _LruCache(max_ids)
 
-    def pod(self, pod_id: str, pod: KnownPod) -> None:
+    def add_pod(self, pod_id: str, pod: KnownPod) -> None:
         """These are the names of this pod."""
         if pod_id and pod.name:
             self._pods.put(pod_id, pod)
 
-    def container(self, container_id: str, container: KnownContainer) -> None:
+    def add_container(self, container_id: str, container: KnownContainer) -> None:
         """This is known about this container; what is empty was not said and keeps what it was."""
         if not container_id or not container.name:
             return
@@ -103,11 +103,11 @@ class Known:
             )
         self._containers.put(container_id, container)
 
-    def knows_pod(self, pod_id: str) -> bool:
+    def has_pod(self, pod_id: str) -> bool:
         """Whether there is nothing to learn about it: names of an id never change."""
         return self._pods.exact(pod_id) is not None
 
-    def knows_container(self, container_id: str) -> bool:
+    def has_container(self, container_id: str) -> bool:
         """Whether there is nothing to learn about it."""
         container = self._containers.exact(container_id)
         return container is not None and bool(container.image and container.pod_id and container.pod.name)
@@ -135,20 +135,20 @@ class Known:
     def context(self) -> dict[str, Any]:
         """What a reader has to know who begins here; JSON."""
         return {
-            _PODS: {pod_id: [pod.namespace, pod.name, pod.uid] for pod_id, pod in self._pods.newest(MAX_TOLD)},
+            _PODS: {pod_id: [pod.namespace, pod.name, pod.uid] for pod_id, pod in self._pods.newest(MAX_CONTEXT_IDS)},
             _CONTAINERS: {
                 container_id: [it.name, it.image, it.pod_id, it.pod.namespace, it.pod.name, it.pod.uid]
-                for container_id, it in self._containers.newest(MAX_TOLD)
+                for container_id, it in self._containers.newest(MAX_CONTEXT_IDS)
             },
         }
 
     def learn(self, facts: Mapping[str, Any]) -> None:
         """What `context` gave, possibly of another version: what cannot be used is passed over."""
         for pod_id, (namespace, name, uid) in _rows(facts.get(_PODS), 3):
-            self.pod(pod_id, KnownPod(namespace=namespace, name=name, uid=uid))
+            self.add_pod(pod_id, KnownPod(namespace=namespace, name=name, uid=uid))
         for container_id, (name, image, pod_id, namespace, pod, uid) in _rows(facts.get(_CONTAINERS), 6):
             names = KnownPod(namespace=namespace, name=pod, uid=uid)
-            self.container(container_id, KnownContainer(name=name, image=image, pod_id=pod_id, pod=names))
+            self.add_container(container_id, KnownContainer(name=name, image=image, pod_id=pod_id, pod=names))
 
 
 def _named(subject: Subject, pod: KnownPod) -> Subject:

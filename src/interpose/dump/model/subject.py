@@ -15,8 +15,8 @@ from interpose.core.model.kubernetes_names import POD_NAME, POD_NAMESPACE, POD_U
 from interpose.cri.errors import UnreadableMessageError
 from interpose.cri.parser import CriParser
 from interpose.dump.model.call import Flow, Subject
-from interpose.dump.model.frames import DamagedFrame, Message, MessageSide
-from interpose.dump.model.id_names import MAX_IDS, Known, KnownContainer, KnownPod
+from interpose.dump.model.frames import DamagedFrameError, Message, MessageSide
+from interpose.dump.model.id_names import MAX_IDS, IdNames, KnownContainer, KnownPod
 
 _POD_ID: Final = {"pod_id": "pod_sandbox_id"}
 _CONTAINER_ID: Final = {"container_id": "container_id"}
@@ -78,7 +78,7 @@ REPLIES: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
     {"RunPodSandbox": _POD_ID, "RestorePod": _POD_ID, "CreateContainer": _CONTAINER_ID}
 )
 # Method -> where in the reply pods are, and containers: parts with `id`, `metadata` and labels.
-PODS_TOLD: Final[Mapping[str, str]] = MappingProxyType(
+PODS_IN_REPLIES: Final[Mapping[str, str]] = MappingProxyType(
     {
         "ListPodSandbox": "items",
         "StreamPodSandboxes": "pod_sandboxes",
@@ -89,7 +89,7 @@ PODS_TOLD: Final[Mapping[str, str]] = MappingProxyType(
         "StreamPodSandboxStats": "pod_sandbox_stats.attributes",
     }
 )
-CONTAINERS_TOLD: Final[Mapping[str, str]] = MappingProxyType(
+CONTAINERS_IN_REPLIES: Final[Mapping[str, str]] = MappingProxyType(
     {
         "ListContainers": "containers",
         "StreamContainers": "containers",
@@ -102,7 +102,7 @@ CONTAINERS_TOLD: Final[Mapping[str, str]] = MappingProxyType(
     }
 )
 # Methods whose replies tell something.
-TELLING: Final = frozenset({*REPLIES, *PODS_TOLD, *CONTAINERS_TOLD})
+NAMING_REPLIES: Final = frozenset({*REPLIES, *PODS_IN_REPLIES, *CONTAINERS_IN_REPLIES})
 _LABELS: Final = {
     "namespace": POD_NAMESPACE,
     "name": POD_NAME,
@@ -114,7 +114,7 @@ class Subjects:
     """Learns from the calls it sees and says whom they are about."""
 
     def __init__(self, *, max_ids: int = MAX_IDS) -> None:
-        self._known = Known(max_ids=max_ids)
+        self._names = IdNames(max_ids=max_ids)
         self._parsers: dict[str, CriParser] = {}
 
     def identify(self, flow: Flow, message: Message) -> Subject:
@@ -123,67 +123,69 @@ class Subjects:
         if method is None:
             return flow.subject
         if message.side is MessageSide.REQUEST and method.name in REQUESTS:
-            request = self._parsed(method.request, message)
-            return flow.subject if request is None else self._asked(method.name, request, flow.subject)
-        if message.side is MessageSide.REPLY and method.name in TELLING:
-            reply = self._parsed(method.response, message)
-            return flow.subject if reply is None else self._answered(method.name, reply, flow.subject)
+            request = self._parse(method.request, message)
+            return flow.subject if request is None else self._from_request(method.name, request, flow.subject)
+        if message.side is MessageSide.REPLY and method.name in NAMING_REPLIES:
+            reply = self._parse(method.response, message)
+            return flow.subject if reply is None else self._from_reply(method.name, reply, flow.subject)
         return flow.subject
 
     def context(self) -> dict[str, Any]:
         """What is known, for the beginning of another file: JSON, bounded."""
-        return self._known.context()
+        return self._names.context()
 
     def learn(self, facts: Mapping[str, Any]) -> None:
         """Add the names in the facts of a CONTEXT frame."""
-        self._known.learn(facts)
+        self._names.learn(facts)
 
-    def _asked(self, name: str, request: Any, subject: Subject) -> Subject:
-        subject = _with(subject, request, REQUESTS[name])
-        return self._known.complete(subject)
+    def _from_request(self, name: str, request: Any, subject: Subject) -> Subject:
+        subject = _fill(subject, request, REQUESTS[name])
+        return self._names.complete(subject)
 
-    def _answered(self, name: str, reply: Any, subject: Subject) -> Subject:
+    def _from_reply(self, name: str, reply: Any, subject: Subject) -> Subject:
         if name in REPLIES:
-            subject = _with(subject, reply, REPLIES[name])
-            self._made(subject)
+            subject = _fill(subject, reply, REPLIES[name])
+            self._learn_created(subject)
             if name == "RestorePod":
-                self._restored(reply, subject)
+                self._learn_restored(reply, subject)
             return subject
-        pods = _parts(reply, PODS_TOLD[name]) if name in PODS_TOLD else []
+        pods = _parts(reply, PODS_IN_REPLIES[name]) if name in PODS_IN_REPLIES else []
         for sandbox in pods:
-            if not self._known.knows_pod(sandbox.id):
-                self._known.pod(sandbox.id, _pod(sandbox.metadata))
+            if not self._names.has_pod(sandbox.id):
+                self._names.add_pod(sandbox.id, _pod(sandbox.metadata))
         # Of the containers in the state of a pod it is known which pod that is.
         pod_id, pod = (pods[0].id, _pod(pods[0].metadata)) if len(pods) == 1 else ("", KnownPod())
-        for container in _parts(reply, CONTAINERS_TOLD[name]) if name in CONTAINERS_TOLD else []:
-            if not self._known.knows_container(container.id):
-                self._known.container(container.id, _container(container, pod_id, pod))
-        return self._known.complete(subject) if subject else subject
+        for container in _parts(reply, CONTAINERS_IN_REPLIES[name]) if name in CONTAINERS_IN_REPLIES else []:
+            if not self._names.has_container(container.id):
+                self._names.add_container(container.id, _container(container, pod_id, pod))
+        return self._names.complete(subject) if subject else subject
 
-    def _made(self, subject: Subject) -> None:
+    def _learn_created(self, subject: Subject) -> None:
         pod = KnownPod(namespace=subject.namespace, name=subject.pod, uid=subject.pod_uid)
-        self._known.pod(subject.pod_id, pod)
-        self._known.container(
+        self._names.add_pod(subject.pod_id, pod)
+        self._names.add_container(
             subject.container_id,
             KnownContainer(name=subject.container, image=subject.image, pod_id=subject.pod_id, pod=pod),
         )
 
-    def _restored(self, reply: Any, subject: Subject) -> None:
+    def _learn_restored(self, reply: Any, subject: Subject) -> None:
         for container in reply.restored_containers:
-            self._known.container(container.container_id, KnownContainer(name=container.name, pod_id=subject.pod_id))
+            self._names.add_container(
+                container.container_id, KnownContainer(name=container.name, pod_id=subject.pod_id)
+            )
 
-    def _parsed(self, name: str, message: Message) -> Any | None:
+    def _parse(self, name: str, message: Message) -> Any | None:
         parser = self._parsers.get(name)
         if parser is None:
             parser = self._parsers[name] = CriParser(name)
         try:
             # One that was not kept would read as one that is empty.
             return None if message.absent else parser.parse(message.data)
-        except (UnreadableMessageError, DamagedFrame):
+        except (UnreadableMessageError, DamagedFrameError):
             return None
 
 
-def _with(subject: Subject, message: Any, paths: Mapping[str, str]) -> Subject:
+def _fill(subject: Subject, message: Any, paths: Mapping[str, str]) -> Subject:
     found = {part: str(value) for part, path in paths.items() for value in _parts(message, path) if value}
     return replace(subject, **found) if found else subject
 

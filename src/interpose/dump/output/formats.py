@@ -123,7 +123,7 @@ class FlowTexts:
         """The messages of these sides as text, to be searched."""
         texts: list[str] = []
         length = 0
-        for message in flow.of(*sides):
+        for message in flow.messages_of(*sides):
             if length >= SEARCHED:
                 break
             decoded = self._decoder.message(flow, message)

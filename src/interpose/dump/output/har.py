@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from interpose import __version__
-from interpose.dump.model.docker_calls import http_call, status_in
+from interpose.dump.model.docker_calls import http_call, http_status
 
 VERSION: Final = "1.2"
 _PROTOCOL: Final = "HTTP/2"
@@ -130,7 +130,7 @@ def _response(document: Mapping[str, Any]) -> dict[str, Any]:
 def _status(code: int | None, message: str) -> int:
     if code is None:
         return _UNFINISHED
-    return status_in(message) or _HTTP.get(code, _OTHER_FAILURES)
+    return http_status(message) or _HTTP.get(code, _OTHER_FAILURES)
 
 
 def _of(document: Mapping[str, Any], side: str) -> list[Mapping[str, Any]]:

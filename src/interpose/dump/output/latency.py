@@ -53,7 +53,7 @@ class Latency:
         self._streams: set[str] = set()
 
     def add(self, flow: Flow) -> None:
-        name = flow.sort
+        name = flow.method_name
         self._calls[name] = self._calls.get(name, 0) + 1
         self._errors[name] = self._errors.get(name, 0) + flow.failed
         self._unfinished[name] = self._unfinished.get(name, 0) + (flow.end is None)

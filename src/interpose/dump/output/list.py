@@ -150,7 +150,7 @@ def marks(flow: Flow) -> str:
         found.append(NO_END)
     if not flow.service.startswith(_V1):
         found.append(flow.service.split(".")[1] if flow.service.startswith("runtime.") else flow.service)
-    replies = len(flow.of(MessageSide.REPLY)) + flow.forgotten_replies
+    replies = len(flow.messages_of(MessageSide.REPLY)) + flow.forgotten_replies
     if replies > 1 or (flow.method is not None and flow.method.server_streaming):
         found.append("1 reply" if replies == 1 else f"{replies} replies")
     if flow.end is not None and flow.end.message:

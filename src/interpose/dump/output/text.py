@@ -94,7 +94,7 @@ class TextDump:
         target = self._rules.target(flow.name)
         if isinstance(frame, Dropped):
             return self._qualified(flow, self._left_out(flow, frame.frames)) if target is DumpTarget.FULL else []
-        if event.what is CallEventKind.BEGIN:
+        if event.kind is CallEventKind.BEGIN:
             self._replies.pop(flow.number, None)  # of another process
             return self._counted(flow) if target is DumpTarget.COUNT else []
         lines: list[DumpLine] = []
@@ -127,7 +127,7 @@ class TextDump:
         lines: list[DumpLine] = []
         if count == 2 and not _is_stream(flow):
             # A method we do not know turns out to be a stream: its first reply has waited for the end of the call.
-            for first in flow.of(MessageSide.REPLY)[:-1][:1]:
+            for first in flow.messages_of(MessageSide.REPLY)[:-1][:1]:
                 lines += self._numbered(flow, first, 1)
         if count > 1 or _is_stream(flow):
             lines += self._numbered(flow, message, count)
@@ -198,11 +198,11 @@ class TextDump:
     # -- calls that are counted
 
     def _counted(self, flow: Flow) -> list[DumpLine]:
-        counter = self._counters.get(flow.sort)
+        counter = self._counters.get(flow.method_name)
         if counter is None:
             if len(self._counters) >= _KEPT_COUNTERS:
                 self._counters.pop(next(iter(self._counters)))
-            self._counters[flow.sort] = _Counter(began=flow.time)
+            self._counters[flow.method_name] = _Counter(began=flow.time)
             return []
         counter.calls += 1
         age = flow.time - counter.began
@@ -211,7 +211,7 @@ class TextDump:
         count = counter.calls - counter.before
         rate = f"{count / (age / _SECOND):.2f}/s"
         counter.began, counter.before = flow.time, counter.calls
-        text = f"({_kind(flow)}) REQUEST: {_shown(flow.sort)} #{counter.calls}, {count} total, {rate} calls"
+        text = f"({_kind(flow)}) REQUEST: {_shown(flow.method_name)} #{counter.calls}, {count} total, {rate} calls"
         return [DumpLine(stamp=self._wall(flow.time), text=text)]
 
     # -- forms

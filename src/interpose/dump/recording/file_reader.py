@@ -15,12 +15,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from interpose.dump.model.call import NOBODY, SESSION, Assembler, Identify, Learn
-from interpose.dump.model.frame_reader import Damage, FrameStream, Placed
+from interpose.dump.model.call import NO_SUBJECT, SESSION, Assembler, Identify, Learn
+from interpose.dump.model.frame_reader import Damage, FrameStream, PlacedFrame
 from interpose.dump.model.frames import (
     HEAD,
     VERSION,
-    DamagedFrame,
+    DamagedFrameError,
     Dropped,
     Header,
     Index,
@@ -30,7 +30,7 @@ from interpose.dump.model.frames import (
     encode,
     frame_size,
 )
-from interpose.dump.recording.files import strange_beginning
+from interpose.dump.recording.files import bad_beginning
 from interpose.dump.recording.index import IndexBuilder, IndexRow, read_index
 from interpose.errors import ConfigError
 
@@ -82,7 +82,7 @@ class RecordingFile:
     def close(self) -> None:
         self._close()
 
-    def placed(self, begin: int = 0, end: int | None = None) -> Iterator[Placed]:
+    def placed(self, begin: int = 0, end: int | None = None) -> Iterator[PlacedFrame]:
         """Frames from one offset to another, with their places. `damage` is about what was read by then."""
         stream = FrameStream(at=begin)
         at = begin
@@ -107,7 +107,7 @@ class RecordingFile:
                 return None
             index, _ = decode(self._read(trailer.index_at, size))
             return read_index(index.facts) if isinstance(index, Index) else None
-        except (DamagedFrame, EOFError, ValueError, OverflowError, OSError):
+        except (DamagedFrameError, EOFError, ValueError, OverflowError, OSError):
             return None
 
     def scan(self, identify: Identify | None = None, learn: Learn | None = None) -> Scan:
@@ -124,7 +124,7 @@ class RecordingFile:
                 dropped += frame.frames
                 dropped_bytes += frame.size
             flow = None if identify is None else assembler.feed(frame).flow
-            builder.note(frame, placed.begin, placed.end, NOBODY if flow is None else flow.subject)
+            builder.add(frame, placed.begin, placed.end, NO_SUBJECT if flow is None else flow.subject)
         return Scan(
             rows=list(builder.rows()),
             frames=frames,
@@ -143,7 +143,7 @@ class RecordingFile:
         beginning = self._read(0, PIECE)
         stream = FrameStream()
         frames = [*stream.feed(beginning), *stream.finish()]
-        if not frames and (strange := strange_beginning(beginning)):
+        if not frames and (strange := bad_beginning(beginning)):
             raise ConfigError(f"{self.path}: {strange}")
         header = frames[0] if frames and isinstance(frames[0], Header) else Header(facts={})
         check_version(self.path, header)

@@ -66,30 +66,30 @@ def open_new(path: Path) -> int:
             try:
                 fd = _open_old(path)
             except FileNotFoundError:
-                return create(path)
+                return create_file(path)
             try:
-                return replace(path, fd)
+                return replace_open_file(path, fd)
             finally:
                 os.close(fd)
     raise FileExistsError(errno.EEXIST, "other processes keep making this file", str(path))
 
 
-def create(path: Path) -> int:
+def create_file(path: Path) -> int:
     """A new FILE to write to, for its owner alone; FileExistsError if there is one."""
     return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | _FLAGS, 0o600)
 
 
-def replace(path: Path, fd: int) -> int:
+def replace_open_file(path: Path, fd: int) -> int:
     """A new FILE to write to in the place of the open one, which gets a number.
 
     If somebody has moved the open one away, FILE is just made; FileExistsError if there is another one.
     """
     with _locked(fd):
-        if not is_at(path, fd):
-            return create(path)
+        if not is_open_file(path, fd):
+            return create_file(path)
         fresh = path.with_name(f".{path.name}.{os.getpid()}.new")
         fresh.unlink(missing_ok=True)
-        new = create(fresh)
+        new = create_file(fresh)
         try:
             _give_number(path, fd)
             fresh.replace(path)
@@ -100,7 +100,7 @@ def replace(path: Path, fd: int) -> int:
         return new
 
 
-def is_at(path: Path, fd: int) -> bool:
+def is_open_file(path: Path, fd: int) -> bool:
     """Whether this open file is the one with this name."""
     try:
         found = path.lstat()
@@ -110,7 +110,7 @@ def is_at(path: Path, fd: int) -> bool:
     return (found.st_dev, found.st_ino) == (ours.st_dev, ours.st_ino)
 
 
-def prune(path: Path, keep: int) -> None:
+def remove_surplus(path: Path, keep: int) -> None:
     """Remove files until so many with a number are left: first empty ones, then small ones, then others, the oldest of
     them first, and the newest of all in the end. Never what is not a recording.
     """
@@ -122,7 +122,7 @@ def prune(path: Path, keep: int) -> None:
         file.unlink(missing_ok=True)
 
 
-def strange_beginning(data: bytes) -> str:
+def bad_beginning(data: bytes) -> str:
     """What is wrong with the first bytes of a file, if it cannot be a recording; empty if it can."""
     if data.startswith(MAGIC) or MAGIC.startswith(data):
         return ""
@@ -132,7 +132,7 @@ def strange_beginning(data: bytes) -> str:
 def _give_number(path: Path, fd: int) -> None:
     """A second name for the open FILE, if it has none yet."""
     taken = _numbered(path)
-    if taken and is_at(list(taken.values())[-1], fd):
+    if taken and is_open_file(list(taken.values())[-1], fd):
         return
     number = max(taken, default=0) + 1
     if number > _LAST_NUMBER:
@@ -160,7 +160,7 @@ def _open_old(path: Path) -> int:
     try:
         if not stat.S_ISREG(os.fstat(fd).st_mode):
             raise ConfigError(f"{path}: not a regular file, nothing is recorded there")
-        if strange := strange_beginning(os.read(fd, _SHOWN)):
+        if strange := bad_beginning(os.read(fd, _SHOWN)):
             raise ConfigError(f"{path}: {strange}; it is left as it is, choose another name")
     except BaseException:
         os.close(fd)

@@ -16,7 +16,7 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, fields
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
-from interpose.dump.model.call import KEPT_CALLS, NOBODY, Subject
+from interpose.dump.model.call import KEPT_CALLS, NO_SUBJECT, Subject
 from interpose.dump.model.frames import Begin, End, Flags, Frame, Message, MessageSide
 
 T = TypeVar("T", bound=Hashable)
@@ -90,7 +90,7 @@ class IndexBuilder:
         self._paths: _Table[str] = _Table()
         self._origins: _Table[str] = _Table()
         self._subjects: _Table[Subject] = _Table()
-        self._nobody = self._subjects.number(NOBODY)
+        self._no_subject = self._subjects.number(NO_SUBJECT)
         self._full = False
 
     def __len__(self) -> int:
@@ -102,7 +102,7 @@ class IndexBuilder:
         texts = self._paths.size + self._origins.size + self._subjects.size
         return 0 if self._full else LEAST_BYTES + ROW_BYTES * len(self) + texts
 
-    def note(self, frame: Frame, begin: int, end: int, subject: Subject = NOBODY) -> None:
+    def add(self, frame: Frame, begin: int, end: int, subject: Subject = NO_SUBJECT) -> None:
         """A frame, where it begins and ends, and whom its call is about as far as it is known now."""
         if isinstance(frame, Begin):
             self._begin(frame, begin)
@@ -140,7 +140,7 @@ class IndexBuilder:
             "flags": frame.flags,
             "path": self._paths.number(frame.path),
             "origin": self._origins.number(frame.origin),
-            "subject": self._nobody,
+            "subject": self._no_subject,
         }
         for name, column in self._columns.items():
             column.append(values.get(name, 0))

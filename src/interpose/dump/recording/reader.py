@@ -36,10 +36,10 @@ _ATTEMPTS: Final = 5
 # Bodies of calls in flight. More than a relay keeps: whoever reads a file wants to see what is in it.
 _KEPT_BYTES: Final = 256 << 20
 
-__all__ = ["Place", "Recording", "RecordingEntry", "RecordingSummary", "follow", "open_recording", "rotated_set"]
+__all__ = ["FileRange", "Recording", "RecordingEntry", "RecordingSummary", "follow", "open_recording", "rotated_set"]
 
 
-class Place(NamedTuple):
+class FileRange(NamedTuple):
     """Where the frames of a call are in one file. `end` 0: it does not end there."""
 
     file: int
@@ -61,7 +61,7 @@ class RecordingEntry:
     path: str
     origin: str
     subject: Subject
-    places: tuple[Place, ...]
+    ranges: tuple[FileRange, ...]
 
     @property
     def name(self) -> str:
@@ -153,9 +153,9 @@ class Recording:
         """Calls, each when it ended; then those that did not."""
         assembler = Assembler(identify, learn, kept_bytes=_KEPT_BYTES)
         for frame in self.frames():
-            yield from _forgotten(assembler, frame)
+            yield from _ended_by(assembler, frame)
             event = assembler.feed(frame)
-            if event.what is CallEventKind.END and event.flow is not None:
+            if event.kind is CallEventKind.END and event.flow is not None:
                 yield event.flow
         yield from assembler.open.values()
 
@@ -163,7 +163,7 @@ class Recording:
         """The calls in the order in which they began. Files with an index are not read for that."""
         if self._entries is None:
             rows = (file.rows() for file in self.files)
-            self._entries = _join(
+            self._entries = _merge_rows(
                 (file.session, file.scan(identify, learn).rows if known is None else known)
                 for file, known in zip(self.files, rows, strict=True)
             )
@@ -184,7 +184,7 @@ class Recording:
     def summary(self) -> RecordingSummary:
         """Read all of it and count."""
         scans = [file.scan() for file in self.files]
-        entries = _join((file.session, scan.rows) for file, scan in zip(self.files, scans, strict=True))
+        entries = _merge_rows((file.session, scan.rows) for file, scan in zip(self.files, scans, strict=True))
         return replace(
             _count(entries, scans),
             sessions=tuple(dict.fromkeys(file.session for file in self.files)),
@@ -196,7 +196,7 @@ class Recording:
     def _flow(self, entry: RecordingEntry, identify: Identify | None) -> Flow | None:
         assembler = Assembler(identify, kept_bytes=_KEPT_BYTES)
         flow: Flow | None = None
-        for place in entry.places:
+        for place in entry.ranges:
             for placed in self.files[place.file].placed(place.begin, place.end or None):
                 if not isinstance(placed.frame, Begin | Message | End) or placed.frame.number != entry.number:
                     continue
@@ -205,7 +205,7 @@ class Recording:
                     break
         if flow is not None:
             # The writer had seen what was before.
-            flow.subject = _fuller(flow.subject, entry.subject)
+            flow.subject = _complete(flow.subject, entry.subject)
         return flow
 
     def _search(self, entry: RecordingEntry, identify: Identify | None) -> Flow | None:
@@ -217,7 +217,7 @@ class Recording:
         return None
 
     def _scanned(self) -> list[RecordingEntry]:
-        return _join((file.session, file.scan().rows) for file in self.files)
+        return _merge_rows((file.session, file.scan().rows) for file in self.files)
 
 
 def open_recording(paths: Sequence[str | Path], *, alone: bool = False) -> Recording:
@@ -259,13 +259,13 @@ def _gaps(files: Sequence[RecordingFile]) -> Iterator[Damage]:
             yield Damage(offset=0, size=0, why=why, file=str(file.path))
 
 
-def _fuller(subject: Subject, other: Subject) -> Subject:
+def _complete(subject: Subject, other: Subject) -> Subject:
     """A subject, with what another knows where it says nothing."""
     empty = {name: getattr(other, name) for name in Subject.__slots__ if not getattr(subject, name)}
     return replace(subject, **empty)
 
 
-def _forgotten(assembler: Assembler, frame: Frame) -> list[Flow]:
+def _ended_by(assembler: Assembler, frame: Frame) -> list[Flow]:
     """Calls that will not end any more, because this frame makes the assembler let go of them."""
     if isinstance(frame, Header):
         last = assembler.header
@@ -281,14 +281,14 @@ def _forgotten(assembler: Assembler, frame: Frame) -> list[Flow]:
     return [next(iter(assembler.open.values()))] if len(assembler.open) >= KEPT_CALLS else []
 
 
-def _join(files: Iterable[tuple[str, list[IndexRow]]]) -> list[RecordingEntry]:
+def _merge_rows(files: Iterable[tuple[str, list[IndexRow]]]) -> list[RecordingEntry]:
     """The rows of several files as one list: a call that goes on in the next file is one call."""
     entries: list[RecordingEntry] = []
     unfinished: dict[tuple[str, int], int] = {}
     for file, (session, rows) in enumerate(files):
         for row in rows:
             key = session, row.number
-            place = Place(file=file, begin=row.begin, end=row.end)
+            place = FileRange(file=file, begin=row.begin, end=row.end)
             at = unfinished.pop(key, None) if row.flags & Flags.CONTINUED else None
             if at is None:
                 at = len(entries)
@@ -300,7 +300,7 @@ def _join(files: Iterable[tuple[str, list[IndexRow]]]) -> list[RecordingEntry]:
     return entries
 
 
-def _entry(session: str, row: IndexRow, place: Place) -> RecordingEntry:
+def _entry(session: str, row: IndexRow, place: FileRange) -> RecordingEntry:
     return RecordingEntry(
         number=row.number,
         session=session,
@@ -312,18 +312,18 @@ def _entry(session: str, row: IndexRow, place: Place) -> RecordingEntry:
         path=row.path,
         origin=row.origin,
         subject=row.subject,
-        places=(place,),
+        ranges=(place,),
     )
 
 
-def _continued(entry: RecordingEntry, row: IndexRow, place: Place) -> RecordingEntry:
+def _continued(entry: RecordingEntry, row: IndexRow, place: FileRange) -> RecordingEntry:
     return replace(
         entry,
         elapsed=row.elapsed if row.end else None,
         code=row.code if row.end else None,
         changed=entry.changed or row.changed,
-        subject=_fuller(row.subject, entry.subject),
-        places=(*entry.places, place),
+        subject=_complete(row.subject, entry.subject),
+        ranges=(*entry.ranges, place),
     )
 
 
@@ -347,10 +347,10 @@ def _count(entries: Sequence[RecordingEntry], scans: Sequence[Scan]) -> Recordin
 
 
 # More are faster to get by reading everything once, and would be too many to hold.
-MOST: Final = 100
+MAX_INDEXED_READS: Final = 100
 
 
-def found(recording: Recording, wanted: Callable[[int], bool], last: int | None = None) -> Iterator[Flow] | None:
+def find_calls(recording: Recording, wanted: Callable[[int], bool], last: int | None = None) -> Iterator[Flow] | None:
     """The calls with the numbers that are wanted, the last ones of them.
 
     None if that is better done by reading everything, or an index leads nowhere.
@@ -359,7 +359,7 @@ def found(recording: Recording, wanted: Callable[[int], bool], last: int | None 
         return None
     subjects = Subjects()
     entries = [entry for entry in recording.entries(subjects.identify, subjects.learn) if wanted(entry.number)]
-    if (len(entries) if last is None else last) > MOST:
+    if (len(entries) if last is None else last) > MAX_INDEXED_READS:
         return None
     runs = _runs(recording)
     entries.sort(key=lambda entry: _order(entry, runs))
@@ -371,7 +371,7 @@ def found(recording: Recording, wanted: Callable[[int], bool], last: int | None 
 
 def _order(entry: RecordingEntry, runs: list[int]) -> tuple[int, bool, int, int]:
     """What calls are sorted by. Those that have no end keep the order in which they began."""
-    place = entry.places[-1]
+    place = entry.ranges[-1]
     over = entry.code is not None
     return runs[place.file], not over, place.file if over else 0, place.end
 

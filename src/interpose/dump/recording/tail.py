@@ -13,12 +13,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from interpose.dump.model.call import CALLS, Assembler, begun, tell_subjects
+from interpose.dump.model.call import CALLS, Assembler, begin_frame, subjects_to_facts
 from interpose.dump.model.frame_reader import Damage, FrameStream
 from interpose.dump.model.frames import Context, Flags, Frame, Header, Trailer
 from interpose.dump.model.subject import Subjects
 from interpose.dump.recording.file_reader import check_version
-from interpose.dump.recording.files import is_at, rotated_set, strange_beginning
+from interpose.dump.recording.files import bad_beginning, is_open_file, rotated_set
 from interpose.errors import ConfigError
 
 # Seconds between looks.
@@ -30,19 +30,19 @@ _ATTEMPTS: Final = 20
 _KEPT: Final = 2
 
 
-def never() -> bool:
+def never_stop() -> bool:
     """Stop condition of a tail that goes on for ever."""
     return False
 
 
 def follow(
     path: str | Path,
-    stop: Callable[[], bool] = never,
+    stop: Callable[[], bool] = never_stop,
     *,
     beginning: bool = False,
     alone: bool = False,
     wait: Callable[[float], object] = time.sleep,
-    damaged: Callable[[Damage], object] = bool,
+    on_damage: Callable[[Damage], object] = bool,
 ) -> Iterator[Frame]:
     """Frames until `stop` says so; it is asked at every pause. `damaged` is told of damage.
 
@@ -51,13 +51,13 @@ def follow(
     ConfigError if there is no such file, or it is not a recording.
     """
     newest = Path(path)
-    tail = _first(newest, damaged) if beginning and not alone else _Tail(newest, damaged)
+    tail = _first(newest, on_damage) if beginning and not alone else _Tail(newest, on_damage)
     try:
         if not beginning:
             yield from tail.skip()
         while not stop():
-            yield from _to_its_end(tail, newest, stop, wait)
-            successor = None if stop() else _open_after(tail, newest, damaged)
+            yield from _read_to_end(tail, newest, stop, wait)
+            successor = None if stop() else _open_after(tail, newest, on_damage)
             if successor is not None:
                 tail.close()
                 tail = successor
@@ -65,15 +65,15 @@ def follow(
         tail.close()
 
 
-def _first(path: Path, damaged: Callable[[Damage], object]) -> "_Tail":
+def _first(path: Path, on_damage: Callable[[Damage], object]) -> "_Tail":
     """The oldest file there is; it may be removed just then."""
     for oldest in rotated_set(path):
         with suppress(ConfigError):
-            return _Tail(oldest, damaged)
-    return _Tail(path, damaged)
+            return _Tail(oldest, on_damage)
+    return _Tail(path, on_damage)
 
 
-def _to_its_end(
+def _read_to_end(
     tail: "_Tail", path: Path, stop: Callable[[], bool], wait: Callable[[float], object]
 ) -> Iterator[Frame]:
     """What comes in this file until it is over."""
@@ -83,41 +83,41 @@ def _to_its_end(
         while piece := tail.read():
             grown = True
             yield from tail.feed(piece)
-        tail.check()
+        tail.report_damage()
         # Asked before the last look, so that nothing comes between.
         if tail.ended or (superseded and not grown):
-            if _after(tail, path) is not None:
+            if _find_next(tail, path) is not None:
                 yield from tail.stream.finish()
-                tail.check()
+                tail.report_damage()
                 return
         else:
-            superseded = not is_at(path, tail.fd) and _after(tail, path) is not None
+            superseded = not is_open_file(path, tail.fd) and _find_next(tail, path) is not None
         wait(PAUSE)
 
 
-def _after(tail: "_Tail", path: Path) -> Path | None:
+def _find_next(tail: "_Tail", path: Path) -> Path | None:
     """The file that comes after this one; None if it is the newest. The oldest there is if it has been removed."""
     files = rotated_set(path)
     for index, file in enumerate(files):
-        if is_at(file, tail.fd):
+        if is_open_file(file, tail.fd):
             return files[index + 1] if index + 1 < len(files) else None
     return files[0] if files else None
 
 
-def _open_after(tail: "_Tail", path: Path, damaged: Callable[[Damage], object]) -> "_Tail | None":
+def _open_after(tail: "_Tail", path: Path, on_damage: Callable[[Damage], object]) -> "_Tail | None":
     """The same, opened. Files get numbers meanwhile: what was opened has to be what was meant."""
     for _ in range(_ATTEMPTS):
-        following = _after(tail, path)
+        following = _find_next(tail, path)
         if following is None:
             return None
         try:
-            opened = _Tail(following, damaged)
+            opened = _Tail(following, on_damage)
         except ConfigError:
             if following.exists():
                 raise
             continue
-        meant = _after(tail, path)
-        if meant is not None and is_at(meant, opened.fd):
+        meant = _find_next(tail, path)
+        if meant is not None and is_open_file(meant, opened.fd):
             return opened
         opened.close()
     raise ConfigError(f"{following}: cannot be read: files come and go too fast, or a link leads nowhere")
@@ -126,7 +126,7 @@ def _open_after(tail: "_Tail", path: Path, damaged: Callable[[Damage], object]) 
 class _Tail:
     """A file that is read piece by piece."""
 
-    def __init__(self, path: Path, damaged: Callable[[Damage], object]) -> None:
+    def __init__(self, path: Path, on_damage: Callable[[Damage], object]) -> None:
         try:
             self.fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         except OSError as error:
@@ -134,8 +134,8 @@ class _Tail:
         self.path = path
         self.stream = FrameStream()
         self.ended = False
-        self._damaged = damaged
-        self._told = 0
+        self._on_damage = on_damage
+        self._reported = 0
         self._begun = False
 
     def close(self) -> None:
@@ -148,7 +148,7 @@ class _Tail:
             raise ConfigError(f"{self.path}: cannot be read: {error.strerror}") from None
         if piece and not self._begun:
             self._begun = True
-            if strange := strange_beginning(piece):
+            if strange := bad_beginning(piece):
                 raise ConfigError(f"{self.path}: {strange}")
         return piece
 
@@ -160,11 +160,11 @@ class _Tail:
             self.ended = self.ended or isinstance(frame, Trailer)
         return frames
 
-    def check(self) -> None:
+    def report_damage(self) -> None:
         """Report damage that was not reported before."""
-        for damage in self.stream.damage[self._told :]:
-            self._damaged(replace(damage, file=str(self.path)))
-        self._told = len(self.stream.damage)
+        for damage in self.stream.damage[self._reported :]:
+            self._on_damage(replace(damage, file=str(self.path)))
+        self._reported = len(self.stream.damage)
 
     def skip(self) -> Iterator[Frame]:
         """Pass over what is there, but for what one has to know to go on: also the names of what began meanwhile."""
@@ -177,6 +177,6 @@ class _Tail:
                 assembler.feed(frame)
         calls = assembler.open
         if assembler.header is not None:
-            told = tell_subjects({number: call.subject for number, call in calls.items()})
+            told = subjects_to_facts({number: call.subject for number, call in calls.items()})
             yield Context(facts={**subjects.context(), CALLS: told})
-        yield from (replace(begun(call), flags=call.flags | Flags.CONTINUED) for call in calls.values())
+        yield from (replace(begin_frame(call), flags=call.flags | Flags.CONTINUED) for call in calls.values())

@@ -23,7 +23,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from interpose.dump.model.call import CALLS, KEPT_CALLS, NOBODY, SESSION, Subject, tell_subjects
+from interpose.dump.model.call import CALLS, KEPT_CALLS, NO_SUBJECT, SESSION, Subject, subjects_to_facts
 from interpose.dump.model.frames import (
     MAX_PAYLOAD,
     VERSION,
@@ -40,14 +40,13 @@ from interpose.dump.model.frames import (
     Trailer,
     encode,
 )
-from interpose.dump.recording.files import create, open_new, prune
-from interpose.dump.recording.files import replace as replace_file
+from interpose.dump.recording.files import create_file, open_new, remove_surplus, replace_open_file
 from interpose.dump.recording.index import ROW_BYTES, IndexBuilder
 
 BUFFER_BYTES: Final = 256 << 10
 
 
-class OutFile:
+class BufferedFile:
     """Takes over a descriptor that was opened for appending."""
 
     def __init__(self, fd: int) -> None:
@@ -147,18 +146,18 @@ class RecordingWriter:
         self._context = context
         self._clock = clock
         self._now = now
-        self._again = 0.0  # when writing may be tried again
-        self._untold = (0, 0)  # frames and bytes that are lost and not in a DROPPED frame yet
+        self._retry_at = 0.0  # when writing may be tried again
+        self._unreported = (0, 0)  # frames and bytes that are lost and not in a DROPPED frame yet
         self._calls: dict[int, tuple[Begin, Subject]] = {}  # in flight
         self._doubtful: dict[int, None] = {}  # those that may be over
         self._limit = max_bytes  # of this file
         self._fresh = True  # the file has nothing but its beginning
         self._closed = False
-        self._out: OutFile | None = OutFile(open_new(self.path))
+        self._out: BufferedFile | None = BufferedFile(open_new(self.path))
         self._index: IndexBuilder | None = IndexBuilder()
         # One that was there when we came is kept in any case: nobody expects a start to remove a recording.
         with suppress(OSError):
-            prune(self.path, max(files - 1, 1))
+            remove_surplus(self.path, max(files - 1, 1))
         self._attempt(self._introduce)
 
     @property
@@ -166,7 +165,7 @@ class RecordingWriter:
         """Of the newest file, with what is in the buffer."""
         return 0 if self._out is None else self._out.size
 
-    def write(self, frame: Frame, subject: Subject = NOBODY) -> None:
+    def write(self, frame: Frame, subject: Subject = NO_SUBJECT) -> None:
         """One frame, and whom its call is about as far as it is known: that is for the index.
 
         The HEADER of another relay process begins a new file. An index or trailer is of another file and left out.
@@ -200,7 +199,7 @@ class RecordingWriter:
             self.written += self._attempt(lambda: out.add(data))
             self._fresh = False
             if self._index is not None:
-                self._index.note(frame, begin, begin + len(data), subject)
+                self._index.add(frame, begin, begin + len(data), subject)
         else:
             self._lose(1, len(data))
         if data:
@@ -251,7 +250,7 @@ class RecordingWriter:
 
     def _ready(self, size: int) -> bool:
         """Whether so many bytes can be written now; makes a new file if that is needed."""
-        if self._closed or (self.error is not None and self._clock() < self._again):
+        if self._closed or (self.error is not None and self._clock() < self._retry_at):
             return False
         if self._out is None or self._is_full(self._out, size):
             return self._attempt(self._rotate)
@@ -259,7 +258,7 @@ class RecordingWriter:
             return True
         return self._attempt(self._resume if self.path.exists() else self._rotate)
 
-    def _is_full(self, out: OutFile, size: int) -> bool:
+    def _is_full(self, out: BufferedFile, size: int) -> bool:
         index = 0 if self._index is None else self._index.size
         return self._max_bytes > 0 and self._limit < out.size + size + index and not self._fresh
 
@@ -275,16 +274,16 @@ class RecordingWriter:
     def _rotate(self) -> None:
         """Go on in a new file. If another process has the name now, there is none for us."""
         try:
-            fd = create(self.path) if self._out is None else replace_file(self.path, self._out.fd)
+            fd = create_file(self.path) if self._out is None else replace_open_file(self.path, self._out.fd)
         except FileExistsError as error:
             self._end_file(sync=False)
             raise FileExistsError(error.errno, "another process records to this file now", str(self.path)) from None
         self._end_file(sync=False)
-        self._out = OutFile(fd)
+        self._out = BufferedFile(fd)
         self._index = IndexBuilder()
         self.rotations += 1
         with suppress(OSError):
-            prune(self.path, self._files - 1)
+            remove_surplus(self.path, self._files - 1)
         self._introduce()
 
     def _introduce(self) -> None:
@@ -300,13 +299,13 @@ class RecordingWriter:
                 begin = out.size
                 out.add(encode(frame))
                 if self._index is not None:
-                    self._index.note(frame, begin, out.size, subject)
+                    self._index.add(frame, begin, out.size, subject)
             out.flush()
         except OSError:
             out.lost, out.lost_bytes = lost  # these frames were nobody's
             raise
         self._fresh = True
-        self._untold = 0, 0
+        self._unreported = 0, 0
         self.error = None
         if new:
             # However long its beginning is, half of what a file may have comes behind it: or each frame had its own.
@@ -315,17 +314,17 @@ class RecordingWriter:
 
     def _beginning(self, *, new: bool) -> Iterable[tuple[Frame, Subject]]:
         if new:
-            yield Header(facts=self._header_facts()), NOBODY
-            yield Context(facts=self._context_facts()), NOBODY
-        if any(self._untold):
-            yield Dropped(frames=self._untold[0], size=self._untold[1], time=self._now()), NOBODY
+            yield Header(facts=self._header_facts()), NO_SUBJECT
+            yield Context(facts=self._context_facts()), NO_SUBJECT
+        if any(self._unreported):
+            yield Dropped(frames=self._unreported[0], size=self._unreported[1], time=self._now()), NO_SUBJECT
         for begin, subject in self._calls.values():
             yield replace(begin, flags=begin.flags | Flags.CONTINUED), subject
 
     def _context_facts(self) -> Mapping[str, Any]:
         """What is known, as much of it as fits. The newest is last in each of its parts."""
         limit = min(self._max_bytes // _QUARTER or MAX_PAYLOAD, MAX_PAYLOAD // 2)
-        subjects = tell_subjects({number: subject for number, (_, subject) in self._calls.items()})
+        subjects = subjects_to_facts({number: subject for number, (_, subject) in self._calls.items()})
         facts: Mapping[str, Any] = {**self._context(), **({CALLS: subjects} if subjects else {})}
         while not _fits(Context(facts=facts), limit):
             if not any(isinstance(value, Mapping) and value for value in facts.values()):
@@ -359,7 +358,7 @@ class RecordingWriter:
         except OSError as error:
             self.error = error
 
-    def _add_index(self, out: OutFile) -> None:
+    def _add_index(self, out: BufferedFile) -> None:
         facts = None if self._index is None else self._index.facts()
         if facts is None:
             return
@@ -383,7 +382,7 @@ class RecordingWriter:
         except OSError as error:
             if self.error is None or self.error.errno != error.errno:
                 self.error = error
-            self._again = self._clock() + RETRY
+            self._retry_at = self._clock() + RETRY
             self._index = None  # it tells of frames that are not there
             if self._out is not None:
                 self._lose(self._out.lost, self._out.lost_bytes)
@@ -393,7 +392,7 @@ class RecordingWriter:
 
     def _lose(self, frames: int, size: int) -> None:
         self.lost += frames
-        self._untold = self._untold[0] + frames, self._untold[1] + size
+        self._unreported = self._unreported[0] + frames, self._unreported[1] + size
 
 
 def _fits(frame: Frame, limit: int) -> bool:

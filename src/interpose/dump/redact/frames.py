@@ -15,7 +15,7 @@ from interpose.cri.methods import Method, method_of_path
 from interpose.cri.parser import CriParser
 from interpose.dump.decode.raw_protobuf import wire_summary
 from interpose.dump.model.call import KEPT_CALLS, SESSION
-from interpose.dump.model.frames import MAX_PAYLOAD, Begin, DamagedFrame, End, Frame, Header, Message, Packing
+from interpose.dump.model.frames import MAX_PAYLOAD, Begin, DamagedFrameError, End, Frame, Header, Message, Packing
 from interpose.dump.redact.patterns import REDACTED, hide_credentials, hides_metadata
 from interpose.dump.redact.plan import Plan, Plans
 
@@ -105,6 +105,6 @@ class Redactor:
 def _withheld(frame: Message) -> Message:
     try:
         summary = wire_summary(frame.data, contents=False)
-    except DamagedFrame:
+    except DamagedFrameError:
         summary = f"{frame.size} bytes, damaged"
     return replace(frame, packing=Packing.ABSENT, body=f"{WITHHELD}: {summary}".encode())

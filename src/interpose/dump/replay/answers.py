@@ -245,7 +245,7 @@ class Answers:
             return
         try:
             answer = _answer(flow, method)
-            requests = [body_of(message) for message in flow.of(MessageSide.REQUEST, MessageSide.FORWARDED)]
+            requests = [body_of(message) for message in flow.messages_of(MessageSide.REQUEST, MessageSide.FORWARDED)]
         except ValueError:
             self.unreadable += 1
             return
@@ -342,9 +342,10 @@ def _missing(name: str, count: int, subject: str) -> str:
 
 def _answer(flow: Flow, method: Method) -> Answer | None:
     """None if the recording ended before there was an answer. ValueError: it was not kept."""
-    received = flow.of(MessageSide.RECEIVED)
+    received = flow.messages_of(MessageSide.RECEIVED)
     replies = tuple(
-        RecordedReply(at=message.at, body=body_of(message)) for message in received or flow.of(MessageSide.REPLY)
+        RecordedReply(at=message.at, body=body_of(message))
+        for message in received or flow.messages_of(MessageSide.REPLY)
     )
     if flow.end is None and (not method.server_streaming or not replies):
         return None

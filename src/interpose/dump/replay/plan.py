@@ -143,7 +143,7 @@ def _sent(call: Called, choices: Choices) -> tuple[int, int]:
     place = call.place_of(MessageSide.FORWARDED) if choices.as_sent else None
     if place is None:
         return call.begun, call.at
-    after = flow.of(MessageSide.FORWARDED)[0].at
+    after = flow.messages_of(MessageSide.FORWARDED)[0].at
     return place, call.at + (after if flow.end is None else min(after, flow.end.elapsed))
 
 

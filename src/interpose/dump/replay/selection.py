@@ -126,11 +126,11 @@ def called(frames: Iterable[Frame], identify: Identify | None = None, learn: Lea
         if event.flow is None:
             continue
         number = event.flow.number
-        if event.what is CallEventKind.BEGIN:
+        if event.kind is CallEventKind.BEGIN:
             open_[number] = Called(flow=event.flow, begun=place, at=clock.passed(event.flow.time))
-        elif event.what is CallEventKind.MESSAGE and isinstance(frame, Message):
+        elif event.kind is CallEventKind.MESSAGE and isinstance(frame, Message):
             _message(open_[number], place)
-        elif event.what is CallEventKind.END:
+        elif event.kind is CallEventKind.END:
             done = open_.pop(number)
             done.ended = place
             yield done

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
 from interpose.dump.model.call import Flow
-from interpose.dump.model.frames import DamagedFrame, Message, MessageSide
+from interpose.dump.model.frames import DamagedFrameError, Message, MessageSide
 
 # The name of a CRI message and its bytes in, the message out; ValueError if the bytes are none.
 Parse: TypeAlias = Callable[[str, bytes], Any]
@@ -45,14 +45,14 @@ def body_of(message: Message) -> bytes:
         raise ValueError(message.absent)
     try:
         return message.data
-    except DamagedFrame as damage:
+    except DamagedFrameError as damage:
         raise ValueError(str(damage)) from None
 
 
 def first_body(flow: Flow, *sides: MessageSide) -> bytes:
     """The first message of the first of these sides that there is; ValueError if there is none or it is not kept."""
     for side in sides:
-        found = flow.of(side)
+        found = flow.messages_of(side)
         if found:
             return body_of(found[0])
     raise ValueError(f"the recording has no {sides[-1].name.lower()} of it")

@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 
 from interpose._pb import cri_pb2 as cri
 from interpose.cli.main import cli
-from interpose.dump.filter.order import ByBegin
+from interpose.dump.filter.order import BeginOrder
 from interpose.dump.model.call import SESSION
 from interpose.dump.model.frames import (
     Begin,
@@ -163,7 +163,7 @@ def test_calls_can_come_as_they_began(sessions: Path) -> None:
 
 def test_calls_that_come_too_late_are_counted(sessions: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Memory has an end."""
-    monkeypatch.setattr("interpose.cli.dump.show_calls.ByBegin", partial(ByBegin, held=1))
+    monkeypatch.setattr("interpose.cli.dump.show_calls.BeginOrder", partial(BeginOrder, held=1))
     assert "calls took so long that they stand behind some" in run(sessions, "--alone", "--sort", "begin").stderr
 
 

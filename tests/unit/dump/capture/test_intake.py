@@ -21,7 +21,7 @@ def test_every_call_of_a_stream_is_put_together() -> None:
     events = [event for start in range(0, len(data), 777) for event in it.feed(data[start : start + 777])]
     assert len(events) == len(frames)
     assert it.header == HEADER
-    ended = [event.flow for event in events if event.what is CallEventKind.END and event.flow is not None]
+    ended = [event.flow for event in events if event.kind is CallEventKind.END and event.flow is not None]
     assert {"CreateContainer", "StartContainer"} <= {flow.name for flow in ended}
     assert all(flow.subject.pod for flow in ended if flow.name == "CreateContainer")
 

@@ -90,7 +90,7 @@ def test_frames_of_a_call() -> None:
     ]
     assert end == End(number=1, elapsed=5, code=5, message="gone", changed_by=("hook",))
     assembler = Assembler()
-    assert [event.what for event in assembler.feed_all(reader.got)][-1] == "end"
+    assert [event.kind for event in assembler.feed_all(reader.got)][-1] == "end"
 
 
 def test_call_of_our_own_has_no_peer() -> None:

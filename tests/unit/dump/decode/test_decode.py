@@ -175,7 +175,7 @@ def test_every_message_of_every_method_gives_a_tree() -> None:
     assembler, decoder = Assembler(), Decoder()
     seen = set()
     for event in map(assembler.feed, every_method_frames()):
-        if event.what is CallEventKind.MESSAGE:
+        if event.kind is CallEventKind.MESSAGE:
             assert event.flow is not None
             assert isinstance(event.frame, Message)
             decoded = decoder.message(event.flow, event.frame)

@@ -3,16 +3,16 @@
 import pytest
 
 from interpose.dump.filter.language import (
-    EVERYTHING,
-    All,
-    Either,
+    MATCH_ALL,
+    AllOf,
+    AnyOf,
     Filter,
     Not,
     Term,
     all_of,
-    one_of,
+    any_of,
+    make_term,
     parse_filter,
-    question,
 )
 from interpose.dump.model.call import Flow, Subject
 from interpose.dump.model.frames import Flags, MessageSide
@@ -119,9 +119,9 @@ def test_questions_have_several_spellings(text: str, whole: str) -> None:
 
 def test_no_text_is_no_filter() -> None:
     """Blanks neither."""
-    assert parse_filter("") == parse_filter(" \t\n") == EVERYTHING
-    assert str(EVERYTHING) == ""
-    assert EVERYTHING.matches(a_flow("Version"), no_texts)
+    assert parse_filter("") == parse_filter(" \t\n") == MATCH_ALL
+    assert str(MATCH_ALL) == ""
+    assert MATCH_ALL.matches(a_flow("Version"), no_texts)
 
 
 @pytest.mark.parametrize(
@@ -207,18 +207,18 @@ def test_a_filter_has_an_end() -> None:
 
 def test_questions_of_flags_name_the_flag() -> None:
     """In errors."""
-    assert question("m", "Create", "--method") == parse_filter("~m Create")
+    assert make_term("m", "Create", "--method") == parse_filter("~m Create")
     with pytest.raises(ConfigError, match=r"^--status: 'x' is not a status"):
-        question("s", "x", "--status")
+        make_term("s", "x", "--status")
 
 
 def test_filters_are_joined() -> None:
     """Those that let everything through are left out."""
     one, other = parse_filter("~m a"), parse_filter("~m b")
-    assert all_of([]) == all_of([EVERYTHING]) == one_of([]) == EVERYTHING
-    assert all_of([EVERYTHING, one]) == one_of([one]) == one
+    assert all_of([]) == all_of([MATCH_ALL]) == any_of([]) == MATCH_ALL
+    assert all_of([MATCH_ALL, one]) == any_of([one]) == one
     assert all_of([one, other]) == parse_filter("~m a & ~m b")
-    assert one_of([one, other]) == parse_filter("~m a | ~m b")
+    assert any_of([one, other]) == parse_filter("~m a | ~m b")
 
 
 @pytest.mark.parametrize(
@@ -227,7 +227,7 @@ def test_filters_are_joined() -> None:
 )
 def test_it_is_known_whether_the_end_decides(text: str, late: bool) -> None:
     """Of a call that is being made."""
-    assert parse_filter(text).wants_end() is late
+    assert parse_filter(text).needs_end() is late
 
 
 def test_parts_are_values() -> None:
@@ -235,6 +235,6 @@ def test_parts_are_values() -> None:
     term = parse_filter("a")
     assert isinstance(term, Term)
     assert parse_filter("!a") == Not(term)
-    assert parse_filter("a a") == All((term, term))
-    assert parse_filter("a|a") == Either((term, term))
+    assert parse_filter("a a") == AllOf((term, term))
+    assert parse_filter("a|a") == AnyOf((term, term))
     assert issubclass(Term, Filter)

@@ -5,15 +5,15 @@ from dataclasses import replace
 import pytest
 
 from interpose.dump.filter.language import parse_filter
-from interpose.dump.filter.select import Viewing, replayed
+from interpose.dump.filter.select import CallSelector, events_of
 from interpose.dump.model.call import KEPT_MESSAGES, PART, SESSION, CallEvent, CallEventKind, Flow
 from interpose.dump.model.frames import Begin, Context, Dropped, End, Flags, Frame, Header, Message, MessageSide
 from interpose.testing.recordings import Script, story_frames
 
 
-def viewing(text: str = "") -> Viewing:
+def viewing(text: str = "") -> CallSelector:
     """With a filter that does not look into messages."""
-    return Viewing(parse_filter(text), lambda _flow, _sides: "")
+    return CallSelector(parse_filter(text), lambda _flow, _sides: "")
 
 
 def numbers(flows: list[Flow]) -> list[int]:
@@ -23,7 +23,7 @@ def numbers(flows: list[Flow]) -> list[int]:
 
 def kinds(events: list[CallEvent]) -> list[tuple[CallEventKind, int]]:
     """What happened to whom."""
-    return [(event.what, event.flow.number if event.flow else 0) for event in events]
+    return [(event.kind, event.flow.number if event.flow else 0) for event in events]
 
 
 def test_calls_come_when_they_end_and_the_others_last() -> None:
@@ -37,7 +37,7 @@ def test_a_filter_chooses_and_all_is_counted() -> None:
     """Whom a call is about is known from other calls."""
     view = viewing("~p batch ~s error")
     assert numbers(list(view.flows(story_frames()))) == [13, 17]
-    assert (view.seen, view.shown) == (20, 2)
+    assert (view.seen_calls, view.shown_calls) == (20, 2)
     assert view.facts["host"] == "node-1"
     assert viewing().facts == {}
 
@@ -87,7 +87,7 @@ def test_a_call_without_a_request_is_decided_at_its_end() -> None:
 def test_what_was_dropped_is_told(text: str) -> None:
     """Whatever the filter is."""
     view = viewing(text)
-    assert [event.what for event in view.events([Dropped(frames=3, size=9, time=0)])] == [CallEventKind.DROPPED]
+    assert [event.kind for event in view.events([Dropped(frames=3, size=9, time=0)])] == [CallEventKind.DROPPED]
     assert view.dropped == 3
 
 
@@ -99,10 +99,10 @@ def test_calls_of_a_process_that_ended_are_shown() -> None:
     frames = [*first.frames, *second.frames]
     assert [flow.name for flow in viewing().flows(frames)] == ["Version", "Status"]
     names = [
-        event.flow.name for event in viewing("!~s 3").events(frames) if event.flow and event.what is CallEventKind.BEGIN
+        event.flow.name for event in viewing("!~s 3").events(frames) if event.flow and event.kind is CallEventKind.BEGIN
     ]
     assert names == ["Version", "Status"]
-    early = [event.flow.name for event in viewing().events(frames) if event.flow and event.what is CallEventKind.BEGIN]
+    early = [event.flow.name for event in viewing().events(frames) if event.flow and event.kind is CallEventKind.BEGIN]
     assert early == ["Version", "Status"]
 
 
@@ -131,7 +131,7 @@ def test_what_is_hidden_is_hidden_from_filters_too() -> None:
     def hide(frame: Frame) -> Frame:
         return replace(frame, size=0, body=b"") if isinstance(frame, Message) else frame
 
-    view = Viewing(parse_filter(""), lambda _flow, _sides: "", hide=hide)
+    view = CallSelector(parse_filter(""), lambda _flow, _sides: "", hide=hide)
     assert all(not one.body for flow in view.flows(story_frames()) for one in flow.messages)
 
 
@@ -191,8 +191,8 @@ def test_messages_that_were_let_go_of_are_counted() -> None:
     for _ in range(KEPT_MESSAGES + 4):
         script.message(number, MessageSide.REPLY, b"12")
     (flow,) = viewing().flows(script.frames)
-    events = list(replayed(flow))
-    assert [event.what for event in events[:4]] == [
+    events = list(events_of(flow))
+    assert [event.kind for event in events[:4]] == [
         CallEventKind.BEGIN,
         CallEventKind.MESSAGE,
         CallEventKind.DROPPED,
@@ -201,19 +201,19 @@ def test_messages_that_were_let_go_of_are_counted() -> None:
     dropped = events[2].frame
     assert isinstance(dropped, Dropped)
     assert (dropped.frames, dropped.size, events[2].flow) == (5, 10, flow)
-    assert sum(event.what is CallEventKind.DROPPED for event in events) == 1
+    assert sum(event.kind is CallEventKind.DROPPED for event in events) == 1
 
 
 def test_a_known_call_can_be_asked_about() -> None:
     """One that was found by an index."""
     flow = next(iter(viewing().flows(story_frames())))
     view = viewing("~m Version")
-    assert list(view.chosen(flow)) == [flow]
-    assert (view.seen, view.shown) == (1, 1)
-    assert [event.what for event in replayed(flow)] == [
+    assert list(view.select(flow)) == [flow]
+    assert (view.seen_calls, view.shown_calls) == (1, 1)
+    assert [event.kind for event in events_of(flow)] == [
         CallEventKind.BEGIN,
         CallEventKind.MESSAGE,
         CallEventKind.MESSAGE,
         CallEventKind.END,
     ]
-    assert flow.of(MessageSide.REQUEST)
+    assert flow.messages_of(MessageSide.REQUEST)

@@ -2,7 +2,15 @@
 
 import pytest
 
-from interpose.dump.filter.terms import BY_LETTER, QUESTIONS, SEARCHED, kind_of, possible, reference, show_duration
+from interpose.dump.filter.terms import (
+    BY_LETTER,
+    SEARCHED,
+    TERMS,
+    format_exact_duration,
+    kind_of,
+    reference_table,
+    term_list,
+)
 from interpose.dump.model.call import Flow, Subject
 from interpose.dump.model.frames import End, Flags, Message, MessageSide
 
@@ -47,7 +55,7 @@ def a_flow(**values: object) -> Flow:
 
 def asked(letter: str, argument: str, flow: Flow | None = None, now: int | None = None) -> bool:
     """The answer to one question."""
-    return BY_LETTER[letter].read(argument, now).test(flow or a_flow(), texts)
+    return BY_LETTER[letter].parse(argument, now).test(flow or a_flow(), texts)
 
 
 @pytest.mark.parametrize(
@@ -137,7 +145,7 @@ def test_relative_times_count_from_now() -> None:
     now = NINE + 600 * 10**9
     assert asked("since", "-10m", now=now)
     assert not asked("since", "599s", now=now)
-    assert BY_LETTER["since"].read("-10m", now).plain == "2025-11-16T09:00:00Z"
+    assert BY_LETTER["since"].parse("-10m", now).text == "2025-11-16T09:00:00Z"
 
 
 @pytest.mark.parametrize(
@@ -159,8 +167,8 @@ def test_relative_times_count_from_now() -> None:
 )
 def test_arguments_have_one_plain_form(letter: str, argument: str, plain: str) -> None:
     """Which is read as the same."""
-    assert BY_LETTER[letter].read(argument, None).plain == plain
-    assert BY_LETTER[letter].read(plain, None).plain == plain
+    assert BY_LETTER[letter].parse(argument, None).text == plain
+    assert BY_LETTER[letter].parse(plain, None).text == plain
 
 
 @pytest.mark.parametrize(
@@ -185,7 +193,7 @@ def test_arguments_have_one_plain_form(letter: str, argument: str, plain: str) -
 def test_wrong_arguments_say_what_is_possible(letter: str, argument: str, reason: str) -> None:
     """In one sentence with the value."""
     with pytest.raises(ValueError) as error:
-        BY_LETTER[letter].read(argument, None)
+        BY_LETTER[letter].parse(argument, None)
     assert reason in str(error.value)
 
 
@@ -196,7 +204,7 @@ def test_an_expression_with_a_doubtful_future_is_taken() -> None:
 
 def test_only_the_beginning_of_a_text_is_searched() -> None:
     """So that an expression cannot take for ever."""
-    read = BY_LETTER["t"].read("needle", None)
+    read = BY_LETTER["t"].parse("needle", None)
     assert read.test(a_flow(), lambda _flow, _sides: "x" * (SEARCHED - 6) + "needle")
     assert not read.test(a_flow(), lambda _flow, _sides: "x" * SEARCHED + "needle")
 
@@ -219,12 +227,18 @@ def test_a_call_has_one_kind(origin: str, flags: Flags, kind: str) -> None:
 
 def test_every_question_is_in_the_help() -> None:
     """And in errors."""
-    for one in QUESTIONS:
-        assert f"~{one.letter} " in reference()
-        assert f"~{one.letter} (" in possible()
-        assert one.words[0] in reference()
+    for one in TERMS:
+        assert f"~{one.letter} " in reference_table()
+        assert f"~{one.letter} (" in term_list()
+        assert one.words[0] in reference_table()
 
 
 def test_durations_are_whole_numbers() -> None:
     """In the largest unit up to seconds."""
-    assert [show_duration(one) for one in (0, 1, 1000, 5_000_000, 90 * 10**9)] == ["0s", "1ns", "1us", "5ms", "90s"]
+    assert [format_exact_duration(one) for one in (0, 1, 1000, 5_000_000, 90 * 10**9)] == [
+        "0s",
+        "1ns",
+        "1us",
+        "5ms",
+        "90s",
+    ]

@@ -23,7 +23,7 @@ def test_calls_in_flight_do_not_survive_a_connection() -> None:
     pipeline.feed([Begin(number=1, time=0, path="/a/b")])
     pipeline.restart()
     (event,) = pipeline.feed([Message(number=1, at=0, side=MessageSide.REPLY, size=0, body=b"")])
-    assert event.what is CallEventKind.OTHER
+    assert event.kind is CallEventKind.OTHER
 
 
 def test_names_survive_a_connection() -> None:

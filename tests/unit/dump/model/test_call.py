@@ -7,7 +7,7 @@ import pytest
 from interpose.dump.model import call as module
 from interpose.dump.model.call import (
     CALLS,
-    NOBODY,
+    NO_SUBJECT,
     PART,
     SESSION,
     Assembler,
@@ -15,10 +15,10 @@ from interpose.dump.model.call import (
     CallEventKind,
     Flow,
     Subject,
-    begun,
+    begin_frame,
     part_of,
-    tell_subjects,
-    told_subjects,
+    subjects_from_facts,
+    subjects_to_facts,
 )
 from interpose.dump.model.frames import (
     Begin,
@@ -65,7 +65,7 @@ def test_a_call_is_put_together() -> None:
     """Each frame says what it did."""
     assembler = Assembler()
     events = assembler.feed_all([BEGIN, message(), message(MessageSide.REPLY), END])
-    assert [event.what for event in events] == [
+    assert [event.kind for event in events] == [
         CallEventKind.BEGIN,
         CallEventKind.MESSAGE,
         CallEventKind.MESSAGE,
@@ -74,7 +74,7 @@ def test_a_call_is_put_together() -> None:
     flow = flow_of(events[-1])
     assert all(event.flow is flow for event in events)
     assert (flow.number, flow.time, flow.metadata, flow.end) == (1, 10, (("a", "b"),), END)
-    assert flow.of(MessageSide.REPLY) == [message(MessageSide.REPLY)]
+    assert flow.messages_of(MessageSide.REPLY) == [message(MessageSide.REPLY)]
     assert flow.duration == 500
     assert not assembler.open
 
@@ -105,7 +105,7 @@ def test_a_call_that_goes_on_in_another_file_is_the_same_call() -> None:
     again = replace(BEGIN, flags=Flags.CONTINUED)
     first = flow_of(assembler.feed(BEGIN))
     assert assembler.feed(again) == CallEvent(CallEventKind.OTHER, first, again)
-    assert Assembler().feed(again).what is CallEventKind.BEGIN
+    assert Assembler().feed(again).kind is CallEventKind.BEGIN
 
 
 def test_calls_of_another_process_are_not_mixed_up() -> None:
@@ -124,7 +124,7 @@ def test_other_frames_are_taken_note_of() -> None:
     context = Context(facts={"pods": []})
     dropped = Dropped(frames=4, size=10, time=0)
     events = assembler.feed_all([context, dropped, dropped, Trailer(index_at=0)])
-    assert [event.what for event in events] == [
+    assert [event.kind for event in events] == [
         CallEventKind.OTHER,
         CallEventKind.DROPPED,
         CallEventKind.DROPPED,
@@ -163,7 +163,7 @@ def bodies(flow: Flow) -> list[int | str]:
     return [one.absent or len(one.body) for one in flow.messages]
 
 
-GONE = module.LET_GO.decode()
+GONE = module.BODY_DROPPED.decode()
 
 
 def test_bodies_of_the_oldest_calls_make_room() -> None:
@@ -208,28 +208,28 @@ WEB = Subject(namespace="shop", pod="web", pod_id="1f")
 
 def test_a_context_tells_whom_calls_are_about_that_began_before() -> None:
     """By number, of the same process; the messages that would tell are in another file."""
-    context = Context(facts={CALLS: tell_subjects({1: WEB, 2: NOBODY})})
+    context = Context(facts={CALLS: subjects_to_facts({1: WEB, 2: NO_SUBJECT})})
     assembler = Assembler()
     assembler.feed_all([header("a"), context])
     again = replace(BEGIN, flags=Flags.CONTINUED)
     assert flow_of(assembler.feed(again)).subject == WEB
-    assert flow_of(assembler.feed(replace(again, number=2))).subject == NOBODY
-    assert flow_of(assembler.feed(BEGIN)).subject == NOBODY
+    assert flow_of(assembler.feed(replace(again, number=2))).subject == NO_SUBJECT
+    assert flow_of(assembler.feed(BEGIN)).subject == NO_SUBJECT
     assembler.feed(header("b"))
-    assert flow_of(assembler.feed(again)).subject == NOBODY
+    assert flow_of(assembler.feed(again)).subject == NO_SUBJECT
 
 
 @pytest.mark.parametrize("told", [None, [], {"x": [""] * 7}, {"1": ["a"]}, {"1": [1] * 7}, {"1": {}}, {"1" * 5000: []}])
 def test_subjects_that_make_no_sense_are_passed_over(told: object) -> None:
     """A file may be of anybody."""
-    assert told_subjects({CALLS: told}) == {}
+    assert subjects_from_facts({CALLS: told}) == {}
 
 
 def test_each_message_may_tell_whom_a_call_is_about() -> None:
     """Whoever knows is asked."""
     assembler = Assembler(lambda flow, message: Subject(pod=message.body.decode()))
     flow = flow_of(assembler.feed(BEGIN))
-    assert flow.subject == NOBODY
+    assert flow.subject == NO_SUBJECT
     assembler.feed(message(body=b"web"))
     assert flow.subject.pod == "web"
 
@@ -273,7 +273,7 @@ def test_calls_know_where_they_come_from() -> None:
 @pytest.mark.parametrize(
     ("subject", "text"),
     [
-        (NOBODY, ""),
+        (NO_SUBJECT, ""),
         (Subject(namespace="shop", pod="web-0"), "shop/web-0"),
         (Subject(namespace="shop", pod="web-0", container="app"), "shop/web-0:app"),
         (Subject(pod_id="0123456789abcdef", container_id="fedcba9876543210"), "0123456789abc:fedcba9876543"),
@@ -306,7 +306,7 @@ def test_a_call_can_be_given_up() -> None:
 def test_a_call_knows_its_beginning() -> None:
     """The frame is the same; a call that began before says so."""
     flow = flow_of(Assembler().feed(BEGIN))
-    assert (begun(flow), flow.continued) == (BEGIN, False)
+    assert (begin_frame(flow), flow.continued) == (BEGIN, False)
     assert flow_of(Assembler().feed(replace(BEGIN, flags=Flags.CONTINUED))).continued
 
 
@@ -320,8 +320,8 @@ def test_a_call_of_docker_is_named_by_its_method_and_path() -> None:
     """It is not a CRI method, whatever its path ends with; calls about different containers are of one sort."""
     flow = whole(replace(BEGIN, path="/docker/GET /v1.41/containers/0123abcd/json"))
     assert (flow.name, flow.service) == ("GET /containers/0123abcd/json", "docker")
-    assert flow.sort == "GET /containers/{id}/json"
+    assert flow.method_name == "GET /containers/{id}/json"
     assert flow.http is not None
     assert whole(replace(BEGIN, path="/docker/GET /runtime.v1.RuntimeService/Version")).method is None
     plain = whole(BEGIN)
-    assert (plain.sort, plain.http) == ("CreateContainer", None)
+    assert (plain.method_name, plain.http) == ("CreateContainer", None)

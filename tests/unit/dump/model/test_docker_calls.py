@@ -2,7 +2,7 @@
 
 import pytest
 
-from interpose.dump.model.docker_calls import HttpCall, http_call, short_name, sort_of, status_in
+from interpose.dump.model.docker_calls import HttpCall, http_call, http_status, method_name, short_name
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_a_name_has_no_version_of_the_api_and_short_ids(path: str, name: str) ->
 )
 def test_calls_about_different_things_are_of_one_sort(method: str, path: str, sort: str) -> None:
     """That of the table of endpoints; what is not in it is a sort of its own."""
-    assert sort_of(HttpCall(method, path)) == sort
+    assert method_name(HttpCall(method, path)) == sort
 
 
 @pytest.mark.parametrize(
@@ -61,4 +61,4 @@ def test_calls_about_different_things_are_of_one_sort(method: str, path: str, so
 )
 def test_the_status_is_read_from_the_end(message: str, status: int | None) -> None:
     """If it tells one."""
-    assert status_in(message) == status
+    assert http_status(message) == status

@@ -18,7 +18,7 @@ from interpose.dump.model.frames import (
     MessageSide,
     Trailer,
     encode,
-    frame,
+    encode_frame,
 )
 
 FRAMES: list[Frame] = [
@@ -120,7 +120,7 @@ def test_a_length_that_is_damaged_is_waited_for_until_the_end() -> None:
 
 def test_unknown_kinds_are_passed_over() -> None:
     """They are no damage."""
-    frames, stream = read(encode(FRAMES[0]) + frame(99, b"later") + encode(FRAMES[3]))
+    frames, stream = read(encode(FRAMES[0]) + encode_frame(99, b"later") + encode(FRAMES[3]))
     assert frames == [FRAMES[0], FRAMES[3]]
     assert (stream.unknown, stream.damaged) == (1, 0)
 

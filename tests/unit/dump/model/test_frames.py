@@ -14,7 +14,7 @@ from interpose.dump.model.frames import (
     MAX_PAYLOAD,
     Begin,
     Context,
-    DamagedFrame,
+    DamagedFrameError,
     Dropped,
     End,
     Flags,
@@ -29,10 +29,10 @@ from interpose.dump.model.frames import (
     decode,
     encode,
     encode_begin,
-    frame,
+    encode_frame,
     frame_size,
-    packed_fields,
-    packed_texts,
+    pack_fields,
+    pack_texts,
 )
 
 BEGIN = Begin(
@@ -70,9 +70,9 @@ def test_fields_of_http_are_texts_in_latin_1() -> None:
     """As if they had been made texts first; what is too long is cut off."""
     fields = [(b"user-agent", b"grpc-go"), (b"x", b"\xff"), (b"long", bytes(70_000))]
     texts = [part.decode("latin-1") for field in fields for part in field]
-    packed = packed_fields(fields)
-    assert packed == packed_texts(*texts)
-    begin, _ = decode(encode_begin(1, 2, 3, 4, Flags.NONE, packed_texts("/a/B", "store") + packed))
+    packed = pack_fields(fields)
+    assert packed == pack_texts(*texts)
+    begin, _ = decode(encode_begin(1, 2, 3, 4, Flags.NONE, pack_texts("/a/B", "store") + packed))
     metadata = (("user-agent", "grpc-go"), ("x", "\xff"), ("long", "\0" * 0xFFFF))
     assert begin == Begin(number=1, time=2, path="/a/B", origin="store", pid=3, uid=4, metadata=metadata)
 
@@ -89,7 +89,7 @@ def test_a_recording_begins_with_its_magic() -> None:
 
 def test_an_unknown_kind_is_passed_over() -> None:
     """It is one of a later version."""
-    data = frame(200, b"something")
+    data = encode_frame(200, b"something")
     assert decode(data) == (None, len(data))
 
 
@@ -111,7 +111,7 @@ def test_the_size_is_known_when_the_head_is_there() -> None:
 @pytest.mark.parametrize("data", [b"x", b"\xc1x", b"x" * 20, HEAD.pack(MARK, 3, MAX_PAYLOAD + 1, 0)])
 def test_what_does_not_begin_like_a_frame_is_damaged(data: bytes) -> None:
     """However short."""
-    with pytest.raises(DamagedFrame, match="no frame begins here"):
+    with pytest.raises(DamagedFrameError, match="no frame begins here"):
         decode(data)
 
 
@@ -124,7 +124,7 @@ def test_a_flipped_byte_is_damage_or_nobody_misses_it() -> None:
         if at == 3:
             assert decode(bytes(broken)) == (MESSAGE, len(data))
         else:
-            with pytest.raises((DamagedFrame, EOFError)):
+            with pytest.raises((DamagedFrameError, EOFError)):
                 decode(bytes(broken))
 
 
@@ -149,14 +149,14 @@ def test_a_flipped_byte_is_damage_or_nobody_misses_it() -> None:
 )
 def test_a_payload_that_makes_no_sense_is_damage(kind: FrameKind, payload: bytes) -> None:
     """Also if its checksum is right."""
-    with pytest.raises(DamagedFrame):
-        decode(frame(kind, payload))
+    with pytest.raises(DamagedFrameError):
+        decode(encode_frame(kind, payload))
 
 
 def test_a_frame_that_is_too_large_cannot_be_written() -> None:
     """Nobody could read it."""
     with pytest.raises(ValueError, match="over the limit"):
-        frame(FrameKind.MESSAGE, bytes(MAX_PAYLOAD + 1))
+        encode_frame(FrameKind.MESSAGE, bytes(MAX_PAYLOAD + 1))
 
 
 def test_long_texts_are_cut() -> None:
@@ -193,7 +193,7 @@ def test_a_body_that_was_not_kept_says_why() -> None:
 @pytest.mark.parametrize(("size", "body"), [(3, b"no zlib"), (3, zlib.compress(b"1234")), (3, zlib.compress(b"12"))])
 def test_a_body_that_cannot_be_unpacked_is_damage(size: int, body: bytes) -> None:
     """Or is not as long as it should be; no more than that is unpacked."""
-    with pytest.raises(DamagedFrame):
+    with pytest.raises(DamagedFrameError):
         _ = replace(MESSAGE, packing=Packing.ZLIB, size=size, body=body).data
 
 
@@ -221,7 +221,7 @@ def test_half_a_pair_in_a_text_is_shown_as_that() -> None:
 def test_a_message_that_would_fill_the_memory_is_damage(packing: Packing) -> None:
     """Nobody writes one; one that was not kept may have been of any size."""
     large = replace(MESSAGE, packing=packing, size=MAX_PAYLOAD + 1)
-    with pytest.raises(DamagedFrame, match="over the limit"):
+    with pytest.raises(DamagedFrameError, match="over the limit"):
         decode(encode(large))
     absent = replace(large, packing=Packing.ABSENT)
     assert decode(encode(absent))[0] == absent
@@ -234,8 +234,8 @@ def test_an_index_that_would_fill_the_memory_is_damage(monkeypatch: pytest.Monke
     assert decode(encode(Index(facts=facts)))[0] != Index(facts={})
     with pytest.raises(ValueError, match="over the limit"):
         encode(Index(facts={"a": " " * 1000}))
-    with pytest.raises(DamagedFrame, match="an index of more than 1000 bytes"):
-        decode(frame(FrameKind.INDEX, zlib.compress(b" " * 1_000_000)))
+    with pytest.raises(DamagedFrameError, match="an index of more than 1000 bytes"):
+        decode(encode_frame(FrameKind.INDEX, zlib.compress(b" " * 1_000_000)))
 
 
 def test_json_and_texts_of_too_many_parts_are_damage(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -243,7 +243,7 @@ def test_json_and_texts_of_too_many_parts_are_damage(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(module, "_MAX_PARTS", 3)
     monkeypatch.setattr(module, "_MAX_TEXTS", 4)
     assert decode(encode(Context(facts={"a": [[]]})))[0] == Context(facts={"a": [[]]})
-    with pytest.raises(DamagedFrame, match="too many parts"):
+    with pytest.raises(DamagedFrameError, match="too many parts"):
         decode(encode(Context(facts={"a": [[], []]})))
-    with pytest.raises(DamagedFrame, match="too many texts"):
+    with pytest.raises(DamagedFrameError, match="too many texts"):
         decode(encode(replace(BEGIN, metadata=(("a", "b"), ("c", "d")))))

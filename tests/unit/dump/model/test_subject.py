@@ -8,9 +8,9 @@ import pytest
 
 from interpose._pb import cri_pb2 as cri
 from interpose.cri.methods import METHODS
-from interpose.dump.model.call import NOBODY, Flow, Subject
+from interpose.dump.model.call import NO_SUBJECT, Flow, Subject
 from interpose.dump.model.frames import Flags, Message, MessageSide, Packing
-from interpose.dump.model.subject import CONTAINERS_TOLD, PODS_TOLD, REPLIES, REQUESTS, Subjects
+from interpose.dump.model.subject import CONTAINERS_IN_REPLIES, PODS_IN_REPLIES, REPLIES, REQUESTS, Subjects
 
 POD = cri.PodSandboxMetadata(name="web-0", uid="u1", namespace="shop")
 POD_CONFIG = cri.PodSandboxConfig(metadata=POD)
@@ -68,7 +68,7 @@ def running() -> Subjects:
 def test_every_path_of_the_tables_is_in_the_messages() -> None:
     """A name that is not there would only be noticed when such a call comes."""
     tables: list[tuple[Mapping[str, Any], str]] = [(REQUESTS, "request"), (REPLIES, "response")]
-    tables += [(PODS_TOLD, "response"), (CONTAINERS_TOLD, "response")]
+    tables += [(PODS_IN_REPLIES, "response"), (CONTAINERS_IN_REPLIES, "response")]
     for table, side in tables:
         for name, paths in table.items():
             for path in [paths] if isinstance(paths, str) else paths.values():
@@ -131,7 +131,7 @@ def test_a_list_is_about_nobody_unless_it_has_a_filter() -> None:
     """Then it is about the one that was asked for."""
     subjects = running()
     listed = cri.ListContainersResponse(containers=[cri.Container(id="c1", metadata=APP)])
-    assert call(subjects, "ListContainers", None, listed) == NOBODY
+    assert call(subjects, "ListContainers", None, listed) == NO_SUBJECT
     by_id = cri.ListContainersRequest(filter=cri.ContainerFilter(id="c1"))
     assert str(call(subjects, "ListContainers", by_id)) == "shop/web-0:app"
     by_pod = cri.ListContainersRequest(filter=cri.ContainerFilter(pod_sandbox_id="p1"))
@@ -229,8 +229,8 @@ def test_a_removed_container_stays_known() -> None:
 def test_other_calls_are_about_nobody(name: str) -> None:
     """Those about the node, and those nobody knows."""
     one = flow(name)
-    assert Subjects().identify(one, frame(b"\xff", MessageSide.REQUEST)) == NOBODY
-    assert Subjects().identify(one, frame(b"\xff", MessageSide.REPLY)) == NOBODY
+    assert Subjects().identify(one, frame(b"\xff", MessageSide.REQUEST)) == NO_SUBJECT
+    assert Subjects().identify(one, frame(b"\xff", MessageSide.REPLY)) == NO_SUBJECT
 
 
 @pytest.mark.parametrize("side", [MessageSide.FORWARDED, MessageSide.RECEIVED])

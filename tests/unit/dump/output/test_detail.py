@@ -14,7 +14,7 @@ def document(number: int) -> dict[str, Any]:
     """A call of the story."""
     assembler = Assembler(Subjects().identify)
     events = assembler.feed_all(story_frames())
-    flows = [event.flow for event in events if event.what is CallEventKind.END and event.flow is not None]
+    flows = [event.flow for event in events if event.kind is CallEventKind.END and event.flow is not None]
     found = next(flow for flow in [*flows, *assembler.open.values()] if flow.number == number)
     return flow_document(found, Decoder())
 

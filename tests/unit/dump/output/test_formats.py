@@ -23,7 +23,7 @@ def story() -> list[Flow]:
     """The calls of the story."""
     assembler = Assembler(Subjects().identify)
     events = assembler.feed_all(story_frames())
-    return [event.flow for event in events if event.what is CallEventKind.END and event.flow is not None]
+    return [event.flow for event in events if event.kind is CallEventKind.END and event.flow is not None]
 
 
 def shown(form: str, flows: list[Flow]) -> str:

@@ -96,7 +96,7 @@ def documents(frames: list[Frame]) -> list[dict[str, Any]]:
     """All calls."""
     assembler = Assembler()
     flows = [
-        event.flow for event in assembler.feed_all(frames) if event.what is CallEventKind.END and event.flow is not None
+        event.flow for event in assembler.feed_all(frames) if event.kind is CallEventKind.END and event.flow is not None
     ]
     return [flow_document(flow, Decoder()) for flow in [*flows, *assembler.open.values()]]
 

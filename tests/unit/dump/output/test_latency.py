@@ -21,7 +21,7 @@ def counted(script: Script) -> Latency:
     found = Latency()
     assembler = Assembler()
     for event in assembler.feed_all(script.frames):
-        if event.what is CallEventKind.END and event.flow is not None:
+        if event.kind is CallEventKind.END and event.flow is not None:
             found.add(event.flow)
     for flow in assembler.open.values():
         found.add(flow)

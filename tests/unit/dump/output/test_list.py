@@ -17,7 +17,7 @@ def story() -> dict[int, Flow]:
     """The calls of the story by number."""
     assembler = Assembler(Subjects().identify)
     events = assembler.feed_all(story_frames())
-    flows = [event.flow for event in events if event.what is CallEventKind.END and event.flow is not None]
+    flows = [event.flow for event in events if event.kind is CallEventKind.END and event.flow is not None]
     return {flow.number: flow for flow in [*flows, *assembler.open.values()]}
 
 

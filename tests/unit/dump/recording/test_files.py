@@ -10,7 +10,15 @@ import pytest
 
 from interpose.dump.model.frames import MAGIC
 from interpose.dump.recording import files as module
-from interpose.dump.recording.files import create, is_at, open_new, prune, replace, rotated_path, rotated_set
+from interpose.dump.recording.files import (
+    create_file,
+    is_open_file,
+    open_new,
+    remove_surplus,
+    replace_open_file,
+    rotated_path,
+    rotated_set,
+)
 from interpose.errors import ConfigError
 
 
@@ -96,24 +104,24 @@ def test_a_name_that_others_keep_taking_is_given_up(tmp_path: Path, monkeypatch:
 def test_a_file_that_lost_its_name_is_not_renamed(tmp_path: Path, opened: list[int]) -> None:
     """Neither is the one that has the name now."""
     path = tmp_path / "calls"
-    opened += [ours := create(path)]
+    opened += [ours := create_file(path)]
     path.rename(tmp_path / "moved")
-    opened += [theirs := create(path)]
+    opened += [theirs := create_file(path)]
     with pytest.raises(FileExistsError):
-        replace(path, ours)
-    assert is_at(path, theirs)
-    assert is_at(tmp_path / "moved", ours)
+        replace_open_file(path, ours)
+    assert is_open_file(path, theirs)
+    assert is_open_file(tmp_path / "moved", ours)
     path.unlink()
-    opened += [again := replace(path, ours)]
-    assert is_at(path, again)
-    assert is_at(tmp_path / "moved", ours)
+    opened += [again := replace_open_file(path, ours)]
+    assert is_open_file(path, again)
+    assert is_open_file(tmp_path / "moved", ours)
     assert len(list(tmp_path.iterdir())) == 2
 
 
 def test_a_file_is_replaced_in_one_step(tmp_path: Path, opened: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     """There is a FILE at any moment: nobody else can take the name."""
     path = tmp_path / "calls"
-    opened += [ours := create(path)]
+    opened += [ours := create_file(path)]
     hardlink_to = Path.hardlink_to
     seen = []
 
@@ -124,10 +132,10 @@ def test_a_file_is_replaced_in_one_step(tmp_path: Path, opened: list[int], monke
         assert rotated_set(path) == [rotated_path(path, 1)]  # one file, not two
 
     monkeypatch.setattr(Path, "hardlink_to", looked_at)
-    opened += [new := replace(path, ours)]
+    opened += [new := replace_open_file(path, ours)]
     assert seen == [True, True]
-    assert is_at(rotated_path(path, 1), ours)
-    assert is_at(path, new)
+    assert is_open_file(rotated_path(path, 1), ours)
+    assert is_open_file(path, new)
     assert len(list(tmp_path.iterdir())) == 2
 
 
@@ -152,10 +160,10 @@ def test_a_file_system_without_second_names_does(
         raise OSError(code, "no links")
 
     monkeypatch.setattr(Path, "hardlink_to", no_links)
-    opened += [ours := create(path)]
-    opened += [new := replace(path, ours)]
-    assert is_at(rotated_path(path, 1), ours)
-    assert is_at(path, new)
+    opened += [ours := create_file(path)]
+    opened += [new := replace_open_file(path, ours)]
+    assert is_open_file(rotated_path(path, 1), ours)
+    assert is_open_file(path, new)
 
 
 def test_a_file_that_cannot_be_replaced_stays(
@@ -168,10 +176,10 @@ def test_a_file_that_cannot_be_replaced_stays(
         raise OSError(errno.ENOSPC, "no space")
 
     monkeypatch.setattr(Path, "hardlink_to", full)
-    opened += [ours := create(path)]
+    opened += [ours := create_file(path)]
     with pytest.raises(OSError, match="no space"):
-        replace(path, ours)
-    assert is_at(path, ours)
+        replace_open_file(path, ours)
+    assert is_open_file(path, ours)
     assert list(tmp_path.iterdir()) == [path]
 
 
@@ -180,24 +188,24 @@ def test_a_file_is_not_renamed_while_another_does_it(
 ) -> None:
     """Whoever holds the lock for longer is waited for in vain."""
     path = tmp_path / "calls"
-    opened += [ours := create(path), theirs := os.open(path, os.O_RDONLY)]
+    opened += [ours := create_file(path), theirs := os.open(path, os.O_RDONLY)]
     fcntl.flock(theirs, fcntl.LOCK_EX)
     waits: list[float] = []
     monkeypatch.setattr("time.sleep", waits.append)
     with pytest.raises(BlockingIOError):
-        replace(path, ours)
+        replace_open_file(path, ours)
     assert len(waits) == 49
-    assert is_at(path, ours)
+    assert is_open_file(path, ours)
 
 
 def test_a_lock_that_is_given_back_is_taken(tmp_path: Path, opened: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     """The wait is for that."""
     path = tmp_path / "calls"
-    opened += [ours := create(path), theirs := os.open(path, os.O_RDONLY)]
+    opened += [ours := create_file(path), theirs := os.open(path, os.O_RDONLY)]
     fcntl.flock(theirs, fcntl.LOCK_EX)
     monkeypatch.setattr("time.sleep", lambda seconds: fcntl.flock(theirs, fcntl.LOCK_UN))
-    opened += [new := replace(path, ours)]
-    assert is_at(path, new)
+    opened += [new := replace_open_file(path, ours)]
+    assert is_open_file(path, new)
 
 
 def test_a_file_system_without_locks_does(tmp_path: Path, opened: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -207,9 +215,9 @@ def test_a_file_system_without_locks_does(tmp_path: Path, opened: list[int], mon
         raise OSError(errno.EOPNOTSUPP, "no locks")
 
     monkeypatch.setattr("fcntl.flock", no_locks)
-    opened += [fd := create(tmp_path / "calls")]
-    opened += [new := replace(tmp_path / "calls", fd)]
-    assert is_at(tmp_path / "calls", new)
+    opened += [fd := create_file(tmp_path / "calls")]
+    opened += [new := replace_open_file(tmp_path / "calls", fd)]
+    assert is_open_file(tmp_path / "calls", new)
 
 
 def test_the_oldest_go(tmp_path: Path) -> None:
@@ -218,7 +226,7 @@ def test_the_oldest_go(tmp_path: Path) -> None:
     for number, content in enumerate([MAGIC, MAGIC, b"mine!", b"", MAGIC], 1):
         rotated_path(path, number).write_bytes(content)
     rotated_path(path, 9).mkdir()
-    prune(path, 2)
+    remove_surplus(path, 2)
     assert [one.name[-1] for one in rotated_set(path)] == ["2", "3", "5", "9"]
 
 
@@ -230,7 +238,7 @@ def test_small_ones_go_before_large_ones(tmp_path: Path) -> None:
         rotated_path(path, number).write_bytes(content)
     left = []
     for keep in (4, 3, 2, 1, 0):
-        prune(path, keep)
+        remove_surplus(path, keep)
         left.append("".join(one.name[-1] for one in rotated_set(path)))
     assert left == ["1245", "245", "45", "5", ""]
 
@@ -241,8 +249,8 @@ def test_what_is_no_file_stops_nobody(tmp_path: Path, opened: list[int]) -> None
     os.mkfifo(rotated_path(path, 1))
     rotated_path(path, 2).symlink_to(rotated_path(path, 1))
     rotated_path(path, 3).symlink_to(tmp_path / "nowhere")
-    opened += [create(path)]
-    prune(path, 0)
+    opened += [create_file(path)]
+    remove_surplus(path, 0)
     assert len(list(tmp_path.iterdir())) == 4
     assert rotated_set(path) == [rotated_path(path, 3), path]
 
@@ -251,8 +259,8 @@ def test_a_number_that_is_too_long_is_not_ours(tmp_path: Path, opened: list[int]
     """Somebody's file with such a name does not lead ours there."""
     path = tmp_path / "calls"
     (tmp_path / "calls.9999999999").write_bytes(MAGIC)
-    opened += [ours := create(path)]
-    opened += [replace(path, ours)]
+    opened += [ours := create_file(path)]
+    opened += [replace_open_file(path, ours)]
     assert rotated_set(path) == [rotated_path(path, 1), path]
 
 
@@ -260,11 +268,11 @@ def test_the_last_number_is_an_error(tmp_path: Path, opened: list[int]) -> None:
     """FILE stays what it is."""
     path = tmp_path / "calls"
     rotated_path(path, 999_999_999).write_bytes(MAGIC)
-    opened += [ours := create(path)]
+    opened += [ours := create_file(path)]
     with pytest.raises(OSError, match="no number is left") as caught:
-        replace(path, ours)
+        replace_open_file(path, ours)
     assert caught.value.errno == errno.EOVERFLOW
-    assert is_at(path, ours)
+    assert is_open_file(path, ours)
 
 
 def test_a_file_is_never_renamed_onto_another(
@@ -278,8 +286,8 @@ def test_a_file_is_never_renamed_onto_another(
         raise OSError(errno.EPERM, "no links")
 
     monkeypatch.setattr(Path, "hardlink_to", no_links)
-    opened += [ours := create(path)]
+    opened += [ours := create_file(path)]
     with pytest.raises(FileExistsError):
-        replace(path, ours)
-    assert is_at(path, ours)
+        replace_open_file(path, ours)
+    assert is_open_file(path, ours)
     assert rotated_path(path, 1).read_bytes() == b"theirs"

@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from interpose.dump.decode.decode import Decoder
-from interpose.dump.filter.language import EVERYTHING
-from interpose.dump.filter.select import Viewing
-from interpose.dump.model.call import NOBODY, SESSION, Assembler, Flow
+from interpose.dump.filter.language import MATCH_ALL
+from interpose.dump.filter.select import CallSelector
+from interpose.dump.model.call import NO_SUBJECT, SESSION, Assembler, Flow
 from interpose.dump.model.frames import Begin, Frame
 from interpose.dump.model.subject import Subjects
 from interpose.dump.output.json import flow_document
 from interpose.dump.recording import reader as module
-from interpose.dump.recording.reader import Recording, found, open_recording
+from interpose.dump.recording.reader import Recording, find_calls, open_recording
 from interpose.dump.recording.writer import RecordingWriter
 from interpose.testing.recordings import HEADER, START, sample_recording, story_frames
 
@@ -37,14 +37,14 @@ def write(path: Path, frames: list[Frame], session: str = "sample", max_bytes: i
     writer = RecordingWriter(path, header_facts=facts, context=subjects.context, max_bytes=max_bytes, files=50)
     for frame in frames[1:]:
         flow = assembler.feed(frame).flow
-        writer.write(frame, NOBODY if flow is None else flow.subject)
+        writer.write(frame, NO_SUBJECT if flow is None else flow.subject)
     writer.close()
     return path
 
 
 def documents(recording: Recording) -> list[dict[str, object]]:
     """Every call, by reading everything."""
-    viewing = Viewing(EVERYTHING, lambda _flow, _sides: "")
+    viewing = CallSelector(MATCH_ALL, lambda _flow, _sides: "")
     return shown(viewing.flows(recording.frames()))
 
 
@@ -62,9 +62,9 @@ def test_the_index_and_reading_give_the_same(path: Path, max_bytes: int) -> None
         assert len(expected) == 20
         assert (len(recording.files) > 1) == bool(max_bytes)
         for one in expected:
-            assert shown(found(recording, partial(eq, one["number"]))) == [one]
-        assert shown(found(recording, lambda _: True)) == expected
-        assert shown(found(recording, lambda _: True, 3)) == expected[-3:]
+            assert shown(find_calls(recording, partial(eq, one["number"]))) == [one]
+        assert shown(find_calls(recording, lambda _: True)) == expected
+        assert shown(find_calls(recording, lambda _: True, 3)) == expected[-3:]
 
 
 def test_all_relay_processes_are_meant(path: Path) -> None:
@@ -73,27 +73,27 @@ def test_all_relay_processes_are_meant(path: Path) -> None:
     later = [replace(one, time=one.time + HOUR) if isinstance(one, Begin) else one for one in story_frames()]
     write(path, later, session="b")
     with open_recording([path]) as recording:
-        flows = list(found(recording, lambda number: number in (3, 8)) or [])
+        flows = list(find_calls(recording, lambda number: number in (3, 8)) or [])
     assert [(flow.number, flow.time - START > HOUR) for flow in flows] == [(8, False), (3, False), (8, True), (3, True)]
 
 
 def test_without_an_index_it_is_better_to_read(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """So it is if there are many calls."""
     with Recording(sample_recording(path)) as recording:
-        assert found(recording, lambda _: True, 1) is None
+        assert find_calls(recording, lambda _: True, 1) is None
     with Recording(write(path, story_frames())) as recording:
         monkeypatch.setattr(module, "MOST", 5)
-        assert found(recording, lambda _: True) is None
-        assert found(recording, lambda _: True, 6) is None
-        assert found(recording, lambda _: True, 5) is not None
+        assert find_calls(recording, lambda _: True) is None
+        assert find_calls(recording, lambda _: True, 6) is None
+        assert find_calls(recording, lambda _: True, 5) is not None
 
 
 def test_an_index_that_leads_nowhere_is_not_used(path: Path) -> None:
     """Everything has to be read then."""
     with Recording(write(path, story_frames())) as recording:
         entries = recording.entries()
-        entries[:] = [replace(one, places=(one.places[0]._replace(begin=0, end=20),)) for one in entries]
-        assert found(recording, lambda number: number == 8) is None
+        entries[:] = [replace(one, ranges=(one.ranges[0]._replace(begin=0, end=20),)) for one in entries]
+        assert find_calls(recording, lambda number: number == 8) is None
 
 
 def test_one_file_with_an_index_is_enough(path: Path) -> None:
@@ -102,5 +102,5 @@ def test_one_file_with_an_index_is_enough(path: Path) -> None:
     older = path.rename(path.with_name("calls.000001.crirec"))
     with open_recording([sample_recording(path)]) as recording:
         assert [file.path for file in recording.files] == [older, path]
-        flows = list(found(recording, lambda number: number == 8) or [])
+        flows = list(find_calls(recording, lambda number: number == 8) or [])
         assert [str(flow.subject) for flow in flows] == ["shop/web-0:app"] * 2

@@ -25,11 +25,11 @@ def message(side: MessageSide, number: int = 1) -> Message:
 def built() -> IndexBuilder:
     """Of two calls, one of which is over."""
     builder = IndexBuilder()
-    builder.note(BEGIN, 100, 150)
-    builder.note(message(MessageSide.REQUEST), 150, 160, WEB)
-    builder.note(replace(BEGIN, number=2, path="/a/C", origin="client", flags=Flags.NONE), 160, 200)
-    builder.note(END, 200, 230)
-    builder.note(Dropped(frames=1, size=1, time=1), 230, 250)
+    builder.add(BEGIN, 100, 150)
+    builder.add(message(MessageSide.REQUEST), 150, 160, WEB)
+    builder.add(replace(BEGIN, number=2, path="/a/C", origin="client", flags=Flags.NONE), 160, 200)
+    builder.add(END, 200, 230)
+    builder.add(Dropped(frames=1, size=1, time=1), 230, 250)
     return builder
 
 
@@ -58,35 +58,35 @@ def test_rows_survive_the_frame() -> None:
 def test_a_changed_call_is_marked(frame: Message | End) -> None:
     """By a message or by its end."""
     builder = IndexBuilder()
-    builder.note(BEGIN, 0, 1)
-    builder.note(frame, 1, 2)
-    builder.note(END, 2, 3)
+    builder.add(BEGIN, 0, 1)
+    builder.add(frame, 1, 2)
+    builder.add(END, 2, 3)
     assert [row.changed for row in builder.rows()] == [True]
 
 
 def test_frames_of_unknown_calls_change_nothing() -> None:
     """They began in another file."""
     builder = IndexBuilder()
-    builder.note(END, 1, 2)
-    builder.note(message(MessageSide.REQUEST), 1, 2)
+    builder.add(END, 1, 2)
+    builder.add(message(MessageSide.REQUEST), 1, 2)
     assert len(builder) == 0
 
 
 def test_a_call_that_is_continued_in_the_same_file_is_one_row() -> None:
     """As behind a gap."""
     builder = IndexBuilder()
-    builder.note(BEGIN, 1, 2)
-    builder.note(replace(BEGIN, flags=Flags.CONTINUED), 2, 3)
+    builder.add(BEGIN, 1, 2)
+    builder.add(replace(BEGIN, flags=Flags.CONTINUED), 2, 3)
     assert [row.begin for row in builder.rows()] == [1]
 
 
 def test_too_many_calls_have_no_index() -> None:
     """A part of it would be worse."""
     builder = IndexBuilder(max_calls=1)
-    builder.note(BEGIN, 1, 2)
+    builder.add(BEGIN, 1, 2)
     assert builder.facts() is not None
     for number in (2, 3):
-        builder.note(replace(BEGIN, number=number), 2, 3)
+        builder.add(replace(BEGIN, number=number), 2, 3)
     assert builder.facts() is None
     assert builder.size == 0
 
@@ -95,9 +95,9 @@ def test_calls_in_flight_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """One that is let go of never ends for the index."""
     monkeypatch.setattr(module, "KEPT_CALLS", 1)
     builder = IndexBuilder()
-    builder.note(BEGIN, 1, 2)
-    builder.note(replace(BEGIN, number=2), 2, 3)
-    builder.note(END, 3, 4)
+    builder.add(BEGIN, 1, 2)
+    builder.add(replace(BEGIN, number=2), 2, 3)
+    builder.add(END, 3, 4)
     assert [row.end for row in builder.rows()] == [0, 0]
 
 
@@ -106,9 +106,9 @@ def test_the_size_is_guessed_high_enough() -> None:
     builder = IndexBuilder()
     for number in range(1, 3000):
         mixed = (number * 2654435761) % (1 << 32)
-        builder.note(replace(BEGIN, number=number, time=mixed << 20, path=f"/a/M{mixed % 50}"), mixed, mixed)
+        builder.add(replace(BEGIN, number=number, time=mixed << 20, path=f"/a/M{mixed % 50}"), mixed, mixed)
         subject = Subject(pod=f"pod-{mixed}", container_id=f"{mixed:064x}")
-        builder.note(replace(END, number=number, elapsed=mixed), mixed, mixed + 1, subject)
+        builder.add(replace(END, number=number, elapsed=mixed), mixed, mixed + 1, subject)
     facts = builder.facts()
     assert facts is not None
     assert len(encode(Index(facts=facts))) < builder.size
@@ -151,8 +151,8 @@ def test_a_column_that_makes_no_sense_is_refused(text: object) -> None:
 def test_a_code_that_does_not_exist_is_kept_as_the_highest() -> None:
     """As in its frame."""
     builder = IndexBuilder()
-    builder.note(BEGIN, 0, 10)
-    builder.note(replace(END, code=999), 10, 20)
+    builder.add(BEGIN, 0, 10)
+    builder.add(replace(END, code=999), 10, 20)
     assert [row.code for row in builder.rows()] == [255]
 
 
@@ -161,6 +161,6 @@ def test_a_call_that_takes_the_number_of_another_pushes_out_no_third(monkeypatch
     monkeypatch.setattr(module, "KEPT_CALLS", 2)
     builder = IndexBuilder()
     for number in (1, 2, 2):
-        builder.note(replace(BEGIN, number=number), 0, 10)
-    builder.note(replace(END, number=1), 10, 20)
+        builder.add(replace(BEGIN, number=number), 0, 10)
+    builder.add(replace(END, number=1), 10, 20)
     assert [row.end for row in builder.rows()] == [20, 0, 0]

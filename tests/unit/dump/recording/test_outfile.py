@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from interpose.dump.recording import writer as module
-from interpose.dump.recording.writer import OutFile
+from interpose.dump.recording.writer import BufferedFile
 
 
 @pytest.fixture
@@ -19,10 +19,10 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def out(path: Path) -> Iterator[OutFile]:
+def out(path: Path) -> Iterator[BufferedFile]:
     """An open one with something in it."""
     path.write_bytes(b"before")
-    file = OutFile(os.open(path, os.O_WRONLY | os.O_APPEND))
+    file = BufferedFile(os.open(path, os.O_WRONLY | os.O_APPEND))
     yield file
     file.close(sync=True)
 
@@ -41,7 +41,7 @@ def limit() -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, old)
 
 
-def test_records_are_written_when_told(out: OutFile, path: Path) -> None:
+def test_records_are_written_when_told(out: BufferedFile, path: Path) -> None:
     """The size counts what is in the buffer."""
     out.add(b"12")
     assert (path.read_bytes(), out.size) == (b"before", 8)
@@ -50,7 +50,7 @@ def test_records_are_written_when_told(out: OutFile, path: Path) -> None:
     assert (path.read_bytes(), out.size) == (b"before12", 8)
 
 
-def test_a_full_buffer_is_written(out: OutFile, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_buffer_is_written(out: BufferedFile, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """So that it is bounded."""
     monkeypatch.setattr(module, "BUFFER_BYTES", 4)
     for record in (b"12", b"34", b"56"):
@@ -58,7 +58,7 @@ def test_a_full_buffer_is_written(out: OutFile, path: Path, monkeypatch: pytest.
     assert path.read_bytes() == b"before1234"
 
 
-def test_a_failure_loses_whole_records(out: OutFile, path: Path) -> None:
+def test_a_failure_loses_whole_records(out: BufferedFile, path: Path) -> None:
     """The file ends behind the last whole one, and what comes next goes there."""
     for record in (b"12", b"345", b"6"):
         out.add(record)
@@ -71,7 +71,7 @@ def test_a_failure_loses_whole_records(out: OutFile, path: Path) -> None:
     assert path.read_bytes() == b"before1278"
 
 
-def test_a_failure_that_cannot_be_cut_off_stays(out: OutFile, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_that_cannot_be_cut_off_stays(out: BufferedFile, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Readers find the next frame behind it."""
 
     def no(fd: int, size: int) -> None:

@@ -118,7 +118,7 @@ def test_a_set_is_read_as_one(path: Path) -> None:
     assert recording.damage == []
     entries = recording.entries()
     assert [one.number for one in entries] == [1, 2, 3, 4]
-    assert (entries[0].code, len(entries[0].places), entries[0].subject) == (1, 3, WEB)
+    assert (entries[0].code, len(entries[0].ranges), entries[0].subject) == (1, 3, WEB)
     assert [one.changed for one in entries] == [False, True, True, True]
 
 
@@ -218,12 +218,12 @@ def test_an_index_that_leads_elsewhere_is_not_believed(path: Path) -> None:
     recording = Recording(path)
     first, second = recording.entries()
     data = bytearray(path.read_bytes())
-    data[second.places[0].begin + 15] ^= 0xFF
+    data[second.ranges[0].begin + 15] ^= 0xFF
     path.write_bytes(data)
     assert recording.flow(2) is None
     recording = Recording(path)
     wrong = recording.entries()
-    wrong[0] = first.__class__(**{**{name: getattr(first, name) for name in first.__slots__}, "places": second.places})
+    wrong[0] = first.__class__(**{**{name: getattr(first, name) for name in first.__slots__}, "places": second.ranges})
     flow = recording.flow(1)
     assert flow is not None
     assert len(flow.messages) == 1

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from interpose.dump.filter.language import EVERYTHING
-from interpose.dump.filter.select import Viewing
+from interpose.dump.filter.language import MATCH_ALL
+from interpose.dump.filter.select import CallSelector
 from interpose.dump.model.call import SESSION
 from interpose.dump.model.frame_reader import Damage
 from interpose.dump.model.frames import Begin, End, Flags, Frame, Header, Message, MessageSide, encode
@@ -47,7 +47,7 @@ class Story:
 
     def follow(self, path: Path, *, beginning: bool = True, damaged: Callable[[Damage], object] = bool) -> list[Frame]:
         """Everything that was seen."""
-        return list(follow(path, self.stop, beginning=beginning, wait=self.wait, damaged=damaged))
+        return list(follow(path, self.stop, beginning=beginning, wait=self.wait, on_damage=damaged))
 
 
 def begin(number: int) -> Begin:
@@ -120,7 +120,7 @@ def test_what_began_earlier_has_a_name(path: Path) -> None:
         with path.open("ab") as file:
             file.write(b"".join(map(encode, story[place:])))
 
-    viewing = Viewing(EVERYTHING, lambda _flow, _sides: "")
+    viewing = CallSelector(MATCH_ALL, lambda _flow, _sides: "")
     flows = viewing.flows(Story(grow).follow(path, beginning=False))
     names = {flow.number: str(flow.subject) for flow in flows}
     assert (names[11], names[20], names[3]) == ("shop/web-0:app", "jobs/batch-7f9c:worker", "")

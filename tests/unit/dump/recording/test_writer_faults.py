@@ -254,7 +254,7 @@ def test_files_that_cannot_be_removed_stay(path: Path, monkeypatch: pytest.Monke
     def no(path: Path, keep: int) -> None:
         raise PermissionError
 
-    monkeypatch.setattr("interpose.dump.recording.writer.prune", no)
+    monkeypatch.setattr("interpose.dump.recording.writer.remove_surplus", no)
     recording = writer(path, max_bytes=100, files=1)
     for number in (1, 2):
         recording.write(call(number)[0])

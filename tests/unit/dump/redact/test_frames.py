@@ -12,7 +12,7 @@ from interpose.dump.model.call import KEPT_CALLS
 from interpose.dump.model.frames import (
     Begin,
     Context,
-    DamagedFrame,
+    DamagedFrameError,
     Dropped,
     End,
     Frame,
@@ -395,6 +395,6 @@ def test_messages_of_all_methods_stay_readable(redaction: str) -> None:
             assert one.packing is Packing.PLAIN
             try:
                 assert len(one.data) == one.size
-            except DamagedFrame:
+            except DamagedFrameError:
                 pytest.fail("cannot be unpacked")
     assert count > 150
