@@ -96,7 +96,7 @@ def test_a_name_that_others_keep_taking_is_given_up(tmp_path: Path, monkeypatch:
     def taken(path: Path) -> int:
         raise FileExistsError
 
-    monkeypatch.setattr(module, "create", taken)
+    monkeypatch.setattr(module, "create_file", taken)
     with pytest.raises(FileExistsError, match="other processes"):
         open_new(path)
 

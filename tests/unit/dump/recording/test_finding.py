@@ -82,7 +82,7 @@ def test_without_an_index_it_is_better_to_read(path: Path, monkeypatch: pytest.M
     with Recording(sample_recording(path)) as recording:
         assert find_calls(recording, lambda _: True, 1) is None
     with Recording(write(path, story_frames())) as recording:
-        monkeypatch.setattr(module, "MOST", 5)
+        monkeypatch.setattr(module, "MAX_INDEXED_READS", 5)
         assert find_calls(recording, lambda _: True) is None
         assert find_calls(recording, lambda _: True, 6) is None
         assert find_calls(recording, lambda _: True, 5) is not None
