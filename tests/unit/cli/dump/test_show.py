@@ -297,11 +297,11 @@ def ending(monkeypatch: pytest.MonkeyPatch) -> Callable[[list[Frame]], None]:
 
     def grow(frames: list[Frame]) -> None:
         def following(
-            path: str, *, beginning: bool, alone: bool, damaged: Callable[[object], object]
+            path: str, *, beginning: bool, alone: bool, on_damage: Callable[[object], object]
         ) -> Iterator[Frame]:
             yield from story_frames() if beginning else [HEADER]
             yield from frames
-            damaged("a hole")
+            on_damage("a hole")
             raise KeyboardInterrupt
 
         monkeypatch.setattr("interpose.cli.dump.show.follow_file", following)

@@ -223,7 +223,7 @@ def test_an_index_that_leads_elsewhere_is_not_believed(path: Path) -> None:
     assert recording.flow(2) is None
     recording = Recording(path)
     wrong = recording.entries()
-    wrong[0] = first.__class__(**{**{name: getattr(first, name) for name in first.__slots__}, "places": second.ranges})
+    wrong[0] = first.__class__(**{**{name: getattr(first, name) for name in first.__slots__}, "ranges": second.ranges})
     flow = recording.flow(1)
     assert flow is not None
     assert len(flow.messages) == 1
