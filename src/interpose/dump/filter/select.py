@@ -1,7 +1,7 @@
 """From frames to the calls that a filter selects.
 
-`CallSelector` puts frames together, hides what is to be hidden, knows the subjects of calls and keeps to a filter. Calls come
-in the order in which they end, because only then everything is known about them; those that never do come last.
+`CallSelector` puts frames together, hides what is to be hidden, knows the subjects of calls and applies a filter. Calls
+come in the order in which they end, because only then everything is known about them; those that never do come last.
 """
 
 from collections.abc import Callable, Iterable, Iterator

@@ -1,11 +1,11 @@
-"""The frames of a recording: what a `.crirec` file holds and what a relay sends to whoever looks on.
+"""The frames of a recording: what a `.crirec` file holds and what a relay sends to its readers.
 
 A frame is a head of 12 bytes and a payload. The head has a mark, so that a reader can find the next frame behind
 damage, and a checksum over everything else, so that it knows. A stream of frames begins with HEADER. The frames of a
 call are BEGIN, any number of MESSAGE, END, with those of other calls between them; they share its number.
 
-Pure: bytes in, values out, and back. A damaged frame is a `DamagedFrameError`, never another exception; an unfinished one
-is None.
+Pure: bytes in, values out, and back. A damaged frame is a `DamagedFrameError`, never another exception; an unfinished
+one is None.
 """
 
 import json
@@ -79,8 +79,8 @@ class Packing(IntEnum):
     ABSENT = 2  # not kept; the body is a text that says why
 
 
-class DamagedFrameError(ValueError):  # noqa: N818 - a fact about the bytes
-    """These bytes are not what was written."""
+class DamagedFrameError(ValueError):
+    """Raised for bytes that are no frame."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -271,7 +271,7 @@ def _json(facts: Mapping[str, Any]) -> bytes:
 
 
 def frame_size(data: bytes | memoryview, at: int = 0) -> int | None:
-    """How long the frame is that begins here; None if not even its head is there. DamagedFrameError if none begins here."""
+    """The size of the frame that begins here; None if its head is incomplete, DamagedFrameError if none begins here."""
     if len(data) - at < HEAD.size:
         if not MARK.startswith(bytes(data[at : at + len(MARK)])):
             raise DamagedFrameError("no frame begins here")
