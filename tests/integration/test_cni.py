@@ -26,15 +26,15 @@ CONFIG = cri.PodSandboxConfig(metadata=cri.PodSandboxMetadata(name="web", namesp
 @pytest.fixture
 def netns() -> Iterator[str]:
     """A network namespace held by a process that sleeps, with its loopback up."""
-    holder = subprocess.Popen(
+    pause_pid = subprocess.Popen(
         ["unshare", "--net", "sh", "-c", "ip link set lo up; echo up; exec sleep 1000"], stdout=-1
     )
-    assert holder.stdout is not None
-    holder.stdout.readline()
-    yield f"/proc/{holder.pid}/ns/net"
-    holder.kill()
-    holder.wait()
-    holder.stdout.close()
+    assert pause_pid.stdout is not None
+    pause_pid.stdout.readline()
+    yield f"/proc/{pause_pid.pid}/ns/net"
+    pause_pid.kill()
+    pause_pid.wait()
+    pause_pid.stdout.close()
 
 
 @pytest.fixture

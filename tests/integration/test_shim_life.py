@@ -82,12 +82,12 @@ async def test_a_start_under_way_is_known_to_the_next_runtime(sandbox: ShimNode)
 
 async def test_a_shim_that_is_killed_takes_its_holder_along(sandbox: ShimNode) -> None:
     """The runtime is told; whoever asks is told; nobody can attach."""
-    holder = sandbox.shim.holder
+    pause_pid = sandbox.shim.pause_pid
 
     os.kill(sandbox.shim.pid, signal.SIGKILL)
 
     await eventually(lambda: "lost" in sandbox.heard, "on_lost")
-    await eventually(lambda: not Path(f"/proc/{holder}").exists(), "the end of the holder")
+    await eventually(lambda: not Path(f"/proc/{pause_pid}").exists(), "the end of the holder")
     with pytest.raises(ShimClosedError):
         await sandbox.shim.states()
     with pytest.raises(ShimClosedError):
@@ -97,11 +97,11 @@ async def test_a_shim_that_is_killed_takes_its_holder_along(sandbox: ShimNode) -
 
 async def test_the_end_of_the_holder_is_told(sandbox: ShimNode) -> None:
     """The sandbox is no more; the shim goes on until it is stopped, but starts nothing."""
-    os.kill(sandbox.shim.holder, signal.SIGKILL)
+    os.kill(sandbox.shim.pause_pid, signal.SIGKILL)
 
     await eventually(lambda: sandbox.heard == ["died"], "on_died")
 
-    assert sandbox.shim.holder == 0
+    assert sandbox.shim.pause_pid == 0
     with pytest.raises(ShimNotRunningError, match="sandbox has ended"):
         await sandbox.run("true")
 
@@ -110,7 +110,7 @@ async def test_only_stop_ends_a_shim(sandbox: ShimNode) -> None:
     """Not the signals that end whole sessions and services."""
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         os.kill(sandbox.shim.pid, number)
-        os.kill(sandbox.shim.holder, number)
+        os.kill(sandbox.shim.pause_pid, number)
 
     assert await sandbox.shim.states() == {}
     assert living_shim(sandbox.paths) == sandbox.shim.pid
@@ -170,16 +170,16 @@ async def test_the_holder_has_namespaces_of_its_own(bare_sandbox: ShimNode) -> N
     await bare_sandbox.launch(
         network=True, ipc=True, uts=True, hostname="pod-1", sysctls={"net.ipv4.ip_default_ttl": "77"}
     )
-    holder = bare_sandbox.shim.holder
+    pause_pid = bare_sandbox.shim.pause_pid
     namespaces = {"network": "net", "ipc": "ipc", "uts": "uts"}
 
     different = {
-        name for name in ("net", "ipc", "uts", "pid") if _link(holder, f"ns/{name}") != _link("self", f"ns/{name}")
+        name for name in ("net", "ipc", "uts", "pid") if _link(pause_pid, f"ns/{name}") != _link("self", f"ns/{name}")
     }
     assert different == {"net", "ipc", "uts"}
     await bare_sandbox.run(
         *("busybox", "sh", "-c", "hostname; cat /proc/sys/net/ipv4/ip_default_ttl; ifconfig lo | grep -c UP"),
-        namespaces={kind: f"/proc/{holder}/ns/{name}" for kind, name in namespaces.items()},
+        namespaces={kind: f"/proc/{pause_pid}/ns/{name}" for kind, name in namespaces.items()},
     )
     await bare_sandbox.ended()
 
@@ -190,13 +190,13 @@ async def test_the_holder_has_namespaces_of_its_own(bare_sandbox: ShimNode) -> N
 async def test_a_pod_that_shares_processes(bare_sandbox: ShimNode) -> None:
     """The holder is process 1 of it and reaps; the containers end with it."""
     await bare_sandbox.launch(pid=True)
-    holder = bare_sandbox.shim.holder
-    await bare_sandbox.run("sh", "-c", "(sleep 0 &) ; sleep 1000", namespaces={"pid": f"/proc/{holder}/ns/pid"})
+    pause_pid = bare_sandbox.shim.pause_pid
+    await bare_sandbox.run("sh", "-c", "(sleep 0 &) ; sleep 1000", namespaces={"pid": f"/proc/{pause_pid}/ns/pid"})
 
     inside = (await bare_sandbox.exec("sh", "-c", "cat /proc/1/comm; cat /proc/[0-9]*/stat")).stdout.decode()
     assert inside.startswith("interpose-hold\n")
     assert ") Z " not in inside
-    os.kill(holder, signal.SIGKILL)
+    os.kill(pause_pid, signal.SIGKILL)
     assert (await bare_sandbox.ended()).code == 137
     await eventually(lambda: "died" in bare_sandbox.heard, "on_died")
 

@@ -57,7 +57,7 @@ CONFIGS = st.builds(
     mounts=st.lists(MOUNTS, max_size=3),
     linux=st.builds(cri.LinuxContainerConfig, security_context=CONTEXTS, resources=RESOURCES),
 )
-SANDBOX = SandboxFacts(id="s", config=cri.PodSandboxConfig(), holder=1, namespaces=frozenset({"network", "pid"}))
+SANDBOX = SandboxFacts(id="s", config=cri.PodSandboxConfig(), pause_pid=1, namespaces=frozenset({"network", "pid"}))
 
 
 @given(config=CONFIGS, ours=st.sets(st.sampled_from(capabilities.ALL)), version=st.sampled_from([1, 2]))

@@ -1,8 +1,8 @@
 """A node in memory for the local runtime: shims, bundles, networks and records that can be killed at any act.
 
-`LocalWorld` is what outlives a runtime process: its disk, the shims and containers, networks, grounds. A runtime gets
-at it through a `Process`, which counts its acts and dies at the one it is told to: before it is done or just after. A
-dead process does nothing any more, so a test can start another one on the same world.
+`LocalWorld` is what outlives a runtime process: its disk, the shims and containers, networks, sandbox files. A runtime
+gets at it through a `Process`, which counts its acts and dies at the one it is told to: before it is done or just after.
+A dead process does nothing any more, so a test can start another one on the same world.
 
 Invariant checked by `leaks`: nothing is in the world that no record knows.
 """
@@ -62,9 +62,9 @@ class _Process:
 @dataclass(slots=True)
 class _Shim:
     pid: int
-    holder: int
+    pause_pid: int
     containers: dict[str, _Process] = field(default_factory=dict)
-    ears: ShimCallbacks | None = None
+    callbacks: ShimCallbacks | None = None
     lost: asyncio.Event = field(default_factory=asyncio.Event)
 
 
@@ -74,21 +74,21 @@ class LocalWorld:
     def __init__(self) -> None:
         self.files: dict[tuple[type, str], bytes] = {}
         self.shims: dict[str, _Shim] = {}
-        self.grounds: set[str] = set()
-        self.settled: set[str] = set()
+        self.sandbox_files: set[str] = set()
+        self.attached: set[str] = set()
         self.networks: set[str] = set()
-        self.settled_networks: list[list[str]] = []  # what was left alone when strays were ended, by start
+        self.ready_networks: list[list[str]] = []  # what was left alone when orphan plugins were killed, by start
         self.bundles: dict[str, dict[str, Any]] = {}
         self.known_to_oci: set[str] = set()
         self.exits: dict[str, ContainerExit] = {}  # what shims wrote
-        self.strays: set[str] = set()  # containers that run without a shim
+        self.orphans: set[str] = set()  # containers that run without a shim
         self.stubborn = False
         self.hanging = False  # processes do not even end when they are killed, only with their cgroup
         self.half_started: set[str] = set()  # containers whose start is still under way in the shim
         self.pod_network = True
         self.refuse: dict[str, str] = {}  # act -> words of the refusal
         self.unreadable = ""  # why records cannot be read
-        self.short_lived = False  # holders die at once
+        self.short_lived = False  # pause processes die at once
         self.full = False  # there is no room for records
         self._pids = itertools.count(100)
         self._ids = itertools.count(1)
@@ -104,52 +104,52 @@ class LocalWorld:
         return next(self._pids)
 
     def end(self, container_id: str, code: int = 0, *, oom: bool = False) -> None:
-        """A container ends by itself; its shim writes that down and tells who listens."""
+        """A container ends by itself; its shim writes that down and reports it."""
         for shim in self.shims.values():
             process = shim.containers.get(container_id)
             if process is not None and process.exited is None:
                 process.exited = self.exits[container_id] = ContainerExit(code=code, at=self.now(), oom=oom)
-                if shim.ears is not None:
-                    shim.ears.exited(container_id, process.exited)
+                if shim.callbacks is not None:
+                    shim.callbacks.on_exit(container_id, process.exited)
 
     def lose_shim(self, sandbox_id: str) -> None:
         """The shim is killed: its containers run on with nobody to look after them."""
         shim = self.shims.pop(sandbox_id)
         shim.lost.set()
-        self.strays.update(one for one, process in shim.containers.items() if process.exited is None)
-        if shim.ears is not None:
-            shim.ears.lost(sandbox_id)
+        self.orphans.update(one for one, process in shim.containers.items() if process.exited is None)
+        if shim.callbacks is not None:
+            shim.callbacks.on_lost(sandbox_id)
 
     def running(self) -> set[str]:
         """Containers with a process."""
         there = {
             one for shim in self.shims.values() for one, process in shim.containers.items() if process.exited is None
         }
-        return there | self.strays
+        return there | self.orphans
 
     def reboot(self) -> None:
-        """The machine starts anew: what is not on the disk is gone."""
+        """The machine restarts: what is not on the disk is gone."""
         self.shims.clear()
-        self.settled.clear()
+        self.attached.clear()
         self.bundles.clear()
-        self.grounds.clear()
+        self.sandbox_files.clear()
         self.known_to_oci.clear()
         self.exits.clear()
-        self.strays.clear()
+        self.orphans.clear()
 
     def leaks(self) -> dict[str, list[str]]:
-        """What is there and belongs to nobody, by kind; empty if all is well."""
+        """What is in the world without a record, by kind; empty if all is well."""
         sandboxes = {name for kind, name in self.files if kind is SandboxRecord}
         containers = {name for kind, name in self.files if kind is ContainerRecord}
         found = {
             "shims": set(self.shims) - sandboxes,
-            "grounds": self.grounds - sandboxes,
-            "settled": self.settled - sandboxes,
+            "sandbox files": self.sandbox_files - sandboxes,
+            "attached": self.attached - sandboxes,
             "networks": self.networks - sandboxes,
             "bundles": set(self.bundles) - containers,
             "oci": self.known_to_oci - containers,
             "running": self.running() - containers,
-            "strays": self.strays,
+            "orphans": self.orphans,
         }
         return {kind: sorted(ids) for kind, ids in found.items() if ids}
 
@@ -185,7 +185,7 @@ class Process:
     def die(self) -> None:
         self.dead = True
         for shim in self.world.shims.values():
-            shim.ears = None
+            shim.callbacks = None
 
     def act(self, name: str, do: Any) -> Any:
         """Carry out an act."""
@@ -200,7 +200,7 @@ class Process:
         core = RuntimeCore(
             records=_Records(self),
             shims=_Shims(self),
-            ground=_Ground(self),
+            sandbox_files=_SandboxFiles(self),
             bundles=_Bundles(self),
             executor=_Executor(self),
             network=_Network(self),
@@ -240,69 +240,73 @@ class _Records:
         return {name: decode(kind, data) for (of, name), data in self._process.world.files.items() if of is kind}
 
 
-class _Ground:
+class _SandboxFiles:
     def __init__(self, process: Process) -> None:
         self._process, self._world = process, process.world
 
-    async def lay(self, record: SandboxRecord) -> None:
-        self._process.act("lay ground", lambda: self._world.grounds.add(record.id))
+    async def create(self, record: SandboxRecord) -> None:
+        self._process.act("create sandbox files", lambda: self._world.sandbox_files.add(record.id))
 
-    async def settle(self, record: SandboxRecord, holder: int) -> None:
-        assert holder
-        self._process.act("settle", lambda: self._world.settled.add(record.id))
+    async def attach(self, record: SandboxRecord, pause_pid: int) -> None:
+        assert pause_pid
+        self._process.act("attach pause process", lambda: self._world.attached.add(record.id))
 
-    async def unsettle(self, record: SandboxRecord) -> None:
-        self._process.act("unsettle", lambda: self._world.settled.discard(record.id))
+    async def detach(self, record: SandboxRecord) -> None:
+        self._process.act("detach pause process", lambda: self._world.attached.discard(record.id))
 
-    async def clear(self, record: SandboxRecord) -> None:
-        self._process.act("clear ground", lambda: self._clear(record.id))
+    async def remove(self, record: SandboxRecord) -> None:
+        self._process.act("remove sandbox files", lambda: self._clear(record.id))
 
     def _clear(self, sandbox_id: str) -> None:
-        self._world.grounds.discard(sandbox_id)
-        self._world.settled.discard(sandbox_id)
+        self._world.sandbox_files.discard(sandbox_id)
+        self._world.attached.discard(sandbox_id)
 
-    async def sweep(self, known: Collection[str]) -> list[str]:
-        return sorted(one for one in self._world.grounds if one not in known)
+    async def find_orphans(self, known: Collection[str]) -> list[str]:
+        return sorted(one for one in self._world.sandbox_files if one not in known)
 
-    async def sweep_away(self, sandbox_id: str) -> None:
-        self._process.act("sweep ground", lambda: self._clear(sandbox_id))
+    async def remove_orphan(self, sandbox_id: str) -> None:
+        self._process.act("remove orphan sandbox files", lambda: self._clear(sandbox_id))
 
 
 class _Bundles:
     def __init__(self, process: Process) -> None:
         self._process, self._world = process, process.world
 
-    async def image(self, reference: str, asked: str = "") -> UsedImage | None:
+    async def find_image(self, reference: str, user_specified: str = "") -> UsedImage | None:
         return UsedImage(id=IMAGE_ID, name=IMAGE) if reference in (IMAGE, IMAGE_ID) else None
 
-    async def make(self, record: ContainerRecord, sandbox: SandboxRecord, holder: int, target_pid: int) -> BundleResult:
-        spec = {"process": {}, "linux": {"resources": {}}, "target": target_pid, "holder": holder}
-        self._process.act("make bundle", lambda: self._world.bundles.__setitem__(record.id, spec))
+    async def create(
+        self, record: ContainerRecord, sandbox: SandboxRecord, pause_pid: int, target_pid: int
+    ) -> BundleResult:
+        spec = {"process": {}, "linux": {"resources": {}}, "target": target_pid, "holder": pause_pid}
+        self._process.act("create bundle", lambda: self._world.bundles.__setitem__(record.id, spec))
         return BundleResult(user=ContainerUser(uid=7, gid=8, groups=(9,)), stop_signal=15)
 
-    async def clear(self, record: ContainerRecord) -> None:
-        self._process.act("clear bundle", lambda: self._clear(record.id))
+    async def remove(self, record: ContainerRecord) -> None:
+        self._process.act("remove bundle", lambda: self._clear(record.id))
 
     def _clear(self, container_id: str) -> None:
         self._world.bundles.pop(container_id, None)
         self._world.exits.pop(container_id, None)
 
-    async def exit_of(self, container_id: str) -> ContainerExit | None:
+    async def read_exit(self, container_id: str) -> ContainerExit | None:
         return self._world.exits.get(container_id)
 
-    async def spec(self, container_id: str) -> dict[str, Any]:
+    async def read_spec(self, container_id: str) -> dict[str, Any]:
         return self._world.bundles.get(container_id, {})
 
-    async def adjust(self, record: ContainerRecord, resources: cri.LinuxContainerResources) -> Mapping[str, Any]:
+    async def update_resources(
+        self, record: ContainerRecord, resources: cri.LinuxContainerResources
+    ) -> Mapping[str, Any]:
         wanted = {"cpu": {"cpus": resources.cpuset_cpus}}
-        self._process.act("adjust", lambda: self._world.bundles[record.id]["linux"].update(resources=wanted))
+        self._process.act("update bundle", lambda: self._world.bundles[record.id]["linux"].update(resources=wanted))
         return wanted
 
-    async def sweep(self, known: Collection[str]) -> list[str]:
+    async def find_orphans(self, known: Collection[str]) -> list[str]:
         return sorted({*self._world.bundles, *self._world.known_to_oci} - set(known))
 
-    async def sweep_away(self, container_id: str) -> None:
-        self._process.act("sweep bundle", lambda: self._clear(container_id))
+    async def remove_orphan(self, container_id: str) -> None:
+        self._process.act("remove orphan bundle", lambda: self._clear(container_id))
         self._world.known_to_oci.discard(container_id)
 
 
@@ -319,7 +323,7 @@ class _Executor:
         self._process.act("kill all", lambda: self._kill(record.id))
 
     def _kill(self, container_id: str) -> None:
-        self._world.strays.discard(container_id)
+        self._world.orphans.discard(container_id)
         self._world.end(container_id, 137)
 
     async def update(self, record: ContainerRecord, resources: Mapping[str, Any]) -> None:
@@ -341,42 +345,42 @@ class _Network:
     def node_address(self) -> str:
         return "192.0.2.1"
 
-    async def setup(self, record: SandboxRecord, holder: int) -> PodAddresses:
-        assert holder
+    async def setup(self, record: SandboxRecord, pause_pid: int) -> PodAddresses:
+        assert pause_pid
         self._process.act("network up", lambda: self._world.networks.add(record.id))
         return PodAddresses(ip="10.0.0.2", additional=("fd00::2",))
 
-    async def teardown(self, record: SandboxRecord, holder: int) -> None:
+    async def teardown(self, record: SandboxRecord, pause_pid: int) -> None:
         self._process.act("network down", lambda: self._world.networks.discard(record.id))
 
-    async def end_strays(self, settled: Collection[str]) -> None:
-        self._process.act("end network strays", lambda: self._world.settled_networks.append(sorted(settled)))
+    async def kill_orphan_plugins(self, ready: Collection[str]) -> None:
+        self._process.act("kill orphan plugins", lambda: self._world.ready_networks.append(sorted(ready)))
 
-    async def sweep(self, known: Collection[str]) -> list[str]:
+    async def find_orphans(self, known: Collection[str]) -> list[str]:
         return sorted(one for one in self._world.networks if one not in known)
 
-    async def sweep_away(self, sandbox_id: str) -> None:
-        self._process.act("sweep network", lambda: self._world.networks.discard(sandbox_id))
+    async def remove_orphan(self, sandbox_id: str) -> None:
+        self._process.act("remove orphan network", lambda: self._world.networks.discard(sandbox_id))
 
 
 class _Shims:
     def __init__(self, process: Process) -> None:
         self._process, self._world = process, process.world
 
-    async def launch(self, record: SandboxRecord, ears: ShimCallbacks) -> "_Link":
+    async def launch(self, record: SandboxRecord, callbacks: ShimCallbacks) -> "_Link":
         world = self._world
-        shim = _Shim(pid=world.new_pid(), holder=0 if world.short_lived else world.new_pid(), ears=ears)
+        shim = _Shim(pid=world.new_pid(), pause_pid=0 if world.short_lived else world.new_pid(), callbacks=callbacks)
         self._process.act("launch shim", lambda: world.shims.__setitem__(record.id, shim))
         return _Link(self._process, record.id, shim)
 
-    async def attach(self, sandbox_id: str, ears: ShimCallbacks) -> "_Link":
+    async def attach(self, sandbox_id: str, callbacks: ShimCallbacks) -> "_Link":
         shim = self._world.shims.get(sandbox_id)
         if shim is None:
             raise ShimGoneError("no shim")
-        shim.ears = ears
+        shim.callbacks = callbacks
         return _Link(self._process, sandbox_id, shim)
 
-    async def sweep(self, known: Collection[str]) -> list[str]:
+    async def find_orphans(self, known: Collection[str]) -> list[str]:
         return sorted(one for one in self._world.shims if one not in known)
 
 
@@ -391,8 +395,8 @@ class _Link:
         return self._shim.pid
 
     @property
-    def holder(self) -> int:
-        return self._shim.holder
+    def pause_pid(self) -> int:
+        return self._shim.pause_pid
 
     def _there(self) -> _Shim:
         if self._sandbox_id not in self._world.shims:
@@ -454,11 +458,11 @@ class _Link:
     async def stop(self) -> None:
         self._process.act("stop shim", lambda: self._world.shims.pop(self._sandbox_id, None))
 
-    async def gone(self) -> None:
+    async def wait_closed(self) -> None:
         await self._shim.lost.wait()
 
-    async def leave(self) -> None:
-        self._shim.ears = None
+    async def disconnect(self) -> None:
+        self._shim.callbacks = None
 
 
 class EchoStreams:

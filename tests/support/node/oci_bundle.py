@@ -85,7 +85,7 @@ def run_container(
     sandbox = SandboxFacts(
         id="sandbox",
         config=cri.PodSandboxConfig(linux=cri.LinuxPodSandboxConfig(cgroup_parent=PARENT)),
-        holder=os.getpid(),
+        pause_pid=os.getpid(),
         shm=str(shm),
     )
     rootfs = str(folder / "rootfs")

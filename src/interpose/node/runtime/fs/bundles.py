@@ -23,10 +23,10 @@ from interpose.node.runtime.oci.resources import check_resources, oci_resources
 from interpose.node.runtime.oci.runc import OciError, OciRuntime
 from interpose.node.runtime.oci.spec import container_spec
 from interpose.node.runtime.oci.spec_types import HostFacts, SpecError
-from interpose.node.runtime.service.errors import invalid, reasoned, unfit
+from interpose.node.runtime.service.errors import failed_with_reason, invalid, invalid_spec
 from interpose.node.runtime.service.interfaces import BundleResult, ContainerExit, PartError
 from interpose.node.runtime.service.validation import updated_field
-from interpose.node.runtime.shimclient.types import exit_of
+from interpose.node.runtime.shimclient.types import parse_exit
 from interpose.node.runtime.state.ids import is_id
 from interpose.node.runtime.state.paths import RuntimePaths
 from interpose.node.runtime.state.records import ContainerRecord, ContainerUser, SandboxRecord, UsedImage
@@ -59,7 +59,7 @@ class ContainerBundles:
         places: RuntimePaths,
         images: BundleImages,
         rootfs: Rootfs,
-        ground: LocalSandboxFiles,
+        sandbox_files: LocalSandboxFiles,
         host: HostFacts,
         runtime: OciRuntime,
         paths: UserPaths,
@@ -67,18 +67,20 @@ class ContainerBundles:
         self._places = places
         self._images = images
         self._rootfs = rootfs
-        self._ground = ground
+        self._sandbox_files = sandbox_files
         self._host = host
         self._runtime = runtime
         self._paths = paths
 
-    async def image(self, reference: str, asked: str = "") -> UsedImage | None:
+    async def find_image(self, reference: str, user_specified: str = "") -> UsedImage | None:
         """The image of this name, digest or id; `asked` is what the pod's author calls it."""
         found = await self._find("config.image.image", reference)
         if found is None:
             return None
         digests = found.repo_digests
-        return UsedImage(id=found.id, name=found.called(reference, asked), digest=digests[0] if digests else "")
+        return UsedImage(
+            id=found.id, name=found.called(reference, user_specified), digest=digests[0] if digests else ""
+        )
 
     async def _find(self, field: str, reference: str) -> StoredImage | None:
         try:
@@ -86,10 +88,12 @@ class ContainerBundles:
         except ValueError as error:
             raise invalid(field, str(error)) from None
 
-    async def make(self, record: ContainerRecord, sandbox: SandboxRecord, holder: int, target_pid: int) -> BundleResult:
+    async def create(
+        self, record: ContainerRecord, sandbox: SandboxRecord, pause_pid: int, target_pid: int
+    ) -> BundleResult:
         """Hold the image, make the root file system and the configuration."""
         if not self._host.recursive_read_only and any(one.recursive_read_only for one in record.config.mounts):
-            raise reasoned(_NOT_RECURSIVE, f"{self._runtime.name} cannot make mounts read-only recursively")
+            raise failed_with_reason(_NOT_RECURSIVE, f"{self._runtime.name} cannot make mounts read-only recursively")
         image = await self._images.get(record.image.id)
         if image is None:
             raise PartError(f"image {record.image.id} was removed")
@@ -102,7 +106,7 @@ class ContainerBundles:
             inputs = await self._paths.run(sandbox.id, str(root), read)
             spec = container_spec(
                 record.config,
-                self._ground.facts(sandbox, holder),
+                self._sandbox_files.facts(sandbox, pause_pid),
                 image.config,
                 inputs.user,
                 host=self._host,
@@ -117,7 +121,7 @@ class ContainerBundles:
             )
             stop_signal = signals.stop_signal(cri.Signal.Name(record.config.stop_signal), image.config.stop_signal)
         except SpecError as error:
-            raise unfit(f"config.{error.where}", error) from None
+            raise invalid_spec(f"config.{error.where}", error) from None
         except ValueError as error:
             raise invalid("config", str(error)) from None
         await asyncio.to_thread(self._write, record.id, spec)
@@ -134,13 +138,13 @@ class ContainerBundles:
                 raise invalid(f"{field}.image_sub_path", f"{mount.image_sub_path!r} has a zero byte in it")
             image = await self._find(f"{field}.image", mount.image.image)
             if image is None:
-                raise reasoned(_VOLUME_FAILED, f'image "{mount.image.image}" is not here')
+                raise failed_with_reason(_VOLUME_FAILED, f'image "{mount.image.image}" is not here')
             await self._images.hold(f"{record.id}.{number}", image)
             layers = self._images.layers(image)
             try:
                 folder = await self._rootfs.mount_image(record.id, str(number), layers, mount.image_sub_path)
             except OSError as error:
-                raise reasoned(_VOLUME_FAILED, error) from None
+                raise failed_with_reason(_VOLUME_FAILED, error) from None
             mounted[mount.container_path] = str(folder)
         return mounted
 
@@ -151,22 +155,22 @@ class ContainerBundles:
         new.write_text(json.dumps(spec))
         os.replace(new, bundle / _SPEC)  # noqa: PTH105
 
-    async def clear(self, record: ContainerRecord) -> None:
+    async def remove(self, record: ContainerRecord) -> None:
         """Remove all of it."""
-        await self.sweep_away(record.id)
+        await self.remove_orphan(record.id)
 
-    async def exit_of(self, container_id: str) -> ContainerExit | None:
+    async def read_exit(self, container_id: str) -> ContainerExit | None:
         """What the shim wrote when it ended."""
-        return await asyncio.to_thread(self._exit_of, container_id)
+        return await asyncio.to_thread(self._read_exit, container_id)
 
-    def _exit_of(self, container_id: str) -> ContainerExit | None:
+    def _read_exit(self, container_id: str) -> ContainerExit | None:
         try:
-            said = exit_of(json.loads(self._places.exit_file(container_id).read_bytes()))
+            said = parse_exit(json.loads(self._places.exit_file(container_id).read_bytes()))
         except (OSError, ValueError, KeyError, TypeError):
             return None
         return ContainerExit(code=said.code, at=said.at_ns, oom=said.oom)
 
-    async def spec(self, container_id: str) -> dict[str, Any]:
+    async def read_spec(self, container_id: str) -> dict[str, Any]:
         """The OCI configuration in force; empty if it is gone."""
         return await asyncio.to_thread(self._read, container_id)
 
@@ -177,13 +181,15 @@ class ContainerBundles:
             return {}
         return document
 
-    async def adjust(self, record: ContainerRecord, resources: cri.LinuxContainerResources) -> Mapping[str, Any]:
+    async def update_resources(
+        self, record: ContainerRecord, resources: cri.LinuxContainerResources
+    ) -> Mapping[str, Any]:
         """Put other resources into the configuration; what to tell the OCI runtime."""
         try:
             check_resources(resources)
             wanted = oci_resources(resources, self._host)
         except SpecError as error:
-            raise unfit(updated_field(error), error) from None
+            raise invalid_spec(updated_field(error), error) from None
         await asyncio.to_thread(self._adjust, record.id, wanted)
         return wanted
 
@@ -196,7 +202,7 @@ class ContainerBundles:
         spec["linux"]["resources"] = {**kept, **wanted}
         self._write(container_id, spec)
 
-    async def sweep(self, known: Collection[str]) -> list[str]:
+    async def find_orphans(self, known: Collection[str]) -> list[str]:
         """Containers that left a root file system, a bundle, an image held or something at the OCI runtime."""
         found = set(await self._rootfs.leftovers(known))
         for folder in (self._places.containers, self._runtime.root):
@@ -204,7 +210,7 @@ class ContainerBundles:
         found.update(one.partition(".")[0] for one in await asyncio.to_thread(self._images.holds))
         return sorted(one for one in found if is_id(one) and one not in known)
 
-    async def sweep_away(self, container_id: str) -> None:
+    async def remove_orphan(self, container_id: str) -> None:
         """Remove what a container left, by its id."""
         if (self._runtime.root / container_id).exists():
             try:

@@ -25,7 +25,7 @@ from interpose.node.runtime.oci.spec_types import SandboxFacts
 from interpose.node.runtime.shim.syscalls import may_isolate
 from interpose.node.runtime.state.ids import is_id
 from interpose.node.runtime.state.paths import RuntimePaths
-from interpose.node.runtime.state.records import NetworkPlace, SandboxRecord
+from interpose.node.runtime.state.records import NetworkMode, SandboxRecord
 
 _log = logging.getLogger(__name__)
 HOSTNAME: Final = "hostname"
@@ -43,9 +43,9 @@ def own_namespaces(record: SandboxRecord, *, possible: bool) -> frozenset[str]:
     """The namespaces that the holder has of its own."""
     options = record.config.linux.security_context.namespace_options
     wanted = {
-        "network": record.place is NetworkPlace.POD,
+        "network": record.place is NetworkMode.POD,
         "ipc": options.ipc != cri.NODE,
-        "uts": record.place is not NetworkPlace.HOST,
+        "uts": record.place is not NetworkMode.HOST,
         "pid": options.pid == cri.POD,
     }
     return frozenset(name for name, own in wanted.items() if own and possible)
@@ -62,13 +62,13 @@ class LocalSandboxFiles:
         self._privileged = may_isolate()
         self._making = threading.Lock()
 
-    def facts(self, record: SandboxRecord, holder: int) -> SandboxFacts:
+    def facts(self, record: SandboxRecord, pause_pid: int) -> SandboxFacts:
         """The sandbox as the specification of a container wants it."""
         folder = self._places.sandbox(record.id)
         return SandboxFacts(
             id=record.id,
             config=record.config,
-            holder=holder,
+            pause_pid=pause_pid,
             namespaces=own_namespaces(record, possible=self._namespaces),
             shm=str(folder / SHM) if self._own_shm(record) else "",
             resolv_conf=str(folder / RESOLV),
@@ -76,40 +76,40 @@ class LocalSandboxFiles:
             hostname_file=str(folder / HOSTNAME),
         )
 
-    async def lay(self, record: SandboxRecord) -> None:
+    async def create(self, record: SandboxRecord) -> None:
         """Make all of it but the holder's place in the cgroup."""
-        await asyncio.to_thread(self._lay, record)
+        await asyncio.to_thread(self._create, record)
 
-    async def settle(self, record: SandboxRecord, holder: int) -> None:
+    async def attach(self, record: SandboxRecord, pause_pid: int) -> None:
         """Put the holder into its cgroup."""
         if self._driver == _CGROUPFS:
-            await asyncio.to_thread(self._try, lambda: self._cgroups.join(self._cgroup(record), holder))
+            await asyncio.to_thread(self._try, lambda: self._cgroups.join(self._cgroup(record), pause_pid))
 
-    async def unsettle(self, record: SandboxRecord) -> None:
+    async def detach(self, record: SandboxRecord) -> None:
         """The holder is gone: so is its cgroup."""
         if self._driver == _CGROUPFS:
             await asyncio.to_thread(self._try, lambda: self._cgroups.remove(self._cgroup(record)))
 
-    async def clear(self, record: SandboxRecord) -> None:
+    async def remove(self, record: SandboxRecord) -> None:
         """Give all of it back."""
-        await asyncio.to_thread(self._clear, record)
+        await asyncio.to_thread(self._remove, record)
 
-    async def sweep(self, known: Collection[str]) -> list[str]:
+    async def find_orphans(self, known: Collection[str]) -> list[str]:
         """Sandboxes with a folder that are not known."""
         names = await asyncio.to_thread(os.listdir, self._places.sandboxes)
         return sorted(one for one in names if is_id(one) and one not in known)
 
-    async def sweep_away(self, sandbox_id: str) -> None:
+    async def remove_orphan(self, sandbox_id: str) -> None:
         """Remove such a folder, and the cgroup that it names."""
-        await asyncio.to_thread(self._sweep_away, sandbox_id)
+        await asyncio.to_thread(self._remove_orphan, sandbox_id)
 
     def _own_shm(self, record: SandboxRecord) -> bool:
         return self._privileged and "ipc" in own_namespaces(record, possible=self._namespaces)
 
-    def _lay(self, record: SandboxRecord) -> None:
+    def _create(self, record: SandboxRecord) -> None:
         folder = self._places.sandbox(record.id)
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        shares = record.place is not NetworkPlace.POD
+        shares = record.place is not NetworkMode.POD
         (folder / HOSTNAME).write_text(f"{record.config.hostname or os.uname().nodename}\n")
         (folder / HOSTS).write_text(etcfiles.hosts(_text("/etc/hosts"), shares_network=shares))
         (folder / RESOLV).write_text(etcfiles.resolv_conf(record.config.dns_config, _text("/etc/resolv.conf")))
@@ -157,12 +157,12 @@ class LocalSandboxFiles:
         """By a name that is never too long, however deep the cgroup is."""
         return self._places.cgroups / hashlib.sha256(cgroup.encode()).hexdigest()
 
-    def _clear(self, record: SandboxRecord) -> None:
+    def _remove(self, record: SandboxRecord) -> None:
         if self._driver == _CGROUPFS:
             self._try(lambda: self._remove_cgroup(self._cgroup(record)))
         self._remove_folder(record.id)
 
-    def _sweep_away(self, sandbox_id: str) -> None:
+    def _remove_orphan(self, sandbox_id: str) -> None:
         path = _text(str(self._places.sandbox(sandbox_id) / CGROUP))
         if path and self._driver == _CGROUPFS:
             self._try(lambda: self._remove_cgroup(path))

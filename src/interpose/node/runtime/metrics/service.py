@@ -1,4 +1,4 @@
-"""The calls for metrics: files are read in threads, answers made of the table of families."""
+"""The CRI calls for metrics: files are read in threads, answers are made from the table of families."""
 
 import asyncio
 import os
@@ -11,11 +11,10 @@ from typing import Any, Final, TypeAlias
 from google.protobuf.message import Message
 
 from interpose.cri.messages import cri
-from interpose.node.runtime.cgroups import usage as netcounters
 from interpose.node.runtime.cgroups.cgroups import CgroupDirs
 from interpose.node.runtime.cgroups.cri_stats import FsUsage
-from interpose.node.runtime.cgroups.usage import InterfaceCounters
-from interpose.node.runtime.fs import mount_table as mounttable
+from interpose.node.runtime.cgroups.usage import InterfaceCounters, parse_net_dev
+from interpose.node.runtime.fs import mount_table
 from interpose.node.runtime.fs.rootfs import Rootfs
 from interpose.node.runtime.metrics.families import (
     BASE_LABELS,
@@ -35,7 +34,7 @@ from interpose.node.runtime.metrics.values import (
     ProcessCounts,
     SpecLimits,
 )
-from interpose.node.runtime.service import cri_views as views
+from interpose.node.runtime.service import cri_views
 from interpose.node.runtime.service.core import RuntimeCore
 from interpose.node.runtime.service.methods import (
     MemoryMethod,
@@ -45,11 +44,11 @@ from interpose.node.runtime.service.methods import (
     stream_in_batches,
 )
 from interpose.node.runtime.service.registry import ContainerEntry, SandboxEntry
-from interpose.node.runtime.state.records import NetworkPlace
+from interpose.node.runtime.state.records import NetworkMode
 
-# A container with what was sampled of it.
+# A container with its sampled values.
 _Sampled: TypeAlias = tuple[ContainerEntry, FsUsage | None, ProcessCounts | None]
-_POD: Final = "POD"  # how the container that holds a pod's network is called
+_POD: Final = "POD"  # the container label of a pod's network metrics, as cAdvisor has it
 _KINDS: Final = {MetricKind.COUNTER: cri.COUNTER, MetricKind.GAUGE: cri.GAUGE}
 _MOUNTS: Final = Path("/proc/self/mountinfo")
 _DEVICES: Final = Path("/sys/dev/block")
@@ -57,7 +56,7 @@ _PRESSURE: Final = Path("/proc/pressure")
 
 
 class MetricsService:
-    """Methods about metrics. `layers` is shared with the statistics."""
+    """The CRI methods for metrics. `layers` is shared with the statistics."""
 
     def __init__(self, core: RuntimeCore, cgroups: CgroupDirs, rootfs: Rootfs, layers: Sampler[str, FsUsage]) -> None:
         self._core = core
@@ -68,7 +67,7 @@ class MetricsService:
         self._offers = node_offers(cgroups)
 
     async def close(self) -> None:
-        """Nothing is counted any more."""
+        """Stop the sampler of process counts."""
         self._processes.close()
 
     def methods(self) -> Methods:
@@ -83,9 +82,9 @@ class MetricsService:
         families: tuple[MetricFamily[Any], ...] = (*CONTAINER_FAMILIES, *POD_FAMILIES)
         return cri.ListMetricDescriptorsResponse(
             descriptors=[
-                cri.MetricDescriptor(name=one.name, help=one.help, label_keys=[*BASE_LABELS, *one.labels])
-                for one in families
-                if one.needs is None or one.needs in self._offers
+                cri.MetricDescriptor(name=family.name, help=family.help, label_keys=[*BASE_LABELS, *family.labels])
+                for family in families
+                if family.needs is None or family.needs in self._offers
             ]
         )
 
@@ -100,11 +99,11 @@ class MetricsService:
             yield answer
 
     async def _all(self) -> list[cri.PodSandboxMetrics]:
-        pods = [one for one in self._core.registry.shown_sandboxes() if one.record.ready]
-        running = [one for pod in pods for one in views.shown(pod) if one.record.running]
+        pods = [sandbox for sandbox in self._core.registry.visible_sandboxes() if sandbox.record.ready]
+        running = [entry for pod in pods for entry in cri_views.visible_containers(pod) if entry.record.running]
         written, counted = await asyncio.gather(
-            self._layers.of([(one.id, one.layer) for one in running]),
-            self._processes.of([(_where(one), one.processes) for one in running]),
+            self._layers.of([(container.id, container.layer) for container in running]),
+            self._processes.of([(_process_key(container), container.processes) for container in running]),
         )
         # Messages are made in the thread, too: on a full node there are tens of thousands.
         return await asyncio.to_thread(self._answers, pods, list(zip(running, written, counted, strict=True)))
@@ -117,20 +116,21 @@ class MetricsService:
         for pod in pods:
             figures = PodFigures(network=_network(pod))
             found[pod.id].metrics.extend(_metrics(POD_FAMILIES, figures, (pod.id, _POD, ""), now))
-        for one, layer, counts in running:
-            whole = replace(
-                self._figures(one, space, now), written=None if layer is None else layer.bytes, processes=counts
+        for container, layer, counts in running:
+            values = replace(
+                self._figures(container, space, now), written=None if layer is None else layer.bytes, processes=counts
             )
-            labels = (one.id, one.record.config.metadata.name, one.record.config.image.image)
-            found[one.record.sandbox_id].container_metrics.add(
-                container_id=one.id, metrics=_metrics(CONTAINER_FAMILIES, whole, labels, now)
+            config = container.record.config
+            labels = (container.id, config.metadata.name, config.image.image)
+            found[container.record.sandbox_id].container_metrics.add(
+                container_id=container.id, metrics=_metrics(CONTAINER_FAMILIES, values, labels, now)
             )
         return list(found.values())
 
     def _figures(self, container: ContainerEntry, space: FilesystemSpace | None, now: int) -> ContainerFigures:
         record = container.record
         counters = self._cgroups.counters(record.cgroup)
-        seen = {one.device for one in counters.io} | ({space.number} if space is not None else set())
+        numbers = {io.device for io in counters.io} | ({space.number} if space is not None else set())
         return ContainerFigures(
             now=now,
             started_at=record.started_at,
@@ -145,12 +145,12 @@ class MetricsService:
                 memory=record.resources.memory_limit_in_bytes,
                 memory_and_swap=record.resources.memory_swap_limit_in_bytes,
             ),
-            devices={number: device_name(number) for number in seen},
+            devices={number: device_name(number) for number in numbers},
         )
 
 
 def node_offers(cgroups: CgroupDirs, pressure: Path = _PRESSURE) -> frozenset[NodeOffer]:
-    """What this node can tell of what not every node can."""
+    """The optional metrics that this node has."""
     found = set()
     if cgroups.version == 2 and pressure.exists():
         found.add(NodeOffer.PRESSURE)
@@ -162,10 +162,12 @@ def node_offers(cgroups: CgroupDirs, pressure: Path = _PRESSURE) -> frozenset[No
 
 
 def filesystem_space(folder: Path, mounts: Path = _MOUNTS) -> FilesystemSpace | None:
-    """The file system a folder is on; None if it cannot be asked."""
+    """Size and free inodes of the file system of a folder; None if it cannot be read."""
     with suppress(OSError):
         facts, device = os.statvfs(folder), folder.stat().st_dev
-        mount = mounttable.of_path(mounttable.parse(mounts.read_text(errors="surrogateescape")), str(folder.resolve()))
+        mount = mount_table.of_path(
+            mount_table.parse(mounts.read_text(errors="surrogateescape")), str(folder.resolve())
+        )
         number = f"{os.major(device)}:{os.minor(device)}"
         return FilesystemSpace(
             device=number if mount is None else mount.source,
@@ -184,15 +186,15 @@ def device_name(number: str, devices: Path = _DEVICES) -> str:
     return number
 
 
-def _where(container: ContainerEntry) -> ContainerProcesses:
+def _process_key(container: ContainerEntry) -> ContainerProcesses:
     return ContainerProcesses(cgroup=container.record.cgroup, pid=container.record.pid)
 
 
 def _network(sandbox: SandboxEntry) -> dict[str, InterfaceCounters]:
-    """Counters of the network a pod has, which may be the node's; none for one that asked for the node's own."""
-    if sandbox.record.place is not NetworkPlace.HOST and sandbox.holder:
+    """Interface counters of a pod, which may share the node's network; none for a pod that asked for the node's."""
+    if sandbox.record.place is not NetworkMode.HOST and sandbox.pause_pid:
         with suppress(OSError):
-            return netcounters.parse_net_dev(Path(f"/proc/{sandbox.holder}/net/dev").read_text())
+            return parse_net_dev(Path(f"/proc/{sandbox.pause_pid}/net/dev").read_text())
     return {}
 
 

@@ -39,33 +39,33 @@ class PodNetworkAdapter:
         """The address of the node."""
         return self._network.node_address()
 
-    async def setup(self, record: SandboxRecord, holder: int) -> PodAddresses:
+    async def setup(self, record: SandboxRecord, pause_pid: int) -> PodAddresses:
         """Connect the namespace of a holder."""
         try:
-            found = await self._network.setup(record.id, f"/proc/{holder}/ns/net", record.config)
+            found = await self._network.setup(record.id, f"/proc/{pause_pid}/ns/net", record.config)
         except NetworkError as error:
             raise PartError(f"set up the network: {error}") from None
         return PodAddresses(ip=found.ip, additional=tuple(found.additional))
 
-    async def teardown(self, record: SandboxRecord, holder: int) -> None:
+    async def teardown(self, record: SandboxRecord, pause_pid: int) -> None:
         """Disconnect it; what is gone is fine."""
         try:
-            await self._network.teardown(record.id, f"/proc/{holder}/ns/net" if holder else "", record.config)
+            await self._network.teardown(record.id, f"/proc/{pause_pid}/ns/net" if pause_pid else "", record.config)
         except NetworkError as error:
             raise PartError(f"tear down the network: {error}") from None
 
-    async def end_strays(self, settled: Collection[str]) -> None:
+    async def kill_orphan_plugins(self, ready: Collection[str]) -> None:
         """End what a process before us had under way for sandboxes that are not settled."""
         try:
-            await self._network.end_strays(settled)
+            await self._network.kill_orphan_plugins(ready)
         except NetworkError as error:
             raise PartError(str(error)) from None
 
-    async def sweep(self, known: Collection[str]) -> list[str]:
+    async def find_orphans(self, known: Collection[str]) -> list[str]:
         """Sandboxes that are in a network and not known."""
         return await self._network.leftovers(list(known))
 
-    async def sweep_away(self, sandbox_id: str) -> None:
+    async def remove_orphan(self, sandbox_id: str) -> None:
         """Disconnect such a one."""
         try:
             await self._network.teardown(sandbox_id, "")

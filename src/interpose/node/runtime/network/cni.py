@@ -18,7 +18,7 @@ from interpose.node.runtime.network.plugins import TIMEOUT, WHOSE, Attachment, C
 from interpose.node.runtime.network.result_cache import CachedAttachment, CniResultCache
 from interpose.node.runtime.network.results import net_result
 from interpose.node.runtime.network.types import NetResult, NetworkError, NetworkList, Readiness
-from interpose.node.runtime.state import orphans as strays
+from interpose.node.runtime.state import orphans
 
 _log = logging.getLogger(__name__)
 _NOT_READY: Final = "NetworkPluginNotReady"
@@ -97,17 +97,17 @@ class CniNetwork:
         await self._delete(entry, Attachment(sandbox_id=sandbox_id, netns=netns, arguments=entry.arguments))
         await asyncio.to_thread(self._cache.remove, sandbox_id)
 
-    async def end_strays(self, settled: Collection[str]) -> None:
+    async def kill_orphan_plugins(self, ready: Collection[str]) -> None:
         """End plugins that still work by order of a process before us; what they did is ours to undo or to repeat.
 
-        `settled` sandboxes were connected and nobody disconnects them: what a plugin left running for one of them (a
+        `ready` sandboxes were connected and nobody disconnects them: what a plugin left running for one of them (a
         server of addresses, say) is part of its network.
         """
-        sandboxes = await self.leftovers(settled)
+        sandboxes = await self.leftovers(ready)
         if not sandboxes:
             return
         try:
-            ended = await asyncio.to_thread(strays.end, lambda: strays.with_environment(WHOSE, sandboxes))
+            ended = await asyncio.to_thread(orphans.end, lambda: orphans.with_environment(WHOSE, sandboxes))
         except OSError as error:
             raise NetworkError(str(error)) from None
         if ended:

@@ -9,7 +9,7 @@ from interpose.log import kv
 from interpose.node.runtime.cgroups.cgroups import CgroupDirs
 from interpose.node.runtime.oci.runc import OciError, OciRuntime
 from interpose.node.runtime.service.interfaces import PartError
-from interpose.node.runtime.state import orphans as strays
+from interpose.node.runtime.state import orphans
 from interpose.node.runtime.state.records import ContainerRecord
 
 _log = logging.getLogger(__name__)
@@ -42,7 +42,7 @@ class OciExecutor:
     async def _end_start(self, record: ContainerRecord) -> None:
         words = ("--root", str(self._runtime.root), record.id)
         try:
-            ended = await asyncio.to_thread(strays.end, lambda: strays.with_words(words))
+            ended = await asyncio.to_thread(orphans.end, lambda: orphans.with_words(words))
         except OSError as error:
             raise PartError(str(error)) from None
         if ended:

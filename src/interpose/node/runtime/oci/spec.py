@@ -106,7 +106,7 @@ def _refuse(config: Any, context: Any) -> None:
 def _namespaces(context: Any, sandbox: SandboxFacts, host: HostFacts, target: int | None) -> list[dict[str, str]]:
     found: list[dict[str, str]] = [{"type": "mount"}]
     found += [
-        {"type": kind, "path": f"/proc/{sandbox.holder}/ns/{file}"}
+        {"type": kind, "path": f"/proc/{sandbox.pause_pid}/ns/{file}"}
         for kind, file in (("network", "net"), ("ipc", "ipc"), ("uts", "uts"))
         if kind in sandbox.namespaces
     ]
@@ -125,7 +125,7 @@ def _process_namespace(mode: int, sandbox: SandboxFacts, target: int | None) -> 
     if mode == MODE_POD:
         if "pid" not in sandbox.namespaces:
             raise SpecError(where, "POD, but the sandbox was not made with processes that are shared")
-        return [{"type": "pid", "path": f"/proc/{sandbox.holder}/ns/pid"}]
+        return [{"type": "pid", "path": f"/proc/{sandbox.pause_pid}/ns/pid"}]
     if mode != MODE_TARGET:
         raise SpecError(where, f"{mode} is not known")
     if target is None:

@@ -78,7 +78,7 @@ class SandboxFacts:
 
     id: str
     config: Any  # PodSandboxConfig
-    holder: int  # the process that holds the namespaces
+    pause_pid: int  # the process that holds the namespaces
     namespaces: frozenset[str] = field(default_factory=frozenset)  # of network, ipc, uts, pid: those it does not share
     shm: str = ""
     resolv_conf: str = ""

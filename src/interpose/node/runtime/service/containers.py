@@ -1,7 +1,7 @@
-"""Containers: create, and change what they have.
+"""Containers: create, and update resources.
 
-Creating is a record, then the image held, a root file system and a configuration for the OCI runtime; nothing runs
-yet. What fails is undone, and the name is free again.
+CreateContainer writes a record, holds the image, and makes a root file system and a configuration for the OCI runtime;
+nothing runs yet. If a step fails the container is undone, and its name is free again.
 """
 
 import logging
@@ -23,7 +23,7 @@ _log = logging.getLogger(__name__)
 
 
 class ContainerService:
-    """The calls that make and change containers."""
+    """The calls that create and update containers."""
 
     def __init__(self, core: RuntimeCore) -> None:
         self._core = core
@@ -33,32 +33,32 @@ class ContainerService:
         core = self._core
         sandbox = core.registry.sandbox(request.pod_sandbox_id)
         check_container(request.config, sandbox.record.config.log_directory)
-        wanted = request.config.image
-        image = await core.bundles.image(wanted.image, wanted.user_specified_image)
+        spec = request.config.image
+        image = await core.bundles.find_image(spec.image, spec.user_specified_image)
         if image is None:
-            raise not_found("image", wanted.image)
+            raise not_found("image", spec.image)
         target_pid = self._target_pid(sandbox, request.config)
         async with sandbox.lock:
             if not sandbox.record.ready or sandbox.id not in core.registry.sandboxes:
                 raise wrong_state(f'sandbox "{sandbox.id}" is not ready')
-            container = self._new(sandbox, request.config, image)
-            await container.lock.acquire()  # nobody else knows it yet
+            container = self._add_entry(sandbox, request.config, image)
+            await container.lock.acquire()  # no other call knows the container yet
         try:
-            await self._make(container, target_pid)
+            await self._create_bundle(container, target_pid)
             container.visible = True
-            core.tell(cri.CONTAINER_CREATED_EVENT, container.id, sandbox)
+            core.publish_event(cri.CONTAINER_CREATED_EVENT, container.id, sandbox)
         finally:
             container.lock.release()
         return cri.CreateContainerResponse(container_id=container.id)
 
-    def _new(self, sandbox: SandboxEntry, wanted: cri.ContainerConfig, image: UsedImage) -> ContainerEntry:
+    def _add_entry(self, sandbox: SandboxEntry, requested: cri.ContainerConfig, image: UsedImage) -> ContainerEntry:
         config = cri.ContainerConfig()
-        config.CopyFrom(wanted)
+        config.CopyFrom(requested)
         resources = cri.LinuxContainerResources()
         resources.CopyFrom(config.linux.resources)
         pod, meta = sandbox.record.config, config.metadata
         name = f"{meta.name}_{pod.metadata.name}_{pod.metadata.namespace}_{pod.metadata.uid}_{meta.attempt}"
-        logged = pod.log_directory and config.log_path
+        has_log = pod.log_directory and config.log_path
         container_id = self._core.registry.reserve("container", name)
         record = ContainerRecord(
             id=container_id,
@@ -68,7 +68,7 @@ class ContainerService:
             image=image,
             created_at=self._core.clock(),
             cgroup=cgroup_directory(pod.linux.cgroup_parent, container_id, self._core.cgroup_driver),
-            log_path=f"{pod.log_directory.rstrip('/')}/{config.log_path.lstrip('/')}" if logged else "",
+            log_path=f"{pod.log_directory.rstrip('/')}/{config.log_path.lstrip('/')}" if has_log else "",
             resources=resources,
         )
         container = ContainerEntry(record=record, sandbox=sandbox, visible=False)
@@ -76,7 +76,7 @@ class ContainerService:
         return container
 
     def _target_pid(self, sandbox: SandboxEntry, config: cri.ContainerConfig) -> int:
-        """The process whose namespace the container is to see; 0 if it asks for none."""
+        """The process whose PID namespace the container is to join; 0 if the config names none."""
         options = config.linux.security_context.namespace_options
         if options.pid != cri.TARGET:
             return 0
@@ -88,13 +88,13 @@ class ContainerService:
             raise wrong_state(f"{field}: container is in {state_name(target)} state")
         return target.record.pid
 
-    async def _make(self, container: ContainerEntry, target_pid: int) -> None:
+    async def _create_bundle(self, container: ContainerEntry, target_pid: int) -> None:
         core, sandbox = self._core, container.sandbox
         try:
             await core.save_container(container)
-            made = await core.bundles.make(container.record, sandbox.record, sandbox.holder, target_pid)
+            bundle = await core.bundles.create(container.record, sandbox.record, sandbox.pause_pid, target_pid)
             await core.save_container(
-                container, phase=ContainerPhase.CREATED, user=made.user, stop_signal=made.stop_signal
+                container, phase=ContainerPhase.CREATED, user=bundle.user, stop_signal=bundle.stop_signal
             )
         except Exception as error:
             await self._undo(container)
@@ -104,17 +104,17 @@ class ContainerService:
 
     async def _undo(self, container: ContainerEntry) -> None:
         try:
-            await self._core.bundles.clear(container.record)
+            await self._core.bundles.remove(container.record)
             await self._core.drop(container.record)
             self._core.registry.discard_container(container)
         except Exception as error:
-            kept = kv(container=container.id, err=str(error))
-            _log.exception("Failed to clean up a failed container; kept until it is removed", extra=kept)
+            details = kv(container=container.id, err=str(error))
+            _log.exception("Failed to clean up a failed container; kept until it is removed", extra=details)
             container.record = replace(container.record, phase=ContainerPhase.REMOVING)
             container.visible = True
 
     async def update(self, request: cri.UpdateContainerResourcesRequest) -> cri.UpdateContainerResourcesResponse:
-        """Change what a container has; what the message does not set stays. If it fails everything is as before."""
+        """Change the resources of a container; fields that the request does not set stay. Undone if it fails."""
         core = self._core
         container = core.registry.container(request.container_id)
         check_update(request)
@@ -128,17 +128,17 @@ class ContainerService:
                 await self._apply(container, resources)
                 await core.save_container(container, resources=resources)
             except (PartError, OSError) as error:
-                await self._take_back(container)
+                await self._restore_resources(container)
                 raise failed(f'update resources of container "{container.id}"', error) from error
         return cri.UpdateContainerResourcesResponse()
 
     async def _apply(self, container: ContainerEntry, resources: cri.LinuxContainerResources) -> None:
-        document = await self._core.bundles.adjust(container.record, resources)
+        document = await self._core.bundles.update_resources(container.record, resources)
         if container.phase is ContainerPhase.RUNNING:
             await self._core.executor.update(container.record, document)
 
-    async def _take_back(self, container: ContainerEntry) -> None:
-        """What was refused somewhere is in force nowhere, as far as that can be had."""
+    async def _restore_resources(self, container: ContainerEntry) -> None:
+        """Apply the resources of the record again, after an update failed half way."""
         try:
             await self._apply(container, container.record.resources)
         except (PartError, OSError) as error:

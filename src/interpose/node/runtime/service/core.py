@@ -1,9 +1,9 @@
-"""What all parts of the service share: objects, records, parts below, the feed of events.
+"""What all parts of the service share: the registry, records, the parts below, the event feed.
 
-Three rules live here. What begins something reaches the disk before memory shows it (`save_...`). What ends something
-does not depend on that (`note_...`): on a full disk pods can still be stopped and removed, which is what makes room.
-And what is written is what memory says at that moment plus the change: an end that is heard meanwhile is never
-overwritten.
+Three rules live here. A record that begins something reaches the disk before memory shows it (`save_...`). One that
+ends something does not depend on that (`try_save_...`): on a full disk pods can still be stopped and removed, which
+frees space. And what is written is the record in memory at that moment plus the change: an exit that is reported
+meanwhile is never overwritten.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 from interpose.cri.messages import cri
 from interpose.log import kv
-from interpose.node.runtime.service import cri_views as views
+from interpose.node.runtime.service import cri_views
 from interpose.node.runtime.service.events import EventFeed
 from interpose.node.runtime.service.interfaces import (
     Bundles,
@@ -52,14 +52,14 @@ class RecordStore(Protocol):
 
 
 class RuntimeCore:
-    """Shared by lifecycle, queries and repair."""
+    """State and parts shared by lifecycle, queries and recovery."""
 
     def __init__(
         self,
         *,
         records: RecordStore,
         shims: ShimManager,
-        ground: SandboxFiles,
+        sandbox_files: SandboxFiles,
         bundles: Bundles,
         executor: Executor,
         network: PodNetwork,
@@ -69,7 +69,7 @@ class RuntimeCore:
     ) -> None:
         self.records = records
         self.shims = shims
-        self.ground = ground
+        self.sandbox_files = sandbox_files
         self.bundles = bundles
         self.executor = executor
         self.network = network
@@ -78,117 +78,121 @@ class RuntimeCore:
         self.registry = ObjectRegistry(new_id)
         self.operations = OperationRunner()
         self.events = EventFeed()
-        # Of their own: a record does not wait for whoever copies or removes a large tree.
+        # Threads of their own: a record does not wait for the copy or removal of a large tree.
         self._writers = ThreadPoolExecutor(_WRITERS, "records")
 
     async def close(self) -> None:
-        """No more records are written, and those begun are done."""
+        """Finish records that are being written; none is written afterwards."""
         await asyncio.to_thread(self._writers.shutdown)
 
     # -- records
 
     async def save_sandbox(self, sandbox: SandboxEntry, **changes: Any) -> None:
         """Change a sandbox: on disk, then in memory."""
-        await self._on_disk(self.records.put, replace(sandbox.record, **changes))
+        await self._run_writer(self.records.put, replace(sandbox.record, **changes))
         sandbox.record = replace(sandbox.record, **changes)
 
     async def save_container(self, container: ContainerEntry, **changes: Any) -> None:
         """Change a container: on disk, then in memory."""
-        await self._on_disk(self.records.put, replace(container.record, **changes))
+        await self._run_writer(self.records.put, replace(container.record, **changes))
         container.record = replace(container.record, **changes)
 
-    async def note_sandbox(self, sandbox: SandboxEntry, **changes: Any) -> None:
-        """Change a sandbox that comes to an end: in memory in any case, on disk if that can be done.
+    async def try_save_sandbox(self, sandbox: SandboxEntry, **changes: Any) -> None:
+        """Change a sandbox that is ending: in memory in any case, on disk if possible.
 
-        What the disk says instead is older. The next start does from there what was done already; it may be repeated.
+        An older record on disk is fine: the next start repeats from there what was done already.
         """
-        await self._on_disk_if_possible(replace(sandbox.record, **changes))
+        await self._try_write(replace(sandbox.record, **changes))
         sandbox.record = replace(sandbox.record, **changes)
 
-    async def note_container(self, container: ContainerEntry, **changes: Any) -> None:
-        """As `note_sandbox`. Also for one that runs: the next start asks its shim, whatever the disk says."""
-        await self._on_disk_if_possible(replace(container.record, **changes))
+    async def try_save_container(self, container: ContainerEntry, **changes: Any) -> None:
+        """As `try_save_sandbox`. Also for a running container: the next start asks its shim."""
+        await self._try_write(replace(container.record, **changes))
         container.record = replace(container.record, **changes)
 
     async def drop(self, record: SandboxRecord | ContainerRecord) -> None:
-        """Forget a record: nothing of the object is left."""
-        await self._on_disk(self.records.drop, record)
+        """Delete the record of an object of which nothing is left."""
+        await self._run_writer(self.records.drop, record)
 
-    async def _on_disk(self, act: Callable[[Any], None], record: SandboxRecord | ContainerRecord) -> None:
-        await asyncio.get_running_loop().run_in_executor(self._writers, act, record)
+    async def _run_writer(self, write: Callable[[Any], None], record: SandboxRecord | ContainerRecord) -> None:
+        await asyncio.get_running_loop().run_in_executor(self._writers, write, record)
 
-    async def _on_disk_if_possible(self, record: SandboxRecord | ContainerRecord) -> None:
+    async def _try_write(self, record: SandboxRecord | ContainerRecord) -> None:
         try:
-            await self._on_disk(self.records.put, record)
+            await self._run_writer(self.records.put, record)
         except OSError as error:
-            said = kv(id=record.id, phase=record.phase.value, err=str(error))
-            _log.warning("Failed to write record; continuing without it", extra=said)
+            details = kv(id=record.id, phase=record.phase.value, err=str(error))
+            _log.warning("Failed to write record; continuing without it", extra=details)
 
     # -- ends of containers
 
-    def heard_exit(self, container_id: str, end: ContainerExit) -> None:
-        """A shim says that a container has ended. The shim has it on disk, so memory may know first."""
+    def on_container_exit(self, container_id: str, end: ContainerExit) -> None:
+        """A shim reports a container's exit. The shim has written it to disk, so memory may change first."""
         container = self.registry.containers.get(container_id)
         if container is None:
             return
         if container.phase is ContainerPhase.STARTING:
-            container.early = end  # whoever starts it is not done yet
+            container.early_exit = end  # StartContainer is not done yet
         elif container.phase is ContainerPhase.RUNNING:
-            self.ended(container, end)
+            self.mark_exited(container, end)
 
-    def ended(self, container: ContainerEntry, end: ContainerExit, *, reason: str = "", message: str = "") -> None:
-        """RUNNING -> EXITED, and the rest of it is given back in the background."""
-        said = reason or ("OOMKilled" if end.oom else "Completed" if end.code == 0 else "Error")
+    def mark_exited(
+        self, container: ContainerEntry, end: ContainerExit, *, reason: str = "", message: str = ""
+    ) -> None:
+        """RUNNING -> EXITED; the rest of the container is cleaned up in the background."""
+        reason = reason or ("OOMKilled" if end.oom else "Completed" if end.code == 0 else "Error")
         container.record = replace(
             container.record,
             phase=ContainerPhase.EXITED,
             pid=0,
             finished_at=max(end.at, container.record.started_at),
             exit_code=end.code,
-            reason=said,
+            reason=reason,
             message=message,
         )
-        container.untidy = True
+        container.needs_cleanup = True
         container.exited.set()
-        self.tell(cri.CONTAINER_STOPPED_EVENT, container.id, container.sandbox)
-        self.operations.later(f"tidy up after container {container.id}", partial(self._tidy_later, container))
+        self.publish_event(cri.CONTAINER_STOPPED_EVENT, container.id, container.sandbox)
+        self.operations.run_in_background(
+            f"clean up container {container.id}", partial(self._clean_up_later, container)
+        )
 
-    async def _tidy_later(self, container: ContainerEntry) -> None:
+    async def _clean_up_later(self, container: ContainerEntry) -> None:
         async with container.lock:
             if container.id in self.registry.containers and container.phase is ContainerPhase.EXITED:
-                await self.note_container(container)
-                await self.tidy(container)
+                await self.try_save_container(container)
+                await self.clean_up(container)
 
-    async def tidy(self, container: ContainerEntry) -> None:
-        """Let the OCI runtime forget a container that has ended, and end what it left running. Its lock is held."""
-        if container.untidy:
+    async def clean_up(self, container: ContainerEntry) -> None:
+        """Delete an ended container from the OCI runtime and kill processes it left. The caller holds its lock."""
+        if container.needs_cleanup:
             await self.executor.kill_all(container.record)
             await self.executor.delete(container.record)
-            container.untidy = False
+            container.needs_cleanup = False
 
-    async def bury(self, container: ContainerEntry) -> None:
-        """End a container whose shim is gone, and say how it ended as far as anybody knows. Its lock is held."""
+    async def reap_lost(self, container: ContainerEntry) -> None:
+        """Kill a container whose shim is gone, with the exit code as far as known. The caller holds its lock."""
         await self.executor.kill_all(container.record)
         if container.phase in (ContainerPhase.STARTING, ContainerPhase.RUNNING):
-            end = await self.bundles.exit_of(container.id)
+            end = await self.bundles.read_exit(container.id)
             if end is not None:
-                self.ended(container, end)
+                self.mark_exited(container, end)
             else:
-                self.ended(container, ContainerExit(code=LOST_CODE, at=self.clock()), reason=LOST_REASON)
-        await self.note_container(container)
+                self.mark_exited(container, ContainerExit(code=LOST_CODE, at=self.clock()), reason=LOST_REASON)
+        await self.try_save_container(container)
         await self.executor.delete(container.record, force=True)
-        container.untidy = False
+        container.needs_cleanup = False
 
     # -- ends of sandboxes
 
-    def heard_loss(self, sandbox_id: str) -> None:
-        """The holder of a sandbox has died, or its shim."""
+    def on_sandbox_lost(self, sandbox_id: str) -> None:
+        """The pause process of a sandbox has died, or its shim."""
         sandbox = self.registry.sandboxes.get(sandbox_id)
         if sandbox is not None:
-            self.operations.later(f"see after sandbox {sandbox_id}", partial(self._see_after, sandbox))
+            self.operations.run_in_background(f"check sandbox {sandbox_id}", partial(self._check_lost, sandbox))
 
-    async def _see_after(self, sandbox: SandboxEntry) -> None:
-        """NOTREADY; what runs goes on while there is a shim to look after it, and is ended if there is none."""
+    async def _check_lost(self, sandbox: SandboxEntry) -> None:
+        """Mark the sandbox NOTREADY; containers go on while there is a shim, and are killed without one."""
         async with sandbox.lock:
             if sandbox.id not in self.registry.sandboxes or sandbox.shim is None:
                 return
@@ -198,16 +202,16 @@ class RuntimeCore:
                 sandbox.shim = None
             if sandbox.record.phase is SandboxPhase.READY:
                 _log.warning("Sandbox died", extra=kv(sandbox=sandbox.id, pod=sandbox.record.config.metadata.name))
-                await self.note_sandbox(sandbox, phase=SandboxPhase.STOPPED)
-                self.tell(cri.CONTAINER_STOPPED_EVENT, sandbox.id, sandbox)
+                await self.try_save_sandbox(sandbox, phase=SandboxPhase.STOPPED)
+                self.publish_event(cri.CONTAINER_STOPPED_EVENT, sandbox.id, sandbox)
             if sandbox.shim is None:
                 for container in list(sandbox.containers.values()):
                     async with container.lock:
                         if container.phase is ContainerPhase.RUNNING:
-                            await self.bury(container)
+                            await self.reap_lost(container)
 
     # -- events
 
-    def tell(self, kind: "cri.ContainerEventType", object_id: str, sandbox: SandboxEntry | None) -> None:
-        """Something happened to a container or a sandbox."""
-        self.events.publish(lambda: views.event(kind, object_id, sandbox, self.clock()))
+    def publish_event(self, kind: "cri.ContainerEventType", object_id: str, sandbox: SandboxEntry | None) -> None:
+        """Publish an event of a container or a sandbox."""
+        self.events.publish(lambda: cri_views.event(kind, object_id, sandbox, self.clock()))

@@ -1,18 +1,20 @@
-"""How the runtime shows its objects: list items, statuses, events, filters. From records to CRI messages, nothing else.
+"""CRI messages from records: list items, statuses, events, filters. Nothing else.
 
-The answers satisfy what the kubelet's client checks: ids, metadata, creation times, image references are never empty.
+The answers pass the checks of the kubelet's client: ids, metadata, creation times, image references are never empty.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
-from typing import Final
+from typing import Final, Protocol, TypeVar
 
 from interpose.cri.messages import cri
 from interpose.node.runtime.oci.signals import number
 from interpose.node.runtime.service.registry import ContainerEntry, ObjectRegistry, SandboxEntry
-from interpose.node.runtime.state.ids import wanted_id
-from interpose.node.runtime.state.records import ContainerPhase, ContainerRecord, NetworkPlace, SandboxRecord
+from interpose.node.runtime.state.ids import resolve_id
+from interpose.node.runtime.state.records import ContainerPhase, ContainerRecord, NetworkMode, SandboxRecord
 
+_Record = TypeVar("_Record")
+_Item = TypeVar("_Item")
 CONTAINER_STATES: Final[Mapping[ContainerPhase, "cri.ContainerState"]] = MappingProxyType(
     {
         ContainerPhase.CREATING: cri.CONTAINER_CREATED,
@@ -39,12 +41,12 @@ def state_name(container: ContainerEntry) -> str:
 
 
 def sandbox_state(record: SandboxRecord) -> "cri.PodSandboxState":
-    """READY while its holder and its network stand."""
+    """READY while the sandbox has a pause process and its network."""
     return cri.SANDBOX_READY if record.ready else cri.SANDBOX_NOTREADY
 
 
 def sandbox_item(record: SandboxRecord) -> cri.PodSandbox:
-    """As lists show it."""
+    """A sandbox as an item of a list."""
     return cri.PodSandbox(
         id=record.id,
         metadata=record.config.metadata,
@@ -57,7 +59,7 @@ def sandbox_item(record: SandboxRecord) -> cri.PodSandbox:
 
 
 def sandbox_status(record: SandboxRecord) -> cri.PodSandboxStatus:
-    """As PodSandboxStatus shows it: a pod in the node's network by its own wish has no address, nor a stopped one."""
+    """The answer of PodSandboxStatus: a pod that asked for the node's network has no address, nor a stopped one."""
     status = cri.PodSandboxStatus(
         id=record.id,
         metadata=record.config.metadata,
@@ -67,9 +69,9 @@ def sandbox_status(record: SandboxRecord) -> cri.PodSandboxStatus:
         annotations=record.config.annotations,
         runtime_handler=record.runtime_handler,
     )
-    if record.ready and record.place is not NetworkPlace.HOST:
+    if record.ready and record.place is not NetworkMode.HOST:
         status.network.ip = record.ip
-        status.network.additional_ips.extend(cri.PodIP(ip=one) for one in record.additional_ips)
+        status.network.additional_ips.extend(cri.PodIP(ip=address) for address in record.additional_ips)
     else:
         status.network.SetInParent()
     status.linux.namespaces.options.CopyFrom(record.config.linux.security_context.namespace_options)
@@ -77,7 +79,7 @@ def sandbox_status(record: SandboxRecord) -> cri.PodSandboxStatus:
 
 
 def container_item(record: ContainerRecord) -> cri.Container:
-    """As lists show it."""
+    """A container as an item of a list."""
     return cri.Container(
         id=record.id,
         pod_sandbox_id=record.sandbox_id,
@@ -93,7 +95,7 @@ def container_item(record: ContainerRecord) -> cri.Container:
 
 
 def container_status(record: ContainerRecord) -> cri.ContainerStatus:
-    """As ContainerStatus shows it, with the resources in force now."""
+    """The answer of ContainerStatus, with the resources in force now."""
     status = cri.ContainerStatus(
         id=record.id,
         metadata=record.config.metadata,
@@ -119,71 +121,79 @@ def container_status(record: ContainerRecord) -> cri.ContainerStatus:
     return status
 
 
-def shown(sandbox: SandboxEntry) -> list[ContainerEntry]:
-    """The containers of a sandbox that can be seen, in the order they were created."""
-    return [one for one in sandbox.containers.values() if one.visible]
+def visible_containers(sandbox: SandboxEntry) -> list[ContainerEntry]:
+    """The containers of a sandbox that lists show, in the order of creation."""
+    return [container for container in sandbox.containers.values() if container.visible]
 
 
 def event(
     kind: "cri.ContainerEventType", object_id: str, sandbox: SandboxEntry | None, now: int
 ) -> cri.ContainerEventResponse:
-    """An event with the whole pod beside it; only the end of the sandbox itself has nothing left to show."""
+    """An event with the status of the whole pod; only the removal of the sandbox itself has none."""
     message = cri.ContainerEventResponse(container_id=object_id, container_event_type=kind, created_at=now)
     if sandbox is not None:
         message.pod_sandbox_status.CopyFrom(sandbox_status(sandbox.record))
-        message.containers_statuses.extend(container_status(one.record) for one in shown(sandbox))
+        message.containers_statuses.extend(
+            container_status(container.record) for container in visible_containers(sandbox)
+        )
     return message
 
 
-def list_sandboxes(registry: ObjectRegistry, wanted: cri.PodSandboxFilter) -> list[cri.PodSandbox]:
-    """The sandboxes a filter asks for; all parts of a filter must match."""
-    sandbox_id = wanted_id(registry.sandboxes, wanted.id)
+def list_sandboxes(registry: ObjectRegistry, query: cri.PodSandboxFilter) -> list[cri.PodSandbox]:
+    """The sandboxes that match all parts of a filter."""
     return [
-        _kept_sandbox(one)
-        for one in registry.shown_sandboxes()
-        if sandbox_id in ("", one.id)
-        and (not wanted.HasField("state") or sandbox_state(one.record) == wanted.state.state)
-        and has_labels(one.record.config.labels, wanted.label_selector)
+        _cached_item(sandbox, sandbox_item)
+        for sandbox in matching_sandboxes(registry, query.id, query.label_selector)
+        if not query.HasField("state") or sandbox_state(sandbox.record) == query.state.state
     ]
 
 
-def list_containers(registry: ObjectRegistry, wanted: cri.ContainerFilter) -> list[cri.Container]:
-    """The containers a filter asks for; all parts of a filter must match."""
+def list_containers(registry: ObjectRegistry, query: cri.ContainerFilter) -> list[cri.Container]:
+    """The containers that match all parts of a filter."""
     return [
-        _kept_container(one)
-        for one in matching(registry, wanted.id, wanted.pod_sandbox_id, wanted.label_selector)
-        if not wanted.HasField("state") or CONTAINER_STATES[one.phase] == wanted.state.state
+        _cached_item(container, container_item)
+        for container in matching_containers(registry, query.id, query.pod_sandbox_id, query.label_selector)
+        if not query.HasField("state") or CONTAINER_STATES[container.phase] == query.state.state
     ]
 
 
-def _kept_sandbox(one: SandboxEntry) -> cri.PodSandbox:
-    """Lists are asked for all the time and change seldom. Whoever gets it copies it and changes nothing."""
-    if one.item is None or one.item[0] is not one.record:
-        one.item = (one.record, sandbox_item(one.record))
-    return one.item[1]
+class _ItemOwner(Protocol[_Record, _Item]):
+    record: _Record
+    item: tuple[_Record, _Item] | None
 
 
-def _kept_container(one: ContainerEntry) -> cri.Container:
-    if one.item is None or one.item[0] is not one.record:
-        one.item = (one.record, container_item(one.record))
-    return one.item[1]
+def _cached_item(entry: _ItemOwner[_Record, _Item], make: Callable[[_Record], _Item]) -> _Item:
+    """Lists are asked for often and change seldom: an item is made once per record. Callers must not change it."""
+    if entry.item is None or entry.item[0] is not entry.record:
+        entry.item = (entry.record, make(entry.record))
+    return entry.item[1]
 
 
-def matching(
+def matching_sandboxes(registry: ObjectRegistry, sandbox_id: str, labels: Mapping[str, str]) -> Iterable[SandboxEntry]:
+    """The visible sandboxes with this id (or prefix; empty for any) and labels."""
+    sandbox_id = resolve_id(registry.sandboxes, sandbox_id)
+    return (
+        sandbox
+        for sandbox in registry.visible_sandboxes()
+        if sandbox_id in ("", sandbox.id) and has_labels(sandbox.record.config.labels, labels)
+    )
+
+
+def matching_containers(
     registry: ObjectRegistry, container_id: str, sandbox_id: str, labels: Mapping[str, str]
 ) -> Iterable[ContainerEntry]:
-    """The containers with these ids (or starts of them; empty for any) and labels."""
-    container_id = wanted_id(registry.containers, container_id)
-    sandbox_id = wanted_id(registry.sandboxes, sandbox_id)
+    """The visible containers with these ids (or prefixes; empty for any) and labels."""
+    container_id = resolve_id(registry.containers, container_id)
+    sandbox_id = resolve_id(registry.sandboxes, sandbox_id)
     return (
-        one
-        for one in registry.shown_containers()
-        if container_id in ("", one.id)
-        and sandbox_id in ("", one.record.sandbox_id)
-        and has_labels(one.record.config.labels, labels)
+        container
+        for container in registry.visible_containers()
+        if container_id in ("", container.id)
+        and sandbox_id in ("", container.record.sandbox_id)
+        and has_labels(container.record.config.labels, labels)
     )
 
 
 def has_labels(labels: Mapping[str, str], selector: Mapping[str, str]) -> bool:
-    """Whether every label of the selector is there with the same value."""
+    """Whether `labels` has every label of the selector with the same value."""
     return all(labels.get(key) == value for key, value in selector.items())

@@ -1,4 +1,4 @@
-"""The feed of container events: every subscriber sees every event from the moment it subscribed.
+"""The feed of container events: every subscriber gets every event from its subscription on.
 
 Memory is bounded: a subscriber that does not read loses its subscription, never the others theirs.
 """
@@ -14,7 +14,7 @@ _Item: TypeAlias = cri.ContainerEventResponse | RpcError
 
 
 class _Queue:
-    """What one subscriber has not read. The last item is an error."""
+    """The events that a subscriber has not read. The last item is an error."""
 
     def __init__(self) -> None:
         self._items: asyncio.Queue[_Item] = asyncio.Queue()
@@ -24,12 +24,12 @@ class _Queue:
         return self._items.qsize()
 
     def put(self, item: _Item, size: int = 0) -> None:
-        """Add one of so many bytes."""
+        """Add an event or the final error; `size` is its size in bytes."""
         self.size += size
         self._items.put_nowait(item)
 
     async def get(self) -> cri.ContainerEventResponse:
-        """The next event; raises the error when it comes."""
+        """The next event; raises the error that ends the stream."""
         item = await self._items.get()
         if isinstance(item, RpcError):
             raise item
@@ -38,40 +38,40 @@ class _Queue:
 
 
 class EventFeed:
-    """Fan-out of events. A subscriber may leave so many unread, or so many bytes and one event more."""
+    """Fan-out of events. A subscriber may have `backlog` unread events, or `max_bytes` and one event more."""
 
-    def __init__(self, backlog: int = 10_000, room: int = 16 << 20) -> None:
+    def __init__(self, backlog: int = 10_000, max_bytes: int = 16 << 20) -> None:
         self._backlog = backlog
-        self._room = room  # an event shows a pod with its annotations: a few can be much
+        self._max_bytes = max_bytes  # an event has a pod with its annotations: a few can be large
         self._queues: set[_Queue] = set()
 
     @property
     def subscribers(self) -> int:
-        """How many streams are open."""
+        """The number of open event streams."""
         return len(self._queues)
 
     def publish(self, make: Callable[[], cri.ContainerEventResponse]) -> None:
-        """Give one event to all; it shows the whole pod, so it is made only if somebody listens."""
+        """Send an event to all subscribers; it has the whole pod, so `make` is called only if there are any."""
         if not self._queues:
             return
         event = make()
         size = event.ByteSize()
         for queue in list(self._queues):
-            if len(queue) >= self._backlog or queue.size >= self._room:
+            if len(queue) >= self._backlog or queue.size >= self._max_bytes:
                 self._queues.discard(queue)
-                words = f"{len(queue)} events not read, {queue.size} bytes"
-                queue.put(RpcError(Code.RESOURCE_EXHAUSTED, words))
+                message = f"{len(queue)} events not read, {queue.size} bytes"
+                queue.put(RpcError(Code.RESOURCE_EXHAUSTED, message))
             else:
                 queue.put(event, size)
 
     def close(self) -> None:
-        """End all streams after what was published."""
+        """End all streams after the events published so far."""
         for queue in self._queues:
             queue.put(RpcError(Code.UNAVAILABLE, "the runtime is shutting down"))
         self._queues.clear()
 
     async def stream(self) -> AsyncGenerator[cri.ContainerEventResponse, None]:
-        """One subscription; it begins with the first item asked for."""
+        """A subscription; it begins when the first event is asked for."""
         queue = _Queue()
         self._queues.add(queue)
         try:

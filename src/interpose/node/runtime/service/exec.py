@@ -1,7 +1,7 @@
-"""Commands in containers, attaching to them, ports of pods: the CRI calls, and what the stream server asks for later.
+"""Exec, attach and port forwarding: the CRI calls, and the sessions of the stream server.
 
-A URL is given out for something that can be done now; when the client comes it is looked up again, for a container may
-have ended in between.
+A URL is returned if the session is possible now; when the client connects, the container is looked up again, because it
+may have exited in between.
 """
 
 import asyncio
@@ -20,21 +20,21 @@ from interpose.node.runtime.service.interfaces import NotRunningError, PartError
 from interpose.node.runtime.service.methods import MemoryMethod, Methods, QueryMethod
 from interpose.node.runtime.service.registry import ContainerEntry, SandboxEntry
 from interpose.node.runtime.service.validation import check_command, check_streams
-from interpose.node.runtime.state.records import NetworkPlace
+from interpose.node.runtime.state.records import NetworkMode
 from interpose.tasks import TaskBag
 
-# What clients take is 16 MiB with all that is around the outputs.
-_ANSWER: Final = (16 << 20) - 1024
-# Bytes of a command: about what the kernel takes, with the environment.
-_COMMAND: Final = 2 << 20
-# The same as JSON, where a byte may become six: a shim is told 8 MiB at most, the environment among it.
-_COMMAND_TOLD: Final = 6 << 20
+# gRPC clients accept 16 MiB, with the message around the outputs.
+_MAX_OUTPUT: Final = (16 << 20) - 1024
+# Bytes of a command: about what the kernel accepts, with the environment.
+_MAX_COMMAND: Final = 2 << 20
+# The same as JSON, where a byte may become six: a request to a shim has 8 MiB at most, the environment among it.
+_MAX_COMMAND_JSON: Final = 6 << 20
 # Opens a connection to a port of this machine inside a network namespace ("" for our own).
 Connect = Callable[[str, int], Awaitable[tuple[ByteReader, ByteWriter]]]
 
 
 class StreamUrls(Protocol):
-    """The stream server, as far as URLs are concerned."""
+    """The stream server's URLs for sessions."""
 
     def exec_url(
         self, container_id: str, command: tuple[str, ...], tty: bool, stdin: bool, stdout: bool, stderr: bool
@@ -46,12 +46,12 @@ class StreamUrls(Protocol):
 
 
 class ExecService:
-    """Methods that reach into running containers; also the stream server's handler."""
+    """The CRI methods for exec, attach, ports and logs; also the handler of the stream server's sessions."""
 
     def __init__(self, core: RuntimeCore, connect: Connect) -> None:
         self._core = core
         self._connect = connect
-        self.urls: StreamUrls | None = None  # None: nobody serves streams
+        self.urls: StreamUrls | None = None  # None: there is no stream server
 
     def methods(self) -> Methods:
         """The part of the method table that lives here."""
@@ -68,19 +68,19 @@ class ExecService:
         _check_command(request.cmd)
         if request.timeout < 0:
             raise RpcError(Code.INVALID_ARGUMENT, f"timeout: {request.timeout} is negative")
-        with _telling("exec in container"):
+        with _convert_errors("exec in container"):
             result = await shim.exec_sync(container.id, list(request.cmd), request.timeout)
         if result.timed_out:
             raise RpcError(
                 Code.DEADLINE_EXCEEDED,
                 f"failed to exec in container: timeout {request.timeout}s exceeded: context deadline exceeded",
             )
-        stdout, stderr = fitting(result.stdout, result.stderr)
+        stdout, stderr = fit_output(result.stdout, result.stderr)
         return cri.ExecSyncResponse(stdout=stdout, stderr=stderr, exit_code=result.code)
 
     async def _reopen_log(self, request: cri.ReopenContainerLogRequest) -> cri.ReopenContainerLogResponse:
         container, shim = self._running(request.container_id)
-        with _telling("reopen log"):
+        with _convert_errors("reopen log"):
             await shim.reopen_log(container.id)
         return cri.ReopenContainerLogResponse()
 
@@ -90,14 +90,14 @@ class ExecService:
         check_streams(request)
         _check_command(request.cmd)
         container, _ = self._running(request.container_id)
-        wanted = (request.tty, request.stdin, request.stdout, request.stderr)
-        return cri.ExecResponse(url=self._url(lambda urls: urls.exec_url(container.id, tuple(request.cmd), *wanted)))
+        streams = (request.tty, request.stdin, request.stdout, request.stderr)
+        return cri.ExecResponse(url=self._url(lambda urls: urls.exec_url(container.id, tuple(request.cmd), *streams)))
 
     def _attach(self, request: cri.AttachRequest) -> cri.AttachResponse:
         check_streams(request)
         container, _ = self._running(request.container_id)
-        wanted = (request.tty, request.stdin, request.stdout, request.stderr)
-        return cri.AttachResponse(url=self._url(lambda urls: urls.attach_url(container.id, *wanted)))
+        streams = (request.tty, request.stdin, request.stdout, request.stderr)
+        return cri.AttachResponse(url=self._url(lambda urls: urls.attach_url(container.id, *streams)))
 
     def _port_forward(self, request: cri.PortForwardRequest) -> cri.PortForwardResponse:
         ports = tuple(request.port)
@@ -117,14 +117,14 @@ class ExecService:
         except TooManyRequestsError as error:
             raise RpcError(Code.RESOURCE_EXHAUSTED, str(error)) from None
 
-    # -- the handler
+    # -- sessions of the stream server
 
     async def exec(self, container_id: str, command: tuple[str, ...], tty: bool, streams: SessionIo) -> int:
         """Run a command with a client's streams."""
         try:
             container, shim = self._running(container_id)
             session = await shim.exec(container.id, command, tty=tty, stdin=streams.stdin is not None)
-            code = await _serve(session, streams)
+            code = await _forward_session(session, streams)
         except RpcError as error:
             raise StreamHandlerError(error.message) from None
         except PartError as error:
@@ -132,10 +132,10 @@ class ExecService:
         return 255 if code is None else code
 
     async def attach(self, container_id: str, tty: bool, streams: SessionIo) -> int | None:
-        """Take part in the streams of a container."""
+        """Connect a client to the streams of a container."""
         try:
             container, shim = self._running(container_id)
-            return await _serve(await shim.attach(container.id, stdin=streams.stdin is not None), streams)
+            return await _forward_session(await shim.attach(container.id, stdin=streams.stdin is not None), streams)
         except RpcError as error:
             raise StreamHandlerError(error.message) from None
         except PartError as error:
@@ -145,7 +145,7 @@ class ExecService:
         """Connect to a port inside a sandbox."""
         try:
             sandbox = self._core.registry.sandbox(sandbox_id)
-            return await self._connect(_network_of(sandbox), port)
+            return await self._connect(_network_path(sandbox), port)
         except RpcError as error:
             raise StreamHandlerError(error.message) from None
         except (PartError, OSError) as error:
@@ -159,44 +159,44 @@ class ExecService:
 
 
 def _check_command(command: Collection[str]) -> None:
-    """There is one, and it gets to the kernel. A shim would hang up on whoever tells it more."""
+    """Refuse an empty command, and one too long for the kernel or for a request to the shim."""
     check_command(command)
-    size = sum(len(word.encode()) + 1 for word in command)  # each word has an end
-    if size > _COMMAND:
-        raise invalid("cmd", f"{size} bytes in all, {_COMMAND} are allowed")
-    told = len(json.dumps(list(command)))
-    if told > _COMMAND_TOLD:
-        raise invalid("cmd", f"{size} bytes in all are {told} as JSON, {_COMMAND_TOLD} are allowed")
+    size = sum(len(word.encode()) + 1 for word in command)  # each argument ends with a zero byte
+    if size > _MAX_COMMAND:
+        raise invalid("cmd", f"{size} bytes in all, {_MAX_COMMAND} are allowed")
+    json_size = len(json.dumps(list(command)))
+    if json_size > _MAX_COMMAND_JSON:
+        raise invalid("cmd", f"{size} bytes in all are {json_size} as JSON, {_MAX_COMMAND_JSON} are allowed")
 
 
 @contextmanager
-def _telling(what: str) -> Generator[None]:
-    """Failures as CRI has them. The container may have ended since somebody looked."""
+def _convert_errors(action: str) -> Generator[None]:
+    """Raise errors of the shim as CRI errors. The container may have exited since it was looked up."""
     try:
         yield
     except NotRunningError as error:
-        raise wrong_state(f"failed to {what}: {error}") from error
+        raise wrong_state(f"failed to {action}: {error}") from error
     except PartError as error:
-        raise failed(what, error) from error
+        raise failed(action, error) from error
 
 
-def fitting(stdout: bytes, stderr: bytes, room: int = _ANSWER) -> tuple[bytes, bytes]:
-    """Both outputs cut so that clients take the answer; neither one leaves the other less than half of the room."""
+def fit_output(stdout: bytes, stderr: bytes, room: int = _MAX_OUTPUT) -> tuple[bytes, bytes]:
+    """Cut both outputs so that clients accept the answer; each gets at least half of `room` if it needs it."""
     stdout = stdout[: room - min(len(stderr), room // 2)]
     return stdout, stderr[: room - len(stdout)]
 
 
-def _network_of(sandbox: SandboxEntry) -> str:
+def _network_path(sandbox: SandboxEntry) -> str:
     if not sandbox.record.ready:
         raise wrong_state(f'sandbox "{sandbox.id}" is not ready')
-    return f"/proc/{sandbox.holder}/ns/net" if sandbox.record.place is NetworkPlace.POD else ""
+    return f"/proc/{sandbox.pause_pid}/ns/net" if sandbox.record.place is NetworkMode.POD else ""
 
 
-async def _serve(session: ShimStreams, streams: SessionIo) -> int | None:
-    """Carry bytes both ways until the process has ended and all of its output is delivered."""
+async def _forward_session(session: ShimStreams, streams: SessionIo) -> int | None:
+    """Forward bytes both ways until the process has exited and all of its output is delivered."""
     helpers = TaskBag()
-    helpers.spawn(_type(session, streams), name="carry stdin")
-    helpers.spawn(_resize(session, streams.resizes), name="carry sizes")
+    helpers.spawn(_forward_stdin(session, streams), name="forward stdin")
+    helpers.spawn(_forward_sizes(session, streams.resizes), name="forward sizes")
     try:
         async for channel, data in session.output():
             await streams.write(channel, data)
@@ -206,14 +206,14 @@ async def _serve(session: ShimStreams, streams: SessionIo) -> int | None:
         await asyncio.shield(session.close())
 
 
-async def _type(session: ShimStreams, streams: SessionIo) -> None:
-    """A client that vanished is not the end of stdin: the session ends with it, and is closed."""
+async def _forward_stdin(session: ShimStreams, streams: SessionIo) -> None:
+    """Forward stdin to its end. A client that disconnects does not end stdin: its session is closed."""
     with suppress(ConnectionError):
         while streams.stdin is not None and (data := await streams.stdin.read()):
             await session.write(data)
         await session.write_eof()
 
 
-async def _resize(session: ShimStreams, sizes: AsyncIterator[tuple[int, int]]) -> None:
+async def _forward_sizes(session: ShimStreams, sizes: AsyncIterator[tuple[int, int]]) -> None:
     async for width, height in sizes:
         await session.resize(width, height)

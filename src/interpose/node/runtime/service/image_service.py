@@ -1,4 +1,4 @@
-"""The ImageService over a store of images."""
+"""The CRI ImageService over the image store."""
 
 import json
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
@@ -20,7 +20,7 @@ from interpose.node.runtime.service.methods import (
 
 
 class ImageBackend(Protocol):
-    """What is wanted of the store."""
+    """The calls of the image store that the service uses."""
 
     async def list(self) -> Sequence[StoredImage]: ...
 
@@ -31,20 +31,20 @@ class ImageBackend(Protocol):
     async def remove(self, reference: str) -> bool: ...
 
 
-_DIGITS = 18  # of a number that CRI can carry; users have ten at most
-Usage = Callable[[], Awaitable[tuple[str, int, int]]]  # where, bytes, inodes
+_MAX_UID_DIGITS = 18  # decimal digits that fit into an int64; a uid has ten at most
+Usage = Callable[[], Awaitable[tuple[str, int, int]]]  # folder, bytes, inodes
 
 
 class CriImageService:
-    """Methods of the image service."""
+    """The CRI methods of the image service."""
 
     def __init__(
-        self, images: ImageBackend, clock: Callable[[], int], images_use: Usage, containers_use: Usage
+        self, images: ImageBackend, clock: Callable[[], int], image_usage: Usage, container_usage: Usage
     ) -> None:
         self._images = images
         self._clock = clock
-        self._images_use = images_use
-        self._containers_use = containers_use
+        self._image_usage = image_usage
+        self._container_usage = container_usage
 
     def methods(self) -> Methods:
         """The method table of the image service."""
@@ -52,7 +52,7 @@ class CriImageService:
             "ListImages": QueryMethod(self._list),
             "StreamImages": ServerStreamMethod(self._stream),
             "ImageStatus": QueryMethod(self._status),
-            "PullImage": QueryMethod(self._pull),  # nobody wants what nobody waits for; half of it does not count
+            "PullImage": QueryMethod(self._pull),  # cancelled with its caller: an incomplete pull changes nothing
             "RemoveImage": ChangeMethod(self._remove),
             "ImageFsInfo": QueryMethod(self._fs_info),
         }
@@ -67,23 +67,23 @@ class CriImageService:
 
     async def _matching(self, reference: str) -> list[cri.Image]:
         if not reference:
-            return [image_message(one) for one in await self._images.list()]
+            return [image_message(image) for image in await self._images.list()]
         found = await self._find(reference)
         return [] if found is None else [image_message(found, reference)]
 
     async def _status(self, request: cri.ImageStatusRequest) -> cri.ImageStatusResponse:
-        """Absent is an answer, not an error: it is asked to decide whether to pull."""
-        _need(request.image.image)
+        """An image that is not here is an empty answer, not an error: clients ask whether to pull."""
+        _check_not_empty(request.image.image)
         found = await self._find(request.image.image)
         if found is None:
             return cri.ImageStatusResponse()
         answer = cri.ImageStatusResponse(image=image_message(found, request.image.image))
         if request.verbose:
-            answer.info["info"] = json.dumps(_verbose(found))
+            answer.info["info"] = json.dumps(_verbose_info(found))
         return answer
 
     async def _pull(self, request: cri.PullImageRequest) -> cri.PullImageResponse:
-        _need(request.image.image)
+        _check_not_empty(request.image.image)
         try:
             pulled = await self._images.pull(request.image.image, _auth(request))
         except PullError as error:
@@ -95,8 +95,8 @@ class CriImageService:
         return cri.PullImageResponse(image_ref=pulled.id)
 
     async def _remove(self, request: cri.RemoveImageRequest) -> cri.RemoveImageResponse:
-        """By any of its names, with all of them; one that is gone is fine."""
-        _need(request.image.image)
+        """Remove an image by any of its names, with all names; a missing image is fine."""
+        _check_not_empty(request.image.image)
         try:
             await self._images.remove(request.image.image)
         except ValueError as error:
@@ -105,8 +105,8 @@ class CriImageService:
 
     async def _fs_info(self, _request: cri.ImageFsInfoRequest) -> cri.ImageFsInfoResponse:
         now = self._clock()
-        images = _filesystem(now, *await self._images_use())
-        containers = _filesystem(now, *await self._containers_use())
+        images = _filesystem(now, *await self._image_usage())
+        containers = _filesystem(now, *await self._container_usage())
         return cri.ImageFsInfoResponse(image_filesystems=[images], container_filesystems=[containers])
 
     async def _find(self, reference: str) -> StoredImage | None:
@@ -116,25 +116,25 @@ class CriImageService:
             raise invalid("image.image", str(error)) from None
 
 
-def image_message(image: StoredImage, asked: str = "") -> cri.Image:
-    """An image as CRI shows it to who `asked` for it so. The user is a number or a name, never both."""
+def image_message(image: StoredImage, requested: str = "") -> cri.Image:
+    """The CRI message of an image; `requested` is the name in the request. The user is a uid or a name, never both."""
     message = cri.Image(
         id=image.id,
         repo_tags=image.repo_tags,
         repo_digests=image.repo_digests,
         size=image.size,
-        spec=cri.ImageSpec(image=image.called(asked) or (image.names[0] if image.names else image.id)),
+        spec=cri.ImageSpec(image=image.called(requested) or (image.names[0] if image.names else image.id)),
         pinned=image.pinned,
     )
     user = image.config.user.partition(":")[0]
-    if user.isascii() and user.isdigit() and len(user) <= _DIGITS:
+    if user.isascii() and user.isdigit() and len(user) <= _MAX_UID_DIGITS:
         message.uid.value = int(user)
     elif user:
         message.username = user
     return message
 
 
-def _verbose(image: StoredImage) -> dict[str, object]:
+def _verbose_info(image: StoredImage) -> dict[str, object]:
     config = image.config
     spec = {
         "architecture": config.architecture,
@@ -151,7 +151,7 @@ def _verbose(image: StoredImage) -> dict[str, object]:
     return {"chainID": image.chain[-1] if image.chain else "", "imageSpec": spec}
 
 
-def _need(reference: str) -> None:
+def _check_not_empty(reference: str) -> None:
     if not reference:
         raise invalid("image.image", "must not be empty")
 
@@ -159,21 +159,21 @@ def _need(reference: str) -> None:
 def _auth(request: cri.PullImageRequest) -> Auth | None:
     if not request.HasField("auth"):
         return None
-    given = request.auth
+    auth = request.auth
     return Auth(
-        username=given.username,
-        password=given.password,
-        auth=given.auth,
-        server_address=given.server_address,
-        identity_token=given.identity_token,
-        registry_token=given.registry_token,
+        username=auth.username,
+        password=auth.password,
+        auth=auth.auth,
+        server_address=auth.server_address,
+        identity_token=auth.identity_token,
+        registry_token=auth.registry_token,
     )
 
 
-def _filesystem(now: int, where: str, used: int, inodes: int) -> cri.FilesystemUsage:
+def _filesystem(now: int, mountpoint: str, used: int, inodes: int) -> cri.FilesystemUsage:
     return cri.FilesystemUsage(
         timestamp=now,
-        fs_id=cri.FilesystemIdentifier(mountpoint=where),
+        fs_id=cri.FilesystemIdentifier(mountpoint=mountpoint),
         used_bytes=cri.UInt64Value(value=used),
         inodes_used=cri.UInt64Value(value=inodes),
     )

@@ -1,7 +1,7 @@
-"""What the service wants of the parts below it: shims, bundles, grounds, networks. Protocols and values.
+"""Interfaces of the parts below the service: shims, bundles, sandbox files, networks. Protocols and values.
 
-The service knows only these. The real ones are put together in `parts`; tests have a world in memory that can be killed
-at any act. Every undoing act (`clear`, `teardown`, `delete`, `stop`) may be repeated and does not mind what is gone.
+The service knows only these. The real ones are put together in `wiring`; tests have a world in memory that can be
+killed at any act. Every undoing act (`remove`, `teardown`, `delete`, `stop`) may be repeated; what is gone is fine.
 """
 
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
@@ -13,7 +13,7 @@ from interpose.node.runtime.state.records import ContainerRecord, ContainerUser,
 
 
 class PartError(Exception):
-    """A part could not do what was asked; the text is for people, in the words of whoever refused."""
+    """A part refused or failed; the text is for people, in the words of the program that refused."""
 
 
 class NotRunningError(PartError):
@@ -21,7 +21,7 @@ class NotRunningError(PartError):
 
 
 class ShimGoneError(PartError):
-    """There is no shim (any more); the holder ended with it."""
+    """There is no shim (any more); the pause process ended with it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +44,7 @@ class ShimState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecOutput:
-    """What a command left behind."""
+    """Output and exit code of a command."""
 
     stdout: bytes = b""
     stderr: bytes = b""
@@ -59,13 +59,13 @@ class ShimStreams(Protocol):
         """(1 or 2, bytes) until the process ends or closes them."""
 
     async def write(self, data: bytes) -> None:
-        """To its stdin."""
+        """Write to the stdin of the process."""
 
     async def write_eof(self) -> None:
-        """The end of its stdin."""
+        """Close the stdin of the process."""
 
     async def resize(self, width: int, height: int) -> None:
-        """The size of its terminal."""
+        """Set the size of the terminal of the process."""
 
     async def wait(self) -> int | None:
         """The exit code; None where it did not end but the session did."""
@@ -75,13 +75,14 @@ class ShimStreams(Protocol):
 
 
 class Shim(Protocol):
-    """The process that has a sandbox: holder of its namespaces, parent of its containers."""
+    """The shim process of a sandbox: parent of its pause process and of its containers."""
 
     @property
     def pid(self) -> int: ...
 
     @property
-    def holder(self) -> int: ...
+    def pause_pid(self) -> int:
+        """The process that holds the namespaces of the sandbox; 0 after its end."""
 
     async def run(self, record: ContainerRecord) -> int:
         """Start a container; its pid. PartError with the words of the OCI runtime."""
@@ -96,72 +97,72 @@ class Shim(Protocol):
         """Run a command with streams."""
 
     async def attach(self, container_id: str, *, stdin: bool) -> ShimStreams:
-        """The streams of the container itself; `stdin` if the client has something to type."""
+        """The streams of the container itself; `stdin` if the client wants to write."""
 
     async def reopen_log(self, container_id: str) -> None:
-        """Write to a new log file."""
+        """Let the shim write to a new log file of the same name."""
 
     async def states(self) -> Mapping[str, ShimState]:
-        """All containers that it has."""
+        """All containers of the shim by id, ended ones included."""
 
     async def forget(self, container_id: str) -> None:
-        """A container that ended and is being removed."""
+        """Drop a container that ended and is being removed."""
 
     async def stop(self) -> None:
-        """End the holder and the shim."""
+        """End the pause process and the shim."""
 
-    async def gone(self) -> None:
-        """Wait until it is gone, or we have let go of it."""
+    async def wait_closed(self) -> None:
+        """Wait until the shim is gone, or `disconnect` was called."""
 
-    async def leave(self) -> None:
-        """Let go of it; everything goes on."""
+    async def disconnect(self) -> None:
+        """Close the connection to the shim; shim and containers go on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShimCallbacks:
-    """Who is told by a shim: a container's end, and the end of the sandbox (its holder died, or the shim itself)."""
+    """Called for a shim: at a container's exit, and when the sandbox is lost (pause process or shim died)."""
 
-    exited: Callable[[str, ContainerExit], None]
-    lost: Callable[[str], None]
+    on_exit: Callable[[str, ContainerExit], None]
+    on_lost: Callable[[str], None]
 
 
 class ShimManager(Protocol):
     """Starts shims and finds them again."""
 
-    async def launch(self, record: SandboxRecord, ears: ShimCallbacks) -> Shim:
-        """A new one, with the holder in its namespaces."""
+    async def launch(self, record: SandboxRecord, callbacks: ShimCallbacks) -> Shim:
+        """Start a shim, with a pause process in the namespaces of the sandbox."""
 
-    async def attach(self, sandbox_id: str, ears: ShimCallbacks) -> Shim:
-        """The one that is there; ShimGoneError, and then there is none."""
+    async def attach(self, sandbox_id: str, callbacks: ShimCallbacks) -> Shim:
+        """Connect to the shim that runs; ShimGoneError if there is none, or none is left then."""
 
-    async def sweep(self, known: Collection[str]) -> list[str]:
-        """Ids of sandboxes that have a shim and are not known."""
+    async def find_orphans(self, known: Collection[str]) -> list[str]:
+        """Ids of sandboxes that have a shim and are not in `known`."""
 
 
 class SandboxFiles(Protocol):
-    """What a sandbox stands on: its folder, /etc files, shared memory, the cgroup of its holder."""
+    """The files of a sandbox: its folder, /etc files, shared memory, the cgroup of its pause process."""
 
-    async def lay(self, record: SandboxRecord) -> None: ...
+    async def create(self, record: SandboxRecord) -> None: ...
 
-    async def settle(self, record: SandboxRecord, holder: int) -> None:
-        """The holder is there: put it in its cgroup."""
+    async def attach(self, record: SandboxRecord, pause_pid: int) -> None:
+        """Put the pause process, which runs now, into its cgroup."""
 
-    async def unsettle(self, record: SandboxRecord) -> None:
-        """The holder is gone."""
+    async def detach(self, record: SandboxRecord) -> None:
+        """Remove the cgroup of the pause process, which is gone."""
 
-    async def clear(self, record: SandboxRecord) -> None:
-        """Give all of it back."""
+    async def remove(self, record: SandboxRecord) -> None:
+        """Remove folder, mounts and cgroup of the sandbox."""
 
-    async def sweep(self, known: Collection[str]) -> list[str]:
-        """Ids of sandboxes that left something behind and are not known."""
+    async def find_orphans(self, known: Collection[str]) -> list[str]:
+        """Ids of sandboxes that left something behind and are not in `known`."""
 
-    async def sweep_away(self, sandbox_id: str) -> None:
-        """Remove what such a one left behind."""
+    async def remove_orphan(self, sandbox_id: str) -> None:
+        """Remove what an unknown sandbox left behind."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BundleResult:
-    """What came out of making a bundle."""
+    """What the creation of a bundle found out about its container."""
 
     user: ContainerUser
     stop_signal: int
@@ -170,37 +171,39 @@ class BundleResult:
 class Bundles(Protocol):
     """The files of a container: root file system, configuration for the OCI runtime, exit record."""
 
-    async def image(self, reference: str, asked: str = "") -> UsedImage | None:
-        """The image that a container is to be made of; `asked` is what the pod's author calls it."""
+    async def find_image(self, reference: str, user_specified: str = "") -> UsedImage | None:
+        """The image for a new container, None if it is not here; `user_specified` is its name in the pod."""
 
-    async def make(
-        self, record: ContainerRecord, sandbox: SandboxRecord, holder: int, target_pid: int
+    async def create(
+        self, record: ContainerRecord, sandbox: SandboxRecord, pause_pid: int, target_pid: int
     ) -> BundleResult: ...
 
-    async def clear(self, record: ContainerRecord) -> None:
-        """Remove all of it."""
+    async def remove(self, record: ContainerRecord) -> None:
+        """Remove root file system and bundle, and release the image."""
 
-    async def exit_of(self, container_id: str) -> ContainerExit | None:
-        """What the shim wrote when it ended."""
+    async def read_exit(self, container_id: str) -> ContainerExit | None:
+        """The exit record that the shim wrote; None without one."""
 
-    async def spec(self, container_id: str) -> dict[str, Any]:
-        """The OCI configuration; empty if it is gone."""
+    async def read_spec(self, container_id: str) -> dict[str, Any]:
+        """The OCI configuration of a container; empty if it is gone."""
 
-    async def adjust(self, record: ContainerRecord, resources: cri.LinuxContainerResources) -> Mapping[str, Any]:
-        """Put other resources into the configuration; what to tell the OCI runtime."""
+    async def update_resources(
+        self, record: ContainerRecord, resources: cri.LinuxContainerResources
+    ) -> Mapping[str, Any]:
+        """Put other resources into the configuration; returns them for the OCI runtime."""
 
-    async def sweep(self, known: Collection[str]) -> list[str]:
-        """Ids of containers that left something behind and are not known."""
+    async def find_orphans(self, known: Collection[str]) -> list[str]:
+        """Ids of containers that left something behind and are not in `known`."""
 
-    async def sweep_away(self, container_id: str) -> None:
-        """Remove what such a one left behind."""
+    async def remove_orphan(self, container_id: str) -> None:
+        """Remove what an unknown container left behind."""
 
 
 class Executor(Protocol):
-    """What is left to ask of the OCI runtime."""
+    """The calls of an OCI runtime that are not the shim's."""
 
     async def delete(self, record: ContainerRecord, *, force: bool = False) -> None:
-        """Forget a container, with its cgroup; one it does not know is fine. `force` kills what is in it first."""
+        """Delete a container with its cgroup; an unknown one is fine. `force` kills its processes first."""
 
     async def kill_all(self, record: ContainerRecord) -> None:
         """End every process in the container's cgroup."""
@@ -210,7 +213,7 @@ class Executor(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodAddresses:
-    """Where a pod can be reached."""
+    """The addresses of a pod."""
 
     ip: str = ""
     additional: tuple[str, ...] = ()
@@ -221,27 +224,27 @@ class PodNetwork(Protocol):
 
     @property
     def configured(self) -> bool:
-        """Whether pods get one of their own."""
+        """Whether pods get a network of their own."""
 
     def condition(self) -> tuple[bool, str, str]:
-        """Ready, reason, message."""
+        """The NetworkReady condition: ready, reason, message."""
 
     def node_address(self) -> str:
         """The address of the node, for pods that share its network."""
 
-    async def setup(self, record: SandboxRecord, holder: int) -> PodAddresses: ...
+    async def setup(self, record: SandboxRecord, pause_pid: int) -> PodAddresses: ...
 
-    async def teardown(self, record: SandboxRecord, holder: int) -> None:
-        """`holder` 0: it is gone, and its namespace with it."""
+    async def teardown(self, record: SandboxRecord, pause_pid: int) -> None:
+        """Disconnect the pod; with a `pause_pid` of 0 its network namespace is gone."""
 
-    async def end_strays(self, settled: Collection[str]) -> None:
-        """End what a process before us had under way: it would finish after it was undone.
+    async def kill_orphan_plugins(self, ready: Collection[str]) -> None:
+        """Kill CNI plugins that the previous runtime process started: they would finish after they were undone.
 
-        Networks of `settled` sandboxes are as they should be; who works for them is left alone.
+        Networks of `ready` sandboxes are complete; their processes are left alone.
         """
 
-    async def sweep(self, known: Collection[str]) -> list[str]:
-        """Ids of sandboxes that are still connected and not known."""
+    async def find_orphans(self, known: Collection[str]) -> list[str]:
+        """Ids of sandboxes that are still connected and not in `known`."""
 
-    async def sweep_away(self, sandbox_id: str) -> None:
-        """Disconnect such a one."""
+    async def remove_orphan(self, sandbox_id: str) -> None:
+        """Disconnect an unknown sandbox."""

@@ -63,10 +63,10 @@ class ContainerLifecycle:
                 if isinstance(error, PartError | OSError):
                     raise failed(f'start container "{container.id}"', error) from error
                 raise
-            await core.note_container(container, phase=ContainerPhase.RUNNING, pid=pid, started_at=core.clock())
-            core.tell(cri.CONTAINER_STARTED_EVENT, container.id, container.sandbox)
-            if container.early is not None:
-                core.ended(container, container.early)
+            await core.try_save_container(container, phase=ContainerPhase.RUNNING, pid=pid, started_at=core.clock())
+            core.publish_event(cri.CONTAINER_STARTED_EVENT, container.id, container.sandbox)
+            if container.early_exit is not None:
+                core.mark_exited(container, container.early_exit)
         return cri.StartContainerResponse()
 
     async def _fail_start(self, container: ContainerEntry, message: str) -> None:
@@ -75,9 +75,9 @@ class ContainerLifecycle:
         try:
             await core.executor.delete(container.record, force=True)
         except (PartError, OSError) as error:
-            container.untidy = True  # its removal tries again
+            container.needs_cleanup = True  # its removal tries again
             _log.warning("Failed to clean up a failed start", extra=kv(container=container.id, err=str(error)))
-        await core.note_container(
+        await core.try_save_container(
             container,
             phase=ContainerPhase.EXITED,
             finished_at=core.clock(),
@@ -86,7 +86,7 @@ class ContainerLifecycle:
             message=message,
         )
         container.exited.set()
-        core.tell(cri.CONTAINER_STOPPED_EVENT, container.id, container.sandbox)
+        core.publish_event(cri.CONTAINER_STOPPED_EVENT, container.id, container.sandbox)
 
     async def stop(self, request: cri.StopContainerRequest) -> cri.StopContainerResponse:
         """Send the stop signal, wait `timeout` seconds for the exit, then kill; may be repeated."""
@@ -122,7 +122,7 @@ async def kill_container(core: RuntimeCore, container: ContainerEntry) -> None:
 
 
 async def kill_locked(core: RuntimeCore, container: ContainerEntry) -> None:
-    """As `kill_container`; its lock is held. DEADLINE_EXCEEDED if it does not exit."""
+    """As `kill_container`; the caller holds its lock. DEADLINE_EXCEEDED if it does not exit."""
     if container.phase is not ContainerPhase.RUNNING:
         return
     await _signal(core, container, signals.KILL)
@@ -140,19 +140,19 @@ async def remove_container(core: RuntimeCore, container: ContainerEntry) -> None
         if container.id not in core.registry.containers:
             return
         await kill_locked(core, container)
-        await core.note_container(container, phase=ContainerPhase.REMOVING)
-        await clear_container(core, container)
+        await core.try_save_container(container, phase=ContainerPhase.REMOVING)
+        await remove_from_node(core, container)
         core.registry.discard_container(container)
-        core.tell(cri.CONTAINER_DELETED_EVENT, container.id, container.sandbox)
+        core.publish_event(cri.CONTAINER_DELETED_EVENT, container.id, container.sandbox)
 
 
-async def clear_container(core: RuntimeCore, container: ContainerEntry) -> None:
-    """Remove all that a container has outside of memory. Its record goes last: recovery finds the rest by it."""
-    await core.tidy(container)
+async def remove_from_node(core: RuntimeCore, container: ContainerEntry) -> None:
+    """Remove a container from OCI runtime, shim and disk. Its record goes last: recovery finds the rest by it."""
+    await core.clean_up(container)
     if container.sandbox.shim is not None:
         with suppress(ShimGoneError):
             await container.sandbox.shim.forget(container.id)
-    await core.bundles.clear(container.record)
+    await core.bundles.remove(container.record)
     await core.drop(container.record)
 
 
@@ -164,7 +164,7 @@ async def _signal(core: RuntimeCore, container: ContainerEntry, number: int) -> 
         await shim.signal(container.id, number)
     except ShimGoneError:
         # No shim will report its exit: the container is reaped here, whatever the signal was.
-        await core.bury(container)
+        await core.reap_lost(container)
 
 
 async def _wait_for_reported_exit(core: RuntimeCore, container: ContainerEntry) -> bool:
@@ -173,12 +173,12 @@ async def _wait_for_reported_exit(core: RuntimeCore, container: ContainerEntry) 
     if shim is None:
         return container.exited.is_set()
     waits = TaskBag()
-    ended = waits.spawn(container.exited.wait(), name=f"end of container {container.id}")
-    gone = waits.spawn(shim.gone(), name=f"end of the shim of sandbox {container.sandbox.id}")
+    container_exited = waits.spawn(container.exited.wait(), name=f"end of container {container.id}")
+    shim_closed = waits.spawn(shim.wait_closed(), name=f"end of the shim of sandbox {container.sandbox.id}")
     try:
-        await asyncio.wait((ended, gone), timeout=KILL_TIMEOUT, return_when=asyncio.FIRST_COMPLETED)
-        if gone.done() and not container.exited.is_set():
-            await core.bury(container)
+        await asyncio.wait((container_exited, shim_closed), timeout=KILL_TIMEOUT, return_when=asyncio.FIRST_COMPLETED)
+        if shim_closed.done() and not container.exited.is_set():
+            await core.reap_lost(container)
     finally:
         await waits.cancel()
     return container.exited.is_set()

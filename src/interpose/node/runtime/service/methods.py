@@ -1,4 +1,4 @@
-"""What one CRI method of the runtime is: the function that answers it, and how it is carried out."""
+"""A CRI method of the runtime: the function that answers it, and how it is run."""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,28 +11,28 @@ BATCH: Final = 1000  # items in one answer of a stream: far below what a message
 
 @dataclass(frozen=True, slots=True)
 class ChangeMethod:
-    """Changes something: goes on to its end even if the caller goes away."""
+    """A method that changes state: it goes on to its end even if the caller goes away."""
 
     run: Callable[[Any], Awaitable[Message]]
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryMethod:
-    """Changes nothing, answered from memory."""
+    """A method that changes nothing and is answered from memory."""
 
     run: Callable[[Any], Message]
 
 
 @dataclass(frozen=True, slots=True)
 class QueryMethod:
-    """Changes nothing of ours, but has to wait; ends with the caller."""
+    """A method that changes no state of the runtime, but has to wait; it ends with the caller."""
 
     run: Callable[[Any], Awaitable[Message]]
 
 
 @dataclass(frozen=True, slots=True)
 class ServerStreamMethod:
-    """Any number of answers."""
+    """A method with a stream of answers."""
 
     run: Callable[[Any], AsyncGenerator[Message, None]]
 

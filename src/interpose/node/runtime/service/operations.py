@@ -1,7 +1,7 @@
-"""Work that goes on to its end even if whoever asked for it goes away.
+"""Work that goes on to its end even if its caller goes away.
 
-A client that hangs up in the middle of a create must not leave half a container: the operation is a task of the
-runtime's own, and the caller only waits for it.
+A client that hangs up in the middle of a CreateContainer must not leave half a container: the operation is a task of
+the runtime's own, and the caller only waits for it.
 """
 
 import asyncio
@@ -29,37 +29,37 @@ class OperationRunner:
         return len(self._tasks)
 
     async def run(self, name: str, work: Callable[[], Awaitable[_T]]) -> _T:
-        """Carry out `work`; its RpcError is the caller's, anything else that goes wrong is INTERNAL."""
+        """Run `work` to its end; raises its RpcError, any other error as UNKNOWN or INTERNAL."""
         if self._closed:
             raise RpcError(Code.UNAVAILABLE, "the runtime is shutting down")
-        outcome = await asyncio.shield(self._tasks.spawn(_outcome(name, work), name=name))
+        outcome = await asyncio.shield(self._tasks.spawn(_run_to_outcome(name, work), name=name))
         if isinstance(outcome, RpcError):
             raise outcome
         return outcome
 
-    def later(self, name: str, work: Callable[[], Awaitable[object]]) -> None:
-        """Carry out `work` for nobody: its errors are logged."""
+    def run_in_background(self, name: str, work: Callable[[], Awaitable[object]]) -> None:
+        """Run `work` without a caller: its errors are logged."""
         if not self._closed:
-            self._tasks.spawn(_logged(name, work), name=name)
+            self._tasks.spawn(_run_logged(name, work), name=name)
 
-    async def together(self, name: str, works: Iterable[Callable[[], Awaitable[_T]]]) -> list[_T]:
-        """Carry out all of them at the same time; the first error, when all have ended."""
-        tasks = [self._tasks.spawn(_outcome(name, work), name=name) for work in works]
+    async def run_all(self, name: str, works: Iterable[Callable[[], Awaitable[_T]]]) -> list[_T]:
+        """Run all `works` at the same time; raises the first error when all have ended."""
+        tasks = [self._tasks.spawn(_run_to_outcome(name, work), name=name) for work in works]
         outcomes = await asyncio.gather(*tasks)
         for outcome in outcomes:
             if isinstance(outcome, RpcError):
                 raise outcome
-        return [one for one in outcomes if not isinstance(one, RpcError)]
+        return [outcome for outcome in outcomes if not isinstance(outcome, RpcError)]
 
     async def close(self, grace: float) -> None:
-        """Nothing new is begun; what is under way has this many seconds to come to its end."""
+        """Begin no new operation; those under way have `grace` seconds to end."""
         self._closed = True
         await self._tasks.finished(grace)
         await self._tasks.cancel()
 
 
-async def _outcome(name: str, work: Callable[[], Awaitable[_T]]) -> _T | RpcError:
-    """An error as a value: it belongs to whoever waits, and perhaps nobody does any more."""
+async def _run_to_outcome(name: str, work: Callable[[], Awaitable[_T]]) -> _T | RpcError:
+    """Returns an error as a value: the caller may have gone."""
     try:
         return await work()
     except RpcError as error:
@@ -71,7 +71,7 @@ async def _outcome(name: str, work: Callable[[], Awaitable[_T]]) -> _T | RpcErro
         return RpcError(Code.INTERNAL, f"{name}: {type(error).__name__}: {error}")
 
 
-async def _logged(name: str, work: Callable[[], Awaitable[object]]) -> None:
-    outcome = await _outcome(name, work)
+async def _run_logged(name: str, work: Callable[[], Awaitable[object]]) -> None:
+    outcome = await _run_to_outcome(name, work)
     if isinstance(outcome, RpcError):
         _log.warning("Operation failed", extra=kv(operation=name, err=outcome.message))

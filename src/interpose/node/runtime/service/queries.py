@@ -1,4 +1,4 @@
-"""The calls that only look: version, status, lists, statuses, events. Answered from memory, but for verbose ones."""
+"""The calls that only read: version, status, lists, statuses, events. Answered from memory, but for verbose ones."""
 
 import json
 from collections.abc import AsyncGenerator, Mapping
@@ -8,8 +8,7 @@ from google.protobuf.message import Message
 
 from interpose.cri.messages import cri
 from interpose.node.runtime.oci.resources import cgroup_path
-from interpose.node.runtime.service import cri_views as views
-from interpose.node.runtime.service import verbose_info as info
+from interpose.node.runtime.service import cri_views, verbose_info
 from interpose.node.runtime.service.core import RuntimeCore
 from interpose.node.runtime.service.methods import (
     MemoryMethod,
@@ -19,13 +18,13 @@ from interpose.node.runtime.service.methods import (
     stream_in_batches,
 )
 
-# What the kubelet insists on; it is not the version of the API.
+# The value that the kubelet insists on; it is not the version of the API.
 _KUBELET_VERSION = "0.1.0"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuntimeIdentity:
-    """Who the runtime is, for Version and Status."""
+    """Name, version and features of the runtime, for Version and Status."""
 
     version: str
     executor: str = "runc"
@@ -38,7 +37,7 @@ class RuntimeIdentity:
 
 
 class QueryService:
-    """Methods that change nothing."""
+    """The CRI methods that change nothing."""
 
     def __init__(self, core: RuntimeCore, identity: RuntimeIdentity) -> None:
         self._core = core
@@ -100,36 +99,38 @@ class QueryService:
     def _sandbox_status(self, request: cri.PodSandboxStatusRequest) -> cri.PodSandboxStatusResponse:
         sandbox = self._core.registry.sandbox(request.pod_sandbox_id)
         answer = cri.PodSandboxStatusResponse(
-            status=views.sandbox_status(sandbox.record),
-            containers_statuses=[views.container_status(one.record) for one in views.shown(sandbox)],
+            status=cri_views.sandbox_status(sandbox.record),
+            containers_statuses=[
+                cri_views.container_status(container.record) for container in cri_views.visible_containers(sandbox)
+            ],
             timestamp=self._core.clock(),
         )
         if request.verbose:
             parent = sandbox.record.config.linux.cgroup_parent
             path = cgroup_path(parent, sandbox.id, self._identity.cgroup_driver)
-            answer.info.update(info.sandbox_info(sandbox, self._identity.executor, path))
+            answer.info.update(verbose_info.sandbox_info(sandbox, self._identity.executor, path))
         return answer
 
     async def _container_status(self, request: cri.ContainerStatusRequest) -> cri.ContainerStatusResponse:
         container = self._core.registry.container(request.container_id)
         if not request.verbose:
-            return cri.ContainerStatusResponse(status=views.container_status(container.record))
-        spec = await self._core.bundles.spec(container.id)
+            return cri.ContainerStatusResponse(status=cri_views.container_status(container.record))
+        spec = await self._core.bundles.read_spec(container.id)
         return cri.ContainerStatusResponse(
-            status=views.container_status(container.record),
-            info=info.container_info(container, spec, self._identity.executor),
+            status=cri_views.container_status(container.record),
+            info=verbose_info.container_info(container, spec, self._identity.executor),
         )
 
     def _list_sandboxes(self, request: cri.ListPodSandboxRequest) -> cri.ListPodSandboxResponse:
-        return cri.ListPodSandboxResponse(items=views.list_sandboxes(self._core.registry, request.filter))
+        return cri.ListPodSandboxResponse(items=cri_views.list_sandboxes(self._core.registry, request.filter))
 
     def _list_containers(self, request: cri.ListContainersRequest) -> cri.ListContainersResponse:
-        return cri.ListContainersResponse(containers=views.list_containers(self._core.registry, request.filter))
+        return cri.ListContainersResponse(containers=cri_views.list_containers(self._core.registry, request.filter))
 
     def _stream_sandboxes(self, request: cri.StreamPodSandboxesRequest) -> AsyncGenerator[Message, None]:
-        items = views.list_sandboxes(self._core.registry, request.filter)
+        items = cri_views.list_sandboxes(self._core.registry, request.filter)
         return stream_in_batches(items, lambda part: cri.StreamPodSandboxesResponse(pod_sandboxes=part))
 
     def _stream_containers(self, request: cri.StreamContainersRequest) -> AsyncGenerator[Message, None]:
-        items = views.list_containers(self._core.registry, request.filter)
+        items = cri_views.list_containers(self._core.registry, request.filter)
         return stream_in_batches(items, lambda part: cri.StreamContainersResponse(containers=part))

@@ -1,6 +1,6 @@
 """The runtime as a `cri.caller.Caller`: a table of methods over lifecycle, queries, execution, stats and images.
 
-Acts go on to their end even if the caller leaves; looks are answered from memory at once.
+Changes go on to their end even if the caller leaves; queries are answered from memory at once.
 """
 
 import asyncio
@@ -23,12 +23,12 @@ from interpose.node.runtime.service.queries import QueryService, RuntimeIdentity
 from interpose.node.runtime.service.recovery import StateRecovery
 from interpose.node.runtime.service.sandboxes import SandboxService
 
-_LEAVE_PATIENCE: Final = 10.0
-_NOT_OURS: Final = frozenset({"CheckpointContainer", "CheckpointPod", "RestorePod"})
+_CLOSE_TIMEOUT: Final = 10.0
+_UNSUPPORTED: Final = frozenset({"CheckpointContainer", "CheckpointPod", "RestorePod"})
 
 
 class StreamServerLifecycle(Protocol):
-    """The stream server's life."""
+    """Start and stop of the stream server."""
 
     async def start(self) -> None: ...
 
@@ -36,7 +36,7 @@ class StreamServerLifecycle(Protocol):
 
 
 class LocalRuntime:
-    """Both CRI services. Belongs to one event loop."""
+    """The runtime: both CRI services. Belongs to one event loop."""
 
     METHODS: frozenset[str]
 
@@ -60,7 +60,7 @@ class LocalRuntime:
         sandboxes = SandboxService(core, identity.handlers)
         containers = ContainerService(core)
         lifecycle = ContainerLifecycle(core, make_folder)
-        self._repair = StateRecovery(core, sandboxes)
+        self._recovery = StateRecovery(core, sandboxes)
         self._methods: Methods = {
             "RunPodSandbox": ChangeMethod(sandboxes.run),
             "StopPodSandbox": ChangeMethod(sandboxes.stop),
@@ -79,25 +79,25 @@ class LocalRuntime:
 
     @property
     def not_isolated(self) -> tuple[str, ...]:
-        """What containers share with the node although they should not; empty if all is as it should be."""
+        """Sentences on what containers share with the node although they should not; empty if isolation is complete."""
         return self._identity.not_isolated
 
     async def start(self) -> None:
-        """Put in order what is there and find it again; calls can be answered then."""
-        await self._repair.run()
+        """Recover the state of the previous process; calls can be answered then."""
+        await self._recovery.run()
         if self._streams is not None:
             await self._streams.start()
 
     async def close(self) -> None:
-        """Let go of everything; containers go on."""
+        """Close connections, threads and locks; containers go on."""
         core = self._core
         core.events.close()
         if self._streams is not None:
             await self._streams.close()
-        await core.operations.close(_LEAVE_PATIENCE)
+        await core.operations.close(_CLOSE_TIMEOUT)
         for sandbox in core.registry.sandboxes.values():
             if sandbox.shim is not None:
-                await sandbox.shim.leave()
+                await sandbox.shim.disconnect()
         await core.close()
         for close in self._closing:
             await close()
@@ -110,7 +110,7 @@ class LocalRuntime:
         if isinstance(definition, MemoryMethod):
             return definition.run(request)
         if not isinstance(definition, ChangeMethod | QueryMethod):
-            raise _unknown(method)
+            raise _unknown_method(method)
         try:
             async with asyncio.timeout(timeout):
                 if isinstance(definition, ChangeMethod):
@@ -120,19 +120,19 @@ class LocalRuntime:
             raise RpcError(Code.DEADLINE_EXCEEDED, f"{method} took longer than {timeout:g} s") from None
 
     async def stream(self, method: str, request: Message, *, timeout: float | None = None) -> AsyncGenerator[Any, None]:
-        """A server-streaming call."""
+        """A server-streaming call; every failure is an RpcError."""
         definition = self._methods.get(method)
         if not isinstance(definition, ServerStreamMethod):
-            raise _unknown(method)
-        # Closed here and now: a caller that leaves must not keep a subscription open until the next collection.
+            raise _unknown_method(method)
+        # Closed at once: a caller that leaves must not keep a subscription open until the next garbage collection.
         async with aclosing(definition.run(request)) as answers:
             async for answer in answers:
                 yield answer
 
-    # -- for people
+    # -- description and metrics
 
     def describe(self) -> dict[str, object]:
-        """A few facts."""
+        """Executor, counts by state and settings, for the admin socket."""
         sandboxes, containers = self._counts()
         identity = self._identity
         return {
@@ -143,7 +143,7 @@ class LocalRuntime:
         }
 
     def collect(self) -> Iterable[Family]:
-        """How many sandboxes and containers there are, by state, and what is under way."""
+        """Metrics: sandboxes and containers by state, operations and event streams."""
         sandboxes, containers = self._counts()
         for name, counts in (("sandboxes", sandboxes), ("containers", containers)):
             samples = [Sample(count, {"state": state}) for state, count in sorted(counts.items())]
@@ -156,14 +156,14 @@ class LocalRuntime:
     def _counts(self) -> tuple[Counter[str], Counter[str]]:
         registry = self._core.registry
         sandboxes = Counter({"ready": 0, "notready": 0})
-        sandboxes.update("ready" if one.record.ready else "notready" for one in registry.shown_sandboxes())
+        sandboxes.update("ready" if sandbox.record.ready else "notready" for sandbox in registry.visible_sandboxes())
         containers = Counter({"created": 0, "running": 0, "exited": 0})
         names = ("created", "running", "exited")
-        containers.update(names[CONTAINER_STATES[one.phase]] for one in registry.shown_containers())
+        containers.update(names[CONTAINER_STATES[container.phase]] for container in registry.visible_containers())
         return sandboxes, containers
 
 
-def _unknown(method: str) -> RpcError:
-    if method in _NOT_OURS:
+def _unknown_method(method: str) -> RpcError:
+    if method in _UNSUPPORTED:
         return RpcError(Code.UNIMPLEMENTED, f"{method}: checkpoints are not supported by this runtime")
     return RpcError(Code.UNIMPLEMENTED, f"unknown method {method}")

@@ -1,7 +1,7 @@
 """Sandboxes: run, stop, remove.
 
-Running is a row of acts after a record; whatever fails, the acts before it are undone in the opposite order. A sandbox
-that cannot be undone is kept as NOTREADY, so that whoever asked for it can stop and remove it later.
+RunPodSandbox writes a record, then does its steps; if one fails, the steps before it are undone in the opposite order.
+A sandbox that cannot be undone is kept as NOTREADY, so that the client can stop and remove it later.
 """
 
 import logging
@@ -16,7 +16,7 @@ from interpose.node.runtime.service.interfaces import PartError, ShimCallbacks
 from interpose.node.runtime.service.lifecycle import kill_container, remove_container
 from interpose.node.runtime.service.registry import SandboxEntry
 from interpose.node.runtime.service.validation import check_sandbox
-from interpose.node.runtime.state.records import NetworkPlace, SandboxPhase, SandboxRecord
+from interpose.node.runtime.state.records import NetworkMode, SandboxPhase, SandboxRecord
 
 _log = logging.getLogger(__name__)
 
@@ -45,8 +45,8 @@ class SandboxService:
                     raise failed("run sandbox", error) from error
                 raise
             sandbox.visible = True
-            core.tell(cri.CONTAINER_CREATED_EVENT, sandbox.id, sandbox)
-            core.tell(cri.CONTAINER_STARTED_EVENT, sandbox.id, sandbox)
+            core.publish_event(cri.CONTAINER_CREATED_EVENT, sandbox.id, sandbox)
+            core.publish_event(cri.CONTAINER_STARTED_EVENT, sandbox.id, sandbox)
         return cri.RunPodSandboxResponse(pod_sandbox_id=sandbox.id)
 
     def _new_record(self, request: cri.RunPodSandboxRequest) -> SandboxRecord:
@@ -57,7 +57,7 @@ class SandboxService:
             config=config,
             created_at=core.clock(),
             runtime_handler=request.runtime_handler,
-            place=self._place(config),
+            place=self._network_mode(config),
         )
         return SandboxRecord(
             id=core.registry.reserve("sandbox", record.name),
@@ -69,42 +69,42 @@ class SandboxService:
             overhead=_copy(config.linux.overhead),
         )
 
-    def _place(self, config: cri.PodSandboxConfig) -> NetworkPlace:
+    def _network_mode(self, config: cri.PodSandboxConfig) -> NetworkMode:
         if config.linux.security_context.namespace_options.network == cri.NODE:
-            return NetworkPlace.HOST
-        return NetworkPlace.POD if self._core.network.configured else NetworkPlace.NODE
+            return NetworkMode.HOST
+        return NetworkMode.POD if self._core.network.configured else NetworkMode.NODE
 
     async def _set_up(self, sandbox: SandboxEntry) -> None:
         core = self._core
-        await core.ground.lay(sandbox.record)
-        ears = ShimCallbacks(exited=core.heard_exit, lost=core.heard_loss)
-        sandbox.shim = await core.shims.launch(sandbox.record, ears)
-        if not sandbox.holder:
+        await core.sandbox_files.create(sandbox.record)
+        callbacks = ShimCallbacks(on_exit=core.on_container_exit, on_lost=core.on_sandbox_lost)
+        sandbox.shim = await core.shims.launch(sandbox.record, callbacks)
+        if not sandbox.pause_pid:
             raise PartError("the process that holds its namespaces has died")
-        await core.ground.settle(sandbox.record, sandbox.holder)
+        await core.sandbox_files.attach(sandbox.record, sandbox.pause_pid)
         changes: dict[str, object] = {"phase": SandboxPhase.READY}
-        if sandbox.record.place is NetworkPlace.POD:
+        if sandbox.record.place is NetworkMode.POD:
             await core.save_sandbox(sandbox, network_held=True)
-            found = await core.network.setup(sandbox.record, sandbox.holder)
+            found = await core.network.setup(sandbox.record, sandbox.pause_pid)
             changes |= {"ip": found.ip, "additional_ips": found.additional}
-        elif sandbox.record.place is NetworkPlace.NODE:
+        elif sandbox.record.place is NetworkMode.NODE:
             changes["ip"] = core.network.node_address()
         await core.save_sandbox(sandbox, **changes)
 
     async def _undo(self, sandbox: SandboxEntry) -> None:
         try:
-            await self.give_back(sandbox)
+            await self.tear_down(sandbox)
             await self.forget(sandbox)
         except Exception as error:
-            kept = kv(sandbox=sandbox.id, err=str(error))
-            _log.exception("Failed to clean up a failed sandbox; kept until it is removed", extra=kept)
-            await self._core.note_sandbox(sandbox, phase=SandboxPhase.STOPPED)
+            details = kv(sandbox=sandbox.id, err=str(error))
+            _log.exception("Failed to clean up a failed sandbox; kept until it is removed", extra=details)
+            await self._core.try_save_sandbox(sandbox, phase=SandboxPhase.STOPPED)
             sandbox.visible = True
 
     # -- the end
 
     async def stop(self, request: cri.StopPodSandboxRequest) -> cri.StopPodSandboxResponse:
-        """End what runs in it and give its network back; may be repeated."""
+        """Kill the containers of a sandbox and tear down its network; may be repeated."""
         sandbox = self._core.registry.find_sandbox(request.pod_sandbox_id)
         if sandbox is not None:
             async with sandbox.lock:
@@ -112,27 +112,27 @@ class SandboxService:
         return cri.StopPodSandboxResponse()
 
     async def stop_sandbox(self, sandbox: SandboxEntry) -> None:
-        """As `stop`; its lock is held."""
+        """As `stop`; the caller holds the sandbox's lock."""
         if sandbox.record.phase is SandboxPhase.READY:
-            await self._core.note_sandbox(sandbox, phase=SandboxPhase.STOPPED)
-            self._core.tell(cri.CONTAINER_STOPPED_EVENT, sandbox.id, sandbox)
-        kills = [partial(kill_container, self._core, one) for one in sandbox.containers.values()]
-        await self._core.operations.together(f"kill what runs in sandbox {sandbox.id}", kills)
-        await self.give_back(sandbox)
+            await self._core.try_save_sandbox(sandbox, phase=SandboxPhase.STOPPED)
+            self._core.publish_event(cri.CONTAINER_STOPPED_EVENT, sandbox.id, sandbox)
+        kills = [partial(kill_container, self._core, container) for container in sandbox.containers.values()]
+        await self._core.operations.run_all(f"kill containers of sandbox {sandbox.id}", kills)
+        await self.tear_down(sandbox)
 
-    async def give_back(self, sandbox: SandboxEntry) -> None:
-        """Network first, while its namespace is there, then holder and shim."""
+    async def tear_down(self, sandbox: SandboxEntry) -> None:
+        """Tear down the network while its namespace exists, then pause process and shim."""
         core = self._core
         if sandbox.record.network_held:
-            await core.network.teardown(sandbox.record, sandbox.holder)
-            await core.note_sandbox(sandbox, network_held=False)
+            await core.network.teardown(sandbox.record, sandbox.pause_pid)
+            await core.try_save_sandbox(sandbox, network_held=False)
         if sandbox.shim is not None:
             await sandbox.shim.stop()
             sandbox.shim = None
-            await core.ground.unsettle(sandbox.record)
+            await core.sandbox_files.detach(sandbox.record)
 
     async def remove(self, request: cri.RemovePodSandboxRequest) -> cri.RemovePodSandboxResponse:
-        """Remove it with all its containers, running or not; may be repeated."""
+        """Remove a sandbox with all its containers, running or not; may be repeated."""
         sandbox = self._core.registry.find_sandbox(request.pod_sandbox_id)
         if sandbox is not None:
             async with sandbox.lock:
@@ -141,24 +141,24 @@ class SandboxService:
         return cri.RemovePodSandboxResponse()
 
     async def remove_sandbox(self, sandbox: SandboxEntry) -> None:
-        """As `remove`; its lock is held."""
+        """As `remove`; the caller holds the sandbox's lock."""
         await self.stop_sandbox(sandbox)
         for container in list(sandbox.containers.values()):
             await remove_container(self._core, container)
-        await self._core.note_sandbox(sandbox, phase=SandboxPhase.REMOVING)
+        await self._core.try_save_sandbox(sandbox, phase=SandboxPhase.REMOVING)
         await self.forget(sandbox)
-        self._core.tell(cri.CONTAINER_DELETED_EVENT, sandbox.id, None)
+        self._core.publish_event(cri.CONTAINER_DELETED_EVENT, sandbox.id, None)
 
     async def forget(self, sandbox: SandboxEntry) -> None:
-        """The last of it: ground, record, name."""
-        await self._core.ground.clear(sandbox.record)
+        """Remove the last of a sandbox: files, record, name."""
+        await self._core.sandbox_files.remove(sandbox.record)
         await self._core.drop(sandbox.record)
         self._core.registry.discard_sandbox(sandbox)
 
     # -- resources
 
     async def update(self, request: cri.UpdatePodSandboxResourcesRequest) -> cri.UpdatePodSandboxResourcesResponse:
-        """What the pod as a whole has now. Its cgroup is the caller's, who has changed it already: only noted."""
+        """Record the resources of the whole pod. Its cgroup belongs to the kubelet, which has changed it already."""
         sandbox = self._core.registry.sandbox(request.pod_sandbox_id)
         async with sandbox.lock:
             resources, overhead = _copy(sandbox.record.resources), _copy(sandbox.record.overhead)

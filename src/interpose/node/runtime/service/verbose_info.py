@@ -1,4 +1,4 @@
-"""The `info` of verbose answers: JSON as runtimes in the field write it, for whoever rebuilds state after a restart.
+"""The `info` of verbose answers: JSON as containerd writes it, for clients that rebuild state after a restart.
 
 `config` is the create-time request with the field names of the protocol, `runtimeSpec` what is in force now.
 """
@@ -9,11 +9,11 @@ from typing import Any
 
 from interpose.cri.message_json import message_to_json
 from interpose.node.runtime.service.registry import ContainerEntry, SandboxEntry
-from interpose.node.runtime.state.records import ContainerPhase, ContainerRecord, NetworkPlace
+from interpose.node.runtime.state.records import ContainerPhase, ContainerRecord, NetworkMode
 
 
 def container_info(container: ContainerEntry, spec: Mapping[str, Any], executor: str) -> dict[str, str]:
-    """What ContainerStatus adds when asked to be verbose."""
+    """The `info` of a verbose ContainerStatus."""
     record = container.record
     return _info(
         {
@@ -29,13 +29,13 @@ def container_info(container: ContainerEntry, spec: Mapping[str, Any], executor:
 
 
 def sandbox_info(sandbox: SandboxEntry, executor: str, cgroup: str) -> dict[str, str]:
-    """What PodSandboxStatus adds when asked to be verbose."""
-    record, there = sandbox.record, sandbox.shim is not None
+    """The `info` of a verbose PodSandboxStatus."""
+    record, has_shim = sandbox.record, sandbox.shim is not None
     return _info(
         {
-            "pid": sandbox.holder,
-            "processStatus": "running" if there else "deleted",
-            "netNamespaceClosed": record.place is NetworkPlace.POD and not there,
+            "pid": sandbox.pause_pid,
+            "processStatus": "running" if has_shim else "deleted",
+            "netNamespaceClosed": record.place is NetworkMode.POD and not has_shim,
             "network": record.place.value,
             "runtimeHandler": record.runtime_handler,
             "runtimeType": executor,
@@ -52,7 +52,7 @@ def sandbox_info(sandbox: SandboxEntry, executor: str, cgroup: str) -> dict[str,
 
 
 def _minimal_spec(record: ContainerRecord) -> dict[str, Any]:
-    """The configuration is gone with a restart of the machine; where the container belonged is not."""
+    """After a restart of the machine the configuration is gone, but the container's sandbox is known."""
     return {"annotations": {"io.kubernetes.cri.sandbox-id": record.sandbox_id}}
 
 

@@ -1,4 +1,4 @@
-"""A runtime put together from its real parts: the one place that knows them all."""
+"""Puts a runtime together from its real parts; the only module that knows them all."""
 
 import asyncio
 import errno
@@ -15,12 +15,12 @@ from interpose.config.documents.yaml import read_document
 from interpose.core.model.cgroup import CGROUP_ROOT
 from interpose.net.streaming.limits import StreamLimits
 from interpose.net.streaming.server import StreamServer
-from interpose.node.runtime.cgroups import cgroups as cgroup_dirs
+from interpose.node.runtime.cgroups import cgroups
 from interpose.node.runtime.fs.bundles import ContainerBundles
 from interpose.node.runtime.fs.disk_usage import layer_sampler
 from interpose.node.runtime.fs.rootfs import Rootfs
 from interpose.node.runtime.fs.sandbox_files import LocalSandboxFiles
-from interpose.node.runtime.fs.user_paths import PATIENCE, UserPaths
+from interpose.node.runtime.fs.user_paths import TIMEOUT, UserPaths
 from interpose.node.runtime.images.registry.endpoints import Registries, read_registries
 from interpose.node.runtime.images.store import LocalImageStore
 from interpose.node.runtime.metrics.service import MetricsService
@@ -43,7 +43,7 @@ from interpose.node.runtime.state.record_store import FileRecordStore
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuntimeOptions:
-    """What a runtime needs to know to begin. `stream_host` None: no streaming."""
+    """The options of a runtime. Without a `stream_host` there is no streaming."""
 
     root: Path
     state: Path
@@ -56,39 +56,39 @@ class RuntimeOptions:
     stream_port: int = 0
     stream_idle_timeout: float = 4 * 3600.0
     registries: Path | None = None
-    path_patience: float = PATIENCE  # seconds for paths of users that do not answer
+    path_timeout: float = TIMEOUT  # seconds for paths of users that do not respond
 
 
 def open_runtime(options: RuntimeOptions) -> LocalRuntime:
-    """A runtime that is not started yet; ConfigError names what is wrong. It has root and state for itself."""
-    places = RuntimePaths(root=options.root, state=options.state)
-    places.prepare()
-    claim = RuntimeStateLock(places)
+    """A runtime that is not started yet and holds the locks of root and state; ConfigError names a wrong option."""
+    paths = RuntimePaths(root=options.root, state=options.state)
+    paths.prepare()
+    state_lock = RuntimeStateLock(paths)
     try:
-        return _open(options, places, claim)
+        return _open(options, paths, state_lock)
     except BaseException:
-        claim.release()
+        state_lock.release()
         raise
 
 
-def _open(options: RuntimeOptions, places: RuntimePaths, claim: RuntimeStateLock) -> LocalRuntime:
+def _open(options: RuntimeOptions, paths: RuntimePaths, state_lock: RuntimeStateLock) -> LocalRuntime:
     driver = options.cgroup_driver
-    executor = find_executor(options.executor, places.oci, systemd=driver == "systemd", cgroup_root=options.cgroup_root)
-    groups = cgroup_dirs.detect(options.cgroup_root)
+    executor = find_executor(options.executor, paths.oci, systemd=driver == "systemd", cgroup_root=options.cgroup_root)
+    groups = cgroups.detect(options.cgroup_root)
     host = read_host(cgroup_version=groups.version, cgroup_driver=driver, cgroup_root=groups.root)
     host = replace(host, recursive_read_only=executor.name != PLAIN)
-    images = LocalImageStore(places.images, registries=_registries(options.registries))
+    images = LocalImageStore(paths.images, registries=_registries(options.registries))
     images.load()
-    rootfs = Rootfs(places.rootfs)
-    paths = UserPaths(patience=options.path_patience)
-    ground = LocalSandboxFiles(places, groups, driver=driver, namespaces=executor.namespaces)
-    bundles = ContainerBundles(places, images, rootfs, ground, host, executor, paths)
-    network = CniNetwork(options.cni_conf_dir, options.cni_bin_dirs, places.network)
-    shims = ProcessShimManager(places, executor, bundles, groups, driver)
+    rootfs = Rootfs(paths.rootfs)
+    user_paths = UserPaths(timeout=options.path_timeout)
+    sandbox_files = LocalSandboxFiles(paths, groups, driver=driver, namespaces=executor.namespaces)
+    bundles = ContainerBundles(paths, images, rootfs, sandbox_files, host, executor, user_paths)
+    network = CniNetwork(options.cni_conf_dir, options.cni_bin_dirs, paths.network)
+    shims = ProcessShimManager(paths, executor, bundles, groups, driver)
     core = RuntimeCore(
-        records=FileRecordStore(places.root),
+        records=FileRecordStore(paths.root),
         shims=shims,
-        ground=ground,
+        sandbox_files=sandbox_files,
         bundles=bundles,
         executor=OciExecutor(executor, groups),
         network=PodNetworkAdapter(network, namespaces=executor.namespaces),
@@ -105,18 +105,25 @@ def _open(options: RuntimeOptions, places: RuntimePaths, claim: RuntimeStateLock
     usage = StatsService(core, groups, rootfs, layers)
     metrics = MetricsService(core, groups, rootfs, layers)
 
-    async def images_use() -> tuple[str, int, int]:
-        return str(places.images), *await asyncio.to_thread(images.usage)
+    async def image_usage() -> tuple[str, int, int]:
+        return str(paths.images), *await asyncio.to_thread(images.usage)
 
-    image_service = CriImageService(images, time.time_ns, images_use, usage.written_in_all)
+    image_service = CriImageService(images, time.time_ns, image_usage, usage.total_written)
     return LocalRuntime(
         core,
         _identity(options, executor),
         execution,
         (usage.methods(), metrics.methods(), image_service.methods()),
         streams=streams,
-        make_folder=partial(_make_folder, paths),
-        closing=(shims.close, _closed(layers.close), metrics.close, rootfs.close, images.close, _closed(claim.release)),
+        make_folder=partial(_make_log_folder, user_paths),
+        closing=(
+            shims.close,
+            _as_async(layers.close),
+            metrics.close,
+            rootfs.close,
+            images.close,
+            _as_async(state_lock.release),
+        ),
     )
 
 
@@ -137,20 +144,20 @@ def _registries(path: Path | None) -> Registries:
     return Registries() if path is None else read_registries(read_document(str(path)), str(path))
 
 
-def _closed(close: Callable[[], None]) -> Callable[[], Awaitable[None]]:
+def _as_async(close: Callable[[], None]) -> Callable[[], Awaitable[None]]:
     async def run() -> None:
         close()
 
     return run
 
 
-async def _make_folder(paths: UserPaths, sandbox_id: str, folder: str) -> None:
-    """For logs; where users want it."""
-    await paths.run(sandbox_id, folder, lambda _at: make_folders(folder))
+async def _make_log_folder(paths: UserPaths, sandbox_id: str, folder: str) -> None:
+    """Make the folder of a log file, whose path a user chose."""
+    await paths.run(sandbox_id, folder, lambda _on_path: make_folders(folder))
 
 
 def make_folders(folder: str) -> None:
-    """With all that lead to it; what is too deep for Python is an error of the system."""
+    """Make a folder with its parents; a path too deep for Python is an OSError (ENAMETOOLONG)."""
     try:
         Path(folder).mkdir(mode=0o755, parents=True, exist_ok=True)
     except RecursionError:

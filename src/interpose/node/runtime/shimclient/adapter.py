@@ -68,7 +68,7 @@ class ProcessShimManager:
         """End what shims are made from; they go on."""
         await self._template.close()
 
-    async def launch(self, record: SandboxRecord, ears: ShimCallbacks) -> "ShimAdapter":
+    async def launch(self, record: SandboxRecord, callbacks: ShimCallbacks) -> "ShimAdapter":
         """A new shim for a sandbox."""
         own = own_namespaces(record, possible=self.runtime.namespaces)
         sysctls = dict(record.config.linux.sysctls)
@@ -85,21 +85,21 @@ class ProcessShimManager:
             oom_score_adj=_HOLDER_SCORE,
         )
         with _in_our_words():
-            calls = _calls(record.id, ears)
+            calls = _calls(record.id, callbacks)
             shim = await shimclient.ShimClient.launch(self._paths(record.id), options, starter=self._template, **calls)
         return ShimAdapter(shim, self, self._places)
 
-    async def attach(self, sandbox_id: str, ears: ShimCallbacks) -> "ShimAdapter":
+    async def attach(self, sandbox_id: str, callbacks: ShimCallbacks) -> "ShimAdapter":
         """The shim that is there. One that lives and cannot be reached is as good as dead, so it is killed."""
         try:
             with _in_our_words():
-                shim = await shimclient.ShimClient.attach_to(self._paths(sandbox_id), **_calls(sandbox_id, ears))
+                shim = await shimclient.ShimClient.attach_to(self._paths(sandbox_id), **_calls(sandbox_id, callbacks))
         except PartError as error:
             await self._end(sandbox_id)
             raise ShimGoneError(str(error)) from None
         return ShimAdapter(shim, self, self._places)
 
-    async def sweep(self, known: Collection[str]) -> list[str]:
+    async def find_orphans(self, known: Collection[str]) -> list[str]:
         """Sandboxes that have a shim and are not known; `attach` ends those that cannot be reached."""
         living = await asyncio.to_thread(find_shims, self._places.sandboxes)
         return [one for one in living if one not in known]
@@ -117,11 +117,11 @@ class ProcessShimManager:
         return ShimPaths(folder=self._places.sandbox(sandbox_id))
 
 
-def _calls(sandbox_id: str, ears: ShimCallbacks) -> dict[str, Any]:
+def _calls(sandbox_id: str, callbacks: ShimCallbacks) -> dict[str, Any]:
     return {
-        "on_exit": lambda container_id, said: ears.exited(container_id, _exit(said)),
-        "on_lost": lambda: ears.lost(sandbox_id),
-        "on_died": lambda: ears.lost(sandbox_id),
+        "on_exit": lambda container_id, said: callbacks.on_exit(container_id, _exit(said)),
+        "on_lost": lambda: callbacks.on_lost(sandbox_id),
+        "on_died": lambda: callbacks.on_lost(sandbox_id),
     }
 
 
@@ -138,8 +138,8 @@ class ShimAdapter:
         return self._shim.pid
 
     @property
-    def holder(self) -> int:
-        return self._shim.holder
+    def pause_pid(self) -> int:
+        return self._shim.pause_pid
 
     async def run(self, record: ContainerRecord) -> int:
         """Start a container."""
@@ -183,7 +183,7 @@ class ShimAdapter:
     async def _exec_request(
         self, container_id: str, command: Sequence[str], *, tty: bool = False, stdin: bool = False, timeout: int = 0
     ) -> shimclient.ExecRequest:
-        spec = await self._shims.bundles.spec(container_id)
+        spec = await self._shims.bundles.read_spec(container_id)
         if not spec:
             raise PartError("the container's configuration is gone")
         return shimclient.ExecRequest(
@@ -234,11 +234,11 @@ class ShimAdapter:
         except ShimGoneError:
             return
 
-    async def gone(self) -> None:
+    async def wait_closed(self) -> None:
         """Wait for its end."""
-        await self._shim.gone()
+        await self._shim.wait_closed()
 
-    async def leave(self) -> None:
+    async def disconnect(self) -> None:
         """Let go of it."""
         await self._shim.close()
 

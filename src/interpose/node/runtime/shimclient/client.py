@@ -27,9 +27,9 @@ from interpose.node.runtime.shimclient.types import (
     ShimNotRunningError,
     StartRequest,
     StreamExit,
-    error_of,
-    exit_of,
-    state_of,
+    parse_error,
+    parse_exit,
+    parse_state,
 )
 from interpose.tasks import TaskBag
 
@@ -79,7 +79,7 @@ class ShimClient:
     ) -> None:
         self.paths = paths
         self.pid = 0
-        self.holder = 0
+        self.pause_pid = 0
         self.on_exit = on_exit
         self.on_lost = on_lost
         self.on_died = on_died
@@ -142,7 +142,7 @@ class ShimClient:
         if said["protocol"] != wire.PROTOCOL:
             await shim.close()
             raise ShimError(f"the shim of {paths.folder} speaks protocol {said['protocol']}, not {wire.PROTOCOL}")
-        shim.pid, shim.holder = int(said["pid"]), int(said["holder"])
+        shim.pid, shim.pause_pid = int(said["pid"]), int(said["holder"])
         return shim
 
     async def run(self, request: StartRequest) -> int:
@@ -223,7 +223,7 @@ class ShimClient:
     async def states(self) -> dict[str, ShimContainerState]:
         """Every container that was started here and not forgotten."""
         said = await self._ask("states")
-        return {container_id: state_of(state) for container_id, state in said["containers"].items()}
+        return {container_id: parse_state(state) for container_id, state in said["containers"].items()}
 
     async def forget(self, container_id: str) -> None:
         """An ended container is of no interest any more. Nothing if it is not known; ShimError if it runs."""
@@ -246,7 +246,7 @@ class ShimClient:
             raise ShimError(f"the shim of {self.paths.folder} waits for containers that still run") from None
         await self.close()
 
-    async def gone(self) -> None:
+    async def wait_closed(self) -> None:
         """Wait until the shim is gone, or we have left."""
         await self._lost.wait()
 
@@ -268,7 +268,7 @@ class ShimClient:
         finally:
             del self._waiting[number]
         if "error" in said:
-            raise error_of(said["error"])
+            raise parse_error(said["error"])
         answer: dict[str, Any] = said["ok"]
         return answer
 
@@ -301,7 +301,7 @@ class ShimClient:
             writer.write(wire.document({"id": 0, "op": op, **values}))
             said = await read_document(reader)
             if "error" in said:
-                raise error_of(said["error"])
+                raise parse_error(said["error"])
         except BaseException:
             writer.close()
             raise
@@ -330,8 +330,8 @@ class ShimClient:
 
     def _heard(self, said: dict[str, Any]) -> None:
         if said["event"] == "exit" and self.on_exit is not None:
-            self.on_exit(said["container"], exit_of(said["exit"]))
+            self.on_exit(said["container"], parse_exit(said["exit"]))
         elif said["event"] == "died":
-            self.holder = 0
+            self.pause_pid = 0
             if self.on_died is not None and not self._leaving:
                 self.on_died()

@@ -18,7 +18,7 @@ import interpose
 from interpose.node.runtime.shim import protocol as wire
 from interpose.node.runtime.shimclient.paths import SOCKET, ShimPaths
 from interpose.node.runtime.shimclient.types import SandboxOptions, ShimClosedError, ShimError
-from interpose.node.runtime.state import orphans as strays
+from interpose.node.runtime.state import orphans
 from interpose.node.runtime.state.ids import is_id
 
 _SOURCES: Final = str(Path(interpose.__file__).resolve().parent.parent)
@@ -172,11 +172,11 @@ async def read_document(reader: asyncio.StreamReader) -> dict[str, Any]:
 _INTERPRETER: Final = frozenset({b"-I", b"-S", b"-c"})
 
 
-def find_shims(sandboxes: Path, *, proc: Path = strays.PROC) -> list[str]:
+def find_shims(sandboxes: Path, *, proc: Path = orphans.PROC) -> list[str]:
     """The ids of sandboxes below this folder that have a shim, be the folder there or not."""
     above = str(sandboxes.absolute())
     found: set[str] = set()
-    for _, words in strays.command_lines(proc):
+    for _, words in orphans.command_lines(proc):
         if _INTERPRETER.issubset(words):
             places = (word.decode(errors="replace").rpartition("/") for word in words)
             found.update(name for folder, _, name in places if folder == above and is_id(name))
@@ -186,4 +186,4 @@ def find_shims(sandboxes: Path, *, proc: Path = strays.PROC) -> list[str]:
 def kill_unreachable_shim(folder: Path) -> bool:
     """Kill whoever is the shim of this folder, and with it its holder; True if there was one."""
     words = (*(one.decode() for one in _INTERPRETER), str(folder.absolute()))
-    return strays.end(lambda: strays.with_words(words)) > 0
+    return orphans.end(lambda: orphans.with_words(words)) > 0

@@ -94,20 +94,20 @@ class StreamExit:
     timed_out: bool = False
 
 
-def exit_of(said: Mapping[str, Any]) -> ShimExit:
+def parse_exit(said: Mapping[str, Any]) -> ShimExit:
     """An exit as shims say it and write it into the record; KeyError, TypeError or ValueError if it is none."""
     return ShimExit(code=int(said["code"]), at_ns=int(said["at_ns"]), oom=bool(said.get("oom", False)))
 
 
-def state_of(said: Mapping[str, Any]) -> ShimContainerState:
+def parse_state(said: Mapping[str, Any]) -> ShimContainerState:
     """A container's state as shims say it."""
     exited = said.get("exited")
     return ShimContainerState(
-        pid=int(said["pid"]), started_at=int(said["started_at"]), exited=None if exited is None else exit_of(exited)
+        pid=int(said["pid"]), started_at=int(said["started_at"]), exited=None if exited is None else parse_exit(exited)
     )
 
 
-def error_of(said: Mapping[str, Any]) -> ShimError:
+def parse_error(said: Mapping[str, Any]) -> ShimError:
     """A refusal as shims say it."""
     message = str(said.get("message", "the shim gave no reason"))
     return ShimNotRunningError(message) if said.get("kind") == "not-running" else ShimError(message)

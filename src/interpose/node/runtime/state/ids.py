@@ -19,7 +19,7 @@ def ids_like(known: Collection[str], object_id: str) -> list[str]:
     return [one for one in known if one.startswith(object_id)] if object_id else []
 
 
-def wanted_id(known: Collection[str], object_id: str) -> str:
+def resolve_id(known: Collection[str], object_id: str) -> str:
     """The id that a filter means: empty for any, and what was asked for where none or several are like it."""
     found = ids_like(known, object_id)
     return found[0] if len(found) == 1 else object_id

@@ -43,7 +43,7 @@ class ContainerPhase(StrEnum):
     REMOVING = "removing"
 
 
-class NetworkPlace(StrEnum):
+class NetworkMode(StrEnum):
     """Where a sandbox has its network."""
 
     HOST = "host"  # asked for the node's own
@@ -78,7 +78,7 @@ class SandboxRecord:
     created_at: int
     runtime_handler: str = ""
     phase: SandboxPhase = SandboxPhase.CREATING
-    place: NetworkPlace = NetworkPlace.HOST
+    place: NetworkMode = NetworkMode.HOST
     network_held: bool = False
     ip: str = ""
     additional_ips: tuple[str, ...] = ()
@@ -160,7 +160,7 @@ _READERS: Final[Mapping[type[Any], Mapping[str, Callable[[Any], Any]]]] = Mappin
         SandboxRecord: {
             "config": _message(cri.PodSandboxConfig),
             "phase": SandboxPhase,
-            "place": NetworkPlace,
+            "place": NetworkMode,
             "additional_ips": _many(str),
             "resources": _message(cri.LinuxContainerResources),
             "overhead": _message(cri.LinuxContainerResources),

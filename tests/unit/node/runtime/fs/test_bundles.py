@@ -49,9 +49,9 @@ class Images:
 async def bundles(tmp_path: Path) -> AsyncIterator[ContainerBundles]:
     """In a folder of the test."""
     rootfs = Rootfs(tmp_path / "rootfs", overlay=False)
-    ground, runtime = cast(LocalSandboxFiles, NOBODY), cast(OciRuntime, NOBODY)
+    sandbox_files, runtime = cast(LocalSandboxFiles, NOBODY), cast(OciRuntime, NOBODY)
     places = RuntimePaths(root=tmp_path / "root", state=tmp_path / "state")
-    yield ContainerBundles(places, Images(), rootfs, ground, HostFacts(), runtime, UserPaths())
+    yield ContainerBundles(places, Images(), rootfs, sandbox_files, HostFacts(), runtime, UserPaths())
     await rootfs.close()
 
 
@@ -69,7 +69,7 @@ def _mount(image: str, sub_path: str = "") -> cri.Mount:
 async def test_a_reference_that_can_be_none(bundles: ContainerBundles) -> None:
     """Of the container's own image."""
     with pytest.raises(RpcError, match=r"config\.image\.image: ") as caught:
-        await bundles.image("Not A Name")
+        await bundles.find_image("Not A Name")
     assert caught.value.code is Code.INVALID_ARGUMENT
 
 
@@ -83,7 +83,7 @@ async def test_a_reference_that_can_be_none(bundles: ContainerBundles) -> None:
 async def test_volumes_that_can_be_no_image(bundles: ContainerBundles, mount: cri.Mount, words: str) -> None:
     """The mount is named by its number, and what is wrong with it."""
     with pytest.raises(RpcError) as caught:
-        await bundles.make(_record(_mount(IMAGE), mount), cast(SandboxRecord, NOBODY), 1, 0)
+        await bundles.create(_record(_mount(IMAGE), mount), cast(SandboxRecord, NOBODY), 1, 0)
     assert caught.value.code is Code.INVALID_ARGUMENT
     assert re.search(words, caught.value.message)
 
@@ -91,18 +91,20 @@ async def test_volumes_that_can_be_no_image(bundles: ContainerBundles, mount: cr
 async def test_a_volume_whose_image_is_not_here(bundles: ContainerBundles) -> None:
     """That is no error of the request; kubelets know it by its word."""
     with pytest.raises(RpcError, match=r'ImageVolumeMountFailed: image "example\.org/other" is not here') as caught:
-        await bundles.make(_record(_mount("example.org/other")), cast(SandboxRecord, NOBODY), 1, 0)
+        await bundles.create(_record(_mount("example.org/other")), cast(SandboxRecord, NOBODY), 1, 0)
     assert caught.value.code is Code.UNKNOWN
 
 
 async def test_other_resources_that_are_refused(bundles: ContainerBundles) -> None:
     """By the name that the field has in the update, once."""
     with pytest.raises(RpcError) as caught:
-        await bundles.adjust(_record(), cri.LinuxContainerResources(cpu_shares=-1))
+        await bundles.update_resources(_record(), cri.LinuxContainerResources(cpu_shares=-1))
     assert (caught.value.code, caught.value.message) == (Code.INVALID_ARGUMENT, "linux.cpu_shares: -1 is less than 0")
 
 
 async def test_a_container_has_the_name_that_its_author_gave_the_image(bundles: ContainerBundles) -> None:
     """Not another one that the image has, too."""
-    assert await bundles.image(IMAGE) == UsedImage(id="sha256:1", name=IMAGE)
-    assert await bundles.image(IMAGE, "example.org/alias:2") == UsedImage(id="sha256:1", name="example.org/alias:2")
+    assert await bundles.find_image(IMAGE) == UsedImage(id="sha256:1", name=IMAGE)
+    assert await bundles.find_image(IMAGE, "example.org/alias:2") == UsedImage(
+        id="sha256:1", name="example.org/alias:2"
+    )

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from interpose.net.grpc.status import Code, RpcError
-from interpose.node.runtime.fs.user_paths import At, UserPaths
+from interpose.node.runtime.fs.user_paths import OnPath, UserPaths
 from interpose.testing.eventually import WAIT_LIMIT, eventually
 
 
@@ -18,7 +18,7 @@ class Hung:
         self.back = threading.Event()
         self.looks: list[str] = []
 
-    def look(self, at: At) -> str:
+    def look(self, at: OnPath) -> str:
         at("/nfs/data")
         self.looks.append("/nfs/data")
         self.back.wait(WAIT_LIMIT)
@@ -38,7 +38,7 @@ def hung() -> Iterator[Hung]:
 async def test_what_comes_of_it() -> None:
     """A value, or an error as it was raised."""
 
-    def fail(_at: At) -> str:
+    def fail(_at: OnPath) -> str:
         raise ValueError("no good")
 
     paths = UserPaths()
@@ -49,19 +49,19 @@ async def test_what_comes_of_it() -> None:
 
 async def test_a_path_that_hangs_is_named(hung: Hung) -> None:
     """The one that was looked at; once it is back the rest is not looked at any more, for nobody waits."""
-    paths = UserPaths(patience=0.05)
+    paths = UserPaths(timeout=0.05)
     with pytest.raises(RpcError, match=r"'/nfs/data' did not answer within 0\.05 s") as caught:
         await paths.run("pod", "/first", hung.look)
     assert caught.value.code is Code.DEADLINE_EXCEEDED
     hung.back.set()
-    assert await UserPaths(patience=20).run("pod", "/a", lambda _at: 1) == 1
+    assert await UserPaths(timeout=20).run("pod", "/a", lambda _at: 1) == 1
     await eventually(lambda: not _threads(), "the thread to end")
     assert hung.looks == ["/nfs/data"]
 
 
 async def test_other_pods_do_not_wait(hung: Hung) -> None:
     """A pod has a few threads. When they hang it has to wait, and is told why; another one does not."""
-    paths = UserPaths(patience=0.3, per_pod=2)
+    paths = UserPaths(timeout=0.3, per_pod=2)
     late = [asyncio.ensure_future(paths.run("bad", f"/nfs/{number}", hung.look)) for number in range(3)]
     assert await paths.run("good", "/a", lambda _at: 1) == 1
     said = [str(one) for one in await asyncio.gather(*late, return_exceptions=True)]
@@ -77,7 +77,7 @@ async def test_other_pods_do_not_wait(hung: Hung) -> None:
 
 async def test_there_is_a_bound_for_all(hung: Hung) -> None:
     """And who waits for a place gets it."""
-    paths = UserPaths(patience=20, in_all=1)
+    paths = UserPaths(timeout=20, total=1)
     first = asyncio.ensure_future(paths.run("one", "/nfs", hung.look))
     await eventually(lambda: hung.looks, "the first to look")
     second = asyncio.ensure_future(paths.run("two", "/a", lambda _at: 2))

@@ -211,7 +211,7 @@ async def test_strays_of_settled_sandboxes_are_left_alone(place: Place) -> None:
         for one in ids:
             await network.setup(one, "/proc/self/ns/net", CONFIG)
         assert all(helpers(one) for one in ids)
-        await place.network().end_strays([ids[0]])
+        await place.network().kill_orphan_plugins([ids[0]])
         assert (bool(helpers(ids[0])), bool(helpers(ids[1]))) == (True, False)
     finally:
         orphans.end(lambda: orphans.with_environment(WHOSE, ids))

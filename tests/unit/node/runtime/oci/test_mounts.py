@@ -11,7 +11,7 @@ from interpose.node.runtime.oci.spec_types import SandboxFacts, SpecError
 SANDBOX = SandboxFacts(
     id="s",
     config=cri.PodSandboxConfig(),
-    holder=1,
+    pause_pid=1,
     shm="/s/shm",
     resolv_conf="/s/r",
     hosts="/s/h",
@@ -47,7 +47,7 @@ def test_every_container_has_the_kernels_file_systems() -> None:
 
 def test_a_sandbox_without_files_has_no_mounts_of_them() -> None:
     """An empty path is no file."""
-    found = _mounts(_config(), SandboxFacts(id="s", config=None, holder=1))
+    found = _mounts(_config(), SandboxFacts(id="s", config=None, pause_pid=1))
     assert not {"/etc/hosts", "/etc/hostname", "/etc/resolv.conf", "/dev/shm"} & set(found)
 
 

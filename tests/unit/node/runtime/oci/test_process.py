@@ -10,7 +10,7 @@ from interpose.node.runtime.oci.spec_types import HostFacts, SandboxFacts, SpecE
 from interpose.node.runtime.oci.users import ResolvedUser
 from tests.support.node.oci_bundle import PlainImage
 
-SANDBOX = SandboxFacts(id="s", config=cri.PodSandboxConfig(hostname="pod"), holder=1)
+SANDBOX = SandboxFacts(id="s", config=cri.PodSandboxConfig(hostname="pod"), pause_pid=1)
 IMAGE = PlainImage(entrypoint=("entry",), cmd=("cmd",), env=(), working_dir="/srv")
 PROFILE = cri.SecurityProfile
 
@@ -82,7 +82,7 @@ def test_a_configuration_of_an_older_protocol_has_texts() -> None:
 
 def test_the_machines_name_without_one_of_the_pod() -> None:
     """As programs expect it."""
-    sandbox = SandboxFacts(id="s", config=cri.PodSandboxConfig(), holder=1)
+    sandbox = SandboxFacts(id="s", config=cri.PodSandboxConfig(), pause_pid=1)
     assert "HOSTNAME=node" in environment(cri.ContainerConfig(), sandbox, IMAGE, HostFacts(hostname="node"))
 
 

@@ -25,7 +25,7 @@ def _sandbox(*namespaces: str) -> SandboxFacts:
         metadata=cri.PodSandboxMetadata(name="web", namespace="ns", uid="u"),
         linux=cri.LinuxPodSandboxConfig(cgroup_parent="/kubepods/pod1"),
     )
-    return SandboxFacts(id="s1", config=config, holder=77, namespaces=frozenset(namespaces))
+    return SandboxFacts(id="s1", config=config, pause_pid=77, namespaces=frozenset(namespaces))
 
 
 def _spec(

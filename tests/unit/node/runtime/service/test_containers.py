@@ -14,7 +14,7 @@ from tests.support.node.local_parts import IMAGE, LocalWorld
 async def test_a_container_that_fails_is_undone(client: LocalClient, world: LocalWorld) -> None:
     """As a sandbox."""
     sandbox = await client.run()
-    world.refuse["make bundle"] = "disk is full"
+    world.refuse["create bundle"] = "disk is full"
     with pytest.raises(RpcError, match="disk is full"):
         await client.create(sandbox)
     assert (await client.call("ListContainers")).containers == []
@@ -68,7 +68,7 @@ async def test_containers_that_see_another_ones_processes(client: LocalClient, w
 async def test_a_container_that_cannot_be_undone_is_kept(client: LocalClient, world: LocalWorld) -> None:
     """Until whoever asked for it removes it."""
     sandbox = await client.run()
-    world.refuse.update({"make bundle": "disk is full", "clear bundle": "disk is gone"})
+    world.refuse.update({"create bundle": "disk is full", "remove bundle": "disk is gone"})
     assert await code_of(client.create(sandbox)) is Code.UNKNOWN
     (kept,) = (await client.call("ListContainers")).containers
     assert await code_of(client.call("StartContainer", container_id=kept.id)) is Code.FAILED_PRECONDITION
@@ -105,7 +105,7 @@ async def test_numbers_that_make_no_sense_are_refused_first(client: LocalClient,
     config = container_config(pod_config("web"), "negative")
     config.image.image = IMAGE
     config.linux.resources.memory_swap_limit_in_bytes = -2
-    world.refuse["make bundle"] = "it came too far"
+    world.refuse["create bundle"] = "it came too far"
     create = client.call("CreateContainer", pod_sandbox_id=sandbox, config=config)
     assert await code_of(create) is Code.INVALID_ARGUMENT
 

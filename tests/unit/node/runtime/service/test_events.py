@@ -40,7 +40,7 @@ async def test_a_slow_subscriber_loses_its_stream() -> None:
 
 async def test_bytes_that_are_not_read_are_bounded() -> None:
     """A few large events are as many small ones; what was read counts no more, and one event is never too large."""
-    feed = EventFeed(room=100)
+    feed = EventFeed(max_bytes=100)
     slow, quick = feed.stream(), feed.stream()
     firsts = [asyncio.ensure_future(anext(one)) for one in (slow, quick)]
     await asyncio.sleep(0)

@@ -8,7 +8,7 @@ import pytest
 from interpose.cri.messages import cri
 from interpose.net.grpc.status import Code, RpcError
 from interpose.net.streaming.handler import StreamHandlerError, TooManyRequestsError
-from interpose.node.runtime.service.exec import ExecService, fitting
+from interpose.node.runtime.service.exec import ExecService, fit_output
 from interpose.node.runtime.service.runtime import LocalRuntime
 from tests.support.net.typed_input import Typed, Vanishing
 from tests.support.node.local_client import LocalClient, code_of
@@ -202,5 +202,5 @@ async def test_what_cannot_be_done_is_said(client: LocalClient, execution: ExecS
 )
 def test_outputs_share_the_room_of_an_answer(stdout: int, stderr: int, kept: tuple[int, int]) -> None:
     """Neither one takes the other more than half of it, and what one does not need the other has."""
-    found = fitting(b"o" * stdout, b"e" * stderr, 10)
+    found = fit_output(b"o" * stdout, b"e" * stderr, 10)
     assert (len(found[0]), len(found[1])) == kept

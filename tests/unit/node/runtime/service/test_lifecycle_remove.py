@@ -16,7 +16,7 @@ async def test_removing_everything_leaves_nothing(client: LocalClient, world: Lo
     await client.call("RemovePodSandbox", pod_sandbox_id=sandbox)
     assert not world.files
     assert world.leaks() == {}
-    assert not any((world.shims, world.bundles, world.networks, world.grounds, world.known_to_oci))
+    assert not any((world.shims, world.bundles, world.networks, world.sandbox_files, world.known_to_oci))
     assert await code_of(client.sandbox_status(sandbox)) is Code.NOT_FOUND
 
 

@@ -58,17 +58,17 @@ async def test_together() -> None:
         done.append(True)
         return 1
 
-    assert await operations.together("Do", [work, work]) == [1, 1]
+    assert await operations.run_all("Do", [work, work]) == [1, 1]
     with pytest.raises(RpcError):
-        await operations.together("Do", [lambda: fail(PartError("no")), work])
+        await operations.run_all("Do", [lambda: fail(PartError("no")), work])
     assert len(done) == 3
 
 
 async def test_later_never_fails_anybody(caplog: pytest.LogCaptureFixture) -> None:
     """Its errors are in the log; after the end nothing is begun."""
     operations = OperationRunner()
-    operations.later("tidy", lambda: fail(PartError("no")))
+    operations.run_in_background("tidy", lambda: fail(PartError("no")))
     await operations.close(5)
     assert [one.message for one in caplog.records] == ["Operation failed"]
-    operations.later("tidy", lambda: fail(PartError("no")))
+    operations.run_in_background("tidy", lambda: fail(PartError("no")))
     assert len(operations) == 0

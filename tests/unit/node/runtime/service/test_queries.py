@@ -37,7 +37,7 @@ async def test_verbose_answers(client: LocalClient, world: LocalWorld) -> None:
     parent = pod_config("web").linux.cgroup_parent
     assert shown["config"]["linux"]["cgroup_parent"] == parent
     assert shown["runtimeSpec"]["linux"]["cgroupsPath"] == f"{parent}/{sandbox}"
-    assert shown["pid"] == world.shims[sandbox].holder
+    assert shown["pid"] == world.shims[sandbox].pause_pid
 
 
 async def test_events(client: LocalClient, world: LocalWorld) -> None:

@@ -49,7 +49,7 @@ async def fail_and_try_again(client: LocalClient, world: LocalWorld) -> None:
         await client.run()
     world.refuse.clear()
     sandbox = await client.run()
-    world.refuse["make bundle"] = "disk is full"
+    world.refuse["create bundle"] = "disk is full"
     with pytest.raises(RpcError):
         await client.create(sandbox)
     world.refuse.clear()
@@ -114,7 +114,9 @@ async def check(world: LocalWorld) -> None:
             assert status.finished_at > 0
     for sandbox in sandboxes:
         if sandbox.state == cri.SANDBOX_READY:
-            assert all(sandbox.id in there for there in (world.shims, world.grounds, world.settled, world.networks))
+            assert all(
+                sandbox.id in there for there in (world.shims, world.sandbox_files, world.attached, world.networks)
+            )
             again = await client.create(sandbox.id, "again")
             await client.call("StartContainer", container_id=again)
         await client.call("RemovePodSandbox", pod_sandbox_id=sandbox.id)
@@ -124,8 +126,8 @@ async def check(world: LocalWorld) -> None:
     await eventually(lambda: not world.files, "all records to be gone")
     await runtime.close()
     assert world.leaks() == {}
-    gone = (world.shims, world.grounds, world.settled, world.networks, world.bundles, world.known_to_oci)
-    assert not any(gone)
+    left = (world.shims, world.sandbox_files, world.attached, world.networks, world.bundles, world.known_to_oci)
+    assert not any(left)
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
@@ -195,7 +197,7 @@ async def test_networks_that_are_as_they_should_be_are_left_alone() -> None:
     }
     runtime = Process(world).runtime()
     await runtime.start()
-    assert world.settled_networks == [[], [good]]
+    assert world.ready_networks == [[], [good]]
     await runtime.close()
 
 
@@ -255,7 +257,7 @@ async def test_what_no_record_knows_is_swept_away() -> None:
     world.files.clear()
     runtime = Process(world).runtime()
     await runtime.start()
-    assert not any((world.grounds, world.bundles, world.networks, world.shims, world.known_to_oci))
+    assert not any((world.sandbox_files, world.bundles, world.networks, world.shims, world.known_to_oci))
     await runtime.close()
 
 
@@ -306,7 +308,7 @@ async def test_what_cannot_be_repaired_does_not_keep_us_from_starting() -> None:
     world.files = {
         key: data.replace(b'"ready"', b'"removing"') if key[1] == bad else data for key, data in world.files.items()
     }
-    world.refuse["clear ground"] = "device or resource busy"
+    world.refuse["remove sandbox files"] = "device or resource busy"
     runtime = Process(world).runtime()
     await runtime.start()
     client = LocalClient(runtime)
@@ -326,8 +328,8 @@ async def test_a_shim_that_nothing_else_knows_is_ended(world: LocalWorld) -> Non
     await LocalClient(runtime).run()
     before.die()
     world.files.clear()
-    world.grounds.clear()
-    world.settled.clear()
+    world.sandbox_files.clear()
+    world.attached.clear()
     again = Process(world).runtime()
     await again.start()
     assert world.leaks() == {}

@@ -59,13 +59,13 @@ def test_what_is_there_is_found(registry: ObjectRegistry) -> None:
 def test_what_is_half_made_is_not_seen(registry: ObjectRegistry) -> None:
     """Neither found nor shown, but its name is taken."""
     pod = sandbox(registry, visible=False)
-    assert list(registry.shown_sandboxes()) == []
+    assert list(registry.visible_sandboxes()) == []
     with pytest.raises(RpcError, match="NOT_FOUND"):
         registry.sandbox(pod.id)
     with pytest.raises(RpcError, match="ALREADY_EXISTS"):
         registry.reserve("sandbox", pod.record.name)
     pod.visible = True
-    assert list(registry.shown_sandboxes()) == [pod]
+    assert list(registry.visible_sandboxes()) == [pod]
 
 
 def test_names_of_sandboxes_and_containers_are_apart(registry: ObjectRegistry) -> None:

@@ -32,7 +32,7 @@ async def test_a_pod_runs(client: LocalClient, world: LocalWorld) -> None:
     assert (status.user.linux.uid, status.user.linux.gid, list(status.user.linux.supplemental_groups)) == (7, 8, [9])
     assert status.stop_signal == cri.SIGNAL_SIGTERM
     assert world.running() == {container}
-    assert world.networks == world.settled == {sandbox}
+    assert world.networks == world.attached == {sandbox}
 
 
 @pytest.mark.parametrize(

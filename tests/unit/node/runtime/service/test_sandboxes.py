@@ -19,7 +19,7 @@ async def test_a_stopped_sandbox(client: LocalClient, world: LocalWorld) -> None
     pod = await client.sandbox_status(sandbox)
     assert (pod.state, pod.network.ip) == (cri.SANDBOX_NOTREADY, "")
     assert (await client.status(container)).exit_code == 137
-    assert not any((world.shims, world.networks, world.settled))
+    assert not any((world.shims, world.networks, world.attached))
     assert await code_of(client.create(sandbox, "more")) is Code.FAILED_PRECONDITION
     assert await code_of(client.call("StartContainer", container_id=waiting)) is Code.FAILED_PRECONDITION
 
@@ -36,7 +36,7 @@ async def test_names_are_reserved(client: LocalClient) -> None:
     await client.create(sandbox)
 
 
-@pytest.mark.parametrize("act", ["lay ground", "launch shim", "settle", "network up"])
+@pytest.mark.parametrize("act", ["create sandbox files", "launch shim", "attach pause process", "network up"])
 async def test_a_sandbox_that_fails_is_undone(client: LocalClient, world: LocalWorld, act: str) -> None:
     """The caller sees the words of whoever refused; nothing remains; the name is free."""
     world.refuse[act] = "no way"

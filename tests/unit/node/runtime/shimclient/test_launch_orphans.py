@@ -44,8 +44,8 @@ async def test_ended_without_their_folder(tmp_path: Path) -> None:
         assert await asyncio.to_thread(launch.find_shims, tmp_path) == list(IDS)
         assert await asyncio.to_thread(launch.kill_unreachable_shim, folders[0])
         assert not await asyncio.to_thread(launch.kill_unreachable_shim, folders[0])
-        holder = Path(f"/proc/{forked.holder}/exe")
-        await eventually(lambda: not holder.exists(), "the end of the holder")
+        pause = Path(f"/proc/{forked.pause_pid}/exe")
+        await eventually(lambda: not pause.exists(), "the end of the pause process")
         assert await started.states() == {}
         assert await asyncio.to_thread(launch.kill_unreachable_shim, folders[1])
     finally:

@@ -48,7 +48,7 @@ async def test_many_shims_come_from_one_process(tmp_path: Path, template: ShimTe
     shims = await asyncio.gather(*(ShimClient.launch(one, SandboxOptions(), starter=template) for one in places))
 
     try:
-        assert len({shim.pid for shim in shims} | {shim.holder for shim in shims}) == 16
+        assert len({shim.pid for shim in shims} | {shim.pause_pid for shim in shims}) == 16
         assert [living_shim(one) for one in places] == [shim.pid for shim in shims]
         for shim, place in zip(shims, places, strict=True):
             assert str(place.folder) in _words(shim.pid)
@@ -124,12 +124,12 @@ async def test_what_a_shim_cannot_do_is_said(tmp_path: Path, template: ShimTempl
 async def test_the_holder_is_small_and_has_its_name(tmp_path: Path, template: ShimTemplate) -> None:
     """It is a program that sleeps, and gone with its shim, however that ends."""
     shim = await ShimClient.launch(_paths(tmp_path), SandboxOptions(), starter=template)
-    holder, pid = Path(f"/proc/{shim.holder}"), shim.pid
+    pause_pid, pid = Path(f"/proc/{shim.pause_pid}"), shim.pid
 
-    await eventually(lambda: b"sleep" in (holder / "cmdline").read_bytes(), "the holder to sleep")
-    name = (holder / "comm").read_text()
+    await eventually(lambda: b"sleep" in (pause_pid / "cmdline").read_bytes(), "the holder to sleep")
+    name = (pause_pid / "comm").read_text()
     os.kill(pid, signal.SIGKILL)
-    await eventually(lambda: not (holder / "exe").exists(), "the end of the holder")
+    await eventually(lambda: not (pause_pid / "exe").exists(), "the end of the holder")
     await shim.close()
 
     assert name == "interpose-hold\n"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from interpose.node.runtime.state.ids import ids_like, is_id, wanted_id
+from interpose.node.runtime.state.ids import ids_like, is_id, resolve_id
 
 A, B = "a" * 64, "ab" * 32
 
@@ -23,10 +23,10 @@ def test_a_whole_id_is_itself() -> None:
 
 def test_a_filter_keeps_what_it_cannot_resolve() -> None:
     """It matches nothing then; an empty one matches everything."""
-    assert wanted_id({A}, "aa") == A
-    assert wanted_id({A}, "ff") == "ff"
-    assert wanted_id({A, B}, "a") == "a"
-    assert wanted_id({A}, "") == ""
+    assert resolve_id({A}, "aa") == A
+    assert resolve_id({A}, "ff") == "ff"
+    assert resolve_id({A, B}, "a") == "a"
+    assert resolve_id({A}, "") == ""
 
 
 def test_whole_ids() -> None:
