@@ -311,7 +311,7 @@ async def test_a_path_that_hangs(scratch: Path) -> None:
     """Is named to whoever asked for it, however many do; other pods go on, and so does this one without the path."""
     hung = scratch / "profile"
     os.mkfifo(hung)  # to open it waits for somebody who writes
-    made = LocalNode(scratch, "plain", path_patience=0.3)
+    made = LocalNode(scratch, "plain", path_timeout=0.3)
     async with made:
         pod, other = made.pod("web"), made.pod("other")
         sandbox = (await made.call("RunPodSandbox", config=pod)).pod_sandbox_id

@@ -1,8 +1,8 @@
 """A node in memory for the local runtime: shims, bundles, networks and records that can be killed at any act.
 
 `LocalWorld` is what outlives a runtime process: its disk, the shims and containers, networks, sandbox files. A runtime
-gets at it through a `Process`, which counts its acts and dies at the one it is told to: before it is done or just after.
-A dead process does nothing any more, so a test can start another one on the same world.
+gets at it through a `Process`, which counts its acts and dies at a chosen one: before it is done or just after. A dead
+process does nothing any more, so a test can start another one on the same world.
 
 Invariant checked by `leaks`: nothing is in the world that no record knows.
 """
