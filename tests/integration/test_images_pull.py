@@ -350,8 +350,8 @@ async def test_layers_that_are_there_are_not_fetched_again(store_at: Make) -> No
         await store.pull(registry.put("app", "2", second), progress=news.append)
         paths = registry.paths()
         assert sum(path.endswith(digest(IMAGE.layers[0])) for path in paths) == 1
-    assert PullPhase.EXISTS in {one.phase for one in news if one.what == digest(IMAGE.layers[0])}
-    assert [one.phase for one in news if one.what == digest(second.layers[1])][-1] is PullPhase.DONE
+    assert PullPhase.EXISTS in {one.phase for one in news if one.part == digest(IMAGE.layers[0])}
+    assert [one.phase for one in news if one.part == digest(second.layers[1])][-1] is PullPhase.DONE
 
 
 async def test_two_pulls_at_once_fetch_each_layer_once(store_at: Make) -> None:

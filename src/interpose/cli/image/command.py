@@ -160,7 +160,7 @@ def inspect_command(references: tuple[str, ...], root: str) -> int:
     """
 
     async def work(store: "LocalImageStore") -> int:
-        from interpose.node.runtime.images.inspection import inspected
+        from interpose.node.runtime.images.inspection import inspect_document
 
         found = {reference: await store.get(reference) for reference in references}
         used = await asyncio.to_thread(store.holds)
@@ -169,7 +169,7 @@ def inspect_command(references: tuple[str, ...], root: str) -> int:
         for one in known.values():
             config = await asyncio.to_thread(store.config_data, one)
             containers = sorted(name for name, image_id in used.items() if image_id == one.id)
-            documents.append(inspected(one, config, store.layers(one), containers))
+            documents.append(inspect_document(one, config, store.layers(one), containers))
         click.echo(json.dumps(documents, indent=2))
         for reference in [name for name, one in found.items() if one is None]:
             click.echo(f"error: {_none(reference).message}", err=True)

@@ -43,7 +43,7 @@ class ProgressLines:
 
     def tell(self, news: "PullProgress") -> None:
         """News of a layer."""
-        self._news[news.what] = news
+        self._news[news.part] = news
         if not self._in_place:
             if news.phase in ("done", "exists"):
                 self._stream.write(line(news, 0) + "\n")
@@ -63,7 +63,7 @@ class ProgressLines:
 
 def line(news: "PullProgress", width: int) -> str:
     """News of a layer on one line; 0: as wide as it is."""
-    name = or_dash(news.what.removeprefix("sha256:").partition("/")[0][:12])  # an archive names its layers as it likes
+    name = or_dash(news.part.removeprefix("sha256:").partition("/")[0][:12])  # an archive names its layers as it likes
     text = f"layer {name}  {_WORDS[news.phase]}"
     if news.phase == "downloading" and news.total:
         full = min(_BAR, _BAR * news.done // news.total)

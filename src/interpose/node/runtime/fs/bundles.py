@@ -79,7 +79,7 @@ class ContainerBundles:
             return None
         digests = found.repo_digests
         return UsedImage(
-            id=found.id, name=found.called(reference, user_specified), digest=digests[0] if digests else ""
+            id=found.id, name=found.matching_tag(reference, user_specified), digest=digests[0] if digests else ""
         )
 
     async def _find(self, field: str, reference: str) -> StoredImage | None:

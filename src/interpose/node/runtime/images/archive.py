@@ -1,7 +1,7 @@
-"""Images in files: what `docker save` writes, OCI archives, and OCI layouts in folders.
+"""Images in files: archives of `docker save`, OCI archives, and OCI layouts in folders.
 
-An archive is read where it lies; a compressed one is unpacked into a file first. Nothing is ever written by the names
-of its entries. Blocking: callers use threads.
+An archive is read in place; a compressed one is unpacked into a file first. No file is ever written under the name of
+an entry. Blocking: callers use threads.
 """
 
 import hashlib
@@ -15,31 +15,31 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any, Final, Protocol
 
-from interpose.node.runtime.images.archive_names import annotated_names, given_names, read_docker_manifest, with_digest
+from interpose.node.runtime.images.archive_names import annotated_names, assign_names, read_docker_manifest, with_digest
 from interpose.node.runtime.images.layers.tar_reader import (
     BROKEN,
     Readable,
     StoppedError,
     TarBytes,
-    decompressed,
+    decompress,
     entries,
 )
 from interpose.node.runtime.images.manifests import (
-    MOST_BYTES,
+    MAX_BYTES,
     Descriptor,
     ImageManifest,
     ManifestIndex,
     Platform,
-    choose,
+    choose_manifest,
     digest_of,
     is_for,
     read_manifest,
 )
 from interpose.node.runtime.images.registry.reference import encoded, parse_reference
 
-_MOST_ENTRIES: Final = 100_000
-_MOST_SIZE: Final = 1 << 42
-_MOST_LINKS: Final = 8
+_MAX_ENTRIES: Final = 100_000
+_MAX_SIZE: Final = 1 << 42
+_MAX_LINKS: Final = 8
 _STEP: Final = 1 << 20
 _INDEX: Final = "index.json"
 _MANIFEST: Final = "manifest.json"
@@ -49,15 +49,15 @@ class ArchiveFiles(Protocol):
     """Files by name, of an archive or of a folder."""
 
     def open(self, name: str) -> IO[bytes]:
-        """Open one; FileNotFoundError if there is none."""
+        """Open a file for reading; FileNotFoundError if there is none."""
 
     def close(self) -> None:
-        """Let go of everything."""
+        """Close the archive; open files stay open."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LayerFile:
-    """A layer in an archive. `digest` is that of the file as it is, empty if nothing tells it."""
+    """A layer in an archive. `digest` is that of the file as it is, empty if the archive does not have it."""
 
     name: str
     digest: str = ""
@@ -82,30 +82,30 @@ class ArchiveFolder:
         self._path = path
 
     def open(self, name: str) -> IO[bytes]:
-        """A file of it; pipes and devices are none."""
-        file = open(self._path / name, "rb", opener=_open_at_once)  # noqa: SIM115 - the caller closes it
+        """Open a regular file of the layout; FileNotFoundError for pipes and devices, too."""
+        file = open(self._path / name, "rb", opener=_open_nonblocking)  # noqa: SIM115 - the caller closes it
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             file.close()
             raise FileNotFoundError(name)
         return file
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: a folder has nothing to close."""
 
 
 class TarArchive:
-    """A tar file: where its files are in it."""
+    """A tar file with the positions of its files: (offset, size) by name."""
 
-    def __init__(self, file: IO[bytes], where: Mapping[str, tuple[int, int]], links: Mapping[str, str]) -> None:
+    def __init__(self, file: IO[bytes], positions: Mapping[str, tuple[int, int]], links: Mapping[str, str]) -> None:
         self._file = file
-        self._where = where
+        self._positions = positions
         self._links = links
 
     def open(self, name: str) -> IO[bytes]:
-        """A file of it; `docker save` of old has links where two layers are the same."""
-        for _ in range(_MOST_LINKS):
-            if name in self._where:
-                return io.BufferedReader(_Part(self._file, *self._where[name]), _STEP)
+        """Open a file; an old `docker save` has links where two layers are the same."""
+        for _ in range(_MAX_LINKS):
+            if name in self._positions:
+                return io.BufferedReader(_FileRange(self._file, *self._positions[name]), _STEP)
             if name not in self._links:
                 break
             name = self._links[name]
@@ -116,8 +116,8 @@ class TarArchive:
         self._file.close()
 
 
-class _Part(io.RawIOBase):
-    """Some of the bytes of a file, for any number of readers at once."""
+class _FileRange(io.RawIOBase):
+    """A range of the bytes of a file, for any number of readers at once."""
 
     def __init__(self, file: IO[bytes], start: int, size: int) -> None:
         self._file = file
@@ -145,19 +145,19 @@ class _Part(io.RawIOBase):
 
 
 def open_files(path: Path, spare: Path, stopped: Callable[[], bool]) -> ArchiveFiles:
-    """The files of an archive or a layout. `spare` is a place for a file. ValueError says what is wrong."""
+    """Open an archive or a layout. `spare` is a path for a temporary file. ValueError for a bad archive."""
     if path.is_dir():
         if not (path / _INDEX).is_file():
             raise ValueError(f"it is a folder without {_INDEX}, so it is not an OCI layout")
         return ArchiveFolder(path)
     try:
-        file: IO[bytes] = open(path, "rb", opener=_open_at_once)  # noqa: SIM115 - the archive closes it
+        file: IO[bytes] = open(path, "rb", opener=_open_nonblocking)  # noqa: SIM115 - the archive closes it
         try:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 raise ValueError("it is not a regular file")
-            source = decompressed(file)
+            source = decompress(file)
             if source is not file:
-                file = _spooled(file, source, spare, stopped)
+                file = _decompress_to_file(file, source, spare, stopped)
             return _scan(file, stopped)
         except BaseException:
             file.close()
@@ -166,8 +166,8 @@ def open_files(path: Path, spare: Path, stopped: Callable[[], bool]) -> ArchiveF
         raise ValueError(f"it is not a whole tar file: {str(error) or type(error).__name__}") from None
 
 
-def _spooled(file: IO[bytes], source: Readable, spare: Path, stopped: Callable[[], bool]) -> IO[bytes]:
-    """What was compressed, as a file without a name."""
+def _decompress_to_file(file: IO[bytes], source: Readable, spare: Path, stopped: Callable[[], bool]) -> IO[bytes]:
+    """Write the decompressed bytes to an unlinked temporary file."""
     target = open(spare, "x+b")  # noqa: SIM115, PTH123 - the archive closes it
     try:
         spare.unlink()
@@ -176,8 +176,8 @@ def _spooled(file: IO[bytes], source: Readable, spare: Path, stopped: Callable[[
             size += len(data)
             if stopped():
                 raise StoppedError
-            if size > _MOST_SIZE:
-                raise ValueError(f"it is larger than {_MOST_SIZE} bytes when unpacked")
+            if size > _MAX_SIZE:
+                raise ValueError(f"it is larger than {_MAX_SIZE} bytes when unpacked")
             target.write(data)
         target.flush()
     except BaseException:
@@ -188,26 +188,26 @@ def _spooled(file: IO[bytes], source: Readable, spare: Path, stopped: Callable[[
 
 
 def _scan(file: IO[bytes], stopped: Callable[[], bool]) -> TarArchive:
-    """Go over the entries once, and remember where files are."""
+    """Read all entry headers once, for the positions of the files."""
     file.seek(0)
-    where: dict[str, tuple[int, int]] = {}
+    positions: dict[str, tuple[int, int]] = {}
     links: dict[str, str] = {}
-    for member in entries(_Skipping(file, stopped), most=_MOST_ENTRIES):
-        name = _plain(member.name)
+    for member in entries(_SeekableTarBytes(file, stopped), most=_MAX_ENTRIES):
+        name = _normalize(member.name)
         if member.isreg() and member.sparse is None:
-            where[name] = (member.offset_data, member.size)
+            positions[name] = (member.offset_data, member.size)
         elif member.issym():
-            links[name] = _plain(f"{name.rpartition('/')[0]}/{member.linkname}")
+            links[name] = _normalize(f"{name.rpartition('/')[0]}/{member.linkname}")
         elif member.islnk():
-            links[name] = _plain(member.linkname)
-    return TarArchive(file, where, links)
+            links[name] = _normalize(member.linkname)
+    return TarArchive(file, positions, links)
 
 
-class _Skipping(TarBytes):
-    """The bytes of a file in which one can go forwards without reading."""
+class _SeekableTarBytes(TarBytes):
+    """The bytes of a seekable file: data of entries is skipped without reading."""
 
     def __init__(self, file: IO[bytes], stopped: Callable[[], bool]) -> None:
-        super().__init__(file, limit=_MOST_SIZE, stopped=stopped)
+        super().__init__(file, limit=_MAX_SIZE, stopped=stopped)
         self._file = file
 
     def seek(self, position: int, whence: int = 0, /) -> int:
@@ -215,14 +215,14 @@ class _Skipping(TarBytes):
         if whence != 0 or position < at:
             return super().seek(position, whence)
         end = self._file.seek(0, os.SEEK_END)
-        return self.moved(self._file.seek(min(position, end)))
+        return self.set_position(self._file.seek(min(position, end)))
 
     def drain(self) -> None:
-        """Nobody asks for the digest of the whole."""
+        """Do nothing: the digest of an archive is not needed."""
 
 
-def _plain(name: str) -> str:
-    """A name without what leads nowhere; one that leads out of the archive finds nothing in it."""
+def _normalize(name: str) -> str:
+    """The name without `.` and `..`; one that leads out of the archive matches no entry."""
     return posixpath.normpath("/" + name).lstrip("/")
 
 
@@ -237,14 +237,14 @@ def find_images(files: ArchiveFiles, platform: Platform, *, base: str = "") -> l
     return found
 
 
-def named(images: Sequence[FoundImage], given: str) -> list[FoundImage]:
-    """The images with the names that somebody gives them, and those that they have."""
-    repository = parse_reference(given).repository
-    names = given_names([image.tags for image in images], given)
-    digests = [tuple(f"{repository}@{one.partition('@')[2]}" for one in image.digests[:1]) for image in images]
+def add_name(images: Sequence[FoundImage], name: str) -> list[FoundImage]:
+    """The images with an additional name from the caller."""
+    repository = parse_reference(name).repository
+    tags = assign_names([image.tags for image in images], name)
+    digests = [tuple(f"{repository}@{digest.partition('@')[2]}" for digest in image.digests[:1]) for image in images]
     return [
-        _merged(image, replace(image, tags=more, digests=of_more))
-        for image, more, of_more in zip(images, names, digests, strict=True)
+        _merge_names(image, replace(image, tags=new_tags, digests=new_digests))
+        for image, new_tags, new_digests in zip(images, tags, digests, strict=True)
     ]
 
 
@@ -256,54 +256,54 @@ def _oci_images(files: ArchiveFiles, platform: Platform, base: str) -> list[Foun
     if not isinstance(index, ManifestIndex):
         raise ValueError(f"{_INDEX}: it is not an index")
     by_digest: dict[str, FoundImage] = {}
-    ours = [one for one in index.manifests if one.platform is None or is_for(one.platform, platform)]
-    if index.manifests and not ours:
-        choose(index, platform, _INDEX)  # says which there are
-    for one in ours:
-        names = annotated_names(one.annotations, base)
-        image = _oci_image(files, one, platform, names)
-        known = by_digest.get(one.digest)
-        by_digest[one.digest] = image if known is None else _merged(known, image)
+    matching = [entry for entry in index.manifests if entry.platform is None or is_for(entry.platform, platform)]
+    if index.manifests and not matching:
+        choose_manifest(index, platform, _INDEX)  # raises with the platforms that there are
+    for entry in matching:
+        names = annotated_names(entry.annotations, base)
+        image = _oci_image(files, entry, platform, names)
+        known = by_digest.get(entry.digest)
+        by_digest[entry.digest] = image if known is None else _merge_names(known, image)
     return list(by_digest.values())
 
 
-def _merged(one: FoundImage, other: FoundImage) -> FoundImage:
+def _merge_names(image: FoundImage, other: FoundImage) -> FoundImage:
     return replace(
-        one,
-        tags=tuple(dict.fromkeys((*one.tags, *other.tags))),
-        digests=tuple(dict.fromkeys((*one.digests, *other.digests))),
+        image,
+        tags=tuple(dict.fromkeys((*image.tags, *other.tags))),
+        digests=tuple(dict.fromkeys((*image.digests, *other.digests))),
     )
 
 
 def _oci_image(files: ArchiveFiles, named: Descriptor, platform: Platform, names: tuple[str, ...]) -> FoundImage:
-    """One image; an index stands for the one of its manifests that is for us."""
+    """The image of a manifest, or of the manifest for our platform in an index."""
     at = named
-    for _ in range(_MOST_LINKS):
-        what = f"manifest {at.digest}"
-        found = read_manifest(_blob(files, at, what), what)
+    for _ in range(_MAX_LINKS):
+        subject = f"manifest {at.digest}"
+        found = read_manifest(_blob(files, at, subject), subject)
         if isinstance(found, ImageManifest):
             break
-        at = choose(found, platform, what)
+        at = choose_manifest(found, platform, subject)
     else:
         raise ValueError(f"manifest {named.digest}: there are indexes in indexes, and no end")
     config = _blob(files, found.config, f"config {found.config.digest}")
     tags = tuple(name for name in names if "@" not in name)
-    layers = tuple(LayerFile(name=_place(one), digest=one.digest, size=one.size) for one in found.layers)
+    layers = tuple(LayerFile(name=_blob_path(layer), digest=layer.digest, size=layer.size) for layer in found.layers)
     return FoundImage(
         config=config,
         layers=layers,
         tags=tags,
         digests=with_digest(names, named.digest),
-        size=at.size + len(config) + sum(one.size for one in layers),
+        size=at.size + len(config) + sum(layer.size for layer in layers),
     )
 
 
 def _docker_images(files: ArchiveFiles) -> list[FoundImage]:
     images = []
     for entry in read_docker_manifest(_read(files, _MANIFEST)):
-        config = _needed(files, _plain(entry.config))
+        config = _read_named(files, _normalize(entry.config))
         layers = []
-        for name in map(_plain, entry.layers):
+        for name in map(_normalize, entry.layers):
             try:
                 with files.open(name) as file:
                     layers.append(LayerFile(name=name, size=file.seek(0, os.SEEK_END)))
@@ -314,34 +314,34 @@ def _docker_images(files: ArchiveFiles) -> list[FoundImage]:
     return images
 
 
-def _place(descriptor: Descriptor) -> str:
+def _blob_path(descriptor: Descriptor) -> str:
     return f"blobs/sha256/{encoded(descriptor.digest)}"
 
 
-def _needed(files: ArchiveFiles, name: str) -> bytes:
+def _read_named(files: ArchiveFiles, name: str) -> bytes:
     try:
         return _read(files, name)
     except FileNotFoundError:
         raise ValueError(f"file {name!a} is named and not there") from None
 
 
-def _blob(files: ArchiveFiles, descriptor: Descriptor, what: str) -> bytes:
-    data = _needed(files, _place(descriptor))
+def _blob(files: ArchiveFiles, descriptor: Descriptor, subject: str) -> bytes:
+    data = _read_named(files, _blob_path(descriptor))
     if digest_of(data) != descriptor.digest:
-        raise ValueError(f"{what}: its content has another digest: it was damaged")
+        raise ValueError(f"{subject}: its content has another digest: it was damaged")
     return data
 
 
 def _read(files: ArchiveFiles, name: str) -> bytes:
     with files.open(name) as file:
-        data = file.read(MOST_BYTES + 1)
-    if len(data) > MOST_BYTES:
-        raise ValueError(f"file {name!a}: it is larger than {MOST_BYTES} bytes")
+        data = file.read(MAX_BYTES + 1)
+    if len(data) > MAX_BYTES:
+        raise ValueError(f"file {name!a}: it is larger than {MAX_BYTES} bytes")
     return data
 
 
 def check_layer(files: ArchiveFiles, layer: LayerFile, stopped: Callable[[], bool]) -> None:
-    """Whether a layer is there and has its digest; ValueError otherwise."""
+    """ValueError if a layer is missing or its digest is wrong."""
     digest = hashlib.sha256()
     try:
         with files.open(layer.name) as file:
@@ -355,5 +355,5 @@ def check_layer(files: ArchiveFiles, layer: LayerFile, stopped: Callable[[], boo
         raise ValueError(f"layer {layer.digest}: its content has another digest: it was damaged")
 
 
-def _open_at_once(path: str, flags: int) -> int:
+def _open_nonblocking(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC)

@@ -1,4 +1,4 @@
-"""A blob on its way to the disk: its digest is known when its last byte is written."""
+"""A blob that is downloaded to the disk: its digest is checked after its last byte."""
 
 import hashlib
 from pathlib import Path
@@ -13,7 +13,7 @@ _PIECE: Final = 1 << 20
 
 
 class BlobFile:
-    """A file that a blob is written to, piece by piece. It can begin anew."""
+    """A file that a blob is written to, piece by piece. It can be reset."""
 
     def __init__(self, path: Path, blob: Descriptor, threads: Threads, progress: Progress) -> None:
         self.path = path
@@ -22,47 +22,49 @@ class BlobFile:
         self._threads = threads
         self._progress = progress
         self._hash = hashlib.sha256()
-        self._held = bytearray()
+        self._buffer = bytearray()
         self._file = path.open("xb")
 
     async def write(self, data: bytes) -> None:
-        """More of it."""
-        self._held += data
+        """Append bytes; they reach the file in larger pieces."""
+        self._buffer += data
         self.size += len(data)
-        if len(self._held) >= _PIECE:
+        if len(self._buffer) >= _PIECE:
             await self._flush()
-            self._tell()
+            self._report_progress()
 
     async def reset(self) -> None:
-        """It begins anew."""
-        self._held.clear()
+        """Drop all bytes and begin again."""
+        self._buffer.clear()
         self.size = 0
         self._hash = hashlib.sha256()
         self._file.seek(0)
         self._file.truncate()
 
     async def check(self) -> None:
-        """All of it is there; ValueError if it is something else."""
+        """Flush the file; ValueError if the digest or the size is wrong."""
         await self._flush()
         self._file.flush()
-        self._tell()
+        self._report_progress()
         if f"sha256:{self._hash.hexdigest()}" != self._blob.digest or self.size != self._blob.size:
             raise ValueError(f"the content of blob {self._blob.digest} has another digest")
 
     def close(self) -> None:
-        """Whatever came of it."""
+        """Close the file, complete or not."""
         self._file.close()
 
-    def _tell(self) -> None:
-        news = PullProgress(what=self._blob.digest, phase=PullPhase.DOWNLOADING, done=self.size, total=self._blob.size)
-        self._progress(news)
+    def _report_progress(self) -> None:
+        progress = PullProgress(
+            part=self._blob.digest, phase=PullPhase.DOWNLOADING, done=self.size, total=self._blob.size
+        )
+        self._progress(progress)
 
     async def _flush(self) -> None:
-        held, self._held = self._held, bytearray()
+        buffer, self._buffer = self._buffer, bytearray()
 
         def put(_stopped: object) -> None:
-            self._hash.update(held)
-            self._file.write(held)
+            self._hash.update(buffer)
+            self._file.write(buffer)
 
-        if held:
+        if buffer:
             await self._threads.run(put)

@@ -14,13 +14,13 @@ _T = TypeVar("_T")
 
 
 class Threads:
-    """A few threads."""
+    """A pool of a few threads for work that can be stopped."""
 
     def __init__(self, count: int) -> None:
         self._pool = ThreadPoolExecutor(max_workers=count, thread_name_prefix="images")
 
     async def run(self, work: Callable[[Callable[[], bool]], _T]) -> _T:
-        """Do something that asks now and then whether it shall stop. It has ended when this returns or raises."""
+        """Run `work`, which polls its argument whether to stop. It has ended when this returns or raises."""
         stop = threading.Event()
         done = asyncio.get_running_loop().run_in_executor(self._pool, work, stop.is_set)
         try:
@@ -31,35 +31,35 @@ class Threads:
                 try:
                     await asyncio.wait((done,))
                 except asyncio.CancelledError:
-                    continue  # once is enough
+                    continue  # the second cancellation changes nothing
             if not done.cancelled():
-                done.exception()  # nobody asks for it
+                done.exception()  # marks the exception as retrieved
             raise
 
     def close(self) -> None:
-        """Wait for what runs."""
+        """Wait for work that runs; none is begun afterwards."""
         self._pool.shutdown()
 
 
 class KeyedSemaphore:
-    """At most `most` have a turn for the same key; the others wait in the order in which they came."""
+    """A semaphore of `limit` for each key; waiters are served in the order in which they came."""
 
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._doors: dict[str, tuple[asyncio.Semaphore, int]] = {}  # with how many use or want it
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._semaphores: dict[str, tuple[asyncio.Semaphore, int]] = {}  # with the number of holders and waiters
 
     def __len__(self) -> int:
-        return len(self._doors)
+        return len(self._semaphores)
 
     @asynccontextmanager
-    async def turn(self, key: str) -> AsyncIterator[None]:
-        """Wait for a turn, and have it."""
-        door, users = self._doors.get(key) or (asyncio.Semaphore(self._most), 0)
-        self._doors[key] = (door, users + 1)
+    async def hold(self, key: str) -> AsyncIterator[None]:
+        """Hold the semaphore of a key."""
+        semaphore, users = self._semaphores.get(key) or (asyncio.Semaphore(self._limit), 0)
+        self._semaphores[key] = (semaphore, users + 1)
         try:
-            async with door:
+            async with semaphore:
                 yield
         finally:
-            door, users = self._doors.pop(key)
+            semaphore, users = self._semaphores.pop(key)
             if users > 1:
-                self._doors[key] = (door, users - 1)
+                self._semaphores[key] = (semaphore, users - 1)

@@ -1,10 +1,10 @@
-"""How an image comes into a store: its layers one after the other, then itself, in one step.
+"""Import of an image into a store: its layers one after the other, then the image itself, in one step.
 
-Layers are fetched side by side and unpacked from the lowest on. Two who bring the same layer at the same time do the
-work once. What an image needs is not removed from the store while it is brought.
+Layers are fetched concurrently and unpacked from the lowest on. Two imports of the same layer at the same time do the
+work once. Layers of an image are not removed from the store while it is imported.
 
-One source that is slow holds up only those who want something from it: there is a bound for each image, and one for
-each source, but none for all together.
+A slow source delays only the imports from it: there is a limit for each image, and one for each source, but none for
+all together.
 """
 
 import asyncio
@@ -26,51 +26,53 @@ from interpose.node.runtime.images.staging import discard
 from interpose.node.runtime.images.types import ImageConfig, Progress, PullPhase, PullProgress, UnpackLimits
 from interpose.tasks import TaskBag
 
-_OF_AN_IMAGE: Final = 3  # layers fetched at a time
-_OF_A_SOURCE: Final = 12
-_AT_WORK: Final = 3  # unpacked at a time: that is bound by the disk
+_FETCHES_PER_IMAGE: Final = 3  # layers fetched at a time
+_FETCHES_PER_SOURCE: Final = 12
+_UNPACKS: Final = 3  # layers unpacked at a time: that is bound by the disk
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LayerSource:
-    """A layer to come. `open` fetches it from `source` and gives an open file; `what` is its name in progress."""
+    """A layer to import. `open` fetches it from `source` and returns an open file; `name` is shown in progress."""
 
-    what: str
+    name: str
     size: int
     source: str
     open: Callable[[], Awaitable[IO[bytes]]]
 
 
 class ImageImporter:
-    """Brings images into a store."""
+    """Imports images into a store."""
 
     def __init__(self, disk: ImageDisk, collector: ImageCollector, limits: UnpackLimits) -> None:
         self.disk = disk
-        self.short = Threads(_OF_AN_IMAGE)  # never wait for the others
-        self.long = Threads(_AT_WORK)
+        self.quick_threads = Threads(_FETCHES_PER_IMAGE)  # for short work: it never waits for unpacking
+        self.slow_threads = Threads(_UNPACKS)
         self._collector = collector
         self._limits = limits
-        self._sources = KeyedSemaphore(_OF_A_SOURCE)
-        self._layer_turns = KeyedSemaphore(1)
+        self._sources = KeyedSemaphore(_FETCHES_PER_SOURCE)
+        self._layer_locks = KeyedSemaphore(1)
         self._tasks = TaskBag()
 
     async def close(self) -> None:
-        """Give up what is on the way."""
+        """Cancel imports that are under way."""
         await self._tasks.cancel()
-        for threads in (self.short, self.long):
+        for threads in (self.quick_threads, self.slow_threads):
             await asyncio.to_thread(threads.close)
 
-    def config_of(self, data: bytes, layers: int) -> ImageConfig:
-        """The config of an image that has so many layers; ValueError if it cannot be used here."""
-        what = f"config {digest_of(data)}"
-        config = read_config(data, what)
+    def check_config(self, data: bytes, layers: int) -> ImageConfig:
+        """Parse the config of an image with this number of layers; ValueError if it cannot be used here."""
+        subject = f"config {digest_of(data)}"
+        config = read_config(data, subject)
         if config.os not in ("", "linux"):
-            raise ValueError(f"{what}: key os: {config.os[:40]!r}: only images for linux can be used")
+            raise ValueError(f"{subject}: key os: {config.os[:40]!r}: only images for linux can be used")
         if len(config.diff_ids) != layers:
-            raise ValueError(f"{what}: key rootfs.diff_ids: {len(config.diff_ids)} layers, the manifest has {layers}")
+            raise ValueError(
+                f"{subject}: key rootfs.diff_ids: {len(config.diff_ids)} layers, the manifest has {layers}"
+            )
         return config
 
-    async def bring(
+    async def import_image(
         self,
         config_data: bytes,
         layers: Sequence[LayerSource],
@@ -80,27 +82,29 @@ class ImageImporter:
         digests: tuple[str, ...],
         size: int,
     ) -> IndexEntry:
-        """Bring an image: layers that are missing, then the image itself, with these names."""
-        config = self.config_of(config_data, len(layers))
+        """Import an image: layers that are missing, then the image itself, with these names."""
+        config = self.check_config(config_data, len(layers))
         entry = IndexEntry(id=digest_of(config_data), tags=tags, digests=digests, size=max(size, 1))
-        claim = self.disk.bringing(chain_ids(config.diff_ids))
+        claim = self.disk.claim_layers(chain_ids(config.diff_ids))
         try:
             with ExitStack() as stack:
-                await self.short.run(lambda _: stack.enter_context(claim))
-                await self.short.run(lambda _: self._check_room(config, layers))
-                await self._layers(config, layers, progress)
-                return await self.short.run(lambda _: self._commit(entry, config_data))
+                await self.quick_threads.run(lambda _: stack.enter_context(claim))
+                await self.quick_threads.run(lambda _: self._check_space(config, layers))
+                await self._import_layers(config, layers, progress)
+                return await self.quick_threads.run(lambda _: self._commit(entry, config_data))
         finally:
-            self._collector.ask()  # an image that lost its name, or layers of one that did not come
+            self._collector.request()  # an image that lost its name, or layers of a failed import
 
-    def _check_room(self, config: ImageConfig, layers: Sequence[LayerSource]) -> None:
-        """OSError if not even the layers as they come have room: unpacked they seldom take less."""
+    def _check_space(self, config: ImageConfig, layers: Sequence[LayerSource]) -> None:
+        """OSError if there is no space even for the compressed layers: unpacked they seldom take less."""
         chain = chain_ids(config.diff_ids)
-        needed = sum(layer.size for layer, one in zip(layers, chain, strict=True) if not self.disk.has_layer(one))
+        needed = sum(
+            layer.size for layer, chain_id in zip(layers, chain, strict=True) if not self.disk.has_layer(chain_id)
+        )
         free = self.disk.free()
         if needed > free:
-            words = f"not enough space: {needed} bytes are needed and {free} are free"
-            raise OSError(errno.ENOSPC, words, str(self.disk.root))
+            message = f"not enough space: {needed} bytes are needed and {free} are free"
+            raise OSError(errno.ENOSPC, message, str(self.disk.root))
 
     def _commit(self, entry: IndexEntry, config_data: bytes) -> IndexEntry:
         with self.disk.locked():
@@ -108,20 +112,20 @@ class ImageImporter:
             index = self.disk.change(lambda index: index.with_image(entry))
         return index.get(entry.id) or entry
 
-    async def _layers(self, config: ImageConfig, layers: Sequence[LayerSource], progress: Progress) -> None:
+    async def _import_layers(self, config: ImageConfig, layers: Sequence[LayerSource], progress: Progress) -> None:
         chain = chain_ids(config.diff_ids)
-        fetching = asyncio.Semaphore(_OF_AN_IMAGE)
+        fetching = asyncio.Semaphore(_FETCHES_PER_IMAGE)
         tasks: list[asyncio.Task[Exception | None]] = []
         for at, layer in enumerate(layers):
-            progress(PullProgress(what=layer.what, phase=PullPhase.WAITING, total=layer.size))
+            progress(PullProgress(part=layer.name, phase=PullPhase.WAITING, total=layer.size))
             below = tasks[-1] if tasks else None
-            work = self._layer(layer, config.diff_ids[at], chain[: at + 1], below, fetching, progress)
+            work = self._import_layer(layer, config.diff_ids[at], chain[: at + 1], below, fetching, progress)
             tasks.append(self._tasks.spawn(work, name=f"image layer {short(chain[at])}"))
         try:
             left = set(tasks)
             while left:
                 done, left = await asyncio.wait(left, return_when=asyncio.FIRST_COMPLETED)
-                for task in tasks:  # from the lowest on: others fail because of it
+                for task in tasks:  # from the lowest on: its failure makes those above fail
                     if task in done and (error := task.result()) is not None:
                         raise error
         finally:
@@ -129,7 +133,7 @@ class ImageImporter:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _layer(
+    async def _import_layer(
         self,
         layer: LayerSource,
         diff_id: str,
@@ -138,59 +142,61 @@ class ImageImporter:
         fetching: asyncio.Semaphore,
         progress: Progress,
     ) -> Exception | None:
-        """Bring one layer. What goes wrong is returned: it is the caller's, and no failure of a task."""
+        """Import a layer. An error is returned, for the caller, and is no failure of the task."""
         try:
-            async with self._layer_turns.turn(chain[-1]):
+            async with self._layer_locks.hold(chain[-1]):
                 if self.disk.has_layer(chain[-1]):
-                    progress(PullProgress(what=layer.what, phase=PullPhase.EXISTS, done=layer.size, total=layer.size))
+                    progress(PullProgress(part=layer.name, phase=PullPhase.EXISTS, done=layer.size, total=layer.size))
                     return None
-                async with fetching, self._sources.turn(layer.source):
+                async with fetching, self._sources.hold(layer.source):
                     file = await layer.open()
                 with file:
                     if below is not None:
                         await asyncio.wait((below,))
                         if below.cancelled() or below.result() is not None:
-                            return RuntimeError("the layer below could not be brought")
+                            return RuntimeError("the layer below could not be imported")
                     progress(
-                        PullProgress(what=layer.what, phase=PullPhase.UNPACKING, done=layer.size, total=layer.size)
+                        PullProgress(part=layer.name, phase=PullPhase.UNPACKING, done=layer.size, total=layer.size)
                     )
-                    await self.long.run(lambda stopped: self._unpack(file, layer, diff_id, chain, stopped))
-            progress(PullProgress(what=layer.what, phase=PullPhase.DONE, done=layer.size, total=layer.size))
+                    await self.slow_threads.run(lambda stopped: self._unpack(file, layer, diff_id, chain, stopped))
+            progress(PullProgress(part=layer.name, phase=PullPhase.DONE, done=layer.size, total=layer.size))
         except Exception as error:
             return error
         return None
 
-    async def bring_file(self, files: ArchiveFiles, image: FoundImage, progress: Progress) -> IndexEntry:
-        """Bring an image of an archive."""
+    async def import_archive_image(self, files: ArchiveFiles, image: FoundImage, progress: Progress) -> IndexEntry:
+        """Import an image of an archive."""
 
-        def layer_of(found: LayerFile) -> LayerSource:
-            async def opened() -> IO[bytes]:
-                await self.long.run(lambda stopped: check_layer(files, found, stopped))
+        def layer_source(found: LayerFile) -> LayerSource:
+            async def open_layer() -> IO[bytes]:
+                await self.slow_threads.run(lambda stopped: check_layer(files, found, stopped))
                 return files.open(found.name)
 
-            return LayerSource(what=found.digest or found.name, size=found.size, source="", open=opened)
+            return LayerSource(name=found.digest or found.name, size=found.size, source="", open=open_layer)
 
-        layers = [layer_of(found) for found in image.layers]
-        return await self.bring(image.config, layers, progress, tags=image.tags, digests=image.digests, size=image.size)
+        layers = [layer_source(found) for found in image.layers]
+        return await self.import_image(
+            image.config, layers, progress, tags=image.tags, digests=image.digests, size=image.size
+        )
 
     def _unpack(
         self, file: IO[bytes], layer: LayerSource, diff_id: str, chain: tuple[str, ...], stopped: Callable[[], bool]
     ) -> None:
-        made = self.disk.new_path("layer")
-        made.mkdir(mode=0o700)
+        folder = self.disk.new_path("layer")
+        folder.mkdir(mode=0o700)
         try:
-            below = [self.disk.layer(one) for one in chain[:-1]]
-            with TarSplitWriter(made / SPLIT) as split:
+            below = [self.disk.layer(chain_id) for chain_id in chain[:-1]]
+            with TarSplitWriter(folder / SPLIT) as split:
                 found = unpack(
-                    file, made / "fs", below, self.disk.form, limits=self._limits, split=split, stopped=stopped
+                    file, folder / "fs", below, self.disk.form, limits=self._limits, split=split, stopped=stopped
                 )
             found = replace(found, size=found.size + split.size, inodes=found.inodes + 1)
             if found.diff_id != diff_id:
                 raise ValueError(f"its content has the digest {found.diff_id}, the config says {diff_id}")
-            self.disk.put_layer(chain[-1], made, found)
+            self.disk.put_layer(chain[-1], folder, found)
         except ValueError as error:
-            discard(made)
-            raise ValueError(f"layer {layer.what}: {error}") from None
+            discard(folder)
+            raise ValueError(f"layer {layer.name}: {error}") from None
         except BaseException:
-            discard(made)
+            discard(folder)
             raise

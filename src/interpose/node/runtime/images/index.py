@@ -1,4 +1,4 @@
-"""Which images a store has and what they are called. Pure: a document in, a document out.
+"""The index of a store: its images and their names. Pure: a document in, a document out.
 
 Invariant: a name is the name of one image. A tag that moves leaves the image it was on, which stays.
 """
@@ -15,7 +15,7 @@ _VERSION: Final = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexEntry:
-    """One image; `id` is the digest of its config."""
+    """An image in the index; `id` is the digest of its config."""
 
     id: str
     tags: tuple[str, ...] = ()
@@ -29,18 +29,18 @@ class IndexEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageIndex:
-    """All of them, in the order they came."""
+    """All images of a store, in the order they were added."""
 
     entries: tuple[IndexEntry, ...] = ()
 
     def get(self, image_id: str) -> IndexEntry | None:
-        """The image with exactly this id."""
+        """The image with exactly this id; None without one."""
         return next((entry for entry in self.entries if entry.id == image_id), None)
 
     def find(self, text: str) -> IndexEntry | None:
-        """The image that a name, an id or the unique beginning of an id means.
+        """The image of a name, an id or a unique prefix of an id; None without one.
 
-        A name counts before an id that begins alike. ValueError for a text that can be neither, or begins several ids.
+        A name counts before an id prefix. ValueError for a text that can be neither, or a prefix of several ids.
         """
         if is_digest(text):
             return self.get(text)
@@ -52,52 +52,52 @@ class ImageIndex:
         return self.get(found) if found is not None else None
 
     def with_image(self, image: IndexEntry) -> "ImageIndex":
-        """With an image, or with more names for it; its names are no other's any more."""
+        """The index with an image, or with more names for it; other images lose these names."""
         known = self.get(image.id)
         names = frozenset((*image.tags, *image.digests))
         others = tuple(_without(entry, names) for entry in self.entries if entry.id != image.id)
         if known is not None:
             image = replace(
                 image,
-                tags=_joined(known.tags, image.tags),
-                digests=_joined(known.digests, image.digests),
+                tags=_union(known.tags, image.tags),
+                digests=_union(known.digests, image.digests),
                 size=max(known.size, image.size),
                 pinned=known.pinned or image.pinned,
             )
         return ImageIndex(entries=(*others, image))
 
     def with_tags(self, image_id: str, tags: Iterable[str]) -> "ImageIndex":
-        """With more tags for an image that is there; they are no other's any more."""
+        """The index with more tags for an image; other images lose these tags."""
         known = self.get(image_id)
         return self if known is None else self.with_image(replace(known, tags=tuple(tags)))
 
     def without_image(self, image_id: str) -> "ImageIndex":
-        """Without an image and all of its names."""
+        """The index without an image and all of its names."""
         return ImageIndex(entries=tuple(entry for entry in self.entries if entry.id != image_id))
 
     def without_name(self, name: str) -> "ImageIndex":
-        """Without a name; without its image, too, if that was the last one.
+        """The index without a name; also without its image, if that was the last name.
 
-        Nobody gave an image its digests as names: with the last tag of a repository those of it go as well.
+        With the last tag of a repository the digests of that repository go as well: no user gave them as names.
         """
-        kept = []
+        entries = []
         for entry in self.entries:
             if name not in entry:
-                kept.append(entry)
+                entries.append(entry)
                 continue
-            left = _without(entry, frozenset((name,)))
-            left = _without(left, frozenset(_orphans(left, name)))
-            if left.tags or left.digests:
-                kept.append(left)
-        return ImageIndex(entries=tuple(kept))
+            remaining = _without(entry, frozenset((name,)))
+            remaining = _without(remaining, frozenset(_digests_without_tag(remaining, name)))
+            if remaining.tags or remaining.digests:
+                entries.append(remaining)
+        return ImageIndex(entries=tuple(entries))
 
 
-def _orphans(entry: IndexEntry, name: str) -> Iterable[str]:
-    """The digests that are left of the repository of a tag, if no tag of it is."""
-    gone = parse_reference(name)
-    if gone.digest or any(parse_reference(tag).repository == gone.repository for tag in entry.tags):
+def _digests_without_tag(entry: IndexEntry, name: str) -> Iterable[str]:
+    """The digests of the repository of a removed tag, if no tag of that repository is left."""
+    removed = parse_reference(name)
+    if removed.digest or any(parse_reference(tag).repository == removed.repository for tag in entry.tags):
         return ()
-    return [one for one in entry.digests if parse_reference(one).repository == gone.repository]
+    return [digest for digest in entry.digests if parse_reference(digest).repository == removed.repository]
 
 
 def _without(entry: IndexEntry, names: frozenset[str]) -> IndexEntry:
@@ -108,12 +108,12 @@ def _without(entry: IndexEntry, names: frozenset[str]) -> IndexEntry:
     )
 
 
-def _joined(first: Iterable[str], second: Iterable[str]) -> tuple[str, ...]:
+def _union(first: Iterable[str], second: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*first, *second)))
 
 
 def write_index(index: ImageIndex) -> bytes:
-    """As a document."""
+    """The index as a JSON document."""
     images = [
         {
             "id": entry.id,
@@ -128,7 +128,7 @@ def write_index(index: ImageIndex) -> bytes:
 
 
 def read_index(data: bytes) -> ImageIndex:
-    """From a document; ValueError if it is none of ours."""
+    """The index in a JSON document; ValueError if it is not an index of this version."""
     try:
         document = json.loads(data)
     except (ValueError, RecursionError):
@@ -138,13 +138,13 @@ def read_index(data: bytes) -> ImageIndex:
     images = document.get("images")
     if not isinstance(images, list):
         raise ValueError("key images: it is not a list")
-    return ImageIndex(entries=tuple(_entry(one, at) for at, one in enumerate(images)))
+    return ImageIndex(entries=tuple(_entry(image, at) for at, image in enumerate(images)))
 
 
 def _entry(found: object, at: int) -> IndexEntry:
-    given: Mapping[str, Any] = found if isinstance(found, dict) else {}
-    image_id, size = given.get("id"), given.get("size")
-    tags, digests = given.get("tags"), given.get("digests")
+    fields: Mapping[str, Any] = found if isinstance(found, dict) else {}
+    image_id, size = fields.get("id"), fields.get("size")
+    tags, digests = fields.get("tags"), fields.get("digests")
     if not isinstance(image_id, str) or not is_digest(image_id) or not isinstance(size, int):
         raise ValueError(f"key images[{at}]: it has no id and size")
     if not isinstance(tags, list) or not isinstance(digests, list):
@@ -154,5 +154,5 @@ def _entry(found: object, at: int) -> IndexEntry:
         tags=tuple(map(str, tags)),
         digests=tuple(map(str, digests)),
         size=size,
-        pinned=given.get("pinned") is True,
+        pinned=fields.get("pinned") is True,
     )

@@ -1,9 +1,10 @@
-"""Where things are made and unmade before they count: one folder for each process, gone when the process is.
+"""Staging folders: one for each process, for files that are not in the store yet, or no longer.
 
-A lock that only a living process can hold says whose folder it is. Whoever finds one without takes it away. What cannot
-be taken away is logged and stays until somebody tries again: it does not count, so nobody has to fail because of it.
+A process holds the lock of its folder as long as it lives. A folder without a lock holder is removed. A folder that
+cannot be removed is logged and stays until the next attempt: it is not part of the store, so no call fails because of
+it.
 
-A process can claim names here: others see them for as long as it lives and has not taken them back.
+A process can claim names here: other processes see them as long as it lives and has not released them.
 """
 
 import fcntl
@@ -27,7 +28,7 @@ _log = logging.getLogger(__name__)
 
 
 class StagingDir:
-    """Folder of one process below `parent`. It is made when it is needed first."""
+    """The staging folder of a process below `parent`, made when it is first needed."""
 
     def __init__(self, parent: Path) -> None:
         self._parent = parent
@@ -37,14 +38,14 @@ class StagingDir:
         self._making = threading.Lock()
 
     def new_path(self, kind: str) -> Path:
-        """A name that nobody has, in the folder."""
+        """A new path in the folder."""
         return self._folder() / f"{kind}-{next(self._numbers)}"
 
     def _folder(self) -> Path:
         folder = self._parent / self._name
         with self._making:
             if self._lock is None:
-                # The lock first: a folder without one is swept.
+                # The lock first: a folder without a lock is removed.
                 self._lock = _lock(f"{folder}{_LOCK}")
                 folder.mkdir(mode=0o700)
         return folder
@@ -58,22 +59,22 @@ class StagingDir:
                 (self._parent / f"{self._name}{_LOCK}").unlink()
             os.close(lock)
 
-    def sweep(self) -> list[str]:
-        """Remove the folders of processes that are gone; their names. The caller keeps others from sweeping too."""
-        swept = []
+    def remove_abandoned(self) -> list[str]:
+        """Remove the folders of processes that are gone; their names. The caller holds the lock of the store."""
+        removed = []
         for path in sorted(self._parent.iterdir()):
             name = path.name.removesuffix(_LOCK)
-            if name == self._name or not _is_deserted(self._parent / f"{name}{_LOCK}"):
+            if name == self._name or not _is_abandoned(self._parent / f"{name}{_LOCK}"):
                 continue
             if discard(self._parent / name):
                 with suppress(OSError):
                     (self._parent / f"{name}{_LOCK}").unlink()
-                swept.append(name)
-        return sorted(set(swept))
+                removed.append(name)
+        return sorted(set(removed))
 
     @contextmanager
     def claim(self, names: Iterable[str]) -> Iterator[None]:
-        """Claim names. Whoever looks for claims must be kept away until this is entered, but not when it is left."""
+        """Claim names. The caller holds the lock of the store until this is entered, but not when it is left."""
         path = self.new_path(_CLAIM)
         path.write_text("\n".join(names), encoding="ascii")
         try:
@@ -83,18 +84,18 @@ class StagingDir:
                 path.unlink()
 
     def claimed(self) -> set[str]:
-        """The names that living processes claim."""
+        """The names that running processes claim."""
         names: set[str] = set()
-        for room in self._parent.iterdir():
-            if room.suffix != _LOCK and not _is_deserted(self._parent / f"{room.name}{_LOCK}"):
-                for path in room.glob(f"{_CLAIM}-*"):
+        for folder in self._parent.iterdir():
+            if folder.suffix != _LOCK and not _is_abandoned(self._parent / f"{folder.name}{_LOCK}"):
+                for path in folder.glob(f"{_CLAIM}-*"):
                     with suppress(FileNotFoundError):
                         names.update(path.read_text(encoding="ascii").splitlines())
         return names
 
 
 def _lock(path: str) -> int:
-    """A new file, locked. A sweeper may take it away between the two; then there is another one."""
+    """Create and lock a file. Another process may remove it in between; then it is created again."""
     while True:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -104,7 +105,7 @@ def _lock(path: str) -> int:
         os.close(descriptor)
 
 
-def _is_deserted(lock: Path) -> bool:
+def _is_abandoned(lock: Path) -> bool:
     try:
         descriptor = os.open(lock, os.O_RDWR | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -120,7 +121,7 @@ def _is_deserted(lock: Path) -> bool:
 
 
 def discard(path: Path) -> bool:
-    """Remove whatever is there, also what its owner may not look into; whether it is gone."""
+    """Remove a file or a tree, whatever its modes; False if that failed, which is logged."""
     try:
         remove_tree(path)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""What is known of images and their layers, of those who may pull them, and of a pull under way. Pure."""
+"""Images, their layers, credentials for a pull, and its progress, as values. Pure."""
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -12,7 +12,7 @@ from interpose.node.runtime.images.registry.reference import parse_reference
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageConfig:
-    """What an image says about the containers made of it."""
+    """The config of an image: defaults for containers, and its layers."""
 
     user: str = ""
     env: tuple[str, ...] = field(default=(), repr=False)  # NAME=value; values may be secret
@@ -43,11 +43,11 @@ class StoredImage:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Tags first, then digests."""
+        """All names of the image: tags first, then digests."""
         return (*self.repo_tags, *self.repo_digests)
 
-    def called(self, *texts: str) -> str:
-        """Its name as one of these texts says it, the last one first; else its first tag. Empty if it has no tag."""
+    def matching_tag(self, *texts: str) -> str:
+        """The tag that one of these texts names, the last text first; else the first tag. Empty without a tag."""
         for text in reversed(texts):
             with suppress(ValueError):
                 if (name := str(parse_reference(text))) in self.repo_tags:
@@ -57,7 +57,7 @@ class StoredImage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnpackLimits:
-    """What one layer may cost. The largest layers in use have some GiB and some 100000 files."""
+    """Limits for a layer. The largest layers in use have some GiB and some 100000 files."""
 
     size: int = 64 << 30  # bytes of the tar file
     entries: int = 4_000_000  # of the tar file; and files and folders made of them
@@ -66,7 +66,7 @@ class UnpackLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnpackResult:
-    """What became of a layer."""
+    """The result of unpacking a layer."""
 
     diff_id: str
     size: int  # bytes on disk, about
@@ -76,18 +76,18 @@ class UnpackResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Auth:
-    """What somebody shows to a registry, as CRI has it. Nothing of it is ever printed."""
+    """Credentials for a registry, with the fields of CRI. They are never printed."""
 
     username: str = field(default="", repr=False)
     password: str = field(default="", repr=False)
     auth: str = field(default="", repr=False)  # base64 of user:password
     server_address: str = field(default="", repr=False)
     identity_token: str = field(default="", repr=False)  # exchanged for tokens
-    registry_token: str = field(default="", repr=False)  # shown as it is
+    registry_token: str = field(default="", repr=False)  # sent as it is
 
 
 class PullPhase(StrEnum):
-    """What happens to a part of an image."""
+    """The state of a part of an image during a pull."""
 
     WAITING = "waiting"
     DOWNLOADING = "downloading"
@@ -98,9 +98,9 @@ class PullPhase(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PullProgress:
-    """News of one part of an image. Bytes; `total` is 0 where nobody knows."""
+    """The progress of a part of an image (a layer). `done` and `total` in bytes; `total` is 0 if unknown."""
 
-    what: str
+    part: str
     phase: PullPhase
     done: int = 0
     total: int = 0
@@ -109,14 +109,14 @@ class PullProgress:
 Progress: TypeAlias = Callable[[PullProgress], None]
 
 
-def silent(_news: PullProgress) -> None:
-    """For those who do not want to know."""
+def ignore_progress(_progress: PullProgress) -> None:
+    """A callback for callers without a display."""
 
 
 class PullError(Exception):
-    """An image cannot be had from its registry. The text is for people and for the kubelet, which reads its beginning.
+    """A pull failed. The text is for people and for the kubelet, which reads its beginning.
 
-    `not_found`: the registry says that there is none.
+    `not_found`: the registry answered that there is no such image.
     """
 
     def __init__(self, message: str, *, not_found: bool = False) -> None:

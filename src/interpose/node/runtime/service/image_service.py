@@ -123,7 +123,7 @@ def image_message(image: StoredImage, requested: str = "") -> cri.Image:
         repo_tags=image.repo_tags,
         repo_digests=image.repo_digests,
         size=image.size,
-        spec=cri.ImageSpec(image=image.called(requested) or (image.names[0] if image.names else image.id)),
+        spec=cri.ImageSpec(image=image.matching_tag(requested) or (image.names[0] if image.names else image.id)),
         pinned=image.pinned,
     )
     user = image.config.user.partition(":")[0]

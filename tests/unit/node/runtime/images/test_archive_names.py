@@ -6,10 +6,10 @@ import pytest
 
 from interpose.node.runtime.images.archive_names import (
     annotated_names,
-    given_names,
+    assign_names,
+    full_name,
     read_docker_manifest,
     with_digest,
-    written_out,
 )
 
 DIGEST = "sha256:" + "a" * 64
@@ -72,7 +72,7 @@ def test_annotations_name_images(annotations: dict[str, str], base: str, names: 
 
 def test_repositories_get_the_digest() -> None:
     """Each once."""
-    assert with_digest((written_out("x:1"), written_out("x:2")), DIGEST) == (f"docker.io/library/x@{DIGEST}",)
+    assert with_digest((full_name("x:1"), full_name("x:2")), DIGEST) == (f"docker.io/library/x@{DIGEST}",)
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_repositories_get_the_digest() -> None:
 )
 def test_a_name_that_is_given(names: list[tuple[str, ...]], given: str, expected: list[tuple[str, ...]]) -> None:
     """One image is called so; a tag of its own, and those of several, stay."""
-    assert given_names(names, given) == expected
+    assert assign_names(names, given) == expected
 
 
 @pytest.mark.parametrize(
@@ -109,4 +109,4 @@ def test_a_name_that_is_given(names: list[tuple[str, ...]], given: str, expected
 def test_a_name_that_cannot_be_given(names: list[tuple[str, ...]], given: str, problem: str) -> None:
     """Two images with one name would be one of them in the end."""
     with pytest.raises(ValueError, match=problem):
-        given_names(names, given)
+        assign_names(names, given)

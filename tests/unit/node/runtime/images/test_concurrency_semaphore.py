@@ -12,7 +12,7 @@ async def test_only_so_many_have_a_turn_for_one_key() -> None:
     inside: list[str] = []
 
     async def visit(key: str) -> None:
-        async with turns.turn(key):
+        async with turns.hold(key):
             inside.append(key)
             await leave.wait()
 
@@ -30,8 +30,8 @@ async def test_only_so_many_have_a_turn_for_one_key() -> None:
 async def test_who_gives_up_waiting_is_forgotten() -> None:
     """The turn of the other is not touched."""
     turns = KeyedSemaphore(1)
-    async with turns.turn("a"):
-        waiting = asyncio.create_task(turns.turn("a").__aenter__())
+    async with turns.hold("a"):
+        waiting = asyncio.create_task(turns.hold("a").__aenter__())
         await asyncio.sleep(0)
         waiting.cancel()
         await asyncio.gather(waiting, return_exceptions=True)

@@ -33,7 +33,7 @@ def disk(tmp_path: Path) -> Iterator[ImageDisk]:
     disk.close()
 
 
-def bring(disk: ImageDisk) -> None:
+def import_image(disk: ImageDisk) -> None:
     """A layer and an image of it."""
     put_layer(disk)
     with disk.locked():
@@ -53,7 +53,7 @@ def test_another_process_sees_what_changed(disk: ImageDisk) -> None:
     other = ImageDisk(disk.root, durable=False)
     other.open()
     assert other.index().entries == ()
-    bring(disk)
+    import_image(disk)
     assert other.index().entries == (IMAGE,)
     assert other.config(IMAGE.id).diff_ids == (DIFF,)
     assert other.form is disk.form
@@ -62,7 +62,7 @@ def test_another_process_sees_what_changed(disk: ImageDisk) -> None:
 
 def test_layers_that_nobody_names_are_collected(disk: ImageDisk) -> None:
     """Those of an image are not, until the image is gone."""
-    bring(disk)
+    import_image(disk)
     assert disk.collect() == []
     assert disk.usage() == (100 + len(CONFIG), 4)
     with disk.locked():
@@ -76,10 +76,10 @@ def test_layers_that_somebody_brings_are_not_collected(disk: ImageDisk) -> None:
     """In this process or in another; what nobody brings is."""
     other = ImageDisk(disk.root, durable=False)
     other.open()
-    with disk.bringing(chain_ids([digest_of(b"another")])):
+    with disk.claim_layers(chain_ids([digest_of(b"another")])):
         put_layer(disk)
         assert len(other.collect()) == 1
-    with disk.bringing(CHAIN):
+    with disk.claim_layers(CHAIN):
         put_layer(disk)
         assert other.collect() == []
         assert disk.collect() == []
@@ -89,7 +89,7 @@ def test_layers_that_somebody_brings_are_not_collected(disk: ImageDisk) -> None:
 
 def test_all_that_a_container_holds_is_let_go_of(disk: ImageDisk) -> None:
     """Not what another one holds whose id begins alike."""
-    bring(disk)
+    import_image(disk)
     for name in ("c1", "c1.0", "c1.1", "c10", "c10.0"):
         disk.hold(name, IMAGE.id, CHAIN)
     assert disk.release("c1")
@@ -138,7 +138,7 @@ def test_one_layer_that_cannot_be_taken_away_keeps_no_other(disk: ImageDisk, mon
 
 def test_held_layers_stay(disk: ImageDisk) -> None:
     """Until the container lets go."""
-    bring(disk)
+    import_image(disk)
     disk.hold("c1", IMAGE.id, CHAIN)
     with disk.locked():
         disk.change(lambda index: index.without_image(IMAGE.id))
@@ -191,11 +191,11 @@ def test_what_is_no_store_of_ours_is_refused(name: str, text: str, tmp_path: Pat
 
 def test_a_damaged_index_counts_as_it_was(disk: ImageDisk, caplog: pytest.LogCaptureFixture) -> None:
     """For whoever looks. Nothing is changed or removed until it can be read; one line says so."""
-    bring(disk)
-    assert disk.seen().entries == (IMAGE,)
+    import_image(disk)
+    assert disk.cached_index().entries == (IMAGE,)
     good = (disk.root / "index.json").read_bytes()
     (disk.root / "index.json").write_text("x")
-    assert [disk.seen().entries for _ in range(3)] == [(IMAGE,)] * 3
+    assert [disk.cached_index().entries for _ in range(3)] == [(IMAGE,)] * 3
     assert [record.message for record in caplog.records] == ["Failed to read image index; keeping the one in memory"]
     with pytest.raises(ConfigError, match="it is not JSON"):
         disk.shrink(without_image)
@@ -210,7 +210,7 @@ def test_an_index_that_was_never_good_is_an_error(disk: ImageDisk) -> None:
     """There is nothing to go by."""
     (disk.root / "index.json").write_text("x")
     with pytest.raises(ConfigError, match="it is not JSON"):
-        disk.seen()
+        disk.cached_index()
 
 
 def test_damaged_records_of_layers_count_for_nothing(disk: ImageDisk) -> None:
@@ -246,7 +246,7 @@ def test_layers_of_an_image_whose_config_cannot_be_read_just_now_stay(
     disk: ImageDisk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A process may have too many files open, or a disk be tired."""
-    bring(disk)
+    import_image(disk)
 
     def refuse(_self: ImageDisk, _image_id: str) -> None:
         raise OSError(errno.EMFILE, "Too many open files")
@@ -290,7 +290,7 @@ class Full:
 
 def test_images_can_be_removed_from_a_full_disk(disk: ImageDisk, monkeypatch: pytest.MonkeyPatch) -> None:
     """What else would make room?"""
-    bring(disk)
+    import_image(disk)
     Full(disk, monkeypatch)
     assert disk.shrink(without_image)
     assert disk.index().entries == ()
@@ -299,7 +299,7 @@ def test_images_can_be_removed_from_a_full_disk(disk: ImageDisk, monkeypatch: py
 
 def test_a_full_disk_is_said_where_nothing_can_be_removed(disk: ImageDisk, monkeypatch: pytest.MonkeyPatch) -> None:
     """The image is as it was."""
-    bring(disk)
+    import_image(disk)
     Full(disk, monkeypatch)
     with pytest.raises(OSError, match="No space left"):
         disk.shrink(lambda index: index.with_image(replace(IMAGE, tags=("docker.io/library/y:1",))))
@@ -309,7 +309,7 @@ def test_a_full_disk_is_said_where_nothing_can_be_removed(disk: ImageDisk, monke
 
 def test_what_goes_wrong_otherwise_removes_nothing(disk: ImageDisk, monkeypatch: pytest.MonkeyPatch) -> None:
     """A disk that is read-only, say."""
-    bring(disk)
+    import_image(disk)
 
     def refuse(*_: object) -> None:
         raise OSError(errno.EROFS, "Read-only file system")

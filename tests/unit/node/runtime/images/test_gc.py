@@ -28,9 +28,9 @@ async def test_wishes_that_come_meanwhile_are_one_more_collection() -> None:
     """What runs already may have overlooked what they are about."""
     work = Work()
     collector = ImageCollector(work)
-    first = collector.ask()
+    first = collector.request()
     assert await asyncio.to_thread(work.begun.acquire, True, 20)
-    second, third = collector.ask(), collector.ask()
+    second, third = collector.request(), collector.request()
     assert second is third
     assert second is not first
     work.go_on.release()
@@ -40,7 +40,7 @@ async def test_wishes_that_come_meanwhile_are_one_more_collection() -> None:
     await third
     assert work.ended == 2
     work.go_on.release()
-    await collector.done()
+    await collector.run()
     assert work.ended == 3
     await collector.close()
 
@@ -49,7 +49,7 @@ async def test_closing_waits_for_what_was_asked_for() -> None:
     """Nothing is left for the next process."""
     work = Work()
     collector = ImageCollector(work)
-    collector.ask()
+    collector.request()
     work.go_on.release()
     await collector.close()
     assert work.ended == 1
@@ -66,9 +66,9 @@ async def test_a_collection_that_fails_is_logged_and_tried_again(caplog: pytest.
 
     collector = ImageCollector(collect)
     with caplog.at_level(logging.WARNING):
-        await collector.done()
+        await collector.run()
     assert "Failed to remove" in caplog.text
-    await collector.done()
+    await collector.run()
     assert outcomes == []
     await collector.close()
 
@@ -77,7 +77,7 @@ async def test_a_collection_goes_on_without_its_caller() -> None:
     """Who waited for it may leave."""
     work = Work()
     collector = ImageCollector(work)
-    waiting = asyncio.create_task(collector.done())
+    waiting = asyncio.create_task(collector.run())
     await asyncio.sleep(0)
     waiting.cancel()
     await asyncio.gather(waiting, return_exceptions=True)

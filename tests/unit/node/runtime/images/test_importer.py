@@ -12,7 +12,7 @@ from interpose.node.runtime.images.disk import ImageDisk
 from interpose.node.runtime.images.gc import ImageCollector
 from interpose.node.runtime.images.importer import ImageImporter, LayerSource
 from interpose.node.runtime.images.index import IndexEntry
-from interpose.node.runtime.images.types import UnpackLimits, silent
+from interpose.node.runtime.images.types import UnpackLimits, ignore_progress
 from interpose.testing.eventually import WAIT_LIMIT, eventually
 from tests.support.node.image_files import MadeImage, layer, make_image
 
@@ -40,50 +40,50 @@ class Source:
             await self.open.wait()
             return io.BytesIO(data)
 
-        return LayerSource(what="x", size=len(data), source=self.name, open=opened)
+        return LayerSource(name="x", size=len(data), source=self.name, open=opened)
 
 
 @pytest.fixture
-async def bringer(tmp_path: Path) -> AsyncIterator[ImageImporter]:
+async def importer(tmp_path: Path) -> AsyncIterator[ImageImporter]:
     """Into a new store."""
     disk = ImageDisk(tmp_path / "store", durable=False)
     disk.open()
     collector = ImageCollector(disk.collect)
-    bringer = ImageImporter(disk, collector, UnpackLimits())
-    yield bringer
-    await bringer.close()
+    importer = ImageImporter(disk, collector, UnpackLimits())
+    yield importer
+    await importer.close()
     await collector.close()
     disk.close()
 
 
-async def bring(bringer: ImageImporter, image: MadeImage, source: Source) -> IndexEntry:
+async def import_image(importer: ImageImporter, image: MadeImage, source: Source) -> IndexEntry:
     """All of an image."""
     layers = [source.layer(data) for data in image.layers]
-    return await bringer.bring(image.config, layers, silent, tags=(), digests=(), size=1)
+    return await importer.import_image(image.config, layers, ignore_progress, tags=(), digests=(), size=1)
 
 
-async def test_a_source_that_gives_nothing_holds_up_nobody_else(bringer: ImageImporter) -> None:
+async def test_a_source_that_gives_nothing_holds_up_nobody_else(importer: ImageImporter) -> None:
     """However many images are wanted from it; and only so much is asked of it at a time."""
     slow, good = Source("slow", at_once=False), Source("good", at_once=True)
     async with asyncio.TaskGroup() as group:
-        waiting = [group.create_task(bring(bringer, image, slow)) for image in SLOW]
+        waiting = [group.create_task(import_image(importer, image, slow)) for image in SLOW]
         await eventually(lambda: slow.asked == 12, "as much as may be asked of one source")
         async with asyncio.timeout(WAIT_LIMIT):
-            assert (await bring(bringer, GOOD, good)).id == GOOD.id
+            assert (await import_image(importer, GOOD, good)).id == GOOD.id
         assert not any(task.done() for task in waiting)
         assert slow.asked == 12
         slow.open.set()
-    assert len(bringer.disk.index().entries) == 6
+    assert len(importer.disk.index().entries) == 6
 
 
-async def test_what_others_need_no_more_is_collected_meanwhile(bringer: ImageImporter) -> None:
+async def test_what_others_need_no_more_is_collected_meanwhile(importer: ImageImporter) -> None:
     """The layers of an image on its way are not."""
     slow, good = Source("slow", at_once=False), Source("good", at_once=True)
-    await bring(bringer, GOOD, good)
+    await import_image(importer, GOOD, good)
     both = make_image([layer({"a": "1"}), layer({"c": "3"})])
-    task = asyncio.create_task(bring(bringer, both, slow))
+    task = asyncio.create_task(import_image(importer, both, slow))
     await slow.begun.wait()
-    disk = bringer.disk
+    disk = importer.disk
     with disk.locked():
         disk.change(lambda index: index.without_image(GOOD.id))
     await asyncio.to_thread(disk.collect)

@@ -3,7 +3,7 @@
 import json
 from pathlib import PurePath
 
-from interpose.node.runtime.images.inspection import inspected
+from interpose.node.runtime.images.inspection import inspect_document
 from interpose.node.runtime.images.manifests import read_config
 from interpose.node.runtime.images.types import StoredImage
 from tests.support.node.image_files import layer, make_image
@@ -19,7 +19,7 @@ def stored(data: bytes) -> StoredImage:
 def test_the_keys_of_docker_and_our_own() -> None:
     """The config is as it came, with what we do not read."""
     given = json.loads(IMAGE.config) | {"author": "me", "variant": "v3", "history": [{"created_by": "cp"}]}
-    found = inspected(stored(json.dumps(given).encode()), json.dumps(given).encode(), [PurePath("/l/1")], ["c1"])
+    found = inspect_document(stored(json.dumps(given).encode()), json.dumps(given).encode(), [PurePath("/l/1")], ["c1"])
     assert found == {
         "Id": IMAGE.id,
         "RepoTags": ["x:1"],
@@ -43,5 +43,5 @@ def test_what_the_config_leaves_out_is_empty() -> None:
     """Also where it says null."""
     given = json.loads(IMAGE.config) | {"config": None}
     data = json.dumps(given).encode()
-    found = inspected(stored(data), data, [], [])
+    found = inspect_document(stored(data), data, [], [])
     assert (found["Config"], found["History"], found["Author"]) == ({}, [], "")

@@ -8,7 +8,7 @@ import pytest
 from interpose.node.runtime.images.manifests import (
     DOCKER_LIST,
     DOCKER_MANIFEST,
-    MOST_BYTES,
+    MAX_BYTES,
     OCI_INDEX,
     OCI_MANIFEST,
     Descriptor,
@@ -16,7 +16,7 @@ from interpose.node.runtime.images.manifests import (
     ManifestIndex,
     Platform,
     chain_ids,
-    choose,
+    choose_manifest,
     digest_of,
     linux_platform,
     read_config,
@@ -63,7 +63,7 @@ def test_an_index_is_manifests_with_platforms(kind: dict[str, str]) -> None:
         (b"{", "m: it is not JSON"),
         (b"[" * 100_000, "m: it is not JSON"),
         (b"[]", "m: it is not a JSON object"),
-        (b" " * (MOST_BYTES + 1), "m: it is larger than"),
+        (b" " * (MAX_BYTES + 1), "m: it is larger than"),
         ({"schemaVersion": 1}, "schema 1"),
         ({}, "key mediaType: ''"),
         ({"mediaType": "text/html"}, "key mediaType: 'text/html'"),
@@ -118,16 +118,16 @@ ARM = Platform(os="linux", architecture="arm", variant="v7")
 )
 def test_the_manifest_of_a_platform_is_chosen(platforms: tuple[Platform | None, ...], chosen: int) -> None:
     """The same variant before none before any; nobody's after all of them."""
-    assert choose(index_of(*platforms), ARM, "i").size == chosen
+    assert choose_manifest(index_of(*platforms), ARM, "i").size == chosen
 
 
 def test_an_index_without_our_platform_says_which_it_has() -> None:
     """So that one knows whom it is for."""
     there = index_of(*(Platform(os=os, architecture="amd64") for os in ("windows", "linux")))
     with pytest.raises(ValueError, match="i: there is no image for linux/arm/v7, only for linux/amd64, windows/amd64"):
-        choose(there, ARM, "i")
+        choose_manifest(there, ARM, "i")
     with pytest.raises(ValueError, match="only for nobody"):
-        choose(index_of(), ARM, "i")
+        choose_manifest(index_of(), ARM, "i")
 
 
 def test_machines_have_their_names_of_platforms() -> None:

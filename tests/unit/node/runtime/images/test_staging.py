@@ -31,9 +31,9 @@ def test_rooms_of_the_living_are_left_alone(tmp_path: Path) -> None:
     mine, other = StagingDir(tmp_path), StagingDir(tmp_path)
     mine.new_path("mine").touch()
     assert len(list(tmp_path.iterdir())) == 4
-    assert len(other.sweep()) == 1
+    assert len(other.remove_abandoned()) == 1
     assert len(list(tmp_path.iterdir())) == 2
-    assert other.sweep() == []
+    assert other.remove_abandoned() == []
     mine.close()
 
 
@@ -41,7 +41,7 @@ def test_a_folder_without_a_lock_is_swept(tmp_path: Path) -> None:
     """Its owner was killed between two steps, and so was a sweeper."""
     (tmp_path / "1-a").mkdir()
     (tmp_path / "2-b.lock").touch()
-    assert StagingDir(tmp_path).sweep() == ["1-a", "2-b"]
+    assert StagingDir(tmp_path).remove_abandoned() == ["1-a", "2-b"]
     assert list(tmp_path.iterdir()) == []
 
 

@@ -37,5 +37,5 @@ def test_an_error_says_whether_there_is_none() -> None:
 def test_an_image_is_called_as_somebody_called_it(texts: tuple[str, ...], name: str) -> None:
     """If it has that name; what its author wrote counts before what the kubelet made of it."""
     tags = ("docker.io/library/x:1", "docker.io/library/y:2")
-    assert StoredImage(id="sha256:1", repo_tags=tags, size=1, config=ImageConfig()).called(*texts) == name
-    assert StoredImage(id="sha256:1", size=1, config=ImageConfig()).called(*texts) == ""
+    assert StoredImage(id="sha256:1", repo_tags=tags, size=1, config=ImageConfig()).matching_tag(*texts) == name
+    assert StoredImage(id="sha256:1", size=1, config=ImageConfig()).matching_tag(*texts) == ""

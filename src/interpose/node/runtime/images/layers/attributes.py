@@ -1,6 +1,6 @@
-"""Owners, modes, times and extended attributes of files in layers: what a tar entry says, given to a file.
+"""Owners, modes, times and extended attributes of files in layers: read from a tar entry, applied to a file.
 
-Who is not root gives what it can: files are its own, and it can always read and remove them.
+Without root as much as possible is applied: files belong to the user, who can always read and remove them.
 """
 
 import errno
@@ -14,13 +14,13 @@ _PAX: Final = "SCHILY.xattr."
 _CAPABILITY: Final = "security.capability"
 _USER: Final = "user."
 _MOST_ID: Final = (1 << 32) - 2
-# What file systems say that have no such attributes, or not for us.
+# Errors of file systems without extended attributes, or without access to them.
 _NO_ATTRIBUTES: Final = frozenset((errno.ENOTSUP, errno.EPERM, errno.EACCES, errno.ENODATA))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attributes:
-    """Of one file. Other attributes than capabilities and those of users are not taken over: overlay reads some."""
+    """The attributes of a file. Of the extended ones only capabilities and `user.*`: overlay interprets others."""
 
     mode: int
     uid: int
@@ -29,12 +29,12 @@ class Attributes:
     extended: tuple[tuple[str, bytes], ...] = ()
 
 
-# Of folders that nothing is said about.
+# Attributes of folders without an entry.
 IMPLIED: Final = Attributes(mode=0o755, uid=0, gid=0, mtime_ns=0)
 
 
 def of_member(member: tarfile.TarInfo) -> Attributes:
-    """What a tar entry says; ValueError for numbers that are none."""
+    """The attributes of a tar entry; ValueError for numbers out of range."""
     for name, number in (("uid", member.uid), ("gid", member.gid)):
         if not 0 <= number <= _MOST_ID:
             raise ValueError(f"its {name} {number} is none")
@@ -57,7 +57,7 @@ def of_member(member: tarfile.TarInfo) -> Attributes:
 
 
 def of_file(path: str, found: os.stat_result) -> Attributes:
-    """What a file has."""
+    """The attributes of a file on disk."""
     return Attributes(
         mode=stat.S_IMODE(found.st_mode),
         uid=found.st_uid,
@@ -77,8 +77,8 @@ def _read_extended(path: str) -> tuple[tuple[str, bytes], ...]:
         raise
 
 
-def bare(descriptor: int) -> None:
-    """Take away all that a file has of such attributes: what is given next is all that it has."""
+def remove_extended(descriptor: int) -> None:
+    """Remove the extended attributes of a file, before others are applied."""
     try:
         for name in filter(_is_wanted, os.listxattr(descriptor)):
             os.removexattr(descriptor, name)
@@ -92,13 +92,13 @@ def _is_wanted(name: str) -> bool:
 
 
 class AttributeWriter:
-    """Gives attributes to files that are named in an open folder."""
+    """Applies attributes to files in an open folder."""
 
     def __init__(self, *, privileged: bool) -> None:
         self.privileged = privileged
 
-    def give(self, folder: int, name: str, attributes: Attributes, *, mode: int) -> None:
-        """Everything; `mode` says what kind of file it is. A link is never followed, and has only an owner."""
+    def apply(self, folder: int, name: str, attributes: Attributes, *, mode: int) -> None:
+        """Apply all attributes; `mode` has the file type. A link is never followed, and has only an owner."""
         if self.privileged:
             os.chown(name, attributes.uid, attributes.gid, dir_fd=folder, follow_symlinks=False)
         if not stat.S_ISLNK(mode):

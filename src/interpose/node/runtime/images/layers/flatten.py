@@ -1,7 +1,7 @@
-"""Layers copied into one plain folder, for where overlay cannot be mounted.
+"""Copies layers into one plain folder, where overlay cannot be mounted.
 
-The target is written from the lowest layer to the highest, by nobody else. Files are copied with their holes, links and
-devices; no link is followed on either side.
+The target is written from the lowest layer to the highest, and by no other process. Files are copied with their holes,
+links and devices; no link is followed on either side.
 """
 
 import errno
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from interpose.host.rmtree import remove_at
-from interpose.node.runtime.images.layers.attributes import AttributeWriter, bare, of_file
+from interpose.node.runtime.images.layers.attributes import AttributeWriter, of_file, remove_extended
 from interpose.node.runtime.images.layers.tar_reader import StoppedError
 from interpose.node.runtime.images.layers.whiteouts import MARKED, OVERLAY, WhiteoutFormat
 
@@ -31,32 +31,32 @@ def flatten(
     privileged: bool | None = None,
     stopped: Callable[[], bool] = lambda: False,
 ) -> None:
-    """Make `target` the tree that these layers, lowest first, are together. It must not exist, or be empty."""
+    """Make `target` the merged tree of these layers, lowest first. It must not exist, or be empty."""
     target.mkdir(mode=0o755, parents=True, exist_ok=True)
-    giver = AttributeWriter(privileged=os.geteuid() == 0 if privileged is None else privileged)
+    writer = AttributeWriter(privileged=os.geteuid() == 0 if privileged is None else privileged)
     for layer in layers:
-        _Copier(giver, stopped).copy(str(layer), target)
+        _Copier(writer, stopped).copy(str(layer), target)
 
 
 class _Copier:
-    """Lays one layer over what is there."""
+    """Copies a layer over the layers below it."""
 
-    def __init__(self, giver: AttributeWriter, stopped: Callable[[], bool]) -> None:
-        self._giver = giver
+    def __init__(self, writer: AttributeWriter, stopped: Callable[[], bool]) -> None:
+        self._writer = writer
         self._stopped = stopped
         self._linked: dict[tuple[int, int], str] = {}  # where files with several names were put
 
     def copy(self, layer: str, target: Path) -> None:
         descriptor = os.open(target, _FOLDER)
         try:
-            bare(descriptor)
+            remove_extended(descriptor)
             self._folder(layer, descriptor, str(target))
-            self._giver.give(descriptor, ".", of_file(layer, os.lstat(layer)), mode=stat.S_IFDIR)
+            self._writer.apply(descriptor, ".", of_file(layer, os.lstat(layer)), mode=stat.S_IFDIR)
         finally:
             os.close(descriptor)
 
     def _folder(self, path: str, target: int, place: str) -> None:
-        """The content of a folder. Marks first: what they hide is of the layers below, not of this one."""
+        """Copy the entries of a folder. Whiteouts first: they hide entries of the layers below, not of this one."""
         if self._stopped():
             raise StoppedError
         with os.scandir(path) as found:
@@ -75,16 +75,18 @@ class _Copier:
                 self._file(entry, target, place)
 
     def _enter(self, entry: "os.DirEntry[str]", target: int, place: str) -> None:
-        if OVERLAY.sealed(entry.path) or MARKED.sealed(entry.path) or not _is_folder(target, entry.name):
+        if OVERLAY.is_opaque(entry.path) or MARKED.is_opaque(entry.path) or not _is_folder(target, entry.name):
             _remove(target, entry.name)
             os.mkdir(entry.name, 0o700, dir_fd=target)
         inner = os.open(entry.name, _FOLDER, dir_fd=target)
         try:
-            bare(inner)  # of the folder below only the content stays
+            remove_extended(inner)  # of the folder below only the content stays
             self._folder(entry.path, inner, f"{place}/{entry.name}")
         finally:
             os.close(inner)
-        self._giver.give(target, entry.name, of_file(entry.path, entry.stat(follow_symlinks=False)), mode=stat.S_IFDIR)
+        self._writer.apply(
+            target, entry.name, of_file(entry.path, entry.stat(follow_symlinks=False)), mode=stat.S_IFDIR
+        )
 
     def _file(self, entry: "os.DirEntry[str]", target: int, place: str) -> None:
         found = entry.stat(follow_symlinks=False)
@@ -101,7 +103,7 @@ class _Copier:
             return  # a device that may not be made here
         if stat.S_ISSOCK(found.st_mode):
             return
-        self._giver.give(target, entry.name, of_file(entry.path, found), mode=found.st_mode)
+        self._writer.apply(target, entry.name, of_file(entry.path, found), mode=found.st_mode)
         if found.st_nlink > 1:
             self._linked[key] = f"{place}/{entry.name}"
 
@@ -129,7 +131,7 @@ def _remove(folder: int, name: str) -> None:
 
 
 def copy_data(path: str, found: os.stat_result, folder: int, name: str) -> int:
-    """Make a file of the same kind with the same content; how many bytes it has. Owner and mode are not copied."""
+    """Create a file of the same type and content; returns its bytes. Owner and mode are not copied."""
     if stat.S_ISREG(found.st_mode):
         return _copy_file(path, folder, name)
     if stat.S_ISLNK(found.st_mode):
@@ -158,7 +160,7 @@ def _copy_file(path: str, folder: int, name: str) -> int:
 
 
 def _extents(descriptor: int, size: int) -> list[tuple[int, int]]:
-    """Where there is data; all of it, where a file system does not tell."""
+    """The ranges with data; the whole file, where a file system does not support the query."""
     extents = []
     at = 0
     while at < size:

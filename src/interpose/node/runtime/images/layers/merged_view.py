@@ -1,10 +1,10 @@
-"""Layers seen as the one tree they make together, without mounting anything.
+"""Layers as the one tree that overlay would show, without mounting anything.
 
-No link is ever followed by the kernel here: each part of a place was seen to be a folder before the next is looked at.
+No link is ever followed by the kernel here: each part of a path was checked to be a folder before the next is opened.
 Links are followed by us, as a container that has this tree as its root would: they cannot lead out of it.
 
-The way to a place is gone once, part by part, with the folders that make up each part of it at hand: what it costs
-grows with its depth and with the layers that have it, and both have a bound.
+A path is walked once, part by part, with the folders of all layers for each part: the cost grows with its depth and
+with the number of layers that have it, and both have a limit.
 """
 
 import os
@@ -14,15 +14,15 @@ from typing import Final, NamedTuple
 
 from interpose.node.runtime.images.layers.whiteouts import WhiteoutFormat, is_whiteout
 
-MOST_DEPTH: Final = 256  # folders inside of each other; the deepest in use have some dozens
-_MOST_LINKS: Final = 40  # as the kernel has it
-_MOST_STEPS: Final = 4096  # parts of one place, with those of all links on the way
+MAX_DEPTH: Final = 256  # folders inside of each other; the deepest in use have some dozens
+_MAX_LINKS: Final = 40  # as the kernel has it
+_MAX_STEPS: Final = 4096  # parts of a path, with those of all links in it
 
 Parts = tuple[str, ...]
 
 
 class MergedEntry(NamedTuple):
-    """Where something is, and what."""
+    """A path on disk, and its stat result."""
 
     path: str
     stat: os.stat_result
@@ -34,26 +34,26 @@ class MergedEntry(NamedTuple):
 
 
 class PathWalk:
-    """Goes down from the root of layers, a part at a time, and up again."""
+    """A walk through merged layers from the root, a part of a path at a time."""
 
     def __init__(self, layers: Sequence[str], form: WhiteoutFormat) -> None:
         self._form = form
-        self._folders = [tuple(layers)]  # for each part that was entered: the folders that are it together
+        self._folders = [tuple(layers)]  # for each part that was entered: its folders in all layers
 
     def look(self, part: str) -> MergedEntry | None:
-        """What is here with this name."""
-        return next(self._seen(part), None)
+        """The entry with this name in the current folder; None without one."""
+        return next(self._visible(part), None)
 
     def enter(self, part: str) -> MergedEntry | None:
-        """The same, and go on inside of it. There is nothing inside of what is not a folder, or not there."""
+        """As `look`, and go into it. A file, or a name without an entry, is entered as an empty folder."""
         first: MergedEntry | None = None
         inner = []
-        for found in self._seen(part):
+        for found in self._visible(part):
             first = first or found
             if not found.is_folder:
                 break
             inner.append(found.path)
-            if self._form.sealed(found.path):
+            if self._form.is_opaque(found.path):
                 break
         self._folders.append(tuple(inner))
         return first
@@ -67,10 +67,10 @@ class PathWalk:
         """Go back to the root."""
         del self._folders[1:]
 
-    def _seen(self, part: str) -> Iterator[MergedEntry]:
-        """What the layers have here, the highest first, until one hides those below it."""
+    def _visible(self, part: str) -> Iterator[MergedEntry]:
+        """The entries of the layers, the highest first, until one hides those below it."""
         for folder in self._folders[-1]:
-            if self._form.hidden(folder, part):
+            if self._form.is_hidden(folder, part):
                 return
             path = f"{folder}/{part}"
             try:
@@ -83,27 +83,27 @@ class PathWalk:
 
 
 class MergedView:
-    """Layers, highest first."""
+    """A view of merged layers, which are given highest first."""
 
     def __init__(self, layers: Sequence[str], form: WhiteoutFormat) -> None:
         self._layers = tuple(layers)
         self._form = form
 
-    def way(self, parts: Parts = ()) -> PathWalk:
-        """A way that has been gone to a place; no link is followed."""
-        way = PathWalk(self._layers, self._form)
+    def walk(self, parts: Parts = ()) -> PathWalk:
+        """A walk that has entered all `parts`; no link is followed."""
+        walk = PathWalk(self._layers, self._form)
         for part in parts:
-            way.enter(part)
-        return way
+            walk.enter(part)
+        return walk
 
     def find(self, parts: Parts) -> MergedEntry | None:
-        """What is at a place; no link is followed on the way, so there is nothing behind one."""
+        """The entry at a path; no link is followed, so there is no entry behind one."""
         if parts:
-            return self.way(parts[:-1]).look(parts[-1])
+            return self.walk(parts[:-1]).look(parts[-1])
         return MergedEntry(self._layers[0], os.lstat(self._layers[0])) if self._layers else None
 
     def names(self) -> set[str]:
-        """The names at the root."""
+        """The visible names at the root."""
         names: set[str] = set()
         for layer in reversed(self._layers):
             with os.scandir(layer) as entries:
@@ -115,36 +115,36 @@ class MergedView:
         return names
 
     def resolve(self, parts: Parts) -> Parts:
-        """The place of a folder behind all links; it need not exist. ValueError if it cannot be one."""
+        """The path of a folder with all links followed; it need not exist. ValueError if it cannot be a folder."""
         done: list[str] = []
         left = list(reversed(parts))
-        way = self.way()
+        walk = self.walk()
         links = steps = 0
         while left:
             part = left.pop()
             steps += 1
-            if steps > _MOST_STEPS:
-                raise ValueError(f"the way to it has more than {_MOST_STEPS} parts")
+            if steps > _MAX_STEPS:
+                raise ValueError(f"the way to it has more than {_MAX_STEPS} parts")
             if part in ("", "."):
                 continue
             if part == "..":
                 del done[-1:]
-                way.leave()
+                walk.leave()
                 continue
-            found = way.enter(part)
+            found = walk.enter(part)
             if found is None or found.is_folder:
                 done.append(part)
-                if len(done) >= MOST_DEPTH:
-                    raise ValueError(f"it is inside of {MOST_DEPTH} folders or more")
+                if len(done) >= MAX_DEPTH:
+                    raise ValueError(f"it is inside of {MAX_DEPTH} folders or more")
             elif stat.S_ISLNK(found.stat.st_mode):
                 links += 1
-                if links > _MOST_LINKS:
+                if links > _MAX_LINKS:
                     raise ValueError("too many symbolic links on the way")
-                way.leave()
+                walk.leave()
                 target = os.readlink(found.path)  # noqa: PTH115 - as it is, not tidied
                 if target.startswith("/"):
                     done.clear()
-                    way.restart()
+                    walk.restart()
                 left += reversed(target.split("/"))
             else:
                 raise ValueError(f"{'/'.join((*done, part))!a} is not a folder")

@@ -1,6 +1,6 @@
-"""The folder of a tree that was used last, open: entries of one folder mostly come one after the other.
+"""The last used folder of a tree, kept open: entries of one folder mostly follow each other.
 
-No link is followed on the way to it.
+No link in its path is followed.
 """
 
 import os
@@ -18,7 +18,7 @@ def _enter(folder: int, place: Parts) -> int:
 
 
 class OpenFolder:
-    """Descriptors of folders below a root. Each is good until the next one is asked for."""
+    """Descriptors of folders below a root. Each is valid until the next one is opened."""
 
     def __init__(self, root: Path) -> None:
         self.root = os.open(root, FOLDER)
@@ -31,25 +31,25 @@ class OpenFolder:
         self.close()
 
     def at(self, parts: Parts, enter: Callable[[int, Parts], int] = _enter) -> int:
-        """The folder at a place; `enter` opens each on the way to it, inside of the one before."""
+        """Open the folder at a path; `enter` opens each part, relative to the one before."""
         if self._last is not None and self._last[0] == parts:
             return self._last[1]
         return self._walk(self.root, (), parts, enter)
 
     def inside(self, parts: Parts) -> int:
-        """The same from the one that was used last, if it is the one above: for trees that nobody changes any more."""
+        """As `at`, but from the last used folder if that is the parent: for trees that do not change any more."""
         if self._last is not None and parts and self._last[0] == parts[:-1]:
             return self._walk(self._last[1], parts[:-1], parts, _enter)
         return self._walk(self.root, (), parts, _enter)
 
     def leave(self) -> None:
-        """None is open any more but the root."""
+        """Close the last used folder; the root stays open."""
         if self._last is not None:
             os.close(self._last[1])
             self._last = None
 
     def close(self) -> None:
-        """The root neither."""
+        """Close the last used folder and the root."""
         self.leave()
         os.close(self.root)
 

@@ -1,7 +1,7 @@
-"""Whiteouts that hide nothing, taken out of a layer when it is whole.
+"""Removes whiteouts that hide nothing from a complete layer.
 
-A folder that hides all that is below it needs no whiteouts, nor do the folders in it. overlayfs does not look for any
-there: it would list their names, and then say that there is nothing.
+An opaque folder needs no whiteouts, nor do the folders in it. overlayfs does not look for any there: it would list
+their names, and then return ENOENT for them.
 """
 
 import os
@@ -18,7 +18,7 @@ _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WhiteoutPruner:
-    """Goes over a layer once. `bare` are folders that are there for whiteouts only; they go when those are gone.
+    """Walks a layer once. `bare` are folders that exist for whiteouts only; they are removed with those.
 
     `step` is called for each folder, and may raise.
     """
@@ -27,29 +27,31 @@ class WhiteoutPruner:
     bare: Collection[Parts]
     step: Callable[[], None]
 
-    def remove(self, folder: int, place: Parts = (), *, sealed: bool) -> None:
-        """In an open folder and all that is in it; `sealed`: it hides all that is below."""
+    def remove(self, folder: int, place: Parts = (), *, opaque: bool) -> None:
+        """Prune an open folder and all folders in it; `is_opaque`: the folder is opaque."""
         self.step()
         with os.scandir(folder) as found:
-            entries = [one for one in found if one.is_dir(follow_symlinks=False) or (sealed and self.form.is_mark(one))]
+            entries = [
+                entry for entry in found if entry.is_dir(follow_symlinks=False) or (opaque and self.form.is_mark(entry))
+            ]
         for entry in entries:
             if entry.is_dir(follow_symlinks=False):
-                self._enter(folder, (*place, entry.name), sealed=sealed)
+                self._enter(folder, (*place, entry.name), opaque=opaque)
             elif self.form.hidden_name(entry):
                 os.unlink(entry.name, dir_fd=folder)
 
-    def _enter(self, folder: int, place: Parts, *, sealed: bool) -> None:
+    def _enter(self, folder: int, place: Parts, *, opaque: bool) -> None:
         name = place[-1]
         inner = os.open(name, _FOLDER, dir_fd=folder)
         try:
-            inside = sealed or self.form.sealed(f"/proc/self/fd/{folder}/{name}")
-            self.remove(inner, place, sealed=inside)
+            inside = opaque or self.form.is_opaque(f"/proc/self/fd/{folder}/{name}")
+            self.remove(inner, place, opaque=inside)
             gone = inside and place in self.bare and self._is_empty(inner)
         finally:
             os.close(inner)
         if gone:
             remove_at(folder, name)
-            if not sealed:
+            if not opaque:
                 self.form.hide(folder, name)  # there was a whiteout for itself, too
 
     def _is_empty(self, folder: int) -> bool:

@@ -1,7 +1,7 @@
-"""Tar files from others, read once from front to back with bounded memory.
+"""Untrusted tar files, read once from front to back with bounded memory.
 
-`tarfile` does the formats (ustar, GNU, pax, sparse), and reads what it is told to; here is what it reads from, which
-lets headers cost only so much. Compression is recognised by the first bytes, whatever a media type says.
+`tarfile` parses the formats (ustar, GNU, pax, sparse); this module is the stream it reads from, which limits the size
+of headers. Compression is recognised by the first bytes, whatever a media type says.
 """
 
 import gzip
@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator
 from typing import IO, Any, Final, Protocol
 
 # Headers of one entry: names, extended attributes, the map of a sparse file.
-_MOST_HEADER: Final = 1 << 20
-_MOST_GLOBALS: Final = 1000
+_MAX_HEADER: Final = 1 << 20
+_MAX_GLOBALS: Final = 1000
 _STEP: Final = 1 << 18
 _GZIP: Final = b"\x1f\x8b"
 _ZSTD: Final = b"\x28\xb5\x2f\xfd"
@@ -22,23 +22,23 @@ _XZ: Final = b"\xfd7zXZ"
 _BZIP2: Final = b"BZh"
 _REFUSED: Final = ((_XZ, "xz"), (_BZIP2, "bzip2"))
 
-# All that the modules below say about bytes they cannot read.
+# All errors of these modules about bytes they cannot read.
 BROKEN: Final = (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile, RecursionError, OverflowError, UnicodeError)
 
 
 class Readable(Protocol):
-    """Bytes from the front to the end."""
+    """A stream of bytes."""
 
     def read(self, size: int, /) -> bytes:
-        """At most so many; empty at the end."""
+        """At most `size` bytes; empty at the end."""
 
 
 class StoppedError(Exception):
-    """Somebody does not want it any more."""
+    """The caller asked to stop."""
 
 
-def decompressed(file: IO[bytes]) -> Readable:
-    """The bytes behind gzip or zstd, or the file itself; ValueError for what cannot be read here."""
+def decompress(file: IO[bytes]) -> Readable:
+    """The decompressed bytes of gzip or zstd, or the file itself; ValueError for other compressions."""
     head = file.read(6)
     file.seek(0)
     if head.startswith(_GZIP):
@@ -63,7 +63,7 @@ def _zstd(file: IO[bytes]) -> Readable:
 
 
 class TarBytes:
-    """What a TarFile reads from: forwards only, counted, hashed, and with a bound on what headers take."""
+    """The stream of a TarFile: forwards only, counted, hashed, and with a limit for headers."""
 
     def __init__(
         self,
@@ -73,41 +73,41 @@ class TarBytes:
         stopped: Callable[[], bool],
         record: Callable[[bytes], None] | None = None,
     ) -> None:
-        """`record` is given all bytes but the data of files that is read by `data_of`."""
+        """`record` is called with all bytes but the file data that `data_of` reads."""
         self._source = source
         self._record = record
         self._limit = limit
         self._stopped = stopped
         self._hash = hashlib.sha256()
         self._at = 0
-        self._room: int | None = None  # for the headers of the next entry
-        self._header = b""  # what was read last of them
+        self._room: int | None = None  # bytes left for the headers of the next entry
+        self._header = b""  # the last read of them
         self._in_data = False
 
     @property
     def digest(self) -> str:
-        """Of all that was read."""
+        """The digest of all bytes that were read."""
         return "sha256:" + self._hash.hexdigest()
 
     @property
     def size(self) -> int:
-        """How much was read."""
+        """The number of bytes that were read."""
         return self._at
 
-    def header_begins(self) -> None:
-        """What is read from now on is kept in memory."""
-        self._room = _MOST_HEADER
+    def begin_header(self) -> None:
+        """Reads from now on are headers, which are kept in memory: they have a limit."""
+        self._room = _MAX_HEADER
 
-    def header_ended(self) -> None:
-        """What is read from now on goes to a file."""
+    def end_header(self) -> None:
+        """Reads from now on are file data."""
         self._room = None
 
     def read(self, size: int = -1, /) -> bytes:
-        """As many bytes as wanted, fewer only at the end."""
+        """Exactly `size` bytes, fewer only at the end."""
         if self._room is not None:
             self._room -= size
             if size < 0 or self._room < 0:
-                raise ValueError(f"an entry has headers of more than {_MOST_HEADER} bytes")
+                raise ValueError(f"an entry has headers of more than {_MAX_HEADER} bytes")
         parts = []
         while size > 0 and (data := self._next(min(size, _STEP))):
             parts.append(data)
@@ -118,7 +118,7 @@ class TarBytes:
         return data
 
     def read_data(self, size: int) -> bytes:
-        """The same, of a file: whoever records gets that from the file."""
+        """As `read`, for file data: it is not recorded."""
         self._in_data = True
         try:
             return self.read(size)
@@ -126,9 +126,9 @@ class TarBytes:
             self._in_data = False
 
     def check_end(self) -> None:
-        """ValueError unless what was read last is where a tar file ends: nothing any more, or two empty blocks.
+        """ValueError unless the last read was the end of a tar file: no more bytes, or two empty blocks.
 
-        `tarfile` takes every header it cannot read for the end, and all that comes after it would be missing.
+        `tarfile` takes every header it cannot read for the end, and all entries after it would be missing.
         """
         if any(self._header) or (self._header and any(self.read(tarfile.BLOCKSIZE))):
             raise ValueError(f"it is damaged or cut off: there is no header at byte {self._at - len(self._header)}")
@@ -146,30 +146,30 @@ class TarBytes:
         return data
 
     def seek(self, position: int, whence: int = 0, /) -> int:
-        """Go forwards: what lies between is read and counted."""
+        """Go forwards: the bytes in between are read and counted."""
         if whence != 0 or position < self._at:
             raise ValueError("its entries overlap")
         while self._at < position and self._next(min(position - self._at, _STEP)):
             pass
         return self._at
 
-    def moved(self, position: int) -> int:
-        """The source was moved to this place."""
+    def set_position(self, position: int) -> int:
+        """Note that the source was moved to this position."""
         self._at = position
         return position
 
     def tell(self) -> int:
-        """Where the next byte is."""
+        """The position of the next byte."""
         return self._at
 
     def drain(self) -> None:
-        """Read to the end: the digest is that of everything."""
+        """Read to the end: the digest is that of the whole stream."""
         while self._next(_STEP):
             pass
 
 
 def data_of(source: TarBytes, member: tarfile.TarInfo) -> Iterator[tuple[int, bytes]]:
-    """The data of the entry that came last, in pieces with their places; what is between them is a hole."""
+    """The data of the last entry, in pieces with their offsets; the ranges between them are holes."""
     blocks: Any = member.sparse if member.sparse is not None else ((0, member.size),)
     source.seek(member.offset_data)
     for offset, length in blocks:
@@ -183,20 +183,20 @@ def data_of(source: TarBytes, member: tarfile.TarInfo) -> Iterator[tuple[int, by
 
 
 def entries(source: TarBytes, *, most: int) -> Iterator[tarfile.TarInfo]:
-    """The entries, one after the other; data of one can be read until the next is asked for."""
-    source.header_begins()
+    """The entries, at most `most`; data of an entry can be read until the next one is requested."""
+    source.begin_header()
     with tarfile.open(fileobj=source, mode="r:", errors="surrogateescape") as tar:  # type: ignore[call-overload]
         count = 0
         while (member := tar.next()) is not None:
-            tar.members.clear()  # nobody asks for them, and there may be many
-            source.header_ended()
+            tar.members.clear()  # they are not used, and there may be many
+            source.end_header()
             count += 1
             if count > most:
                 raise ValueError(f"it has more than {most} entries")
-            if len(tar.pax_headers) > _MOST_GLOBALS:
-                raise ValueError(f"it has more than {_MOST_GLOBALS} global headers")
+            if len(tar.pax_headers) > _MAX_GLOBALS:
+                raise ValueError(f"it has more than {_MAX_GLOBALS} global headers")
             yield member
-            source.header_begins()
+            source.begin_header()
         source.check_end()
-        source.header_ended()
+        source.end_header()
     source.drain()

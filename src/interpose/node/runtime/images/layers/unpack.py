@@ -1,11 +1,12 @@
-"""A layer's tar file becomes a folder that overlay can mount, or that can be copied.
+"""Unpacks a layer's tar file into a folder that overlay can mount, or that can be copied.
 
-The tar file may come from anybody. Invariant: nothing is made outside of the folder. Names have no "..", links on the
-way are followed by us and not by the kernel, folders are opened part by part without following any, and everything is
-made inside of an open folder. What it may cost is bounded, and its digest is checked before it counts.
+The tar file is not trusted. Invariant: nothing is created outside of the folder. Names have no "..", links in a path
+are followed by us and not by the kernel, folders are opened part by part without following any, and everything is
+created relative to an open folder. Size and number of entries have limits, and the digest is checked before the layer
+is used.
 
-Entries work one after the other on what they find, as if the layers below were there: a place behind a link of a layer
-below is where the link leads, and a folder that is only implied looks as it does below.
+Entries are applied one after the other, as if the layers below were there: a path through a link of a layer below is
+resolved, and a folder without an entry of its own gets the attributes of the folder below.
 """
 
 import errno
@@ -29,7 +30,7 @@ from interpose.node.runtime.images.layers.tar_reader import (
     StoppedError,
     TarBytes,
     data_of,
-    decompressed,
+    decompress,
     entries,
 )
 from interpose.node.runtime.images.layers.whiteouts import WhiteoutFormat, is_whiteout
@@ -38,8 +39,8 @@ from interpose.node.runtime.images.types import UnpackLimits, UnpackResult
 
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _BLOCK: Final = 4096
-# What no layer is to blame for.
-_OF_THE_DISK: Final = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.EMFILE, errno.ENFILE))
+# Errors that are not the layer's fault.
+_DISK_ERRORS: Final = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.EMFILE, errno.ENFILE))
 _DEVICES: Final = {tarfile.CHRTYPE: stat.S_IFCHR, tarfile.BLKTYPE: stat.S_IFBLK, tarfile.FIFOTYPE: stat.S_IFIFO}
 
 
@@ -56,17 +57,17 @@ def unpack(
 ) -> UnpackResult:
     """Unpack a layer into a new folder; `below` are the layers under it, lowest first.
 
-    `split` writes down what the tar file is besides. ValueError says what is wrong with the layer, StoppedError that
-    `stopped` said so. What was made until then stays.
+    `split` records the tar file without its contents. ValueError for a bad layer, StoppedError if `stopped` returned
+    True. Files that were created until then stay.
     """
     limits = limits or UnpackLimits()
     root = os.geteuid() == 0 if privileged is None else privileged
     target.mkdir(mode=0o755)
     try:
         record = None if split is None else split.raw
-        source = TarBytes(decompressed(file), limit=limits.size, stopped=stopped, record=record)
+        source = TarBytes(decompress(file), limit=limits.size, stopped=stopped, record=record)
         with _Layer(target, below, form, AttributeWriter(privileged=root), limits, split) as layer:
-            for member in entries(source, most=limits.entries):  # asks `stopped` for each
+            for member in entries(source, most=limits.entries):  # polls `stopped` for each
                 layer.add(member, source)
             layer.finish(stopped)
             return UnpackResult(diff_id=source.digest, size=layer.size, inodes=layer.inodes, skipped=layer.skipped)
@@ -74,20 +75,20 @@ def unpack(
         raise ValueError(f"it is not a whole tar file: {str(error) or type(error).__name__}") from None
 
 
-def _go_on_unless(stopped: Callable[[], bool]) -> None:
+def _check_stopped(stopped: Callable[[], bool]) -> None:
     if stopped():
         raise StoppedError
 
 
 class _Layer:
-    """A layer that is being made."""
+    """A layer that is being unpacked."""
 
     def __init__(
         self,
         target: Path,
         below: Sequence[Path],
         form: WhiteoutFormat,
-        giver: AttributeWriter,
+        writer: AttributeWriter,
         limits: UnpackLimits,
         split: TarSplitWriter | None,
     ) -> None:
@@ -96,16 +97,16 @@ class _Layer:
         self._below = MergedView(lower, form)
         self._all = MergedView([self._path, *lower], form)
         self._form = form
-        self._giver = giver
+        self._writer = writer
         self._limits = limits
         self._split = split
         self._open_folder = OpenFolder(target)
         self._root = self._open_folder.root
-        self._folders: set[Parts] = set()  # of this layer, no link on the way; some of them
-        self._dates: dict[Parts, int] = {}  # of folders, for the end
-        self._root_sealed = False
-        self._whiteouts = self._seals = False  # whether there are any
-        self._bare: set[Parts] = set()  # folders that only whiteouts asked for
+        self._folders: set[Parts] = set()  # known folders of this layer, without links in their paths
+        self._dates: dict[Parts, int] = {}  # of folders, set at the end
+        self._root_opaque = False
+        self._has_whiteouts = self._has_opaque = False  # whether there are any
+        self._bare: set[Parts] = set()  # folders that exist only for whiteouts
         self.size = 0
         self.inodes = 1
         self.skipped = 0
@@ -113,7 +114,7 @@ class _Layer:
     def __enter__(self) -> "_Layer":
         found = self._below.find(())
         implied = of_file(found.path, found.stat) if found else IMPLIED
-        self._give_folder((), implied)
+        self._apply_to_folder((), implied)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -122,44 +123,44 @@ class _Layer:
     # -- entries
 
     def add(self, member: tarfile.TarInfo, source: TarBytes) -> None:
-        """One entry."""
+        """Apply an entry of the tar file; ValueError names it."""
         name = read_name(member.name)
-        if self.inodes > self._limits.entries:  # folders that are only implied cost as much as others
+        if self.inodes > self._limits.entries:  # folders without entries of their own count, too
             raise ValueError(f"it has more than {self._limits.entries} files and folders")
         try:
-            match name.meaning:
-                case EntryKind.PLACE:
-                    self._place(name.parts, member, source)
+            match name.kind:
+                case EntryKind.PATH:
+                    self._add_path(name.parts, member, source)
                 case EntryKind.WHITEOUT:
                     self._hide(name.parts)
                 case EntryKind.OPAQUE:
-                    self._seal(name.parts)
+                    self._make_opaque(name.parts)
                 case EntryKind.NOTHING:
                     pass
         except ValueError as error:
             raise ValueError(f"entry {member.name[:200]!a}: {error}") from None
         except OSError as error:
-            if error.errno in _OF_THE_DISK:
+            if error.errno in _DISK_ERRORS:
                 raise
             raise ValueError(f"entry {member.name[:200]!a}: {error.strerror or error}") from None
 
-    def _place(self, parts: Parts, member: tarfile.TarInfo, source: TarBytes) -> None:
+    def _add_path(self, parts: Parts, member: tarfile.TarInfo, source: TarBytes) -> None:
         attributes = of_member(member)
         if not parts:
             if not member.isdir():
                 raise ValueError("the root is not a folder")
-            self._give_folder((), attributes)
+            self._apply_to_folder((), attributes)
             return
         parent = self._resolve(parts[:-1])
         place = (*parent, parts[-1])
-        if self._bare:  # these are there for more than whiteouts now
+        if self._bare:  # these are now there for more than whiteouts
             self._bare.difference_update(parent[:depth] for depth in range(1, len(parent) + 1))
         folder = self._open(parent)
         if member.isdir():
             self._make_folder(folder, place)
-            self._give_folder(place, attributes)
+            self._apply_to_folder(place, attributes)
         elif member.ischr() and (member.devmajor, member.devminor) == (0, 0):
-            self._hide(place)  # what overlay makes of it in any case
+            self._hide(place)  # overlay takes it for a whiteout in any case
         elif member.islnk():
             self._link(place, member.linkname)
         else:
@@ -186,7 +187,7 @@ class _Layer:
         else:
             raise ValueError(f"its type {member.type!r} is unknown")
         self.inodes += 1
-        self._giver.give(folder, name, attributes, mode=mode)
+        self._writer.apply(folder, name, attributes, mode=mode)
 
     def _write(self, folder: int, place: Parts, member: tarfile.TarInfo, source: TarBytes) -> None:
         if member.size > self._limits.file:
@@ -207,7 +208,7 @@ class _Layer:
         self.size += -self.size % _BLOCK
 
     def _link(self, place: Parts, linkname: str) -> None:
-        """A second name for something in this layer, or for a copy of something below."""
+        """Create a hard link to a file of this layer, or to a copy of one below."""
         named = split_name(linkname)
         target = (*self._resolve(named[:-1]), *named[-1:])
         if target == place:
@@ -220,7 +221,7 @@ class _Layer:
         if not found.path.startswith(self._path + "/"):
             self._copy_up(target, found)
         source = self._open(target[:-1])
-        kept = os.dup(source)  # the next line may let it go
+        kept = os.dup(source)  # the next line may close it
         try:
             folder = self._open(place[:-1])
             self._clear(folder, place[-1])
@@ -233,87 +234,87 @@ class _Layer:
         self._clear(folder, place[-1])
         self.size += copy_data(found.path, found.stat, folder, place[-1])
         self.inodes += 1
-        self._giver.give(folder, place[-1], of_file(found.path, found.stat), mode=found.stat.st_mode)
+        self._writer.apply(folder, place[-1], of_file(found.path, found.stat), mode=found.stat.st_mode)
 
-    # -- what is gone
+    # -- whiteouts
 
     def _hide(self, parts: Parts) -> None:
         place = (*self._resolve(parts[:-1]), parts[-1])
         own = self._own(place)
         if own is not None:
             if own.is_folder:
-                self._seal_off(self._open(place))
-            return  # it is in the way of what is below
+                self._make_folder_opaque(self._open(place))
+            return  # it covers the entry below
         if self._all.find(place) is not None:
             self._expect_bare(place[:-1])
             self._form.hide(self._open(place[:-1]), place[-1])
-            self._whiteouts = True
+            self._has_whiteouts = True
 
-    def _seal(self, parts: Parts) -> None:
+    def _make_opaque(self, parts: Parts) -> None:
         place = self._resolve(parts)
         if not place:
-            # Overlay does not read that of roots: each name gets its own at the end.
-            self._root_sealed = self._seals = True
+            # Overlay ignores an opaque root: each name gets a whiteout at the end.
+            self._root_opaque = self._has_opaque = True
             self._all = MergedView([self._path], self._form)
-        elif (found := self._all.find(place)) is not None and not self._is_sealed(found):
+        elif (found := self._all.find(place)) is not None and not self._is_opaque(found):
             self._bare.discard(place)
-            self._seal_off(self._open(place))
+            self._make_folder_opaque(self._open(place))
 
     def _expect_bare(self, parts: Parts) -> None:
         while parts and self._own(parts) is None:
             self._bare.add(parts)
             parts = parts[:-1]
 
-    def _seal_off(self, folder: int) -> None:
-        self._form.seal(folder)
-        self._seals = True
+    def _make_folder_opaque(self, folder: int) -> None:
+        self._form.make_opaque(folder)
+        self._has_opaque = True
 
-    def _is_sealed(self, found: MergedEntry) -> bool:
-        """Whether it is a folder of this layer that hides all below already; one that was hidden by name is none."""
-        return found.path.startswith(self._path + "/") and self._form.sealed(found.path)
+    def _is_opaque(self, found: MergedEntry) -> bool:
+        """Whether it is a folder of this layer that is opaque already."""
+        return found.path.startswith(self._path + "/") and self._form.is_opaque(found.path)
 
     def _own(self, place: Parts) -> MergedEntry | None:
-        """What this layer itself has at a place."""
+        """The entry of this layer itself at a path; None without one."""
         return MergedView([self._path], self._form).find(place)
 
     # -- folders
 
     def _resolve(self, parts: Parts) -> Parts:
-        """The place of a folder behind links. Folders of this layer are remembered until one makes room."""
+        """The path of a folder with links followed. Folders of this layer are cached until one is removed."""
         if parts in self._folders:
             return parts
         place = self._all.resolve(parts)
-        # Not where links lead: one of a layer below ends when anything of this layer comes in its place.
+        # Not for links: one of a layer below is replaced by an entry of this layer.
         if place == parts and self._own(place) is not None:
             self._folders.add(place)
         return place
 
     def _open(self, parts: Parts) -> int:
-        """A folder of this layer, made on the way where it is not there yet. Good until the next one is opened."""
-        way: PathWalk | None = None  # from the first folder on that is not there yet
+        """Open a folder of this layer; missing folders are created. Valid until the next one is opened."""
+        walk: PathWalk | None = None  # from the first missing folder on
 
         def enter(folder: int, place: Parts) -> int:
-            nonlocal way
-            inner = _opened(folder, place[-1])
+            nonlocal walk
+            inner = _open_or_none(folder, place[-1])
             if inner is None:
-                way = way or self._all.way(place[:-1])
-                inner = self._imply(folder, place, way)
+                walk = walk or self._all.walk(place[:-1])
+                inner = self._imply(folder, place, walk)
             return inner
 
         return self._open_folder.at(parts, enter)
 
-    def _imply(self, folder: int, place: Parts, way: PathWalk) -> int:
-        """Make a folder that has no entry, as it is below; `way` leads to where it is, and then into it."""
+    def _imply(self, folder: int, place: Parts, walk: PathWalk) -> int:
+        """Create a folder without an entry, with the attributes from below; `walk` is at its parent, and enters it."""
         name = place[-1]
-        found = way.enter(name)
+        found = walk.enter(name)
         implied = of_file(found.path, found.stat) if found is not None else IMPLIED
         self._make_folder(folder, place)
-        self._giver.give(folder, name, implied, mode=stat.S_IFDIR)
+        self._writer.apply(folder, name, implied, mode=stat.S_IFDIR)
         self._dates[place] = implied.mtime_ns
         return os.open(name, FOLDER, dir_fd=folder)
 
     def _make_folder(self, folder: int, place: Parts) -> None:
-        """A folder at a place. Where another thing of this layer was, nothing of the layers below shines through."""
+        """Create a folder. One that replaces a file or whiteout of this layer is opaque."""
         name = place[-1]
         replaced = self._form.show(folder, name)
         with suppress(FileNotFoundError):
@@ -326,20 +327,20 @@ class _Layer:
         if replaced:
             inner = os.open(name, FOLDER, dir_fd=folder)
             try:
-                self._seal_off(inner)
+                self._make_folder_opaque(inner)
             finally:
                 os.close(inner)
 
-    def _give_folder(self, place: Parts, attributes: Attributes) -> None:
+    def _apply_to_folder(self, place: Parts, attributes: Attributes) -> None:
         if place:
-            self._giver.give(self._open(place[:-1]), place[-1], attributes, mode=stat.S_IFDIR)
+            self._writer.apply(self._open(place[:-1]), place[-1], attributes, mode=stat.S_IFDIR)
         else:
-            self._giver.give(self._root, ".", attributes, mode=stat.S_IFDIR)
+            self._writer.apply(self._root, ".", attributes, mode=stat.S_IFDIR)
         self._dates[place] = attributes.mtime_ns
         self._bare.discard(place)
 
     def _clear(self, folder: int, name: str) -> None:
-        """Make room for something that is not a folder."""
+        """Remove what is in the place of a new file."""
         self._form.show(folder, name)
         try:
             found = os.stat(name, dir_fd=folder, follow_symlinks=False)
@@ -352,26 +353,26 @@ class _Layer:
             os.unlink(name, dir_fd=folder)
 
     def finish(self, stopped: Callable[[], bool]) -> None:
-        """What can only be said when all entries are there."""
+        """After the last entry: prune whiteouts, and set the times of folders."""
         self._open_folder.leave()
-        if self._whiteouts and self._seals:
-            ghosts = WhiteoutPruner(form=self._form, bare=self._bare, step=lambda: _go_on_unless(stopped))
-            ghosts.remove(self._root, sealed=self._root_sealed)
-        if self._root_sealed:
+        if self._has_whiteouts and self._has_opaque:
+            pruner = WhiteoutPruner(form=self._form, bare=self._bare, step=lambda: _check_stopped(stopped))
+            pruner.remove(self._root, opaque=self._root_opaque)
+        if self._root_opaque:
             for name in self._below.names():
                 own = self._own((name,))
                 if own is None:
                     self._form.hide(self._root, name)
                 elif own.is_folder:
-                    self._seal_off(self._open((name,)))
+                    self._make_folder_opaque(self._open((name,)))
         for place, date in self._dates.items():
-            _go_on_unless(stopped)
+            _check_stopped(stopped)
             with suppress(OSError):  # of a folder that another entry replaced
                 os.utime(self._open_folder.inside(place), ns=(date, date))
 
 
-def _opened(folder: int, name: str) -> int | None:
-    """A folder in this layer; None if there is none, or a whiteout."""
+def _open_or_none(folder: int, name: str) -> int | None:
+    """Open a folder; None if there is none, or a whiteout."""
     try:
         return os.open(name, FOLDER, dir_fd=folder)
     except FileNotFoundError:

@@ -1,7 +1,7 @@
-"""The two forms a layer can have on disk: what says that something of the layers below is gone.
+"""The two formats of whiteouts in a layer on disk: entries that hide files of the layers below.
 
-`OVERLAY` is what the kernel's overlay file system reads: a character device 0/0, and an attribute of folders. It takes
-root. `MARKED` keeps the names that layers have in tar files; nobody can mount that, only copy it. A store has one form.
+`OVERLAY` is the format of the kernel's overlay file system: a character device 0/0, and an attribute of folders. It
+needs root. `MARKED` keeps the names of tar files; it cannot be mounted, only copied. A store has one format.
 """
 
 import os
@@ -17,30 +17,30 @@ _YES: Final = b"y"
 
 
 class WhiteoutFormat(Protocol):
-    """How whiteouts are written and read. Folders are open ones for writing, paths for reading."""
+    """A format of whiteouts. Folders are descriptors for writing, paths for reading."""
 
     name: str
 
     def hide(self, folder: int, name: str) -> None:
         """Write a whiteout of a name."""
 
-    def hidden(self, folder: str, name: str) -> bool:
-        """Whether there is one."""
+    def is_hidden(self, folder: str, name: str) -> bool:
+        """Whether there is a whiteout of a name."""
 
     def show(self, folder: int, name: str) -> bool:
         """Remove the whiteout of a name; whether there was one."""
 
-    def seal(self, folder: int) -> None:
-        """Hide all that is below in a folder."""
+    def make_opaque(self, folder: int) -> None:
+        """Make a folder opaque: it hides all entries of the layers below."""
 
-    def sealed(self, folder: str) -> bool:
-        """Whether that was done."""
+    def is_opaque(self, folder: str) -> bool:
+        """Whether a folder is opaque."""
 
     def is_mark(self, entry: "os.DirEntry[str]") -> bool:
-        """Whether an entry of a folder is only there to say something about the layers below."""
+        """Whether an entry is a whiteout or an opaque mark."""
 
     def hidden_name(self, entry: "os.DirEntry[str]") -> str:
-        """The name that a mark hides; empty if it is about the whole folder."""
+        """The name that a whiteout hides; empty for an opaque mark."""
 
 
 class _Overlay:
@@ -49,7 +49,7 @@ class _Overlay:
     def hide(self, folder: int, name: str) -> None:
         os.mknod(name, stat.S_IFCHR, os.makedev(0, 0), dir_fd=folder)
 
-    def hidden(self, folder: str, name: str) -> bool:
+    def is_hidden(self, folder: str, name: str) -> bool:
         try:
             return is_whiteout(os.lstat(f"{folder}/{name}"))
         except (FileNotFoundError, NotADirectoryError):
@@ -64,10 +64,10 @@ class _Overlay:
             os.unlink(name, dir_fd=folder)
         return found
 
-    def seal(self, folder: int) -> None:
+    def make_opaque(self, folder: int) -> None:
         os.setxattr(folder, _ATTRIBUTE, _YES)
 
-    def sealed(self, folder: str) -> bool:
+    def is_opaque(self, folder: str) -> bool:
         try:
             return os.getxattr(folder, _ATTRIBUTE, follow_symlinks=False) == _YES
         except OSError:
@@ -86,7 +86,7 @@ class _Marked:
     def hide(self, folder: int, name: str) -> None:
         _touch(folder, WHITEOUT + name)
 
-    def hidden(self, folder: str, name: str) -> bool:
+    def is_hidden(self, folder: str, name: str) -> bool:
         return os.path.lexists(f"{folder}/{WHITEOUT}{name}")
 
     def show(self, folder: int, name: str) -> bool:
@@ -96,10 +96,10 @@ class _Marked:
             return False
         return True
 
-    def seal(self, folder: int) -> None:
+    def make_opaque(self, folder: int) -> None:
         _touch(folder, OPAQUE)
 
-    def sealed(self, folder: str) -> bool:
+    def is_opaque(self, folder: str) -> bool:
         return os.path.lexists(f"{folder}/{OPAQUE}")
 
     def is_mark(self, entry: "os.DirEntry[str]") -> bool:
@@ -115,19 +115,19 @@ FORMATS: Final = {form.name: form for form in (OVERLAY, MARKED)}
 
 
 def is_whiteout(found: os.stat_result) -> bool:
-    """The kernel's own form."""
+    """Whether a file is a whiteout in the kernel's format."""
     return stat.S_ISCHR(found.st_mode) and found.st_rdev == 0
 
 
 def detect_format(folder: Path) -> WhiteoutFormat:
-    """The best form that can be written in a folder, and read again; the folder is left as it was."""
+    """The best format that works in a folder, which is left as it was."""
     trial = folder / f"trial-{os.getpid()}"
     trial.mkdir()
     descriptor = os.open(trial, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         OVERLAY.hide(descriptor, "x")
-        OVERLAY.seal(descriptor)
-        return OVERLAY if OVERLAY.sealed(str(trial)) and OVERLAY.hidden(str(trial), "x") else MARKED
+        OVERLAY.make_opaque(descriptor)
+        return OVERLAY if OVERLAY.is_opaque(str(trial)) and OVERLAY.is_hidden(str(trial), "x") else MARKED
     except OSError:
         return MARKED
     finally:

@@ -14,7 +14,7 @@ from typing import Final, Protocol, TypeVar
 from interpose.core.backoff import Backoff
 from interpose.net.http.errors import UnreachableError
 from interpose.node.runtime.images.lru import LruCache
-from interpose.node.runtime.images.manifests import ACCEPTED, MOST_BYTES, Descriptor, digest_of
+from interpose.node.runtime.images.manifests import ACCEPTED, MAX_BYTES, Descriptor, digest_of
 from interpose.node.runtime.images.registry.auth import Challenge, basic, parse_challenges, read_token, token_request
 from interpose.node.runtime.images.registry.endpoints import Registries, RegistryEndpoint, is_local
 from interpose.node.runtime.images.registry.http import RegistryReply, RegistryTimeouts, RegistryTransport, split_url
@@ -85,7 +85,7 @@ class RegistryClient:
         async def once(endpoint: RegistryEndpoint) -> bytes:
             headers = {"Accept": ", ".join(ACCEPTED)}
             async with self._ask(endpoint, reference, f"manifests/{wanted}", headers, auth) as reply:
-                data = await reply.read_all(MOST_BYTES)
+                data = await reply.read_all(MAX_BYTES)
             if wanted.startswith("sha256:") and digest_of(data) != wanted:
                 raise ValueError(f"{endpoint.server}: the content of manifest {wanted} has another digest")
             return data
@@ -143,7 +143,7 @@ class RegistryClient:
                 self._working.put(reference.domain, endpoint)
                 return found
         prefix = f"{_UNAVAILABLE}: " if away else ""
-        said = self._without_secrets(said_once(problems), auth)  # not our own words: a password may be one of them
+        said = self._without_secrets(join_problems(problems), auth)  # not our own words: a password may be one of them
         raise PullError(f'{prefix}failed to pull image "{reference}": {what}: {said}', not_found=missing)
 
     def _endpoints(self, domain: str) -> tuple[RegistryEndpoint, ...]:
@@ -197,7 +197,7 @@ class RegistryClient:
         authorization = self._remembered(endpoint, scope, auth)
         for last in (False, True):
             challenges: tuple[Challenge, ...] = ()
-            async with self._exchange.ask(endpoint, url, headers=headers, authorization=authorization) as reply:
+            async with self._exchange.request(endpoint, url, headers=headers, authorization=authorization) as reply:
                 if reply.status in (200, 206):
                     yield reply
                     return
@@ -238,7 +238,7 @@ class RegistryClient:
         # A registry on this machine may have a giver of tokens there, too; another one has no business here.
         if secret and plain and not (is_local(server.host) and is_local(endpoint.server.host)):
             raise ValueError(f"{endpoint.server}: it wants credentials over plain HTTP at {server}")
-        asked = self._exchange.ask(
+        asked = self._exchange.request(
             endpoint,
             request.url,
             headers={"Accept": "application/json"},
@@ -254,7 +254,7 @@ class RegistryClient:
         return token.text, token.seconds
 
 
-def said_once(problems: Iterable[tuple[str, str]]) -> str:
+def join_problems(problems: Iterable[tuple[str, str]]) -> str:
     """What servers say, each thing once: `http://a and https://a: connection refused`."""
     by_words: dict[str, dict[str, None]] = {}
     for server, text in problems:

@@ -34,7 +34,7 @@ def credentials(text: str, where: str, image: ImageReference) -> Auth | None:
     return _auth(auths[best], f"{where}: key auths.{best}")
 
 
-def shown_to(auth: Auth | None, domain: str) -> Auth | None:
+def credentials_for_registry(auth: Auth | None, domain: str) -> Auth | None:
     """The credentials if they are meant for this registry; those of another one are never shown to it."""
     if auth is None or not auth.server_address:
         return auth

@@ -61,7 +61,7 @@ class RegistryTransport:
             await client.close()
 
     @asynccontextmanager
-    async def ask(
+    async def request(
         self,
         endpoint: RegistryEndpoint,
         url: str,

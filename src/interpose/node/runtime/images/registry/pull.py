@@ -7,11 +7,11 @@ from interpose.node.runtime.images.blob import BlobFile
 from interpose.node.runtime.images.importer import ImageImporter, LayerSource
 from interpose.node.runtime.images.index import IndexEntry
 from interpose.node.runtime.images.manifests import (
-    MOST_BYTES,
+    MAX_BYTES,
     Descriptor,
     ImageManifest,
     Platform,
-    choose,
+    choose_manifest,
     digest_of,
     read_manifest,
 )
@@ -21,38 +21,38 @@ from interpose.node.runtime.images.types import Auth, Progress, PullError
 
 
 async def pull_image(
-    bringer: ImageImporter,
+    importer: ImageImporter,
     registry: RegistryClient,
     name: ImageReference,
     auth: Auth | None,
     platform: Platform,
     progress: Progress,
 ) -> IndexEntry:
-    """Bring an image from its registry; PullError says why that cannot be done."""
+    """Pull an image from its registry; PullError gives the reason of a failure."""
     try:
-        return await _Pull(bringer, registry, name, auth, progress).run(platform)
+        return await _Pull(importer, registry, name, auth, progress).run(platform)
     except ValueError as error:
         raise PullError(f'failed to pull image "{name}": {error}') from None
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
-        raise PullError(f'failed to pull image "{name}": {_where(error)}') from None
+        raise PullError(f'failed to pull image "{name}": {_describe_error(error)}') from None
 
 
-def _where(error: OSError) -> str:
+def _describe_error(error: OSError) -> str:
     return f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror)
 
 
 class _Pull:
     def __init__(
         self,
-        bringer: ImageImporter,
+        importer: ImageImporter,
         registry: RegistryClient,
         name: ImageReference,
         auth: Auth | None,
         progress: Progress,
     ) -> None:
-        self._bringer = bringer
+        self._importer = importer
         self._registry = registry
         self._name = name
         self._auth = auth
@@ -64,7 +64,7 @@ class _Pull:
         size = len(top)
         found = read_manifest(top, f"manifest {digest}")
         if not isinstance(found, ImageManifest):
-            chosen = choose(found, platform, f"index {digest}")
+            chosen = choose_manifest(found, platform, f"index {digest}")
             data = await self._registry.manifest(self._name, chosen.digest, self._auth)
             size = len(data)
             inner = read_manifest(data, f"manifest {chosen.digest}")
@@ -72,7 +72,7 @@ class _Pull:
                 raise ValueError(f"index {digest}: manifest {chosen.digest} is an index again")
             found = inner
         config = await self._config(found.config)
-        return await self._bringer.bring(
+        return await self._importer.import_image(
             config,
             [self._layer(layer) for layer in found.layers],
             self._progress,
@@ -82,28 +82,28 @@ class _Pull:
         )
 
     async def _config(self, blob: Descriptor) -> bytes:
-        if blob.size > MOST_BYTES:
-            raise ValueError(f"config {blob.digest}: it is larger than {MOST_BYTES} bytes")
-        sink = _Memory(blob)
+        if blob.size > MAX_BYTES:
+            raise ValueError(f"config {blob.digest}: it is larger than {MAX_BYTES} bytes")
+        sink = _MemorySink(blob)
         await self._registry.blob(self._name, blob, self._auth, sink)
         return bytes(sink.data)
 
     def _layer(self, blob: Descriptor) -> LayerSource:
-        async def opened() -> IO[bytes]:
-            path = self._bringer.disk.new_path("blob")
-            file = BlobFile(path, blob, self._bringer.short, self._progress)
+        async def open_layer() -> IO[bytes]:
+            path = self._importer.disk.new_path("blob")
+            file = BlobFile(path, blob, self._importer.quick_threads, self._progress)
             try:
                 await self._registry.blob(self._name, blob, self._auth, file)
                 return path.open("rb")
             finally:
                 file.close()
-                path.unlink()  # who has it open can still read it
+                path.unlink()  # the open file can still be read
 
-        return LayerSource(what=blob.digest, size=blob.size, source=self._name.domain, open=opened)
+        return LayerSource(name=blob.digest, size=blob.size, source=self._name.domain, open=open_layer)
 
 
-class _Memory:
-    """A small blob."""
+class _MemorySink:
+    """A small blob, received into memory."""
 
     def __init__(self, blob: Descriptor) -> None:
         self.data = bytearray()

@@ -1,7 +1,7 @@
 """An archive of images, as `docker save` writes it: docker's manifest.json and an OCI layout over the same blobs, so
-that docker, containerd and others find what they know. Blocking: callers use threads.
+that docker, containerd and other tools can read it. Blocking: callers use threads.
 
-Each layer is made twice, once for its digest and once into the archive: that takes no room on a disk.
+Each layer is packed twice, once for its digest and once into the archive: that takes no space on a disk.
 """
 
 import hashlib
@@ -18,7 +18,7 @@ from interpose.node.runtime.images.layers.tar_reader import BROKEN, StoppedError
 from interpose.node.runtime.images.layers.whiteouts import WhiteoutFormat
 from interpose.node.runtime.images.manifests import digest_of
 from interpose.node.runtime.images.registry.reference import encoded
-from interpose.node.runtime.images.saving.repack import repacked
+from interpose.node.runtime.images.saving.repack import repack
 from interpose.node.runtime.images.saving.tar_split import tar_bytes
 
 _MANIFEST: Final = "application/vnd.oci.image.manifest.v1+json"
@@ -30,7 +30,7 @@ _LAYOUT: Final = {"imageLayoutVersion": "1.0.0"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LayerFolder:
-    """A layer of the store: its files, what its tar file was like besides, and the digest that had."""
+    """A layer of the store: its files, its tar-split file, and the digest of its original tar file."""
 
     files: Path
     split: Path
@@ -39,7 +39,7 @@ class LayerFolder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageToSave:
-    """An image of the store, under these names."""
+    """An image of the store, to be saved under these names."""
 
     id: str
     config: bytes
@@ -49,7 +49,7 @@ class ImageToSave:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SavedImage:
-    """What is in the archive. `id` is another one if layers had to be packed anew."""
+    """An image in the archive. `id` differs from `was` if layers had to be repacked."""
 
     id: str
     was: str
@@ -64,7 +64,7 @@ class _PackedLayer:
     make: Callable[[], Iterator[bytes]]
 
     @property
-    def described(self) -> dict[str, Any]:
+    def descriptor(self) -> dict[str, Any]:
         return {"mediaType": _LAYER, "digest": self.digest, "size": self.size}
 
 
@@ -75,14 +75,14 @@ def save_images(
     archive = _Archive(target, stopped)
     saved, docker, manifests = [], [], []
     for image in images:
-        layers = [_packed(one, form, stopped) for one in image.layers]
-        config = _config(image.config, [one.digest for one in layers])
+        layers = [_pack(layer, form, stopped) for layer in image.layers]
+        config = _config(image.config, [layer.digest for layer in layers])
         manifest = _document(
             {
                 "schemaVersion": 2,
                 "mediaType": _MANIFEST,
-                "config": _described(config, _CONFIG),
-                "layers": [one.described for one in layers],
+                "config": _descriptor(config, _CONFIG),
+                "layers": [layer.descriptor for layer in layers],
             }
         )
         for layer in layers:
@@ -91,14 +91,14 @@ def save_images(
             archive.blob(digest_of(data), len(data), iter((data,)))
         docker.append(
             {
-                "Config": _place(digest_of(config)),
+                "Config": _blob_path(digest_of(config)),
                 "RepoTags": list(image.tags) or None,
-                "Layers": [_place(one.digest) for one in layers],
+                "Layers": [_blob_path(layer.digest) for layer in layers],
             }
         )
-        named = [{"annotations": tag_annotations(tag)} for tag in image.tags] or [{}]
-        manifests += [_described(manifest, _MANIFEST) | one for one in named]
-        size = sum(one.size for one in layers)
+        annotations = [{"annotations": tag_annotations(tag)} for tag in image.tags] or [{}]
+        manifests += [_descriptor(manifest, _MANIFEST) | annotation for annotation in annotations]
+        size = sum(layer.size for layer in layers)
         saved.append(SavedImage(id=digest_of(config), was=image.id, tags=image.tags, size=size))
     archive.file("index.json", _document({"schemaVersion": 2, "mediaType": _INDEX, "manifests": manifests}))
     archive.file("manifest.json", _document(docker))
@@ -107,23 +107,23 @@ def save_images(
     return saved
 
 
-def _packed(layer: LayerFolder, form: WhiteoutFormat, stopped: Callable[[], bool]) -> _PackedLayer:
-    """The layer as it came if that can be had, else packed anew."""
+def _pack(layer: LayerFolder, form: WhiteoutFormat, stopped: Callable[[], bool]) -> _PackedLayer:
+    """The original tar file of a layer if it can be rebuilt, else a new one from its files."""
 
-    def as_it_was() -> Iterator[bytes]:
+    def original() -> Iterator[bytes]:
         return tar_bytes(layer.split, layer.files)
 
-    def anew() -> Iterator[bytes]:
-        return repacked(str(layer.files), form, owner=os.geteuid() or None)
+    def repack_layer() -> Iterator[bytes]:
+        return repack(str(layer.files), form, owner=os.geteuid() or None)
 
     try:
-        found = _measured(as_it_was, stopped)
+        found = _measure(original, stopped)
     except (OSError, ValueError, *BROKEN):
         found = None
-    return found if found is not None and found.digest == layer.diff_id else _measured(anew, stopped)
+    return found if found is not None and found.digest == layer.diff_id else _measure(repack_layer, stopped)
 
 
-def _measured(make: Callable[[], Iterator[bytes]], stopped: Callable[[], bool]) -> _PackedLayer:
+def _measure(make: Callable[[], Iterator[bytes]], stopped: Callable[[], bool]) -> _PackedLayer:
     digest, size = hashlib.sha256(), 0
     for data in make():
         if stopped():
@@ -134,7 +134,7 @@ def _measured(make: Callable[[], Iterator[bytes]], stopped: Callable[[], bool]) 
 
 
 def _config(data: bytes, diff_ids: Sequence[str]) -> bytes:
-    """The config as it came if its layers are what they were."""
+    """The config, with the new digests if layers were repacked."""
     document = json.loads(data)
     if document["rootfs"]["diff_ids"] == list(diff_ids):
         return data
@@ -143,7 +143,7 @@ def _config(data: bytes, diff_ids: Sequence[str]) -> bytes:
 
 
 class _Archive:
-    """A tar file that is written from front to back; a blob that is in it already is not written again."""
+    """A tar file that is written from front to back, each blob once."""
 
     def __init__(self, target: IO[bytes], stopped: Callable[[], bool]) -> None:
         self._target = target
@@ -153,7 +153,7 @@ class _Archive:
     def blob(self, digest: str, size: int, content: Iterable[bytes]) -> None:
         if digest not in self._blobs:
             self._blobs.add(digest)
-            self._add(_place(digest), size, content)
+            self._add(_blob_path(digest), size, content)
 
     def file(self, name: str, data: bytes) -> None:
         self._add(name, len(data), (data,))
@@ -176,11 +176,11 @@ class _Archive:
         self._target.write(bytes(-size % tarfile.BLOCKSIZE))
 
 
-def _described(data: bytes, media_type: str) -> dict[str, Any]:
+def _descriptor(data: bytes, media_type: str) -> dict[str, Any]:
     return {"mediaType": media_type, "digest": digest_of(data), "size": len(data)}
 
 
-def _place(digest: str) -> str:
+def _blob_path(digest: str) -> str:
     return f"blobs/sha256/{encoded(digest)}"
 
 
@@ -188,10 +188,11 @@ def _document(document: object) -> bytes:
     return json.dumps(document).encode()
 
 
-def merged(images: Iterable[ImageToSave]) -> list[ImageToSave]:
-    """Each image once, with all the names it is asked for by."""
+def merge_by_id(images: Iterable[ImageToSave]) -> list[ImageToSave]:
+    """Each image once, with all names it was requested by."""
     found: dict[str, ImageToSave] = {}
-    for one in images:
-        known = found.get(one.id)
-        found[one.id] = one if known is None else replace(known, tags=tuple(dict.fromkeys((*known.tags, *one.tags))))
+    for image in images:
+        known = found.get(image.id)
+        tags = () if known is None else known.tags
+        found[image.id] = replace(known or image, tags=tuple(dict.fromkeys((*tags, *image.tags))))
     return list(found.values())

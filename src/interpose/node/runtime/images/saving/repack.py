@@ -1,6 +1,6 @@
-"""The folder of a layer as a tar file, for layers of which nobody wrote down what their own was like. Blocking.
+"""The folder of a layer as a tar file, for layers without a tar-split file. Blocking.
 
-The same folder always gives the same bytes; but they are others than those that came, so the layer has another digest.
+The same folder always gives the same bytes; they differ from the original tar file, so the layer has another digest.
 """
 
 import os
@@ -27,8 +27,8 @@ _TYPES: Final = {
 }
 
 
-def repacked(folder: str, form: WhiteoutFormat, *, owner: int | None = None) -> Iterator[bytes]:
-    """The bytes of the tar file. `owner`: whose files are to be root's, where nobody could give them to root."""
+def repack(folder: str, form: WhiteoutFormat, *, owner: int | None = None) -> Iterator[bytes]:
+    """The bytes of the tar file. Files of the user `owner` become root's: an unprivileged store cannot chown."""
     yield from _Packer(form, owner).folder(folder, "")
     yield _END
 
@@ -37,13 +37,13 @@ class _Packer:
     def __init__(self, form: WhiteoutFormat, owner: int | None) -> None:
         self._form = form
         self._owner = owner
-        self._linked: dict[tuple[int, int], str] = {}  # files with several names, by what they are
+        self._linked: dict[tuple[int, int], str] = {}  # names of files with several names, by device and inode
 
     def folder(self, path: str, name: str) -> Iterator[bytes]:
-        """What is in a folder; what hides things of the layers below comes first."""
+        """The entries of a folder; whiteouts come first."""
         with os.scandir(path) as found:
             entries = sorted(found, key=lambda entry: entry.name)
-        if name and self._form.sealed(path):
+        if name and self._form.is_opaque(path):
             yield _mark(f"{name}{OPAQUE}")
         rest = []
         for entry in entries:

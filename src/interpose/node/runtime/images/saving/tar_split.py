@@ -1,5 +1,5 @@
-"""What the tar file of a layer was besides the files in it (tar-split): with it and the unpacked files the same tar
-file can be made again, to the last byte, and so the image keeps its id.
+"""The tar file of a layer without its file contents (tar-split): with it and the unpacked files the same tar file can
+be rebuilt, to the last byte, so that the image keeps its id.
 
 A compressed file of records: bytes as they were, or a piece of a file of the layer. Blocking: callers use threads.
 """
@@ -22,14 +22,14 @@ _STEP: Final = 1 << 20
 
 
 class TarSplitWriter:
-    """Writes down a tar file as it is read."""
+    """Records a tar file while it is read."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._file = gzip.GzipFile(path, "xb", compresslevel=1)
         self._records = bytearray()
         self._raw = bytearray()
-        self._place: Parts = ()  # of the file whose piece came last
+        self._place: Parts = ()  # path of the file of the last piece
         self._offset = self._length = 0
 
     def __enter__(self) -> Self:
@@ -44,17 +44,17 @@ class TarSplitWriter:
 
     @property
     def size(self) -> int:
-        """Bytes on the disk, when it is closed."""
+        """Bytes on the disk, after it was closed."""
         return self._path.stat().st_size
 
     def raw(self, data: bytes) -> None:
-        """Bytes that are in no file."""
+        """Record bytes that are in no file."""
         if self._length or len(self._raw) >= _STEP:
             self._end_record()
         self._raw += data
 
     def piece(self, place: Parts, offset: int, length: int) -> None:
-        """Bytes that are in a file."""
+        """Record a range of bytes of a file."""
         if self._length and self._place == place and self._offset + self._length == offset:
             self._length += length
             return
@@ -75,7 +75,7 @@ class TarSplitWriter:
 
 
 def tar_bytes(split: Path, folder: Path) -> Iterator[bytes]:
-    """The tar file whose files are in a folder. OSError, EOFError or ValueError if it cannot be made again."""
+    """Rebuild the tar file whose files are in a folder. OSError, EOFError or ValueError if that is not possible."""
     with gzip.GzipFile(split, "rb") as file, OpenFolder(folder) as folders:
         while head := file.read(_HEAD.size):
             if len(head) != _HEAD.size:

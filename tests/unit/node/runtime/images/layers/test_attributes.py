@@ -41,7 +41,7 @@ def test_attributes_of_a_file_are_read_and_given_to_another(tmp_path: Path) -> N
     assert (found.mode, found.mtime_ns, found.extended) == (0o640, 5, (("user.x", b"y"),))
     folder = os.open(tmp_path, os.O_RDONLY)
     try:
-        AttributeWriter(privileged=os.geteuid() == 0).give(folder, "b", found, mode=stat.S_IFREG)
+        AttributeWriter(privileged=os.geteuid() == 0).apply(folder, "b", found, mode=stat.S_IFREG)
     finally:
         os.close(folder)
     assert of_file(str(second), second.lstat()) == found
@@ -67,9 +67,9 @@ def test_a_file_system_without_attributes_is_none_the_worse(
             with pytest.raises(OSError):
                 of_file(str(tmp_path / "a"), found)
             with pytest.raises(OSError):
-                AttributeWriter(privileged=False).give(folder, "a", given, mode=stat.S_IFREG)
+                AttributeWriter(privileged=False).apply(folder, "a", given, mode=stat.S_IFREG)
         else:
             assert of_file(str(tmp_path / "a"), found).extended == ()
-            AttributeWriter(privileged=False).give(folder, "a", given, mode=stat.S_IFREG)
+            AttributeWriter(privileged=False).apply(folder, "a", given, mode=stat.S_IFREG)
     finally:
         os.close(folder)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from interpose.node.runtime.images.layers.merged_view import MOST_DEPTH, MergedView
+from interpose.node.runtime.images.layers.merged_view import MAX_DEPTH, MergedView
 from interpose.node.runtime.images.layers.whiteouts import MARKED
 
 
@@ -100,9 +100,9 @@ def test_the_way_to_a_place_is_gone_once(layers: list[Path], monkeypatch: pytest
 def test_folders_are_inside_of_only_so_many(layers: list[Path]) -> None:
     """Also behind links, each of which leads deeper."""
     view = merged(layers)
-    assert len(view.resolve(("d",) * (MOST_DEPTH - 1))) == MOST_DEPTH - 1
+    assert len(view.resolve(("d",) * (MAX_DEPTH - 1))) == MAX_DEPTH - 1
     with pytest.raises(ValueError, match="inside of 256 folders"):
-        view.resolve(("d",) * MOST_DEPTH)
+        view.resolve(("d",) * MAX_DEPTH)
     (layers[0] / "deep").symlink_to("/".join("d" * 200))
     with pytest.raises(ValueError, match="inside of 256 folders"):
         view.resolve(("deep", *("d" * 56)))

@@ -36,16 +36,16 @@ def mark(form: WhiteoutFormat, path: Path, *, hide: str = "", seal: bool = False
     if hide:
         form.hide(folder, hide)
     if seal:
-        form.seal(folder)
+        form.make_opaque(folder)
     os.close(folder)
 
 
-def clean(form: WhiteoutFormat, root: Path, *bare: Parts, sealed: bool = False) -> int:
+def clean(form: WhiteoutFormat, root: Path, *bare: Parts, opaque: bool = False) -> int:
     """Go over a layer; how many folders were gone over."""
     steps: list[None] = []
     folder = opened(root)
     try:
-        WhiteoutPruner(form=form, bare=bare, step=lambda: steps.append(None)).remove(folder, sealed=sealed)
+        WhiteoutPruner(form=form, bare=bare, step=lambda: steps.append(None)).remove(folder, opaque=opaque)
     finally:
         os.close(folder)
     return len(steps)
@@ -60,13 +60,13 @@ def test_whiteouts_stay_where_they_hide_something(form: WhiteoutFormat, tmp_path
     mark(form, root / "sealed/inner", hide="x")
     (root / "sealed/file").touch()
     assert clean(form, root) == 4
-    assert [form.hidden(str(root / place), "x") for place in ("", "open", "sealed", "sealed/inner")] == [
+    assert [form.is_hidden(str(root / place), "x") for place in ("", "open", "sealed", "sealed/inner")] == [
         True,
         True,
         False,
         False,
     ]
-    assert form.sealed(str(root / "sealed"))
+    assert form.is_opaque(str(root / "sealed"))
     assert (root / "sealed/file").exists()
     assert (root / "sealed/inner").exists()
 
@@ -81,8 +81,8 @@ def test_folders_that_only_held_them_go_with_them(form: WhiteoutFormat, tmp_path
     (root / "used/file").touch()
     clean(form, root, ("sealed", "bare"), ("hidden",), ("used",))
     assert not (root / "sealed/bare").exists()
-    assert not form.hidden(str(root / "sealed"), "bare")
-    assert form.hidden(str(root), "hidden")
+    assert not form.is_hidden(str(root / "sealed"), "bare")
+    assert form.is_hidden(str(root), "hidden")
     assert not (root / "hidden").is_dir()
     assert (root / "used/file").exists()
 
@@ -92,5 +92,5 @@ def test_a_layer_may_be_sealed_as_a_whole(form: WhiteoutFormat, tmp_path: Path) 
     root = tmp_path / "layer"
     mark(form, root, hide="x")
     mark(form, root / "bare", hide="x")
-    clean(form, root, ("bare",), sealed=True)
+    clean(form, root, ("bare",), opaque=True)
     assert list(root.iterdir()) == []

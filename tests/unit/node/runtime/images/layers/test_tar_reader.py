@@ -8,13 +8,13 @@ from collections.abc import Callable
 
 import pytest
 
-from interpose.node.runtime.images.layers.tar_reader import StoppedError, TarBytes, data_of, decompressed, entries
+from interpose.node.runtime.images.layers.tar_reader import StoppedError, TarBytes, data_of, decompress, entries
 from tests.support.node.image_files import entry, layer, tar
 
 
 def source(data: bytes, *, limit: int = 1 << 30, stopped: bool = False) -> TarBytes:
     """The bytes of a tar file."""
-    return TarBytes(decompressed(io.BytesIO(data)), limit=limit, stopped=lambda: stopped)
+    return TarBytes(decompress(io.BytesIO(data)), limit=limit, stopped=lambda: stopped)
 
 
 @pytest.mark.parametrize("compress", [False, True])
@@ -90,7 +90,7 @@ def test_a_file_that_ends_in_the_middle_is_refused() -> None:
 def test_other_compressions_are_named(head: bytes, name: str) -> None:
     """And what to use instead."""
     with pytest.raises(ValueError, match=f"compressed with {name}.*use gzip"):
-        decompressed(io.BytesIO(head))
+        decompress(io.BytesIO(head))
 
 
 def test_zstd_depends_on_python() -> None:
@@ -99,9 +99,9 @@ def test_zstd_depends_on_python() -> None:
         from compression import zstd  # type: ignore[import-not-found,unused-ignore]
     except ImportError:
         with pytest.raises(ValueError, match=r"compressed with zstd.*3\.14"):
-            decompressed(io.BytesIO(b"\x28\xb5\x2f\xfd--"))
+            decompress(io.BytesIO(b"\x28\xb5\x2f\xfd--"))
     else:
-        assert decompressed(io.BytesIO(zstd.compress(b"x"))).read(9) == b"x"
+        assert decompress(io.BytesIO(zstd.compress(b"x"))).read(9) == b"x"
 
 
 def test_going_back_is_refused() -> None:

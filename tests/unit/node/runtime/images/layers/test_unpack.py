@@ -229,7 +229,7 @@ def test_a_device_0_0_is_a_whiteout(unpack_in: Unpack, tmp_path: Path) -> None:
     unpack_in(layer({"x": "1"}), name="base")
     unpack_in(tar([entry("x", tarfile.CHRTYPE)]), below=["base"])
     assert not (tmp_path / "layer/x").is_file()
-    assert detect_format(tmp_path).hidden(str(tmp_path / "layer"), "x")
+    assert detect_format(tmp_path).is_hidden(str(tmp_path / "layer"), "x")
 
 
 def test_a_whole_layer_can_be_hidden(unpack_in: Unpack, tmp_path: Path) -> None:
@@ -237,10 +237,10 @@ def test_a_whole_layer_can_be_hidden(unpack_in: Unpack, tmp_path: Path) -> None:
     unpack_in(layer({"a/x": "", "b": "", "c/y": ""}), name="base")
     unpack_in(layer({"a/": 0o755, ".wh..wh..opq": "", "d": ""}), below=["base"])
     form, top = detect_format(tmp_path), str(tmp_path / "layer")
-    assert form.hidden(top, "b")
-    assert form.hidden(top, "c")
-    assert form.sealed(f"{top}/a")
-    assert not form.hidden(top, "d")
+    assert form.is_hidden(top, "b")
+    assert form.is_hidden(top, "c")
+    assert form.is_opaque(f"{top}/a")
+    assert not form.is_hidden(top, "d")
 
 
 def test_devices_that_may_not_be_made_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -295,8 +295,8 @@ def test_folders_come_again_where_something_else_was(unpack_in: Unpack, tmp_path
     unpack_in(layer({"a/old": "", "b/old": ""}), name="base")
     unpack_in(layer({"a": "file", "a/": 0o755, ".wh.b": "", "b/new": ""}), below=["base"])
     form, top = detect_format(tmp_path), tmp_path / "layer"
-    assert form.sealed(str(top / "a"))
-    assert form.sealed(str(top / "b"))
+    assert form.is_opaque(str(top / "a"))
+    assert form.is_opaque(str(top / "b"))
     assert (top / "b/new").exists()
 
 

@@ -27,9 +27,9 @@ def folder(tmp_path: Path) -> Iterator[int]:
 
 def test_a_hidden_name_is_hidden_until_it_is_shown(form: WhiteoutFormat, folder: int, tmp_path: Path) -> None:
     """A second time there is nothing to show."""
-    assert not form.hidden(str(tmp_path), "x")
+    assert not form.is_hidden(str(tmp_path), "x")
     form.hide(folder, "x")
-    assert form.hidden(str(tmp_path), "x")
+    assert form.is_hidden(str(tmp_path), "x")
     with os.scandir(tmp_path) as entries:
         assert [(form.is_mark(entry), form.hidden_name(entry)) for entry in entries] == [(True, "x")]
     assert form.show(folder, "x")
@@ -40,7 +40,7 @@ def test_a_hidden_name_is_hidden_until_it_is_shown(form: WhiteoutFormat, folder:
 def test_a_file_is_no_mark(form: WhiteoutFormat, folder: int, tmp_path: Path) -> None:
     """And is not removed by showing it."""
     (tmp_path / "x").touch()
-    assert not form.hidden(str(tmp_path), "x")
+    assert not form.is_hidden(str(tmp_path), "x")
     assert not form.show(folder, "x")
     with os.scandir(tmp_path) as entries:
         assert [form.is_mark(entry) for entry in entries] == [False]
@@ -48,9 +48,9 @@ def test_a_file_is_no_mark(form: WhiteoutFormat, folder: int, tmp_path: Path) ->
 
 def test_a_sealed_folder_is_sealed(form: WhiteoutFormat, folder: int, tmp_path: Path) -> None:
     """It is about the folder, not about a name."""
-    assert not form.sealed(str(tmp_path))
-    form.seal(folder)
-    assert form.sealed(str(tmp_path))
+    assert not form.is_opaque(str(tmp_path))
+    form.make_opaque(folder)
+    assert form.is_opaque(str(tmp_path))
     with os.scandir(tmp_path) as entries:
         assert [form.hidden_name(entry) for entry in entries if form.is_mark(entry)] in ([], [""])
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from interpose.node.runtime.images.registry.docker_config import credentials, shown_to
+from interpose.node.runtime.images.registry.docker_config import credentials, credentials_for_registry
 from interpose.node.runtime.images.registry.reference import parse_reference
 from interpose.node.runtime.images.types import Auth
 
@@ -81,5 +81,5 @@ def test_what_is_wrong_is_named_with_file_and_key(text: str, problem: str) -> No
 def test_credentials_are_shown_only_to_the_registry_they_are_for(address: str, domain: str, shown: bool) -> None:
     """A password does not go to another one because somebody asked for an image there."""
     auth = Auth(username="me", password="pw", server_address=address)
-    assert shown_to(auth, domain) == (auth if shown else None)
-    assert shown_to(None, domain) is None
+    assert credentials_for_registry(auth, domain) == (auth if shown else None)
+    assert credentials_for_registry(None, domain) is None

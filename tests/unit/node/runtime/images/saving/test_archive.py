@@ -13,7 +13,7 @@ from interpose.node.runtime.images.layers.tar_reader import StoppedError
 from interpose.node.runtime.images.layers.unpack import unpack
 from interpose.node.runtime.images.layers.whiteouts import MARKED
 from interpose.node.runtime.images.saving import archive
-from interpose.node.runtime.images.saving.archive import ImageToSave, LayerFolder, merged, save_images
+from interpose.node.runtime.images.saving.archive import ImageToSave, LayerFolder, merge_by_id, save_images
 from interpose.node.runtime.images.saving.tar_split import TarSplitWriter
 from tests.support.node.image_files import MadeImage, digest, layer, make_image
 
@@ -133,4 +133,4 @@ def test_files_that_change_meanwhile_are_noticed(
 def test_an_image_that_is_asked_for_twice_is_there_once(folders: dict[str, LayerFolder]) -> None:
     """With both names."""
     asked = [to_save(IMAGE, folders, "x:1"), to_save(OTHER, folders), to_save(IMAGE, folders, "y:1", "x:1")]
-    assert [(one.id, one.tags) for one in merged(asked)] == [(IMAGE.id, ("x:1", "y:1")), (OTHER.id, ())]
+    assert [(one.id, one.tags) for one in merge_by_id(asked)] == [(IMAGE.id, ("x:1", "y:1")), (OTHER.id, ())]

@@ -10,7 +10,7 @@ import pytest
 
 from interpose.node.runtime.images.layers.unpack import unpack
 from interpose.node.runtime.images.layers.whiteouts import MARKED, OVERLAY, WhiteoutFormat, detect_format
-from interpose.node.runtime.images.saving.repack import repacked
+from interpose.node.runtime.images.saving.repack import repack
 from tests.support.node.image_files import entry, tar
 
 BASE = tar([entry("d", tarfile.DIRTYPE), entry("d/x", data=b"x"), entry("o", tarfile.DIRTYPE), entry("o/1", data=b"1")])
@@ -44,7 +44,7 @@ def unpacked(folder: Path, data: bytes, below: list[Path], form: WhiteoutFormat)
 
 def packed(folder: Path, form: WhiteoutFormat, owner: int | None = None) -> bytes:
     """Its tar file."""
-    return b"".join(repacked(str(folder), form, owner=owner))
+    return b"".join(repack(str(folder), form, owner=owner))
 
 
 def test_all_that_a_layer_says_is_there(tmp_path: Path, form: WhiteoutFormat) -> None:
@@ -92,7 +92,7 @@ def test_a_file_that_becomes_shorter_is_noticed(tmp_path: Path) -> None:
     """Its length was said before."""
     path = tmp_path / "f"
     path.write_bytes(b"12345")
-    pieces = repacked(str(tmp_path), MARKED)
+    pieces = repack(str(tmp_path), MARKED)
     next(pieces)
     path.write_bytes(b"1")
     with pytest.raises(EOFError):
