@@ -21,7 +21,7 @@ from interpose.node.runtime.images.types import Auth, PullError, PullPhase, Pull
 from tests.support.node.image_files import MadeImage, digest, layer, make_image, make_index
 from tests.support.node.registry import Door, FakeRegistry
 
-PATIENCE = RegistryTimeouts(connect=5, answer=5, stall=5, tries=3, first_wait=0.001, longest_wait=0.01)
+TIMEOUTS = RegistryTimeouts(connect=5, answer=5, stall=5, tries=3, first_wait=0.001, longest_wait=0.01)
 BASE = layer({"etc/": 0o755, "etc/passwd": "root:x:0:0::/:/bin/sh\n", "etc/shadow": "secret"})
 # Several pieces of what is written at a time: it must not shrink when it is compressed.
 TOP = layer({"etc/.wh.shadow": "", "app": random.Random(0).randbytes(3_000_000)})
@@ -44,7 +44,7 @@ async def store_at(tmp_path: Path) -> AsyncIterator[Make]:
             endpoints[registry.host] = (
                 RegistryEndpoint(server=parse_server(registry.url), ca=str(ca) if registry.authority else ""),
             )
-        client = RegistryClient(registries or Registries(endpoints=endpoints), patience=PATIENCE, env={})
+        client = RegistryClient(registries or Registries(endpoints=endpoints), timeouts=TIMEOUTS, env={})
         store = LocalImageStore(tmp_path / name, registry=client, platform=linux_platform("x86_64"), durable=False)
         store.load()
         made.append(store)

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from interpose.node.runtime.images.registry.reference import parse_reference, says_tag
+from interpose.node.runtime.images.registry.reference import has_explicit_tag, parse_reference
 
 _FULL_NAME: Final = "io.containerd.image.name"
 _REF: Final = "org.opencontainers.image.ref.name"
@@ -66,8 +66,8 @@ def assign_names(names: Sequence[tuple[str, ...]], requested: str) -> list[tuple
     tag, repository = tag_of(requested), parse_reference(requested).repository
     if len(names) == 1:
         own = tuple(name for name in names[0] if parse_reference(name).repository == repository)
-        return [own if own and not says_tag(requested) else (tag,)]
-    if says_tag(requested):
+        return [own if own and not has_explicit_tag(requested) else (tag,)]
+    if has_explicit_tag(requested):
         raise ValueError(f"name {requested!r}: there are {len(names)} images, and only one of them can have this tag")
     if not all(names):
         raise ValueError(f"name {requested!r}: there are {len(names)} images, and not all of them have a tag")

@@ -1,4 +1,4 @@
-"""How registries say whom they let in, and what is shown to them. Pure.
+"""Authorization at registries: challenges, headers and token requests. Pure.
 
 WWW-Authenticate: Bearer realm="https://auth.example/token",service="registry",scope="repository:a/b:pull"
 WWW-Authenticate: Basic realm="registry"
@@ -19,16 +19,16 @@ from interpose.node.runtime.images.types import Auth
 _WORD: Final = r"[A-Za-z0-9!#$%&'*+.^_`|~-]+"
 _SCHEME: Final = re.compile(rf"\s*,?\s*({_WORD})(?:\s+(?!=)|$|(?=,))")
 _PARAMETER: Final = re.compile(rf'\s*,?\s*({_WORD})\s*=\s*(?:"((?:[^"\\]|\\.)*)"|({_WORD}))\s*(?=,|$)')
-_LOOSE: Final = re.compile(r"\s*,?\s*[^\s,=]+=*\s*(?=,|$)")  # token68: nobody that we know uses it
+_LOOSE: Final = re.compile(r"\s*,?\s*[^\s,=]+=*\s*(?=,|$)")  # token68, which no known registry uses
 _CLIENT: Final = "interpose"
-# As the protocol has it where a registry does not say how long a token is good.
+# The default of the protocol for the lifetime of a token.
 _DEFAULT_SECONDS: Final = 60.0
 _SPARE_SECONDS: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Challenge:
-    """One way to be let in. The scheme is in lower case, and so are the names."""
+    """A challenge of a registry. The scheme is in lower case, and so are the parameter names."""
 
     scheme: str
     parameters: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
@@ -36,7 +36,7 @@ class Challenge:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenRequest:
-    """What is asked of whoever gives tokens away; a form means POST."""
+    """A request to a token server; a form means POST."""
 
     url: str
     authorization: str = field(default="", repr=False)
@@ -45,14 +45,14 @@ class TokenRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Token:
-    """What was given, and for how many seconds it is good."""
+    """A token, and its lifetime in seconds."""
 
     text: str = field(repr=False)
     seconds: float
 
 
 def parse_challenges(header: str) -> tuple[Challenge, ...]:
-    """The challenges of a header, or of several that were joined; what cannot be read ends them."""
+    """Parse the challenges of a header, or of several joined ones, up to the first error."""
     found: list[Challenge] = []
     at = 0
     while (scheme := _SCHEME.match(header, at)) is not None:
@@ -68,8 +68,8 @@ def parse_challenges(header: str) -> tuple[Challenge, ...]:
     return tuple(found)
 
 
-def basic(auth: Auth) -> str:
-    """The header for a user and a password; empty if there is none. ValueError if they cannot be read."""
+def basic_header(auth: Auth) -> str:
+    """The Basic header of user and password; empty without them. ValueError if they cannot be decoded."""
     username, password = user_and_password(auth)
     if not username and not password:
         return ""
@@ -77,7 +77,7 @@ def basic(auth: Auth) -> str:
 
 
 def user_and_password(auth: Auth) -> tuple[str, str]:
-    """As two words, however they came."""
+    """User and password, from either form of the credentials."""
     if auth.username or auth.password or not auth.auth:
         return auth.username, auth.password
     try:
@@ -87,26 +87,29 @@ def user_and_password(auth: Auth) -> tuple[str, str]:
     username, colon, password = text.partition(":")
     if not colon:
         raise ValueError("the credentials: `auth` is not base64 of USER:PASSWORD")
-    return username, password.rstrip("\0")  # some tools fill it up
+    return username, password.rstrip("\0")  # some tools pad it
 
 
 def token_request(challenge: Challenge, auth: Auth | None, *, scope: str) -> TokenRequest:
-    """How a token is asked for; `scope` is what we want if the challenge does not say. ValueError for a bad realm."""
+    """The request for a token; `scope` is the default of the challenge's scope. ValueError for a bad realm."""
     realm = challenge.parameters.get("realm", "")
     parts = urlsplit(realm)
     if parts.scheme not in ("https", "http") or not parts.hostname:
         raise ValueError(f"it wants a token from {realm[:200]!r}, which is not an address")
-    wanted = {"service": challenge.parameters.get("service", ""), "scope": challenge.parameters.get("scope") or scope}
-    query = {key: value for key, value in wanted.items() if value}
+    parameters = {
+        "service": challenge.parameters.get("service", ""),
+        "scope": challenge.parameters.get("scope") or scope,
+    }
+    query = {key: value for key, value in parameters.items() if value}
     if auth is not None and auth.identity_token:
         form = {"grant_type": "refresh_token", "refresh_token": auth.identity_token, "client_id": _CLIENT} | query
         return TokenRequest(url=realm, form=urlencode(form).encode())
     joined = f"{realm}{'&' if parts.query else '?'}{urlencode(query)}" if query else realm
-    return TokenRequest(url=joined, authorization=basic(auth) if auth is not None else "")
+    return TokenRequest(url=joined, authorization=basic_header(auth) if auth is not None else "")
 
 
 def read_token(body: bytes) -> Token:
-    """The answer to such a request; ValueError if there is no token in it. Nothing of it is in the message."""
+    """Parse the answer of a token server; ValueError if it has no token. The message has no part of the answer."""
     try:
         found: Any = json.loads(body)
     except (ValueError, RecursionError):
@@ -115,5 +118,5 @@ def read_token(body: bytes) -> Token:
     if not isinstance(text, str) or not text.isascii() or not text.isprintable():
         raise ValueError("the answer to the request for a token has none in it")
     seconds = found.get("expires_in")
-    good = float(seconds) if isinstance(seconds, int | float) and 0 < seconds < 1e9 else _DEFAULT_SECONDS
-    return Token(text=text, seconds=max(good - _SPARE_SECONDS, good / 2))
+    lifetime = float(seconds) if isinstance(seconds, int | float) and 0 < seconds < 1e9 else _DEFAULT_SECONDS
+    return Token(text=text, seconds=max(lifetime - _SPARE_SECONDS, lifetime / 2))

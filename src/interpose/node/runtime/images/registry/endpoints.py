@@ -1,7 +1,7 @@
-"""Where registries are: their own addresses, mirrors, and what is trusted. Pure.
+"""Endpoints of registries: addresses, mirrors, and trusted certificates. Pure.
 
-A settings file may say it for some of them; the others are asked over HTTPS under their own name. Plain HTTP is only
-used on this machine, or where a settings file says http://.
+A settings file may have them for some registries; the others are reached over HTTPS under their own name. Plain HTTP is
+only used on this machine, or where a settings file has http://.
 
     registries:
       docker.io:
@@ -30,7 +30,7 @@ _BOOLEANS: Final[Mapping[str, bool]] = {"true": True, "false": False}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegistryEndpoint:
-    """One address of a registry, and how it is trusted. Files are names of PEM files, empty for none."""
+    """An address of a registry, with its TLS settings. Files are names of PEM files, empty for none."""
 
     server: Server
     ca: str = ""
@@ -41,16 +41,16 @@ class RegistryEndpoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Registries:
-    """Endpoints by the name that references have for a registry; they are tried in their order."""
+    """Endpoints by the domain of references; they are tried in their order."""
 
     endpoints: Mapping[str, tuple[RegistryEndpoint, ...]] = field(default_factory=lambda: MappingProxyType({}))
 
     def of(self, domain: str) -> tuple[RegistryEndpoint, ...]:
-        """Where the images of a registry are."""
-        return self.endpoints.get(domain) or _own(domain)
+        """The endpoints of a registry, from the settings or by default."""
+        return self.endpoints.get(domain) or _default_endpoints(domain)
 
 
-def _own(domain: str) -> tuple[RegistryEndpoint, ...]:
+def _default_endpoints(domain: str) -> tuple[RegistryEndpoint, ...]:
     secure = RegistryEndpoint(server=parse_server(f"https://{_HOSTS.get(domain, domain)}"))
     if not is_local(secure.server.host):
         return (secure,)
@@ -59,7 +59,7 @@ def _own(domain: str) -> tuple[RegistryEndpoint, ...]:
 
 
 def is_local(host: str) -> bool:
-    """Whether a host is this machine, as far as its name says."""
+    """Whether a host is this machine, by its name or address."""
     if host == "localhost" or host.endswith(".localhost"):
         return True
     try:
@@ -69,7 +69,7 @@ def is_local(host: str) -> bool:
 
 
 def read_registries(document: "DocumentNode", where: str) -> Registries:
-    """The settings file; ConfigError with all that is wrong in it, each with place, key and value."""
+    """Read the settings file; ConfigError with all problems, each with line, key and value."""
     reader = _Reader(where)
     found = reader.read(document)
     if reader.problems:
@@ -82,42 +82,42 @@ class _Reader:
         self._where = where
         self.problems: list[str] = []
 
-    def _wrong(self, node: "DocumentNode", key: str, problem: str) -> None:
+    def _add_problem(self, node: "DocumentNode", key: str, problem: str) -> None:
         line = f" line {node.line}" if node.line is not None else ""
         self.problems.append(f"{self._where}{line}: {key}: {problem}")
 
     def read(self, document: "DocumentNode") -> dict[str, tuple[RegistryEndpoint, ...]]:
         found: dict[str, tuple[RegistryEndpoint, ...]] = {}
         if document.tag != "map":
-            self._wrong(document, "registries", "it is not a group of keys")
+            self._add_problem(document, "registries", "it is not a group of keys")
             return found
         for key, value in document.entries:
             if key != "registries":
-                self._wrong(value, key, "unknown key; known: registries")
+                self._add_problem(value, key, "unknown key; known: registries")
             elif value.tag != "map":
-                self._wrong(value, key, "it is not a group of registries")
+                self._add_problem(value, key, "it is not a group of registries")
             else:
-                for name, one in value.entries:
+                for name, registry in value.entries:
                     if name in found:
-                        self._wrong(one, f"registries.{name}", "it appears twice")
-                    found[name] = self._registry(name, one)
+                        self._add_problem(registry, f"registries.{name}", "it appears twice")
+                    found[name] = self._registry(name, registry)
         return found
 
     def _registry(self, name: str, node: "DocumentNode") -> tuple[RegistryEndpoint, ...]:
         key = f"registries.{name}"
         if node.tag != "map":
-            self._wrong(node, key, f"it is not a group with some of {', '.join(_KEYS)}")
+            self._add_problem(node, key, f"it is not a group with some of {', '.join(_KEYS)}")
             return ()
-        given: dict[str, DocumentNode] = {}
-        for one, value in node.entries:
-            if one not in _KEYS:
-                self._wrong(value, f"{key}.{one}", f"unknown key; known: {', '.join(_KEYS)}")
-            given[one] = value
-        texts = {one: self._text(given, key, one) for one in ("ca", "certificate", "key")}
-        skip = self._switch(given, key)
+        nodes: dict[str, DocumentNode] = {}
+        for field_name, value in node.entries:
+            if field_name not in _KEYS:
+                self._add_problem(value, f"{key}.{field_name}", f"unknown key; known: {', '.join(_KEYS)}")
+            nodes[field_name] = value
+        texts = {field: self._text(nodes, key, field) for field in ("ca", "certificate", "key")}
+        skip = self._switch(nodes, key)
         if bool(texts["certificate"]) != bool(texts["key"]):
-            self._wrong(node, key, "certificate and key go together")
-        servers = self._servers(given, key, node, name)
+            self._add_problem(node, key, "certificate and key go together")
+        servers = self._servers(nodes, key, node, name)
         return tuple(
             RegistryEndpoint(
                 server=server,
@@ -129,36 +129,36 @@ class _Reader:
             for server in servers
         )
 
-    def _text(self, given: "Mapping[str, DocumentNode]", key: str, name: str) -> str:
-        node = given.get(name)
+    def _text(self, nodes: "Mapping[str, DocumentNode]", key: str, name: str) -> str:
+        node = nodes.get(name)
         if node is None:
             return ""
         if node.tag != "str" or not node.text:
-            self._wrong(node, f"{key}.{name}", "it is not a name of a file")
+            self._add_problem(node, f"{key}.{name}", "it is not a name of a file")
             return ""
         return node.text
 
-    def _switch(self, given: "Mapping[str, DocumentNode]", key: str) -> bool:
-        node = given.get("skip_verify")
+    def _switch(self, nodes: "Mapping[str, DocumentNode]", key: str) -> bool:
+        node = nodes.get("skip_verify")
         if node is None:
             return False
         if node.tag != "bool" or node.text.lower() not in _BOOLEANS:
-            self._wrong(node, f"{key}.skip_verify", f"{node.text!r} is neither true nor false")
+            self._add_problem(node, f"{key}.skip_verify", f"{node.text!r} is neither true nor false")
             return False
         return _BOOLEANS[node.text.lower()]
 
-    def _servers(self, given: "Mapping[str, DocumentNode]", key: str, whole: "DocumentNode", name: str) -> list[Server]:
-        node = given.get("endpoints")
+    def _servers(self, nodes: "Mapping[str, DocumentNode]", key: str, whole: "DocumentNode", name: str) -> list[Server]:
+        node = nodes.get("endpoints")
         if node is None:
             return [self._server(whole, key, f"https://{_HOSTS.get(name, name)}")]
         if node.tag != "list" or not node.items:
-            self._wrong(node, f"{key}.endpoints", "it is not a list of addresses such as https://HOST:PORT")
+            self._add_problem(node, f"{key}.endpoints", "it is not a list of addresses such as https://HOST:PORT")
             return []
-        return [self._server(one, f"{key}.endpoints[{at}]", one.text) for at, one in enumerate(node.items)]
+        return [self._server(item, f"{key}.endpoints[{at}]", item.text) for at, item in enumerate(node.items)]
 
     def _server(self, node: "DocumentNode", key: str, text: str) -> Server:
         try:
             return parse_server(text)
         except ValueError as error:
-            self._wrong(node, key, f"{text[:200]!r}: {error}")
+            self._add_problem(node, key, f"{text[:200]!r}: {error}")
             return Server(scheme="https", host="invalid", port=443)

@@ -1,7 +1,7 @@
-"""Requests to registries over HTTP: connections by address, TLS as settings say, redirects.
+"""HTTP requests to registries: connections by address, TLS by the settings, redirects.
 
 Invariants: an Authorization header goes only to the server it was made for, and a redirect never leads from HTTPS to
-plain HTTP. Messages name addresses without their queries, which may be as good as a password.
+plain HTTP. Messages have addresses without their queries, which may contain credentials.
 """
 
 import asyncio
@@ -26,37 +26,37 @@ from interpose.net.http.tls import Pem, make_context
 from interpose.node.runtime.images.lru import LruCache
 from interpose.node.runtime.images.registry.endpoints import RegistryEndpoint
 
-_MOST_ERRORS: Final = 5  # of an error document
+_MAX_ERRORS: Final = 5  # of an error document
 _REDIRECTS: Final = frozenset((301, 302, 303, 307, 308))
-_MOST_REDIRECTS: Final = 5
-_MOST_SERVERS: Final = 64  # that are remembered
+_MAX_REDIRECTS: Final = 5
+_MAX_SERVERS: Final = 64  # with cached connections
 _LIMITS: Final = HttpClientLimits(body=4 << 20, idle=4)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegistryTimeouts:
-    """How long a server may take, in seconds."""
+    """Timeouts of a registry in seconds, and retries."""
 
     connect: float = 15.0
-    answer: float = 60.0  # until the head of an answer is there
+    answer: float = 60.0  # for the head of an answer
     stall: float = 60.0  # without a byte of its body
-    least: int = 60 << 10  # bytes of its body in as long as that
+    least: int = 60 << 10  # bytes of its body in `stall` seconds
     tries: int = 5
     first_wait: float = 0.5
     longest_wait: float = 20.0
 
 
 class RegistryTransport:
-    """Connections to all servers that were asked, kept for a while."""
+    """Connections to all servers, kept open for a while."""
 
-    def __init__(self, *, patience: RegistryTimeouts, env: Mapping[str, str] | None = None) -> None:
-        self._patience = patience
+    def __init__(self, *, timeouts: RegistryTimeouts, env: Mapping[str, str] | None = None) -> None:
+        self._timeouts = timeouts
         self._env = os.environ if env is None else env
-        self._clients: LruCache[Server, HttpClient] = LruCache(_MOST_SERVERS)
-        self._contexts: LruCache[RegistryEndpoint, ssl.SSLContext] = LruCache(_MOST_SERVERS)
+        self._clients: LruCache[Server, HttpClient] = LruCache(_MAX_SERVERS)
+        self._contexts: LruCache[RegistryEndpoint, ssl.SSLContext] = LruCache(_MAX_SERVERS)
 
     async def close(self) -> None:
-        """Let go of all connections."""
+        """Close all connections."""
         for client in self._clients.clear():
             await client.close()
 
@@ -70,23 +70,23 @@ class RegistryTransport:
         authorization: str = "",
         form: bytes = b"",
     ) -> AsyncIterator["RegistryReply"]:
-        """An answer, redirects followed. UnreachableError if there is none; ValueError for a redirect gone wrong."""
-        for _ in range(_MOST_REDIRECTS + 1):
+        """Send a request and follow redirects. UnreachableError without an answer; ValueError for a bad redirect."""
+        for _ in range(_MAX_REDIRECTS + 1):
             server, target = split_url(url)
-            async with self._ask_once(endpoint, server, target, headers, authorization, form) as answer:
-                place = answer.headers.get("location", "") if answer.status in _REDIRECTS else ""
-                if not place:
-                    yield RegistryReply(answer, self._patience, str(server))
+            async with self._request_once(endpoint, server, target, headers, authorization, form) as answer:
+                location = answer.headers.get("location", "") if answer.status in _REDIRECTS else ""
+                if not location:
+                    yield RegistryReply(answer, self._timeouts, str(server))
                     return
-                url = _followed(url, place)
+                url = _redirect_target(url, location)
             if split_url(url)[0] != server:
                 if form:
                     raise ValueError(f"{server}: it leads to another server, which would get our credentials")
-                authorization = ""  # also if it leads back later
-        raise ValueError(f"{server}: more than {_MOST_REDIRECTS} redirects")
+                authorization = ""  # also if a later redirect leads back
+        raise ValueError(f"{server}: more than {_MAX_REDIRECTS} redirects")
 
     @asynccontextmanager
-    async def _ask_once(
+    async def _request_once(
         self,
         endpoint: RegistryEndpoint,
         server: Server,
@@ -105,24 +105,24 @@ class RegistryTransport:
         client, context = await self._client(server), self._context(endpoint, server)
         async with AsyncExitStack() as stack:
             try:
-                async with asyncio.timeout(self._patience.answer):
+                async with asyncio.timeout(self._timeouts.answer):
                     answer = await stack.enter_async_context(client.send_request(request, context))
             except TimeoutError:
-                raise UnreachableError(f"{server}: no answer within {self._patience.answer:g} s") from None
+                raise UnreachableError(f"{server}: no answer within {self._timeouts.answer:g} s") from None
             yield answer
 
     async def _client(self, server: Server) -> HttpClient:
         client = self._clients.get(server)
         if client is None:
             proxy = proxy_from(self._env, server)
-            dialler = partial(dial, server, timeout=self._patience.connect, proxy=proxy)
+            dialler = partial(dial, server, timeout=self._timeouts.connect, proxy=proxy)
             client = HttpClient(str(server), dialler, limits=_LIMITS, redirects=True)
             for old in self._clients.put(server, client):
-                await old.close()  # what it is doing now is not disturbed
+                await old.close()  # requests that are under way go on
         return client
 
     def _context(self, endpoint: RegistryEndpoint, server: Server) -> ssl.SSLContext | None:
-        """TLS as settings say. Whoever the endpoint leads to is trusted alike, but does not see our certificate."""
+        """TLS by the settings. The target of a redirect is trusted alike, but does not get our certificate."""
         if server.scheme == "http":
             return None
         if server != endpoint.server:
@@ -139,24 +139,24 @@ class RegistryTransport:
             except ConfigError as error:
                 raise ValueError(str(error)) from None
             if endpoint.ca:
-                context.load_default_certs()  # blobs are often elsewhere, with a certificate that everybody trusts
+                context.load_default_certs()  # blobs are often on another server, with a public certificate
             self._contexts.put(endpoint, context)
         return context
 
 
 class RegistryReply:
-    """An answer whose body does not keep us waiting for ever."""
+    """An answer of a registry, with timeouts for its body."""
 
     def __init__(
-        self, answer: HttpResponse, patience: RegistryTimeouts, server: str, clock: Callable[[], float] = time.monotonic
+        self, answer: HttpResponse, timeouts: RegistryTimeouts, server: str, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self.status = answer.status
         self.headers = answer.headers
         self.server = server
         self._answer = answer
-        self._stall = patience.stall
+        self._stall = timeouts.stall
         self._clock = clock
-        self._pace = TransferRate(patience.least, patience.stall)
+        self._rate = TransferRate(timeouts.least, timeouts.stall)
 
     async def read(self) -> bytes:
         """The next part of the body; empty after the last."""
@@ -166,7 +166,7 @@ class RegistryReply:
                 data = await self._answer.read()
         except TimeoutError:
             raise UnreachableError(f"{self.server}: nothing came for {self._stall:g} s") from None
-        if not self._pace.keeps_up(len(data), self._clock() - begun) and data:
+        if not self._rate.keeps_up(len(data), self._clock() - begun) and data:
             raise UnreachableError(f"{self.server}: too little came for {self._stall:g} s")
         return data
 
@@ -179,8 +179,8 @@ class RegistryReply:
                 raise ValueError(f"{self.server}: the answer is larger than {limit} bytes")
         return bytes(body)
 
-    async def words(self) -> str:
-        """What an answer with an error says, on one line; the status if it says nothing."""
+    async def error_message(self) -> str:
+        """The text of an error answer with its status, on one line."""
         try:
             text = shortened(error_text(await self.read_all(1 << 16)))
         except (UnreachableError, ValueError):
@@ -189,7 +189,7 @@ class RegistryReply:
 
 
 def split_url(url: str) -> tuple[Server, str]:
-    """The server of an address, and what it is asked for."""
+    """Split a URL into the server, and the target of a request."""
     parts = urlsplit(url)
     server = parse_server(f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}")
     target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
@@ -199,43 +199,43 @@ def split_url(url: str) -> tuple[Server, str]:
 
 
 def _host(server: Server) -> str:
-    """Without the usual port: signed addresses are signed that way."""
+    """The Host header, without a default port: signed URLs are signed that way."""
     usual = {"https": 443, "http": 80}[server.scheme]
     return server.authority.removesuffix(f":{server.port}") if server.port == usual else server.authority
 
 
-def _followed(url: str, place: str) -> str:
-    there = urljoin(url, place)
-    before, after = urlsplit(url), urlsplit(there)
+def _redirect_target(url: str, location: str) -> str:
+    target = urljoin(url, location)
+    before, after = urlsplit(url), urlsplit(target)
     if after.scheme not in ("https", "http") or (before.scheme == "https" and after.scheme == "http"):
         raise ValueError(
             f"{before.scheme}://{before.hostname}: it leads to {after.scheme}://{after.hostname}: not safe"
         )
-    return there
+    return target
 
 
 class TransferRate:
-    """At least `least` bytes in each `seconds` of waiting. What is done with the bytes meanwhile does not count."""
+    """Checks for at least `least` bytes in each `seconds` of waiting. Time spent on processing does not count."""
 
     def __init__(self, least: int, seconds: float) -> None:
         self._least = least
         self._seconds = seconds
-        self._came = 0
+        self._received = 0
         self._waited = 0.0
 
     def keeps_up(self, size: int, waited: float) -> bool:
-        """So many bytes came after so many seconds; whether that is enough."""
-        self._came += size
+        """Count `size` bytes received after `waited` seconds; False if the rate is too low."""
+        self._received += size
         self._waited += waited
         if self._waited < self._seconds:
             return True
-        enough = self._came >= self._least
-        self._came, self._waited = 0, 0.0
+        enough = self._received >= self._least
+        self._received, self._waited = 0, 0.0
         return enough
 
 
 def error_text(body: bytes) -> bytes:
-    """The messages of an error document, each with its code where it says more; any other body as it is."""
+    """The messages of an error document, with their codes; any other body as it is."""
     try:
         document = json.loads(body)
     except (ValueError, RecursionError):
@@ -243,11 +243,11 @@ def error_text(body: bytes) -> bytes:
     errors = document.get("errors") if isinstance(document, dict) else None
     if not isinstance(errors, list):
         return body
-    found = [words for one in errors[:_MOST_ERRORS] if (words := _error_words(one))]
-    return "; ".join(found).encode("utf-8", "replace") or body
+    messages = [message for error in errors[:_MAX_ERRORS] if (message := _error_message(error))]
+    return "; ".join(messages).encode("utf-8", "replace") or body
 
 
-def _error_words(error: object) -> str:
+def _error_message(error: object) -> str:
     if not isinstance(error, dict):
         return ""
     code, message = (text if isinstance(text := error.get(key), str) else "" for key in ("code", "message"))

@@ -1,4 +1,4 @@
-"""Names of images, written out as registries need them. Pure.
+"""Image references in full form, as registries need them. Pure.
 
     busybox                     docker.io/library/busybox:latest
     team/app:1.2                docker.io/team/app:1.2
@@ -17,8 +17,8 @@ DEFAULT_DOMAIN: Final = "docker.io"
 _LIBRARY: Final = "library"
 _LATEST: Final = "latest"
 _OLD_DOMAIN: Final = "index.docker.io"
-_LONGEST_NAME: Final = 255
-_SHOWN: Final = 300
+_MAX_NAME: Final = 255
+_MAX_SHOWN: Final = 300
 
 _LABEL: Final = r"(?:[a-zA-Z0-9]|[a-zA-Z0-9][a-zA-Z0-9-]*[a-zA-Z0-9])"
 _DOMAIN: Final = re.compile(rf"(?:{_LABEL}(?:\.{_LABEL})*|\[[0-9a-fA-F:.]+\])(?::[0-9]+)?")
@@ -30,7 +30,7 @@ _HEX: Final = re.compile(r"[0-9a-f]{1,64}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageReference:
-    """A name written out: where the image is, and its tag or its digest."""
+    """An image reference: registry, path, and tag or digest."""
 
     domain: str
     path: str
@@ -39,12 +39,12 @@ class ImageReference:
 
     @property
     def repository(self) -> str:
-        """Domain and path."""
+        """The repository: domain and path."""
         return f"{self.domain}/{self.path}"
 
     @property
     def wanted(self) -> str:
-        """What a registry is asked for: the digest if there is one, since a tag may have moved."""
+        """The digest if there is one, else the tag: the name of the manifest in a request."""
         return self.digest or self.tag
 
     def __str__(self) -> str:
@@ -52,15 +52,17 @@ class ImageReference:
 
 
 def parse_reference(text: str) -> ImageReference:
-    """A name as people write it; ValueError says what is wrong with it. With tag and digest, the digest counts."""
+    """Parse a reference in short or full form; ValueError for a bad one. With tag and digest, the digest counts."""
     rest, at, digest = text.partition("@")
     if at and not is_digest(digest):
-        raise _wrong(text, f"the digest {digest!r} is not sha256: and 64 hex digits in lower case")
+        raise _reference_error(text, f"the digest {digest!r} is not sha256: and 64 hex digits in lower case")
     head, colon, tag = rest.rpartition(":")
     if colon and "/" not in tag:
         rest = head
         if not _TAG.fullmatch(tag):
-            raise _wrong(text, f"the tag {tag!r} must be at most 128 letters, digits and _.- and begin with none of .-")
+            raise _reference_error(
+                text, f"the tag {tag!r} must be at most 128 letters, digits and _.- and begin with none of .-"
+            )
     else:
         tag = ""
     domain, path = _split_domain(rest)
@@ -70,8 +72,8 @@ def parse_reference(text: str) -> ImageReference:
     return ImageReference(domain=domain, path=path, tag=tag or _LATEST)
 
 
-def says_tag(text: str) -> bool:
-    """Whether a name says its tag, and does not leave it to be `latest`."""
+def has_explicit_tag(text: str) -> bool:
+    """Whether a reference has an explicit tag, not the default `latest`."""
     return ":" in text.partition("@")[0].rpartition("/")[2]
 
 
@@ -89,36 +91,36 @@ def _split_domain(name: str) -> tuple[str, str]:
 
 def _check_path(text: str, domain: str, path: str) -> None:
     if not _DOMAIN.fullmatch(domain):
-        raise _wrong(text, f"{domain!r} is not a name of a registry")
+        raise _reference_error(text, f"{domain!r} is not a name of a registry")
     for part in path.removeprefix(f"{_LIBRARY}/").split("/"):
         if not _PART.fullmatch(part):
             problem = "there is no name" if not part else f"{part!r} is not made of lower-case letters, digits and ._-"
-            raise _wrong(text, problem)
-    if len(domain) + 1 + len(path) > _LONGEST_NAME:
-        raise _wrong(text, f"it is longer than {_LONGEST_NAME} characters")
+            raise _reference_error(text, problem)
+    if len(domain) + 1 + len(path) > _MAX_NAME:
+        raise _reference_error(text, f"it is longer than {_MAX_NAME} characters")
 
 
-def _wrong(text: str, problem: str) -> ValueError:
-    shown = text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
+def _reference_error(text: str, problem: str) -> ValueError:
+    shown = text if len(text) <= _MAX_SHOWN else text[:_MAX_SHOWN] + "..."
     return ValueError(f"image reference {shown!r}: {problem}")
 
 
 def is_digest(text: str) -> bool:
-    """Whether a text is the digest of something, as we use them."""
+    """Whether a text is a sha256 digest in lower case."""
     return _DIGEST.fullmatch(text) is not None
 
 
 def encoded(digest: str) -> str:
-    """The hex digits of a digest: what files are named."""
+    """The hex digits of a digest, as names of files."""
     return digest.removeprefix("sha256:")
 
 
 def find_id(text: str, ids: Iterable[str]) -> str | None:
-    """The image that an id or the unique beginning of one means; ValueError if it begins several."""
+    """The id with this prefix, None without one; ValueError for a prefix of several ids."""
     prefix = encoded(text)
     if not _HEX.fullmatch(prefix):
         return None
-    found = [one for one in ids if encoded(one).startswith(prefix)]
+    found = [image_id for image_id in ids if encoded(image_id).startswith(prefix)]
     if len(found) > 1:
         raise ValueError(f"image id {text!r}: {len(found)} images begin with it")
     return found[0] if found else None

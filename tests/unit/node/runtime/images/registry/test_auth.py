@@ -7,7 +7,7 @@ import pytest
 
 from interpose.node.runtime.images.registry.auth import (
     Challenge,
-    basic,
+    basic_header,
     parse_challenges,
     read_token,
     token_request,
@@ -48,15 +48,15 @@ def test_credentials_come_as_two_words_or_one() -> None:
     word = base64.b64encode(b"me:p:w\0").decode()
     assert user_and_password(Auth(auth=word)) == ("me", "p:w")
     assert user_and_password(Auth(username="you", password="x", auth=word)) == ("you", "x")
-    assert basic(Auth(username="me", password="pw")) == "Basic " + base64.b64encode(b"me:pw").decode()
-    assert basic(Auth()) == ""
+    assert basic_header(Auth(username="me", password="pw")) == "Basic " + base64.b64encode(b"me:pw").decode()
+    assert basic_header(Auth()) == ""
 
 
 @pytest.mark.parametrize("word", ["%%%", base64.b64encode(b"nocolon").decode(), base64.b64encode(b"\xff:").decode()])
 def test_a_word_that_is_none_is_refused_and_not_shown(word: str) -> None:
     """It may be a password all the same."""
     with pytest.raises(ValueError, match="USER:PASSWORD") as caught:
-        basic(Auth(auth=word))
+        basic_header(Auth(auth=word))
     assert word not in str(caught.value)
 
 

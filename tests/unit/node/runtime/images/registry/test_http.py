@@ -51,7 +51,7 @@ async def test_an_answer_that_comes_just_fast_enough_is_read() -> None:
 
 async def test_only_so_many_servers_are_remembered() -> None:
     """Connections and contexts of those that were asked last."""
-    exchange = RegistryTransport(patience=RegistryTimeouts(), env={})
+    exchange = RegistryTransport(timeouts=RegistryTimeouts(), env={})
     made: Any = exchange
     for number in range(100):
         server = parse_server(f"https://r{number}.example")

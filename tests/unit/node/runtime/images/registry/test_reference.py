@@ -2,7 +2,13 @@
 
 import pytest
 
-from interpose.node.runtime.images.registry.reference import encoded, find_id, is_digest, parse_reference, says_tag
+from interpose.node.runtime.images.registry.reference import (
+    encoded,
+    find_id,
+    has_explicit_tag,
+    is_digest,
+    parse_reference,
+)
 
 DIGEST = "sha256:" + "0123456789abcdef" * 4
 
@@ -101,4 +107,4 @@ def test_the_beginning_of_an_id_is_enough_if_it_is_one() -> None:
 )
 def test_a_tag_may_be_left_out(text: str, says: bool) -> None:
     """A port is none."""
-    assert says_tag(text) is says
+    assert has_explicit_tag(text) is says
