@@ -76,10 +76,10 @@ async def test_teardown_after_a_restart_with_the_namespace_gone(scratch: Path, n
     conf = scratch / "conf/10-test.conflist"
     conf.write_text(json.dumps({"name": "other", "cniVersion": "0.4.0", "type": "ptp"}))
     after = CniNetwork(str(scratch / "conf"), [PLUGINS], scratch / "cache")
-    assert await after.leftovers([]) == ["s1"]
+    assert await after.find_orphans([]) == ["s1"]
     await after.teardown("s1", "")
     assert _leases(scratch) == []
-    assert await after.leftovers([]) == []
+    assert await after.find_orphans([]) == []
 
 
 async def test_a_chain_that_fails_gives_back_what_it_took(scratch: Path, network: CniNetwork, netns: str) -> None:
@@ -91,7 +91,7 @@ async def test_a_chain_that_fails_gives_back_what_it_took(scratch: Path, network
     with pytest.raises(NetworkError, match=r"tuning.*no_such_thing"):
         await network.setup("s1", netns, CONFIG)
     assert _leases(scratch) == []
-    assert await network.leftovers([]) == []
+    assert await network.find_orphans([]) == []
 
 
 async def test_a_port_of_the_pod_is_reached_from_outside(netns: str) -> None:

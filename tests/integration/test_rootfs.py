@@ -11,7 +11,7 @@ import pytest
 
 from interpose.node.runtime.fs import mount_table, mounts
 from interpose.node.runtime.fs.disk_usage import count_below
-from interpose.node.runtime.fs.rootfs import Rootfs, overlay_works
+from interpose.node.runtime.fs.rootfs import Rootfs, can_mount_overlay
 from interpose.node.runtime.images.layers.whiteouts import OVERLAY
 from interpose.testing.eventually import WAIT_LIMIT
 
@@ -152,12 +152,12 @@ async def test_an_image_without_layers_is_empty(cleaned: Path, overlay: bool) ->
 async def test_leftovers_are_what_nobody_knows(scratch: Path, cleaned: Path, overlay: bool) -> None:
     """Also of a runtime that was killed: another one finds them."""
     layers = _layers(scratch)
-    assert await Rootfs(cleaned, overlay=overlay).leftovers([]) == []
+    assert await Rootfs(cleaned, overlay=overlay).find_orphans([]) == []
     for name in ("a", "b"):
         await Rootfs(cleaned, overlay=overlay).prepare(name, layers)
     (cleaned / ".try-left").mkdir()
     after = Rootfs(cleaned, overlay=overlay)
-    assert await after.leftovers(["a"]) == ["b"]
+    assert await after.find_orphans(["a"]) == ["b"]
     assert not (cleaned / ".try-left").exists()
 
 
@@ -210,7 +210,7 @@ async def test_a_container_cannot_make_its_root_impossible_to_remove(
 @AS_ROOT
 def test_whether_overlay_works_is_found_out(cleaned: Path) -> None:
     """By mounting one, of which nothing is left."""
-    assert overlay_works(cleaned)
+    assert can_mount_overlay(cleaned)
     assert Rootfs(cleaned).overlay
     assert list(cleaned.iterdir()) == []
 
@@ -221,7 +221,7 @@ def test_shared_memory_is_mounted_once(scratch: Path) -> None:
     place = str(scratch / "shm")
     mounts.mount_shm(place, 1 << 20)
     mounts.mount_shm(place, 1 << 20)
-    found = [one for one in mounts.mounts() if one.place == place]
+    found = [one for one in mounts.mounts() if one.path == place]
     assert [one.kind for one in found] == ["tmpfs"]
     assert mounts.unmount(place)
     assert not mounts.unmount(place)

@@ -104,7 +104,7 @@ def detect(root: str = CGROUP_ROOT, *, table: str = _TABLE) -> "CgroupDirs":
     kernel = DeepFiles()
     with open(table, encoding="utf-8", errors="surrogateescape") as lines:  # noqa: PTH123
         mounts = mounttable.parse(lines.read())
-    kinds = {one.kind for one in mounts if one.place == root or one.place.startswith(f"{root}/")}
+    kinds = {one.kind for one in mounts if one.path == root or one.path.startswith(f"{root}/")}
     on = mounttable.of_path(mounts, root)
     if (on is not None and on.kind == "cgroup2") or ("cgroup2" in kinds and "cgroup" not in kinds):
         return CgroupDirs(kernel, root, version=2)

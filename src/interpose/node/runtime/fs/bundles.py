@@ -1,6 +1,6 @@
-"""The files of a container: its image held, a root file system, the configuration for the OCI runtime.
+"""The files of a container: the hold of its image, a root file system, the configuration for the OCI runtime.
 
-Everything is found by the container's id alone, so clearing needs no memory and may be repeated.
+Everything is found by the container's id alone, so a removal needs no state and may be repeated.
 """
 
 import asyncio
@@ -32,13 +32,13 @@ from interpose.node.runtime.state.paths import RuntimePaths
 from interpose.node.runtime.state.records import ContainerRecord, ContainerUser, SandboxRecord, UsedImage
 
 _SPEC: Final = "config.json"
-# Words that kubelets look for.
+# Reasons that kubelets look for.
 _VOLUME_FAILED: Final = "ImageVolumeMountFailed"
 _NOT_RECURSIVE: Final = "RROUnsupported"
 
 
 class BundleImages(Protocol):
-    """What is wanted of the store of images."""
+    """The calls of the image store that bundles use."""
 
     async def get(self, reference: str) -> StoredImage | None: ...
 
@@ -52,28 +52,28 @@ class BundleImages(Protocol):
 
 
 class ContainerBundles:
-    """Bundles of all containers."""
+    """The bundles of all containers."""
 
     def __init__(
         self,
-        places: RuntimePaths,
+        paths: RuntimePaths,
         images: BundleImages,
         rootfs: Rootfs,
         sandbox_files: LocalSandboxFiles,
         host: HostFacts,
         runtime: OciRuntime,
-        paths: UserPaths,
+        user_paths: UserPaths,
     ) -> None:
-        self._places = places
+        self._paths = paths
         self._images = images
         self._rootfs = rootfs
         self._sandbox_files = sandbox_files
         self._host = host
         self._runtime = runtime
-        self._paths = paths
+        self._user_paths = user_paths
 
     async def find_image(self, reference: str, user_specified: str = "") -> UsedImage | None:
-        """The image of this name, digest or id; `asked` is what the pod's author calls it."""
+        """The image of this name, digest or id; `user_specified` is its name in the pod."""
         found = await self._find("config.image.image", reference)
         if found is None:
             return None
@@ -91,8 +91,8 @@ class ContainerBundles:
     async def create(
         self, record: ContainerRecord, sandbox: SandboxRecord, pause_pid: int, target_pid: int
     ) -> BundleResult:
-        """Hold the image, make the root file system and the configuration."""
-        if not self._host.recursive_read_only and any(one.recursive_read_only for one in record.config.mounts):
+        """Hold the image, and make the root file system and the configuration."""
+        if not self._host.recursive_read_only and any(mount.recursive_read_only for mount in record.config.mounts):
             raise failed_with_reason(_NOT_RECURSIVE, f"{self._runtime.name} cannot make mounts read-only recursively")
         image = await self._images.get(record.image.id)
         if image is None:
@@ -103,7 +103,7 @@ class ContainerBundles:
         mounted = await self._mount_images(record)
         try:
             read = partial(read_inputs, record.config, str(root), image.config.user)
-            inputs = await self._paths.run(sandbox.id, str(root), read)
+            inputs = await self._user_paths.run(sandbox.id, str(root), read)
             spec = container_spec(
                 record.config,
                 self._sandbox_files.facts(sandbox, pause_pid),
@@ -128,7 +128,7 @@ class ContainerBundles:
         return BundleResult(user=_user(inputs), stop_signal=stop_signal)
 
     async def _mount_images(self, record: ContainerRecord) -> dict[str, str]:
-        """Images that the configuration wants as folders, by place."""
+        """Mount the images of the configuration's mounts; returns folders by container path."""
         mounted = {}
         for number, mount in enumerate(record.config.mounts):
             if not mount.image.image:
@@ -149,26 +149,26 @@ class ContainerBundles:
         return mounted
 
     def _write(self, container_id: str, spec: Mapping[str, Any]) -> None:
-        bundle = self._places.bundle(container_id)
+        bundle = self._paths.bundle(container_id)
         bundle.mkdir(mode=0o700, parents=True, exist_ok=True)
         new = bundle / f"{_SPEC}.new"
         new.write_text(json.dumps(spec))
         os.replace(new, bundle / _SPEC)  # noqa: PTH105
 
     async def remove(self, record: ContainerRecord) -> None:
-        """Remove all of it."""
+        """Remove root file system and bundle, and release the image."""
         await self.remove_orphan(record.id)
 
     async def read_exit(self, container_id: str) -> ContainerExit | None:
-        """What the shim wrote when it ended."""
+        """The exit record that the shim wrote; None without one."""
         return await asyncio.to_thread(self._read_exit, container_id)
 
     def _read_exit(self, container_id: str) -> ContainerExit | None:
         try:
-            said = parse_exit(json.loads(self._places.exit_file(container_id).read_bytes()))
+            exited = parse_exit(json.loads(self._paths.exit_file(container_id).read_bytes()))
         except (OSError, ValueError, KeyError, TypeError):
             return None
-        return ContainerExit(code=said.code, at=said.at_ns, oom=said.oom)
+        return ContainerExit(code=exited.code, at=exited.at_ns, oom=exited.oom)
 
     async def read_spec(self, container_id: str) -> dict[str, Any]:
         """The OCI configuration in force; empty if it is gone."""
@@ -176,7 +176,7 @@ class ContainerBundles:
 
     def _read(self, container_id: str) -> dict[str, Any]:
         try:
-            document: dict[str, Any] = json.loads((self._places.bundle(container_id) / _SPEC).read_bytes())
+            document: dict[str, Any] = json.loads((self._paths.bundle(container_id) / _SPEC).read_bytes())
         except (OSError, ValueError):
             return {}
         return document
@@ -184,16 +184,16 @@ class ContainerBundles:
     async def update_resources(
         self, record: ContainerRecord, resources: cri.LinuxContainerResources
     ) -> Mapping[str, Any]:
-        """Put other resources into the configuration; what to tell the OCI runtime."""
+        """Put other resources into the configuration; returns them for the OCI runtime."""
         try:
             check_resources(resources)
             wanted = oci_resources(resources, self._host)
         except SpecError as error:
             raise invalid_spec(updated_field(error), error) from None
-        await asyncio.to_thread(self._adjust, record.id, wanted)
+        await asyncio.to_thread(self._update_spec, record.id, wanted)
         return wanted
 
-    def _adjust(self, container_id: str, wanted: Mapping[str, Any]) -> None:
+    def _update_spec(self, container_id: str, wanted: Mapping[str, Any]) -> None:
         spec = self._read(container_id)
         if not spec:
             raise PartError("its configuration is gone")
@@ -203,15 +203,15 @@ class ContainerBundles:
         self._write(container_id, spec)
 
     async def find_orphans(self, known: Collection[str]) -> list[str]:
-        """Containers that left a root file system, a bundle, an image held or something at the OCI runtime."""
-        found = set(await self._rootfs.leftovers(known))
-        for folder in (self._places.containers, self._runtime.root):
+        """Ids of unknown containers with a root file system, a bundle, a held image or state of the OCI runtime."""
+        found = set(await self._rootfs.find_orphans(known))
+        for folder in (self._paths.containers, self._runtime.root):
             found.update(await asyncio.to_thread(_names, folder))
-        found.update(one.partition(".")[0] for one in await asyncio.to_thread(self._images.holds))
-        return sorted(one for one in found if is_id(one) and one not in known)
+        found.update(hold.partition(".")[0] for hold in await asyncio.to_thread(self._images.holds))
+        return sorted(name for name in found if is_id(name) and name not in known)
 
     async def remove_orphan(self, container_id: str) -> None:
-        """Remove what a container left, by its id."""
+        """Remove all files of a container, by its id."""
         if (self._runtime.root / container_id).exists():
             try:
                 await self._runtime.delete(container_id, force=True)
@@ -219,7 +219,7 @@ class ContainerBundles:
                 raise PartError(str(error)) from None
         await self._rootfs.remove(container_id)
         await self._images.release(container_id)
-        await asyncio.to_thread(shutil.rmtree, self._places.bundle(container_id), True)
+        await asyncio.to_thread(shutil.rmtree, self._paths.bundle(container_id), True)
 
 
 def _user(inputs: SpecInputs) -> ContainerUser:

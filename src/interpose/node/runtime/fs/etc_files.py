@@ -8,26 +8,26 @@ _HOSTS: Final = (
 )
 
 
-def resolv_conf(dns: Any, of_node: str) -> str:
-    """What the configuration says, or the node's own where it says nothing."""
+def resolv_conf(dns: Any, node_text: str) -> str:
+    """The resolv.conf of a DNS configuration, or the node's own if it is empty."""
     lines = []
     if dns.searches:
         lines.append(f"search {' '.join(dns.searches)}")
     lines += [f"nameserver {server}" for server in dns.servers]
     if dns.options:
         lines.append(f"options {' '.join(dns.options)}")
-    return "".join(f"{line}\n" for line in lines) or of_node
+    return "".join(f"{line}\n" for line in lines) or node_text
 
 
-def hosts(of_node: str, *, shares_network: bool) -> str:
-    """The node's own for a pod in its network; the usual names of the loopback for others."""
-    return of_node if shares_network and of_node else _HOSTS
+def hosts(node_text: str, *, shares_network: bool) -> str:
+    """The node's own for a pod in its network; the loopback names for other pods."""
+    return node_text if shares_network and node_text else _HOSTS
 
 
 def line_problem(dns: Any) -> str | None:
-    """Values that would be more than one line or word of the file; None if there are none."""
+    """The first value that would be more than one word of the file; None if there is none."""
     for name in ("servers", "searches", "options"):
         for value in getattr(dns, name):
-            if not value or any(one.isspace() for one in value):
+            if not value or any(char.isspace() for char in value):
                 return f"{name}: {value!r} is not one word"
     return None

@@ -12,9 +12,9 @@ _FIXED: Final = 6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MountPoint:
-    """One mount. `propagation` is shared, slave, private or unbindable."""
+    """A mount. `propagation` is shared, slave, private or unbindable."""
 
-    place: str
+    path: str
     kind: str
     source: str
     root: str = "/"
@@ -23,23 +23,23 @@ class MountPoint:
 
 
 def parse(text: str) -> tuple[MountPoint, ...]:
-    """All mounts in the order of the table: a later one at the same place lies on top. Odd lines are passed over."""
+    """All mounts in the order of the table: a later one at the same path is on top. Invalid lines are skipped."""
     return tuple(mount for line in text.splitlines() if (mount := _line(line)) is not None)
 
 
 def below(mounts: Iterable[MountPoint], folder: str) -> list[str]:
-    """Places at and below a folder, the deepest and latest first: the order in which they can be taken away."""
+    """Paths at and below a folder, the deepest and latest first: the order in which they can be unmounted."""
     inside = f"{folder.rstrip('/')}/"
-    return [one.place for one in mounts if f"{one.place.rstrip('/')}/".startswith(inside)][::-1]
+    return [mount.path for mount in mounts if f"{mount.path.rstrip('/')}/".startswith(inside)][::-1]
 
 
 def of_path(mounts: Iterable[MountPoint], path: str) -> MountPoint | None:
-    """The mount a path is on."""
+    """The mount that a path is on; None without one."""
     best = None
-    for one in mounts:
-        inside = one.place == path or path.startswith(f"{one.place.rstrip('/')}/")
-        if inside and (best is None or len(one.place) >= len(best.place)):
-            best = one
+    for mount in mounts:
+        inside = mount.path == path or path.startswith(f"{mount.path.rstrip('/')}/")
+        if inside and (best is None or len(mount.path) >= len(best.path)):
+            best = mount
     return best
 
 
@@ -54,14 +54,14 @@ def _line(line: str) -> MountPoint | None:
     tags = {tag.partition(":")[0] for tag in fields[_FIXED:end]}
     kinds = (("shared", "shared"), ("master", "slave"), ("unbindable", "unbindable"))
     return MountPoint(
-        root=_plain(fields[3]),
-        place=_plain(fields[4]),
+        root=_unescape(fields[3]),
+        path=_unescape(fields[4]),
         options=fields[5],
         kind=rest[0],
-        source=_plain(rest[1]),
+        source=_unescape(rest[1]),
         propagation=next((name for tag, name in kinds if tag in tags), "private"),
     )
 
 
-def _plain(text: str) -> str:
+def _unescape(text: str) -> str:
     return _ESCAPED.sub(lambda match: chr(int(match[1], 8)), text)

@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
-from interpose.node.runtime.fs import mount_table as mounttable
+from interpose.node.runtime.fs import mount_table
 from interpose.node.runtime.fs.mount_table import MountPoint
 from interpose.node.runtime.oci.spec_types import PROPAGATION_BIDIRECTIONAL, PROPAGATION_HOST_TO_CONTAINER, SpecError
 
@@ -31,7 +31,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def mount(source: str, target: str, kind: str, flags: int = 0, options: str = "") -> None:
-    """mount(2); OSError with the place."""
+    """Call mount(2); OSError names the target."""
     done = _libc.mount(
         os.fsencode(source),
         os.fsencode(target),
@@ -45,7 +45,7 @@ def mount(source: str, target: str, kind: str, flags: int = 0, options: str = ""
 
 
 def unmount(target: str, flags: int = MNT_DETACH | UMOUNT_NOFOLLOW) -> bool:
-    """Take away all that is mounted at a place, one on top of the other; False if nothing was. In use or not."""
+    """Unmount all mounts at a path, in use or not; False if there was none."""
     found = False
     while _libc.umount2(os.fsencode(target), flags) == 0:
         found = True
@@ -56,23 +56,23 @@ def unmount(target: str, flags: int = MNT_DETACH | UMOUNT_NOFOLLOW) -> bool:
 
 
 def mounts(table: str = _TABLE) -> tuple[MountPoint, ...]:
-    """What is mounted where we are."""
+    """The mounts in our mount namespace."""
     with Path(table).open(encoding="utf-8", errors="surrogateescape") as lines:
-        return mounttable.parse(lines.read())
+        return mount_table.parse(lines.read())
 
 
 def mounts_below(folder: str, table: str = _TABLE) -> list[str]:
-    """Places at and below a folder, in the order in which they can be taken away."""
-    # Tables are long on a node with many pods: only lines with the last name are taken apart, if it is a plain one.
+    """Mount points at and below a folder, in the order in which they can be unmounted."""
+    # Tables are long on a node with many pods: only lines with the last part of the path are parsed, if it needs no escapes.
     name = folder.rstrip("/").rpartition("/")[2]
     plain = name.replace("-", "").replace("_", "").isalnum() and name.isascii()
     with Path(table).open(encoding="utf-8", errors="surrogateescape") as lines:
         text = "".join(line for line in lines if not plain or name in line)
-    return mounttable.below(mounttable.parse(text), folder)
+    return mount_table.below(mount_table.parse(text), folder)
 
 
 def unmount_below(folder: str, table: str = _TABLE) -> list[str]:
-    """Take away everything at and below a folder; the places."""
+    """Unmount everything at and below a folder; returns the mount points."""
     places = mounts_below(folder, table)
     for place in places:
         unmount(place)
@@ -80,7 +80,7 @@ def unmount_below(folder: str, table: str = _TABLE) -> list[str]:
 
 
 def mount_shm(path: str, size: int = SHM_SIZE) -> None:
-    """Shared memory of a sandbox at a folder, which is made if need be; there already is fine."""
+    """Mount the shared memory of a sandbox at a folder, which is made if needed; may be repeated."""
     os.makedirs(path, mode=0o700, exist_ok=True)  # noqa: PTH103
     if os.path.ismount(path):
         return
@@ -88,7 +88,7 @@ def mount_shm(path: str, size: int = SHM_SIZE) -> None:
 
 
 def bind(source: str, target: str, *, readonly: bool = False) -> None:
-    """Show a folder at another place, kept apart from what is mounted later."""
+    """Bind mount a folder at another path, with private propagation."""
     mount(source, target, "", MS_BIND | MS_REC)
     try:
         mount("", target, "", MS_PRIVATE | MS_REC)
@@ -101,36 +101,42 @@ def bind(source: str, target: str, *, readonly: bool = False) -> None:
 
 
 def prepare_sources(
-    wanted: Sequence[Any], table: Iterable[MountPoint] | None = None, at: Callable[[str], None] = lambda _path: None
+    wanted: Sequence[Any],
+    table: Iterable[MountPoint] | None = None,
+    on_path: Callable[[str], None] = lambda _path: None,
 ) -> dict[str, str]:
-    """The host paths of CRI's mounts with links followed; a folder that is missing is made. `at` is told each path.
+    """The host paths of CRI's mounts with links followed; missing folders are made. Calls `on_path` with each path.
 
-    SpecError names a mount whose source cannot be had, or cannot take part in mounts as it is asked to.
+    SpecError names a mount whose source cannot be used, or cannot have its propagation.
     """
     found: dict[str, str] = {}
-    for number, one in enumerate(wanted):
-        if not one.host_path:
+    for number, mount_config in enumerate(wanted):
+        if not mount_config.host_path:
             continue
         where = f"mounts[{number}].host_path"
-        if not one.host_path.startswith("/"):
-            raise SpecError(where, f"{one.host_path!r} is not an absolute path")
-        at(one.host_path)
-        real = os.path.realpath(one.host_path)
+        if not mount_config.host_path.startswith("/"):
+            raise SpecError(where, f"{mount_config.host_path!r} is not an absolute path")
+        on_path(mount_config.host_path)
+        real = os.path.realpath(mount_config.host_path)
         try:
             if not os.path.lexists(real):
                 os.makedirs(real, mode=0o755)  # noqa: PTH103
         except (OSError, ValueError) as error:
-            raise SpecError(where, f"{one.host_path!r} cannot be made: {error}") from None
-        if one.propagation in (PROPAGATION_HOST_TO_CONTAINER, PROPAGATION_BIDIRECTIONAL):
+            raise SpecError(where, f"{mount_config.host_path!r} cannot be made: {error}") from None
+        if mount_config.propagation in (PROPAGATION_HOST_TO_CONTAINER, PROPAGATION_BIDIRECTIONAL):
             table = mounts() if table is None else table
-            _check_propagation(where, one, mounttable.of_path(table, real))
-        found[one.host_path] = real
+            _check_propagation(where, mount_config, mount_table.of_path(table, real))
+        found[mount_config.host_path] = real
     return found
 
 
-def _check_propagation(where: str, one: Any, on: MountPoint | None) -> None:
-    kind = on.propagation if on is not None else "private"
-    if one.propagation == PROPAGATION_BIDIRECTIONAL and kind != "shared":
-        raise SpecError(where, f"{one.host_path!r} is on a {kind} mount; bidirectional propagation needs a shared one")
+def _check_propagation(where: str, mount_config: Any, mount_point: MountPoint | None) -> None:
+    kind = mount_point.propagation if mount_point is not None else "private"
+    if mount_config.propagation == PROPAGATION_BIDIRECTIONAL and kind != "shared":
+        raise SpecError(
+            where, f"{mount_config.host_path!r} is on a {kind} mount; bidirectional propagation needs a shared one"
+        )
     if kind not in ("shared", "slave"):
-        raise SpecError(where, f"{one.host_path!r} is on a {kind} mount; propagation needs a shared or slave one")
+        raise SpecError(
+            where, f"{mount_config.host_path!r} is on a {kind} mount; propagation needs a shared or slave one"
+        )

@@ -1,7 +1,7 @@
-"""Root file systems of containers: layers of an image with a place to write on top, by overlayfs or as a copy.
+"""Root file systems of containers: layers of an image with a writable layer on top, by overlayfs or as a copy.
 
-Each container has one folder below our root, with everything that is made for it, mounts too. `prepare` can be
-interrupted anywhere: `remove` takes away what is there, and `leftovers` finds what nobody knows.
+Each container has one folder below our root, with all its files and mounts. `prepare` can be interrupted anywhere:
+`remove` removes what is there, and `find_orphans` finds folders of unknown containers.
 """
 
 import asyncio
@@ -17,34 +17,34 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from interpose.host.rmtree import remove_tree
-from interpose.node.runtime.fs import mounts as mounting
-from interpose.node.runtime.fs.scoped_path import opened_inside
+from interpose.node.runtime.fs import mounts
+from interpose.node.runtime.fs.scoped_path import open_inside
 from interpose.node.runtime.images.layers.flatten import flatten
 
-# The kernel takes one page of options; above this paths are given by descriptor, which is shorter.
-_LONGEST_OPTIONS: Final = 3900
+# The kernel takes one page of options; above this paths are passed by descriptor, which is shorter.
+_MAX_OPTIONS: Final = 3900
 _SPECIAL: Final = frozenset(",:\\")
-# So many fit in any case. What is too long is cut off by the kernel, which then misses something or mounts the rest.
-_MOST_LAYERS: Final = 150
+# This number fits in any case. Longer options are cut off by the kernel, which fails or mounts without the rest.
+_MAX_LAYERS: Final = 150
 _MAKERS: Final = 4
 _REMOVERS: Final = 2
 _T = TypeVar("_T")
 
 
-def overlay_works(folder: Path) -> bool:
-    """Whether overlayfs can be mounted there, found out by doing it."""
+def can_mount_overlay(folder: Path) -> bool:
+    """Whether overlayfs can be mounted below a folder, by trying it."""
     if os.geteuid() != 0:
         return False
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder, prefix=".try-") as scratch:
-        place = Path(scratch)
+        path = Path(scratch)
         for name in ("lower", "upper", "work", "merged"):
-            (place / name).mkdir()
+            (path / name).mkdir()
         try:
-            _mount_overlay([place / "lower"], place / "merged", upper=place / "upper", work=place / "work")
+            _mount_overlay([path / "lower"], path / "merged", upper=path / "upper", work=path / "work")
         except OSError:
             return False
-        mounting.unmount(str(place / "merged"))
+        mounts.unmount(str(path / "merged"))
         return True
 
 
@@ -53,61 +53,61 @@ class Rootfs:
 
     def __init__(self, root: Path, *, overlay: bool | None = None) -> None:
         self._root = Path(os.path.realpath(root))
-        self._wanted = overlay
-        self._finding_out = threading.Lock()
-        # Of their own: trees may be large, and nobody else waits for them, nor the making of one for a removal.
+        self._overlay = overlay
+        self._probe_lock = threading.Lock()
+        # Threads of their own: trees may be large; other work does not wait for them, nor a creation for a removal.
         self._makers = ThreadPoolExecutor(_MAKERS, "rootfs-making")
         self._removers = ThreadPoolExecutor(_REMOVERS, "rootfs-removing")
 
     async def close(self) -> None:
-        """Nothing more is begun."""
+        """Begin no new work; work that runs goes on."""
         for pool in (self._makers, self._removers):
             pool.shutdown(wait=False, cancel_futures=True)
 
     @property
     def folder(self) -> Path:
-        """Where they are: its file system is what containers write to."""
+        """The folder of all root file systems: containers write to its file system."""
         return self._root
 
     @property
     def overlay(self) -> bool:
-        """Whether layers are mounted on top of each other; otherwise they are copied. Found out when first needed."""
-        with self._finding_out:
-            if self._wanted is None:
-                self._wanted = overlay_works(self._root)
-            return self._wanted
+        """Whether layers are mounted with overlayfs; otherwise they are copied. Probed when first needed."""
+        with self._probe_lock:
+            if self._overlay is None:
+                self._overlay = can_mount_overlay(self._root)
+            return self._overlay
 
     async def prepare(self, container_id: str, layers: Sequence[Path]) -> Path:
-        """Make the root file system of a container, from the lowest layer to the highest; where it is."""
-        return await _in(self._makers, self._prepare, self._of(container_id), tuple(layers))
+        """Make the root file system of a container from its layers, lowest first; returns its path."""
+        return await _run_in(self._makers, self._prepare, self._folder_of(container_id), tuple(layers))
 
-    async def volumes(self, container_id: str, places: Iterable[str]) -> dict[str, str]:
-        """Folders for the volumes of the image, with what the image has there; by place in the container."""
-        return await _in(self._makers, self._volumes, self._of(container_id), tuple(places))
+    async def volumes(self, container_id: str, paths: Iterable[str]) -> dict[str, str]:
+        """Folders for the volumes of the image, with the image's files; by path in the container."""
+        return await _run_in(self._makers, self._volumes, self._folder_of(container_id), tuple(paths))
 
     async def mount_image(self, container_id: str, name: str, layers: Sequence[Path], sub_path: str = "") -> Path:
         """An image, or a folder of it, to be mounted read-only in a container. FileNotFoundError without the folder."""
-        return await _in(self._makers, self._image, self._of(container_id), name, tuple(layers), sub_path)
+        return await _run_in(self._makers, self._image, self._folder_of(container_id), name, tuple(layers), sub_path)
 
     async def remove(self, container_id: str) -> None:
-        """Take away all that was made for a container; nothing there is fine."""
-        await _in(self._removers, self._remove, self._of(container_id))
+        """Remove all files and mounts of a container; may be repeated."""
+        await _run_in(self._removers, self._remove, self._folder_of(container_id))
 
-    async def leftovers(self, known: Collection[str]) -> list[str]:
-        """Containers that have something here and are not known."""
-        return await asyncio.to_thread(self._leftovers, frozenset(known))
+    async def find_orphans(self, known: Collection[str]) -> list[str]:
+        """Ids of containers that have a folder here and are not in `known`."""
+        return await asyncio.to_thread(self._find_orphans, frozenset(known))
 
     def writable(self, container_id: str) -> Path:
-        """The folder with what a container has written; without overlayfs with all it has. For threads."""
-        return self._of(container_id) / ("upper" if self.overlay else "merged")
+        """The folder with the files that a container has written; without overlayfs with all its files. For threads."""
+        return self._folder_of(container_id) / ("upper" if self.overlay else "merged")
 
     def path(self, container_id: str) -> Path:
-        """Where the root file system of a container is, or would be."""
-        return self._of(container_id) / "merged"
+        """The path of the root file system of a container, whether it exists or not."""
+        return self._folder_of(container_id) / "merged"
 
     # -- in threads
 
-    def _of(self, container_id: str) -> Path:
+    def _folder_of(self, container_id: str) -> Path:
         if not container_id or container_id.startswith(".") or "/" in container_id:
             raise ValueError(f"{container_id!r} is not an id of a container")
         return self._root / container_id
@@ -116,48 +116,48 @@ class Rootfs:
         merged = folder / "merged"
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if not self.overlay:
-            _into_fresh(merged, lambda place: flatten(layers, place))
+            _fill_once(merged, lambda path: flatten(layers, path))
             return merged
         for name in ("upper", "work", "merged"):
             (folder / name).mkdir(mode=0o755, exist_ok=True)
         if not os.path.ismount(merged):
-            layers = _few(layers, folder)
-            _look_alike(layers, folder / "upper")
+            layers = _limit_layers(layers, folder)
+            _copy_root_attributes(layers, folder / "upper")
             _mount_overlay(layers or (_empty(folder),), merged, upper=folder / "upper", work=folder / "work")
         return merged
 
-    def _volumes(self, folder: Path, places: tuple[str, ...]) -> dict[str, str]:
+    def _volumes(self, folder: Path, paths: tuple[str, ...]) -> dict[str, str]:
         found: dict[str, str] = {}
-        for number, place in enumerate(sorted(set(places))):
+        for number, path in enumerate(sorted(set(paths))):
             volume = folder / "volumes" / str(number)
             volume.parent.mkdir(mode=0o755, exist_ok=True)
-            source = _folder_inside(folder / "merged", place)
-            _into_fresh(volume, partial(flatten, () if source is None else (source,)))
-            found[place] = str(volume)
+            source = _folder_inside(folder / "merged", path)
+            _fill_once(volume, partial(flatten, () if source is None else (source,)))
+            found[path] = str(volume)
         return found
 
     def _image(self, folder: Path, name: str, layers: tuple[Path, ...], sub_path: str) -> Path:
-        place = folder / "images" / name
-        place.mkdir(mode=0o755, parents=True, exist_ok=True)
+        path = folder / "images" / name
+        path.mkdir(mode=0o755, parents=True, exist_ok=True)
         if not self.overlay:
-            _into_fresh(place / "merged", lambda target: flatten(layers, target))
+            _fill_once(path / "merged", lambda target: flatten(layers, target))
         else:
-            (place / "merged").mkdir(exist_ok=True)
-            if not os.path.ismount(place / "merged"):
+            (path / "merged").mkdir(exist_ok=True)
+            if not os.path.ismount(path / "merged"):
                 # Two at least: overlayfs does not take a single layer when there is nothing to write on.
-                lower = (_empty(place), *layers) if len(layers) < 2 else _few(layers, place)
-                _mount_overlay(lower, place / "merged")
-        with opened_inside(str(place / "merged"), sub_path) as fd:
+                lower = (_empty(path), *layers) if len(layers) < 2 else _limit_layers(layers, path)
+                _mount_overlay(lower, path / "merged")
+        with open_inside(str(path / "merged"), sub_path) as fd:
             return Path(os.readlink(f"/proc/self/fd/{fd}"))  # noqa: PTH115
 
     def _remove(self, folder: Path) -> None:
         if not folder.exists():
             return
-        if mounting.unmount_below(str(folder)) and (places := mounting.mounts_below(str(folder))):
-            raise OSError(f"{places[0]} is still mounted")  # what is in it is not ours to remove
+        if mounts.unmount_below(str(folder)) and (paths := mounts.mounts_below(str(folder))):
+            raise OSError(f"{paths[0]} is still mounted")  # what is in it is not ours to remove
         remove_tree(folder)
 
-    def _leftovers(self, known: frozenset[str]) -> list[str]:
+    def _find_orphans(self, known: frozenset[str]) -> list[str]:
         try:
             names = sorted(entry.name for entry in os.scandir(self._root) if entry.is_dir(follow_symlinks=False))
         except FileNotFoundError:
@@ -168,7 +168,7 @@ class Rootfs:
         return [name for name in names if name not in known and not name.startswith(".")]
 
 
-async def _in(pool: ThreadPoolExecutor, work: Callable[..., _T], *arguments: object) -> _T:
+async def _run_in(pool: ThreadPoolExecutor, work: Callable[..., _T], *arguments: object) -> _T:
     return await asyncio.get_running_loop().run_in_executor(pool, work, *arguments)
 
 
@@ -180,12 +180,12 @@ def _mount_overlay(
     writable = [] if upper is None else [("upperdir", str(upper)), ("workdir", str(work))]
     options = _options(names, writable)
     with ExitStack() as stack:
-        if len(os.fsencode(options)) > _LONGEST_OPTIONS or any(_SPECIAL & set(name) for name in (*names, str(merged))):
+        if len(os.fsencode(options)) > _MAX_OPTIONS or any(_SPECIAL & set(name) for name in (*names, str(merged))):
             options = _options(
                 [_by_descriptor(stack, name) for name in names],
                 [(key, _by_descriptor(stack, name)) for key, name in writable],
             )
-        mounting.mount("overlay", str(merged), "overlay", 0 if writable else mounting.MS_RDONLY, options)
+        mounts.mount("overlay", str(merged), "overlay", 0 if writable else mounts.MS_RDONLY, options)
 
 
 def _options(lower: Sequence[str], writable: Sequence[tuple[str, str]]) -> str:
@@ -198,49 +198,49 @@ def _by_descriptor(stack: ExitStack, name: str) -> str:
     return f"/proc/self/fd/{descriptor}"
 
 
-def _look_alike(layers: Sequence[Path], upper: Path) -> None:
-    """The root folder looks as in the highest layer: the upper one's look is what is seen."""
+def _copy_root_attributes(layers: Sequence[Path], upper: Path) -> None:
+    """Give the upper folder owner and mode of the highest layer's root: overlayfs shows those of the upper one."""
     if layers:
-        _copy_look(layers[-1], upper)
+        _copy_owner_and_mode(layers[-1], upper)
 
 
-def _copy_look(source: Path, target: Path) -> None:
+def _copy_owner_and_mode(source: Path, target: Path) -> None:
     found = source.stat()
     with suppress(PermissionError):
         os.chown(target, found.st_uid, found.st_gid)
     target.chmod(stat.S_IMODE(found.st_mode))
 
 
-def _folder_inside(root: Path, place: str) -> Path | None:
-    with suppress(FileNotFoundError, NotADirectoryError), opened_inside(str(root), place) as descriptor:
+def _folder_inside(root: Path, path: str) -> Path | None:
+    with suppress(FileNotFoundError, NotADirectoryError), open_inside(str(root), path) as descriptor:
         if stat.S_ISDIR(os.fstat(descriptor).st_mode):
             return Path(os.readlink(f"/proc/self/fd/{descriptor}"))  # noqa: PTH115
     return None
 
 
-def _few(layers: tuple[Path, ...], folder: Path) -> tuple[Path, ...]:
-    """The same in as many layers as can be mounted: the lowest of very many are copied into one."""
-    if len(layers) <= _MOST_LAYERS:
+def _limit_layers(layers: tuple[Path, ...], folder: Path) -> tuple[Path, ...]:
+    """At most as many layers as can be mounted: the lowest of very many are copied into one."""
+    if len(layers) <= _MAX_LAYERS:
         return layers
-    cut = len(layers) - _MOST_LAYERS + 1
+    cut = len(layers) - _MAX_LAYERS + 1
     base = folder / "base"
-    _into_fresh(base, partial(flatten, layers[:cut]))
+    _fill_once(base, partial(flatten, layers[:cut]))
     return (base, *layers[cut:])
 
 
 def _empty(folder: Path) -> Path:
-    place = folder / "empty"
-    place.mkdir(mode=0o755, exist_ok=True)
-    return place
+    path = folder / "empty"
+    path.mkdir(mode=0o755, exist_ok=True)
+    return path
 
 
-def _into_fresh(place: Path, fill: Callable[[Path], None]) -> None:
-    """Fill a folder so that it is there as a whole or not at all."""
-    if place.exists():
+def _fill_once(path: Path, fill: Callable[[Path], None]) -> None:
+    """Create a folder with its content in one step; an existing one stays."""
+    if path.exists():
         return
-    fresh = place.with_name(f"{place.name}.new")
-    if fresh.exists():
-        remove_tree(fresh)
-    fresh.mkdir(mode=0o755)
-    fill(fresh)
-    fresh.rename(place)
+    staged = path.with_name(f"{path.name}.new")
+    if staged.exists():
+        remove_tree(staged)
+    staged.mkdir(mode=0o755)
+    fill(staged)
+    staged.rename(path)

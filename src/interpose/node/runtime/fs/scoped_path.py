@@ -1,6 +1,6 @@
-"""Paths inside a root file system: links in it lead to places in it, whatever they say.
+"""Paths inside a root file system: links in it are resolved inside of it.
 
-Each part of a path is opened by itself and no link is followed by the kernel, so that an image cannot point us at the
+Each part of a path is opened by itself and no link is followed by the kernel, so that an image cannot lead us to the
 host's files, not even while it is being changed.
 """
 
@@ -13,13 +13,13 @@ from contextlib import contextmanager
 from typing import Final
 
 _PART: Final = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
-_MOST_LINKS: Final = 40
+_MAX_LINKS: Final = 40
 _LIMIT: Final = 1 << 20
 
 
 @contextmanager
-def opened_inside(root: str, path: str) -> Iterator[int]:
-    """An O_PATH descriptor of what a path in the root means; OSError (ENOENT, ENOTDIR, ELOOP) if there is nothing."""
+def open_inside(root: str, path: str) -> Iterator[int]:
+    """An O_PATH descriptor of a path in the root; OSError (ENOENT, ENOTDIR, ELOOP) if there is no file."""
     stack = [os.open(root, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)]
     try:
         _descend(stack, deque(path.split("/")), path)
@@ -30,9 +30,9 @@ def opened_inside(root: str, path: str) -> Iterator[int]:
 
 
 def read_inside(root: str, path: str, *, limit: int = _LIMIT) -> str | None:
-    """The text of a small regular file; None if there is none. What is above the limit is cut."""
+    """The text of a small regular file, cut at the limit; None if there is no such file."""
     try:
-        with opened_inside(root, path) as place:
+        with open_inside(root, path) as place:
             if not stat.S_ISREG(os.fstat(place).st_mode):
                 return None
             descriptor = os.open(f"/proc/self/fd/{place}", os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
@@ -63,7 +63,7 @@ def _descend(stack: list[int], parts: deque[str], path: str) -> None:
         finally:
             os.close(descriptor)
         links += 1
-        if links > _MOST_LINKS:
+        if links > _MAX_LINKS:
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
         if target.startswith("/"):
             while len(stack) > 1:

@@ -1,4 +1,4 @@
-"""What a pod offers to the plugins of its network: ports, bandwidth, name servers, and who it is. Pure."""
+"""Runtime capabilities and CNI_ARGS of a pod: ports, bandwidth, name servers, identity. Pure."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -9,12 +9,12 @@ from interpose.node.runtime.network.types import NetworkError
 _PROTOCOLS: Final = {0: "tcp", 1: "udp", 2: "sctp"}
 _BURST: Final = (1 << 31) - 1
 _BANDWIDTH: Final = (("ingress", "kubernetes.io/ingress-bandwidth"), ("egress", "kubernetes.io/egress-bandwidth"))
-_LEAST: Final = 1_000
-_MOST: Final = 10**15
+_MIN_RATE: Final = 1_000
+_MAX_RATE: Final = 10**15
 
 
-def offered(config: Any) -> dict[str, Any]:
-    """By name of the capability; what is empty is not offered to anyone."""
+def capability_args(config: Any) -> dict[str, Any]:
+    """Capability arguments by name; empty ones are passed to no plugin."""
     return {
         "portMappings": _ports(config.port_mappings),
         "bandwidth": _bandwidth(config.annotations),
@@ -22,8 +22,8 @@ def offered(config: Any) -> dict[str, Any]:
     }
 
 
-def arguments(sandbox_id: str, config: Any) -> str:
-    """CNI_ARGS as runtimes of Kubernetes give them."""
+def cni_args(sandbox_id: str, config: Any) -> str:
+    """CNI_ARGS with the keys of Kubernetes runtimes."""
     pod = config.metadata
     pairs = (
         ("IgnoreUnknown", "1"),
@@ -40,13 +40,13 @@ def arguments(sandbox_id: str, config: Any) -> str:
 
 def _ports(mappings: Any) -> list[dict[str, Any]]:
     found = []
-    for one in mappings:
-        if one.host_port <= 0:
+    for mapping in mappings:
+        if mapping.host_port <= 0:
             continue
-        entry = {"hostPort": one.host_port, "containerPort": one.container_port}
-        entry["protocol"] = _PROTOCOLS.get(one.protocol, "tcp")
-        if one.host_ip:
-            entry["hostIP"] = one.host_ip
+        entry = {"hostPort": mapping.host_port, "containerPort": mapping.container_port}
+        entry["protocol"] = _PROTOCOLS.get(mapping.protocol, "tcp")
+        if mapping.host_ip:
+            entry["hostIP"] = mapping.host_ip
         found.append(entry)
     return found
 
@@ -61,7 +61,7 @@ def _bandwidth(annotations: Mapping[str, str]) -> dict[str, int]:
             rate = int(parse_quantity(text, negative=False))
         except ValueError as error:
             raise NetworkError(f"annotation {key}: {text!r}: {error}") from None
-        if not _LEAST <= rate <= _MOST:
+        if not _MIN_RATE <= rate <= _MAX_RATE:
             raise NetworkError(f"annotation {key}: {text!r} is not between 1k and 1P bits per second")
         found |= {f"{direction}Rate": rate, f"{direction}Burst": _BURST}
     return found

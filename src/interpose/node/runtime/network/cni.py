@@ -1,6 +1,6 @@
-"""The network of pods: set up when a sandbox is made, torn down when it is stopped.
+"""The network of pods: set up when a sandbox is created, torn down when it is stopped.
 
-With a CNI configuration plugins do it; without one pods share the host's network, which status and metrics say. A
+With a CNI configuration plugins do it; without one pods share the host's network, which status and metrics show. A
 network is torn down with the configuration it was set up with, also after a restart of the runtime.
 """
 
@@ -11,10 +11,10 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from interpose.node.runtime.network.capability_args import arguments, offered
+from interpose.node.runtime.network.capability_args import capability_args, cni_args
 from interpose.node.runtime.network.conf import at_least, plugin_input
 from interpose.node.runtime.network.conf_dir import CniConfDir
-from interpose.node.runtime.network.plugins import TIMEOUT, WHOSE, Attachment, CniPlugins
+from interpose.node.runtime.network.plugins import CONTAINER_ID, TIMEOUT, Attachment, CniPlugins
 from interpose.node.runtime.network.result_cache import CachedAttachment, CniResultCache
 from interpose.node.runtime.network.results import net_result
 from interpose.node.runtime.network.types import NetResult, NetworkError, NetworkList, Readiness
@@ -39,13 +39,13 @@ class CniNetwork:
 
     @property
     def configured(self) -> bool:
-        """Whether a pod gets a network of its own. Broken configurations count: somebody wanted one."""
+        """Whether a pod gets a network of its own; True also for an invalid configuration."""
         network, problems = self._folder.current()
         return network is not None or bool(problems)
 
     @property
     def ready(self) -> Readiness:
-        """Whether the next pod can get a network, and why not."""
+        """Whether the next pod can get a network, and the reason if not."""
         network, problems = self._folder.current()
         if network is None:
             if problems:
@@ -60,21 +60,23 @@ class CniNetwork:
         return Readiness(ready=True)
 
     def node_address(self) -> str:
-        """The address under which the host, and a pod in its network, is reached; empty if it has none."""
+        """The address of the host, and of pods in its network; empty if it has none."""
         return node_address()
 
     async def setup(self, sandbox_id: str, netns: str, config: Any) -> NetResult:
-        """Connect a sandbox. NetworkError if that fails; then nothing of it remains, as far as the plugins can."""
+        """Connect a sandbox. NetworkError if that fails; it is undone then, as far as the plugins can."""
         network, problems = self._folder.current()
         if network is None:
             raise NetworkError("; ".join(problems) or f"no CNI configuration in {self._folder.folder}")
-        entry = CachedAttachment(network=network, arguments=arguments(sandbox_id, config), offered=offered(config))
+        entry = CachedAttachment(
+            network=network, arguments=cni_args(sandbox_id, config), offered=capability_args(config)
+        )
         await asyncio.to_thread(self._cache.write, sandbox_id, entry)
-        who = Attachment(sandbox_id=sandbox_id, netns=netns, arguments=entry.arguments)
+        attachment = Attachment(sandbox_id=sandbox_id, netns=netns, arguments=entry.arguments)
         try:
-            result = await self._add(entry, who)
+            result = await self._add(entry, attachment)
         except NetworkError:
-            await self._undo_quietly(sandbox_id, entry, who)
+            await self._undo_quietly(sandbox_id, entry, attachment)
             raise
         done = CachedAttachment(
             network=network, arguments=entry.arguments, offered=entry.offered, result=result.document
@@ -83,7 +85,7 @@ class CniNetwork:
         return result
 
     async def teardown(self, sandbox_id: str, netns: str, config: Any = None) -> None:
-        """Disconnect a sandbox; one that is in no network is fine. An empty `netns` is one that is gone.
+        """Disconnect a sandbox; one that is in no network is fine. An empty `netns` means that it is gone.
 
         NetworkError if a plugin failed: the call may be repeated.
         """
@@ -93,52 +95,55 @@ class CniNetwork:
             if network is None or config is None or not netns:
                 await asyncio.to_thread(self._cache.remove, sandbox_id)
                 return
-            entry = CachedAttachment(network=network, arguments=arguments(sandbox_id, config), offered=offered(config))
+            entry = CachedAttachment(
+                network=network, arguments=cni_args(sandbox_id, config), offered=capability_args(config)
+            )
         await self._delete(entry, Attachment(sandbox_id=sandbox_id, netns=netns, arguments=entry.arguments))
         await asyncio.to_thread(self._cache.remove, sandbox_id)
 
     async def kill_orphan_plugins(self, ready: Collection[str]) -> None:
-        """End plugins that still work by order of a process before us; what they did is ours to undo or to repeat.
+        """Kill plugins that the previous process started; their work will be undone or repeated.
 
-        `ready` sandboxes were connected and nobody disconnects them: what a plugin left running for one of them (a
-        server of addresses, say) is part of its network.
+        `ready` sandboxes are connected: a process that a plugin left running for one of them (a DHCP server, say) is
+        part of its network.
         """
-        sandboxes = await self.leftovers(ready)
+        sandboxes = await self.find_orphans(ready)
         if not sandboxes:
             return
         try:
-            ended = await asyncio.to_thread(orphans.end, lambda: orphans.with_environment(WHOSE, sandboxes))
+            killed = await asyncio.to_thread(orphans.end, lambda: orphans.with_environment(CONTAINER_ID, sandboxes))
         except OSError as error:
             raise NetworkError(str(error)) from None
-        if ended:
-            _log.warning("Killed abandoned CNI plugins", extra={"kv": {"count": ended}})
+        if killed:
+            _log.warning("Killed abandoned CNI plugins", extra={"kv": {"count": killed}})
 
-    async def leftovers(self, known: Collection[str]) -> list[str]:
-        """Sandboxes that are in a network by our notes, and are not known."""
-        return [one for one in await asyncio.to_thread(self._cache.sandboxes) if one not in known]
+    async def find_orphans(self, known: Collection[str]) -> list[str]:
+        """Ids of sandboxes that are connected by the result cache, and not in `known`."""
+        cached = await asyncio.to_thread(self._cache.sandboxes)
+        return [sandbox_id for sandbox_id in cached if sandbox_id not in known]
 
     # -- chains
 
-    async def _add(self, entry: CachedAttachment, who: Attachment) -> NetResult:
+    async def _add(self, entry: CachedAttachment, attachment: Attachment) -> NetResult:
         network, result = entry.network, None
         for plugin in network.plugins:
             document = plugin_input(network, plugin, entry.offered, result)
-            result = await self._plugins.run("ADD", plugin["type"], document, who)
+            result = await self._plugins.run("ADD", plugin["type"], document, attachment)
         try:
             return net_result(result or {})
         except ValueError as error:
             raise NetworkError(f"network {network.name!r}: {error}") from None
 
-    async def _delete(self, entry: CachedAttachment, who: Attachment) -> None:
+    async def _delete(self, entry: CachedAttachment, attachment: Attachment) -> None:
         network: NetworkList = entry.network
         previous = entry.result if at_least(network.version, _RESULT_IN_DEL) else None
         for plugin in reversed(network.plugins):
             document = plugin_input(network, plugin, entry.offered, previous)
-            await self._plugins.run("DEL", plugin["type"], document, who)
+            await self._plugins.run("DEL", plugin["type"], document, attachment)
 
-    async def _undo_quietly(self, sandbox_id: str, entry: CachedAttachment, who: Attachment) -> None:
+    async def _undo_quietly(self, sandbox_id: str, entry: CachedAttachment, attachment: Attachment) -> None:
         try:
-            await self._delete(entry, who)
+            await self._delete(entry, attachment)
         except NetworkError as error:
             _log.warning(
                 "Failed to tear down a partial pod network; retried when the sandbox is stopped",

@@ -7,7 +7,7 @@ import logging
 import os
 from typing import Final
 
-from interpose.node.runtime.network import conf as configuration
+from interpose.node.runtime.network import conf
 from interpose.node.runtime.network.types import NetworkList
 
 _log = logging.getLogger(__name__)
@@ -19,23 +19,23 @@ class CniConfDir:
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
-        self._seen: tuple[tuple[str, int, int, int], ...] | None = None
+        self._scanned: tuple[tuple[str, int, int, int], ...] | None = None
         self._good: dict[str, NetworkList] = {}
         self._chosen: NetworkList | None = None
         self._problems: tuple[str, ...] = ()
 
     def current(self) -> tuple[NetworkList | None, tuple[str, ...]]:
-        """The network, if there is one, and what is wrong with files that came before it."""
-        seen = self._look()
-        if seen != self._seen:
-            self._seen = seen
-            self._read([name for name, *_ in seen])
+        """The network, if there is one, and the problems of files that sort before it."""
+        scanned = self._scan()
+        if scanned != self._scanned:
+            self._scanned = scanned
+            self._read([name for name, *_ in scanned])
         return self._chosen, self._problems
 
-    def _look(self) -> tuple[tuple[str, int, int, int], ...]:
+    def _scan(self) -> tuple[tuple[str, int, int, int], ...]:
         found = []
         try:
-            names = configuration.candidates(os.listdir(self.folder))  # noqa: PTH208
+            names = conf.candidates(os.listdir(self.folder))  # noqa: PTH208
         except OSError:
             return ()
         for name in names:
@@ -67,4 +67,4 @@ class CniConfDir:
     def _parse(self, name: str) -> NetworkList:
         path = f"{self.folder}/{name}"
         with open(path, "rb") as file:  # noqa: PTH123
-            return configuration.parse(file.read(_LARGEST).decode("utf-8", "replace"), path)
+            return conf.parse(file.read(_LARGEST).decode("utf-8", "replace"), path)

@@ -21,7 +21,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def enter(path: str, kind: int) -> None:
-    """Put this thread into the namespace at a path; OSError with the path."""
+    """Move this thread into the namespace at a path; OSError names the path."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         if _libc.setns(descriptor, kind) != 0:
@@ -32,7 +32,7 @@ def enter(path: str, kind: int) -> None:
 
 
 async def in_network(path: str, work: Callable[[], _T]) -> _T:
-    """Do something in a network namespace, in a thread of its own; an empty path is where we are."""
+    """Run `work` in a network namespace, in a thread of its own; an empty path is our own namespace."""
 
     def job() -> _T:
         if path:
@@ -49,7 +49,7 @@ async def in_network(path: str, work: Callable[[], _T]) -> _T:
 async def connect(
     netns: str, port: int, *, timeout: float = TIMEOUT
 ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """Connect to localhost in a network namespace (empty: ours); NetworkError that names the port."""
+    """Connect to localhost in a network namespace (empty: ours); NetworkError names the port."""
     try:
         connected = await in_network(netns, lambda: _connect(port, timeout))
     except OSError as error:

@@ -10,17 +10,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from interpose.node.runtime.network.results import error_words, parse_result
+from interpose.node.runtime.network.results import error_message, parse_result
 from interpose.node.runtime.network.types import INTERFACE, NetworkError
 
 TIMEOUT: Final = 60.0
-WHOSE: Final = "CNI_CONTAINERID"
+CONTAINER_ID: Final = "CNI_CONTAINERID"
 _LARGEST: Final = 4 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attachment:
-    """Who is connected: a sandbox, its network namespace (empty if it is gone), and CNI_ARGS."""
+    """The attachment of a sandbox: its id, network namespace (empty if it is gone), and CNI_ARGS."""
 
     sandbox_id: str
     netns: str
@@ -28,29 +28,29 @@ class Attachment:
 
 
 class CniPlugins:
-    """The programs in some folders."""
+    """Finds and runs the CNI plugins in some folders."""
 
     def __init__(self, folders: Sequence[str], *, timeout: float = TIMEOUT) -> None:
         self._folders = tuple(folders)
         self._timeout = timeout
 
     def find(self, kind: str) -> str:
-        """The program of a plugin; NetworkError that names it and the folders."""
+        """The path of a plugin; NetworkError names it and the folders."""
         for folder in self._folders:
             if os.access(path := f"{folder}/{kind}", os.X_OK) and Path(path).is_file():
                 return path
         raise NetworkError(f"network plugin {kind!r} is not in {', '.join(self._folders)}")
 
-    async def run(self, command: str, kind: str, document: Mapping[str, Any], who: Attachment) -> dict[str, Any]:
-        """One call; its answer. A plugin that fails or does not come to an end is a NetworkError."""
+    async def run(self, command: str, kind: str, document: Mapping[str, Any], attachment: Attachment) -> dict[str, Any]:
+        """Run a plugin; returns its answer. NetworkError if it fails or does not end in time."""
         program = self.find(kind)
         env = {
             "PATH": os.environ.get("PATH", os.defpath),
             "CNI_COMMAND": command,
-            WHOSE: who.sandbox_id,
-            "CNI_NETNS": who.netns,
+            CONTAINER_ID: attachment.sandbox_id,
+            "CNI_NETNS": attachment.netns,
             "CNI_IFNAME": INTERFACE,
-            "CNI_ARGS": who.arguments,
+            "CNI_ARGS": attachment.arguments,
             "CNI_PATH": ":".join(self._folders),
         }
         pipe = asyncio.subprocess.PIPE
@@ -68,12 +68,12 @@ class CniPlugins:
         finally:
             if process.returncode is None:
                 with suppress(ProcessLookupError):
-                    os.killpg(process.pid, signal.SIGKILL)  # with the plugins that it has called itself
+                    os.killpg(process.pid, signal.SIGKILL)  # with the plugins that it has started itself
                 await process.wait()
-        said, printed = stdout[:_LARGEST].decode("utf-8", "replace"), stderr[:_LARGEST].decode("utf-8", "replace")
+        answer, errors = stdout[:_LARGEST].decode("utf-8", "replace"), stderr[:_LARGEST].decode("utf-8", "replace")
         if process.returncode != 0:
-            raise NetworkError(f"network plugin {kind!r} failed ({command}): {error_words(said, printed)}")
+            raise NetworkError(f"network plugin {kind!r} failed ({command}): {error_message(answer, errors)}")
         try:
-            return parse_result(said)
+            return parse_result(answer)
         except ValueError as error:
             raise NetworkError(f"network plugin {kind!r} answered nonsense ({command}): {error}") from None

@@ -1,6 +1,6 @@
-"""What was done for a sandbox, on the disk: so that it can be undone later, with the plugins that did it.
+"""The network of each sandbox on disk, so that it can be torn down later by the same plugins.
 
-An entry is there before the first plugin runs, and gone after the last has undone its part.
+An entry is written before the first plugin runs, and removed after the last has undone its part.
 """
 
 import json
@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from interpose.host.atomic_file import replace_at
-from interpose.node.runtime.network import conf as configuration
+from interpose.node.runtime.network import conf
 from interpose.node.runtime.network.types import NetworkList
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CachedAttachment:
-    """A network a sandbox is in. No result: the plugins did not all finish."""
+    """The network of a sandbox. Without a result not all plugins have finished."""
 
     network: NetworkList
     arguments: str
@@ -34,7 +34,7 @@ class CniResultCache:
     def write(self, sandbox_id: str, entry: CachedAttachment) -> None:
         """Replace the entry of a sandbox."""
         document = {
-            "network": configuration.as_document(entry.network),
+            "network": conf.as_document(entry.network),
             "arguments": entry.arguments,
             "offered": entry.offered,
             "result": entry.result,
@@ -48,12 +48,12 @@ class CniResultCache:
             os.close(directory)
 
     def read(self, sandbox_id: str) -> CachedAttachment | None:
-        """The entry of a sandbox; one that cannot be read is none."""
+        """The entry of a sandbox; None without one, or if it cannot be read."""
         path = self._folder / self._names(sandbox_id)[0]
         try:
             document = json.loads(path.read_bytes())
             return CachedAttachment(
-                network=configuration.parse(json.dumps(document["network"]), str(path)),
+                network=conf.parse(json.dumps(document["network"]), str(path)),
                 arguments=str(document["arguments"]),
                 offered=dict(document["offered"]),
                 result=document["result"],
@@ -62,12 +62,12 @@ class CniResultCache:
             return None
 
     def remove(self, sandbox_id: str) -> None:
-        """Forget a sandbox, with what a kill in `write` left."""
+        """Remove the entry of a sandbox, with what a kill in `write` left."""
         for name in reversed(self._names(sandbox_id)):
             (self._folder / name).unlink(missing_ok=True)
 
     def sandboxes(self) -> list[str]:
-        """All that have an entry."""
+        """Ids of all sandboxes that have an entry."""
         try:
             names = os.listdir(self._folder)  # noqa: PTH208
         except OSError:
@@ -75,7 +75,7 @@ class CniResultCache:
         return sorted(name.removesuffix(".json") for name in names if name.endswith(".json"))
 
     def _names(self, sandbox_id: str) -> tuple[str, str]:
-        """Of the entry, and of one that is being written: there is one writer for a sandbox."""
+        """File names of the entry, and of one that is being written: there is one writer per sandbox."""
         if not sandbox_id or "/" in sandbox_id or sandbox_id.startswith("."):
             raise ValueError(f"{sandbox_id!r} is not an id of a sandbox")
         return f"{sandbox_id}.json", f".{sandbox_id}.tmp"

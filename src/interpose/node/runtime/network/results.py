@@ -1,4 +1,4 @@
-"""What CNI plugins answer: results of all versions, and errors. Pure."""
+"""Answers of CNI plugins: results of all versions, and errors. Pure."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -9,7 +9,7 @@ from interpose.node.runtime.network.types import INTERFACE, NetResult
 
 
 def parse_result(text: str) -> dict[str, Any]:
-    """The document of a plugin; nothing at all is an empty one. ValueError if it is not a JSON object."""
+    """Parse the answer of a plugin; no output is an empty answer. ValueError if it is not a JSON object."""
     if not text.strip():
         return {}
     document = json.loads(text)
@@ -18,8 +18,8 @@ def parse_result(text: str) -> dict[str, Any]:
     return document
 
 
-def error_words(stdout: str, stderr: str) -> str:
-    """Why a plugin failed, in its own words: of its error document, else what it printed."""
+def error_message(stdout: str, stderr: str) -> str:
+    """The error of a plugin in its own words: from its error document, else its output."""
     try:
         document = parse_result(stdout)
     except ValueError:
@@ -31,19 +31,19 @@ def error_words(stdout: str, stderr: str) -> str:
 
 
 def net_result(document: Mapping[str, Any]) -> NetResult:
-    """The addresses of the pod, IPv4 first; ValueError if there are none or one makes no sense."""
+    """The addresses of the pod, IPv4 first; ValueError if there are none or one is invalid."""
     found = list(dict.fromkeys(_addresses(document)))
-    found.sort(key=lambda one: one.version)
+    found.sort(key=lambda address: address.version)
     if not found:
         raise ValueError("no address in the result of the network plugins")
-    first, *others = (str(one) for one in found)
+    first, *others = map(str, found)
     return NetResult(ip=first, additional=tuple(others), document=dict(document))
 
 
 def _addresses(document: Mapping[str, Any]) -> Iterator[IPv4Address | IPv6Address]:
     entries = document.get("ips")
     if not isinstance(entries, list):  # before 0.3.0
-        entries = [{"address": one.get("ip")} for key in ("ip4", "ip6") if isinstance(one := document.get(key), dict)]
+        entries = [{"address": part.get("ip")} for key in ("ip4", "ip6") if isinstance(part := document.get(key), dict)]
     ours = _interfaces(document)
     for entry in entries:
         if not isinstance(entry, dict):
@@ -54,9 +54,9 @@ def _addresses(document: Mapping[str, Any]) -> Iterator[IPv4Address | IPv6Addres
 
 
 def _interfaces(document: Mapping[str, Any]) -> set[int]:
-    """Numbers of the interfaces that are the pod's own; empty if the plugin does not say."""
+    """Indexes of the interfaces in the pod; empty if the answer does not have them."""
     entries = document.get("interfaces")
     if not isinstance(entries, list):
         return set()
-    inside = [(number, one) for number, one in enumerate(entries) if isinstance(one, dict) and one.get("sandbox")]
-    return {number for number, one in inside if one.get("name") == INTERFACE} or {number for number, _ in inside}
+    in_pod = {i: entry for i, entry in enumerate(entries) if isinstance(entry, dict) and entry.get("sandbox")}
+    return {i for i, entry in in_pod.items() if entry.get("name") == INTERFACE} or set(in_pod)

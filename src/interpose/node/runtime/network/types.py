@@ -1,4 +1,4 @@
-"""What the network of a pod is made of, as values. Pure."""
+"""Networks of pods as values: plugin lists, readiness, results. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,12 +8,12 @@ INTERFACE: Final = "eth0"
 
 
 class NetworkError(Exception):
-    """A network could not be made or taken away; the text is for people, in the plugin's own words."""
+    """A network could not be set up or torn down; the text is for people, in the plugin's own words."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetworkList:
-    """A network: plugins one after the other. `file` is where it was read."""
+    """A network: plugins in order. `file` is the configuration file."""
 
     name: str
     version: str
@@ -23,7 +23,7 @@ class NetworkList:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Readiness:
-    """Whether pods can get a network, in the words of CRI's conditions."""
+    """Whether pods can get a network, with reason and message of the CRI condition."""
 
     ready: bool
     reason: str = ""
@@ -32,7 +32,7 @@ class Readiness:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetResult:
-    """Addresses of a pod, and what the last plugin said."""
+    """Addresses of a pod, and the answer of the last plugin."""
 
     ip: str
     additional: tuple[str, ...] = ()

@@ -68,7 +68,7 @@ DEFAULT: Final[tuple[str, ...]] = (
     "CAP_KILL",
     "CAP_AUDIT_WRITE",
 )
-_EVERY: Final = "CAP_ALL"
+_ALL_NAME: Final = "CAP_ALL"
 _WHERE: Final = "linux.security_context.capabilities"
 
 
@@ -78,40 +78,40 @@ def from_mask(mask: int) -> tuple[str, ...]:
 
 
 def sets(wanted: Any, *, privileged: bool, ours: Collection[str]) -> dict[str, list[str]]:
-    """The capability sets of a process: `wanted` is CRI's Capability, `ours` are those we can give.
+    """The capability sets of a process: `wanted` is CRI's Capability, `ours` are those of the runtime.
 
-    Asking by name for one that we lack is an error; ALL and the default ones are as many of them as we have. Nothing
-    is inheritable unless it is ambient: programs that are owned by somebody else shall not gain by it.
+    A named capability that the runtime lacks is an error; of ALL and the defaults those are left out. Nothing is
+    inheritable unless it is ambient: programs of other owners must not gain by it.
     """
     if privileged:
-        base = _those(ours)
+        base = _in_order(ours)
         return _document(base, ())
-    ambient = _named(wanted.add_ambient_capabilities, "add_ambient_capabilities", ours)
-    added = _named(wanted.add_capabilities, "add_capabilities", ours)
-    dropped = _named(wanted.drop_capabilities, "drop_capabilities", ALL)
-    if _EVERY in added or _EVERY in ambient:
+    ambient = _parse_names(wanted.add_ambient_capabilities, "add_ambient_capabilities", ours)
+    added = _parse_names(wanted.add_capabilities, "add_capabilities", ours)
+    dropped = _parse_names(wanted.drop_capabilities, "drop_capabilities", ALL)
+    if _ALL_NAME in added or _ALL_NAME in ambient:
         chosen = set(ours)
     else:
-        chosen = set() if _EVERY in dropped else set(DEFAULT) & set(ours)
+        chosen = set() if _ALL_NAME in dropped else set(DEFAULT) & set(ours)
     chosen -= dropped
-    chosen |= (added | ambient) - {_EVERY}
-    raised = (set(ours) - dropped if _EVERY in ambient else ambient) - {_EVERY}
-    return _document(_those(chosen), _those(raised))
+    chosen |= (added | ambient) - {_ALL_NAME}
+    raised = (set(ours) - dropped if _ALL_NAME in ambient else ambient) - {_ALL_NAME}
+    return _document(_in_order(chosen), _in_order(raised))
 
 
-def _named(names: Iterable[str], field: str, known: Collection[str]) -> set[str]:
+def _parse_names(names: Iterable[str], field: str, known: Collection[str]) -> set[str]:
     found = set()
     for name in names:
         full = name.upper() if name.upper().startswith("CAP_") else f"CAP_{name.upper()}"
-        if full != _EVERY and full not in ALL:
+        if full != _ALL_NAME and full not in ALL:
             raise SpecError(f"{_WHERE}.{field}", f"{name!r} is not a capability")
-        if full != _EVERY and full not in known:
+        if full != _ALL_NAME and full not in known:
             raise SpecError(f"{_WHERE}.{field}", f"{full} cannot be given: the runtime itself does not have it")
         found.add(full)
     return found
 
 
-def _those(chosen: Collection[str]) -> list[str]:
+def _in_order(chosen: Collection[str]) -> list[str]:
     return [name for name in ALL if name in chosen]
 
 

@@ -25,8 +25,10 @@ def all_devices(folder: str = "/dev") -> tuple[OciDevice, ...]:
     return tuple(sorted(_walk(folder, folder, skip=_OWN), key=lambda one: one.path))
 
 
-def wanted_devices(devices: Sequence[Any], at: Callable[[str], None] = lambda _path: None) -> tuple[OciDevice, ...]:
-    """CRI's devices: a node, or all nodes of a folder; `at` is told each path. SpecError names one that is not had."""
+def wanted_devices(
+    devices: Sequence[Any], on_path: Callable[[str], None] = lambda _path: None
+) -> tuple[OciDevice, ...]:
+    """CRI's devices: a node, or all nodes of a folder; calls `on_path` with each path. SpecError names a bad one."""
     found: list[OciDevice] = []
     for number, device in enumerate(devices):
         where = f"devices[{number}]"
@@ -35,7 +37,7 @@ def wanted_devices(devices: Sequence[Any], at: Callable[[str], None] = lambda _p
             raise SpecError(f"{where}.permissions", f"{device.permissions!r} is not made of r, w and m")
         if not device.host_path:
             raise SpecError(f"{where}.host_path", "is empty")
-        at(device.host_path)
+        on_path(device.host_path)
         inside = normpath(device.container_path or device.host_path)
         real = os.path.realpath(device.host_path)
         try:

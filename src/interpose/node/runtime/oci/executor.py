@@ -1,4 +1,4 @@
-"""What is left to ask of the OCI runtime once the shim has started a container, with the container's cgroup."""
+"""The calls to the OCI runtime that are not the shim's: delete, kill and update, with the container's cgroup."""
 
 import asyncio
 import logging
@@ -13,7 +13,7 @@ from interpose.node.runtime.state import orphans
 from interpose.node.runtime.state.records import ContainerRecord
 
 _log = logging.getLogger(__name__)
-_PATIENCE: Final = 10.0
+_KILL_TIMEOUT: Final = 10.0
 _PAUSE: Final = 0.02
 
 
@@ -25,12 +25,12 @@ class OciExecutor:
         self._cgroups = cgroups
 
     async def delete(self, record: ContainerRecord, *, force: bool = False) -> None:
-        """The OCI runtime is asked only if it has something; a cgroup without it is removed all the same.
+        """Delete a container: the OCI runtime is called only if it knows the container; the cgroup is always removed.
 
-        With `force` a start that is still under way, by order of a shim that was killed, comes to nothing.
+        With `force` a start that is still under way, of a shim that was killed, is ended.
         """
         if force:
-            await self._end_start(record)
+            await self._kill_start(record)
         if (self._runtime.root / record.id).exists():
             try:
                 await self._runtime.delete(record.id, force=force)
@@ -39,29 +39,29 @@ class OciExecutor:
         if record.cgroup and not await asyncio.to_thread(self._cgroups.remove, record.cgroup):
             raise PartError(f"cgroup {record.cgroup} cannot be removed: something is in it")
 
-    async def _end_start(self, record: ContainerRecord) -> None:
+    async def _kill_start(self, record: ContainerRecord) -> None:
         words = ("--root", str(self._runtime.root), record.id)
         try:
-            ended = await asyncio.to_thread(orphans.end, lambda: orphans.with_words(words))
+            killed = await asyncio.to_thread(orphans.end, lambda: orphans.with_words(words))
         except OSError as error:
             raise PartError(str(error)) from None
-        if ended:
+        if killed:
             _log.warning("Killed an abandoned container start", extra=kv(container=record.id))
         await self.kill_all(record)
 
     async def kill_all(self, record: ContainerRecord) -> None:
-        """End every process in the container's cgroup."""
+        """Kill every process in the container's cgroup."""
         try:
-            ended = not record.cgroup or await self._killed(record.cgroup)
+            killed = not record.cgroup or await self._kill_cgroup(record.cgroup)
         except OSError as error:
             raise PartError(str(error)) from None
-        if not ended:
+        if not killed:
             raise PartError(f"processes in cgroup {record.cgroup} do not end")
 
-    async def _killed(self, cgroup: str) -> bool:
-        """No thread waits for processes that take their time: others need it."""
+    async def _kill_cgroup(self, cgroup: str) -> bool:
+        """Kill until the cgroup is empty; False after a timeout. No thread waits meanwhile: others need it."""
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + _PATIENCE
+        deadline = loop.time() + _KILL_TIMEOUT
         while not await asyncio.to_thread(self._cgroups.strike, cgroup):
             if loop.time() > deadline:
                 return False
@@ -69,7 +69,7 @@ class OciExecutor:
         return True
 
     async def update(self, record: ContainerRecord, resources: Mapping[str, Any]) -> None:
-        """Change limits of what runs."""
+        """Change the limits of a running container."""
         try:
             await self._runtime.update(record.id, resources)
         except OciError as error:

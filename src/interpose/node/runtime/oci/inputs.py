@@ -1,6 +1,6 @@
-"""Looks up what a specification needs: the machine once, and for each container users, devices, files.
+"""Reads the inputs of a specification: of the machine once, and for each container users, devices, files.
 
-Blocking, for threads. What cannot be read about the machine is taken as "not there".
+Blocking, for threads. A feature of the machine that cannot be read is taken as missing.
 """
 
 import json
@@ -28,7 +28,7 @@ _WHERE: Final = "linux.security_context.seccomp"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpecInputs:
-    """What `ocispec.container_spec` takes besides the configuration."""
+    """The inputs of `spec.container_spec` besides the configuration."""
 
     user: ResolvedUser
     devices: tuple[OciDevice, ...]
@@ -37,11 +37,11 @@ class SpecInputs:
 
 
 def read_inputs(
-    config: Any, rootfs: str, image_user: str, at: Callable[[str], None] = lambda _path: None
+    config: Any, rootfs: str, image_user: str, on_path: Callable[[str], None] = lambda _path: None
 ) -> SpecInputs:
-    """For one container whose root file system is there. SpecError names the field that cannot be had.
+    """Read the inputs of a container whose root file system exists. SpecError names a bad field.
 
-    `at` is told each path of the configuration before it is looked at: it may hang.
+    `on_path` is called with each path of the configuration before it is accessed: it may hang.
     """
     context = config.linux.security_context
     _refuse_links(rootfs)
@@ -49,29 +49,30 @@ def read_inputs(
         user=users.resolve(
             context, image_user, read_inside(rootfs, "etc/passwd") or "", read_inside(rootfs, "etc/group") or ""
         ),
-        devices=_devices(config, at),
-        sources=prepare_sources(config.mounts, at=at),
-        seccomp_profile=_profile(seccomp.profile_file(context), at),
+        devices=_devices(config, on_path),
+        sources=prepare_sources(config.mounts, on_path=on_path),
+        seccomp_profile=_profile(seccomp.profile_file(context), on_path),
     )
 
 
 def _refuse_links(rootfs: str) -> None:
-    """OCI runtimes make links and devices in these places, some of them wherever a link of the image leads them."""
+    """OCI runtimes create links and devices in these folders, some of them wherever a link of the image leads."""
     for name in _PLACES:
         if Path(rootfs, name).is_symlink():
             raise SpecError("image", f"has a link in the place of /{name}")
 
 
-def _devices(config: Any, at: Callable[[str], None]) -> tuple[OciDevice, ...]:
-    """Those asked for; a privileged container also has all that the machine has just now."""
-    every = devices.all_devices() if config.linux.security_context.privileged else ()
-    return tuple({one.path: one for one in (*every, *devices.wanted_devices(config.devices, at))}.values())
+def _devices(config: Any, on_path: Callable[[str], None]) -> tuple[OciDevice, ...]:
+    """The devices of the configuration; a privileged container also has all devices of the machine."""
+    host_devices = devices.all_devices() if config.linux.security_context.privileged else ()
+    wanted = devices.wanted_devices(config.devices, on_path)
+    return tuple({device.path: device for device in (*host_devices, *wanted)}.values())
 
 
-def _profile(path: str | None, at: Callable[[str], None]) -> Mapping[str, Any] | None:
+def _profile(path: str | None, on_path: Callable[[str], None]) -> Mapping[str, Any] | None:
     if path is None:
         return None
-    at(path)
+    on_path(path)
     try:
         with Path(path).open("rb") as file:
             document = json.loads(file.read(_LARGEST_PROFILE))
@@ -79,16 +80,16 @@ def _profile(path: str | None, at: Callable[[str], None]) -> Mapping[str, Any] |
         raise SpecError(_WHERE, f"profile {path} cannot be read: {error}") from None
     if not isinstance(document, dict):
         raise SpecError(_WHERE, f"profile {path} is not a JSON object")
-    if _deeper(document, _DEEPEST_PROFILE):
+    if _is_deeper(document, _DEEPEST_PROFILE):
         raise SpecError(_WHERE, f"profile {path} is nested deeper than any profile")
     return document
 
 
-def _deeper(document: Any, levels: int) -> bool:
-    """Whether lists and objects are in each other more often than that: what can be read cannot always be written."""
+def _is_deeper(document: Any, levels: int) -> bool:
+    """Whether lists and objects are nested deeper than that: JSON that can be parsed cannot always be written."""
     found = [document]
     for _ in range(levels):
-        inside = (one.values() if isinstance(one, dict) else one for one in found)
+        inside = (value.values() if isinstance(value, dict) else value for value in found)
         found = [value for values in inside for value in values if isinstance(value, dict | list)]
     return bool(found)
 
@@ -96,7 +97,7 @@ def _deeper(document: Any, levels: int) -> bool:
 def read_host(
     *, cgroup_version: int, cgroup_driver: str = "cgroupfs", cgroup_root: str = CGROUP_ROOT, proc: str = "/proc"
 ) -> HostFacts:
-    """This machine, and what we may do on it."""
+    """The features of this machine, and our rights on it."""
     status = _status(_text(f"{proc}/self/status"))
     permitted = int(status.get("CapPrm", "0"), 16) & int(status.get("CapBnd", "0"), 16)
     ours = capabilities.from_mask(permitted)
@@ -121,7 +122,7 @@ def _status(text: str) -> dict[str, str]:
 
 
 def _counts_swap(version: int, root: str, proc: str) -> bool:
-    """Whether there is a file to limit swap with. The root of v2 has none of these: ours and its children are asked."""
+    """Whether swap can be limited. The root of v2 does not have the file: our cgroup and the root's children do."""
     if version == 1:
         return Path(f"{root}/memory/memory.memsw.limit_in_bytes").exists()
     own = next((line[3:] for line in _text(f"{proc}/self/cgroup").splitlines() if line.startswith("0::")), "")

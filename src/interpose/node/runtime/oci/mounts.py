@@ -1,6 +1,6 @@
-"""What is mounted in a container: the kernel's file systems, the sandbox's files, what the configuration asks. Pure.
+"""The mounts of a container: the kernel's file systems, the sandbox's files, the mounts of the configuration. Pure.
 
-A mount of the configuration replaces one of ours at the same place. What lies deeper comes later.
+A mount of the configuration replaces one of ours at the same path. Deeper paths come later.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -46,25 +46,25 @@ def mounts(
 ) -> list[Document]:
     """`mounts` of the specification.
 
-    `volumes` are the image's: place to folder. `sources` are host paths with links followed; one that is not in it is
-    taken as it is. `image_mounts` are the folders of images that the configuration mounts, by place.
+    `volumes` are the image's: path to folder. `sources` are host paths with links followed; one that is missing is used
+    as it is. `image_mounts` are the folders of images that the configuration mounts, by path.
     """
     privileged = config.linux.security_context.privileged
-    asked = [_asked(number, one, sources, image_mounts) for number, one in enumerate(config.mounts)]
-    taken = {one["destination"] for one in asked}
+    configured = [_configured(number, mount, sources, image_mounts) for number, mount in enumerate(config.mounts)]
+    taken = {mount["destination"] for mount in configured}
     ours = [*_kernel(privileged), *_shared(config, sandbox), *_files(config, sandbox)]
     ours += [
         _bind(place, folder, ("rbind", "rprivate", "rw"))
         for place, folder in volumes.items()
         if normpath(place) not in taken
     ]
-    kept = [one for one in ours if not _hidden(one["destination"], taken)]
-    return sorted([*kept, *asked], key=lambda one: _depth(one["destination"]))
+    defaults = [mount for mount in ours if not _is_hidden(mount["destination"], taken)]
+    return sorted([*defaults, *configured], key=lambda mount: _depth(mount["destination"]))
 
 
 def rootfs_propagation(config: Any) -> str:
-    """How the container's file system takes part in mounts: as its most open mount needs it; empty if none does."""
-    needs = {_MODES.get(one.propagation, ("", ""))[1] for one in config.mounts}
+    """The mount propagation of the root file system that the mounts need; empty if none needs any."""
+    needs = {_MODES.get(mount.propagation, ("", ""))[1] for mount in config.mounts}
     return next((mode for mode in ("rshared", "rslave") if mode in needs), "")
 
 
@@ -92,7 +92,7 @@ def _files(config: Any, sandbox: SandboxFacts) -> Iterable[Document]:
     return [_bind(place, source, ("rbind", "rprivate", access)) for place, source in places if source]
 
 
-def _asked(number: int, mount: Any, sources: Mapping[str, str], image_mounts: Mapping[str, str]) -> Document:
+def _configured(number: int, mount: Any, sources: Mapping[str, str], image_mounts: Mapping[str, str]) -> Document:
     where = f"mounts[{number}]"
     if not mount.container_path:
         raise SpecError(f"{where}.container_path", "is empty")
@@ -140,8 +140,8 @@ def _bind(place: str, source: str, options: Sequence[str]) -> Document:
     return {"destination": place, "type": "bind", "source": source, "options": list(options)}
 
 
-def _hidden(place: str, taken: set[str]) -> bool:
-    """One of ours that the configuration replaces; its own /dev hides all that we would put there."""
+def _is_hidden(place: str, taken: set[str]) -> bool:
+    """Whether the configuration replaces a mount of ours; its own /dev hides all of ours below it."""
     return place in taken or ("/dev" in taken and place.startswith("/dev/"))
 
 

@@ -1,4 +1,4 @@
-"""The process of a container: what is run, as whom, with which environment and confinement. Pure."""
+"""The process of a container: arguments, user, environment and confinement. Pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
@@ -27,9 +27,9 @@ def process(
     user: ResolvedUser,
     *,
     host: HostFacts,
-    given: Mapping[str, Sequence[str]],
+    capabilities: Mapping[str, Sequence[str]],
 ) -> dict[str, Any]:
-    """`process` of the specification; `given` are its capabilities."""
+    """`process` of the specification; `capabilities` are the sets by kind."""
     context = config.linux.security_context
     document: dict[str, Any] = {
         "terminal": config.tty,
@@ -37,7 +37,7 @@ def process(
         "args": arguments(config, image),
         "env": environment(config, sandbox, image, host),
         "cwd": config.working_dir or image.working_dir or "/",
-        "capabilities": {kind: list(names) for kind, names in given.items()},
+        "capabilities": {kind: list(names) for kind, names in capabilities.items()},
         "noNewPrivileges": context.no_new_privs,
         "oomScoreAdj": _oom_score(config.linux.resources.oom_score_adj, host),
     }
@@ -49,7 +49,7 @@ def process(
 
 
 def arguments(config: Any, image: ImageDefaults) -> list[str]:
-    """A command replaces all that the image says; arguments replace the image's arguments."""
+    """The command line: a command replaces entrypoint and arguments of the image, arguments only its arguments."""
     command, args = list(config.command), list(config.args)
     if not command:
         command = list(image.entrypoint)
@@ -62,16 +62,16 @@ def arguments(config: Any, image: ImageDefaults) -> list[str]:
 
 
 def environment(config: Any, sandbox: SandboxFacts, image: ImageDefaults, host: HostFacts) -> list[str]:
-    """The image's variables, then the configuration's; the last word about a name counts, at its first place."""
+    """The image's variables, then the configuration's; the last value of a name counts, at its first position."""
     found = {"PATH": DEFAULT_PATH, "HOSTNAME": sandbox.config.hostname or host.hostname}
     if config.tty:
         found["TERM"] = "xterm"
     found |= dict(_pairs(image.env))
-    for number, one in enumerate(config.envs):
-        value = one.value.decode("utf-8", "surrogateescape") if isinstance(one.value, bytes) else one.value
-        if not one.key or "=" in one.key or "\0" in one.key + value:
-            raise SpecError(f"envs[{number}]", f"{one.key!r} is not a variable: a name without =, and no zero bytes")
-        found[one.key] = value
+    for number, env in enumerate(config.envs):
+        value = env.value.decode("utf-8", "surrogateescape") if isinstance(env.value, bytes) else env.value
+        if not env.key or "=" in env.key or "\0" in env.key + value:
+            raise SpecError(f"envs[{number}]", f"{env.key!r} is not a variable: a name without =, and no zero bytes")
+        found[env.key] = value
     return [f"{name}={value}" for name, value in found.items()]
 
 
@@ -88,7 +88,7 @@ def _oom_score(wanted: int, host: HostFacts) -> int:
 
 
 def _apparmor(context: Any, host: HostFacts) -> str:
-    """The name of a profile that is loaded; the default confinement has none of ours, so it is nothing."""
+    """The name of a loaded AppArmor profile; empty for the default, of which this runtime has none."""
     if context.HasField("apparmor"):
         kind, name = context.apparmor.profile_type, context.apparmor.localhost_ref
     else:

@@ -1,6 +1,6 @@
-"""Resources and cgroups of a container in the words of an OCI runtime. Pure.
+"""Resources and cgroups of a container for an OCI runtime. Pure.
 
-CRI's zero and empty values mean "not said": such a key is left out, so that a document is also a patch.
+CRI's zero and empty values mean "not set": such a key is left out, so that a document is also a patch.
 """
 
 from collections.abc import Mapping
@@ -33,7 +33,7 @@ _CPU: Final = (
 
 
 def check_resources(resources: Any) -> None:
-    """Refuse numbers that no runtime can do anything with: its own words about them come late, and name no field."""
+    """Refuse numbers that no OCI runtime accepts: its own errors come late, and name no field."""
     for field, lowest in _LOWEST:
         if (value := getattr(resources, field)) < lowest:
             raise SpecError(f"linux.resources.{field}", f"{value} is less than {lowest}")
@@ -41,7 +41,7 @@ def check_resources(resources: Any) -> None:
 
 
 def check_oom_score(wanted: int) -> None:
-    """Refuse a score that the kernel does not know."""
+    """Refuse a score that the kernel does not accept."""
     if not -_OOM_LIMIT <= wanted <= _OOM_LIMIT:
         raise SpecError("linux.resources.oom_score_adj", f"{wanted} is not between -{_OOM_LIMIT} and {_OOM_LIMIT}")
 
@@ -53,7 +53,7 @@ def oci_resources(resources: Any, host: HostFacts) -> dict[str, Any]:
         document["cpu"] = cpu
     if memory := _memory(resources, host):
         document["memory"] = memory
-    pages = [{"pageSize": one.page_size, "limit": one.limit} for one in resources.hugepage_limits]
+    pages = [{"pageSize": pages.page_size, "limit": pages.limit} for pages in resources.hugepage_limits]
     # The kubelet names every page size of the machine; without the controller none of them can be limited.
     if pages and host.hugetlb:
         document["hugepageLimits"] = pages
@@ -76,11 +76,11 @@ def _memory(resources: Any, host: HostFacts) -> dict[str, int]:
 
 
 def merge_resources(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
-    """What is in force after a patch: what it says replaces, what it does not say stays."""
+    """The resources in force after a patch: its keys replace, other keys stay."""
     merged = dict(old)
     for key, value in new.items():
         if key == "hugepageLimits":
-            sizes = {one["pageSize"]: one for one in (*old.get(key, ()), *value)}
+            sizes = {limit["pageSize"]: limit for limit in (*old.get(key, ()), *value)}
             merged[key] = list(sizes.values())
         else:
             merged[key] = {**old.get(key, {}), **value}

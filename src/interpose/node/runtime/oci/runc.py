@@ -1,7 +1,7 @@
 """The OCI runtime as a command line: runc, crun, or our plain executor with the same verbs.
 
-Starting (`run`, `exec`) is the shim's to do, which is the parent of containers: for these only the command lines are
-made here. The other verbs are called here. An error is in the runtime's own words.
+The shim, which is the parent of containers, runs `run` and `exec`: for these only the command lines are made here. The
+other verbs are called here. An error has the runtime's own text.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ import interpose
 from interpose.core.model.cgroup import CGROUP_ROOT
 from interpose.errors import ConfigError
 from interpose.node.runtime.plain.isolation import not_isolated
-from interpose.node.runtime.shim import protocol as wire
+from interpose.node.runtime.shim import protocol
 from interpose.node.runtime.shim.oci_errors import reason
 from interpose.node.runtime.shim.syscalls import may_isolate
 
@@ -31,7 +31,7 @@ _PLAIN_BOOT: Final = (
     "import sys; sys.path.insert(0, sys.argv.pop(1)); from interpose.node.runtime.plain.main import main; main()"
 )
 _TIMEOUT: Final = 30.0
-# How runc and crun say that there is nothing left to do.
+# Errors of runc and crun that mean there is nothing left to do.
 _GONE: Final = ("does not exist", "no such file or directory")
 _ENDED: Final = ("container not running", "process already finished", "no such process", "not running", *_GONE)
 
@@ -42,7 +42,7 @@ class OciError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OciRuntime:
-    """One executor. `root` is where it keeps its state; `command` is how it is called, without flags of ours."""
+    """An OCI runtime. `root` is its state folder; `command` its program, without our flags."""
 
     name: str
     version: str
@@ -50,44 +50,44 @@ class OciRuntime:
     root: Path
     systemd: bool = False
     not_isolated: tuple[str, ...] = ()
-    namespaces: bool = True  # False: sandboxes can have none of their own
+    namespaces: bool = True  # False: sandboxes cannot have namespaces of their own
 
     def run_command(self, container_id: str, bundle: Path, *, tty: bool = False) -> list[str]:
-        """Starts a container and ends; for a `StartRequest`."""
+        """The command line that starts a container, for a `StartRequest`."""
         return [
-            *self._flags(log=wire.LOG_FILE),
-            *("run", "--detach", "--bundle", str(bundle), "--pid-file", wire.PID_FILE),
-            *(("--console-socket", wire.CONSOLE_SOCKET) if tty else ()),
+            *self._flags(log=protocol.LOG_FILE),
+            *("run", "--detach", "--bundle", str(bundle), "--pid-file", protocol.PID_FILE),
+            *(("--console-socket", protocol.CONSOLE_SOCKET) if tty else ()),
             container_id,
         ]
 
     def exec_command(self, container_id: str, *, tty: bool = False) -> list[str]:
-        """Starts a process in a container and ends; for an `ExecRequest`."""
+        """The command line that starts a process in a container, for an `ExecRequest`."""
         return [
-            *self._flags(log=wire.LOG_FILE),
-            *("exec", "--detach", "--process", wire.PROCESS_FILE, "--pid-file", wire.PID_FILE),
-            *(("--console-socket", wire.CONSOLE_SOCKET) if tty else ()),
+            *self._flags(log=protocol.LOG_FILE),
+            *("exec", "--detach", "--process", protocol.PROCESS_FILE, "--pid-file", protocol.PID_FILE),
+            *(("--console-socket", protocol.CONSOLE_SOCKET) if tty else ()),
             container_id,
         ]
 
     async def kill(self, container_id: str, signal: int, *, all: bool = False) -> None:  # noqa: A002
-        """Signal the first process, or every one. Nothing if it has ended."""
-        await self._do("kill", *(("--all",) if all else ()), container_id, str(int(signal)), fine=_ENDED)
+        """Signal the first process, or all; nothing happens if the container has exited."""
+        await self._run("kill", *(("--all",) if all else ()), container_id, str(int(signal)), ignore=_ENDED)
 
     async def delete(self, container_id: str, *, force: bool = False) -> None:
-        """Remove what the runtime has of an ended container; with `force` end it first. Nothing if it has none."""
-        await self._do("delete", *(("--force",) if force else ()), container_id, fine=_GONE)
+        """Delete an exited container, with `force` a running one; nothing happens if it is unknown."""
+        await self._run("delete", *(("--force",) if force else ()), container_id, ignore=_GONE)
 
     async def update(self, container_id: str, resources: Mapping[str, Any]) -> None:
         """Change limits; `resources` is `linux.resources` of the runtime specification."""
-        await self._do("update", "--resources", "-", container_id, stdin=json.dumps(resources).encode())
+        await self._run("update", "--resources", "-", container_id, stdin=json.dumps(resources).encode())
 
     async def state(self, container_id: str) -> dict[str, Any] | None:
         """The runtime's own document about a container; None if it has none."""
-        said = await self._do("state", container_id, fine=_GONE)
-        if said is None:
+        output = await self._run("state", container_id, ignore=_GONE)
+        if output is None:
             return None
-        value: dict[str, Any] = json.loads(said)
+        value: dict[str, Any] = json.loads(output)
         return value
 
     def _flags(self, *, log: str | None = None) -> list[str]:
@@ -98,8 +98,8 @@ class OciRuntime:
             *(("--systemd-cgroup",) if self.systemd else ()),
         ]
 
-    async def _do(self, verb: str, *words: str, stdin: bytes = b"", fine: Sequence[str] = ()) -> bytes | None:
-        """Output of a verb; None if it failed with a text that is fine."""
+    async def _run(self, verb: str, *words: str, stdin: bytes = b"", ignore: Sequence[str] = ()) -> bytes | None:
+        """Run a verb and return its output; None if it failed with one of the `ignore` texts."""
         with _as_file(stdin) as source:
             process = await asyncio.create_subprocess_exec(
                 *self._flags(),
@@ -122,15 +122,15 @@ class OciRuntime:
             raise
         if process.returncode == 0:
             return out
-        said = reason(err.decode(errors="replace"), f"{self.name} {verb} ended with {process.returncode}")
-        if any(text in said.lower() for text in fine):
+        message = reason(err.decode(errors="replace"), f"{self.name} {verb} ended with {process.returncode}")
+        if any(text in message.lower() for text in ignore):
             return None
-        raise OciError(said)
+        raise OciError(message)
 
 
 @contextmanager
 def _as_file(content: bytes) -> Iterator[int]:
-    """What a child reads from its stdin. crun opens that by its name, which cannot be done with uvloop's sockets."""
+    """A file for the stdin of a child. crun opens stdin by its name, which fails with uvloop's sockets."""
     if not content:
         yield asyncio.subprocess.DEVNULL
         return
@@ -145,9 +145,9 @@ def find_executor(
 ) -> OciRuntime:
     """The executor of this name or path. `auto`: runc or crun for root where installed, else plain.
 
-    `rights` is whether we may isolate at all, which is found out if it is not said.
+    `rights`: whether we may isolate; detected by default.
 
-    ConfigError names what was asked for and where it was looked for.
+    ConfigError names a missing executor and the searched path.
     """
     rights = may_isolate() if rights is None else rights
     if wanted == "auto":
@@ -187,8 +187,8 @@ def _installed(path: str, root: Path, *, systemd: bool) -> OciRuntime:
         raise ConfigError(f"executor {path!r} cannot be used: {error}") from None
     lines = done.stdout.splitlines()
     if done.returncode != 0 or not lines:
-        said = reason(done.stderr, f"--version ended with {done.returncode}")
-        raise ConfigError(f"executor {path!r} cannot be used: {said}")
+        message = reason(done.stderr, f"--version ended with {done.returncode}")
+        raise ConfigError(f"executor {path!r} cannot be used: {message}")
     return OciRuntime(
         name=Path(path).name, version=lines[0].rpartition(" ")[2], command=(absolute,), root=root, systemd=systemd
     )

@@ -1,4 +1,4 @@
-"""Signals by name and number: what CRI, images and people call them. Pure.
+"""Signals by name and number, as CRI, images and people write them. Pure.
 
 Numbers are Linux' own, the same on all machines this runs on.
 """
@@ -49,9 +49,9 @@ def _real_time(name: str) -> int:
 
 
 def stop_signal(wanted: str, of_image: str) -> int:
-    """What ends a container: CRI's name (SIGNAL_SIGUSR1), else the image's, else TERM.
+    """The stop signal of a container: CRI's name (SIGNAL_SIGUSR1), else the image's, else TERM.
 
-    An image with a signal that there is none of is no reason to refuse it: TERM then.
+    An image with an unknown signal is not refused: TERM then.
     """
     name = wanted.removeprefix("SIGNAL_")
     if name and name != "RUNTIME_DEFAULT":

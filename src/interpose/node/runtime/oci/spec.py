@@ -1,7 +1,6 @@
-"""A container of CRI as an OCI runtime's `config.json`. Pure: all that has to be looked up comes in as values.
+"""A container of CRI as an OCI runtime's `config.json`. Pure: all inputs are values.
 
-Same inputs, same document. Nothing of the request is trusted to be sensible: what cannot be carried out is a SpecError
-that names the field.
+Same inputs, same document. The request is not trusted to be valid: a SpecError names a bad field.
 """
 
 from collections.abc import Mapping, Sequence
@@ -31,7 +30,7 @@ VERSION: Final = "1.0.2"
 _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 _KIND: Final = "io.kubernetes.cri.container-type"
 _TTY: Final = "TERM=xterm"
-# crun would put the processes into one more cgroup in the scope, where nobody looks for them.
+# crun would put the processes into one more cgroup in the scope, where cgroup readers do not look.
 _SUBGROUP: Final = "run.oci.systemd.subgroup"
 
 
@@ -53,12 +52,12 @@ def container_spec(
 ) -> dict[str, Any]:
     """The specification of a container.
 
-    `devices` are all that it gets, `seccomp_profile` is the file it names, `target_pid` a process of
-    the container whose processes it shall see; for the folders see `specmounts.mounts`.
+    `devices` are all devices of the container, `seccomp_profile` is the parsed profile, `target_pid` a process whose
+    PID namespace it joins; for the folders see `oci.mounts.mounts`.
     """
     context = config.linux.security_context
     _refuse(config, context)
-    given = capabilities.sets(context.capabilities, privileged=context.privileged, ours=host.capabilities)
+    capability_sets = capabilities.sets(context.capabilities, privileged=context.privileged, ours=host.capabilities)
     linux: dict[str, Any] = {
         "namespaces": _namespaces(context, sandbox, host, target_pid),
         "resources": {
@@ -66,18 +65,20 @@ def container_spec(
             "devices": _device_rules(context.privileged, devices),
         },
         "cgroupsPath": cgroup_path(sandbox.config.linux.cgroup_parent, container_id, host.cgroup_driver),
-        "devices": [_node(one) for one in devices],
+        "devices": [_node(device) for device in devices],
         "maskedPaths": [] if context.privileged else list(context.masked_paths),
         "readonlyPaths": [] if context.privileged else list(context.readonly_paths),
     }
     if propagation := rootfs_propagation(config):
         linux["rootfsPropagation"] = propagation
-    profile = None if context.privileged else seccomp.choose(context, host, given["bounding"], seccomp_profile)
+    profile = (
+        None if context.privileged else seccomp.choose(context, host, capability_sets["bounding"], seccomp_profile)
+    )
     if profile is not None:
         linux["seccomp"] = profile
     return {
         "ociVersion": VERSION,
-        "process": process(config, sandbox, image, user, host=host, given=given),
+        "process": process(config, sandbox, image, user, host=host, capabilities=capability_sets),
         "root": {"path": rootfs, "readonly": context.readonly_rootfs},
         "mounts": mounts(config, sandbox, volumes=volumes, sources=sources, image_mounts=image_mounts),
         "annotations": _annotations(config, sandbox, host),
@@ -86,11 +87,11 @@ def container_spec(
 
 
 def exec_process(spec: Mapping[str, Any], command: Sequence[str], *, tty: bool) -> dict[str, Any]:
-    """The process of one more command in a container: who and where the container's own is."""
+    """The process of an exec in a container, with the user and folder of its first process."""
     if not command:
         raise SpecError("cmd", "is empty")
     document = {**spec["process"], "args": list(command), "terminal": tty}
-    if tty and not any(one.startswith("TERM=") for one in document["env"]):
+    if tty and not any(variable.startswith("TERM=") for variable in document["env"]):
         document["env"] = [*document["env"], _TTY]
     return document
 
@@ -133,14 +134,14 @@ def _process_namespace(mode: int, sandbox: SandboxFacts, target: int | None) -> 
     return [{"type": "pid", "path": f"/proc/{target}/ns/pid"}]
 
 
-def _device_rules(privileged: bool, wanted: Sequence[OciDevice]) -> list[dict[str, Any]]:
-    """Nothing but what is allowed after it. The runtime adds what every container has (null, zero, ptmx ...)."""
+def _device_rules(privileged: bool, devices: Sequence[OciDevice]) -> list[dict[str, Any]]:
+    """Deny all, then allow the devices. The OCI runtime adds the default ones (null, zero, ptmx ...)."""
     if privileged:
         return [{"allow": True, "access": "rwm"}]
     rules: list[dict[str, Any]] = [{"allow": False, "access": "rwm"}]
     rules += [
-        {"allow": True, "type": one.kind, "major": one.major, "minor": one.minor, "access": one.access}
-        for one in wanted
+        {"allow": True, "type": device.kind, "major": device.major, "minor": device.minor, "access": device.access}
+        for device in devices
     ]
     return rules
 
@@ -158,7 +159,7 @@ def _node(device: OciDevice) -> dict[str, Any]:
 
 
 def _annotations(config: Any, sandbox: SandboxFacts, host: HostFacts) -> dict[str, str]:
-    """What tools beside a runtime look for, under the names that are common."""
+    """The annotations that other tools look for, with containerd's names."""
     pod = sandbox.config.metadata
     prefix = "io.kubernetes.cri."
     return {

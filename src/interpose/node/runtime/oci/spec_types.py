@@ -1,6 +1,6 @@
-"""What the making of a container's specification is told: facts of the machine, of the sandbox, of devices. Pure.
+"""Inputs of a container's specification: facts of the machine, of the sandbox, of devices. Pure.
 
-Messages of CRI are taken as they are (anything with the same attributes will do); nothing here is changed.
+Messages of CRI are used as they are (any object with the same attributes works); they are not changed.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ PROFILE_LOCALHOST: Final = 2
 
 
 class SpecError(Exception):
-    """A configuration that cannot be carried out. Says which field of CRI it is about."""
+    """A configuration without a valid specification; `where` is the CRI field."""
 
     def __init__(self, where: str, message: str) -> None:
         self.where = where
@@ -28,7 +28,7 @@ class SpecError(Exception):
 
 
 class ImageDefaults(Protocol):
-    """What an image says about the program in it."""
+    """The defaults of an image for the process of a container."""
 
     @property
     def env(self) -> Sequence[str]: ...
@@ -56,30 +56,30 @@ class OciDevice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostFacts:
-    """What this machine, and we on it, can do. Read once."""
+    """Features of this machine, and our rights on it. Read once."""
 
     hostname: str = "localhost"
     cgroup_version: int = 2
     cgroup_driver: str = "cgroupfs"
     swap: bool = True  # the memory controller counts swap
     hugetlb: bool = True
-    capabilities: tuple[str, ...] = ()  # those we have ourselves; nobody can give more
-    architectures: tuple[str, ...] = ()  # in seccomp's words, our own first
+    capabilities: tuple[str, ...] = ()  # those of our own process; a container cannot get more
+    architectures: tuple[str, ...] = ()  # seccomp's names, our own first
     seccomp: bool = True
     apparmor: bool = False
     selinux: bool = False
-    lowest_oom_score: int = -1000  # no process of ours can be put below it
+    lowest_oom_score: int = -1000  # no process of ours can get a lower one
     recursive_read_only: bool = True  # mounts below a read-only one can be made so, too
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxFacts:
-    """The sandbox a container is made in. An empty path means there is no such file to be mounted."""
+    """The sandbox of a container. An empty path: there is no such file to mount."""
 
     id: str
     config: Any  # PodSandboxConfig
     pause_pid: int  # the process that holds the namespaces
-    namespaces: frozenset[str] = field(default_factory=frozenset)  # of network, ipc, uts, pid: those it does not share
+    namespaces: frozenset[str] = field(default_factory=frozenset)  # of network, ipc, uts, pid: those of its own
     shm: str = ""
     resolv_conf: str = ""
     hosts: str = ""

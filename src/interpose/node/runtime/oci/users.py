@@ -1,7 +1,7 @@
-"""Who a process is: users and groups by name or number, with what the image's files say about them. Pure.
+"""The user of a process: users and groups by name or number, resolved with the image's files. Pure.
 
-Texts are those of /etc/passwd and /etc/group in the image. Lines that make no sense are passed over, as login
-programs do. The first line with a name or a number counts.
+Texts are those of /etc/passwd and /etc/group in the image. Invalid lines are skipped, as login programs do. The first
+line with a name or a number counts.
 """
 
 from collections.abc import Iterator
@@ -44,7 +44,7 @@ class _Group:
 
 
 def resolve(context: Any, image_user: str, passwd: str, group: str) -> ResolvedUser:
-    """The user of a container: `context` is CRI's security context, `image_user` what the image says.
+    """The user of a container: `context` is CRI's security context, `image_user` the image's default.
 
     CRI's user replaces the image's with its group. A group of CRI needs a user of CRI.
     """
@@ -57,7 +57,7 @@ def resolve(context: Any, image_user: str, passwd: str, group: str) -> ResolvedU
         raise SpecError(f"{_CONTEXT}.run_as_group", "is set, but neither run_as_user nor run_as_username")
     found = parse(wanted, passwd, group)
     gid = _number(context.run_as_group.value, "run_as_group") if context.HasField("run_as_group") else found.gid
-    groups = [_number(one, "supplemental_groups") for one in context.supplemental_groups]
+    groups = [_number(group, "supplemental_groups") for group in context.supplemental_groups]
     policy = context.supplemental_groups_policy
     if policy not in (_MERGE, _STRICT):
         raise SpecError(f"{_CONTEXT}.supplemental_groups_policy", f"{policy} is not known")
@@ -68,26 +68,26 @@ def resolve(context: Any, image_user: str, passwd: str, group: str) -> ResolvedU
 
 
 def parse(text: str, passwd: str, group: str) -> ResolvedUser:
-    """A user as images say it: `name`, `uid`, `name:group`, `uid:gid` and so on; nothing is root.
+    """Parse a user of an image: `name`, `uid`, `name:group`, `uid:gid` and so on; empty is root.
 
     Numbers need no entry in the files; names do.
     """
-    who, _, of_group = text.partition(":")
-    account = _account(who or "0", passwd)
+    user, _, of_group = text.partition(":")
+    account = _account(user or "0", passwd)
     gid = _gid(of_group, group) if of_group else account.gid
-    groups = tuple(one.gid for one in _groups(group) if account.name and account.name in one.members)
+    groups = tuple(entry.gid for entry in _groups(group) if account.name and account.name in entry.members)
     return ResolvedUser(uid=account.uid, gid=gid, groups=groups, name=account.name)
 
 
-def _account(who: str, passwd: str) -> _Account:
-    number = _digits(who)
+def _account(user: str, passwd: str) -> _Account:
+    number = _digits(user)
     for account in _accounts(passwd):
-        if account.uid == number or (number is None and account.name == who):
+        if account.uid == number or (number is None and account.name == user):
             return account
     if number is None:
-        raise SpecError("user", f"{who!r} is not in the image's /etc/passwd")
+        raise SpecError("user", f"{user!r} is not in the image's /etc/passwd")
     if number > _LARGEST:
-        raise SpecError("user", f"{who!r} is too large for a uid")
+        raise SpecError("user", f"{user!r} is too large for a uid")
     return _Account(name="", uid=number, gid=0)
 
 
@@ -97,9 +97,9 @@ def _gid(wanted: str, group: str) -> int:
         if number > _LARGEST:
             raise SpecError("user", f"{wanted!r} is too large for a gid")
         return number
-    for one in _groups(group):
-        if one.name == wanted:
-            return one.gid
+    for entry in _groups(group):
+        if entry.name == wanted:
+            return entry.gid
     raise SpecError("user", f"{wanted!r} is not in the image's /etc/group")
 
 
@@ -124,7 +124,7 @@ def _groups(text: str) -> Iterator[_Group]:
 
 
 def _digits(text: str) -> int | None:
-    """A number, or None. However many digits an image has there: all that are too large are the same."""
+    """A decimal number, or None; very long ones become one that is too large for an id."""
     if not (text.isascii() and text.isdigit()):
         return None
     return int(text) if len(text) <= _LONGEST else _LARGEST + 1

@@ -41,7 +41,7 @@ def test_names_and_files(tmp_path: Path) -> None:
 
 def test_more_linked_files_than_are_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Count more than once rather than take all the memory."""
-    monkeypatch.setattr(disk_usage, "_MOST_LINKED", 0)
+    monkeypatch.setattr(disk_usage, "_MAX_LINKED", 0)
     (tmp_path / "file").touch()
     os.link(tmp_path / "file", tmp_path / "same")
     assert count_below(tmp_path, threading.Event())[1] == 2

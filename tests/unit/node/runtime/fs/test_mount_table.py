@@ -16,9 +16,9 @@ MOUNTS = parse(TEXT)
 
 def test_lines_become_mounts() -> None:
     """With escapes undone; odd lines are passed over."""
-    assert [one.place for one in MOUNTS] == ["/", "/proc", "/mnt/with blank", "/mnt/deep/er", "/mnt/deep"]
+    assert [one.path for one in MOUNTS] == ["/", "/proc", "/mnt/with blank", "/mnt/deep/er", "/mnt/deep"]
     assert MOUNTS[2] == MountPoint(
-        place="/mnt/with blank", kind="tmpfs", source="my\tsource", root="/a b", propagation="slave", options="rw"
+        path="/mnt/with blank", kind="tmpfs", source="my\tsource", root="/a b", propagation="slave", options="rw"
     )
 
 
@@ -36,9 +36,9 @@ def test_what_is_below_a_folder_comes_latest_first() -> None:
 
 def test_the_mount_a_path_is_on() -> None:
     """The deepest, and of two at one place the later."""
-    again = MountPoint(place="/mnt/deep", kind="again", source="x")
+    again = MountPoint(path="/mnt/deep", kind="again", source="x")
     assert of_path((*MOUNTS, again), "/mnt/deep/file") is again
     found = of_path(MOUNTS, "/etc")
     assert found is not None
-    assert found.place == "/"
+    assert found.path == "/"
     assert of_path((), "/etc") is None

@@ -46,7 +46,7 @@ def test_sources_that_cannot_be(tmp_path: Path) -> None:
 )
 def test_propagation_needs_a_source_that_takes_part(tmp_path: Path, asked: int, kind: str, fits: bool) -> None:
     """As the kernel would quietly not do it."""
-    table = [MountPoint(place="/", kind="ext4", source="x", propagation=kind)]
+    table = [MountPoint(path="/", kind="ext4", source="x", propagation=kind)]
     if fits:
         assert prepare_sources([_mount(tmp_path, asked)], table)
         return
@@ -65,6 +65,6 @@ def test_what_is_below_a_folder(tmp_path: Path) -> None:
 
 def test_the_table_of_this_machine_is_read(tmp_path: Path) -> None:
     """The root is in it; it is what is looked at unless told otherwise."""
-    assert any(one.place == "/" for one in mounts())
+    assert any(one.path == "/" for one in mounts())
     with pytest.raises(SpecError, match="on a private mount"):
         prepare_sources([_mount(tmp_path, 2)], ())

@@ -18,11 +18,11 @@ class Machine:
     """A ground and what it makes."""
 
     def __init__(self, folder: Path) -> None:
-        self.places = RuntimePaths(root=folder / "root", state=folder / "state")
-        self.places.prepare()
+        self.paths = RuntimePaths(root=folder / "root", state=folder / "state")
+        self.paths.prepare()
         self.cgroups = folder / "cgroup"
         self.sandbox_files = LocalSandboxFiles(
-            self.places, detect(str(self.cgroups)), driver="cgroupfs", namespaces=False
+            self.paths, detect(str(self.cgroups)), driver="cgroupfs", namespaces=False
         )
         config = cri.PodSandboxConfig(linux=cri.LinuxPodSandboxConfig(cgroup_parent="/top/class/pod1"))
         self.record = SandboxRecord(id=SANDBOX, config=config, created_at=1)
@@ -30,7 +30,7 @@ class Machine:
     @property
     def left(self) -> list[str]:
         """Cgroups, notes and folders."""
-        places = (self.cgroups, self.places.cgroups, self.places.sandboxes)
+        places = (self.cgroups, self.paths.cgroups, self.paths.sandboxes)
         return sorted(str(path.relative_to(place)) for place in places for path in place.rglob("*") if path.is_dir())
 
 
@@ -47,7 +47,7 @@ async def test_all_of_it_is_given_back(machine: Machine) -> None:
     await machine.sandbox_files.remove(machine.record)
     await machine.sandbox_files.remove(machine.record)
     assert machine.left == []
-    assert list(machine.places.cgroups.iterdir()) == []
+    assert list(machine.paths.cgroups.iterdir()) == []
 
 
 async def test_a_busy_cgroup_is_told_without_root_as_well(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -90,11 +90,11 @@ async def test_a_clearing_that_was_killed_is_finished(machine: Machine, gone: li
     (machine.cgroups / "top/class/pod1" / SANDBOX).rmdir()
     for path in gone:
         (machine.cgroups / "top" / path).rmdir()
-        note = next(one for one in machine.places.cgroups.iterdir() if one.read_text() == f"/top/{path}")
+        note = next(one for one in machine.paths.cgroups.iterdir() if one.read_text() == f"/top/{path}")
         note.unlink()
     await machine.sandbox_files.remove(machine.record)
     assert machine.left == []
-    assert list(machine.places.cgroups.iterdir()) == []
+    assert list(machine.paths.cgroups.iterdir()) == []
 
 
 async def test_without_a_record_it_is_given_back_as_well(machine: Machine) -> None:
@@ -104,7 +104,7 @@ async def test_without_a_record_it_is_given_back_as_well(machine: Machine) -> No
     await machine.sandbox_files.remove_orphan(SANDBOX)
     await machine.sandbox_files.remove_orphan(SANDBOX)
     assert machine.left == []
-    assert list(machine.places.cgroups.iterdir()) == []
+    assert list(machine.paths.cgroups.iterdir()) == []
 
 
 async def test_cgroups_may_be_deep(machine: Machine) -> None:
@@ -119,7 +119,7 @@ async def test_cgroups_may_be_deep(machine: Machine) -> None:
 
 async def test_the_state_is_removed_under_it(machine: Machine) -> None:
     """The next pod is none the worse for it."""
-    shutil.rmtree(machine.places.state)
+    shutil.rmtree(machine.paths.state)
     await machine.sandbox_files.create(machine.record)
     await machine.sandbox_files.remove(machine.record)
     assert machine.left == []

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from interpose.node.runtime.fs.scoped_path import opened_inside, read_inside
+from interpose.node.runtime.fs.scoped_path import open_inside, read_inside
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ def test_descriptors_are_closed(root: Path) -> None:
     """Also of paths that lead nowhere."""
     before = _descriptors()
     read_inside(str(root), "etc/passwd/x")
-    with opened_inside(str(root), "etc/.."):
+    with open_inside(str(root), "etc/.."):
         pass
     assert _descriptors() == before
 

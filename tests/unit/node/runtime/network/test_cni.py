@@ -10,7 +10,7 @@ import pytest
 
 from interpose.cri.messages import cri
 from interpose.node.runtime.network.cni import CniNetwork
-from interpose.node.runtime.network.plugins import WHOSE
+from interpose.node.runtime.network.plugins import CONTAINER_ID
 from interpose.node.runtime.network.types import NetworkError
 from interpose.node.runtime.state import orphans
 
@@ -117,7 +117,7 @@ async def test_a_failure_undoes_the_whole_chain(place: Place) -> None:
     with pytest.raises(NetworkError, match=r"'second' failed \(ADD\): no room: ADD"):
         await network.setup("s1", "/ns", CONFIG)
     assert place.verbs()[2:] == [("DEL", "second"), ("DEL", "first")]
-    assert await network.leftovers([]) == []
+    assert await network.find_orphans([]) == []
 
 
 async def test_a_failure_that_cannot_be_undone_is_noted(place: Place) -> None:
@@ -126,10 +126,10 @@ async def test_a_failure_that_cannot_be_undone_is_noted(place: Place) -> None:
     network = place.network()
     with pytest.raises(NetworkError, match="ADD"):
         await network.setup("s1", "/ns", CONFIG)
-    assert await network.leftovers(["s2"]) == ["s1"]
+    assert await network.find_orphans(["s2"]) == ["s1"]
     with pytest.raises(NetworkError, match=r"failed \(DEL\)"):
         await network.teardown("s1", "", CONFIG)
-    assert await network.leftovers(["s1"]) == []
+    assert await network.find_orphans(["s1"]) == []
 
 
 async def test_teardown_uses_what_was_in_force_at_setup(place: Place) -> None:
@@ -205,7 +205,7 @@ async def test_strays_of_settled_sandboxes_are_left_alone(place: Place) -> None:
     network, ids = place.network(), (secrets.token_hex(32), secrets.token_hex(32))  # the whole machine is looked at
 
     def helpers(sandbox_id: str) -> list[int]:
-        return orphans.with_environment(WHOSE, [sandbox_id])
+        return orphans.with_environment(CONTAINER_ID, [sandbox_id])
 
     try:
         for one in ids:
@@ -214,4 +214,4 @@ async def test_strays_of_settled_sandboxes_are_left_alone(place: Place) -> None:
         await place.network().kill_orphan_plugins([ids[0]])
         assert (bool(helpers(ids[0])), bool(helpers(ids[1]))) == (True, False)
     finally:
-        orphans.end(lambda: orphans.with_environment(WHOSE, ids))
+        orphans.end(lambda: orphans.with_environment(CONTAINER_ID, ids))

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from interpose.node.runtime.network.results import error_words, net_result, parse_result
+from interpose.node.runtime.network.results import error_message, net_result, parse_result
 
 
 @pytest.mark.parametrize(
@@ -68,4 +68,4 @@ def test_documents() -> None:
 )
 def test_words_of_an_error(stdout: str, stderr: str, words: str) -> None:
     """Of the document, else whatever was printed."""
-    assert error_words(stdout, stderr) == words
+    assert error_message(stdout, stderr) == words

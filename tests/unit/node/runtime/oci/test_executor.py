@@ -51,7 +51,7 @@ def _executor(tmp_path: Path, groups: Groups) -> OciExecutor:
 
 async def test_processes_that_do_not_end_keep_no_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Many more than there are threads are waited for, and others get one at once."""
-    monkeypatch.setattr(executing, "_PATIENCE", 3600.0)
+    monkeypatch.setattr(executing, "_KILL_TIMEOUT", 3600.0)
     ended = False
     executor = _executor(tmp_path, Groups(lambda: ended))
     waiting = [asyncio.ensure_future(executor.kill_all(RECORD)) for _ in range(100)]
@@ -63,7 +63,7 @@ async def test_processes_that_do_not_end_keep_no_thread(tmp_path: Path, monkeypa
 
 async def test_processes_that_never_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is said, by the name of the cgroup."""
-    monkeypatch.setattr(executing, "_PATIENCE", 0.01)
+    monkeypatch.setattr(executing, "_KILL_TIMEOUT", 0.01)
     with pytest.raises(PartError, match="/pod/a do not end"):
         await _executor(tmp_path, Groups(lambda: False)).kill_all(RECORD)
 

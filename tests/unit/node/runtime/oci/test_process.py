@@ -23,7 +23,7 @@ def _process(host: HostFacts | None = None, oom: int = 0, **context: Any) -> dic
     user = ResolvedUser(uid=1, gid=2, groups=(2, 3))
     given = {"bounding": ["CAP_KILL"]}
     config = cri.ContainerConfig(linux=linux, tty=True)
-    return process(config, SANDBOX, IMAGE, user, host=host or HostFacts(), given=given)
+    return process(config, SANDBOX, IMAGE, user, host=host or HostFacts(), capabilities=given)
 
 
 @pytest.mark.parametrize(
