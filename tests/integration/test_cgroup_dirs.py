@@ -50,7 +50,7 @@ def test_a_cgroup_is_made_with_its_parents(dirs: CgroupDirs, parent: str) -> Non
     dirs.make(path)
     assert dirs.exists(path)
     with _sleeping() as child:
-        dirs.join(path, child.pid)
+        dirs.add_process(path, child.pid)
         assert dirs.processes(parent) == [child.pid]
 
 
@@ -61,7 +61,7 @@ async def test_all_processes_are_killed_and_counted_before(dirs: CgroupDirs, par
     child = await asyncio.create_subprocess_exec(
         *("sh", "-c", "read go; sleep 1000 & sleep 1000 & wait"), stdin=asyncio.subprocess.PIPE
     )
-    dirs.join(path, child.pid)
+    dirs.add_process(path, child.pid)
     assert child.stdin is not None
     child.stdin.write(b"go\n")
     await eventually(lambda: len(dirs.processes(path)) == 3, "a shell with two children")
@@ -80,7 +80,7 @@ async def test_what_froze_itself_is_killed(dirs: CgroupDirs, parent: str) -> Non
     freezer = Path(dirs.root, "freezer") if dirs.version == 1 else Path(dirs.root)
     name, frozen = ("freezer.state", "FROZEN") if dirs.version == 1 else ("cgroup.freeze", "1")
     child = await asyncio.create_subprocess_exec("sleep", "1000", stdin=asyncio.subprocess.DEVNULL)
-    dirs.join(f"{parent}/container/inner", child.pid)
+    dirs.add_process(f"{parent}/container/inner", child.pid)
     state = freezer / f"{parent.strip('/')}/container/inner" / name
     state.write_text(frozen)
     try:
@@ -107,7 +107,7 @@ def test_deeper_than_a_path_can_be(dirs: CgroupDirs, parent: str) -> None:
         os.close(file)
         os.close(at)
         assert dirs.processes(parent) == [child.pid]
-        assert not dirs.strike(parent)
+        assert not dirs.kill_once(parent)
         assert child.wait(WAIT_LIMIT) == -signal.SIGKILL
     assert dirs.remove(parent)
     assert not dirs.exists(parent)
@@ -117,7 +117,7 @@ def test_usage_of_a_living_cgroup(dirs: CgroupDirs, parent: str) -> None:
     """Memory is in use, and the count of kills can be read."""
     dirs.make(parent)
     with _sleeping() as child:
-        dirs.join(parent, child.pid)
+        dirs.add_process(parent, child.pid)
         assert dirs.stats(parent).memory_usage is not None
         file = dirs.oom_file(parent)
         assert file is not None

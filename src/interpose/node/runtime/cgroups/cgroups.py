@@ -1,4 +1,4 @@
-"""Cgroups of sandboxes and containers: made, filled, emptied, removed, read. v1 and v2 behind the same names.
+"""Cgroups of sandboxes and containers: create, join, kill, remove, read. v1 and v2 behind the same names.
 
 Directories are relative to the root of the hierarchies (a leading slash is fine) and cannot lead out of it. Calls
 block, some for a while: they are for threads. In a scratch folder of plain files no process is ever moved or killed.
@@ -16,14 +16,14 @@ from interpose.core.model.cgroup import CGROUP_ROOT
 from interpose.host.cgroup.files import CgroupFiles, KernelFiles
 from interpose.host.cgroup.paths import confined
 from interpose.node.runtime.cgroups.usage import V1_FILES, V2_FILES, CgroupStats, parse_v1, parse_v2
-from interpose.node.runtime.fs import mount_table as mounttable
-from interpose.node.runtime.metrics import cgroup_counters as cgroupcounters
+from interpose.node.runtime.fs import mount_table
+from interpose.node.runtime.metrics import cgroup_counters
 from interpose.node.runtime.metrics.cgroup_counters import CgroupCounters, HugePages
 from interpose.node.runtime.plain.cgroup import NEW, make_directory
 
 _PROCESSES: Final = "cgroup.procs"
 _CPUSET: Final = ("cpuset.mems", "cpuset.cpus")
-# Where a name or a path is too long there is nothing either: it could not be made.
+# Where a name or a path is too long there is no cgroup either: it could not be created.
 _GONE: Final = (errno.ENOENT, errno.ENODEV, errno.ENOTDIR, errno.ENAMETOOLONG)
 _BUSY: Final = (errno.EBUSY, errno.ENOTEMPTY)
 _TRIES: Final = 20
@@ -35,62 +35,62 @@ _STEP: Final = 1000  # characters: with four bytes each they are few enough
 
 
 class DeepFiles(KernelFiles):
-    """Also where a path is longer than the kernel takes: who may make cgroups in a container can nest them so."""
+    """Kernel files with paths longer than the kernel takes: containers can nest their cgroups so deep."""
 
     def read(self, path: str) -> str:
-        """All of a file."""
-        with _near(path) as near:
-            return super().read(near)
+        """The whole text of a file."""
+        with _shorten_path(path) as short:
+            return super().read(short)
 
     def write(self, path: str, text: str) -> None:
-        """Replace what is in a file that exists. The kernel cannot tell where a very long path has led."""
-        with _near(path) as near:
-            if near == path:
+        """Replace the content of an existing file. A very long path is not checked for links."""
+        with _shorten_path(path) as short:
+            if short == path:
                 super().write(path, text)
                 return
-            descriptor = os.open(near, os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+            descriptor = os.open(short, os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
             try:
                 os.write(descriptor, text.encode())
             finally:
                 os.close(descriptor)
 
     def exists(self, path: str) -> bool:
-        """Whether there is something at this path."""
+        """Whether there is a file or directory at this path."""
         try:
-            with _near(path) as near:
-                return super().exists(near)
+            with _shorten_path(path) as short:
+                return super().exists(short)
         except OSError:
             return False
 
     def directories(self, path: str) -> list[str]:
         """Names of the directories in a directory."""
-        with _near(path) as near:
-            return super().directories(near)
+        with _shorten_path(path) as short:
+            return super().directories(short)
 
     def remove_directory(self, path: str) -> None:
-        """Remove a directory."""
-        with _near(path) as near:
-            super().remove_directory(near)
+        """Remove an empty directory, however long its path is."""
+        with _shorten_path(path) as short:
+            super().remove_directory(short)
 
 
 class ScratchFiles(KernelFiles):
-    """A folder of plain files in the place of cgroups: files come into being when they are written, or with `.new`."""
+    """A folder of plain files instead of cgroups: files are created when they are written, or copied from `.new`."""
 
     def __init__(self, root: str) -> None:
         self._root = root
 
     def make_directory(self, path: str) -> None:
-        """With the files that new cgroups have in this hierarchy."""
+        """Create a cgroup with the files that new cgroups have in this hierarchy."""
         hierarchy = f"{self._root}/{path.removeprefix(f'{self._root}/').partition('/')[0]}"
         make_directory(hierarchy if self.exists(f"{hierarchy}/{NEW}") else self._root, path)
 
     def write(self, path: str, text: str) -> None:
-        """Make the file if need be."""
+        """Write a file, which is created if needed."""
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644))
         super().write(path, text)
 
     def remove_directory(self, path: str) -> None:
-        """As the kernel's directories: with the files in them, unless there are others below."""
+        """Remove a directory with its files, as the kernel does; OSError if it has subdirectories."""
         if self.directories(path):
             raise OSError(errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY), path)
         for entry in os.scandir(path):
@@ -99,13 +99,13 @@ class ScratchFiles(KernelFiles):
 
 
 def detect(root: str = CGROUP_ROOT, *, table: str = _TABLE) -> "CgroupDirs":
-    """The cgroups at a root: the kernel's, or a scratch folder (v2's form unless it has folders of v1 controllers)."""
+    """The cgroups at a root: the kernel's, or a scratch folder (v2 layout unless it has folders of v1 controllers)."""
     root = os.path.realpath(root)
     kernel = DeepFiles()
     with open(table, encoding="utf-8", errors="surrogateescape") as lines:  # noqa: PTH123
-        mounts = mounttable.parse(lines.read())
-    kinds = {one.kind for one in mounts if one.path == root or one.path.startswith(f"{root}/")}
-    on = mounttable.of_path(mounts, root)
+        mounts = mount_table.parse(lines.read())
+    kinds = {mount.kind for mount in mounts if mount.path == root or mount.path.startswith(f"{root}/")}
+    on = mount_table.of_path(mounts, root)
     if (on is not None and on.kind == "cgroup2") or ("cgroup2" in kinds and "cgroup" not in kinds):
         return CgroupDirs(kernel, root, version=2)
     if "cgroup" in kinds:
@@ -117,7 +117,7 @@ def detect(root: str = CGROUP_ROOT, *, table: str = _TABLE) -> "CgroupDirs":
 
 
 class CgroupDirs:
-    """Cgroups below one root. No state but where the hierarchies are; may be used from several threads."""
+    """Cgroups below one root. No state but the paths of the hierarchies; may be used from several threads."""
 
     def __init__(
         self,
@@ -135,35 +135,35 @@ class CgroupDirs:
         self._files = files
         self._kill = kill
         self._sleep = sleep
-        self._beside: list[str] = []  # v2 hierarchies of a hybrid machine
+        self._unified: list[str] = []  # v2 hierarchies of a hybrid machine
         self._bases = self._hierarchies() if version == 1 else {"": root}
         self.huge_page_sizes = self._huge_page_sizes()
 
     # -- directories
 
     def make(self, path: str) -> None:
-        """Make a cgroup with all that leads to it; one that is there is fine."""
-        parts = _inside(path).split("/")
-        for base in self._places():
+        """Create a cgroup with its parents; an existing one is fine."""
+        parts = _relative(path).split("/")
+        for base in self._base_folders():
             folder = base
             for part in parts:
-                self._hand_down(folder)
+                self._enable_controllers(folder)
                 parent, folder = folder, f"{folder}/{part}"
                 with suppress(FileExistsError):
                     self._files.make_directory(folder)
-                self._inherit(parent, folder)
+                self._inherit_cpuset(parent, folder)
 
     def exists(self, path: str) -> bool:
         """Whether there is such a cgroup in any hierarchy."""
         return any(self._files.exists(folder) for folder in self._folders(path))
 
     def remove(self, path: str) -> bool:
-        """Remove a cgroup and those in it, as far as nothing runs in them; whether all of it is gone.
+        """Remove a cgroup and those below it, as far as no process is in them; True if all are gone.
 
-        The kernel needs a moment after the last process ended: this is waited for, but not long.
+        The kernel needs a moment after the last process exited: this waits for it, but not long.
         """
         for attempt in range(_TRIES):
-            left = [folder for folder in self._everywhere(path) if not self._remove_tree(folder)]
+            left = [folder for folder in self._all_folders(path) if not self._remove_tree(folder)]
             if not left:
                 return True
             if attempt < _TRIES - 1:
@@ -171,9 +171,9 @@ class CgroupDirs:
         return False
 
     def remove_empty(self, path: str) -> bool:
-        """Remove a cgroup in which there is nothing, neither processes nor other cgroups; whether it is gone."""
+        """Remove a cgroup without processes and child cgroups; True if it is gone."""
         gone = True
-        for folder in self._everywhere(path):
+        for folder in self._all_folders(path):
             try:
                 self._files.remove_directory(folder)
             except OSError as error:
@@ -184,8 +184,8 @@ class CgroupDirs:
 
     # -- processes
 
-    def join(self, path: str, pid: int) -> None:
-        """Put a process there. ProcessLookupError without one: to the kernel 0 is whoever writes, which is us."""
+    def add_process(self, path: str, pid: int) -> None:
+        """Move a process into a cgroup. ProcessLookupError for pid 0, which the kernel takes for ourselves."""
         if pid <= 0:
             raise ProcessLookupError(errno.ESRCH, os.strerror(errno.ESRCH), path)
         if self.scratch:
@@ -194,25 +194,25 @@ class CgroupDirs:
             self._files.write(f"{folder}/{_PROCESSES}", str(pid))
 
     def processes(self, path: str) -> list[int]:
-        """All processes there and in the cgroups below; none if it is gone. Others' PID namespaces are left out."""
+        """All processes of a cgroup and those below it; none if it is gone. Other PID namespaces are left out."""
         if self.scratch:
             return []
         found: dict[int, None] = {}
         for folder in self._folders(path):
-            for one in self._tree(folder):
-                found.update(dict.fromkeys(self._pids(one)))
+            for cgroup in self._tree(folder):
+                found.update(dict.fromkeys(self._pids(cgroup)))
         return list(found)
 
     def kill_all(self, path: str, timeout: float = 10.0) -> bool:
-        """End all processes there; whether it became empty in time. OSError if we are among them."""
+        """Kill all processes of a cgroup; True if it became empty in time. OSError if we are among them."""
         for _ in range(max(int(timeout / _PAUSE), 1)):
-            if self.strike(path):
+            if self.kill_once(path):
                 return True
             self._sleep(_PAUSE)
         return not self.processes(path)
 
-    def strike(self, path: str) -> bool:
-        """Kill all processes there, once; True if there was none. OSError if we are among them."""
+    def kill_once(self, path: str) -> bool:
+        """Kill all processes of a cgroup, once; True if there was none. OSError if we are among them."""
         pids = self.processes(path)
         if not pids:
             return True
@@ -220,39 +220,39 @@ class CgroupDirs:
             raise OSError(errno.EBUSY, "the runtime itself is in it", path)
         if self.version == 2:
             with suppress(OSError):  # kernels before 5.14 do not have it
-                self._files.write(f"{self.root}/{_inside(path)}/cgroup.kill", "1")
-        self._strike(path, pids)
+                self._files.write(f"{self.root}/{_relative(path)}/cgroup.kill", "1")
+        self._send_kill(path, pids)
         return False
 
     # -- reading
 
     def stats(self, path: str) -> CgroupStats:
-        """What is used there; nothing is known of a cgroup that is gone."""
+        """The usage of a cgroup; all values are None if it is gone."""
         texts = self._texts(path, V1_FILES, V2_FILES)
         return parse_v2(texts) if self.version == 2 else parse_v1(texts)
 
     def counters(self, path: str) -> CgroupCounters:
-        """What else the kernel counts there."""
-        texts = self._texts(path, cgroupcounters.V1_COUNTER_FILES, cgroupcounters.V2_COUNTER_FILES)
-        return cgroupcounters.parse_v2(texts) if self.version == 2 else cgroupcounters.parse_v1(texts)
+        """Further counters of a cgroup, for metrics."""
+        texts = self._texts(path, cgroup_counters.V1_COUNTER_FILES, cgroup_counters.V2_COUNTER_FILES)
+        return cgroup_counters.parse_v2(texts) if self.version == 2 else cgroup_counters.parse_v1(texts)
 
     def huge_pages(self, path: str) -> tuple[HugePages, ...]:
-        """Huge pages in use there, size by size."""
-        names = cgroupcounters.huge_page_files(self.version, self.huge_page_sizes)
-        return cgroupcounters.huge_pages(self._texts(path, names, names), self.huge_page_sizes)
+        """Huge pages in use in a cgroup, by size."""
+        names = cgroup_counters.huge_page_files(self.version, self.huge_page_sizes)
+        return cgroup_counters.huge_pages(self._texts(path, names, names), self.huge_page_sizes)
 
     def oom_file(self, path: str) -> str | None:
-        """The file that counts what the kernel killed for want of memory; None where there is no memory controller."""
+        """The file with the OOM kill counter; None where there is no memory controller."""
         if self.version == 2:
-            return f"{self.root}/{_inside(path)}/memory.events"
+            return f"{self.root}/{_relative(path)}/memory.events"
         base = self._bases.get("memory")
-        return None if base is None else f"{base}/{_inside(path)}/memory.oom_control"
+        return None if base is None else f"{base}/{_relative(path)}/memory.oom_control"
 
-    # -- inside
+    # -- helpers
 
     def _texts(self, path: str, v1: Mapping[str, str], v2: Iterable[str]) -> dict[str, str]:
         """Files of a cgroup by name: those of `v1` with their controllers, or those of `v2`."""
-        inside = _inside(path)
+        inside = _relative(path)
         if self.version == 2:
             return {name: self._read(f"{self.root}/{inside}/{name}") for name in v2}
         return {
@@ -262,7 +262,7 @@ class CgroupDirs:
         }
 
     def _huge_page_sizes(self) -> tuple[str, ...]:
-        """As file names have them, smallest first; none without the controller."""
+        """Huge page sizes as in file names, smallest first; none without the controller."""
         if self.scratch:
             return ()
         controllers = self._bases if self.version == 1 else self._read(f"{self.root}/cgroup.controllers").split()
@@ -280,24 +280,24 @@ class CgroupDirs:
         for name in sorted(self._files.directories(self.root)):
             folder = f"{self.root}/{name}"
             if self._files.exists(f"{folder}/cgroup.controllers"):
-                self._beside.append(folder)
+                self._unified.append(folder)
             elif self.scratch or self._files.exists(f"{folder}/{_PROCESSES}"):
                 found.update(dict.fromkeys(name.split(","), folder))
         return found
 
-    def _places(self) -> list[str]:
+    def _base_folders(self) -> list[str]:
         return list(dict.fromkeys(self._bases.values()))
 
     def _folders(self, path: str) -> list[str]:
-        inside = _inside(path)
-        return [f"{base}/{inside}" for base in self._places()]
+        inside = _relative(path)
+        return [f"{base}/{inside}" for base in self._base_folders()]
 
-    def _everywhere(self, path: str) -> list[str]:
-        """Also where we put nothing but OCI runtimes do: in the v2 hierarchy of a hybrid machine."""
-        return [*self._folders(path), *(f"{base}/{_inside(path)}" for base in self._beside)]
+    def _all_folders(self, path: str) -> list[str]:
+        """The folders of a cgroup, also in the v2 hierarchy of a hybrid machine, which only OCI runtimes use."""
+        return [*self._folders(path), *(f"{base}/{_relative(path)}" for base in self._unified)]
 
-    def _hand_down(self, folder: str) -> None:
-        """v2: children get the controllers that the parent has. One that cannot be handed down is done without."""
+    def _enable_controllers(self, folder: str) -> None:
+        """v2: enable the controllers of the parent for its children, as far as possible."""
         if self.version == 1 or self.scratch:
             return
         wanted = set(self._read(f"{folder}/cgroup.controllers").split())
@@ -305,8 +305,8 @@ class CgroupDirs:
             with suppress(OSError):
                 self._files.write(f"{folder}/cgroup.subtree_control", f"+{controller}")
 
-    def _inherit(self, parent: str, folder: str) -> None:
-        """v1: an empty cpuset takes no process; it starts with what its parent has."""
+    def _inherit_cpuset(self, parent: str, folder: str) -> None:
+        """v1: an empty cpuset takes no process; it starts with the values of its parent."""
         if self.version == 2 or self.scratch or self._bases.get("cpuset") is None:
             return
         if not folder.startswith(f"{self._bases['cpuset']}/"):
@@ -315,10 +315,10 @@ class CgroupDirs:
             if not self._read(f"{folder}/{name}").strip():
                 self._files.write(f"{folder}/{name}", self._read(f"{parent}/{name}").strip())
 
-    def _strike(self, path: str, pids: list[int]) -> None:
-        """Kill them; on v1 with their time stopped, so that none can fork meanwhile."""
+    def _send_kill(self, path: str, pids: list[int]) -> None:
+        """Kill processes; on v1 they are frozen meanwhile, so that none can fork."""
         freezer = self._bases.get("freezer")
-        state = f"{freezer}/{_inside(path)}/freezer.state" if freezer else ""
+        state = f"{freezer}/{_relative(path)}/freezer.state" if freezer else ""
         with suppress(OSError):
             if state:
                 self._files.write(state, "FROZEN")
@@ -331,27 +331,27 @@ class CgroupDirs:
             self._thaw(path)
 
     def _thaw(self, path: str) -> None:
-        """Let time go on, also where a container has stopped it itself: on v1 what is frozen does not die."""
+        """Thaw a cgroup, also where a container has frozen it itself: on v1 frozen processes do not die."""
         base, file, word = self._bases.get("freezer"), "freezer.state", "THAWED"
         if self.version == 2:
             base, file, word = self.root, "cgroup.freeze", "0"
         if base is None:
             return
-        top = f"{base}/{_inside(path)}"
-        self._try_write(f"{top}/{file}", word)  # first: whatever becomes of those below, what we froze goes on
+        top = f"{base}/{_relative(path)}"
+        self._try_write(f"{top}/{file}", word)  # first: what we froze goes on, whatever fails below
         with suppress(OSError):
-            for one in self._tree(top):
-                if one != top:
-                    self._try_write(f"{one}/{file}", word)
+            for cgroup in self._tree(top):
+                if cgroup != top:
+                    self._try_write(f"{cgroup}/{file}", word)
 
     def _try_write(self, path: str, text: str) -> None:
         with suppress(OSError):
             self._files.write(path, text)
 
     def _tree(self, folder: str) -> Iterator[str]:
-        """A folder after all that are in it: the order in which they can be removed.
+        """A folder after all folders below it: the order in which they can be removed.
 
-        However deep it is: no recursion, and of the way back nothing is kept but names.
+        Works at any depth: there is no recursion, and only names are kept.
         """
         waiting = [self._children(folder)]
         while waiting:
@@ -364,7 +364,7 @@ class CgroupDirs:
                 waiting.pop()
 
     def _children(self, folder: str) -> list[str]:
-        """Names of those in it; none if it is gone."""
+        """Names of the child cgroups; none if it is gone."""
         try:
             return self._files.directories(folder)
         except OSError as error:
@@ -373,9 +373,9 @@ class CgroupDirs:
             return []
 
     def _remove_tree(self, folder: str) -> bool:
-        for one in self._tree(folder):
+        for cgroup in self._tree(folder):
             try:
-                self._files.remove_directory(one)
+                self._files.remove_directory(cgroup)
             except OSError as error:
                 if error.errno in _BUSY:
                     return False
@@ -394,15 +394,15 @@ class CgroupDirs:
 
 
 @contextmanager
-def _near(path: str) -> Iterator[str]:
-    """The same place by a path that the kernel takes: most of a long one is gone in steps, the rest is below it."""
+def _shorten_path(path: str) -> Iterator[str]:
+    """A path that is short enough for the kernel: most of a long one is opened in steps, and stands for it."""
     if len(os.fsencode(path)) < _PATH_MAX:
         yield path
         return
     at = None
     try:
         while len(path) > _STEP:
-            # Without a slash this is one name, too long for any: the kernel says so.
+            # Without a slash this is one name that is too long: the kernel refuses it.
             cut = path.rfind("/", 1, _STEP)
             further = os.open(path[:cut], os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=at)
             if at is not None:
@@ -414,5 +414,5 @@ def _near(path: str) -> Iterator[str]:
             os.close(at)
 
 
-def _inside(path: str) -> str:
+def _relative(path: str) -> str:
     return confined(path.strip("/"))

@@ -1,6 +1,6 @@
-"""Usage as CRI's statistics. Values in, messages out; one small memory for the CPU's speed.
+"""CRI statistics from usage. Values in, messages out; the only state is the last CPU sample.
 
-What is not known is left out of a message: zero would be a measurement.
+An unknown value is left out of a message: zero would be a measurement.
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,7 +16,7 @@ _SECOND: Final = 1_000_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FsUsage:
-    """What a container has written: bytes on the disk and files, counted at a time in nanoseconds."""
+    """Disk usage of a container: bytes and inodes, counted at `at` (nanoseconds)."""
 
     bytes: int
     inodes: int
@@ -24,7 +24,7 @@ class FsUsage:
 
 
 class CpuRate:
-    """How fast something used CPU time between two looks at it. Belongs to that something, and goes with it."""
+    """The CPU usage rate of a container or pod between two samples. Belongs to its entry."""
 
     __slots__ = ("_last",)
 
@@ -32,11 +32,11 @@ class CpuRate:
         self._last: tuple[int, int, int | None] | None = None
 
     def rate(self, used: int | None, at: int) -> int | None:
-        """Nanoseconds of CPU time in a second; None for the first look. Looks too close together give the last rate."""
+        """Nanoseconds of CPU time per second; None for the first sample. Samples too close give the last rate."""
         if used is None:
             return None
         last = self._last
-        if last is None or used < last[1] or at < last[0]:  # another count, or the clock was put back
+        if last is None or used < last[1] or at < last[0]:  # another counter, or the clock was set back
             self._last = (at, used, None)
             return None
         if at - last[0] < _SECOND // 10:
@@ -55,7 +55,7 @@ def container_stats(
     written: FsUsage | None = None,
     mountpoint: str = "",
 ) -> cri.ContainerStats:
-    """Statistics of a container; `used` is None for one that does not run, `mountpoint` where its files are."""
+    """Statistics of a container; `used` is None if it does not run, `mountpoint` is the folder of its files."""
     message = cri.ContainerStats(attributes=attributes)
     if used is not None:
         _cpu(message.cpu, used, rate, at)
@@ -97,12 +97,12 @@ def pod_stats(
     if network:
         linux.network.timestamp = at
         for name, counters in network.items():
-            _interface(_place(linux.network, name), name, counters)
+            _interface(_interface_message(linux.network, name), name, counters)
     linux.containers.extend(containers)
     return message
 
 
-def _place(usage: Any, name: str) -> Any:
+def _interface_message(usage: Any, name: str) -> Any:
     return usage.default_interface if name == _DEFAULT_INTERFACE else usage.interfaces.add()
 
 

@@ -37,7 +37,7 @@ class Pressure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PressurePair:
-    """Some and all tasks waiting."""
+    """The pressure of some and of all tasks waiting."""
 
     some: Pressure
     full: Pressure
@@ -45,7 +45,7 @@ class PressurePair:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CgroupStats:
-    """Usage; None is not known, a limit of None is no limit."""
+    """The usage of a cgroup; None is unknown, a limit of None is no limit."""
 
     cpu_ns: int | None = None
     memory_usage: int | None = None
@@ -63,14 +63,14 @@ class CgroupStats:
 
     @property
     def memory_available(self) -> int | None:
-        """What is left below the limit."""
+        """Bytes that are left below the memory limit; None without a limit."""
         if self.memory_limit is None or self.working_set is None:
             return None
         return max(self.memory_limit - self.working_set, 0)
 
 
 def parse_v1(texts: Mapping[str, str]) -> CgroupStats:
-    """From the files of v1, by name."""
+    """Parse the v1 files of a cgroup, by name."""
     stat = table(texts.get("memory.stat", ""))
     usage, memory_limit = number(texts.get("memory.usage_in_bytes")), limit(texts.get("memory.limit_in_bytes"))
     both, both_limit = (
@@ -92,7 +92,7 @@ def parse_v1(texts: Mapping[str, str]) -> CgroupStats:
 
 
 def parse_v2(texts: Mapping[str, str]) -> CgroupStats:
-    """From the files of v2, by name."""
+    """Parse the v2 files of a cgroup, by name."""
     stat = table(texts.get("memory.stat", ""))
     usage = number(texts.get("memory.current"))
     micro = table(texts.get("cpu.stat", "")).get("usage_usec")
@@ -114,12 +114,12 @@ def parse_v2(texts: Mapping[str, str]) -> CgroupStats:
 
 
 def oom_kills(text: str) -> int:
-    """How often the kernel killed here: the line `oom_kill N` of memory.events (v2) or memory.oom_control (v1)."""
+    """The number of OOM kills: the line `oom_kill N` of memory.events (v2) or memory.oom_control (v1)."""
     return table(text).get("oom_kill", 0)
 
 
 def table(text: str) -> dict[str, int]:
-    """Lines of a name and a number; others are passed over."""
+    """Parse lines of a name and a number; other lines are skipped."""
     found = {}
     for line in text.splitlines():
         name, _, value = line.partition(" ")
@@ -171,7 +171,7 @@ _LOOPBACK: Final = "lo"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InterfaceCounters:
-    """Of one interface, since it came up."""
+    """The counters of a network interface since it came up."""
 
     rx_bytes: int
     rx_packets: int
@@ -184,7 +184,7 @@ class InterfaceCounters:
 
 
 def parse_net_dev(text: str) -> dict[str, InterfaceCounters]:
-    """All interfaces but the loopback; lines that make no sense are passed over."""
+    """Parse /proc/<pid>/net/dev: all interfaces but the loopback; invalid lines are skipped."""
     found = {}
     for line in text.splitlines():
         name, separator, rest = line.strip().rpartition(":")

@@ -63,7 +63,7 @@ def mounts(table: str = _TABLE) -> tuple[MountPoint, ...]:
 
 def mounts_below(folder: str, table: str = _TABLE) -> list[str]:
     """Mount points at and below a folder, in the order in which they can be unmounted."""
-    # Tables are long on a node with many pods: only lines with the last part of the path are parsed, if it needs no escapes.
+    # Tables are long on a node with many pods: only lines with the last part of the path are parsed, if that is plain.
     name = folder.rstrip("/").rpartition("/")[2]
     plain = name.replace("-", "").replace("_", "").isalnum() and name.isascii()
     with Path(table).open(encoding="utf-8", errors="surrogateescape") as lines:

@@ -83,7 +83,9 @@ class LocalSandboxFiles:
     async def attach(self, record: SandboxRecord, pause_pid: int) -> None:
         """Put the pause process into its cgroup."""
         if self._driver == _CGROUPFS:
-            await asyncio.to_thread(self._try_cgroup, lambda: self._cgroups.join(self._cgroup(record), pause_pid))
+            await asyncio.to_thread(
+                self._try_cgroup, lambda: self._cgroups.add_process(self._cgroup(record), pause_pid)
+            )
 
     async def detach(self, record: SandboxRecord) -> None:
         """Remove the cgroup of the pause process, which is gone."""

@@ -95,7 +95,7 @@ def _failures(found: ContainerFigures) -> Reading:
 
 
 def _io(found: ContainerFigures) -> tuple[DeviceIo, ...]:
-    """What has not read or written anything yet has 0 on the device it would do that on."""
+    """I/O counters; a container without any has 0 on the device of its file system."""
     if found.counters.io or found.space is None:
         return found.counters.io
     return tuple(
@@ -104,16 +104,16 @@ def _io(found: ContainerFigures) -> tuple[DeviceIo, ...]:
 
 
 def _device_usage(found: ContainerFigures) -> Reading:
-    for one in _io(found):
-        major, _, minor = one.device.partition(":")
-        yield (found.devices.get(one.device, one.device), major, minor, one.operation), one.bytes
+    for io in _io(found):
+        major, _, minor = io.device.partition(":")
+        yield (found.devices.get(io.device, io.device), major, minor, io.operation), io.bytes
 
 
 def _io_family(name: str, text: str, operation: str, field: str) -> MetricFamily[ContainerFigures]:
     def read(found: ContainerFigures) -> Reading:
-        for one in _io(found):
-            if one.operation == operation:
-                yield (found.devices.get(one.device, one.device),), getattr(one, field)
+        for io in _io(found):
+            if io.operation == operation:
+                yield (found.devices.get(io.device, io.device),), getattr(io, field)
 
     return MetricFamily(name=name, help=text, kind=MetricKind.COUNTER, read=read, labels=("device",))
 
@@ -262,7 +262,7 @@ _MEMORY: Final = (
         name="container_hugetlb_usage_bytes",
         help="Huge pages in use, in bytes",
         kind=MetricKind.GAUGE,
-        read=lambda found: [((one.size,), one.usage) for one in found.huge_pages],
+        read=lambda found: [((pages.size,), pages.usage) for pages in found.huge_pages],
         labels=("pagesize",),
         needs=NodeOffer.HUGE_PAGES,
     ),
@@ -270,7 +270,7 @@ _MEMORY: Final = (
         name="container_hugetlb_max_usage_bytes",
         help="The most huge pages that were ever in use, in bytes",
         kind=MetricKind.GAUGE,
-        read=lambda found: [((one.size,), one.most) for one in found.huge_pages],
+        read=lambda found: [((pages.size,), pages.most) for pages in found.huge_pages],
         labels=("pagesize",),
         needs=NodeOffer.MOST_HUGE_PAGES,
     ),

@@ -1,6 +1,6 @@
-"""What runs in containers, process by process from /proc, which may take long: for a sampler's threads.
+"""Counts of processes in containers, from /proc, which may take long: for a sampler's threads.
 
-Processes come and go meanwhile: what is gone, or may not be looked at, is passed over.
+Processes come and go meanwhile: those that are gone, or may not be read, are skipped.
 """
 
 import os
@@ -16,8 +16,8 @@ from interpose.node.runtime.metrics.sampler import Sampler
 from interpose.node.runtime.metrics.values import ProcessCounts
 
 _PROC: Final = Path("/proc")
-_PATIENCE: Final = 5.0
-_BATCH: Final = 256  # entries; after so many others may have the processor
+_TIMEOUT: Final = 5.0
+_BATCH: Final = 256  # entries; after each batch other threads may run
 _PAUSE: Final = 0.001
 _SOCKET: Final = "socket:"
 # Letters of /proc/<pid>/stat as cAdvisor calls them.
@@ -34,24 +34,24 @@ _LIMIT: Final = "Max open files"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerProcesses:
-    """Where the processes of a container are found: its cgroup, and its first process."""
+    """The key of a container's processes: its cgroup, and its first process."""
 
     cgroup: str
     pid: int
 
 
 def process_sampler(members: Callable[[str], list[int]]) -> Sampler[ContainerProcesses, ProcessCounts]:
-    """Counts for all containers; `members` are the processes of a cgroup, called in a thread."""
+    """A sampler of process counts; `members`, called in a thread, are the processes of a cgroup."""
 
-    def look(where: ContainerProcesses, stop: threading.Event) -> ProcessCounts:
-        # Without cgroups of the kernel's own only the first process is known.
-        return count_processes(members(where.cgroup) or [where.pid], where.pid, stop)
+    def measure(key: ContainerProcesses, stop: threading.Event) -> ProcessCounts:
+        # Without kernel cgroups only the first process is known.
+        return count_processes(members(key.cgroup) or [key.pid], key.pid, stop)
 
-    return Sampler(look, "process-counts", patience=_PATIENCE)
+    return Sampler(measure, "process-counts", timeout=_TIMEOUT)
 
 
 def count_processes(pids: Iterable[int], first: int, stop: threading.Event, *, proc: Path = _PROC) -> ProcessCounts:
-    """Threads, descriptors and sockets of these processes; `first` is whose limits count."""
+    """Threads, descriptors and sockets of these processes; the limits are those of the process `first`."""
     found: Counter[str] = Counter()
     states = Counter(dict.fromkeys(_STATES.values(), 0))
     walk = _PacedWalk(stop)
@@ -82,22 +82,22 @@ def count_processes(pids: Iterable[int], first: int, stop: threading.Event, *, p
 
 
 class _PacedWalk:
-    """Many things one after the other, with pauses; ends early when it is told to."""
+    """Iterates over many entries with pauses; ends early when `stop` is set."""
 
     def __init__(self, stop: threading.Event) -> None:
         self._stop = stop
-        self._seen = 0
+        self._count = 0
 
-    def entries(self, things: Iterable[str]) -> Iterable[str]:
-        for thing in things:
-            self._seen += 1
-            if self._stop.is_set() or (self._seen % _BATCH == 0 and self._stop.wait(_PAUSE)):
+    def entries(self, entries: Iterable[str]) -> Iterable[str]:
+        for entry in entries:
+            self._count += 1
+            if self._stop.is_set() or (self._count % _BATCH == 0 and self._stop.wait(_PAUSE)):
                 return
-            yield thing
+            yield entry
 
 
 def _state(stat: str) -> str:
-    """The word for the state in a stat file, which comes after a name that may have anything in it."""
+    """cAdvisor's word for the state in a stat file, which follows a name with arbitrary characters."""
     return _STATES.get(stat.rpartition(")")[2].strip()[:1], "")
 
 

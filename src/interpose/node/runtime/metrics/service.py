@@ -102,8 +102,8 @@ class MetricsService:
         pods = [sandbox for sandbox in self._core.registry.visible_sandboxes() if sandbox.record.ready]
         running = [entry for pod in pods for entry in cri_views.visible_containers(pod) if entry.record.running]
         written, counted = await asyncio.gather(
-            self._layers.of([(container.id, container.layer) for container in running]),
-            self._processes.of([(_process_key(container), container.processes) for container in running]),
+            self._layers.sample([(container.id, container.layer) for container in running]),
+            self._processes.sample([(_process_key(container), container.processes) for container in running]),
         )
         # Messages are made in the thread, too: on a full node there are tens of thousands.
         return await asyncio.to_thread(self._answers, pods, list(zip(running, written, counted, strict=True)))

@@ -1,4 +1,4 @@
-"""What is known of a pod and of a container when its metrics are asked for. Values."""
+"""Inputs for the metrics of a pod and of a container. Values."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from interpose.node.runtime.metrics.cgroup_counters import CgroupCounters, HugeP
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessCounts:
-    """What runs in a container. `states` are threads by the word cAdvisor has for their state."""
+    """Counts of processes in a container. `states` are threads by cAdvisor's word for their state."""
 
     processes: int
     threads: int
@@ -32,7 +32,7 @@ class FilesystemSpace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpecLimits:
-    """Resources in force as CRI has them: 0 is not said, which is no limit."""
+    """Resources in force with CRI's values: 0 is not set, which is no limit."""
 
     cpu_shares: int = 0
     cpu_period: int = 0
@@ -43,7 +43,7 @@ class SpecLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerFigures:
-    """A running container. `written` is what it has on the disk, in bytes; `devices` are names by major:minor."""
+    """The figures of a running container. `written` is its disk usage in bytes; `devices` are names by major:minor."""
 
     now: int  # nanoseconds, as `started_at`
     started_at: int
@@ -59,6 +59,6 @@ class ContainerFigures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodFigures:
-    """A ready pod: the counters of its interfaces."""
+    """The figures of a ready pod: the counters of its interfaces."""
 
     network: Mapping[str, InterfaceCounters] = field(default_factory=dict)

@@ -111,7 +111,9 @@ class CniNetwork:
         if not sandboxes:
             return
         try:
-            killed = await asyncio.to_thread(orphans.end, lambda: orphans.with_environment(CONTAINER_ID, sandboxes))
+            killed = await asyncio.to_thread(
+                orphans.kill_all, lambda: orphans.with_environment(CONTAINER_ID, sandboxes)
+            )
         except OSError as error:
             raise NetworkError(str(error)) from None
         if killed:

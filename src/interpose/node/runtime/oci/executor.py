@@ -42,7 +42,7 @@ class OciExecutor:
     async def _kill_start(self, record: ContainerRecord) -> None:
         words = ("--root", str(self._runtime.root), record.id)
         try:
-            killed = await asyncio.to_thread(orphans.end, lambda: orphans.with_words(words))
+            killed = await asyncio.to_thread(orphans.kill_all, lambda: orphans.with_words(words))
         except OSError as error:
             raise PartError(str(error)) from None
         if killed:
@@ -62,7 +62,7 @@ class OciExecutor:
         """Kill until the cgroup is empty; False after a timeout. No thread waits meanwhile: others need it."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + _KILL_TIMEOUT
-        while not await asyncio.to_thread(self._cgroups.strike, cgroup):
+        while not await asyncio.to_thread(self._cgroups.kill_once, cgroup):
             if loop.time() > deadline:
                 return False
             await asyncio.sleep(_PAUSE)

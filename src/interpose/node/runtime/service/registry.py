@@ -19,7 +19,7 @@ from interpose.node.runtime.metrics.sampler import SampledValue
 from interpose.node.runtime.metrics.values import ProcessCounts
 from interpose.node.runtime.service.errors import ambiguous, empty_id, not_found, reserved
 from interpose.node.runtime.service.interfaces import ContainerExit, Shim
-from interpose.node.runtime.state.ids import ids_like
+from interpose.node.runtime.state.ids import ids_with_prefix
 from interpose.node.runtime.state.records import ContainerPhase, ContainerRecord, SandboxRecord
 
 
@@ -167,7 +167,7 @@ class ObjectRegistry:
 
 
 def _find(known: Mapping[str, _Object], kind: str, object_id: str) -> _Object | None:
-    matches = ids_like(known, object_id)
+    matches = ids_with_prefix(known, object_id)
     if len(matches) > 1:
         raise ambiguous(kind, object_id)
     return known[matches[0]] if matches and known[matches[0]].visible else None

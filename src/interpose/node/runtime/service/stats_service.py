@@ -88,7 +88,7 @@ class StatsService:
         return [self._cgroups.stats(group) for group in groups]
 
     async def _written(self, containers: Sequence[ContainerEntry]) -> list[FsUsage | None]:
-        return await self._layers.of([(container.id, container.layer) for container in containers])
+        return await self._layers.sample([(container.id, container.layer) for container in containers])
 
     # -- pods
 

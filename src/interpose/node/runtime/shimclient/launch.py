@@ -186,4 +186,4 @@ def find_shims(sandboxes: Path, *, proc: Path = orphans.PROC) -> list[str]:
 def kill_unreachable_shim(folder: Path) -> bool:
     """Kill whoever is the shim of this folder, and with it its holder; True if there was one."""
     words = (*(one.decode() for one in _INTERPRETER), str(folder.absolute()))
-    return orphans.end(lambda: orphans.with_words(words)) > 0
+    return orphans.kill_all(lambda: orphans.with_words(words)) > 0

@@ -1,5 +1,6 @@
-"""One runtime for each root and each state, and the same two together: what is in the state and has no record in the
-root is swept away at the start, so a state that is another's would be the end of all its pods.
+"""The lock of a runtime: one runtime for each root and each state, and always the same two together. Orphans, which are
+in the state and have no record in the root, are removed at the start, so with another runtime's state all its pods
+would be ended.
 """
 
 import os
@@ -15,35 +16,35 @@ _OWNER: Final = "root"
 
 
 class RuntimeStateLock:
-    """Held from its making to `release`."""
+    """The locks of root and state, held until `release`."""
 
-    def __init__(self, places: RuntimePaths) -> None:
-        """The folders are there. BlockingIOError names one that another runtime has, ConfigError one that it left."""
-        root, state = places.root.resolve(), places.state.resolve()
+    def __init__(self, paths: RuntimePaths) -> None:
+        """Lock existing folders. BlockingIOError names one that another runtime uses, ConfigError one with its pods."""
+        root, state = paths.root.resolve(), paths.state.resolve()
         if root == state:
             raise ConfigError(f"root and state are both {str(root)!r}: they have to be two folders")
         self._locks = [_lock(root, "root")]
         try:
             self._locks.append(_lock(state, "state"))
-            _settle(state / _OWNER, root, used=any(places.sandboxes.iterdir()))
+            _check_owner(state / _OWNER, root, used=any(paths.sandboxes.iterdir()))
         except BaseException:
             self.release()
             raise
 
     def release(self) -> None:
-        """Let others have them; may be repeated."""
+        """Release both locks; may be repeated."""
         for lock in self._locks:
             lock.release()
 
 
-def _lock(folder: Path, what: str) -> FileLock:
+def _lock(folder: Path, name: str) -> FileLock:
     def refusal(owner: str) -> str:
-        return f"{what} {str(folder)!r}: in use by another runtime (process {owner})"
+        return f"{name} {str(folder)!r}: in use by another runtime (process {owner})"
 
     return FileLock.take(folder / "lock", refusal)
 
 
-def _settle(note: Path, root: Path, *, used: bool) -> None:
+def _check_owner(note: Path, root: Path, *, used: bool) -> None:
     owner = os.fsdecode(note.read_bytes()) if note.exists() else ""
     if owner == str(root):
         return
@@ -52,5 +53,5 @@ def _settle(note: Path, root: Path, *, used: bool) -> None:
             f"state {str(note.parent)!r}: has pods of the runtime with root {owner!r}, which would be ended; "
             f"give {str(root)!r} a state of its own"
         )
-    with suppress(OSError):  # a full disk keeps nobody from starting: pods have to be removed
+    with suppress(OSError):  # a full disk must not prevent a start: pods have to be removed
         note.write_bytes(os.fsencode(root))

@@ -1,7 +1,8 @@
-"""Programs that a process before us started and that outlived it: found by what they were told to do, and ended.
+"""Orphaned programs, which outlived the runtime process that started them: found by command line or environment,
+killed.
 
-They are ended before the opposite is asked for: a network plugin that still connects a pod, or an OCI runtime that
-still starts a container, would finish after its work was undone. Blocking; for threads.
+They are killed before their work is undone: a network plugin that still connects a pod, or an OCI runtime that still
+starts a container, would finish after that. Blocking; for threads.
 """
 
 import os
@@ -16,48 +17,48 @@ _PAUSE: Final = 0.01
 
 
 def with_environment(name: str, values: Collection[str], *, proc: Path = PROC) -> list[int]:
-    """Processes that have a variable with one of these values; programs that they started have it, too."""
+    """Processes that have a variable with one of these values; their children have it, too."""
     wanted = {f"{name}={value}".encode() for value in values}
     return [pid for pid, words in _words(proc, "environ") if not wanted.isdisjoint(words)]
 
 
 def with_words(needed: Collection[str], *, proc: Path = PROC) -> list[int]:
-    """Processes that have all of these words on their command line."""
-    wanted = {one.encode() for one in needed}
+    """Processes that have all of these arguments on their command line."""
+    wanted = {word.encode() for word in needed}
     return [pid for pid, words in command_lines(proc) if wanted.issubset(words)]
 
 
 def command_lines(proc: Path = PROC) -> Iterator[tuple[int, list[bytes]]]:
-    """Processes with the words of their command lines."""
+    """All processes with their command line arguments."""
     return _words(proc, "cmdline")
 
 
-def end(
+def kill_all(
     find: Callable[[], list[int]],
     *,
-    patience: float = 5.0,
+    timeout: float = 5.0,
     kill: Callable[[int, int], None] = os.kill,
     sleep: Callable[[float], None] = time.sleep,
     clock: Callable[[], float] = time.monotonic,
 ) -> int:
-    """Kill whoever is found until nobody is; how many there were. OSError if some do not go in so many seconds."""
-    seen: set[int] = set()
-    deadline = clock() + patience
+    """Kill processes until `find` finds none; returns their number. OSError if some do not exit in time."""
+    killed: set[int] = set()
+    deadline = clock() + timeout
     while pids := find():
-        if seen and clock() >= deadline:
-            raise OSError(f"processes {sorted(seen)} were killed and do not end")
+        if killed and clock() >= deadline:
+            raise OSError(f"processes {sorted(killed)} were killed and do not end")
         for pid in pids:
-            seen.add(pid)
+            killed.add(pid)
             try:
                 kill(pid, signal.SIGKILL)
             except ProcessLookupError:
                 continue
         sleep(_PAUSE)
-    return len(seen)
+    return len(killed)
 
 
 def _words(proc: Path, file: str) -> Iterator[tuple[int, list[bytes]]]:
-    """Of every process but us. One that has ended has none, also if nobody has taken notice of its end yet."""
+    """The words of a file in /proc of every process but us; a zombie has none."""
     own = str(os.getpid())
     for name in os.listdir(proc):  # noqa: PTH208
         if name.isdigit() and name != own:

@@ -1,4 +1,4 @@
-"""Where the runtime keeps what: one answer for all parts. Pure but for the paths.
+"""The paths of a runtime's files, for all parts. Pure but for `prepare`.
 
 `root` outlives a restart of the machine, `state` does not: sockets, pid files and bundles mean nothing after one.
 """
@@ -41,7 +41,7 @@ class RuntimePaths:
 
     @property
     def cgroups(self) -> Path:
-        """Notes of the cgroups above those of sandboxes that we made."""
+        """Notes of the parent cgroups that the runtime created."""
         return self.state / "cgroups"
 
     def sandbox(self, sandbox_id: str) -> Path:
@@ -49,11 +49,11 @@ class RuntimePaths:
         return self.sandboxes / sandbox_id
 
     def bundle(self, container_id: str) -> Path:
-        """The folder that the OCI runtime is given."""
+        """The bundle folder of a container, for the OCI runtime."""
         return self.containers / container_id
 
     def exit_file(self, container_id: str) -> Path:
-        """Where the shim writes how a container ended."""
+        """The exit record of a container, written by the shim."""
         return self.bundle(container_id) / "exit.json"
 
     def prepare(self) -> None:

@@ -1,8 +1,8 @@
 """Records on disk: one small file for each object, replaced as a whole. Blocking; called in threads.
 
-Nothing is brought to the platter: a process that is killed loses nothing, and after a power failure nothing runs any
-more, so a record that is broken then is one that nobody needs. A record that cannot be read just now is not broken:
-without it what runs would be swept away, so nothing is loaded at all.
+Nothing is synced to the disk: a process that is killed loses nothing, and after a power failure no container runs any
+more, so a record that is corrupt then is not needed. A record that cannot be read just now is not corrupt: without it
+its running object would be removed as an orphan, so nothing is loaded at all.
 """
 
 import logging
@@ -64,14 +64,14 @@ class FileRecordStore:
             raise
 
     def drop(self, record: SandboxRecord | ContainerRecord) -> None:
-        """Forget a record; one that is gone is fine."""
+        """Delete a record; a missing one is fine."""
         with suppress(FileNotFoundError):
             self._path(type(record), record.id).unlink()
 
     def load(self, kind: type[Record]) -> dict[str, Record]:
-        """All records of a kind. A broken one is put aside, and what belongs to it is swept away.
+        """All records of a kind by id. A corrupt one is set aside, and its object is removed as an orphan.
 
-        OSError names a file that cannot be read although it was tried several times.
+        OSError names a file that cannot be read after several attempts.
         """
         found: dict[str, Record] = {}
         for path in sorted((self._root / _FOLDERS[kind]).glob(f"*{_SUFFIX}")):
@@ -89,7 +89,7 @@ class FileRecordStore:
         return found
 
     def _read(self, path: Path) -> bytes:
-        """Not to be read may be a matter of a moment: no descriptors, no memory, a disk that comes back."""
+        """Read a file with retries: the error may be transient (no descriptors, no memory, a disk that returns)."""
         for _ in range(_TRIES - 1):
             try:
                 return self._read_file(path)

@@ -1,7 +1,7 @@
-"""What is remembered of sandboxes and containers, as values and as documents for the disk.
+"""Records of sandboxes and containers, as values and as documents on the disk.
 
-A record says what was asked for and how far it got. Invariant: a record is written before the act it announces, so
-whatever exists on the node has a record, and a phase that is not at rest tells the next start what to undo or finish.
+A record has the request and the phase of an object. Invariant: a record is written before the step it announces, so
+every object on the node has a record, and a transitional phase tells the next start what to undo or finish.
 """
 
 import base64
@@ -20,20 +20,20 @@ _FORMAT: Final = 1
 
 
 class RecordError(ValueError):
-    """A document that is no record."""
+    """A document that is not a valid record."""
 
 
 class SandboxPhase(StrEnum):
-    """How far a sandbox is."""
+    """The phase of a sandbox in its life."""
 
-    CREATING = "creating"  # half made: undone at the next start
+    CREATING = "creating"  # incomplete: undone at the next start
     READY = "ready"
-    STOPPED = "stopped"  # asked to stop, or its holder died; some of its parts may still have to be given back
+    STOPPED = "stopped"  # stopped, or its pause process died; network and shim may still be there
     REMOVING = "removing"  # half removed: finished at the next start
 
 
 class ContainerPhase(StrEnum):
-    """How far a container is."""
+    """The phase of a container in its life."""
 
     CREATING = "creating"
     CREATED = "created"
@@ -44,16 +44,16 @@ class ContainerPhase(StrEnum):
 
 
 class NetworkMode(StrEnum):
-    """Where a sandbox has its network."""
+    """The network of a sandbox: its own or the node's."""
 
-    HOST = "host"  # asked for the node's own
-    NODE = "node"  # asked for one of its own, but there is no network configuration: it shares the node's
+    HOST = "host"  # the request asks for the node's network
+    NODE = "node"  # the request asks for its own, but there is no network configuration: it shares the node's
     POD = "pod"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerUser:
-    """Who runs in a container."""
+    """The user of a container's process."""
 
     uid: int = 0
     gid: int = 0
@@ -62,7 +62,7 @@ class ContainerUser:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsedImage:
-    """The image of a container: its id, and how the runtime calls it for people."""
+    """The image of a container: its id, and its name and digest for status."""
 
     id: str
     name: str = ""
@@ -71,7 +71,7 @@ class UsedImage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxRecord:
-    """A sandbox. `network_held`: the network was asked for and has not been given back."""
+    """The record of a sandbox. `network_held`: the network was set up, at least partly, and not torn down."""
 
     id: str
     config: cri.PodSandboxConfig
@@ -87,19 +87,19 @@ class SandboxRecord:
 
     @property
     def name(self) -> str:
-        """What no two sandboxes may be called at the same time."""
+        """The unique name of a sandbox, from its metadata."""
         meta = self.config.metadata
         return f"{meta.name}_{meta.namespace}_{meta.uid}_{meta.attempt}"
 
     @property
     def ready(self) -> bool:
-        """Whether containers can be made in it."""
+        """Whether containers can be created in the sandbox."""
         return self.phase is SandboxPhase.READY
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerRecord:
-    """A container. `config` is the create-time request, `resources` what is in force."""
+    """The record of a container. `config` is the create-time request, `resources` are those in force."""
 
     id: str
     sandbox_id: str
@@ -122,7 +122,7 @@ class ContainerRecord:
 
     @property
     def running(self) -> bool:
-        """Whether there is a process, as far as is known."""
+        """Whether the container runs, as far as is known."""
         return self.phase is ContainerPhase.RUNNING
 
 
@@ -138,7 +138,7 @@ def _message(kind: type[Message]) -> Callable[[Any], Message]:
     return read
 
 
-def _of(kind: Any) -> Callable[[Any], Any]:
+def _of_type(kind: Any) -> Callable[[Any], Any]:
     def read(value: Any) -> Any:
         if type(value) is not kind:
             raise RecordError(f"{value!r} is not of type {kind.__name__}")
@@ -147,11 +147,11 @@ def _of(kind: Any) -> Callable[[Any], Any]:
     return read
 
 
-def _many(kind: type[Any]) -> Callable[[Any], tuple[Any, ...]]:
-    return lambda value: tuple(map(_of(kind), value))
+def _list_of(kind: type[Any]) -> Callable[[Any], tuple[Any, ...]]:
+    return lambda value: tuple(map(_of_type(kind), value))
 
 
-def _nested(kind: type[Any]) -> Callable[[Any], Any]:
+def _object_of(kind: type[Any]) -> Callable[[Any], Any]:
     return lambda value: kind(**_values(kind, value))
 
 
@@ -161,30 +161,30 @@ _READERS: Final[Mapping[type[Any], Mapping[str, Callable[[Any], Any]]]] = Mappin
             "config": _message(cri.PodSandboxConfig),
             "phase": SandboxPhase,
             "place": NetworkMode,
-            "additional_ips": _many(str),
+            "additional_ips": _list_of(str),
             "resources": _message(cri.LinuxContainerResources),
             "overhead": _message(cri.LinuxContainerResources),
         },
         ContainerRecord: {
             "config": _message(cri.ContainerConfig),
-            "image": _nested(UsedImage),
+            "image": _object_of(UsedImage),
             "phase": ContainerPhase,
             "resources": _message(cri.LinuxContainerResources),
-            "user": _nested(ContainerUser),
+            "user": _object_of(ContainerUser),
         },
-        ContainerUser: {"groups": _many(int)},
+        ContainerUser: {"groups": _list_of(int)},
         UsedImage: {},
     }
 )
 
 
 def encode(record: SandboxRecord | ContainerRecord) -> bytes:
-    """The record as a document."""
+    """The record as a JSON document."""
     return json.dumps({"format": _FORMAT, **_document(record)}).encode()
 
 
 def decode(kind: type[Record], data: bytes) -> Record:
-    """The record in a document; RecordError if there is none. What a younger version added is left out."""
+    """The record in a document; RecordError if it is invalid. Keys of newer versions are ignored."""
     try:
         document = json.loads(data)
         if not isinstance(document, dict) or document.get("format") != _FORMAT:
@@ -195,15 +195,15 @@ def decode(kind: type[Record], data: bytes) -> Record:
 
 
 def _document(value: Any) -> dict[str, Any]:
-    return {one.name: _plain(getattr(value, one.name)) for one in fields(value)}
+    return {item.name: _to_json(getattr(value, item.name)) for item in fields(value)}
 
 
-def _plain(value: Any) -> Any:
+def _to_json(value: Any) -> Any:
     if isinstance(value, Message):
         return base64.b64encode(value.SerializeToString()).decode()
     return _document(value) if isinstance(value, ContainerUser | UsedImage) else value
 
 
 def _values(kind: type[Any], document: Mapping[str, Any]) -> dict[str, Any]:
-    known = [one for one in fields(kind) if one.name in document]
-    return {one.name: _READERS[kind].get(one.name, _of(one.type))(document[one.name]) for one in known}
+    known = [item for item in fields(kind) if item.name in document]
+    return {item.name: _READERS[kind].get(item.name, _of_type(item.type))(document[item.name]) for item in known}

@@ -120,7 +120,7 @@ def test_nobody_joins_by_mistake() -> None:
     dirs = CgroupDirs(kernel, "/cg", version=1)
     dirs.make("a")
     with pytest.raises(ProcessLookupError):
-        dirs.join("a", 0)
+        dirs.add_process("a", 0)
     assert not any(path.endswith("cgroup.procs") for path, _ in kernel.writes)
 
 
@@ -131,7 +131,7 @@ def test_we_do_not_kill_ourselves(version: int) -> None:
     killed: list[int] = []
     dirs = CgroupDirs(kernel, "/cg", version=version, kill=lambda pid, _: killed.append(pid), sleep=lambda _: None)
     dirs.make("a")
-    dirs.join("a", os.getpid())
+    dirs.add_process("a", os.getpid())
     before = list(kernel.writes)
     with pytest.raises(OSError, match="the runtime itself is in it"):
         dirs.kill_all("a")
@@ -144,8 +144,8 @@ def test_joining_and_counting(version: int) -> None:
     kernel = Kernel(version)
     dirs = _dirs(kernel)
     dirs.make("a/b")
-    dirs.join("a/b", 7)
-    dirs.join("a", 8)
+    dirs.add_process("a/b", 7)
+    dirs.add_process("a", 8)
     for path in [one for one in kernel.files if one.endswith("/a/cgroup.procs")]:
         kernel.write(path, "0")
     assert sorted(dirs.processes("/a")) == [7, 8]
@@ -157,7 +157,7 @@ def test_killing_until_it_is_empty(version: int) -> None:
     kernel = Kernel(version)
     dirs = _dirs(kernel)
     dirs.make("a/b")
-    dirs.join("a/b", 7)
+    dirs.add_process("a/b", 7)
     assert dirs.kill_all("a")
     assert dirs.processes("a") == []
     if version == 1:
@@ -176,9 +176,9 @@ def test_what_a_container_froze_goes_on(version: int, frozen: str, word: str) ->
     kernel = Kernel(version)
     dirs = _dirs(kernel)
     dirs.make("a/b/c")
-    dirs.join("a/b/c", 7)
+    dirs.add_process("a/b/c", 7)
     kernel.write(frozen, "FROZEN" if version == 1 else "1")
-    assert not dirs.strike("a")
+    assert not dirs.kill_once("a")
     assert kernel.files[frozen] == word
 
 
@@ -188,7 +188,7 @@ def test_without_a_freezer() -> None:
     kernel.folders -= {"/cg/freezer"}
     dirs = _dirs(kernel)
     dirs.make("a")
-    dirs.join("a", 7)
+    dirs.add_process("a", 7)
     assert dirs.kill_all("a")
 
 
@@ -197,7 +197,7 @@ def test_what_does_not_die_is_told() -> None:
     kernel = Kernel(2)
     dirs = CgroupDirs(kernel, "/cg", version=2, kill=lambda *_: None, sleep=lambda _: None)
     dirs.make("a")
-    dirs.join("a", 7)
+    dirs.add_process("a", 7)
     assert not dirs.kill_all("a", timeout=0.02)
 
 
@@ -206,7 +206,7 @@ def test_a_process_that_is_gone_meanwhile() -> None:
     kernel = Kernel(2)
     dirs = _dirs(kernel)
     dirs.make("a")
-    dirs.join("a", 7)
+    dirs.add_process("a", 7)
 
     def gone(pid: int, number: int) -> None:
         kernel.kill(pid, number)
@@ -256,7 +256,7 @@ def test_what_is_in_use_stays() -> None:
     kernel = Kernel(2)
     dirs = _dirs(kernel)
     dirs.make("a/b")
-    dirs.join("a/b", 7)
+    dirs.add_process("a/b", 7)
     assert not dirs.remove("a")
     assert dirs.exists("a/b")
 
@@ -321,7 +321,7 @@ def test_trees_deeper_than_a_path_can_be(deep: Path) -> None:
         os.close(file)
     killed: list[int] = []
     dirs = CgroupDirs(DeepFiles(), str(deep / "cg"), version=2, kill=lambda pid, _: killed.append(pid))
-    assert not dirs.strike("a")
+    assert not dirs.kill_once("a")
     file = os.open("cgroup.freeze", os.O_RDONLY, dir_fd=last)
     assert (killed, os.read(file, 9)) == ([7], b"0")
     os.close(file)
@@ -394,7 +394,7 @@ def test_a_scratch_folder(tmp_path: Path) -> None:
     dirs = detect(str(tmp_path / "cg"))
     assert (dirs.scratch, dirs.version) == (True, 2)
     dirs.make("pods/a")
-    dirs.join("pods/a", os.getpid())
+    dirs.add_process("pods/a", os.getpid())
     (tmp_path / "cg/pods/a/cpu.max").write_text("max")
     assert dirs.processes("pods") == []
     assert dirs.kill_all("pods")

@@ -19,7 +19,7 @@ async def test_the_layer_of_a_container_is_sampled(tmp_path: Path) -> None:
     (tmp_path / "c/file").touch()
     sampler, layer = layer_sampler(lambda name: tmp_path / name, now=lambda: 7), SampledValue[FsUsage]()
     try:
-        await sampler.of([("c", layer)])
+        await sampler.sample([("c", layer)])
         found = await eventually(lambda: layer.last, "the count")
     finally:
         sampler.close()

@@ -92,7 +92,7 @@ async def test_this_very_process() -> None:
     """Where there are no cgroups of the kernel's own the first process is what is known."""
     sampler, value = process_sampler(lambda _cgroup: []), SampledValue[ProcessCounts]()
     try:
-        await sampler.of([(ContainerProcesses(cgroup="/none", pid=os.getpid()), value)])
+        await sampler.sample([(ContainerProcesses(cgroup="/none", pid=os.getpid()), value)])
         found = await eventually(lambda: value.last, "the count")
     finally:
         sampler.close()

@@ -214,4 +214,4 @@ async def test_strays_of_settled_sandboxes_are_left_alone(place: Place) -> None:
         await place.network().kill_orphan_plugins([ids[0]])
         assert (bool(helpers(ids[0])), bool(helpers(ids[1]))) == (True, False)
     finally:
-        orphans.end(lambda: orphans.with_environment(CONTAINER_ID, ids))
+        orphans.kill_all(lambda: orphans.with_environment(CONTAINER_ID, ids))

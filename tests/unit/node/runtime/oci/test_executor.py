@@ -33,7 +33,7 @@ class Groups(CgroupDirs):
         self._answer = strike
         self._removable = removable
 
-    def strike(self, path: str) -> bool:
+    def kill_once(self, path: str) -> bool:
         """One blow."""
         assert path == RECORD.cgroup
         return self._answer()

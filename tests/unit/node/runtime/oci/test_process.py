@@ -106,7 +106,7 @@ def test_who_and_where() -> None:
 def test_the_folder_of_the_configuration_comes_first() -> None:
     """Then the image's, then the root."""
     config = cri.ContainerConfig(working_dir="/w")
-    more: dict[str, Any] = {"host": HostFacts(), "given": {}}
+    more: dict[str, Any] = {"host": HostFacts(), "capabilities": {}}
     assert process(config, SANDBOX, IMAGE, ResolvedUser(), **more)["cwd"] == "/w"
     assert process(cri.ContainerConfig(), SANDBOX, PlainImage(), ResolvedUser(), **more)["cwd"] == "/"
 

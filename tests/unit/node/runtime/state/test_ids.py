@@ -2,7 +2,7 @@
 
 import pytest
 
-from interpose.node.runtime.state.ids import ids_like, is_id, resolve_id
+from interpose.node.runtime.state.ids import ids_with_prefix, is_id, resolve_id
 
 A, B = "a" * 64, "ab" * 32
 
@@ -13,12 +13,12 @@ A, B = "a" * 64, "ab" * 32
 )
 def test_all_that_start_like_this(asked: str, found: list[str]) -> None:
     """One, several or none; nothing is the start of none."""
-    assert ids_like([A, B], asked) == found
+    assert ids_with_prefix([A, B], asked) == found
 
 
 def test_a_whole_id_is_itself() -> None:
     """Whatever else starts like it."""
-    assert ids_like(["a", "ab"], "a") == ["a"]
+    assert ids_with_prefix(["a", "ab"], "a") == ["a"]
 
 
 def test_a_filter_keeps_what_it_cannot_resolve() -> None:

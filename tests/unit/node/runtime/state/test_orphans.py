@@ -68,7 +68,7 @@ def test_all_are_ended_also_those_that_come_meanwhile(machine: Machine) -> None:
         if len(machine.killed) == 1:
             machine.process(11, list(MINE))
 
-    ended = orphans.end(lambda: orphans.with_words(MINE, proc=machine.folder), kill=machine.kill, sleep=sleep)
+    ended = orphans.kill_all(lambda: orphans.with_words(MINE, proc=machine.folder), kill=machine.kill, sleep=sleep)
     assert ended == 2
     assert machine.killed == [(10, signal.SIGKILL), (11, signal.SIGKILL)]
 
@@ -80,7 +80,7 @@ def test_one_that_ends_by_itself(machine: Machine) -> None:
     def gone(_pid: int, _number: int) -> None:
         raise ProcessLookupError
 
-    assert orphans.end(lambda: found.pop(0), kill=gone, sleep=lambda _seconds: None) == 1
+    assert orphans.kill_all(lambda: found.pop(0), kill=gone, sleep=lambda _seconds: None) == 1
 
 
 def test_one_that_does_not_end(machine: Machine) -> None:
@@ -95,5 +95,5 @@ def test_one_that_does_not_end(machine: Machine) -> None:
         return orphans.with_words(MINE, proc=machine.folder)
 
     with pytest.raises(OSError, match=r"\[10\] were killed and do not end"):
-        orphans.end(find, kill=machine.kill, sleep=lambda _seconds: None, clock=lambda: seconds)
+        orphans.kill_all(find, kill=machine.kill, sleep=lambda _seconds: None, clock=lambda: seconds)
     assert seconds == 6.0
