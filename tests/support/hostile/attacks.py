@@ -10,10 +10,43 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Final
 
-from tests.support.hostile.paths import BIG, FLOOD, INTERCEPTED, MIDDLING, QUICK, STALLED, TAKEN
+from tests.support.hostile.calls import (
+    BIG_CALL,
+    EMPTY_MESSAGE,
+    FLOOD_CALL,
+    MIDDLING_CALL,
+    QUICK_CALL,
+    STALLED_CALL,
+    STREAMS,
+    TABLE,
+    TAKEN_CALL,
+    WINDOW,
+    Attack,
+    filled,
+    opened,
+    repeat,
+    request,
+    send_numbered,
+    waiting_replies,
+)
+from tests.support.hostile.header_attacks import (
+    HUFFMAN_COMMON,
+    HUFFMAN_RARE,
+    INSERTED,
+    STATIC_FIELD,
+    calls_with,
+    changing_headers,
+    continuation_flood,
+    insertions,
+    large_entry_calls,
+    many_small_continuations,
+    one_byte_continuations,
+    referenced_at_once,
+    trailers,
+)
+from tests.support.hostile.paths import INTERCEPTED
 from tests.support.hostile.peer import HostilePeer
 from tests.support.net.h2_peer import (
-    continuation,
     data,
     goaway,
     headers,
@@ -25,17 +58,10 @@ from tests.support.net.h2_peer import (
     settings_ack,
     window_update,
 )
-from tests.support.net.hpack import Encoder, integer, string
+from tests.support.net.hpack import Encoder, integer
 
-Attack = Callable[[HostilePeer], None]
-
-# Settings by their number on the wire.
-_TABLE, _WINDOW = 1, 4
-_STREAMS: Final = 990
 _LARGEST_WINDOW: Final = 2**31 - 1
 _DEFAULT_WINDOW: Final = 65_535
-# As much as goes out at once: more than a proxy reads at once.
-_CHUNK: Final = 256 * 1024
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,55 +77,6 @@ class AttackRow:
     def timed(self) -> bool:
         """Whether it needs time that passes, or more than one connection."""
         return self.name in ("all-calls-taken", "backend-flood", "idle-connections", "slow-reader")
-
-
-def request(path: bytes, *more: tuple[bytes, bytes]) -> bytes:
-    """The header block of a call that needs no table: the same bytes on any connection."""
-    pairs = [
-        (b":method", b"POST"),
-        (b":scheme", b"http"),
-        (b":path", path),
-        (b":authority", b"localhost"),
-        (b"content-type", b"application/grpc"),
-        (b"te", b"trailers"),
-        *more,
-    ]
-    return Encoder().block(pairs, "plain", coded=False)
-
-
-QUICK_CALL: Final = request(QUICK)
-BIG_CALL: Final = request(BIG)
-MIDDLING_CALL: Final = request(MIDDLING)
-STALLED_CALL: Final = request(STALLED)
-TAKEN_CALL: Final = request(TAKEN)
-FLOOD_CALL: Final = request(FLOOD)
-_MESSAGE: Final = b"\0\0\0\0\0"
-
-
-def filled(frame: bytes) -> bytes:
-    """A chunk full of one frame."""
-    return frame * max(1, _CHUNK // len(frame))
-
-
-def repeat(peer: HostilePeer, chunk: bytes) -> None:
-    """The same for ever."""
-    while True:
-        peer.send(chunk)
-
-
-def opened(peer: HostilePeer, block: bytes, count: int, *, end: bool) -> list[int]:
-    """That many calls at once; the numbers of their streams."""
-    numbers = [peer.next_stream() for _ in range(count)]
-    peer.send(b"".join(headers(number, block, end=end) for number in numbers))
-    return numbers
-
-
-def waiting_replies(peer: HostilePeer) -> list[int]:
-    """Calls whose replies are there and may not be sent: their windows are closed."""
-    peer.hello((_WINDOW, 0))
-    numbers = opened(peer, MIDDLING_CALL, _STREAMS, end=True)
-    peer.await_frames("HEADERS", _STREAMS)
-    return numbers
 
 
 # What moves windows.
@@ -126,13 +103,13 @@ def one_stream_updates(peer: HostilePeer) -> None:
 def window_up_and_down(peer: HostilePeer) -> None:
     """INITIAL_WINDOW_SIZE changes the windows of all streams, again and again."""
     waiting_replies(peer)
-    repeat(peer, filled(settings((_WINDOW, 1)) + settings((_WINDOW, 0))))
+    repeat(peer, filled(settings((WINDOW, 1)) + settings((WINDOW, 0))))
 
 
 def window_up_and_down_in_one_frame(peer: HostilePeer) -> None:
     """The same with as many changes as a frame holds."""
     waiting_replies(peer)
-    repeat(peer, settings(*[(_WINDOW, 1), (_WINDOW, 0)] * 1300) * 10)
+    repeat(peer, settings(*[(WINDOW, 1), (WINDOW, 0)] * 1300) * 10)
 
 
 def closed_stream_updates(peer: HostilePeer) -> None:
@@ -146,26 +123,21 @@ def closed_stream_updates(peer: HostilePeer) -> None:
 # What opens and ends calls.
 
 
-def _numbered(peer: HostilePeer, make: Callable[[int], bytes], count: int = 1000) -> None:
-    while True:
-        peer.send(b"".join(make(peer.next_stream()) for _ in range(count)))
-
-
 def rapid_reset(peer: HostilePeer) -> None:
     """CVE-2023-44487: calls that are cancelled as soon as they are made."""
     peer.hello()
-    _numbered(peer, lambda number: headers(number, QUICK_CALL, end=True) + rst_stream(number))
+    send_numbered(peer, lambda number: headers(number, QUICK_CALL, end=True) + rst_stream(number))
 
 
 def rapid_reset_of_uploads(peer: HostilePeer) -> None:
     """The same with calls that are still open when they are cancelled."""
     peer.hello()
-    _numbered(peer, lambda number: headers(number, TAKEN_CALL) + rst_stream(number))
+    send_numbered(peer, lambda number: headers(number, TAKEN_CALL) + rst_stream(number))
 
 
 def reset_in_the_next_read(peer: HostilePeer) -> None:
     """Many calls, a moment, then all of them cancelled: no single read has both."""
-    peer.hello((_WINDOW, 0))
+    peer.hello((WINDOW, 0))
     while True:
         numbers = opened(peer, MIDDLING_CALL, 500, end=True)
         peer.idle(0.005)
@@ -174,7 +146,7 @@ def reset_in_the_next_read(peer: HostilePeer) -> None:
 
 def reset_after_the_reply_began(peer: HostilePeer) -> None:
     """Cancelled when the reply waits in full."""
-    peer.hello((_WINDOW, 0))
+    peer.hello((WINDOW, 0))
     while True:
         before = peer.seen["HEADERS"]
         numbers = opened(peer, MIDDLING_CALL, 500, end=True)
@@ -185,32 +157,32 @@ def reset_after_the_reply_began(peer: HostilePeer) -> None:
 def made_you_reset(peer: HostilePeer) -> None:
     """CVE-2025-8671: the other side has to cancel."""
     peer.hello()
-    _numbered(peer, lambda number: headers(number, QUICK_CALL, end=True) + window_update(number, 0))
+    send_numbered(peer, lambda number: headers(number, QUICK_CALL, end=True) + window_update(number, 0))
 
 
 def made_you_reset_by_data(peer: HostilePeer) -> None:
     """The same by DATA behind the end."""
     peer.hello()
-    _numbered(peer, lambda number: headers(number, QUICK_CALL, end=True) + data(number, b"x"))
+    send_numbered(peer, lambda number: headers(number, QUICK_CALL, end=True) + data(number, b"x"))
 
 
 def malformed_calls(peer: HostilePeer) -> None:
     """Requests without a path, each to be refused on its own."""
     block = Encoder().block([(b":method", b"POST"), (b":scheme", b"http")], "plain")
     peer.hello()
-    _numbered(peer, lambda number: headers(number, block, end=True))
+    send_numbered(peer, lambda number: headers(number, block, end=True))
 
 
 def refused_streams(peer: HostilePeer) -> None:
     """Far more calls at once than are allowed."""
     peer.hello()
-    _numbered(peer, lambda number: headers(number, STALLED_CALL))
+    send_numbered(peer, lambda number: headers(number, STALLED_CALL))
 
 
 def half_closed_pile(peer: HostilePeer) -> None:
     """As many calls as are allowed that never end."""
     peer.hello()
-    opened(peer, STALLED_CALL, _STREAMS, end=False)
+    opened(peer, STALLED_CALL, STREAMS, end=False)
     peer.idle(3600)
 
 
@@ -219,7 +191,7 @@ def all_calls_taken(peer: HostilePeer) -> None:
     with ExitStack() as stack:
         for one in (peer, *(stack.enter_context(peer.another()) for _ in range(5))):
             one.hello()
-            opened(one, STALLED_CALL, _STREAMS, end=False)
+            opened(one, STALLED_CALL, STREAMS, end=False)
         peer.idle(3600)
 
 
@@ -252,7 +224,7 @@ def intercepted_calls(peer: HostilePeer) -> None:
     while True:
         before = peer.seen["HEADERS"]
         numbers = [peer.next_stream() for _ in range(500)]
-        peer.send(b"".join(headers(number, block) + data(number, _MESSAGE, end=True) for number in numbers))
+        peer.send(b"".join(headers(number, block) + data(number, EMPTY_MESSAGE, end=True) for number in numbers))
         peer.await_frames("HEADERS", before + 500)
 
 
@@ -279,117 +251,6 @@ def collected_messages(peer: HostilePeer) -> None:
         for number in numbers:
             peer.send(data(number, bytes(16_000)))
         peer.idle(0.001)
-
-
-# Header blocks.
-
-
-def _calls_with(block: bytes, *, first: bytes = b"", settled: bool = True) -> Attack:
-    """Calls that repeat one header block; `first` is an earlier one that fills the table."""
-
-    def attack(peer: HostilePeer) -> None:
-        peer.hello()
-        if first:
-            peer.send(headers(peer.next_stream(), first, end=True))
-        while True:
-            before = peer.seen["HEADERS"]
-            peer.send(b"".join(block_frames(peer.next_stream(), block) for _ in range(50)))
-            if settled:
-                peer.await_frames("HEADERS", before + 50, 0.02)
-
-    return attack
-
-
-def block_frames(number: int, block: bytes, size: int = 16_384, *, end: bool = True) -> bytes:
-    """A header block in frames of this size."""
-    parts = [block[at : at + size] for at in range(0, len(block), size)]
-    out = headers(number, parts[0], end=end, more=len(parts) > 1)
-    return out + b"".join(continuation(number, part, more=at < len(parts) - 2) for at, part in enumerate(parts[1:]))
-
-
-def _entry(size: int) -> tuple[bytes, bytes]:
-    """A header block that puts one large entry into the table, and a reference to it."""
-    encoder = Encoder()
-    first = encoder.block([(b"x-large", b"v" * size)], "index", coded=False)
-    return QUICK_CALL + first, integer(62, 7, 0x80)
-
-
-def _large_entry_calls(count: int) -> Attack:
-    first, reference = _entry(4000)
-    return _calls_with(QUICK_CALL + reference * count, first=first)
-
-
-def _referenced_at_once(peer: HostilePeer) -> None:
-    """950 calls in one write, each with 15 references to an entry of 4000 bytes."""
-    first, reference = _entry(4000)
-    peer.hello()
-    peer.send(headers(peer.next_stream(), first, end=True))
-    peer.await_frames("HEADERS", 2)
-    while True:
-        before = peer.seen["HEADERS"]
-        numbers = [peer.next_stream() for _ in range(950)]
-        peer.send(b"".join(headers(number, QUICK_CALL + reference * 15, end=True) for number in numbers))
-        peer.await_frames("HEADERS", before + 950)
-
-
-def _insertions(size: int, count: int) -> bytes:
-    """Literals that go into the table, each one pushing others out."""
-    return b"".join(b"\x40" + string(b"%x" % number) + string(b"v" * size) for number in range(count))
-
-
-def many_small_continuations(peer: HostilePeer) -> None:
-    """250 KB in a thousand pieces."""
-    block = QUICK_CALL + b"".join(b"\x00" + string(b"x-%d" % n) + string(b"v" * 200) for n in range(1200))
-    peer.hello()
-    while True:
-        peer.send(block_frames(peer.next_stream(), block, 250))
-
-
-def continuation_flood(peer: HostilePeer) -> None:
-    """CVE-2024-27316: a block that does not end."""
-    peer.hello()
-    peer.send(headers(peer.next_stream(), QUICK_CALL, more=True))
-    repeat(peer, filled(continuation(1, b"", more=True)))
-
-
-def one_byte_continuations(peer: HostilePeer) -> None:
-    """A small request in pieces of one byte."""
-    peer.hello()
-    _numbered(peer, lambda number: block_frames(number, QUICK_CALL, 1), 20)
-
-
-def changing_headers(peer: HostilePeer) -> None:
-    """Every call has fields that were never seen before: nothing that is kept helps."""
-    peer.hello()
-
-    def call(number: int) -> bytes:
-        fields = [(b"x-%d-%d" % (number, n), b"%d" % (number * n)) for n in range(20)]
-        return headers(number, request(QUICK, *fields), end=True)
-
-    while True:
-        before = peer.seen["HEADERS"]
-        peer.send(b"".join(call(peer.next_stream()) for _ in range(50)))
-        peer.await_frames("HEADERS", before + 100, 0.05)
-
-
-_STATIC_FIELD = b"\x90"  # accept-encoding, by its index
-_INSERTED = _insertions(1, 3000)
-_HUFFMAN_RARE = b"\x00" + string(b"x") + integer(2000, 7, 0x80) + b"\xff\xff\xff\xea" * 500
-_HUFFMAN_COMMON = b"".join(b"\x00" + string(b"x-%d" % n) + string(b"0" * 400, coded=True) for n in range(60))
-
-
-def _trailers(block: bytes) -> Attack:
-    """Calls that end with this block."""
-
-    def attack(peer: HostilePeer) -> None:
-        peer.hello()
-        while True:
-            before = peer.seen["HEADERS"]
-            numbers = [peer.next_stream() for _ in range(50)]
-            peer.send(b"".join(headers(n, QUICK_CALL) + data(n, _MESSAGE) + block_frames(n, block) for n in numbers))
-            peer.await_frames("HEADERS", before + 50, 0.05)
-
-    return attack
 
 
 # Bodies.
@@ -453,7 +314,7 @@ def _flood(frame: bytes, *, reads: bool = True) -> Attack:
 
 def unread_replies(peer: HostilePeer) -> None:
     """Large replies with all the credit in the world, and nobody who reads them."""
-    peer.hello((_WINDOW, _LARGEST_WINDOW))
+    peer.hello((WINDOW, _LARGEST_WINDOW))
     peer.send(window_update(0, _LARGEST_WINDOW - _DEFAULT_WINDOW))
     peer.reads = False
     while True:
@@ -463,10 +324,10 @@ def unread_replies(peer: HostilePeer) -> None:
 
 def slow_reader(peer: HostilePeer) -> None:
     """The same, read by a few bytes at a time."""
-    peer.hello((_WINDOW, _LARGEST_WINDOW))
+    peer.hello((WINDOW, _LARGEST_WINDOW))
     peer.send(window_update(0, _LARGEST_WINDOW - _DEFAULT_WINDOW))
     peer.reads = False
-    opened(peer, BIG_CALL, _STREAMS, end=True)
+    opened(peer, BIG_CALL, STREAMS, end=True)
     while True:
         peer.idle(0.001)
         peer.read(100)
@@ -474,7 +335,7 @@ def slow_reader(peer: HostilePeer) -> None:
 
 def large_replies(peer: HostilePeer) -> None:
     """A heavy user: large replies as fast as they come."""
-    peer.hello((_WINDOW, _LARGEST_WINDOW))
+    peer.hello((WINDOW, _LARGEST_WINDOW))
     peer.send(window_update(0, _LARGEST_WINDOW - _DEFAULT_WINDOW))
     while True:
         before = peer.seen["HEADERS"]
@@ -485,8 +346,8 @@ def large_replies(peer: HostilePeer) -> None:
 
 def unwanted_replies(peer: HostilePeer) -> None:
     """Large replies that their windows let wait."""
-    peer.hello((_WINDOW, 0))
-    opened(peer, BIG_CALL, _STREAMS, end=True)
+    peer.hello((WINDOW, 0))
+    opened(peer, BIG_CALL, STREAMS, end=True)
     peer.idle(3600)
 
 
@@ -539,7 +400,7 @@ def http1_requests(peer: HostilePeer) -> None:
 
 def cut_in_the_middle(peer: HostilePeer) -> None:
     """Leaves with hundreds of calls in flight."""
-    peer.hello((_WINDOW, 0))
+    peer.hello((WINDOW, 0))
     opened(peer, MIDDLING_CALL, 500, end=True)
     peer.await_frames("HEADERS", 500, 0.5)
 
@@ -547,7 +408,7 @@ def cut_in_the_middle(peer: HostilePeer) -> None:
 def goaway_and_on(peer: HostilePeer) -> None:
     """Says good-bye before every call."""
     peer.hello()
-    _numbered(peer, lambda number: goaway(0) + headers(number, QUICK_CALL, end=True), 50)
+    send_numbered(peer, lambda number: goaway(0) + headers(number, QUICK_CALL, end=True), 50)
 
 
 def _rows() -> Iterator[tuple[str, str, Attack]]:
@@ -578,21 +439,21 @@ def _rows() -> Iterator[tuple[str, str, Attack]]:
     yield calls, "collected-messages", collected_messages
 
     blocks = "header blocks"
-    yield blocks, "referenced-entry", _referenced_at_once
-    yield blocks, "referenced-entry-over-the-limit", _large_entry_calls(1000)
+    yield blocks, "referenced-entry", referenced_at_once
+    yield blocks, "referenced-entry-over-the-limit", large_entry_calls(1000)
     yield blocks, "small-continuations", many_small_continuations
     yield blocks, "continuation-flood", continuation_flood
     yield blocks, "one-byte-continuations", one_byte_continuations
-    yield blocks, "indexed-fields", _calls_with(QUICK_CALL + _STATIC_FIELD * 16_000)
-    yield blocks, "indexed-fields-within-the-limit", _calls_with(QUICK_CALL + _STATIC_FIELD * 900)
-    yield blocks, "table-insertions", _calls_with(QUICK_CALL + _INSERTED)
-    yield blocks, "table-size-changes", _calls_with(integer(0, 5, 0x20) + integer(4096, 5, 0x20) + QUICK_CALL)
-    yield blocks, "table-filled-and-emptied", _calls_with(b"\x20\x3f\xe1\x1f" + QUICK_CALL + _insertions(1, 110))
-    yield blocks, "huffman-rare", _calls_with(QUICK_CALL + _HUFFMAN_RARE)
-    yield blocks, "huffman-common", _calls_with(QUICK_CALL + _HUFFMAN_COMMON)
+    yield blocks, "indexed-fields", calls_with(QUICK_CALL + STATIC_FIELD * 16_000)
+    yield blocks, "indexed-fields-within-the-limit", calls_with(QUICK_CALL + STATIC_FIELD * 900)
+    yield blocks, "table-insertions", calls_with(QUICK_CALL + INSERTED)
+    yield blocks, "table-size-changes", calls_with(integer(0, 5, 0x20) + integer(4096, 5, 0x20) + QUICK_CALL)
+    yield blocks, "table-filled-and-emptied", calls_with(b"\x20\x3f\xe1\x1f" + QUICK_CALL + insertions(1, 110))
+    yield blocks, "huffman-rare", calls_with(QUICK_CALL + HUFFMAN_RARE)
+    yield blocks, "huffman-common", calls_with(QUICK_CALL + HUFFMAN_COMMON)
     yield blocks, "changing-headers", changing_headers
-    yield blocks, "trailers", _trailers(Encoder().block([(b"x-end", b"1")], "plain"))
-    yield blocks, "trailers-indexed-fields", _trailers(_STATIC_FIELD * 800)
+    yield blocks, "trailers", trailers(Encoder().block([(b"x-end", b"1")], "plain"))
+    yield blocks, "trailers-indexed-fields", trailers(STATIC_FIELD * 800)
 
     bodies = "bodies"
     yield bodies, "empty-data", _flood_on_a_call(data(1))
@@ -609,7 +470,7 @@ def _rows() -> Iterator[tuple[str, str, Attack]]:
         ("ping-ack", ping(ack=True)),
         ("settings", settings()),
         ("settings-ack", settings_ack()),
-        ("settings-of-the-table", settings((_TABLE, 0)) + settings((_TABLE, 4096))),
+        ("settings-of-the-table", settings((TABLE, 0)) + settings((TABLE, 4096))),
         ("priority", priority(1)),
         ("goaway", goaway(0)),
         ("unknown-frames", raw(0x99, 0, 0)),

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 
-from tests.support.hostile.attacks import QUICK_CALL
+from tests.support.hostile.calls import QUICK_CALL
 from tests.support.net.h2_peer import PREFACE, headers, ping, settings, settings_ack, window_update
 
 # How long the last calls may take before they count as unanswered.

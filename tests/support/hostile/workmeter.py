@@ -24,8 +24,9 @@ from interpose.net.h2.server import ServerConnection
 from interpose.net.h2.stream import Flushable, Stream
 from interpose.relay.passthrough import CallRecorder, Passthrough
 from interpose.relay.stats import MethodStats
-from tests.support.hostile.attacks import ATTACKS, Attack
+from tests.support.hostile.attacks import ATTACKS
 from tests.support.hostile.backend import BackendConnection
+from tests.support.hostile.calls import Attack
 from tests.support.hostile.peer import CutError, HostilePeer, SpentError
 
 STEP_LINES = 300_000
