@@ -8,8 +8,8 @@ import pytest
 
 from interpose.core.model.cgroup import Parameter
 from interpose.core.model.resources import LinuxResources
+from interpose.cri.api_version import RuntimeCalls
 from interpose.cri.store import convert
-from interpose.cri.store.api_version import RuntimeCalls
 from interpose.host.cgroup.files import KernelFiles
 from interpose.host.cgroup.paths import find_child, pod_directory
 from interpose.host.cgroup.tree import CgroupTree, detect_version

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from interpose.cli.hookserver.parts import HookServerParts
-from interpose.cri.store.api_version import RuntimeCalls
+from interpose.cri.api_version import RuntimeCalls
 from interpose.testing.qospods import be_pod, ls_pod, lsr_pod
 from tests.support.hooks.node import HookNode, hook_node, node_document
 from tests.support.lab.hookserver import HookServer

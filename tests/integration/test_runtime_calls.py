@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from interpose.core.model.resources import LinuxResources
+from interpose.cri.api_version import RuntimeCalls
 from interpose.cri.store import convert
-from interpose.cri.store.api_version import RuntimeCalls
 from interpose.net.grpc.client import Client
 from interpose.net.grpc.server import serve
 from interpose.net.grpc.status import Code, RpcError

@@ -1,7 +1,7 @@
 """A runtime behind a socket: CRI v1, or v1alpha2 where the runtime is that old. Images may have a socket of their own.
 
-A call is sent once. One that was under way when the connection ended is over, and nobody knows what came of it. Which
-version is spoken is asked again after each new connection: another runtime may be there now.
+A call is sent once. One that was under way when the connection ended has failed, and its outcome is unknown. The
+version is asked for again after each new connection: another runtime may be there now.
 """
 
 import asyncio
@@ -9,10 +9,11 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Any, Final
 
-from google.protobuf.message import DecodeError, Message
+from google.protobuf.message import Message
 
 from interpose.config.endpoint import parse_endpoint
-from interpose.cri.messages import cri
+from interpose.cri.api_version import VersionFallback
+from interpose.cri.messages import parse_message
 from interpose.cri.methods import METHODS, Method
 from interpose.net.grpc.client import Client
 from interpose.net.grpc.status import Code, RpcError
@@ -21,12 +22,12 @@ from interpose.net.grpc.upstream import Reports, Upstream
 from interpose.net.h2.limits import Limits
 from interpose.tasks import TaskBag
 
-# A runtime that is restarted is back within this time; who asks a runtime that is not there wants to know soon.
+# A runtime that is restarted is back within this time; the user of one that is not there wants to know soon.
 PATIENCE: Final = 3.0
-_ASKING: Final = 10.0
-_LARGEST: Final = 32 << 20
-# What is asked to learn the version: both are cheap and no runtime lacks them.
-_FIRST: Final = {"RuntimeService": "Version", "ImageService": "ImageFsInfo"}
+_VERSION_TIMEOUT: Final = 10.0
+_MAX_MESSAGE: Final = 32 << 20
+# The calls by which a version is found: both are cheap and no runtime lacks them.
+_VERSION_PROBES: Final = {"RuntimeService": "Version", "ImageService": "ImageFsInfo"}
 
 
 class RemoteCaller:
@@ -63,7 +64,7 @@ class RemoteCaller:
         return all(peer.upstream.up for peer in self._peers.values())
 
     async def start(self) -> None:
-        """Connect and agree on a version. RpcError UNAVAILABLE that names the socket if nobody listens there."""
+        """Connect and agree on a version. RpcError UNAVAILABLE that names the socket if no runtime listens there."""
         peers = dict.fromkeys(self._peers.values())
         for peer in peers:
             peer.upstream.start()
@@ -78,72 +79,66 @@ class RemoteCaller:
             await peer.upstream.close()
 
     async def call(self, method: str, request: Message, *, timeout: float | None = None) -> Any:
-        """A unary call."""
         row = _row(method, streaming=False)
         peer = self._peers[row.service]
         path = await peer.path_of(row, timeout)
         body = await peer.client.unary(path, request.SerializeToString(), timeout=timeout)
-        return _parsed(row, body)
+        return _parse_answer(row, body)
 
     async def stream(self, method: str, request: Message, *, timeout: float | None = None) -> AsyncGenerator[Any, None]:
-        """A server-streaming call."""
         row = _row(method, streaming=True)
         peer = self._peers[row.service]
         path = await peer.path_of(row, timeout)
         bodies: Any = peer.client.server_stream(path, request.SerializeToString(), timeout=timeout)
         async with aclosing(bodies):
             async for body in bodies:
-                yield _parsed(row, body)
+                yield _parse_answer(row, body)
 
 
 class _Peer:
-    """One socket: its connections and the version that is spoken there."""
+    """One socket: its connections and the version of the runtime there."""
 
     def __init__(self, path: str, hub: Hub, service: str, patience: float, reports: Reports | None) -> None:
         self.upstream = Upstream(path, hub=hub, limits=Limits(), wait=patience, reports=reports)
-        self.upstream.on_up = self._forget
-        self.client = Client(self.upstream, hub, limit=_LARGEST)
+        self.upstream.on_up = self._on_up
+        self.client = Client(self.upstream, hub, limit=_MAX_MESSAGE)
         self.version = ""
-        self._first = METHODS[_FIRST[service]]
-        self._current = False  # whether this very runtime has said which version it speaks
-        self._asking = asyncio.Lock()
+        self._probe = METHODS[_VERSION_PROBES[service]]
+        self._versions = VersionFallback(self._send)
+        self._current = False  # whether the runtime of this connection has answered in a version
+        self._agreeing = asyncio.Lock()
 
     async def path_of(self, row: Method, timeout: float | None) -> bytes:
-        """How a method is called there. Mostly known; else it is found out within the time of the call."""
+        """The path of a method there. The version is mostly known; else it is found out within the time of the call."""
         if not self._known:
             try:
                 async with asyncio.timeout(timeout):
                     await self.agree()
             except TimeoutError:
                 raise RpcError(Code.DEADLINE_EXCEEDED, f"no answer within {timeout:g} s") from None
-        return f"/runtime.{self.version}.{row.service}/{row.name}".encode()
+        return self._versions.choose_path(row.paths).encode()
 
     @property
     def _known(self) -> bool:
-        """Whether the runtime that is there now has been asked. While nobody is there the next one is not known."""
+        """Whether the version of the runtime that is there now is known. Without a connection it never is."""
         return self._current and self.upstream.up
 
     async def agree(self) -> None:
-        """v1; v1alpha2 if that is not known there. Any other failure is the answer."""
-        async with self._asking:
+        """Find the version of the runtime. RpcError with its answer if it answers in none."""
+        async with self._agreeing:
             if self._known:
                 return
             await self.client.connection()  # so that on_up of it comes before what is found out
             await asyncio.sleep(0)
-            try:
-                await self._ask("v1")
-            except RpcError as error:
-                if error.code is not Code.UNIMPLEMENTED:
-                    raise
-                await self._ask("v1alpha2")
+            self._versions.forget()
+            await self._versions.call(self._probe.paths, b"", _VERSION_TIMEOUT)
+            self.version = self._versions.version
             self._current = True
 
-    async def _ask(self, version: str) -> None:
-        path = f"/runtime.{version}.{self._first.service}/{self._first.name}".encode()
-        await self.client.unary(path, b"", timeout=_ASKING)
-        self.version = version
+    async def _send(self, path: str, message: bytes, timeout: float) -> bytes:
+        return await self.client.unary(path.encode(), message, timeout=timeout)
 
-    def _forget(self) -> None:
+    def _on_up(self) -> None:
         self._current = False
 
 
@@ -161,11 +156,5 @@ def _row(method: str, *, streaming: bool) -> Method:
     return row
 
 
-def _parsed(row: Method, body: bytes) -> Message:
-    kind: type[Message] = getattr(cri, row.response)
-    answer = kind()
-    try:
-        answer.ParseFromString(body)
-    except DecodeError as error:
-        raise RpcError(Code.INTERNAL, f"the runtime's answer to {row.name} cannot be read: {error}") from None
-    return answer
+def _parse_answer(row: Method, body: bytes) -> Message:
+    return parse_message(row.response, body, f"the runtime's answer to {row.name} cannot be read")

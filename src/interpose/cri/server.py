@@ -8,13 +8,12 @@ from contextlib import aclosing
 from functools import partial
 from typing import Any
 
-from google.protobuf.message import DecodeError, Message
+from google.protobuf.message import Message
 
 from interpose.cri.caller import Caller
-from interpose.cri.messages import cri
+from interpose.cri.messages import cri, parse_message
 from interpose.cri.methods import METHODS, Method
 from interpose.net.grpc.handlers import Handlers, ServerContext, ServerStreaming, Unary
-from interpose.net.grpc.status import Code, RpcError
 
 VERSIONS = ("v1", "v1alpha2")
 
@@ -38,25 +37,18 @@ def handlers(caller: Caller, *, methods: Collection[str], versions: Iterable[str
     return table
 
 
-def parsed(method: Method, body: bytes) -> Message:
-    """The request of a method; INTERNAL as gRPC servers answer it if the bytes are none."""
-    kind: type[Message] = getattr(cri, method.request)
-    message = kind()
-    try:
-        message.ParseFromString(body)
-    except DecodeError as error:
-        raise RpcError(Code.INTERNAL, f"error unmarshalling request: {error}") from None
-    return message
+def _parse_request(method: Method, body: bytes) -> Message:
+    return parse_message(method.request, body, "error unmarshalling request")  # the words of gRPC servers
 
 
 async def _serve_unary(caller: Caller, method: Method, body: bytes, _context: ServerContext) -> bytes:
-    answer: Message = await caller.call(method.name, parsed(method, body))
+    answer: Message = await caller.call(method.name, _parse_request(method, body))
     return answer.SerializeToString()
 
 
 async def _serve_version(caller: Caller, method: Method, version: str, body: bytes, _context: ServerContext) -> bytes:
     """The version of the API is the one that was asked, which only the path tells."""
-    answer: cri.VersionResponse = await caller.call(method.name, parsed(method, body))
+    answer: cri.VersionResponse = await caller.call(method.name, _parse_request(method, body))
     answer.runtime_api_version = version
     return answer.SerializeToString()
 
@@ -64,7 +56,7 @@ async def _serve_version(caller: Caller, method: Method, version: str, body: byt
 async def _serve_stream(
     caller: Caller, method: Method, body: bytes, _context: ServerContext
 ) -> AsyncGenerator[bytes, None]:
-    answers: AsyncGenerator[Any, None] = caller.stream(method.name, parsed(method, body))
+    answers: AsyncGenerator[Any, None] = caller.stream(method.name, _parse_request(method, body))
     async with aclosing(answers):
         async for answer in answers:
             yield answer.SerializeToString()

@@ -8,9 +8,9 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
+from interpose.cri.api_version import TIMEOUT, VersionFallback
 from interpose.cri.methods import METHODS, Method
 from interpose.cri.parser import CriParser
-from interpose.cri.store.api_version import TIMEOUT, VersionFallback
 from interpose.net.grpc.status import Code, RpcError
 from interpose.relay.api import CLIENT, Body, Call, Direction, Interceptor, Reply, Sighting
 from interpose.relay.chain import Chain

@@ -3,8 +3,7 @@
 import pytest
 
 from interpose.cri.messages import cri
-from interpose.cri.methods import METHODS
-from interpose.cri.server import handlers, parsed
+from interpose.cri.server import handlers
 from interpose.net.grpc.handlers import ServerStreaming, Unary
 from interpose.net.grpc.status import Code, RpcError
 from interpose.testing.fakeruntime import FakeRuntime
@@ -40,10 +39,12 @@ def test_methods_nobody_knows_are_a_mistake_of_ours() -> None:
         handlers(FakeRuntime(), methods={"Version", "Sing", "Dance"})
 
 
-def test_what_is_no_message_is_refused() -> None:
-    """As gRPC servers do it."""
+async def test_bytes_that_are_no_message_are_refused() -> None:
+    """The code and the words are those of gRPC servers."""
+    handler = handlers(FakeRuntime(), methods={"Version"})[b"/runtime.v1.RuntimeService/Version"]
+    assert isinstance(handler, Unary)
     with pytest.raises(RpcError) as caught:
-        parsed(METHODS["Version"], b"\xff")
+        await handler.handle(b"\xff", _Context())
     assert caught.value.code is Code.INTERNAL
     assert "error unmarshalling request" in caught.value.message
 

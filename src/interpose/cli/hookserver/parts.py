@@ -14,7 +14,7 @@ from interpose.config.endpoint import WELL_KNOWN_RUNTIMES
 from interpose.config.hookserver.settings import HookServerSettings
 from interpose.config.relay.settings import RelaySettings
 from interpose.core.model.cgroup import Parameter
-from interpose.cri.store.api_version import RuntimeCalls
+from interpose.cri.api_version import RuntimeCalls
 from interpose.cri.store.requested import NOT_REQUESTED
 from interpose.cri.store.store import Store
 from interpose.cri.store.sync import Synchronizer

@@ -4,7 +4,8 @@ from typing import cast
 
 import pytest
 
-from interpose.cri.store.api_version import RuntimeCalls, VersionFallback
+from interpose.cri.api_version import RuntimeCalls, VersionFallback
+from interpose.cri.methods import METHODS
 from interpose.net.grpc.client import Client, Metadata
 from interpose.net.grpc.status import Code, RpcError
 
@@ -72,6 +73,22 @@ async def test_timeout_is_the_calls_own_or_that_of_all() -> None:
     await calls("Version", b"")
     await calls("Version", b"", timeout=2.0)
     assert client.timeouts == [7.0, 2.0]
+
+
+async def test_version_that_answered_is_known() -> None:
+    """A stream, which cannot be sent twice, takes the path of that version."""
+    client = FakeClient(ALPHA)
+
+    async def send(path: str, message: bytes, timeout: float) -> bytes:
+        return await client.unary(path.encode(), message, timeout=timeout)
+
+    versions = VersionFallback(send)
+    paths = METHODS["Version"].paths
+    assert (versions.version, versions.choose_path(paths)) == ("v1", V1.decode())
+    await versions.call(paths, b"", 1.0)
+    assert (versions.version, versions.choose_path(paths)) == ("v1alpha2", ALPHA.decode())
+    versions.forget()
+    assert versions.version == "v1"
 
 
 async def test_other_errors_are_not_tried_again() -> None:

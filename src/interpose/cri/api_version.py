@@ -1,27 +1,36 @@
-"""Calls to a runtime whose API version nobody knows beforehand.
+"""Which version of the API a runtime speaks, and calls to a runtime of which that is not known beforehand.
 
-v1 comes first, and v1alpha2 after UNIMPLEMENTED; which one answered is remembered until somebody says that the runtime
-may be another one. A call that fails in any other way is not made again.
+v1 comes first, and v1alpha2 after UNIMPLEMENTED; the version that answered is remembered until the owner of the
+connection says that the runtime may be another one. A call that fails in any other way is not made again.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
+from interpose.cri.methods import API_VERSIONS, METHODS
 from interpose.net.grpc.client import Client, Metadata
 from interpose.net.grpc.status import Code, RpcError
 
 TIMEOUT: Final = 10.0
-_SERVICES: Final = ("runtime.v1.RuntimeService", "runtime.v1alpha2.RuntimeService")
 
 Send = Callable[[str, bytes, float], Awaitable[bytes]]  # path, message, timeout -> reply message or RpcError
 
 
 class VersionFallback:
-    """Sends each call by the path that worked last."""
+    """Sends each call in the API version that worked last."""
 
     def __init__(self, send: Send) -> None:
         self._send = send
         self._index = 0
+
+    @property
+    def version(self) -> str:
+        """`v1` or `v1alpha2`: the version that answered last; `v1` before the first answer."""
+        return API_VERSIONS[self._index].removeprefix("runtime.")
+
+    def choose_path(self, paths: Sequence[str]) -> str:
+        """The path of a method in the version that answered last. `paths` as for `call`."""
+        return paths[self._index]
 
     async def call(self, paths: Sequence[str], message: bytes, timeout: float) -> bytes:
         """The reply message. `paths` are those of one method, the newer version first."""
@@ -37,7 +46,7 @@ class VersionFallback:
         return answer
 
     def forget(self) -> None:
-        """The runtime may be another one now."""
+        """Begin with v1 again: the runtime may be another one now."""
         self._index = 0
 
 
@@ -48,16 +57,15 @@ class RuntimeCalls:
         self._client = client
         self._metadata = metadata
         self._timeout = timeout
-        self._versions = VersionFallback(self._unary)
+        self._versions = VersionFallback(self._send)
 
     async def __call__(self, method: str, message: bytes, timeout: float | None = None) -> bytes:
         """The reply message. Raises RpcError for every other outcome."""
-        paths = [f"/{service}/{method}" for service in _SERVICES]
-        return await self._versions.call(paths, message, self._timeout if timeout is None else timeout)
+        return await self._versions.call(METHODS[method].paths, message, self._timeout if timeout is None else timeout)
 
     def forget_version(self) -> None:
-        """The runtime may be another one now."""
+        """Begin with v1 again: the runtime may be another one now."""
         self._versions.forget()
 
-    async def _unary(self, path: str, message: bytes, timeout: float) -> bytes:
+    async def _send(self, path: str, message: bytes, timeout: float) -> bytes:
         return await self._client.unary(path.encode(), message, metadata=self._metadata, timeout=timeout)
