@@ -2,8 +2,10 @@
 
 import json
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
 import click
@@ -14,11 +16,14 @@ from interpose.cli.policy.topology import machine_of, write_drawing
 from interpose.cli.render.assignments import simulation_text
 from interpose.cli.render.machine import owners_of, summary
 from interpose.cli.render.topology_svg import svg_text
-from interpose.config.documents.pods import read_manifest_file, read_manifests, repeated
+from interpose.core.model.quantity import milli, whole
 from interpose.core.policy.api import Policy
 from interpose.core.policy.names import NAMES
+from interpose.core.policy.request import Amounts, Key, Request, RequestSource
 from interpose.core.policy.simulate import (
+    Member,
     PlannedPod,
+    Role,
     SimulationStep,
     list_holdings,
     removal_steps,
@@ -27,6 +32,9 @@ from interpose.core.policy.simulate import (
 )
 from interpose.core.topology.topology import Topology
 from interpose.errors import ConfigError
+from interpose.node.pods.cri_config.qos import pod_qos
+from interpose.node.pods.manifest.reader import read_pod_file, read_pods
+from interpose.node.pods.spec import ContainerSpec, PodSpec, RestartPolicy
 
 
 @click.command("simulate")
@@ -69,7 +77,7 @@ def simulate_command(
     Pods start in the order in which they are given, each container when those before it have started or, if they are
     init containers, have ended. Ends with 1 if a container was refused.
     """
-    pods = _pods(files)
+    pods = _read_pods(files)
     leaving = [_named(pods, title) for title in removed]
     machine = machine_of(topology)
     chosen = chosen_policy(machine, policy, **details)
@@ -83,18 +91,60 @@ def simulate_command(
     return 1 if refused and not allow_refusals else 0
 
 
-def _pods(files: Sequence[str]) -> list[PlannedPod]:
-    pods: list[PlannedPod] = []
+def _read_pods(files: Sequence[str]) -> list[PlannedPod]:
+    pods: list[PodSpec] = []
     problems: list[str] = []
     for path in files:
         try:
-            pods += read_manifests(sys.stdin.read(), "standard input") if path == "-" else read_manifest_file(path)
+            if path == "-":
+                pods += read_pods(sys.stdin.read(), "standard input", resources_only=True)
+            else:
+                pods += read_pod_file(path, resources_only=True)
         except ConfigError as error:
             problems += error.problems
-    problems += [f"pod {title} is given twice" for title in repeated(pods)]
+    counts = Counter(pod.title for pod in pods)
+    problems += [f"pod {title} is given twice" for title, count in counts.items() if count > 1]
     if problems:
         raise ConfigError(problems)
-    return pods
+    return [planned_pod(pod) for pod in pods]
+
+
+def planned_pod(pod: PodSpec) -> PlannedPod:
+    """The requests of a pod's containers, in the order in which the containers start."""
+    init = (
+        Member(
+            request=_request(pod, container),
+            role=Role.SIDECAR if container.restart_policy is RestartPolicy.ALWAYS else Role.INIT,
+        )
+        for container in pod.init_containers
+    )
+    main = (Member(request=_request(pod, container), role=Role.MAIN) for container in pod.containers)
+    return PlannedPod(namespace=pod.namespace, name=pod.name, members=(*init, *main))
+
+
+def _request(pod: PodSpec, container: ContainerSpec) -> Request:
+    """What the API server would fill in is filled in: a request that is missing is the limit."""
+    limits = container.resources.limits
+    requests = {**limits, **container.resources.requests}
+    return Request(
+        key=Key(pod.title, container.name),
+        namespace=pod.namespace,
+        pod=pod.name,
+        qos=pod_qos(pod),
+        pod_labels=pod.labels,
+        pod_annotations=pod.annotations,
+        amounts=Amounts(
+            milli=milli(requests.get("cpu", Fraction())),
+            limit_milli=milli(limits["cpu"]) if "cpu" in limits else None,
+            memory=whole(requests["memory"]) if "memory" in requests else None,
+            memory_limit=whole(limits["memory"]) if "memory" in limits else None,
+            extended={name: whole(value) for name, value in requests.items() if "/" in name},
+            source=RequestSource.MANIFEST,
+        ),
+        envs={variable.name: variable.value for variable in container.env},
+        command=container.command,
+        args=container.args,
+    )
 
 
 def _named(pods: Sequence[PlannedPod], title: str) -> PlannedPod:

@@ -46,17 +46,17 @@ def test_a_config_map_may_stand_before_or_after_its_pod() -> None:
         assert [(one.name, one.value) for one in pod.containers[0].env] == [("a", "1")]
 
 
-def test_all_problems_of_all_documents_are_told_with_their_lines() -> None:
+def test_all_problems_are_reported_with_their_lines_in_the_order_of_the_documents() -> None:
     """One round of mending is enough."""
     text = (
         "kind: Pod\nmetadata: {name: A}\nspec:\n  containers:\n  - {name: c, image: x, prots: []}\n"
         "---\nkind: Deployment\n---\nkind: Secret\nmetadata: {name: s}\ndata: {k: '***'}\n"
     )
     assert problems(text) == [
-        "file p.yaml document 2 line 7: kind: expected Pod, ConfigMap, Secret or List, found 'Deployment'",
-        "file p.yaml document 3 line 11: data['k']: is not base64",
         f"file p.yaml document 1 line 2: metadata.name: expected {SUBDOMAIN.what}, found 'A'",
         "file p.yaml document 1 line 5: spec.containers[0].prots: is not a known key, did you mean ports?",
+        "file p.yaml document 2 line 7: kind: expected Pod, ConfigMap, Secret or List, found 'Deployment'",
+        "file p.yaml document 3 line 11: data['k']: is not base64",
     ]
 
 

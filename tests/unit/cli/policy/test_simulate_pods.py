@@ -1,17 +1,23 @@
-"""Pod manifests are read as the API server and the kubelet would."""
+"""Pods of a simulation: what a policy decides by is read from manifests as the API server and the kubelet would."""
 
 from pathlib import Path
 
 import pytest
 
-from interpose.config.documents.pods import read_manifest_file, read_manifests, repeated
+from interpose.cli.policy.simulate import planned_pod
 from interpose.core.model.cgroup import KubeQos
 from interpose.core.policy.request import Request, RequestSource
-from interpose.core.policy.simulate import Role
+from interpose.core.policy.simulate import PlannedPod, Role
 from interpose.errors import ConfigError
+from interpose.node.pods.manifest.reader import read_pod_file, read_pods
 
 HEAD = "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\n"
 NO_QUANTITY = "is not a quantity such as 500m, 1.5 or 1Gi"
+
+
+def read_manifests(text: str, where: str) -> list[PlannedPod]:
+    """The pods of a text as a simulation plans them."""
+    return [planned_pod(pod) for pod in read_pods(text, where, resources_only=True)]
 
 
 def only(spec: str) -> Request:
@@ -180,9 +186,7 @@ def test_what_the_api_server_refuses_is_refused(spec: str, problem: str) -> None
 def test_a_pod_is_given_once() -> None:
     """Its name says which it is."""
     pod = f"{HEAD}spec: {{containers: [{{name: c}}]}}\n"
-    assert problems(f"{pod}---\n{pod}") == ["file p.yaml: pod default/p is given twice"]
-    [one] = read_manifests(pod, "x")
-    assert list(repeated([one, one])) == ["default/p"]
+    assert problems(f"{pod}---\n{pod}") == ["file p.yaml: pod default/p is given twice, first in p.yaml"]
 
 
 @pytest.mark.parametrize("text", ["", "# nothing\n", "---\n---\n", "kind: List\n"])
@@ -198,5 +202,5 @@ def test_too_many_documents_are_refused() -> None:
 
 def test_the_sample_can_be_read() -> None:
     """What we ship can be copied."""
-    pods = read_manifest_file(str(Path(__file__).parents[4] / "samples/pods.yaml"))
+    pods = read_pod_file(str(Path(__file__).parents[4] / "samples/pods.yaml"), resources_only=True)
     assert [pod.title for pod in pods] == ["prod/database", "prod/web", "prod/dpdk", "batch/backup"]
