@@ -49,9 +49,9 @@ def main(arguments: list[str]) -> int:
         findings = judge_all(points, world)
     for name, finding in findings.items():
         print(f"{finding.kind.value:10} {name}  {finding.code} {finding.words}".rstrip())
-    counts = Counter(one.kind for one in findings.values())
+    counts = Counter(finding.kind for finding in findings.values())
     print(f"{len(findings)} points: " + ", ".join(f"{kind.value} {counts[kind]}" for kind in Kind))
-    return 0 if all(one.kind in (Kind.PASSES, Kind.UNTRIED) for one in findings.values()) else 1
+    return 0 if all(finding.kind in (Kind.PASSES, Kind.UNTRIED) for finding in findings.values()) else 1
 
 
 if __name__ == "__main__":

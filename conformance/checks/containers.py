@@ -22,7 +22,7 @@ _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{1,9}(Z|[+-]\d\d:\d\d)")
 def create(bench: Bench) -> None:
     container = bench.home.create()
     found = bench.call("ListContainers", filter=cri.ContainerFilter(id=container.id)).containers
-    assert [(one.id, one.state) for one in found] == [(container.id, cri.CONTAINER_CREATED)]
+    assert [(entry.id, entry.state) for entry in found] == [(container.id, cri.CONTAINER_CREATED)]
     assert container.status().state == cri.CONTAINER_CREATED
 
 
@@ -112,7 +112,7 @@ def next_attempt(bench: Bench) -> None:
     second = pod.run_container("/bin/true", name="main", attempt=1)
     assert second.ended().exit_code == 0
     found = bench.call("ListContainers", filter=cri.ContainerFilter(pod_sandbox_id=pod.id)).containers
-    assert sorted(one.metadata.attempt for one in found) == [0, 1]
+    assert sorted(entry.metadata.attempt for entry in found) == [0, 1]
 
 
 def ends(bench: Bench) -> None:
@@ -156,7 +156,7 @@ def volume(bench: Bench) -> None:
     container.shell("echo from within >/mnt/volume/other")
     assert (folder / "other").read_text() == "from within\n"
     shown = container.status().mounts
-    assert [(one.host_path, one.container_path) for one in shown] == [(str(folder), "/mnt/volume")]
+    assert [(mount.host_path, mount.container_path) for mount in shown] == [(str(folder), "/mnt/volume")]
 
 
 def volume_by_link(bench: Bench) -> None:
@@ -206,16 +206,16 @@ def log(bench: Bench) -> None:
     assert container.ended().exit_code == 0
     lines = logged(container, 3)
     assert all(_TIME.fullmatch(line.time) for line in lines)
-    assert [(one.tag, one.text) for one in lines if one.stream == "stderr"] == [("F", "err")]
-    assert [one.text for one in lines if one.stream == "stdout"] == ["out", "unfinished"]
+    assert [(line.tag, line.text) for line in lines if line.stream == "stderr"] == [("F", "err")]
+    assert [line.text for line in lines if line.stream == "stdout"] == ["out", "unfinished"]
 
 
 def long_lines(bench: Bench) -> None:
     container = bench.container("/bin/sh", "-c", "head -c 40000 /dev/zero | tr '\\0' x; echo; echo short")
     assert container.ended().exit_code == 0
     lines = logged(container, 4)
-    assert [len(one.text) for one in lines] == [16384, 16384, 40000 - 2 * 16384, 5]
-    assert [one.tag for one in lines] == ["P", "P", "F", "F"]
+    assert [len(line.text) for line in lines] == [16384, 16384, 40000 - 2 * 16384, 5]
+    assert [line.tag for line in lines] == ["P", "P", "F", "F"]
 
 
 def log_of_terminal(bench: Bench) -> None:

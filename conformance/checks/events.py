@@ -54,10 +54,10 @@ class _Listener:
         eventually(heard, "the stream of events to begin")
 
     def of(self, object_id: str) -> list[Any]:
-        return [one for one in list(self.events) if one.container_id == object_id]
+        return [event for event in list(self.events) if event.container_id == object_id]
 
     def kinds(self, object_id: str) -> list[int]:
-        return [one.container_event_type for one in self.of(object_id)]
+        return [event.container_event_type for event in self.of(object_id)]
 
 
 def _listen(bench: Bench) -> _Listener:
@@ -96,7 +96,7 @@ def content(bench: Bench) -> None:
     assert event.container_event_type == cri.CONTAINER_STOPPED_EVENT
     assert event.created_at > 0
     assert event.pod_sandbox_status.metadata == container.pod.config.metadata
-    assert [(one.id, one.exit_code) for one in event.containers_statuses] == [(container.id, 4)]
+    assert [(status.id, status.exit_code) for status in event.containers_statuses] == [(container.id, 4)]
 
 
 def everybody(bench: Bench) -> None:

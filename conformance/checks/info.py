@@ -31,7 +31,7 @@ def version(bench: Bench) -> None:
 
 
 def conditions(bench: Bench) -> None:
-    found = {one.type: one.status for one in bench.call("Status").status.conditions}
+    found = {condition.type: condition.status for condition in bench.call("Status").status.conditions}
     assert found == {"RuntimeReady": True, "NetworkReady": True}
 
 
@@ -46,8 +46,8 @@ def filesystems(bench: Bench) -> None:
     def counted() -> bool:
         found = bench.call("ImageFsInfo").image_filesystems
         assert found
-        assert all(one.fs_id.mountpoint.startswith("/") and one.timestamp > 0 for one in found)
-        return all(one.used_bytes.value > 0 and one.inodes_used.value > 0 for one in found)
+        assert all(filesystem.fs_id.mountpoint.startswith("/") and filesystem.timestamp > 0 for filesystem in found)
+        return all(filesystem.used_bytes.value > 0 and filesystem.inodes_used.value > 0 for filesystem in found)
 
     eventually(counted, "what images use to be counted")
 
@@ -76,7 +76,7 @@ def verbose_status(bench: Bench) -> None:
 
 
 def handlers(bench: Bench) -> None:
-    found = {one.name: one.features for one in bench.call("Status").runtime_handlers}
+    found = {handler.name: handler.features for handler in bench.call("Status").runtime_handlers}
     assert "" in found
     assert not any(features.user_namespaces for features in found.values())
 
@@ -164,7 +164,7 @@ def whole_pod(bench: Bench) -> None:
     container = pod.run_container()
     answer = pod.status()
     assert answer.timestamp > 0
-    assert [one.id for one in answer.containers_statuses] == [container.id]
+    assert [status.id for status in answer.containers_statuses] == [container.id]
     assert answer.containers_statuses[0] == container.status()
 
 

@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 
 def _containers(bench: Bench, **wanted: Any) -> list[str]:
-    return [one.id for one in bench.call("ListContainers", filter=cri.ContainerFilter(**wanted)).containers]
+    return [container.id for container in bench.call("ListContainers", filter=cri.ContainerFilter(**wanted)).containers]
 
 
 def _sandboxes(bench: Bench, **wanted: Any) -> list[str]:
-    return [one.id for one in bench.call("ListPodSandbox", filter=cri.PodSandboxFilter(**wanted)).items]
+    return [item.id for item in bench.call("ListPodSandbox", filter=cri.PodSandboxFilter(**wanted)).items]
 
 
 def sandboxes_by_id(bench: Bench) -> None:
@@ -134,11 +134,11 @@ def verbose_sandbox(bench: Bench) -> None:
 
 def streamed(bench: Bench) -> None:
     container = bench.container()
-    pods = [one.id for answer in bench.stream("StreamPodSandboxes") for one in answer.pod_sandboxes]
+    pods = [sandbox.id for answer in bench.stream("StreamPodSandboxes") for sandbox in answer.pod_sandboxes]
     assert container.pod.id in pods
-    found = [one.id for answer in bench.stream("StreamContainers") for one in answer.containers]
+    found = [container.id for answer in bench.stream("StreamContainers") for container in answer.containers]
     assert container.id in found
-    stats = [one.attributes.id for answer in bench.stream("StreamContainerStats") for one in answer.container_stats]
+    stats = [entry.attributes.id for answer in bench.stream("StreamContainerStats") for entry in answer.container_stats]
     assert container.id in stats
 
 
@@ -154,11 +154,11 @@ def same_on_both(bench: Bench) -> None:
             bench.client.outcome(f"/runtime.{version}.RuntimeService/{method}", request)
             for version in ("v1", "v1alpha2")
         ]
-        replies = [getattr(cri, f"{method}Response").FromString(one.reply) for one in outcomes]
+        replies = [getattr(cri, f"{method}Response").FromString(outcome.reply) for outcome in outcomes]
         for reply in replies:
             if method == "PodSandboxStatus":
                 reply.ClearField("timestamp")
-        assert [one.code for one in outcomes] == ["OK", "OK"]
+        assert [outcome.code for outcome in outcomes] == ["OK", "OK"]
         assert replies[0] == replies[1], method
 
 

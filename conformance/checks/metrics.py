@@ -42,33 +42,37 @@ _LIMITED: Final = {
 
 def descriptors(bench: Bench) -> None:
     found = bench.call("ListMetricDescriptors").descriptors
-    assert all(one.name and one.help and one.label_keys for one in found)
-    assert len({one.name for one in found}) == len(found)
-    assert CRITEST_METRICS - {one.name for one in found} == set()
+    assert all(descriptor.name and descriptor.help and descriptor.label_keys for descriptor in found)
+    assert len({descriptor.name for descriptor in found}) == len(found)
+    assert CRITEST_METRICS - {descriptor.name for descriptor in found} == set()
 
 
 def _by_name(bench: Bench, container: Container) -> dict[str, list[cri.Metric]]:
     """All metrics of a container and its pod, by name."""
-    pods = {one.pod_sandbox_id: one for one in bench.call("ListPodSandboxMetrics").pod_metrics}
+    pods = {pod.pod_sandbox_id: pod for pod in bench.call("ListPodSandboxMetrics").pod_metrics}
     pod = pods[container.pod.id]
-    of_container = {one.container_id: one.metrics for one in pod.container_metrics}[container.id]
+    of_container = {entry.container_id: entry.metrics for entry in pod.container_metrics}[container.id]
     found: dict[str, list[cri.Metric]] = {}
-    for one in (*pod.metrics, *of_container):
-        found.setdefault(one.name, []).append(one)
+    for metric in (*pod.metrics, *of_container):
+        found.setdefault(metric.name, []).append(metric)
     return found
 
 
 def values(bench: Bench) -> None:
     container = bench.pod(network=cri.POD).run_container(resources=_LIMITED)
     container.says("sh", "-c", "mkdir /files; for i in $(seq 1 10); do echo some >/files/$i; done; sync")
-    labels = {one.name: len(one.label_keys) for one in bench.call("ListMetricDescriptors").descriptors}
+    labels = {
+        descriptor.name: len(descriptor.label_keys) for descriptor in bench.call("ListMetricDescriptors").descriptors
+    }
     # On a busy machine a first count of files may not be there at once.
     found = eventually(
         lambda: seen if set(labels) <= set(seen := _by_name(bench, container)) else None,
         "a value of every metric that is described",
     )
     assert set(found) == set(labels)
-    assert {(one.name, len(one.label_values)) for many in found.values() for one in many} == set(labels.items())
+    assert {(metric.name, len(metric.label_values)) for many in found.values() for metric in many} == set(
+        labels.items()
+    )
 
 
 def plausible(bench: Bench) -> None:
@@ -90,7 +94,7 @@ def plausible(bench: Bench) -> None:
     assert value("container_file_descriptors") >= 1
     assert value("container_fs_limit_bytes") > value("container_fs_usage_bytes")
     assert value("container_oom_events_total") == 0
-    assert [one.label_values[-1] for one in found["container_network_receive_bytes_total"]] == ["eth0"]
+    assert [metric.label_values[-1] for metric in found["container_network_receive_bytes_total"]] == ["eth0"]
 
 
 GROUPS = (

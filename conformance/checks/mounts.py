@@ -85,7 +85,7 @@ def recursive(bench: Bench) -> None:
 
 
 def announced(bench: Bench) -> None:
-    assert all(one.features.recursive_read_only_mounts for one in bench.call("Status").runtime_handlers)
+    assert all(handler.features.recursive_read_only_mounts for handler in bench.call("Status").runtime_handlers)
     assert bench.call("Status").runtime_handlers
 
 

@@ -81,14 +81,14 @@ def host_port(bench: Bench) -> None:
 def several_logs(bench: Bench) -> None:
     pod = bench.home
     containers = [pod.run_container("/bin/echo", f"says {number}") for number in range(3)]
-    assert [one.ended().exit_code for one in containers] == [0, 0, 0]
-    assert [eventually(one.text, "the log") for one in containers] == [f"says {n}\n" for n in range(3)]
+    assert [container.ended().exit_code for container in containers] == [0, 0, 0]
+    assert [eventually(container.text, "the log") for container in containers] == [f"says {n}\n" for n in range(3)]
 
 
 def several_execs(bench: Bench) -> None:
     pod = bench.home
     containers = [pod.run_container(*FOREVER, envs=[cri.KeyValue(key="WHO", value=b"%d" % n)]) for n in range(3)]
-    assert [one.shell("echo $WHO") for one in containers] == ["0\n", "1\n", "2\n"]
+    assert [container.shell("echo $WHO") for container in containers] == ["0\n", "1\n", "2\n"]
 
 
 def several_in_one_network(bench: Bench) -> None:

@@ -96,12 +96,12 @@ def filtered(bench: Bench) -> None:
     put = bench.shelf.put("1")
     _pull(bench, put.tag("1"))
     wanted = cri.ImageFilter(image=_spec(put.tag("1")))
-    assert [one.id for one in bench.call("ListImages", filter=wanted).images] == [put.image.id]
+    assert [image.id for image in bench.call("ListImages", filter=wanted).images] == [put.image.id]
     assert not bench.call("ListImages", filter=cri.ImageFilter(image=_spec("localhost/no/such:image"))).images
 
 
 def streamed(bench: Bench) -> None:
-    streamed = {one.id for answer in bench.stream("StreamImages") for one in answer.images}
+    streamed = {image.id for answer in bench.stream("StreamImages") for image in answer.images}
     assert _status(bench, IMAGE).id in streamed
 
 

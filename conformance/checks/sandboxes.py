@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def run(bench: Bench) -> None:
     pod = bench.pod()
     found = bench.call("ListPodSandbox", filter=cri.PodSandboxFilter(id=pod.id)).items
-    assert [(one.id, one.state) for one in found] == [(pod.id, cri.SANDBOX_READY)]
+    assert [(sandbox.id, sandbox.state) for sandbox in found] == [(pod.id, cri.SANDBOX_READY)]
 
 
 def stop(bench: Bench) -> None:
@@ -48,7 +48,7 @@ def attempts(bench: Bench) -> None:
     pod.stop()
     other = pod.again(1)
     found = bench.call("ListPodSandbox", filter=cri.PodSandboxFilter(label_selector=dict(pod.config.labels))).items
-    assert {one.id for one in found} == {pod.id, other.id}
+    assert {sandbox.id for sandbox in found} == {pod.id, other.id}
 
 
 def name_in_use(bench: Bench) -> None:
@@ -66,7 +66,7 @@ def handler(bench: Bench) -> None:
 
 def handler_name(bench: Bench) -> str:
     """One that is there; runtimes that do not tell are all called the same."""
-    return next((str(one.name) for one in bench.call("Status").runtime_handlers if one.name), "runc")
+    return next((str(handler.name) for handler in bench.call("Status").runtime_handlers if handler.name), "runc")
 
 
 def no_handler(bench: Bench) -> None:
@@ -105,7 +105,7 @@ def cgroup_goes(bench: Bench) -> None:
     container = pod.run_container()
     pod.stop()
     pod.remove()
-    for tree in (CGROUPS, *(one for one in CGROUPS.iterdir() if one.is_dir())):
+    for tree in (CGROUPS, *(path for path in CGROUPS.iterdir() if path.is_dir())):
         assert not cgroup_of(tree, pod.cgroup, container.id).exists()
         assert not cgroup_of(tree, pod.cgroup, pod.id).exists()
 
@@ -116,9 +116,9 @@ def pod_stats(bench: Bench) -> None:
     stats = bench.call("PodSandboxStats", pod_sandbox_id=pod.id).stats
     assert stats.attributes.id == pod.id
     assert stats.attributes.metadata == pod.config.metadata
-    assert [one.attributes.id for one in stats.linux.containers] == [container.id]
+    assert [container.attributes.id for container in stats.linux.containers] == [container.id]
     listed = bench.call("ListPodSandboxStats", filter=cri.PodSandboxStatsFilter(id=pod.id)).stats
-    assert [one.attributes.id for one in listed] == [pod.id]
+    assert [entry.attributes.id for entry in listed] == [pod.id]
 
 
 def pod_network_stats(bench: Bench) -> None:

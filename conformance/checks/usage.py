@@ -31,7 +31,7 @@ _V2_FILES = ("cpu.weight", "cpu.max", "memory.max", "cpuset.cpus")
 
 def _values(container: Container) -> list[str]:
     files = [("", name) for name in _V2_FILES] if _V2.met() else _V1_FILES
-    return [container.cgroup_file(*one).read_text().strip() for one in files]
+    return [container.cgroup_file(*file).read_text().strip() for file in files]
 
 
 def _expected(shares: int, quota: int, mebibytes: int, cpus: str) -> list[str]:
@@ -142,9 +142,9 @@ def stats_listed(bench: Bench) -> None:
         ({"label_selector": {"name": containers[1].config.metadata.name}}, containers[1:]),
     ):
         found = bench.call("ListContainerStats", filter=cri.ContainerStatsFilter(**wanted)).stats
-        assert {one.attributes.id for one in found} == {one.id for one in expected}
-    every = {one.attributes.id for one in bench.call("ListContainerStats").stats}
-    assert {one.id for one in containers} <= every
+        assert {stats.attributes.id for stats in found} == {container.id for container in expected}
+    every = {stats.attributes.id for stats in bench.call("ListContainerStats").stats}
+    assert {container.id for container in containers} <= every
 
 
 def exec_output(bench: Bench) -> None:

@@ -68,7 +68,7 @@ class HookStack:
     async def in_force(self, *names: str) -> None:
         """Wait until these are among the hook servers in force."""
         await eventually(
-            lambda: self.hooks.built is not None and set(names) <= {one.name for one in self.built.plugins.all},
+            lambda: self.hooks.built is not None and set(names) <= {server.name for server in self.built.plugins.all},
             f"{names} to be in force",
         )
 
@@ -107,4 +107,4 @@ async def hook_stack(
 
 def points_of(server: FakeHookServer) -> list[str]:
     """Where a hook server was asked, in order."""
-    return [one.point.value for one in server.calls]
+    return [call.point.value for call in server.calls]

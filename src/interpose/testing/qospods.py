@@ -34,8 +34,8 @@ def be_pod(
 ) -> FakeSandbox:
     """A BE pod. Each container asks for this much; Kubernetes itself sees a pod that asks for nothing."""
     amounts = {"kubernetes.io/batch-cpu": str(batch_cpu), "kubernetes.io/batch-memory": str(batch_memory)}
-    one = {"requests": amounts, "limits": amounts} if limits else {"requests": amounts}
-    annotation = {EXTENDED_RESOURCES: json.dumps({"containers": dict.fromkeys(containers, one)})}
+    extended = {"requests": amounts, "limits": amounts} if limits else {"requests": amounts}
+    annotation = {EXTENDED_RESOURCES: json.dumps({"containers": dict.fromkeys(containers, extended)})}
     resources = cri.LinuxContainerResources(cpu_period=100_000, cpu_shares=2, oom_score_adj=_OOM_BEST_EFFORT)
     return _add(node, name, QosClass.BE, "besteffort", dict.fromkeys(containers, resources), annotation, **more)
 
@@ -105,15 +105,17 @@ def _add(
         systemd=node.systemd,
     )
     config.linux.resources.CopyFrom(_of_the_pod(list(containers.values())))
-    return node.add(config, [pods.container_config(config, each, resources=one) for each, one in containers.items()])
+    return node.add(
+        config, [pods.container_config(config, name, resources=resources) for name, resources in containers.items()]
+    )
 
 
 def _of_the_pod(each: Sequence[cri.LinuxContainerResources]) -> cri.LinuxContainerResources:
     """Sums, as the kubelet has them: a limit only if all containers have one."""
-    quotas, limits = [one.cpu_quota for one in each], [one.memory_limit_in_bytes for one in each]
+    quotas, limits = [part.cpu_quota for part in each], [part.memory_limit_in_bytes for part in each]
     return cri.LinuxContainerResources(
         cpu_period=100_000,
-        cpu_shares=min(sum(one.cpu_shares for one in each), MAX_SHARES),
+        cpu_shares=min(sum(part.cpu_shares for part in each), MAX_SHARES),
         cpu_quota=sum(quotas) if all(quotas) else 0,
         memory_limit_in_bytes=sum(limits) if all(limits) else 0,
     )

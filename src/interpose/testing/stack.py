@@ -34,7 +34,7 @@ class Stack:
     hub: Hub
     runtime: Upstream
     image: Upstream
-    ledger: CallRecorder
+    recorder: CallRecorder
     relay: Relay
     listener: Listener
 
@@ -72,12 +72,12 @@ async def relay_stack(
     loop = asyncio.get_running_loop()
     hub = Hub(buffered=limits.buffered)
 
-    def upstream(path: Path) -> Upstream:
+    def make_upstream(path: Path) -> Upstream:
         return Upstream(str(path), hub=hub, limits=backend_limits(limits), wait=limits.backend_wait)
 
-    upstreams = [upstream(runtime)] + ([upstream(image)] if image is not None else [])
-    ledger = CallRecorder(time.monotonic)
-    relay = Relay(Routes(upstreams[0], upstreams[-1]), ledger, header_list=limits.header_list)
+    upstreams = [make_upstream(runtime)] + ([make_upstream(image)] if image is not None else [])
+    recorder = CallRecorder(time.monotonic)
+    relay = Relay(Routes(upstreams[0], upstreams[-1]), recorder, header_list=limits.header_list)
     if interceptors or taps or editors:
         relay.subscribe(
             interceptors,
@@ -94,15 +94,15 @@ async def relay_stack(
     hub.relieve = listener.relieve
     bound = bind_unix(str(socket))
     await listener.start(bound.sock)
-    for one in upstreams:
-        one.start()
+    for upstream in upstreams:
+        upstream.start()
     try:
         yield Stack(
             socket=socket,
             hub=hub,
             runtime=upstreams[0],
             image=upstreams[-1],
-            ledger=ledger,
+            recorder=recorder,
             relay=relay,
             listener=listener,
         )
@@ -112,5 +112,5 @@ async def relay_stack(
         listener.abort()
         if relay.call_runner is not None:
             await relay.call_runner.tasks.cancel()
-        for one in upstreams:
-            await one.close()
+        for upstream in upstreams:
+            await upstream.close()

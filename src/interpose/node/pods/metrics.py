@@ -10,7 +10,7 @@ from interpose.node.pods.status.pod_state import PodState
 from interpose.node.pods.sync.result import StepReason
 
 _OTHER: Final = "other"
-_REASONS: Final = (*(one.value for one in StepReason if one is not StepReason.NONE), _OTHER)
+_REASONS: Final = (*(reason.value for reason in StepReason if reason is not StepReason.NONE), _OTHER)
 
 
 class PodMetricsSource(Protocol):
@@ -32,16 +32,19 @@ def pods_collector(kept: PodMetricsSource) -> Collector:
 def _families(kept: PodMetricsSource) -> Iterable[Family]:
     pods = list(kept.pods)
     phases = Counter({phase.value: 0 for phase in PodPhase})
-    phases.update(one.phase.value for one in pods)
+    phases.update(pod.phase.value for pod in pods)
     yield _by("interpose_pods", "Pods that are kept, by phase.", "phase", phases)
-    ready = sum(one.ready for one in pods)
+    ready = sum(pod.ready for pod in pods)
     yield Family("interpose_pods_ready", "gauge", "Pods that are kept and ready.", [Sample(ready)])
     waiting = Counter(dict.fromkeys(_REASONS, 0))
     waiting.update(
-        _reason(one.reason) for pod in pods for one in pod.containers if one.lot is ContainerViewState.WAITING
+        _reason(container.reason)
+        for pod in pods
+        for container in pod.containers
+        if container.lot is ContainerViewState.WAITING
     )
     yield _by("interpose_pods_containers_waiting", "Containers that wait to be started, by reason.", "reason", waiting)
-    restarts = sum(one.restart_count for pod in pods for one in pod.containers)
+    restarts = sum(container.restart_count for pod in pods for container in pod.containers)
     text = "How often the containers of the pods that are kept were restarted, in all."
     yield Family("interpose_pods_restarts", "gauge", text, [Sample(restarts)])
     text = "Whether the runtime answers."

@@ -84,7 +84,7 @@ def oci_resources(resources: cri.LinuxContainerResources) -> dict[str, Any]:
     parts: dict[str, Any] = {
         "cpu": {key: value for key, value in cpu.items() if value},
         "memory": {key: value for key, value in memory.items() if value},
-        "hugepageLimits": [{"pageSize": one.page_size, "limit": one.limit} for one in resources.hugepage_limits],
+        "hugepageLimits": [{"pageSize": limit.page_size, "limit": limit.limit} for limit in resources.hugepage_limits],
         "unified": dict(resources.unified),
     }
     return {key: value for key, value in parts.items() if value}

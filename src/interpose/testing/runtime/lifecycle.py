@@ -145,7 +145,11 @@ class Lifecycle:
         if request.container_ids:
             chosen = [self._running(container_id) for container_id in request.container_ids]
         else:
-            chosen = [one for one in self._state.containers_of(sandbox) if one.state == cri.CONTAINER_RUNNING]
+            chosen = [
+                container
+                for container in self._state.containers_of(sandbox)
+                if container.state == cri.CONTAINER_RUNNING
+            ]
         for container in chosen:
             if container.sandbox_id != sandbox.id:
                 raise RpcError(

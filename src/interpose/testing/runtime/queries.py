@@ -115,7 +115,9 @@ class Queries:
         return cri.PodSandboxStatusResponse(
             status=fakeviews.sandbox_status(sandbox),
             info=info,
-            containers_statuses=[fakeviews.container_status(one) for one in self._state.containers_of(sandbox)],
+            containers_statuses=[
+                fakeviews.container_status(container) for container in self._state.containers_of(sandbox)
+            ],
             timestamp=self._clock(),
         )
 

@@ -286,7 +286,7 @@ def full_id(known: Collection[str], object_id: str) -> str:
     """The one id that starts like this; what was asked for if there is none or several (or nothing was asked for)."""
     if not object_id or object_id in known:
         return object_id
-    matches = [one for one in known if one.startswith(object_id)]
+    matches = [known_id for known_id in known if known_id.startswith(object_id)]
     return matches[0] if len(matches) == 1 else object_id
 
 

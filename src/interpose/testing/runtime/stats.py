@@ -50,12 +50,12 @@ def sandbox_stats(state: NodeState, sandbox: FakeSandbox, now: int) -> cri.PodSa
     )
     if not sandbox.ready:
         return stats
-    running = [one for one in state.containers_of(sandbox) if one.state == cri.CONTAINER_RUNNING]
+    running = [container for container in state.containers_of(sandbox) if container.state == cri.CONTAINER_RUNNING]
     linux = stats.linux
     _fill_usage(
         linux.cpu,
         linux.memory,
-        used=sum(_cpu_time(one, now) for one in running),
+        used=sum(_cpu_time(container, now) for container in running),
         memory=_MEMORY * len(running),
         now=now,
     )
@@ -65,7 +65,7 @@ def sandbox_stats(state: NodeState, sandbox: FakeSandbox, now: int) -> cri.PodSa
     linux.network.default_interface.tx_bytes.value = 1000
     linux.process.timestamp = now
     linux.process.process_count.value = len(running) + 1
-    linux.containers.extend(container_stats(one, now) for one in running)
+    linux.containers.extend(container_stats(container, now) for container in running)
     return stats
 
 
@@ -105,9 +105,9 @@ def sandbox_metrics(state: NodeState, now: int) -> list[cri.PodSandboxMetrics]:
         cri.PodSandboxMetrics(
             pod_sandbox_id=sandbox.id,
             container_metrics=[
-                cri.ContainerMetrics(container_id=one.id, metrics=_container_metrics(one, now))
-                for one in state.containers_of(sandbox)
-                if one.state == cri.CONTAINER_RUNNING
+                cri.ContainerMetrics(container_id=container.id, metrics=_container_metrics(container, now))
+                for container in state.containers_of(sandbox)
+                if container.state == cri.CONTAINER_RUNNING
             ],
         )
         for sandbox in state.sandboxes.values()

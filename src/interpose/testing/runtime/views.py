@@ -95,7 +95,7 @@ def event(
     message = cri.ContainerEventResponse(container_id=object_id, container_event_type=kind, created_at=now)
     if sandbox is not None:
         message.pod_sandbox_status.CopyFrom(sandbox_status(sandbox))
-        message.containers_statuses.extend(container_status(one) for one in state.containers_of(sandbox))
+        message.containers_statuses.extend(container_status(container) for container in state.containers_of(sandbox))
     return message
 
 

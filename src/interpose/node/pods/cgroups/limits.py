@@ -119,7 +119,7 @@ class PodLimits:
         if qos is KubeQos.BURSTABLE:
             pods = [name for name in tree.children(directory) if name.startswith("pod")]
             found = [tree.read(f"{directory}/{name}", Parameter.CPU_SHARES) for name in pods]
-            shares = min(max(sum(one for one in found if isinstance(one, int)), MIN_SHARES), MAX_SHARES)
+            shares = min(max(sum(value for value in found if isinstance(value, int)), MIN_SHARES), MAX_SHARES)
         if not tree.same(Parameter.CPU_SHARES, tree.read(directory, Parameter.CPU_SHARES), shares):
             tree.write(directory, Parameter.CPU_SHARES, shares)
 

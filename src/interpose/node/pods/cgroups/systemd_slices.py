@@ -84,7 +84,11 @@ class PodSlices:
             if qos is not KubeQos.GUARANTEED:
                 self._weigh(tree, qos, beside=directory, own=values[Parameter.CPU_SHARES])
             if grow_only:
-                values = {one: value for one, value in values.items() if not _becomes_less(tree, directory, one, value)}
+                values = {
+                    parameter: value
+                    for parameter, value in values.items()
+                    if not _becomes_less(tree, directory, parameter, value)
+                }
             self._tell(tree, directory, properties(values))
 
     def remove(self, directories: Iterable[str]) -> None:
@@ -138,7 +142,7 @@ class PodSlices:
         if qos is KubeQos.BURSTABLE:
             others = [name for name in _children(tree, directory) if f"{directory}/{name}" != beside]
             found = [own, *(_shares(tree, f"{directory}/{name}") for name in others)]
-            shares = min(max(sum(one for one in found if isinstance(one, int)), MIN_SHARES), MAX_SHARES)
+            shares = min(max(sum(value for value in found if isinstance(value, int)), MIN_SHARES), MAX_SHARES)
         self._tell(tree, directory, properties({Parameter.CPU_SHARES: shares}))
 
     def _wait_empty(self, tree: CgroupTree, directory: str) -> None:

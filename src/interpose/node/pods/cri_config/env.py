@@ -112,9 +112,9 @@ def _resource_value(
 def _named(pod: PodSpec, container: ContainerSpec | None, name: str) -> ContainerSpec:
     if not name and container is not None:
         return container
-    for one in (*pod.containers, *pod.init_containers):
-        if one.name == name:
-            return one
+    for candidate in (*pod.containers, *pod.init_containers):
+        if candidate.name == name:
+            return candidate
     raise ValueError(f"resourceFieldRef: the pod has no container {quoted(name)}")
 
 

@@ -16,18 +16,18 @@ def pod_qos(pod: PodSpec) -> KubeQos:
     if pod.resources is not None and (pod.resources.requests or pod.resources.limits):
         each = [pod.resources]
     else:
-        each = [one.resources for one in (*pod.init_containers, *pod.containers)]
-    return kube_qos((one.requests, one.limits) for one in each)
+        each = [container.resources for container in (*pod.init_containers, *pod.containers)]
+    return kube_qos((resources.requests, resources.limits) for resources in each)
 
 
 def is_sidecar(pod: PodSpec, container: ContainerSpec) -> bool:
     """Whether it is an init container that stays."""
-    return any(one.name == container.name for one in sidecars(pod))
+    return any(sidecar.name == container.name for sidecar in sidecars(pod))
 
 
 def sidecars(pod: PodSpec) -> Iterator[ContainerSpec]:
     """Init containers that stay, in order."""
-    return (one for one in pod.init_containers if one.restart_policy is RestartPolicy.ALWAYS)
+    return (container for container in pod.init_containers if container.restart_policy is RestartPolicy.ALWAYS)
 
 
 def requested(resources: ResourceRequirements, name: str) -> Fraction:

@@ -96,7 +96,7 @@ def pod_memory_limit(pod: PodSpec) -> int:
 def _limited(pod: PodSpec, name: str) -> bool:
     if pod.resources is not None and pod.resources.limits.get(name):
         return True
-    return all(one.resources.limits.get(name) for one in (*pod.init_containers, *pod.containers))
+    return all(container.resources.limits.get(name) for container in (*pod.init_containers, *pod.containers))
 
 
 def pod_requests(pod: PodSpec) -> Mapping[str, Fraction]:
@@ -154,12 +154,12 @@ def _with_own(
     return {**found, **amounts(own)} if own is not None else found
 
 
-def _sum(one: Mapping[str, Fraction], other: Mapping[str, Fraction]) -> Mapping[str, Fraction]:
-    return {name: one.get(name, _NONE) + other.get(name, _NONE) for name in (*one, *other)}
+def _sum(first: Mapping[str, Fraction], second: Mapping[str, Fraction]) -> Mapping[str, Fraction]:
+    return {name: first.get(name, _NONE) + second.get(name, _NONE) for name in (*first, *second)}
 
 
-def _most(one: Mapping[str, Fraction], other: Mapping[str, Fraction]) -> Mapping[str, Fraction]:
-    return {name: max(one.get(name, _NONE), other.get(name, _NONE)) for name in (*one, *other)}
+def _most(first: Mapping[str, Fraction], second: Mapping[str, Fraction]) -> Mapping[str, Fraction]:
+    return {name: max(first.get(name, _NONE), second.get(name, _NONE)) for name in (*first, *second)}
 
 
 # -- huge pages

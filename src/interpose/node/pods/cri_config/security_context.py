@@ -106,7 +106,7 @@ def sandbox_security(pod: PodSpec) -> cri.LinuxSandboxSecurityContext:
     """The security context of a sandbox. Its own process is always confined: it needs next to nothing."""
     everyone = (*pod.init_containers, *pod.containers, *pod.ephemeral_containers)
     return cri.LinuxSandboxSecurityContext(
-        privileged=any(one.security.privileged for one in everyone),
+        privileged=any(container.security.privileged for container in everyone),
         namespace_options=namespace_options(pod),
         selinux_options=_selinux(pod.security.selinux),
         run_as_user=_number(pod.security.run_as_user),

@@ -110,14 +110,17 @@ def _event(kind: EventType, reason: str, message: str, container: str, now: int)
 def merge_repeated(events: Iterable[PodEvent], most: int = MOST_EVENTS) -> list[PodEvent]:
     """Equal events as one, in the order in which they were last seen; the newest, if they are too many."""
     found: dict[tuple[str, ...], PodEvent] = {}
-    for one in events:
-        kind = one.kind
+    for event in events:
+        kind = event.kind
         if (known := found.get(kind)) is not None:
-            one = replace(
-                one, first=min(known.first, one.first), last=max(known.last, one.last), count=known.count + one.count
+            event = replace(
+                event,
+                first=min(known.first, event.first),
+                last=max(known.last, event.last),
+                count=known.count + event.count,
             )
-        found[kind] = one
-    ordered = sorted(found.values(), key=lambda one: one.last)
+        found[kind] = event
+    ordered = sorted(found.values(), key=lambda event: event.last)
     return ordered[max(len(ordered) - most, 0) :]
 
 

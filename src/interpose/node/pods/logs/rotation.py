@@ -53,14 +53,14 @@ class LogRotation:
     async def rotate(self, pods: Iterable[PodStatus]) -> None:
         """Look at the logs of all running containers; failures are logged and tried again next time."""
         for pod in pods:
-            for one in pod.containers:
-                if one.state is ContainerState.RUNNING and one.log_path:
+            for container in pod.containers:
+                if container.state is ContainerState.RUNNING and container.log_path:
                     try:
-                        await self._one(one)
+                        await self._one(container)
                     except (OSError, RpcError) as error:
                         why = str(error)
                         self._remarks.log(
-                            logging.WARNING, "Log was not rotated", key=one.id, path=one.log_path, err=why
+                            logging.WARNING, "Log was not rotated", key=container.id, path=container.log_path, err=why
                         )
 
     async def _one(self, container: ContainerStatus) -> None:
@@ -113,7 +113,7 @@ def _locked(folder: Path) -> int | None:
 
 def _move_aside(path: Path, now: float) -> Path:
     """Give it a name with the time: a later one than all others have, though the clock may have been set back."""
-    moment = max([now, *(_moment(stamp_of(one)) + 1 for one in list_rotated(path))])
+    moment = max([now, *(_moment(stamp_of(rotated)) + 1 for rotated in list_rotated(path))])
     aside = path.with_name(f"{path.name}.{time.strftime(_FORM, time.gmtime(moment))}")
     path.rename(aside)
     return aside
@@ -141,9 +141,9 @@ def remove_old_logs(path: Path, keep: int) -> None:
     for old in aside[: max(len(aside) - max(keep, 0), 0)]:
         old.unlink(missing_ok=True)
         old.with_name(old.name + PACKED).unlink(missing_ok=True)
-    for one in aside[max(len(aside) - max(keep, 0), 0) :]:
-        if one.suffix != PACKED:
-            _compress(one)
+    for rotated in aside[max(len(aside) - max(keep, 0), 0) :]:
+        if rotated.suffix != PACKED:
+            _compress(rotated)
 
 
 def _compress(path: Path) -> None:

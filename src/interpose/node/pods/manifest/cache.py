@@ -82,7 +82,7 @@ def _emptied(found: FolderPods, before: Mapping[str, str]) -> dict[str, tuple[st
 
 
 def _given(pod: PodSpec, pods: tuple[PodSpec, ...]) -> bool:
-    return any(pod.uid == one.uid or pod.title == one.title for one in pods)
+    return any(pod.uid == other.uid or pod.title == other.title for other in pods)
 
 
 _log = logging.getLogger(__name__)
@@ -102,7 +102,7 @@ class ManifestCache:
         """The texts of those files that are wanted; what cannot be understood is not there."""
         found: dict[str, str] = {}
         with suppress(OSError):
-            for entry in sorted(os.scandir(self._folder), key=lambda one: one.name):
+            for entry in sorted(os.scandir(self._folder), key=lambda entry: entry.name):
                 if not entry.name.endswith(_SUFFIX):
                     # Of a manager that was killed while it wrote: nobody has ever agreed upon it.
                     remove_leftovers(f"{self._folder}/{entry.name.partition('.')[0]}{_SUFFIX}")

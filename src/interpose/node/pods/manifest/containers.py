@@ -77,7 +77,7 @@ _PORT: Final = FieldGroup(
 
 
 def _ports(found: tuple[Port, ...]) -> tuple[Port, ...]:
-    unique("ports")(tuple(one for one in found if one.name))
+    unique("ports")(tuple(port for port in found if port.name))
     return found
 
 
@@ -110,7 +110,7 @@ _RULES: Final = Items(
 
 
 def _resize_policy(found: tuple[tuple[str, str], ...]) -> Mapping[str, str]:
-    unique("policies", lambda one: one[0])(found)
+    unique("policies", lambda policy: policy[0])(found)
     return MappingProxyType(dict(found))
 
 
@@ -164,11 +164,13 @@ def _container(values: dict[str, Any]) -> ContainerSpec:
     container = ContainerSpec(**found, env=(*values.get("envFrom", ()), *values.get("env", ())))
     if container.restart_rules and container.restart_policy is None:
         raise ValueError("restartPolicyRules need a restartPolicy of the container")
-    if not container.security.privileged and any(one.propagation == "Bidirectional" for one in container.volume_mounts):
+    if not container.security.privileged and any(
+        mount.propagation == "Bidirectional" for mount in container.volume_mounts
+    ):
         raise ValueError("mountPropagation Bidirectional is for privileged containers only")
-    actions = {key: one.action for key in PROBES if (one := values.get(key)) is not None}
+    actions = {key: probe.action for key in PROBES if (probe := values.get(key)) is not None}
     hooks = {"lifecycle.postStart": container.lifecycle.post_start, "lifecycle.preStop": container.lifecycle.pre_stop}
-    check_ports({**actions, **hooks}, frozenset(one.name for one in container.ports))
+    check_ports({**actions, **hooks}, frozenset(port.name for port in container.ports))
     return container
 
 

@@ -121,8 +121,8 @@ def env_table(holders: ConfigObjects, containers: frozenset[str]) -> Items:
         },
         one_of,
     )
-    one = FieldGroup({"name": ENV_NAME, "value": Text(), "valueFrom": sources}, _env_var, required=("name",))
-    return Items(one, make=lambda found: tuple(filter(None, found)))
+    variable = FieldGroup({"name": ENV_NAME, "value": Text(), "valueFrom": sources}, _env_var, required=("name",))
+    return Items(variable, make=lambda found: tuple(filter(None, found)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +150,7 @@ def env_from_table(holders: ConfigObjects) -> Items:
         texts: Mapping[str, str] = one_of(values)
         return tuple(EnvVar(name=prefix + name, value=verbatim(text)) for name, text in sorted(texts.items()))
 
-    one = FieldGroup(
+    source = FieldGroup(
         {"prefix": ENV_NAME, "configMapRef": _All(holders, CONFIG_MAP), "secretRef": _All(holders, SECRET)}, make
     )
-    return Items(one, make=lambda found: tuple(var for part in found for var in part))
+    return Items(source, make=lambda found: tuple(var for part in found for var in part))

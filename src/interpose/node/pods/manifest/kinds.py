@@ -225,17 +225,17 @@ def resources_of(values: dict[str, Any]) -> ResourceRequirements:
 
 def words(kind: type[_E]) -> Choice:
     """One of the values of an enumeration."""
-    return Choice({one.value: one for one in kind})
+    return Choice({member.value: member for member in kind})
 
 
 def choice(*allowed: str) -> Choice:
     """One of these words."""
-    return Choice({one: one for one in allowed})
+    return Choice({word: word for word in allowed})
 
 
-def or_unset(one: Choice) -> Choice:
+def or_unset(choices: Choice) -> Choice:
     """The same, or an empty text: the API server puts its default there, as where nothing is said."""
-    return Choice({"": None, **one.words})
+    return Choice({"": None, **choices.words})
 
 
 def number(text: str) -> int | None:
@@ -245,15 +245,15 @@ def number(text: str) -> int | None:
     return int(text) if _DECIMAL.fullmatch(text.removeprefix("-").removeprefix("+")) else None
 
 
-def unique(what: str, name: Callable[[Any], object] = lambda one: one.name) -> Callable[[tuple[Any, ...]], Any]:
+def unique(plural: str, name: Callable[[Any], object] = lambda item: item.name) -> Callable[[tuple[Any, ...]], Any]:
     """A `make` of a list whose members must differ in what `name` gives."""
 
     def check(items: tuple[Any, ...]) -> tuple[Any, ...]:
         seen: set[object] = set()
         for item in items:
-            if (one := name(item)) in seen:
-                raise ValueError(f"two {what} are {quoted(str(one))}")
-            seen.add(one)
+            if (found := name(item)) in seen:
+                raise ValueError(f"two {plural} are {quoted(str(found))}")
+            seen.add(found)
         return items
 
     return check

@@ -38,7 +38,7 @@ class _HiddenTexts:
     """Texts by keys; what is none, or in their place, is not repeated: it may be a secret."""
 
     def read(self, node: DocumentNode, key: str, report: Report) -> Mapping[str, str] | None:
-        shown = ((name, one if one.tag == "str" else replace(one, text="...")) for name, one in node.entries)
+        shown = ((name, entry if entry.tag == "str" else replace(entry, text="...")) for name, entry in node.entries)
         return Texts().read(replace(node, text=node.text and "...", entries=tuple(shown)), key, report)
 
 
@@ -106,7 +106,11 @@ class ConfigObjects:
     """All that stand beside a pod, in its namespace."""
 
     def __init__(self, holders: Iterable[ConfigObject] = (), namespace: str = "default") -> None:
-        self._by_name = {(one.kind, one.name): one for one in holders if one.namespace == namespace}
+        self._by_name = {
+            (config_object.kind, config_object.name): config_object
+            for config_object in holders
+            if config_object.namespace == namespace
+        }
         self._namespace = namespace
         self.used: dict[str, dict[str, str]] = {}  # by title, for the uid
 

@@ -52,7 +52,7 @@ _NOTED: Final = (
 )
 
 _DNS_OPTION: Final = FieldGroup(
-    {"name": WORD, "value": Text()}, lambda one: (one["name"], one.get("value")), required=("name",)
+    {"name": WORD, "value": Text()}, lambda option: (option["name"], option.get("value")), required=("name",)
 )
 _DNS_CONFIG: Final = FieldGroup(
     {
@@ -218,7 +218,7 @@ def _on_host_ports(container: ContainerSpec) -> ContainerSpec:
         if port.host_port not in (0, port.container_port):
             ports = f"hostPort {port.host_port} and containerPort {port.container_port}"
             raise ValueError(f"with hostNetwork {ports} of container {container.name} must be the same")
-    return replace(container, ports=tuple(replace(one, host_port=one.container_port) for one in container.ports))
+    return replace(container, ports=tuple(replace(port, host_port=port.container_port) for port in container.ports))
 
 
 # -- what the parts must agree on
@@ -229,10 +229,10 @@ def _check_names(found: Mapping[str, Any]) -> None:
         raise ValueError("containers is empty")
     seen: set[str] = set()
     for kind in _CONTAINERS:
-        for one in found.get(kind, ()):
-            if one.name in seen:
-                raise ValueError(f"two containers have the name {quoted(one.name)}")
-            seen.add(one.name)
+        for container in found.get(kind, ()):
+            if container.name in seen:
+                raise ValueError(f"two containers have the name {quoted(container.name)}")
+            seen.add(container.name)
 
 
 def _check_host_ports(found: Mapping[str, Any]) -> None:
@@ -257,10 +257,12 @@ def _check_dns(found: Mapping[str, Any]) -> None:
 
 def _check_resizing(found: Mapping[str, Any]) -> None:
     pod_policy = found.get("restart_policy", RestartPolicy.ALWAYS)
-    for one in (*found.get("init_containers", ()), *found["containers"]):
-        ends = (one.restart_policy or pod_policy) is RestartPolicy.NEVER
-        if ends and RESTART_CONTAINER in one.resize_policy.values():
-            raise ValueError(f"resizePolicy of container {one.name} cannot be RestartContainer where it never restarts")
+    for container in (*found.get("init_containers", ()), *found["containers"]):
+        ends = (container.restart_policy or pod_policy) is RestartPolicy.NEVER
+        if ends and RESTART_CONTAINER in container.resize_policy.values():
+            raise ValueError(
+                f"resizePolicy of container {container.name} cannot be RestartContainer where it never restarts"
+            )
 
 
 _CHECKS: Final = (_check_names, _check_host_ports, _check_namespaces, _check_dns, _check_resizing)
@@ -280,4 +282,6 @@ def _text(node: DocumentNode | None, name: str) -> str:
 
 def _names(spec: DocumentNode | None, key: str) -> frozenset[str]:
     found = _child(spec, key)
-    return frozenset() if found is None else frozenset(_text(one, "name") for one in found.items if not is_access(one))
+    return (
+        frozenset() if found is None else frozenset(_text(item, "name") for item in found.items if not is_access(item))
+    )

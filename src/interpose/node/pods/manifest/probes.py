@@ -39,7 +39,7 @@ def _exec(values: dict[str, Any]) -> ExecAction:
 
 
 _HEADER: Final = FieldGroup(
-    {"name": WORD, "value": Text()}, lambda one: (one["name"], one.get("value", "")), required=("name",)
+    {"name": WORD, "value": Text()}, lambda header: (header["name"], header.get("value", "")), required=("name",)
 )
 _HTTP_NAMES: Final = {"path": "path", "port": "port", "host": "host", "scheme": "scheme", "httpHeaders": "headers"}
 

@@ -50,8 +50,8 @@ def auths_for(pod: PodSpec, image: str) -> tuple[PullAuth, ...]:
     the star that stands for it.
     """
     wanted = _place(image)
-    fitting = [one for one in pod.pull_auths if _fits(one.registry, wanted)]
-    return tuple(sorted(fitting, key=lambda one: one.registry, reverse=True))
+    fitting = [auth for auth in pod.pull_auths if _fits(auth.registry, wanted)]
+    return tuple(sorted(fitting, key=lambda auth: auth.registry, reverse=True))
 
 
 def _fits(registry: str, wanted: str) -> bool:
@@ -68,7 +68,7 @@ def _fits_host(host: str, wanted: str) -> bool:
     return (
         port == wanted_port
         and len(labels) == len(wanted_labels)
-        and all(fnmatchcase(other, one) for one, other in zip(labels, wanted_labels, strict=True))
+        and all(fnmatchcase(label, pattern) for pattern, label in zip(labels, wanted_labels, strict=True))
     )
 
 
@@ -91,7 +91,7 @@ def _auths(holder: ConfigObject) -> Iterator[PullAuth]:
         raise ValueError(f"has no JSON under {key}") from None
     if key == _MODERN and isinstance(document, dict):
         document = document.get("auths", {})
-    if not isinstance(document, dict) or not all(isinstance(one, dict) for one in document.values()):
+    if not isinstance(document, dict) or not all(isinstance(entry, dict) for entry in document.values()):
         raise ValueError(f"has no registries under {key}")
     return (_auth(registry, entry) for registry, entry in document.items())
 

@@ -14,7 +14,7 @@ from interpose.node.pods.spec import ContainerSpec, PodSecurityContext, Profile,
 _ID: Final = Number(0, MAX_ID)
 _WINDOWS: Final = UnsupportedField("is of Windows, which is not supported")
 _CAPABILITY: Final = PatternText(re.compile(r"ALL|[A-Z][A-Z0-9_]*"), "the name of a capability such as NET_ADMIN", 64)
-_CAPABILITIES: Final = Items(_CAPABILITY, make=lambda found: tuple(one.removeprefix("CAP_") for one in found))
+_CAPABILITIES: Final = Items(_CAPABILITY, make=lambda found: tuple(name.removeprefix("CAP_") for name in found))
 _SWAPPED: Final = str.maketrans("./", "/.")
 
 
@@ -32,7 +32,7 @@ _SYSCTL: Final = FieldGroup(
         ),
         "value": PatternText(re.compile(r"[^\0]*"), "a value of at most 4095 characters, as the kernel takes it", 4095),
     },
-    lambda one: (_sysctl_name(one["name"]), one["value"]),
+    lambda sysctl: (_sysctl_name(sysctl["name"]), sysctl["value"]),
     required=("name", "value"),
 )
 
@@ -120,7 +120,7 @@ POD_SECURITY: Final = FieldGroup(
         # How, not what: volumes here are given to the group whenever they are made.
         "fsGroupChangePolicy": choice("Always", "OnRootMismatch"),
         "seLinuxChangePolicy": choice("Recursive", "MountOption"),
-        "sysctls": Items(_SYSCTL, make=unique("sysctls", lambda one: one[0])),
+        "sysctls": Items(_SYSCTL, make=unique("sysctls", lambda sysctl: sysctl[0])),
     },
     lambda values: PodSecurityContext(**renamed(values, _POD_NAMES)),
 )
@@ -157,7 +157,7 @@ class PodAnnotations:
 
 def annotated(containers: Iterable[ContainerSpec], annotations: Mapping[str, str]) -> tuple[ContainerSpec, ...]:
     """The containers, with the profiles of annotations where they have none of their own. The pod's is for the rest."""
-    return tuple(_annotated(one, annotations.get(f"{_APPARMOR}{one.name}", "")) for one in containers)
+    return tuple(_annotated(container, annotations.get(f"{_APPARMOR}{container.name}", "")) for container in containers)
 
 
 def _annotated(container: ContainerSpec, value: str) -> ContainerSpec:

@@ -88,7 +88,7 @@ def _downward(containers: frozenset[str]) -> FieldGroup:
 
 
 def _files(values: dict[str, Any]) -> ProjectedFiles:
-    unique("files", lambda one: one.path)(values.get("items", ()))
+    unique("files", lambda item: item.path)(values.get("items", ()))
     return ProjectedFiles(**values)
 
 
@@ -157,7 +157,7 @@ def is_access(node: DocumentNode) -> bool:
 
 def volumes_table(holders: ConfigObjects, containers: frozenset[str]) -> Items:
     """`volumes` of a pod."""
-    one = FieldGroup(
+    volume = FieldGroup(
         {
             "name": LABEL,
             "emptyDir": _EMPTY_DIR,
@@ -176,7 +176,7 @@ def volumes_table(holders: ConfigObjects, containers: frozenset[str]) -> Items:
         _volume,
         required=("name",),
     )
-    return Items(_ButAccess(one), make=lambda found: unique("volumes")(tuple(item for item in found if item)))
+    return Items(_ButAccess(volume), make=lambda found: unique("volumes")(tuple(item for item in found if item)))
 
 
 _MOUNT_NAMES: Final = {
@@ -206,7 +206,7 @@ def _mount(values: dict[str, Any]) -> VolumeMount:
 def mounts_table(volumes: frozenset[str], *, sub_paths: bool = True) -> Items:
     """`volumeMounts` of a container."""
     inside = RELATIVE if sub_paths else UnsupportedField("is not for ephemeral containers")
-    one = FieldGroup(
+    mount = FieldGroup(
         {
             "name": KnownName(volumes, "the name of a volume of the pod"),
             "mountPath": MOUNT_PATH,
@@ -220,5 +220,5 @@ def mounts_table(volumes: frozenset[str], *, sub_paths: bool = True) -> Items:
         _mount,
         required=("name", "mountPath"),
     )
-    by_path = unique("mount paths", lambda one: one.mount_path)
-    return Items(_ButAccess(one), make=lambda found: by_path(tuple(item for item in found if item)))
+    by_path = unique("mount paths", lambda item: item.mount_path)
+    return Items(_ButAccess(mount), make=lambda found: by_path(tuple(item for item in found if item)))

@@ -44,7 +44,7 @@ def port_of(action: HttpAction | TcpAction, container: ContainerSpec) -> int:
     """The number of the port; one may be called by the name it has in the container. AskError if there is none."""
     port = action.port
     if isinstance(port, str):
-        named = next((one.container_port for one in container.ports if one.name == port), None)
+        named = next((declared.container_port for declared in container.ports if declared.name == port), None)
         if named is None and not port.isdecimal():
             raise ProbeError(f"container {container.name} has no port named {port!r}")
         port = named if named is not None else int(port)
@@ -107,7 +107,7 @@ def request_bytes(url: str, headers: Sequence[tuple[str, str]]) -> bytes:
         target += "?" + quote(parts.query, safe="/%:@!$&'()*+,;=~-._?")
     fields = {"host": ("Host", parts.netloc), "user-agent": ("User-Agent", f"interpose-probe/{__version__}")}
     fields["accept"] = ("Accept", "*/*")
-    given = [one for one in headers if one[1] or one[0].lower() != "host"]
+    given = [header for header in headers if header[1] or header[0].lower() != "host"]
     replaced = {name.lower() for name, _ in given}
     lines = [line for name, line in fields.items() if name not in replaced]
     lines += [(name, value) for name, value in given if value or name.lower() not in _LEFT_OUT]

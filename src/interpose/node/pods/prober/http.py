@@ -170,7 +170,7 @@ def _is_chunked(head: _Head) -> bool:
     codings = head.values(b"transfer-encoding")
     if not codings or head.version < b"1.1":  # before, there were no chunks, whatever is said
         return False
-    if [one.lower() for one in codings] != [b"chunked"]:
+    if [coding.lower() for coding in codings] != [b"chunked"]:
         raise _bad(f"Transfer-Encoding {_shown(b', '.join(codings))} is not chunked")
     return True
 

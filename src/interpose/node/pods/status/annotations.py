@@ -85,7 +85,7 @@ def _hook(text: str) -> Hook:
             port=_port_number(given["port"]),
             host=_text(given.get("host", "")),
             scheme=_text(given.get("scheme", "HTTP")),
-            headers=tuple((_text(one["name"]), _text(one["value"])) for one in given.get("httpHeaders", ())),
+            headers=tuple((_text(header["name"]), _text(header["value"])) for header in given.get("httpHeaders", ())),
         )
     if "tcpSocket" in document:
         given = document["tcpSocket"]
@@ -96,13 +96,13 @@ def _hook(text: str) -> Hook:
 def _ports(text: str) -> tuple[Port, ...]:
     return tuple(
         Port(
-            container_port=_whole(one["containerPort"]),
-            host_port=_whole(one.get("hostPort", 0)),
-            host_ip=_text(one.get("hostIP", "")),
-            name=_text(one.get("name", "")),
-            protocol=_text(one.get("protocol", "TCP")),
+            container_port=_whole(port["containerPort"]),
+            host_port=_whole(port.get("hostPort", 0)),
+            host_ip=_text(port.get("hostIP", "")),
+            name=_text(port.get("name", "")),
+            protocol=_text(port.get("protocol", "TCP")),
         )
-        for one in json.loads(text)
+        for port in json.loads(text)
     )
 
 

@@ -49,17 +49,19 @@ class RuntimePodLister:
         labels = {POD_UID: uid}
         sandboxes = await self._sandboxes.list_pod_sandbox(cri.PodSandboxFilter(label_selector=labels))
         containers = await self._containers.list_containers(cri.ContainerFilter(label_selector=labels))
-        found = {one.uid: one for one in group_pods(sandboxes, containers, complete=True)}
+        found = {pod.uid: pod for pod in group_pods(sandboxes, containers, complete=True)}
         return found.get(uid, RuntimePod(uid=uid, complete=True))
 
     async def status(self, pod: RuntimePod | str) -> PodStatus:
         """Everything about a pod. What vanishes while it is asked about is not there; other failures are raised."""
         if isinstance(pod, str) or not pod.complete:
             pod = await self.pod(pod if isinstance(pod, str) else pod.uid)
-        sandboxes = [await self._sandbox(one.id) for one in pod.sandboxes]
-        containers = [await self._container(pod.uid, one) for one in pod.containers]
+        sandboxes = [await self._sandbox(sandbox.id) for sandbox in pod.sandboxes]
+        containers = [await self._container(pod.uid, container) for container in pod.containers]
         return pod_status(
-            pod, [one for one in sandboxes if one is not None], [one for one in containers if one is not None]
+            pod,
+            [sandbox for sandbox in sandboxes if sandbox is not None],
+            [container for container in containers if container is not None],
         )
 
     async def newest_sandbox(self, pod: RuntimePod) -> SandboxStatus | None:
@@ -105,7 +107,7 @@ def sandbox_status(status: cri.PodSandboxStatus) -> SandboxStatus:
         created_at=status.created_at,
         host_network=status.linux.namespaces.options.network == cri.NODE,
         ip=None if network is None else network.ip,
-        additional_ips=() if network is None else tuple(one.ip for one in network.additional_ips if one.ip),
+        additional_ips=() if network is None else tuple(address.ip for address in network.additional_ips if address.ip),
         labels=dict(status.labels),
         annotations=dict(status.annotations),
         runtime_handler=status.runtime_handler,
@@ -162,5 +164,7 @@ def pod_status(pod: RuntimePod, sandboxes: Sequence[SandboxStatus], containers: 
         ips=addresses(current) if current is not None else (),
         sandboxes=tuple(sandboxes),
         containers=tuple(containers),
-        active=tuple(one for one in containers if current is not None and one.sandbox_id == current.id),
+        active=tuple(
+            container for container in containers if current is not None and container.sandbox_id == current.id
+        ),
     )

@@ -88,25 +88,33 @@ def pod_phase(pod: "PodSpec", status: PodStatus) -> PodPhase:
     """The phase of a pod."""
     if _init_failed(pod, status):
         return PodPhase.FAILED
-    latest = [status.latest(one.name) for one in pod.containers]
-    states = [None if one is None else one.state for one in latest]
+    latest = [status.latest(container.name) for container in pod.containers]
+    states = [None if container is None else container.state for container in latest]
     if not _initialized(pod, status) or None in states or ContainerState.CREATED in states:
         return PodPhase.PENDING
     if ContainerState.RUNNING in states:
         return PodPhase.RUNNING
     if ContainerState.UNKNOWN in states:
         return PodPhase.UNKNOWN
-    if any(should_restart(pod, one, found) for one, found in zip(pod.containers, latest, strict=True)):
+    if any(should_restart(pod, container, found) for container, found in zip(pod.containers, latest, strict=True)):
         return PodPhase.RUNNING
     # Whatever else is said about its end, of a main container the exit code counts.
-    return PodPhase.FAILED if any(one is not None and one.exit_code != 0 for one in latest) else PodPhase.SUCCEEDED
+    return (
+        PodPhase.FAILED
+        if any(container is not None and container.exit_code != 0 for container in latest)
+        else PodPhase.SUCCEEDED
+    )
 
 
 def seen_phase(status: PodStatus) -> PodPhase:
     """The phase as far as the runtime alone can tell: whether what has ended will be started again is not known."""
-    newest = [found for name in dict.fromkeys(one.name for one in status.containers) if (found := status.latest(name))]
-    states = {one.state for one in newest}
-    up = any(one.ready for one in status.sandboxes[:1])
+    newest = [
+        found
+        for name in dict.fromkeys(container.name for container in status.containers)
+        if (found := status.latest(name))
+    ]
+    states = {container.state for container in newest}
+    up = any(sandbox.ready for sandbox in status.sandboxes[:1])
     if ContainerState.RUNNING in states:
         return PodPhase.RUNNING
     if ContainerState.UNKNOWN in states:
@@ -114,14 +122,16 @@ def seen_phase(status: PodStatus) -> PodPhase:
     if up:
         return PodPhase.PENDING if states != {ContainerState.EXITED} else PodPhase.RUNNING
     if ContainerState.EXITED in states:
-        return PodPhase.FAILED if any(one.failed for one in newest) else PodPhase.SUCCEEDED
+        return PodPhase.FAILED if any(container.failed for container in newest) else PodPhase.SUCCEEDED
     return PodPhase.UNKNOWN
 
 
 def ready(pod: "PodSpec", status: PodStatus, health: ProbeResults = UNPROBED) -> bool:
     """Whether every container that is to stay is up and says that it can work."""
-    staying = (*(one for one in pod.init_containers if is_sidecar(one)), *pod.containers)
-    return _initialized(pod, status) and all(_is_ready(one, status.latest(one.name), health) for one in staying)
+    staying = (*(container for container in pod.init_containers if is_sidecar(container)), *pod.containers)
+    return _initialized(pod, status) and all(
+        _is_ready(container, status.latest(container.name), health) for container in staying
+    )
 
 
 def container_views(
@@ -133,16 +143,19 @@ def container_views(
     """All containers of the manifest in its order; `waiting` is by name, from whoever tried to start them."""
     begun = _initialized(pod, status)
     roles = (
-        *((one, ContainerRole.SIDECAR if is_sidecar(one) else ContainerRole.INIT) for one in pod.init_containers),
-        *((one, ContainerRole.MAIN) for one in pod.containers),
-        *((one, ContainerRole.EPHEMERAL) for one in pod.ephemeral_containers),
+        *(
+            (container, ContainerRole.SIDECAR if is_sidecar(container) else ContainerRole.INIT)
+            for container in pod.init_containers
+        ),
+        *((container, ContainerRole.MAIN) for container in pod.containers),
+        *((container, ContainerRole.EPHEMERAL) for container in pod.ephemeral_containers),
     )
     views = []
-    for one, role in roles:
-        found = status.latest(one.name)
-        cause = _cause(pod, one, role, status, waiting, begun=begun)
-        is_ready = _is_ready(one, found, health)
-        views.append(container_view(one.name, one.image, role, found, cause, ready=is_ready))
+    for container, role in roles:
+        found = status.latest(container.name)
+        cause = _cause(pod, container, role, status, waiting, begun=begun)
+        is_ready = _is_ready(container, found, health)
+        views.append(container_view(container.name, container.image, role, found, cause, ready=is_ready))
     return tuple(views)
 
 
@@ -228,7 +241,7 @@ def _is_ready(container: "ContainerSpec", found: ContainerStatus | None, health:
 
 def _initialized(pod: "PodSpec", status: PodStatus) -> bool:
     """Whether main containers may run, or have run; ends of init containers may have been removed since."""
-    if not pod.init_containers or any(status.latest(one.name) for one in pod.containers):
+    if not pod.init_containers or any(status.latest(container.name) for container in pod.containers):
         return True
     last = pod.init_containers[-1]
     found = status.latest_active(last.name)
@@ -241,11 +254,13 @@ def _initialized(pod: "PodSpec", status: PodStatus) -> bool:
 
 def _init_failed(pod: "PodSpec", status: PodStatus) -> bool:
     """Whether an init container has failed for good."""
-    if any(status.latest(one.name) for one in pod.containers):
+    if any(status.latest(container.name) for container in pod.containers):
         return False
-    for one in pod.init_containers:
-        found = status.latest(one.name)
-        ended = found is not None and found.failed and not is_sidecar(one)
-        if ended and (pod.deleted or (policy_of(pod, one) is RestartPolicy.NEVER and rule_for(one, found) is None)):
+    for container in pod.init_containers:
+        found = status.latest(container.name)
+        ended = found is not None and found.failed and not is_sidecar(container)
+        if ended and (
+            pod.deleted or (policy_of(pod, container) is RestartPolicy.NEVER and rule_for(container, found) is None)
+        ):
             return True
     return False

@@ -46,7 +46,7 @@ class PodRecord:
     @property
     def began(self) -> int:
         """When it was made or first wanted, in nanoseconds of the day; 0 if nobody knows."""
-        created = [one.created_at for one in self.summary.status.sandboxes]
+        created = [sandbox.created_at for sandbox in self.summary.status.sandboxes]
         return min(created, default=self.origin.began if self.origin is not None else 0)
 
 

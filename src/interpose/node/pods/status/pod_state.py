@@ -90,13 +90,13 @@ def evaluate_start(state: PodState, *, now: int, stable: int = 1_000_000_000) ->
     if (hopeless := _hopeless(state)) is not None:
         return hopeless
     if state.phase is PodPhase.FAILED:
-        guilty = next((one for one in state.containers if one.exit_code), None)
+        guilty = next((container for container in state.containers if container.exit_code), None)
         return StartResult(
             outcome=StartOutcome.FAILED,
             why=_ended(guilty) if guilty is not None else _words("Failed", state.message),
             container=guilty.name if guilty is not None else "",
         )
-    if state.ready and all(_stands(state, one, now, stable) for one in state.containers):
+    if state.ready and all(_stands(state, container, now, stable) for container in state.containers):
         return StartResult(outcome=StartOutcome.READY)
     return _WAITING
 
@@ -104,39 +104,41 @@ def evaluate_start(state: PodState, *, now: int, stable: int = 1_000_000_000) ->
 def _hopeless(state: PodState) -> StartResult | None:
     if state.reason in _HOPELESS or state.failures.get("", 0) >= PATIENCE:
         return StartResult(outcome=StartOutcome.FAILED, why=_words(state.reason, state.message))
-    for one in state.containers:
-        if one.lot is not ContainerViewState.WAITING:
+    for container in state.containers:
+        if container.lot is not ContainerViewState.WAITING:
             continue
-        failures = state.failures.get(one.name, 0)
+        failures = state.failures.get(container.name, 0)
         # A pull that failed twice in a row had ten seconds to become possible.
-        if one.reason in _HOPELESS or failures >= (PATIENCE - 1 if one.reason in _PULLING else PATIENCE):
-            return StartResult(outcome=StartOutcome.FAILED, why=f"{one.name}: {_words(one.reason, one.message)}")
-        if one.reason == StepReason.CRASH_LOOP and one.restart_count >= PATIENCE - 1:
-            why = f"{one.name} keeps ending: {_code(one)} after {one.restart_count} restarts"
-            return StartResult(outcome=StartOutcome.FAILED, why=why, container=one.name)
+        if container.reason in _HOPELESS or failures >= (PATIENCE - 1 if container.reason in _PULLING else PATIENCE):
+            return StartResult(
+                outcome=StartOutcome.FAILED, why=f"{container.name}: {_words(container.reason, container.message)}"
+            )
+        if container.reason == StepReason.CRASH_LOOP and container.restart_count >= PATIENCE - 1:
+            why = f"{container.name} keeps ending: {_code(container)} after {container.restart_count} restarts"
+            return StartResult(outcome=StartOutcome.FAILED, why=why, container=container.name)
     return None
 
 
-def _stands(state: PodState, one: ContainerView, now: int, stable: int) -> bool:
-    if one.role is ContainerRole.EPHEMERAL or one.lot is not ContainerViewState.RUNNING:
+def _stands(state: PodState, container: ContainerView, now: int, stable: int) -> bool:
+    if container.role is ContainerRole.EPHEMERAL or container.lot is not ContainerViewState.RUNNING:
         return True
     manifest = next(
-        (given for given in (*state.pod.init_containers, *state.pod.containers) if given.name == one.name), None
+        (given for given in (*state.pod.init_containers, *state.pod.containers) if given.name == container.name), None
     )
     probed = manifest is not None and (manifest.readiness is not None or manifest.startup is not None)
-    return probed or now - one.started_at >= stable
+    return probed or now - container.started_at >= stable
 
 
-def _ended(one: ContainerView) -> str:
-    said = one.message.strip().splitlines()
-    return f"{one.name}: {_code(one)}" + (f": {said[-1]}" if said else "")
+def _ended(container: ContainerView) -> str:
+    said = container.message.strip().splitlines()
+    return f"{container.name}: {_code(container)}" + (f": {said[-1]}" if said else "")
 
 
-def _code(one: ContainerView) -> str:
-    text = f"exit code {one.exit_code}"
+def _code(container: ContainerView) -> str:
+    text = f"exit code {container.exit_code}"
     return (
-        f"{one.reason}, {text}"
-        if one.lot is ContainerViewState.TERMINATED and one.reason not in ("", "Error")
+        f"{container.reason}, {text}"
+        if container.lot is ContainerViewState.TERMINATED and container.reason not in ("", "Error")
         else text
     )
 
@@ -162,7 +164,7 @@ NO_TROUBLES: Final = StartFailures()
 
 
 def update_failures(before: StartFailures, result: SyncResult) -> StartFailures:
-    """The troubles after one more sync. Waiting for a time to come is no further failure."""
+    """The failures after one more sync. Waiting for a back-off is no further failure."""
     waiting: dict[str, WaitingReason] = {}
     failures: dict[str, int] = {}
     reason = message = ""

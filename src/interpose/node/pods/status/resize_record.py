@@ -33,7 +33,7 @@ class ResizeRecord:
         self, uid: str, container_id: str, resources: ResourceRequirements, *, present: Mapping[str, object]
     ) -> None:
         """It has this now. Those that are not `present` any more are forgotten."""
-        entries = {one: text for one, text in self._pod(uid).items() if one in present}
+        entries = {known_id: text for known_id, text in self._pod(uid).items() if known_id in present}
         entries[container_id] = resources_text(resources)
         self._known[uid] = entries
         # Kept in memory at least: a full disk must not keep a container from being resized.

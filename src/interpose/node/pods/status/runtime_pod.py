@@ -74,7 +74,11 @@ class RuntimePod:
     @property
     def running(self) -> tuple[RuntimeContainer, ...]:
         """The containers that have to be stopped: also those of which the runtime does not know."""
-        return tuple(one for one in self.containers if one.state in (ContainerState.RUNNING, ContainerState.UNKNOWN))
+        return tuple(
+            container
+            for container in self.containers
+            if container.state in (ContainerState.RUNNING, ContainerState.UNKNOWN)
+        )
 
 
 def group_pods(sandboxes: Iterable[Any], containers: Iterable[Any], *, complete: bool) -> list[RuntimePod]:
@@ -87,17 +91,17 @@ def group_pods(sandboxes: Iterable[Any], containers: Iterable[Any], *, complete:
     boxes: dict[str, dict[str, RuntimeSandbox]] = {}  # by id: what is listed twice is there once
     inside: dict[str, dict[str, RuntimeContainer]] = {}
     owners: dict[str, str] = {}  # uids by sandbox id
-    for one in sandboxes:
-        meta = one.metadata
-        uid = owners[one.id] = one.labels.get(POD_UID, "") or one.id
+    for sandbox in sandboxes:
+        meta = sandbox.metadata
+        uid = owners[sandbox.id] = sandbox.labels.get(POD_UID, "") or sandbox.id
         names.setdefault(uid, (meta.name, meta.namespace))
-        boxes.setdefault(uid, {})[one.id] = _sandbox(one)
-    for one in containers:
-        uid = owners.get(one.pod_sandbox_id, "") or one.labels.get(POD_UID, "") or one.pod_sandbox_id
-        name = one.labels.get(CONTAINER_NAME, "") or one.metadata.name
+        boxes.setdefault(uid, {})[sandbox.id] = _sandbox(sandbox)
+    for container in containers:
+        uid = owners.get(container.pod_sandbox_id, "") or container.labels.get(POD_UID, "") or container.pod_sandbox_id
+        name = container.labels.get(CONTAINER_NAME, "") or container.metadata.name
         if uid and name:
-            names.setdefault(uid, (one.labels.get(POD_NAME, ""), one.labels.get(POD_NAMESPACE, "")))
-            inside.setdefault(uid, {})[one.id] = _container(one, name)
+            names.setdefault(uid, (container.labels.get(POD_NAME, ""), container.labels.get(POD_NAMESPACE, "")))
+            inside.setdefault(uid, {})[container.id] = _container(container, name)
     return [
         RuntimePod(
             uid=uid,
@@ -118,31 +122,31 @@ def _own_labels(sandboxes: Iterable[RuntimeSandbox]) -> dict[str, str]:
     return {} if latest is None else {k: v for k, v in latest.labels.items() if not k.startswith(LABEL_PREFIX)}
 
 
-def newest(one: RuntimeSandbox | RuntimeContainer) -> tuple[int, int, str]:
+def newest(found: RuntimeSandbox | RuntimeContainer) -> tuple[int, int, str]:
     """The key that sorts the newest to the front. The attempt counts first: clocks are set back now and then."""
-    return (-one.attempt, -one.created_at, one.id)
+    return (-found.attempt, -found.created_at, found.id)
 
 
-def _sandbox(one: Any) -> RuntimeSandbox:
+def _sandbox(listed: Any) -> RuntimeSandbox:
     return RuntimeSandbox(
-        id=one.id,
-        attempt=one.metadata.attempt,
-        ready=one.state == _SANDBOX_READY,
-        created_at=one.created_at,
-        labels=dict(one.labels),
-        annotations=dict(one.annotations),
-        runtime_handler=one.runtime_handler,
+        id=listed.id,
+        attempt=listed.metadata.attempt,
+        ready=listed.state == _SANDBOX_READY,
+        created_at=listed.created_at,
+        labels=dict(listed.labels),
+        annotations=dict(listed.annotations),
+        runtime_handler=listed.runtime_handler,
     )
 
 
-def _container(one: Any, name: str) -> RuntimeContainer:
+def _container(listed: Any, name: str) -> RuntimeContainer:
     return RuntimeContainer(
-        id=one.id,
+        id=listed.id,
         name=name,
-        sandbox_id=one.pod_sandbox_id,
-        attempt=one.metadata.attempt,
-        state=container_state(one.state),
-        created_at=one.created_at,
-        image=one.image.image,
-        annotations=dict(one.annotations),
+        sandbox_id=listed.pod_sandbox_id,
+        attempt=listed.metadata.attempt,
+        state=container_state(listed.state),
+        created_at=listed.created_at,
+        image=listed.image.image,
+        annotations=dict(listed.annotations),
     )

@@ -43,9 +43,9 @@ class LastStatus:
 
 def last_status(state: PodState, now: int) -> LastStatus:
     """What is noted of a pod. How long something still waits is not: nobody may be there to count it down."""
-    newest = next((one.id for one in state.status.sandboxes), "")
+    newest = next((sandbox.id for sandbox in state.status.sandboxes), "")
     return LastStatus(
-        containers=tuple(replace(one, message=_kept(one.message)) for one in state.containers),
+        containers=tuple(replace(container, message=_kept(container.message)) for container in state.containers),
         reason=state.reason,
         message=_kept(state.message),
         sandbox=newest,
@@ -62,20 +62,20 @@ def to_document(status: LastStatus) -> dict[str, Any]:
     return {
         "containers": [
             {
-                "name": one.name,
-                "role": one.role.value,
-                "image": one.image,
-                "state": one.lot.value,
-                "reason": one.reason,
-                "message": one.message,
-                "exitCode": one.exit_code,
-                "started": one.started_at,
-                "finished": one.finished_at,
-                "restarts": one.restart_count,
-                "ready": one.ready,
-                "id": one.id,
+                "name": container.name,
+                "role": container.role.value,
+                "image": container.image,
+                "state": container.lot.value,
+                "reason": container.reason,
+                "message": container.message,
+                "exitCode": container.exit_code,
+                "started": container.started_at,
+                "finished": container.finished_at,
+                "restarts": container.restart_count,
+                "ready": container.ready,
+                "id": container.id,
             }
-            for one in status.containers
+            for container in status.containers
         ],
         "reason": status.reason,
         "message": status.message,
@@ -89,20 +89,20 @@ def from_document(document: Mapping[str, Any]) -> LastStatus:
     return LastStatus(
         containers=tuple(
             ContainerView(
-                name=str(one["name"]),
-                role=ContainerRole(one["role"]),
-                image=str(one["image"]),
-                lot=ContainerViewState(one["state"]),
-                reason=str(one["reason"]),
-                message=str(one["message"]),
-                exit_code=None if one["exitCode"] is None else int(one["exitCode"]),
-                started_at=int(one["started"]),
-                finished_at=int(one["finished"]),
-                restart_count=int(one["restarts"]),
-                ready=bool(one["ready"]),
-                id=str(one["id"]),
+                name=str(container["name"]),
+                role=ContainerRole(container["role"]),
+                image=str(container["image"]),
+                lot=ContainerViewState(container["state"]),
+                reason=str(container["reason"]),
+                message=str(container["message"]),
+                exit_code=None if container["exitCode"] is None else int(container["exitCode"]),
+                started_at=int(container["started"]),
+                finished_at=int(container["finished"]),
+                restart_count=int(container["restarts"]),
+                ready=bool(container["ready"]),
+                id=str(container["id"]),
             )
-            for one in document["containers"]
+            for container in document["containers"]
         ),
         reason=str(document["reason"]),
         message=str(document["message"]),
@@ -131,19 +131,19 @@ class PodSummary:
     def containers(self) -> tuple[ContainerView, ...]:
         """All containers: those of the note in their order, or where there is none the main ones that are declared;
         then those that only the runtime knows, oldest first."""
-        known = {one.name: one for one in self.noted.containers} if self.noted is not None else {}
-        names = [*(known or self.declared or ()), *(one.name for one in reversed(self.status.containers))]
+        known = {container.name: container for container in self.noted.containers} if self.noted is not None else {}
+        names = [*(known or self.declared or ()), *(container.name for container in reversed(self.status.containers))]
         return tuple(_view(name, known.get(name), self.status.latest(name)) for name in dict.fromkeys(names))
 
     @property
     def main(self) -> tuple[ContainerView, ...]:
         """Those that are to be up. Of somebody else's pod nobody knows which containers were to end."""
-        return tuple(one for one in self.containers if one.role is ContainerRole.MAIN)
+        return tuple(container for container in self.containers if container.role is ContainerRole.MAIN)
 
     @property
     def cause(self) -> WaitingReason | None:
         """What keeps the pod as a whole, if what was noted is about the sandbox that it has now."""
-        newest = next((one.id for one in self.status.sandboxes), "")
+        newest = next((sandbox.id for sandbox in self.status.sandboxes), "")
         if self.noted is None or not self.noted.reason or self.noted.sandbox != newest:
             return None
         return WaitingReason(reason=self.noted.reason, message=self.noted.message)
@@ -162,30 +162,30 @@ class PodSummary:
     @property
     def _said(self) -> WaitingReason:
         views, main = self.containers, self.main
-        if self.stopped and not any(one.lot is ContainerViewState.RUNNING for one in views):
+        if self.stopped and not any(view.lot is ContainerViewState.RUNNING for view in views):
             return WaitingReason(reason=STOPPED)
         cause = self.cause
-        early = [one for one in views if one.role in (ContainerRole.INIT, ContainerRole.SIDECAR)]
-        if (index := next((index for index, one in enumerate(early) if not _done(one)), None)) is not None:
-            one = early[index]
-            if one.lot is not ContainerViewState.RUNNING and one.reason not in _BEGINNING:
-                return WaitingReason(reason=f"Init:{one.reason}", message=one.message)
+        early = [view for view in views if view.role in (ContainerRole.INIT, ContainerRole.SIDECAR)]
+        if (index := next((index for index, container in enumerate(early) if not _done(container)), None)) is not None:
+            container = early[index]
+            if container.lot is not ContainerViewState.RUNNING and container.reason not in _BEGINNING:
+                return WaitingReason(reason=f"Init:{container.reason}", message=container.message)
             return cause or WaitingReason(reason=f"Init:{index}/{len(early)}")
         # That a container has yet to begin says less than what keeps the pod.
         silent = ("", *_BEGINNING) if cause is not None else ("",)
-        found = next((one for one in main if one.reason not in silent), None)
+        found = next((container for container in main if container.reason not in silent), None)
         if found is None:
             return cause or WaitingReason(reason=self.phase.value)
-        if found.reason == "Completed" and any(one.lot is ContainerViewState.RUNNING for one in main):
+        if found.reason == "Completed" and any(container.lot is ContainerViewState.RUNNING for container in main):
             return WaitingReason(reason=PodPhase.RUNNING.value)
         return WaitingReason(reason=found.reason, message=found.message)
 
 
-def _done(one: ContainerView) -> bool:
+def _done(container: ContainerView) -> bool:
     """Whether an init container keeps nobody waiting any more."""
-    if one.role is ContainerRole.SIDECAR:
-        return one.lot is ContainerViewState.RUNNING
-    return one.lot is ContainerViewState.TERMINATED and not one.exit_code
+    if container.role is ContainerRole.SIDECAR:
+        return container.lot is ContainerViewState.RUNNING
+    return container.lot is ContainerViewState.TERMINATED and not container.exit_code
 
 
 def _view(name: str, known: ContainerView | None, found: ContainerStatus | None) -> ContainerView:

@@ -28,7 +28,7 @@ def read_termination_message(status: Any, notes: ContainerAnnotations) -> str:
 
 
 def _from_file(status: Any, path: str) -> str:
-    host_path = next((one.host_path for one in status.mounts if path and one.container_path == path), "")
+    host_path = next((mount.host_path for mount in status.mounts if path and mount.container_path == path), "")
     return read_tail(host_path, _LARGEST_MESSAGE).decode("utf-8", "replace")
 
 

@@ -67,8 +67,8 @@ class PodStatus:
 
     def latest(self, name: str) -> ContainerStatus | None:
         """The newest container of that name."""
-        return next((one for one in self.containers if one.name == name), None)
+        return next((container for container in self.containers if container.name == name), None)
 
     def latest_active(self, name: str) -> ContainerStatus | None:
         """The newest container of that name in the active sandbox."""
-        return next((one for one in self.active if one.name == name), None)
+        return next((container for container in self.active if container.name == name), None)

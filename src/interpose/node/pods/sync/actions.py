@@ -45,11 +45,13 @@ def compute_pod_actions(pod: PodSpec, status: PodStatus, health: ProbeResults = 
         return PodActions(kill_pod=True, sandbox_id=sandbox_id, attempt=attempt, settled=_at_rest(status))
     if changed:
         return _in_new_sandbox(pod, status, attempt, sandbox_id)
-    if triggers := [one.id for one in _ends(pod, status)]:
+    if triggers := [container.id for container in _ends(pod, status)]:
         return _all_over(pod, status, attempt, sandbox_id, triggers)
     draft = PodActionsDraft()
-    known = {one.name for one in status.containers}
-    draft.ephemeral_start += (index for index, one in enumerate(pod.ephemeral_containers) if one.name not in known)
+    known = {container.name for container in status.containers}
+    draft.ephemeral_start += (
+        index for index, container in enumerate(pod.ephemeral_containers) if container.name not in known
+    )
     if compute_init_actions(pod, status, health, draft) and not _main_actions(pod, status, health, sandbox_id, draft):
         draft.kill_pod = True
         draft.init_start.clear()  # a sidecar must not keep a pod alive whose work is done
@@ -78,7 +80,7 @@ def pod_sandbox_changed(pod: PodSpec, status: PodStatus) -> tuple[bool, int, str
     if not status.sandboxes:
         return True, 0, ""
     newest = status.sandboxes[0]
-    if not newest.ready or sum(one.ready for one in status.sandboxes) > 1:
+    if not newest.ready or sum(sandbox.ready for sandbox in status.sandboxes) > 1:
         return True, newest.attempt + 1, newest.id
     if newest.host_network != pod.host_network:
         return True, newest.attempt + 1, ""
@@ -93,7 +95,7 @@ def _in_new_sandbox(pod: PodSpec, status: PodStatus, attempt: int, sandbox_id: s
     # What has ended for good, be it by a policy of its containers, is not done a second time.
     if pod_phase(pod, status).final or (pod.restart_policy is RestartPolicy.NEVER and begun):
         return only_kill
-    start = tuple(index for index, one in enumerate(pod.containers) if not _succeeded(pod, one, status))
+    start = tuple(index for index, container in enumerate(pod.containers) if not _succeeded(pod, container, status))
     return PodActions(
         kill_pod=True,
         create_sandbox=True,
@@ -116,8 +118,8 @@ def _succeeded(pod: PodSpec, container: ContainerSpec, status: PodStatus) -> boo
 
 
 def _at_rest(status: PodStatus) -> bool:
-    running = any(one.state is ContainerState.RUNNING for one in status.containers)
-    return not running and not any(one.ready for one in status.sandboxes)
+    running = any(container.state is ContainerState.RUNNING for container in status.containers)
+    return not running and not any(sandbox.ready for sandbox in status.sandboxes)
 
 
 # -- the rule that one container's end is the end of all
@@ -135,8 +137,8 @@ def _ends(pod: PodSpec, status: PodStatus) -> Iterator[ContainerStatus]:
 
 def _all_over(pod: PodSpec, status: PodStatus, attempt: int, sandbox_id: str, triggers: list[str]) -> PodActions:
     """Everything is stopped and removed; those whose end asked for it last, so that it is still known if we die."""
-    by_name = {one.name: one for one in (*pod.init_containers, *pod.containers)}
-    ours = [one for one in status.containers if one.name in by_name]
+    by_name = {container.name: container for container in (*pod.init_containers, *pod.containers)}
+    ours = [container for container in status.containers if container.name in by_name]
     return PodActions(
         sandbox_id=sandbox_id,
         attempt=attempt,
@@ -144,17 +146,17 @@ def _all_over(pod: PodSpec, status: PodStatus, attempt: int, sandbox_id: str, tr
         init_start=(0,) if pod.init_containers else (),
         kill=MappingProxyType(
             {
-                one.id: Kill(
-                    container=by_name[one.name],
-                    name=one.name,
+                container.id: Kill(
+                    container=by_name[container.name],
+                    name=container.name,
                     reason=KillReason.RESTART_ALL,
-                    message=f"Container {one.name} {KillReason.RESTART_ALL.words}",
+                    message=f"Container {container.name} {KillReason.RESTART_ALL.words}",
                 )
-                for one in ours
-                if one.state in (ContainerState.RUNNING, ContainerState.UNKNOWN)
+                for container in ours
+                if container.state in (ContainerState.RUNNING, ContainerState.UNKNOWN)
             }
         ),
-        reset=(*(one.id for one in ours if one.id not in triggers), *triggers),
+        reset=(*(container.id for container in ours if container.id not in triggers), *triggers),
     )
 
 
@@ -208,14 +210,13 @@ def _kill(container: ContainerSpec, reason: KillReason, *, restart: bool) -> Kil
 
 def _stop_strays(pod: PodSpec, status: PodStatus, draft: PodActionsDraft) -> None:
     """Stop what runs and is nobody's: not in the manifest any more, or not the newest of its name."""
-    early = {one.name: one for one in pod.init_containers}
-    others = {one.name: one for one in (*pod.containers, *pod.ephemeral_containers)}
+    early = {container.name: container for container in pod.init_containers}
+    others = {container.name: container for container in (*pod.containers, *pod.ephemeral_containers)}
     ours = [status.latest_active(name) for name in early] + [status.latest(name) for name in others]
-    known = {one.id for one in ours if one is not None}
-    for one in status.containers:
-        if one.state is ContainerState.RUNNING and one.id not in known:
-            container = early.get(one.name) or others.get(one.name)
-            what = KillReason.STRAY.words if container is None else "runs beside a newer one"
-            draft.kill[one.id] = Kill(
-                container=container, name=one.name, reason=KillReason.STRAY, message=f"Container {one.name} {what}"
-            )
+    known = {container.id for container in ours if container is not None}
+    for found in status.containers:
+        if found.state is ContainerState.RUNNING and found.id not in known:
+            container = early.get(found.name) or others.get(found.name)
+            problem = KillReason.STRAY.words if container is None else "runs beside a newer one"
+            message = f"Container {found.name} {problem}"
+            draft.kill[found.id] = Kill(container=container, name=found.name, reason=KillReason.STRAY, message=message)

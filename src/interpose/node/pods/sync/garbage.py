@@ -29,13 +29,13 @@ def dead_containers(
             continue
         kept: dict[str, int] = {}
         surplus = []
-        for one in pod.containers:  # newest first
-            if one.state is ContainerState.RUNNING:
+        for container in pod.containers:  # newest first
+            if container.state is ContainerState.RUNNING:
                 continue
-            if pod.uid in known and kept.get(one.name, 0) < keep:
-                kept[one.name] = kept.get(one.name, 0) + 1
+            if pod.uid in known and kept.get(container.name, 0) < keep:
+                kept[container.name] = kept.get(container.name, 0) + 1
             else:
-                surplus.append(one)
+                surplus.append(container)
         if surplus:
             found.append(PodGarbage(pod=pod, containers=tuple(reversed(surplus))))
     return found
@@ -49,10 +49,10 @@ def idle_sandboxes(
     for pod in pods:
         if pod.uid not in known and pod.uid not in gone:
             continue
-        used = {one.sandbox_id for one in pod.containers if one.id not in removed}
-        idle = [one for one in pod.sandboxes if not one.ready and one.id not in used]
+        used = {container.sandbox_id for container in pod.containers if container.id not in removed}
+        idle = [sandbox for sandbox in pod.sandboxes if not sandbox.ready and sandbox.id not in used]
         if pod.uid in known and pod.sandboxes:
-            idle = [one for one in idle if one.id != pod.sandboxes[0].id]
+            idle = [sandbox for sandbox in idle if sandbox.id != pod.sandboxes[0].id]
         found += reversed(idle)
     return found
 
@@ -62,6 +62,7 @@ def empty_pods(uids: Iterable[str], pods: Iterable[RuntimePod], removed: Collect
     left = {
         pod.uid
         for pod in pods
-        if any(one.id not in removed for one in pod.containers) or any(one.id not in removed for one in pod.sandboxes)
+        if any(container.id not in removed for container in pod.containers)
+        or any(sandbox.id not in removed for sandbox in pod.sandboxes)
     }
     return [uid for uid in uids if uid not in left]

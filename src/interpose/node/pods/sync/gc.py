@@ -139,9 +139,9 @@ class GarbageCollector:
         pods = await self._listing.pods(everything=True)
         steps: list[SyncStep] = []
         removed: set[str] = set()
-        for one in dead_containers(pods, known=known, gone=gone):
-            for container in one.containers:
-                step = await self._container(one.pod, container)
+        for garbage in dead_containers(pods, known=known, gone=gone):
+            for container in garbage.containers:
+                step = await self._container(garbage.pod, container)
                 steps.append(step)
                 if step.error is None:
                     removed.add(container.id)

@@ -105,7 +105,7 @@ class ImagePuller:
 
     def _credentials(self, pod: PodSpec, image: str) -> list[cri.AuthConfig | None]:
         """What to try, one after the other: the pod's own, then the node's. Nothing at all only if there is neither."""
-        found: list[cri.AuthConfig | None] = [_message(one) for one in auths_for(pod, image)]
+        found: list[cri.AuthConfig | None] = [_message(auth) for auth in auths_for(pod, image)]
         of_node = self._auth(image)
         return found if found and of_node is None else [*found, of_node]
 
@@ -146,7 +146,7 @@ def _words(failure: RpcError) -> str:
 
 def _kind(failures: Sequence[RpcError]) -> StepReason:
     """What it was; one that says so is enough."""
-    kinds = (kind for start, kind in _KINDS if any(one.message.startswith(start) for one in failures))
+    kinds = (kind for start, kind in _KINDS if any(failure.message.startswith(start) for failure in failures))
     return next(kinds, StepReason.IMAGE_PULL)
 
 

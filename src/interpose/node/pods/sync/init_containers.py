@@ -17,7 +17,9 @@ def compute_init_actions(pod: PodSpec, status: PodStatus, health: ProbeResults, 
     if not pod.init_containers:
         return True
     # A main container in this sandbox could only be made when the init containers were done.
-    walk = _Walk(pod, health, draft, initialized=any(status.latest_active(one.name) for one in pod.containers))
+    walk = _Walk(
+        pod, health, draft, initialized=any(status.latest_active(container.name) for container in pod.containers)
+    )
     for index in reversed(range(len(pod.init_containers))):
         walk.step(index, status.latest_active(pod.init_containers[index].name))
         if draft.kill_pod:

@@ -110,9 +110,9 @@ class ContainerKiller:
     ) -> list[SyncStep]:
         """End these, all at once as far as their order allows."""
         order = order_of(how.pod) if how.pod is not None else how.order
-        turns = _Turns(order if ordered else UNORDERED, [one.name for one in doomed])
+        turns = _Turns(order if ordered else UNORDERED, [container.name for container in doomed])
         bag = TaskBag()
-        tasks = [bag.spawn(self._end(one, how, turns), name=f"end {one.name}") for one in doomed]
+        tasks = [bag.spawn(self._end(container, how, turns), name=f"end {container.name}") for container in doomed]
         try:
             return [await task for task in tasks]
         finally:
@@ -139,57 +139,61 @@ class ContainerKiller:
         steps = await self.containers(doomed, how)
         return steps + await self.sandboxes(sandbox_ids)
 
-    async def container(self, one: ContainerToKill, how: KillOptions) -> SyncStep:
+    async def container(self, target: ContainerToKill, how: KillOptions) -> SyncStep:
         """Stop one container, and return what came of it; it does not raise."""
-        return (await self.containers([one], how, ordered=False))[0]
+        return (await self.containers([target], how, ordered=False))[0]
 
-    async def _end(self, one: ContainerToKill, how: KillOptions, turns: _Turns) -> SyncStep:
+    async def _end(self, target: ContainerToKill, how: KillOptions, turns: _Turns) -> SyncStep:
         try:
-            error = await self._killed(one, how, turns)
+            error = await self._killed(target, how, turns)
         finally:
-            turns.ended(one.name)
+            turns.ended(target.name)
         if error is None:
-            how.progress.on_progress(ProgressEvent(pod=how.title, moment=ProgressPhase.STOPPED, container=one.name))
-            return SyncStep(act=StepKind.KILL_CONTAINER, target=one.name)
+            how.progress.on_progress(ProgressEvent(pod=how.title, moment=ProgressPhase.STOPPED, container=target.name))
+            return SyncStep(act=StepKind.KILL_CONTAINER, target=target.name)
         news = ProgressEvent(
-            pod=how.title, moment=ProgressPhase.FAILED, container=one.name, detail=error, reason=StepReason.FAILED_KILL
+            pod=how.title,
+            moment=ProgressPhase.FAILED,
+            container=target.name,
+            detail=error,
+            reason=StepReason.FAILED_KILL,
         )
         how.progress.on_progress(news)
-        return SyncStep(act=StepKind.KILL_CONTAINER, target=one.name, error=error, reason=StepReason.FAILED_KILL)
+        return SyncStep(act=StepKind.KILL_CONTAINER, target=target.name, error=error, reason=StepReason.FAILED_KILL)
 
-    async def _killed(self, one: ContainerToKill, how: KillOptions, turns: _Turns) -> str | None:
-        notes = parse_annotations(one.annotations)
-        container = _described(how.pod, one.name)
+    async def _killed(self, target: ContainerToKill, how: KillOptions, turns: _Turns) -> str | None:
+        notes = parse_annotations(target.annotations)
+        container = _described(how.pod, target.name)
         pod = how.pod if container is not None else None
-        reason = how.reasons.get(one.id)
+        reason = how.reasons.get(target.id)
         grace = grace_of(pod, container, notes, reason=reason, override=how.grace)
         why = "" if reason is None else f"because it {reason.words}"
         how.progress.on_progress(
-            ProgressEvent(pod=how.title, moment=ProgressPhase.STOPPING, container=one.name, detail=why)
+            ProgressEvent(pod=how.title, moment=ProgressPhase.STOPPING, container=target.name, detail=why)
         )
         began = self._clocks.elapsed()
         hook = container.lifecycle.pre_stop if container is not None else notes.pre_stop
         if hook is not None and grace > 0:
-            await self._pre_stop(one, hook, container or _noted(one.name, notes), how, grace)
+            await self._pre_stop(target, hook, container or _noted(target.name, notes), how, grace)
         left = grace - int(self._clocks.elapsed() - began)
-        if left > 0 and turns.waits(one.name):
-            await turns.wait(one.name, left)
+        if left > 0 and turns.waits(target.name):
+            await turns.wait(target.name, left)
             left = grace - int(self._clocks.elapsed() - began)
         try:
-            await self._containers.stop_container(one.id, at_least(left))
+            await self._containers.stop_container(target.id, at_least(left))
         except RpcError as failure:
             if failure.code is not Code.NOT_FOUND:
                 return str(failure)
         return None
 
     async def _pre_stop(
-        self, one: ContainerToKill, hook: Hook, container: ContainerSpec, how: KillOptions, grace: int
+        self, target: ContainerToKill, hook: Hook, container: ContainerSpec, how: KillOptions, grace: int
     ) -> None:
         """A hook that fails or takes too long does not keep a container alive."""
         limit = asyncio.timeout(grace)
         try:
             async with limit:
-                await self._hooks.run(hook, one.id, container, how.reach)
+                await self._hooks.run(hook, target.id, container, how.reach)
         except HookError as error:
             why = str(error)
         except TimeoutError:
@@ -198,9 +202,9 @@ class ContainerKiller:
             why = f"exceeded the grace period of {grace} s"
         else:
             return
-        _log.warning("preStop hook failed", extra={"kv": {"container": one.name, "pod": how.title, "err": why}})
+        _log.warning("preStop hook failed", extra={"kv": {"container": target.name, "pod": how.title, "err": why}})
         how.progress.on_progress(
-            ProgressEvent(pod=how.title, moment=ProgressPhase.PRE_STOP_FAILED, container=one.name, detail=why)
+            ProgressEvent(pod=how.title, moment=ProgressPhase.PRE_STOP_FAILED, container=target.name, detail=why)
         )
 
 
@@ -209,7 +213,7 @@ def _described(pod: PodSpec | None, name: str) -> ContainerSpec | None:
     if pod is None:
         return None
     everyone = (*pod.containers, *pod.init_containers, *pod.ephemeral_containers)
-    return next((one for one in everyone if one.name == name), None)
+    return next((container for container in everyone if container.name == name), None)
 
 
 def _noted(name: str, notes: ContainerAnnotations) -> ContainerSpec:

@@ -58,7 +58,7 @@ class LifecycleHookRunner:
                 await http_get(host, port, hook.path, scheme=hook.scheme, headers=hook.headers, timeout=_NETWORK)
             except NoTlsError as error:
                 # Once, kubelets did not look at the scheme: manifests of that time mean HTTP, and still work.
-                open_ones = [one for one in hook.headers if one[0].lower() != "authorization"]
+                open_ones = [header for header in hook.headers if header[0].lower() != "authorization"]
                 await http_get(host, port, hook.path, headers=open_ones, timeout=_NETWORK)
                 about = {"container": container.name, "err": str(error)}
                 _log.warning(

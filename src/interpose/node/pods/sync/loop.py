@@ -342,8 +342,12 @@ def _look(pod: RuntimePod | PodStatus) -> object:
     """What of a pod is a reason to act. A container that was only made is none: it is about to be started, or was given
     up by who made it, and then making another one at once would fill the runtime with them."""
     return (
-        frozenset((one.id, one.state) for one in pod.containers if one.state is not ContainerState.CREATED),
-        frozenset((one.id, one.ready) for one in pod.sandboxes),
+        frozenset(
+            (container.id, container.state)
+            for container in pod.containers
+            if container.state is not ContainerState.CREATED
+        ),
+        frozenset((sandbox.id, sandbox.ready) for sandbox in pod.sandboxes),
     )
 
 

@@ -193,7 +193,7 @@ class RuntimeManager(PodReader):
         recorded = self.events.recorded(running.uid, progress)
         how = KillOptions(pod=pod, title=running.title, reach=reach, grace=grace, progress=recorded, order=order)
         try:
-            return await self._killer.pod(running.running, [one.id for one in running.sandboxes], how)
+            return await self._killer.pod(running.running, [sandbox.id for sandbox in running.sandboxes], how)
         finally:
             await self.events.flush()
 

@@ -258,7 +258,9 @@ class PodWorker:
         """An edited manifest is another pod: the one of the same name before it has to be gone."""
         known = await known_pods(self._parts.manager)
         others = [
-            one.uid for one in known.pods if one.title == pod.title and one.uid != pod.uid and one.uid in known.ours
+            other.uid
+            for other in known.pods
+            if other.title == pod.title and other.uid != pod.uid and other.uid in known.ours
         ]
         if others:
 
@@ -283,7 +285,7 @@ class PodWorker:
         manager = self._parts.manager
         running = await manager.find_pod(pod.uid)
         failed = False
-        if running.running or any(one.ready for one in running.sandboxes):
+        if running.running or any(sandbox.ready for sandbox in running.sandboxes):
             _log.info("Stopping pod", extra={"kv": {"pod": pod.title, "reason": reason, "why": message}})
             if reason == DEADLINE:
                 manager.events.record(
@@ -339,7 +341,7 @@ class PodWorker:
 
     def _overran(self, pod: PodSpec, status: PodStatus, origin: Origin) -> bool:
         """Whether it was ended for its time; also if another manager did it."""
-        ends = [one.finished_at for one in status.containers]
+        ends = [container.finished_at for container in status.containers]
         return max(ends, default=0) >= origin.began + (pod.active_deadline or 0) * 1_000_000_000
 
     def _time_left(self, pod: PodSpec, began: int) -> float | None:
@@ -403,7 +405,7 @@ class PodWorker:
     def _sleep(self, usual: float, *known: float) -> None:
         """Be poked after the usual time, not with all others at once; sooner if something is due before."""
         if not self._poked.is_set():
-            wait = min((usual * (1 + _JITTER * random.random()), *(max(one, _SOONEST) for one in known)))
+            wait = min((usual * (1 + _JITTER * random.random()), *(max(seconds, _SOONEST) for seconds in known)))
             self.due = self._parts.clocks.elapsed() + wait
 
 
@@ -416,12 +418,17 @@ def log_changes(log: logging.Logger, before: PodState | None, state: PodState) -
         log.info("Pod terminated", extra={"kv": {**about, "phase": state.phase.value, "reason": state.reason}})
     if before is None:
         return
-    ran = {one.id for one in before.status.containers if one.state is ContainerState.RUNNING}
-    for one in state.status.containers:
-        if one.id in ran and one.state is ContainerState.EXITED:
-            details = {**about, "container": one.name, "exit_code": one.exit_code, "reason": one.reason}
+    ran = {container.id for container in before.status.containers if container.state is ContainerState.RUNNING}
+    for container in state.status.containers:
+        if container.id in ran and container.state is ContainerState.EXITED:
+            details = {
+                **about,
+                "container": container.name,
+                "exit_code": container.exit_code,
+                "reason": container.reason,
+            }
             log.info("Container terminated", extra={"kv": details})
-    waited = {one.name for one in before.containers if one.reason == StepReason.CRASH_LOOP}
+    waited = {container.name for container in before.containers if container.reason == StepReason.CRASH_LOOP}
     for view in state.containers:
         if view.reason == StepReason.CRASH_LOOP and view.name not in waited:
             details = {**about, "container": view.name, "reason": view.message}

@@ -181,7 +181,14 @@ class _Started:
 
 
 def _last_end(status: PodStatus, name: str) -> ContainerStatus | None:
-    return next((one for one in status.containers if one.name == name and one.state is ContainerState.EXITED), None)
+    return next(
+        (
+            container
+            for container in status.containers
+            if container.name == name and container.state is ContainerState.EXITED
+        ),
+        None,
+    )
 
 
 def _target_id(status: PodStatus, container: ContainerSpec) -> str:

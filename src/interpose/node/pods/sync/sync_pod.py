@@ -120,7 +120,9 @@ class _Round:
             await self._kill_pod()
             if not actions.create_sandbox:
                 return
-            await self._remove([one for one in self._status.containers if one.name in self._init_names])
+            await self._remove(
+                [container for container in self._status.containers if container.name in self._init_names]
+            )
         else:
             await self._kill_containers()
             await self._reset()
@@ -158,17 +160,17 @@ class _Round:
     # -- what goes ---------------------------------------------------------------------------------------------------
 
     async def _kill_pod(self) -> None:
-        doomed = [one for one in self._status.containers if one.state in _ALIVE]
-        ids = [one.id for one in self._status.sandboxes]
+        doomed = [container for container in self._status.containers if container.state in _ALIVE]
+        ids = [sandbox.id for sandbox in self._status.sandboxes]
         self._add(await self._parts.killer.pod(doomed, ids, self._how()))
 
     async def _kill_containers(self) -> None:
-        doomed = [one for one in self._status.containers if one.id in self._actions.kill]
+        doomed = [container for container in self._status.containers if container.id in self._actions.kill]
         self._add(await self._parts.killer.containers(doomed, self._how(), ordered=False))
 
     async def _reset(self) -> None:
         """The pod starts over: what is left of its containers goes, in the order that was decided."""
-        names = {one.id: one.name for one in self._status.containers}
+        names = {container.id: container.name for container in self._status.containers}
         for container_id in self._actions.reset:
             try:
                 await self._parts.containers.remove_container(container_id)
@@ -181,18 +183,18 @@ class _Round:
 
     async def _remove(self, containers: Iterable[ContainerStatus]) -> None:
         """Remove leftovers. One that stays is collected later, so failures are only logged."""
-        for one in containers:
-            await self._parts.remover.container(one.id, log_path=one.log_path)
+        for container in containers:
+            await self._parts.remover.container(container.id, log_path=container.log_path)
 
     def _old_init_containers(self) -> list[ContainerStatus]:
         """All but the newest of each name, if they have ended."""
         seen: set[str] = set()
         old = []
-        for one in self._status.containers:
-            if one.name in self._init_names:
-                if one.name in seen and one.state in _DEAD and one.id not in self._actions.reset:
-                    old.append(one)
-                seen.add(one.name)
+        for container in self._status.containers:
+            if container.name in self._init_names:
+                if container.name in seen and container.state in _DEAD and container.id not in self._actions.reset:
+                    old.append(container)
+                seen.add(container.name)
         return old
 
     # -- what comes --------------------------------------------------------------------------------------------------
@@ -229,7 +231,7 @@ class _Round:
 
     async def _resize(self) -> None:
         pod, parts = self._pod, self._parts
-        present = {one.id: None for one in self._status.containers}
+        present = {container.id: None for container in self._status.containers}
         for resize in self._actions.resize:
             container = (pod.init_containers if resize.init else pod.containers)[resize.index]
             resources = container_resources(pod, container, parts.node)
@@ -273,7 +275,7 @@ class _Round:
 
     @property
     def _init_names(self) -> frozenset[str]:
-        return frozenset(one.name for one in self._pod.init_containers)
+        return frozenset(container.name for container in self._pod.init_containers)
 
     def _how(self) -> KillOptions:
         return KillOptions(

@@ -62,8 +62,8 @@ UNORDERED: Final = TerminationOrder()
 def order_of(pod: PodSpec) -> TerminationOrder:
     """The termination order of a pod, from its manifest."""
     return TerminationOrder(
-        containers=tuple(one.name for one in pod.containers),
-        sidecars=tuple(one.name for one in pod.init_containers if is_sidecar(one)),
+        containers=tuple(container.name for container in pod.containers),
+        sidecars=tuple(container.name for container in pod.init_containers if is_sidecar(container)),
     )
 
 

@@ -49,9 +49,9 @@ def write_files(volume: str, files: Mapping[str, VolumeFile], group: int | None 
     if _link_of(base / _DATA) != name:
         _replace_link(base, _DATA, name)
     visible = {path.split("/")[0] for path in files}
-    for one in sorted(visible):
-        if _link_of(base / one) != f"{_DATA}/{one}":
-            _replace_link(base, one, f"{_DATA}/{one}")
+    for entry_name in sorted(visible):
+        if _link_of(base / entry_name) != f"{_DATA}/{entry_name}":
+            _replace_link(base, entry_name, f"{_DATA}/{entry_name}")
     for entry in os.listdir(base):  # noqa: PTH208
         if entry not in (_DATA, name) and entry not in visible:
             remove_tree(f"{base}/{entry}")
@@ -60,8 +60,8 @@ def write_files(volume: str, files: Mapping[str, VolumeFile], group: int | None 
 def _digest(files: Mapping[str, VolumeFile], group: int | None) -> str:
     total = hashlib.sha256(repr(group).encode())
     for path in sorted(files):
-        one = files[path]
-        total.update(repr((path, one.mode, len(one.content))).encode() + one.content)
+        file = files[path]
+        total.update(repr((path, file.mode, len(file.content))).encode() + file.content)
     return total.hexdigest()[:16]
 
 

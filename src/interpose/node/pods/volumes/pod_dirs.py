@@ -83,7 +83,7 @@ class PodDirs(PodFolders):
         try:
             env = environment(pod, container, node.around(ips))
             found = [self._mount(pod, container, index, node, env) for index in range(len(container.volume_mounts))]
-            if _has_hosts(pod, ips) and not any(one.container_path == _ETC_HOSTS for one in found):
+            if _has_hosts(pod, ips) and not any(mount.container_path == _ETC_HOSTS for mount in found):
                 found.append(_own_mount(_ETC_HOSTS, self._hosts(pod.uid), node))
             if container.termination_message_path:
                 path = self._message_file(pod.uid, container.name, restart_count)
@@ -96,7 +96,7 @@ class PodDirs(PodFolders):
         self, pod: PodSpec, container: ContainerSpec, index: int, node: NodeFacts, env: dict[str, str]
     ) -> cri.Mount:
         wanted = container.volume_mounts[index]
-        volume = next((one for one in pod.volumes if one.name == wanted.name), None)
+        volume = next((volume for volume in pod.volumes if volume.name == wanted.name), None)
         if volume is None:
             raise ValueError(f"volumeMount {quoted(wanted.name)}: the pod has no such volume")
         try:

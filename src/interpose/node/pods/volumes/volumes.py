@@ -124,7 +124,7 @@ def memory_size(pod: PodSpec, source: EmptyDir) -> int:
 def page_size(pod: PodSpec, medium: str) -> int:
     """Bytes of a page of `HugePages-2Mi`, or of `HugePages`: then of the one size that containers of the pod ask for.
     ValueError if none, or not that one, is asked for."""
-    limits = [one.resources.limits for one in (*pod.init_containers, *pod.containers)]
+    limits = [container.resources.limits for container in (*pod.init_containers, *pod.containers)]
     names = sorted({name for of_one in limits for name in of_one if name.startswith(HUGE_PAGES)})
     asked = [whole(parse_quantity(name.removeprefix(HUGE_PAGES))) for name in names]
     _, _, named = medium.partition("-")
