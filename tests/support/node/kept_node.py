@@ -35,7 +35,7 @@ class KeptNode(ManagedNode):
             clocks=Clocks(now=self.clock, elapsed=lambda: self.clock() / 1e9, sleep=_never),
             logs=logs,
             progress=self.heard,
-            observe=self.seen.append,
+            on_state=self.seen.append,
             owns=self._owns,
         )
         return self.keeper
@@ -45,8 +45,8 @@ class KeptNode(ManagedNode):
         left = seconds
         while True:
             for _ in range(3):  # what one does may be a reason for another
-                await self.keeper.beat()
-                await eventually(lambda: self.keeper.settled, "all pods to be at rest")
+                await self.keeper.start_due_work()
+                await eventually(lambda: self.keeper.is_settled, "all pods to be at rest")
             if left <= 0:
                 return
             self.clock.advance(min(left, 1.0))
@@ -54,7 +54,7 @@ class KeptNode(ManagedNode):
 
     async def keeps(self, *pods: PodSpec) -> None:
         """These are wanted from now on, and have what they need."""
-        self.keeper.want(pods)
+        self.keeper.set_pods(pods)
         await self.pass_time(1)
 
     def state(self, pod: PodSpec) -> PodState:

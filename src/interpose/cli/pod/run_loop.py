@@ -160,7 +160,7 @@ class _Run:
         self._sync_loop = PodSyncLoop(
             manager,
             progress=self._board,
-            observe=self._observe,
+            on_state=self._observe,
             owns=sources.owns if options.watch else lambda _source: False,
         )
         self._service = service
@@ -206,7 +206,7 @@ class _Run:
             await asyncio.to_thread(self._manager.dirs.clear_stopped, pod.uid)
             if self._options.replace:
                 await self._remove(pod)
-        self._sync_loop.want(self._wanted.pods)
+        self._sync_loop.set_pods(self._wanted.pods)
 
     async def _remove(self, pod: PodSpec) -> None:
         try:
@@ -249,10 +249,10 @@ class _Run:
     async def _is_confirmed(self) -> bool:
         """Results may be older than the end of a container, and ended containers are still being removed: list the pods
         once more; true only if nothing is under way."""
-        if self._sync_loop.at_work():
+        if self._sync_loop.is_busy():
             return False
         await self._sync_loop.relist()
-        if self._sync_loop.at_work():
+        if self._sync_loop.is_busy():
             return False
         self._evaluate()
         return self._is_decided()
@@ -262,10 +262,10 @@ class _Run:
 
     def _evaluate(self) -> None:
         """Evaluate all pods again, as time alone may make one ready; and report a runtime that is away, or back."""
-        if bool(self._sync_loop.away) is not self._away:
+        if bool(self._sync_loop.runtime_error) is not self._away:
             self._away = not self._away
             self._board.say(
-                f"Waiting for the runtime: {self._sync_loop.away}" if self._away else "The runtime is back."
+                f"Waiting for the runtime: {self._sync_loop.runtime_error}" if self._away else "The runtime is back."
             )
         for uid, state in self._states.items():
             found = self._evaluate_pod(state)
@@ -275,7 +275,7 @@ class _Run:
 
     def _fail_late(self, pod: PodSpec, limit: float) -> None:
         state = self._states.get(pod.uid)
-        waits = self._sync_loop.away or ""
+        waits = self._sync_loop.runtime_error or ""
         if state is not None and not waits:
             late = [view for view in state.containers if not view.ready and view.words != "Completed"]
             why_not = ": ".join(part for part in (state.reason, state.message) if part)
@@ -373,7 +373,7 @@ class _Run:
             kept = {pod.uid for pod in wanted.pods}
             self._states = {uid: state for uid, state in self._states.items() if uid in kept}
             self._results = {uid: found for uid, found in self._results.items() if uid in kept}
-            self._sync_loop.want(wanted.pods)
+            self._sync_loop.set_pods(wanted.pods)
 
     def _on_problem(self, problem: str) -> None:
         if self._terminal and not self._options.quiet:

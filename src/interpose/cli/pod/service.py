@@ -86,12 +86,12 @@ class PodService(DaemonViews):
     @property
     def pods(self) -> Iterable[PodState]:
         """The pods of the sync loop; none before there is one."""
-        return () if self._sync_loop is None else self._sync_loop.kept
+        return () if self._sync_loop is None else self._sync_loop.pod_states
 
     @property
     def away(self) -> str:
         """Why the runtime cannot be asked; empty if it can."""
-        return self.waiting_for if self._sync_loop is None else self._sync_loop.away
+        return self.waiting_for if self._sync_loop is None else self._sync_loop.runtime_error
 
     @property
     def problems(self) -> int:

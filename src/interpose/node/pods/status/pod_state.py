@@ -36,7 +36,7 @@ _PULLING: Final = frozenset(
 if TYPE_CHECKING:
     from interpose.node.pods.spec import PodSpec
 # Failures in a row after which somebody who waits is told that it does not work.
-PATIENCE: Final = 3
+MAX_FAILURES: Final = 3
 
 
 def _none() -> Mapping[str, int]:
@@ -102,18 +102,20 @@ def evaluate_start(state: PodState, *, now: int, stable: int = 1_000_000_000) ->
 
 
 def _hopeless(state: PodState) -> StartResult | None:
-    if state.reason in _HOPELESS or state.failures.get("", 0) >= PATIENCE:
+    if state.reason in _HOPELESS or state.failures.get("", 0) >= MAX_FAILURES:
         return StartResult(outcome=StartOutcome.FAILED, why=_words(state.reason, state.message))
     for container in state.containers:
         if container.lot is not ContainerViewState.WAITING:
             continue
         failures = state.failures.get(container.name, 0)
         # A pull that failed twice in a row had ten seconds to become possible.
-        if container.reason in _HOPELESS or failures >= (PATIENCE - 1 if container.reason in _PULLING else PATIENCE):
+        if container.reason in _HOPELESS or failures >= (
+            MAX_FAILURES - 1 if container.reason in _PULLING else MAX_FAILURES
+        ):
             return StartResult(
                 outcome=StartOutcome.FAILED, why=f"{container.name}: {_words(container.reason, container.message)}"
             )
-        if container.reason == StepReason.CRASH_LOOP and container.restart_count >= PATIENCE - 1:
+        if container.reason == StepReason.CRASH_LOOP and container.restart_count >= MAX_FAILURES - 1:
             why = f"{container.name} keeps ending: {_code(container)} after {container.restart_count} restarts"
             return StartResult(outcome=StartOutcome.FAILED, why=why, container=container.name)
     return None
@@ -160,7 +162,7 @@ class StartFailures:
     failures: Mapping[str, int] = field(default_factory=_none)
 
 
-NO_TROUBLES: Final = StartFailures()
+NO_FAILURES: Final = StartFailures()
 
 
 def update_failures(before: StartFailures, result: SyncResult) -> StartFailures:

@@ -28,7 +28,7 @@ from interpose.node.pods.status.phase import PodPhase, container_views, pod_phas
 from interpose.node.pods.status.pod_index import known_pods
 from interpose.node.pods.status.pod_state import (
     DEADLINE,
-    NO_TROUBLES,
+    NO_FAILURES,
     REPLACING,
     STOPPED,
     PodState,
@@ -52,7 +52,7 @@ _JITTER: Final = 0.5
 _TRANSIENT: Final = frozenset((Code.UNAVAILABLE, Code.CANCELLED, Code.ABORTED))
 _NEVER: Final = float("inf")
 _AFTER_BUSY: Final = 1.0  # another process is at work on the pod
-_CALM: Final = 1.0  # after a failure, before anything that the runtime shows is a reason to try again
+_QUIET: Final = 1.0  # after a failure, before anything that the runtime shows is a reason to try again
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,39 +63,39 @@ class WorkerParts:
     probes: ProbeManager
     clocks: Clocks
     progress: ProgressListener
-    observe: Callable[[PodState], None]
-    wake: Callable[[], None]  # when something is due was not known before
-    # Removes those of other uids and waits for it; says why it takes longer.
-    retire_others: Callable[[Collection[str], Callable[[str], None]], Awaitable[None]]
+    on_state: Callable[[PodState], None]
+    wake: Callable[[], None]  # the sync loop has to look at `due` again
+    # Removes the pods of these uids and waits for it; the callback gets the reason when that takes longer.
+    retire_pods: Callable[[Collection[str], Callable[[str], None]], Awaitable[None]]
 
 
 class PodWorker:
-    """Keeps one pod. `state` is what was last seen of it; None before the first sync, and of pods that only leave."""
+    """Keeps one pod. `state` is of the last sync; None before the first one, and of pods that are only removed."""
 
     def __init__(self, uid: str, parts: WorkerParts, pod: PodSpec | None = None) -> None:
         self.uid = uid
         self.pod = pod
         self.state: PodState | None = None
         self.due = 0.0  # of the clock that never goes back
-        self.gone = asyncio.Event()
+        self.removed = asyncio.Event()
         self.retired = pod is None
         self.settled = False  # nothing is under way, and nothing is known that should be
-        self.trouble = ""  # why it cannot be removed
-        self._heirs: list[Callable[[str], None]] = []  # who waits for it to be gone
-        self._why = ""
+        self.removal_error = ""  # why the pod cannot be removed
+        self._trouble_listeners: list[Callable[[str], None]] = []  # of those that wait for the removal
+        self._retire_reason = ""
         self._announced = False
         self._round: asyncio.Task[None] | None = None
-        self._may_be_given_up = False
-        self._noticed = False  # something happened while a round was under way
-        self._calm = 0.0  # until then the last failure is waited out
-        self._remarks = RateLimited(_log, clock=parts.clocks.elapsed)
+        self._cancellable = False
+        self._status_changed = False  # while a sync was under way
+        self._quiet_until = 0.0  # until then a changed status is no reason to sync
+        self._limited_log = RateLimited(_log, clock=parts.clocks.elapsed)
         self._parts = parts
         self._poked = asyncio.Event()
-        self._troubles: StartFailures = NO_TROUBLES
+        self._start_failures: StartFailures = NO_FAILURES
         self._grace: int | None = None
-        self._alone = False  # pods of the same name were looked for
-        self._edited = False  # what was said by hand before counts no more
-        self._refreshed: PodSpec | None = None  # whose files are in the volumes
+        self._name_is_free = False  # no other pod has the name
+        self._edited = False  # a stop by hand before the edit does not count any more
+        self._refreshed: PodSpec | None = None  # the version of the pod whose files are in the volumes
         self._ending = False
         self.poke()
 
@@ -107,107 +107,107 @@ class PodWorker:
         self.settled = False
         self._poked.set()
 
-    def notice(self) -> None:
+    def on_status_change(self) -> None:
         """The runtime's status of the pod has changed: sync, but not right after a failed sync."""
         if self._round is not None and not self._round.done():
-            self._noticed = True
-        elif self._parts.clocks.elapsed() < self._calm:
-            self.due = min(self.due, self._calm)
+            self._status_changed = True
+        elif self._parts.clocks.elapsed() < self._quiet_until:
+            self.due = min(self.due, self._quiet_until)
         else:
             self.poke()
 
-    def want(self, pod: PodSpec) -> None:
-        """The manifest was read again. An edit ends what somebody said by hand."""
+    def update_pod(self, pod: PodSpec) -> None:
+        """Take the pod of a manifest that was read again. An edit cancels a stop by hand."""
         self.retired = self._announced = False
-        self.trouble = ""
+        self.removal_error = ""
         self._grace = None
         if pod != self.pod:
             self.pod = pod
-            self._troubles = NO_TROUBLES
+            self._start_failures = NO_FAILURES
             self._edited = True
             self.poke()
 
-    def retire(self, why: str = "", grace: int | None = None) -> None:
-        """It is not wanted any more: end it, remove it, and end. A grace only ever becomes shorter."""
+    def retire(self, reason: str = "", grace: int | None = None) -> None:
+        """Stop and remove the pod, then end the worker. A further call can only shorten the grace."""
         sooner = grace is not None and (self._grace is None or grace < self._grace)
         if not self.retired or sooner:
             self.retired = True
             self._grace = grace if sooner else self._grace
-            self.give_up()
+            self.cancel_start()
             if self._ending and self._round is not None:
                 self._round.cancel()  # what waits for a longer grace is begun again with this one
             self.poke()
-        self._why = self._why or why
+        self._retire_reason = self._retire_reason or reason
 
-    def give_up(self) -> None:
-        """Whatever is being done to get it going is of no use any more."""
-        if self._may_be_given_up and self._round is not None:
+    def cancel_start(self) -> None:
+        """Cancel what is being done to start the pod, if anything is."""
+        if self._cancellable and self._round is not None:
             self._round.cancel()
 
     @contextmanager
-    def inherited(self, tell: Callable[[str], None]) -> Generator[None]:
-        """Who waits for it to be gone hears why it is not."""
-        self._heirs.append(tell)
-        if self.trouble:
-            tell(self._excuse)
+    def reporting_trouble(self, on_trouble: Callable[[str], None]) -> Generator[None]:
+        """Inside the block `on_trouble` is called with the reason whenever the pod cannot be removed."""
+        self._trouble_listeners.append(on_trouble)
+        if self.removal_error:
+            on_trouble(self._removal_trouble)
         try:
             yield
         finally:
-            self._heirs.remove(tell)
+            self._trouble_listeners.remove(on_trouble)
 
     @property
-    def _excuse(self) -> str:
-        return f"the one before it ({self.uid}) cannot be removed: {self.trouble}"
+    def _removal_trouble(self) -> str:
+        return f"the one before it ({self.uid}) cannot be removed: {self.removal_error}"
 
     @property
-    def starting(self) -> bool:
-        """Whether something is being done to get it going."""
-        return self._may_be_given_up
+    def is_starting(self) -> bool:
+        """Whether the pod is being started by work that `cancel_start` cancels."""
+        return self._cancellable
 
     async def run(self) -> None:
-        """Until the pod is removed, or for ever."""
+        """Sync the pod until it is removed, or for ever."""
         rounds = TaskBag()
         try:
-            while not self.gone.is_set():
+            while not self.removed.is_set():
                 await self._poked.wait()
                 self._poked.clear()
-                self._noticed, self._calm = False, 0.0
-                self._round = rounds.spawn(self._once(), name=f"round of pod {self.title}")
+                self._status_changed, self._quiet_until = False, 0.0
+                self._round = rounds.spawn(self._run_round(), name=f"round of pod {self.title}")
                 await asyncio.wait((self._round,))
                 if self._round.cancelled():
                     self.poke()
-                elif self._noticed:
-                    self.notice()
+                elif self._status_changed:
+                    self.on_status_change()
                 if not self._poked.is_set():
                     self.settled = True
                 self._parts.wake()
         finally:
             await rounds.cancel()
             self._parts.probes.forget(self.uid)
-            self.gone.set()
+            self.removed.set()
 
-    # -- one look ----------------------------------------------------------------------------------------------------
+    # -- one round ---------------------------------------------------------------------------------------------------
 
-    async def _once(self) -> None:
+    async def _run_round(self) -> None:
         try:
             if self.retired or self.pod is None:
                 async with self._parts.manager.locks.held(self.uid):
                     await self._remove()
                 return
-            if not self._alone:
-                await self._have_the_name(self.pod)
+            if not self._name_is_free:
+                await self._wait_for_name(self.pod)
             async with self._parts.manager.locks.held(self.uid):
                 await self._sync(self.pod)
         except BusyPodError:
-            self._sleep(_AFTER_BUSY, _AFTER_BUSY)
+            self._schedule(_AFTER_BUSY, _AFTER_BUSY)
         except RpcError as error:
             transient = error.code in _TRANSIENT
             level = logging.DEBUG if transient else logging.WARNING  # the sync loop logs once that the runtime is away
             _log.log(level, "Pod could not be looked at", extra={"kv": {"pod": self.title, "err": str(error)}})
-            self._sleep_off(_AFTER_TRANSIENT if transient else _AFTER_ERROR)
+            self._schedule_after_failure(_AFTER_TRANSIENT if transient else _AFTER_ERROR)
         except Exception:
             _log.exception("Failed to sync pod", extra={"kv": {"pod": self.title}})
-            self._sleep_off(_AFTER_ERROR)
+            self._schedule_after_failure(_AFTER_ERROR)
 
     async def _sync(self, pod: PodSpec) -> None:
         parts, manager = self._parts, self._parts.manager
@@ -221,41 +221,43 @@ class PodWorker:
         status = await manager.get_pod_status(pod.uid)
         parts.probes.update(pod, status)
         if await asyncio.to_thread(manager.dirs.is_stopped, pod.uid):
-            await self._end(pod, status, STOPPED, "stopped by hand")
+            await self._stop_pod(pod, status, STOPPED, "stopped by hand")
             return
         left = self._time_left(pod, origin.began)
         if left is not None and left <= 0:
-            if not pod_phase(pod, status).final or self._overran(pod, status, origin):
-                await self._end(pod, status, DEADLINE, f"was active longer than {pod.active_deadline} s")
+            if not pod_phase(pod, status).final or self._exceeded_deadline(pod, status, origin):
+                await self._stop_pod(pod, status, DEADLINE, f"was active longer than {pod.active_deadline} s")
                 return
             left = None  # it had ended before that
         await self._refresh(pod, status)
-        with self._given_up_if_need_be():
+        with self._cancellable_work():
             result = await manager.sync_pod(pod, status, parts.probes, progress=parts.progress)
-        self._troubles = update_failures(self._troubles, result)
+        self._start_failures = update_failures(self._start_failures, result)
         if result.steps:
             status = await manager.get_pod_status(pod.uid)
             parts.probes.update(pod, status)
-        self._show(pod, status)
-        await self._note(pod)
+        self._publish_state(pod, status)
+        await self._save_status(pod)
         known = [wait for wait in (result.retry_after, left) if wait is not None]  # when something is due for sure
         if any(not step.waits for step in result.errors):
-            self._sleep_off(_AFTER_ERROR, *known)
+            self._schedule_after_failure(_AFTER_ERROR, *known)
         else:
-            self._sleep(_RESYNC, *known)
+            self._schedule(_RESYNC, *known)
 
     async def _refresh(self, pod: PodSpec, status: PodStatus) -> None:
-        """Files from ConfigMaps, Secrets and the pod's own fields follow an edit while containers go on."""
+        """After an edit, update files from ConfigMaps, Secrets and fields of the pod while its containers run."""
         if pod == self._refreshed or not status.active:
             return
         trouble = await self._parts.manager.refresh_files(pod, status)
         if trouble:
-            self._remarks.log(logging.WARNING, "Volumes are as they were", key="volumes", pod=pod.title, err=trouble)
+            self._limited_log.log(
+                logging.WARNING, "Volumes are as they were", key="volumes", pod=pod.title, err=trouble
+            )
         else:
             self._refreshed = pod
 
-    async def _have_the_name(self, pod: PodSpec) -> None:
-        """An edited manifest is another pod: the one of the same name before it has to be gone."""
+    async def _wait_for_name(self, pod: PodSpec) -> None:
+        """An edited manifest is another pod: the previous pod of that name has to be removed first."""
         known = await known_pods(self._parts.manager)
         others = [
             other.uid
@@ -264,24 +266,24 @@ class PodWorker:
         ]
         if others:
 
-            def tell(trouble: str) -> None:
-                self._show(pod, PodStatus(uid=pod.uid), reason=REPLACING, message=trouble)
+            def publish(trouble: str) -> None:
+                self._publish_state(pod, PodStatus(uid=pod.uid), reason=REPLACING, message=trouble)
 
-            tell("")
-            with self._given_up_if_need_be():
-                await self._parts.retire_others(others, tell)
-        self._alone = True
+            publish("")
+            with self._cancellable_work():
+                await self._parts.retire_pods(others, publish)
+        self._name_is_free = True
 
     @contextmanager
-    def _given_up_if_need_be(self) -> Generator[None]:
-        self._may_be_given_up = True
+    def _cancellable_work(self) -> Generator[None]:
+        self._cancellable = True
         try:
             yield
         finally:
-            self._may_be_given_up = False
+            self._cancellable = False
 
-    async def _end(self, pod: PodSpec, status: PodStatus, reason: str, message: str) -> None:
-        """Its time is over, or somebody stopped it: it is ended if it runs, stays, and is not started again."""
+    async def _stop_pod(self, pod: PodSpec, status: PodStatus, reason: str, message: str) -> None:
+        """Stop a pod whose deadline is over or that was stopped by hand. It is not removed, and not started again."""
         manager = self._parts.manager
         running = await manager.find_pod(pod.uid)
         failed = False
@@ -292,43 +294,46 @@ class PodWorker:
                     pod.uid, ProgressEvent(pod=pod.title, moment=ProgressPhase.EXPIRED, detail=f"Pod {message}")
                 )
             result = await manager.kill_pod(running, pod, progress=self._parts.progress)
-            failed = self._complain(result) != ""
+            failed = self._log_failures(result) != ""
             status = await manager.get_pod_status(pod.uid)
             self._parts.probes.update(pod, status)
-        self._show(pod, status, reason=reason, message=message)
-        await self._note(pod)
+        self._publish_state(pod, status, reason=reason, message=message)
+        await self._save_status(pod)
         if failed:
-            self._sleep_off(_AFTER_ERROR)
+            self._schedule_after_failure(_AFTER_ERROR)
         else:
-            self._sleep(_RESYNC)
+            self._schedule(_RESYNC)
 
     async def _remove(self) -> None:
         manager = self._parts.manager
         if not self._announced:
             self._announced = True
-            _log.info("Stopping and removing pod", extra={"kv": {"pod": self.title, "uid": self.uid, "why": self._why}})
+            _log.info(
+                "Stopping and removing pod",
+                extra={"kv": {"pod": self.title, "uid": self.uid, "why": self._retire_reason}},
+            )
         running = await manager.find_pod(self.uid)
         self._ending = True
         try:
             result = await manager.remove_pod(running, self.pod, self._grace, progress=self._parts.progress)
         finally:
             self._ending = False
-        self.trouble = self._complain(result)
-        if self.trouble:
-            for heir in self._heirs:
-                heir(self._excuse)
-            self._sleep_off(_AFTER_ERROR)
+        self.removal_error = self._log_failures(result)
+        if self.removal_error:
+            for on_trouble in self._trouble_listeners:
+                on_trouble(self._removal_trouble)
+            self._schedule_after_failure(_AFTER_ERROR)
             return
         _log.info("Removing pod", extra={"kv": {"pod": self.title, "uid": self.uid}})
         if self.retired:  # it may be wanted again by now
-            self.gone.set()
+            self.removed.set()
         else:
             self.poke()
 
-    def _complain(self, result: SyncResult) -> str:
-        """What kept a pod from being ended or removed: it goes on, and nobody may be looking."""
+    def _log_failures(self, result: SyncResult) -> str:
+        """Log what kept the pod from being stopped or removed; the first error is returned, empty if there is none."""
         for step in result.errors:
-            self._remarks.log(
+            self._limited_log.log(
                 logging.WARNING,
                 "Pod could not be ended or removed, trying again",
                 key=f"{step.act} {step.target}",
@@ -339,8 +344,8 @@ class PodWorker:
             )
         return result.errors[0].error or "" if result.errors else ""
 
-    def _overran(self, pod: PodSpec, status: PodStatus, origin: Origin) -> bool:
-        """Whether it was ended for its time; also if another manager did it."""
+    def _exceeded_deadline(self, pod: PodSpec, status: PodStatus, origin: Origin) -> bool:
+        """Whether the pod was stopped for its deadline, be it by another manager."""
         ends = [container.finished_at for container in status.containers]
         return max(ends, default=0) >= origin.began + (pod.active_deadline or 0) * 1_000_000_000
 
@@ -349,10 +354,10 @@ class PodWorker:
             return None
         return pod.active_deadline - (self._parts.clocks.now() - began) / 1e9
 
-    # -- saying ------------------------------------------------------------------------------------------------------
+    # -- state -------------------------------------------------------------------------------------------------------
 
-    def _show(self, pod: PodSpec, status: PodStatus, *, reason: str = "", message: str = "") -> None:
-        health, troubles = self._parts.probes, self._troubles
+    def _publish_state(self, pod: PodSpec, status: PodStatus, *, reason: str = "", message: str = "") -> None:
+        health, troubles = self._parts.probes, self._start_failures
         phase = pod_phase(pod, status)
         if reason == DEADLINE:
             phase = PodPhase.FAILED
@@ -368,49 +373,51 @@ class PodWorker:
         )
         log_changes(_log, self.state, state)
         self.state = state
-        self._parts.observe(state)
+        self._parts.on_state(state)
 
-    async def _note(self, pod: PodSpec) -> None:
-        """Keep what was shown for whoever looks later. Nothing is decided from it."""
+    async def _save_status(self, pod: PodSpec) -> None:
+        """Save the state for commands that show the pod later. Nothing is decided from it."""
         if self.state is None:
             return
         status = last_status(self.state, self._parts.clocks.now())
         try:
             await asyncio.to_thread(write_last_status, self._parts.manager.dirs.folder(pod.uid), status)
         except OSError as error:
-            why = str(error)
-            self._remarks.log(logging.WARNING, "Cannot write the pod status note", key="note", pod=pod.title, err=why)
+            problem = str(error)
+            self._limited_log.log(
+                logging.WARNING, "Cannot write the pod status note", key="note", pod=pod.title, err=problem
+            )
 
-    def refresh(self) -> None:
-        """Probes say something else: what is shown follows, whatever the runtime has."""
+    def on_probe_result(self) -> None:
+        """Publish the state with the new results of probes; the runtime is not asked."""
         if self.state is not None and self.pod is not None:
             health = self._parts.probes
-            views = container_views(self.pod, self.state.status, health, self._troubles.waiting)
+            views = container_views(self.pod, self.state.status, health, self._start_failures.waiting)
             is_ready = ready(self.pod, self.state.status, health) and bool(self.state.status.active)
             state = replace(self.state, containers=views, ready=is_ready)
             log_changes(_log, self.state, state)
             self.state = state
-            self._parts.observe(state)
+            self._parts.on_state(state)
 
     @property
     def title(self) -> str:
-        """Its name for people; the uid if no more is known."""
+        """`namespace/name` of the pod; its uid if no more is known."""
         return self.pod.title if self.pod is not None else self.uid
 
-    def _sleep_off(self, usual: float, *known: float) -> None:
-        """The same after a failure, which may itself have changed what the runtime shows."""
-        self._calm = self._parts.clocks.elapsed() + _CALM
-        self._sleep(usual, *known)
+    def _schedule_after_failure(self, usual: float, *known: float) -> None:
+        """As `_schedule`, after a failure, which may itself have changed the status of the runtime."""
+        self._quiet_until = self._parts.clocks.elapsed() + _QUIET
+        self._schedule(usual, *known)
 
-    def _sleep(self, usual: float, *known: float) -> None:
-        """Be poked after the usual time, not with all others at once; sooner if something is due before."""
+    def _schedule(self, usual: float, *known: float) -> None:
+        """Sync after the usual time, with some jitter, or after one of the `known` times if that is sooner."""
         if not self._poked.is_set():
             wait = min((usual * (1 + _JITTER * random.random()), *(max(seconds, _SOONEST) for seconds in known)))
             self.due = self._parts.clocks.elapsed() + wait
 
 
 def log_changes(log: logging.Logger, before: PodState | None, state: PodState) -> None:
-    """Say what has become of it; of a pod that is seen for the first time only that it is ready, or over."""
+    """Log how the pod has changed; of a pod that is seen for the first time only that it is ready, or has ended."""
     about = {"pod": state.pod.title}
     if state.ready and (before is None or not before.ready):
         log.info("Pod is ready", extra={"kv": {**about, "ips": ", ".join(state.status.ips)}})

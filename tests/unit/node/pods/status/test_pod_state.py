@@ -8,7 +8,7 @@ from interpose.node.pods.spec import ExecAction, Probe
 from interpose.node.pods.status.phase import ContainerRole, ContainerView, ContainerViewState, PodPhase
 from interpose.node.pods.status.pod_state import (
     DEADLINE,
-    NO_TROUBLES,
+    NO_FAILURES,
     STOPPED,
     PodState,
     StartOutcome,
@@ -143,7 +143,7 @@ def test_failures_in_a_row_are_counted_and_waits_are_not() -> None:
     waits = SyncResult(
         steps=(SyncStep(act=StepKind.START, target="main", error="later", reason=StepReason.IMAGE_BACKOFF),)
     )
-    once = update_failures(NO_TROUBLES, failed)
+    once = update_failures(NO_FAILURES, failed)
     still = update_failures(once, waits)
     twice = update_failures(still, failed)
     assert [one.failures["main"] for one in (once, still, twice)] == [1, 1, 2]
@@ -156,6 +156,6 @@ def test_troubles_of_the_pod_are_its_own() -> None:
     failed = SyncResult(
         steps=(SyncStep(act=StepKind.CREATE_SANDBOX, target="web", error="no", reason=StepReason.FAILED_SANDBOX),)
     )
-    found = update_failures(NO_TROUBLES, failed)
+    found = update_failures(NO_FAILURES, failed)
     assert (found.reason, found.message, dict(found.failures)) == ("FailedCreatePodSandBox", "no", {"": 1})
     assert found.waiting == {}

@@ -45,12 +45,12 @@ async def test_a_wanted_pod_is_started_and_becomes_ready(node: KeptNode) -> None
 async def test_a_pod_of_which_nothing_is_known_yet_is_pending(node: KeptNode) -> None:
     """From the moment on that it is wanted, until it is not."""
     web = pod()
-    node.keeper.want([web])
-    assert [(one.pod, one.phase) for one in node.keeper.kept] == [(web, PodPhase.PENDING)]
+    node.keeper.set_pods([web])
+    assert [(one.pod, one.phase) for one in node.keeper.pod_states] == [(web, PodPhase.PENDING)]
     await node.keeps(web)
-    assert [one.phase for one in node.keeper.kept] == [PodPhase.RUNNING]
-    node.keeper.want([])
-    assert node.keeper.kept == []
+    assert [one.phase for one in node.keeper.pod_states] == [PodPhase.RUNNING]
+    node.keeper.set_pods([])
+    assert node.keeper.pod_states == []
 
 
 async def test_a_container_that_keeps_ending_waits_longer_each_time(node: KeptNode) -> None:
@@ -254,12 +254,12 @@ async def test_a_runtime_that_is_away_is_waited_for(node: KeptNode, caplog: pyte
     for method in ("ListPodSandbox", "ListContainers"):
         node.runtime.fail(method, Code.UNAVAILABLE, "gone")
     await node.pass_time(20)
-    assert node.keeper.away
+    assert node.keeper.runtime_error
     assert len([one for one in caplog.records if "Runtime does not respond, waiting" in one.message]) == 1
     node.crash()
     node.runtime.clear()
     await node.pass_time(2)
-    assert not node.keeper.away
+    assert not node.keeper.runtime_error
     assert node.starts() == 2
 
 
@@ -301,15 +301,15 @@ async def test_events_of_an_attempt_that_failed_do_not_make_the_next_one(tmp_pat
     await node.runtime.wait_for_calls("GetContainerEvents")
     node.runtime.fail("StartContainer", Code.UNKNOWN, "no such program")
     node.runtime.fail("PodSandboxStatus", Code.UNKNOWN, "no network", times=1)
-    node.keeper.want([pod()])
-    await eventually(lambda: node.runtime.calls["RunPodSandbox"] and node.keeper.settled, "the first attempt")
+    node.keeper.set_pods([pod()])
+    await eventually(lambda: node.runtime.calls["RunPodSandbox"] and node.keeper.is_settled, "the first attempt")
     assert node.runtime.calls["CreateContainer"] == 0
     node.clock.advance(1)
-    await node.keeper.beat()
-    await eventually(lambda: node.starts() and node.keeper.settled, "the second attempt")
+    await node.keeper.start_due_work()
+    await eventually(lambda: node.starts() and node.keeper.is_settled, "the second attempt")
     for _ in range(5):
         await node.keeper.relist()
-        await eventually(lambda: node.keeper.settled, "what follows")
+        await eventually(lambda: node.keeper.is_settled, "what follows")
     assert node.starts() == 1
     await tasks.cancel()
     await node.keeper.close()
@@ -329,7 +329,7 @@ async def test_a_pod_that_cannot_be_removed_is_tried_again(node: KeptNode) -> No
 async def test_a_pod_that_is_not_wanted_does_not_wait_for_its_image(node: KeptNode) -> None:
     """A registry that hangs keeps nobody from deleting or replacing a pod."""
     node.runtime.stall("PullImage")
-    node.keeper.want([pod(container(image="registry.example/slow:1"), uid="old")])
+    node.keeper.set_pods([pod(container(image="registry.example/slow:1"), uid="old")])
     await node.runtime.wait_for_calls("PullImage")
     await node.keeps(pod(uid="new"))
     await node.pass_time(2)
@@ -341,9 +341,9 @@ async def test_a_pod_that_is_not_wanted_does_not_wait_for_its_image(node: KeptNo
 async def test_a_sandbox_that_is_being_made_is_waited_for_before_its_pod_is_removed(node: KeptNode) -> None:
     """It would be nobody's."""
     stall = node.runtime.stall("RunPodSandbox")
-    node.keeper.want([pod()])
+    node.keeper.set_pods([pod()])
     await node.runtime.wait_for_calls("RunPodSandbox")
-    node.keeper.want([])
+    node.keeper.set_pods([])
     await asyncio.sleep(0)
     assert node.dirs.uids()
     stall.release()
@@ -357,7 +357,7 @@ async def test_stopping_ends_when_a_pod_does_not(node: KeptNode) -> None:
     """And says which, and why."""
     await node.keeps(pod())
     node.runtime.fail("StopContainer", Code.INTERNAL, "shim hangs")
-    (left,) = await node.keeper.stop(0, patience=0.2)
+    (left,) = await node.keeper.stop(0, margin=0.2)
     assert left.startswith("default/web: ")
     assert "shim hangs" in left
 
@@ -367,7 +367,7 @@ async def test_who_waits_for_a_pod_to_go_says_why_it_stays(node: KeptNode, caplo
     caplog.set_level("INFO")
     await node.keeps(pod(uid="old"))
     node.runtime.fail("StopPodSandbox", Code.INTERNAL, "plugin fails")
-    node.keeper.want([pod(uid="new")])
+    node.keeper.set_pods([pod(uid="new")])
     await eventually(lambda: "new" in node.keeper.states and node.keeper.states["new"].message, "the reason")
     assert node.keeper.states["new"].reason == REPLACING
     assert "plugin fails" in node.keeper.states["new"].message
@@ -388,7 +388,7 @@ async def test_a_list_that_hangs_stops_no_probes(node: KeptNode) -> None:
     stall = node.runtime.stall("ListPodSandbox")
     for _ in range(3):
         node.clock.advance(1)
-        await node.keeper.beat()
+        await node.keeper.start_due_work()
         asked += 1
         await eventually(partial(_asked, node, asked), "another probe")
     stall.release()
@@ -405,7 +405,7 @@ async def test_probes_go_on_by_themselves_while_a_list_hangs(tmp_path: Path) -> 
         await asyncio.sleep(0)
 
     keeper = PodSyncLoop(node.manager, clocks=replace(node.manager._clocks, sleep=rest))
-    keeper.want([web])
+    keeper.set_pods([web])
     tasks = TaskBag()
     tasks.spawn(keeper.run(), name="keeper")
     await eventually(lambda: keeper.states and node.runtime.calls["ExecSync"] > 1, "the probes")
@@ -431,10 +431,10 @@ async def test_while_the_runtime_is_away_nothing_turns_in_circles(tmp_path: Path
     for method in ("ListPodSandbox", "ListContainers"):
         node.runtime.fail(method, Code.UNAVAILABLE, "gone")
     keeper = PodSyncLoop(node.manager, clocks=replace(node.manager._clocks, sleep=rest))
-    keeper.want([pod()])
+    keeper.set_pods([pod()])
     tasks = TaskBag()
     tasks.spawn(keeper.run(), name="keeper")
-    await eventually(lambda: keeper.away and len(rests) > 20, "some beats")
+    await eventually(lambda: keeper.runtime_error and len(rests) > 20, "some beats")
     await tasks.cancel()
     await keeper.close()
     assert min(rests[10:]) > 0.5
@@ -472,7 +472,7 @@ async def test_a_stop_by_hand_does_not_wait_for_an_image(node: KeptNode) -> None
     """Who starts the pod sees the mark and lets go of it."""
     web = pod(container(image="registry.example/slow:1"))
     node.runtime.stall("PullImage")
-    node.keeper.want([web])
+    node.keeper.set_pods([web])
     await node.runtime.wait_for_calls("PullImage")
     assert node.manager.locks.take(web.uid) is None
     node.dirs.mark_stopped(web.uid)
@@ -537,7 +537,7 @@ async def test_what_is_being_stopped_is_not_wanted_again(node: KeptNode) -> None
     tasks = TaskBag()
     stopping = tasks.spawn(node.keeper.stop(), name="stop")
     await asyncio.sleep(0)
-    node.keeper.want([first, pod(uid="b", name="b")])
+    node.keeper.set_pods([first, pod(uid="b", name="b")])
     await eventually(stopping.done, "the pods to be gone")
 
     assert not node.runtime.sandboxes
@@ -549,8 +549,8 @@ async def test_events_wake_the_worker_of_their_pod(tmp_path: Path) -> None:
     node = KeptNode(tmp_path)
     tasks = TaskBag()
     tasks.spawn(node.keeper.run(), name="keeper")
-    node.keeper.want([pod()])
-    await eventually(lambda: node.running() and node.keeper.settled, "the pod to run")
+    node.keeper.set_pods([pod()])
+    await eventually(lambda: node.running() and node.keeper.is_settled, "the pod to run")
     await node.runtime.wait_for_calls("GetContainerEvents")
     node.crash()
     await eventually(lambda: node.starts() == 2, "the container to be restarted")

@@ -57,9 +57,9 @@ async def test_a_pod_wanted_again_while_it_leaves_comes_back(node: KeptNode) -> 
     web = pod()
     await node.keeps(web)
     stall = node.runtime.stall("RemovePodSandbox")
-    node.keeper.want([])
+    node.keeper.set_pods([])
     await node.runtime.wait_for_calls("RemovePodSandbox")
-    node.keeper.want([web])
+    node.keeper.set_pods([web])
     stall.release()
     node.runtime.clear()
     await node.pass_time(2)
@@ -70,7 +70,7 @@ async def test_a_pod_wanted_again_while_it_leaves_comes_back(node: KeptNode) -> 
 async def test_a_worker_without_a_pod_has_nothing_to_show(node: KeptNode) -> None:
     """It only removes what is left of one."""
     worker = PodWorker("1234", node.keeper._parts)
-    worker.refresh()
+    worker.on_probe_result()
     assert worker.state is None
     await node.keeps(pod())
     await node.keeper.close()
@@ -82,7 +82,7 @@ async def test_a_grace_can_become_shorter_and_never_longer(node: KeptNode) -> No
     """What was told to end in an hour is told to end now; who says an hour after that is late."""
     await node.keeps(pod(termination_grace_period=3600))
     stall = node.runtime.stall("StopContainer")
-    node.keeper.want([])
+    node.keeper.set_pods([])
     await node.runtime.wait_for_calls("StopContainer")
     tasks = TaskBag()
     stopping = [tasks.spawn(node.keeper.stop(grace), name="stop") for grace in (60, 5, 3600)]
@@ -99,9 +99,9 @@ async def test_a_pod_that_is_wanted_again_has_its_own_grace_again(node: KeptNode
     await node.keeps(web)
     worker = node.keeper._workers[web.uid]
     worker.retire("for once", 3)
-    worker.want(web)
+    worker.update_pod(web)
     worker.retire("again")
-    await eventually(worker.gone.is_set, "its end")
+    await eventually(worker.removed.is_set, "its end")
     assert [one.timeout for one in node.runtime.requests_of("StopContainer")] == [7]
 
 
