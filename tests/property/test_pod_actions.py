@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from interpose.core.model.pod import ContainerState
 from interpose.node.pods.labels import container_hash
 from interpose.node.pods.spec import ContainerSpec, PodSpec, ResourceRequirements, RestartPolicy, RestartRule
-from interpose.node.pods.status.phase import PodPhase, container_views, pod_phase, ready, seen_phase
+from interpose.node.pods.status.phase import PodPhase, container_views, observed_phase, pod_phase, ready
 from interpose.node.pods.status.types import ContainerStatus, PodStatus, SandboxStatus
 from interpose.node.pods.sync.actions import compute_pod_actions
 from interpose.node.pods.sync.restart_policy import is_sidecar, should_restart
@@ -270,7 +270,7 @@ def test_there_is_always_something_to_say(case: tuple[PodSpec, PodStatus, Any]) 
     """Phase, readiness and states of containers are known of any status."""
     pod, status, health = case
     assert pod_phase(pod, status) in PodPhase
-    assert seen_phase(status) in PodPhase
+    assert observed_phase(status) in PodPhase
     views = container_views(pod, status, health)
     assert [one.name for one in views] == [
         one.name for one in (*pod.init_containers, *pod.containers, *pod.ephemeral_containers)

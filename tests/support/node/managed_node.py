@@ -65,7 +65,7 @@ class Heard:
     @property
     def moments(self) -> list[str]:
         """What was told, shortly."""
-        return [f"{one.moment} {one.container}".strip() for one in self.news]
+        return [f"{one.phase} {one.container}".strip() for one in self.news]
 
 
 class ManagedNode:

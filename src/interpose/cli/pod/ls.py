@@ -93,7 +93,7 @@ def _row(known: "PodRecord", *, ours: bool) -> "PodRow":
         name=pod.name,
         uid=pod.uid,
         status=summary.word,
-        running=sum(view.lot is ContainerViewState.RUNNING for view in summary.main),
+        running=sum(view.state is ContainerViewState.RUNNING for view in summary.main),
         containers=len(summary.main),
         restarts=sum(view.restart_count for view in views),
         age=time.time() - known.began / 1e9 if known.began else None,
@@ -111,7 +111,7 @@ def _state(view: "ContainerView") -> dict[str, Any]:
     return {
         "name": view.name,
         "role": view.role.value,
-        "state": view.lot.value,
+        "state": view.state.value,
         "reason": view.reason,
         "message": view.message,
         "exitCode": view.exit_code,

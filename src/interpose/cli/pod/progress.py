@@ -57,18 +57,18 @@ class ProgressBoard:
 
     def on_progress(self, event: ProgressEvent) -> None:
         """A step of a pod is being done."""
-        if event.moment in _NOT_SHOWN:
+        if event.phase in _NOT_SHOWN:
             return
-        words, detail = event.reason.value or event.moment.value, event.detail
-        if event.moment is ProgressPhase.WAITING:
+        words, detail = event.reason.value or event.phase.value, event.detail
+        if event.phase is ProgressPhase.WAITING:
             detail = _drop_cause(detail)
-        if detail and event.moment in _WITH_DETAIL:
+        if detail and event.phase in _WITH_DETAIL:
             words = f"{words}: {detail}" if event.reason else f"{words} {detail}"
-        mark = {ProgressPhase.FAILED: "bad", ProgressPhase.WAITING: "wait"}.get(event.moment, "busy")
+        mark = {ProgressPhase.FAILED: "bad", ProgressPhase.WAITING: "wait"}.get(event.phase, "busy")
         self._set(event.pod, event.container, words, mark)
-        if event.moment not in _BRIEF:
+        if event.phase not in _BRIEF:
             # Another container of the same name is shown again, also if there was no line in between.
-            key = f"{words} {event.detail}" if event.moment is ProgressPhase.STARTED else ""
+            key = f"{words} {event.detail}" if event.phase is ProgressPhase.STARTED else ""
             self._line(event.pod, event.container, words, key=key)
 
     def observe(self, state: PodState, result: StartResult) -> None:
@@ -81,7 +81,7 @@ class ProgressBoard:
             words, mark = describe_container(view)
             known[view.name] = (words, mark)
             # Waits and failures came as steps; ends come from the runtime only.
-            if view.lot is ContainerViewState.TERMINATED:
+            if view.state is ContainerViewState.TERMINATED:
                 self._line(title, view.name, words)
         words, mark = describe_pod(state, result)
         known[""] = (words, mark)
@@ -156,12 +156,12 @@ class ProgressBoard:
 
 def describe_container(view: ContainerView) -> tuple[str, str]:
     """The words for a container, and its mark."""
-    if view.lot is ContainerViewState.RUNNING:
+    if view.state is ContainerViewState.RUNNING:
         restarts = f", restarted {view.restart_count} times" if view.restart_count > 1 else ""
         restarts = ", restarted once" if view.restart_count == 1 else restarts
         return (f"running{restarts}", "good") if view.ready else (f"running, not ready yet{restarts}", "busy")
     message = " ".join(view.message.split())
-    if view.lot is ContainerViewState.TERMINATED:
+    if view.state is ContainerViewState.TERMINATED:
         good = view.exit_code == 0
         words = "completed" if good else f"{view.reason or 'ended'}, exit code {view.exit_code}"
         return words + (f": {message}" if message and not good else ""), "good" if good else "bad"
@@ -191,7 +191,7 @@ def describe_pod(state: PodState, result: StartResult) -> tuple[str, str]:
         case StartOutcome.SUCCEEDED:
             return "succeeded", mark
         case StartOutcome.FAILED:
-            return f"failed: {result.why}", mark
+            return f"failed: {result.reason}", mark
     if state.reason == REPLACING:
         return "waiting for the pod of this name to end", mark
     if state.reason:

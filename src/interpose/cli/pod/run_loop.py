@@ -284,13 +284,13 @@ class _Run:
             )
         why = f"not ready within {format_age(limit)}" + (f": {waits}" if waits else "")
         container = next((view.name for view in state.containers if not view.ready and view.id), "") if state else ""
-        self._results[pod.uid] = found = StartResult(outcome=StartOutcome.FAILED, why=why, container=container)
+        self._results[pod.uid] = found = StartResult(outcome=StartOutcome.FAILED, reason=why, container=container)
         if state is not None:
             self._board.observe(state, found)
 
     def _describe_wait(self, pod: PodSpec, view: ContainerView) -> str:
         """Why a container is not ready: the message of the runtime, or of a probe."""
-        if view.lot is ContainerViewState.WAITING and view.message:
+        if view.state is ContainerViewState.WAITING and view.message:
             return f": {view.message}"
         words = self._sync_loop.probes.words(pod.uid, view.name)
         return f" ({words})" if words else ""
@@ -299,7 +299,7 @@ class _Run:
         failed = [pod for pod in self._wanted.pods if self._result_of(pod).outcome is StartOutcome.FAILED]
         for pod in failed:
             found = self._result_of(pod)
-            click.echo(f"error: pod {or_dash(pod.title)}: {or_dash(found.why)}", err=True)
+            click.echo(f"error: pod {or_dash(pod.title)}: {or_dash(found.reason)}", err=True)
             for line in (*self._list_last_exits(pod), *self._tail_log(pod, found.container)):
                 click.echo(f"  {or_dash(line)}", err=True)
         if not self._options.quiet:
@@ -314,7 +314,7 @@ class _Run:
         """How containers ended that wait to be started again: their current state hides it."""
         state = self._states.get(pod.uid)
         waiting = (
-            [view.name for view in state.containers if view.lot is ContainerViewState.WAITING]
+            [view.name for view in state.containers if view.state is ContainerViewState.WAITING]
             if state is not None
             else []
         )

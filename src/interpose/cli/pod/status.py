@@ -94,7 +94,7 @@ def _describe_container(view: "ContainerView", found: "PodStatus", noted: "LastS
     from interpose.node.pods.status.phase import ContainerRole, ContainerViewState
 
     instances = [_container(instance) for instance in found.containers if instance.name == view.name]
-    waits = view.lot is ContainerViewState.WAITING
+    waits = view.state is ContainerViewState.WAITING
     document: dict[str, Any] = {"name": view.name}
     if view.role is not ContainerRole.MAIN:
         document["role"] = view.role.value
@@ -103,7 +103,7 @@ def _describe_container(view: "ContainerView", found: "PodStatus", noted: "LastS
         document["image"] = view.image
     else:
         waiting = {
-            "state": view.lot.value,
+            "state": view.state.value,
             "reason": view.reason,
             "message": view.message,
             "exitCode": None if waits else view.exit_code,

@@ -14,7 +14,7 @@ _REASONS: Final = (*(reason.value for reason in StepReason if reason is not Step
 
 
 class PodMetricsSource(Protocol):
-    """What is known of the pods that are kept, and of the runtime."""
+    """The states of the pods of a manager, of their manifests and of the runtime."""
 
     @property
     def pods(self) -> Iterable[PodState]: ...
@@ -24,13 +24,13 @@ class PodMetricsSource(Protocol):
     def problems(self) -> int: ...
 
 
-def pods_collector(kept: PodMetricsSource) -> Collector:
+def pods_collector(source: PodMetricsSource) -> Collector:
     """A collector of the metric families of the pod manager."""
-    return lambda: _families(kept)
+    return lambda: _families(source)
 
 
-def _families(kept: PodMetricsSource) -> Iterable[Family]:
-    pods = list(kept.pods)
+def _families(source: PodMetricsSource) -> Iterable[Family]:
+    pods = list(source.pods)
     phases = Counter({phase.value: 0 for phase in PodPhase})
     phases.update(pod.phase.value for pod in pods)
     yield _by("interpose_pods", "Pods that are kept, by phase.", "phase", phases)
@@ -41,16 +41,16 @@ def _families(kept: PodMetricsSource) -> Iterable[Family]:
         _reason(container.reason)
         for pod in pods
         for container in pod.containers
-        if container.lot is ContainerViewState.WAITING
+        if container.state is ContainerViewState.WAITING
     )
     yield _by("interpose_pods_containers_waiting", "Containers that wait to be started, by reason.", "reason", waiting)
     restarts = sum(container.restart_count for pod in pods for container in pod.containers)
     text = "How often the containers of the pods that are kept were restarted, in all."
     yield Family("interpose_pods_restarts", "gauge", text, [Sample(restarts)])
     text = "Whether the runtime answers."
-    yield Family("interpose_pods_runtime_up", "gauge", text, [Sample(0 if kept.away else 1)])
+    yield Family("interpose_pods_runtime_up", "gauge", text, [Sample(0 if source.away else 1)])
     text = "Manifest files that cannot be used; what they said before counts."
-    yield Family("interpose_pods_manifests_unusable", "gauge", text, [Sample(kept.problems)])
+    yield Family("interpose_pods_manifests_unusable", "gauge", text, [Sample(source.problems)])
 
 
 def _by(name: str, text: str, label: str, counts: Counter[str]) -> Family:

@@ -19,7 +19,7 @@ READY = StartResult(outcome=StartOutcome.READY)
 def view(**fields: Any) -> ContainerView:
     """A container."""
     return ContainerView(
-        **{"name": "main", "role": ContainerRole.MAIN, "image": "x", "lot": ContainerViewState.RUNNING, **fields}
+        **{"name": "main", "role": ContainerRole.MAIN, "image": "x", "state": ContainerViewState.RUNNING, **fields}
     )
 
 
@@ -52,7 +52,7 @@ def test_without_a_terminal_there_are_lines() -> None:
     ]:
         reason = StepReason.CRASH_LOOP if moment is ProgressPhase.WAITING else StepReason.NONE
         board.on_progress(
-            ProgressEvent(pod="default/web", moment=moment, container="main", detail=detail, reason=reason)
+            ProgressEvent(pod="default/web", phase=moment, container="main", detail=detail, reason=reason)
         )
     board.observe(state(view(ready=True)), READY)
     board.draw()
@@ -69,8 +69,8 @@ def test_without_a_terminal_there_are_lines() -> None:
 def test_ends_are_told_when_they_are_seen() -> None:
     """A failure of the pod as a whole is told by the report at first, later by the board."""
     board, stream = made()
-    failed = StartResult(outcome=StartOutcome.FAILED, why="so")
-    board.observe(state(view(lot=ContainerViewState.TERMINATED, exit_code=3, reason="Error")), failed)
+    failed = StartResult(outcome=StartOutcome.FAILED, reason="so")
+    board.observe(state(view(state=ContainerViewState.TERMINATED, exit_code=3, reason="Error")), failed)
     board.finish(alone=True)
     board.observe(state(), failed)
     assert stream.getvalue().splitlines() == ["default/web/main: Error, exit code 3", "default/web: failed: so"]
@@ -79,7 +79,7 @@ def test_ends_are_told_when_they_are_seen() -> None:
 def test_on_a_terminal_a_picture_changes_in_place() -> None:
     """The cursor goes up by as many lines as there were."""
     board, stream = made(in_place=True)
-    board.on_progress(ProgressEvent(pod="default/web", moment=ProgressPhase.CREATING, container="main"))
+    board.on_progress(ProgressEvent(pod="default/web", phase=ProgressPhase.CREATING, container="main"))
     board.draw()
     first = stream.getvalue()
     assert first.count("\n") == 2
@@ -93,7 +93,7 @@ def test_on_a_terminal_a_picture_changes_in_place() -> None:
 def test_quiet_is_quiet() -> None:
     """Errors are told by others."""
     board, stream = made(quiet=True, in_place=True)
-    board.on_progress(ProgressEvent(pod="default/web", moment=ProgressPhase.STARTED, container="main"))
+    board.on_progress(ProgressEvent(pod="default/web", phase=ProgressPhase.STARTED, container="main"))
     board.observe(state(view()), READY)
     board.draw()
     board.say("x")
@@ -106,7 +106,7 @@ def test_why_a_container_is_stopped_is_said() -> None:
     board, stream = made()
     board.expect(["default/web"])
     why = "because it failed its liveness probe"
-    board.on_progress(ProgressEvent(pod="default/web", moment=ProgressPhase.STOPPING, container="main", detail=why))
+    board.on_progress(ProgressEvent(pod="default/web", phase=ProgressPhase.STOPPING, container="main", detail=why))
     assert stream.getvalue() == "default/web/main: stopping because it failed its liveness probe\n"
 
 
@@ -114,7 +114,7 @@ def test_of_pods_that_left_nothing_is_shown() -> None:
     """Whoever still talks of them."""
     board, stream = made(in_place=True)
     board.expect([])
-    board.on_progress(ProgressEvent(pod="default/web", moment=ProgressPhase.STOPPING, container="main"))
+    board.on_progress(ProgressEvent(pod="default/web", phase=ProgressPhase.STOPPING, container="main"))
     board.observe(state(view()), WAITING)
     board.draw()
     assert "web" not in stream.getvalue()
@@ -126,17 +126,20 @@ def test_of_pods_that_left_nothing_is_shown() -> None:
         ({"ready": True}, ("running", "good")),
         ({"restart_count": 1}, ("running, not ready yet, restarted once", "busy")),
         ({"ready": True, "restart_count": 2}, ("running, restarted 2 times", "good")),
-        ({"lot": ContainerViewState.TERMINATED, "exit_code": 0}, ("completed", "good")),
-        ({"lot": ContainerViewState.TERMINATED, "exit_code": 1, "message": "a\nb"}, ("ended, exit code 1: a b", "bad")),
-        ({"lot": ContainerViewState.WAITING, "reason": "PodInitializing"}, ("waiting for its turn", "busy")),
-        ({"lot": ContainerViewState.WAITING, "reason": "ErrImagePull", "message": "m"}, ("ErrImagePull: m", "bad")),
+        ({"state": ContainerViewState.TERMINATED, "exit_code": 0}, ("completed", "good")),
         (
-            {"lot": ContainerViewState.WAITING, "reason": "CrashLoopBackOff", "exit_code": 2},
+            {"state": ContainerViewState.TERMINATED, "exit_code": 1, "message": "a\nb"},
+            ("ended, exit code 1: a b", "bad"),
+        ),
+        ({"state": ContainerViewState.WAITING, "reason": "PodInitializing"}, ("waiting for its turn", "busy")),
+        ({"state": ContainerViewState.WAITING, "reason": "ErrImagePull", "message": "m"}, ("ErrImagePull: m", "bad")),
+        (
+            {"state": ContainerViewState.WAITING, "reason": "CrashLoopBackOff", "exit_code": 2},
             ("CrashLoopBackOff (exit code 2)", "wait"),
         ),
         (
             {
-                "lot": ContainerViewState.WAITING,
+                "state": ContainerViewState.WAITING,
                 "reason": "CrashLoopBackOff",
                 "exit_code": 2,
                 "message": "back-off 10 s: next start in 9 s",
@@ -155,7 +158,7 @@ def test_what_is_said_of_a_container(fields: dict[str, Any], expected: tuple[str
     [
         ({}, READY, ("ready 10.0.0.1", "good")),
         ({}, StartResult(outcome=StartOutcome.SUCCEEDED), ("succeeded", "good")),
-        ({}, StartResult(outcome=StartOutcome.FAILED, why="w"), ("failed: w", "bad")),
+        ({}, StartResult(outcome=StartOutcome.FAILED, reason="w"), ("failed: w", "bad")),
         ({"reason": STOPPED}, StartResult(outcome=StartOutcome.FAILED), ("stopped by hand", "wait")),
         ({"reason": REPLACING}, WAITING, ("waiting for the pod of this name to end", "busy")),
         ({"reason": "R", "message": "m"}, WAITING, ("R: m", "wait")),

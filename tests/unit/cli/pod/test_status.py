@@ -120,7 +120,7 @@ def test_a_container_that_waits_to_be_started_again_shows_its_end(tmp_path: Path
             name="main",
             role=ContainerRole.MAIN,
             image=BUSYBOX,
-            lot=ContainerViewState.WAITING,
+            state=ContainerViewState.WAITING,
             reason="CrashLoopBackOff",
             id=name,
         )

@@ -20,16 +20,18 @@ class Kept:
     problems: int = 0
 
 
-def view(reason: str = "", *, lot: ContainerViewState = ContainerViewState.WAITING, restarts: int = 0) -> ContainerView:
+def view(
+    reason: str = "", *, state: ContainerViewState = ContainerViewState.WAITING, restarts: int = 0
+) -> ContainerView:
     """A container."""
     return ContainerView(
         name="main",
         role=ContainerRole.MAIN,
         image="x",
-        lot=lot,
+        state=state,
         reason=reason,
         restart_count=restarts,
-        ready=lot is ContainerViewState.RUNNING,
+        ready=state is ContainerViewState.RUNNING,
     )
 
 
@@ -59,10 +61,10 @@ def test_nothing_kept() -> None:
 def test_pods_by_phase_and_containers_by_why_they_wait() -> None:
     """A reason that is none of the usual ones has a common name."""
     pods = [
-        state(PodPhase.RUNNING, view(lot=ContainerViewState.RUNNING, restarts=2), ready=True),
+        state(PodPhase.RUNNING, view(state=ContainerViewState.RUNNING, restarts=2), ready=True),
         state(PodPhase.RUNNING, view("CrashLoopBackOff", restarts=3)),
         state(PodPhase.PENDING, view("ContainerCreating"), view("ErrImagePull")),
-        state(PodPhase.FAILED, view("Error", lot=ContainerViewState.TERMINATED)),
+        state(PodPhase.FAILED, view("Error", state=ContainerViewState.TERMINATED)),
     ]
     assert values(Kept(pods=pods, away="gone", problems=1)) == {
         "interpose_podsRunning": 2,

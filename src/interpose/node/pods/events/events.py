@@ -1,4 +1,4 @@
-"""What happened with a pod, as Kubernetes tells it: events with a reason and a message, equal ones counted. Pure.
+"""Events of a pod as Kubernetes has them: with a reason and a message, equal ones counted. Pure.
 
 They are kept as lines of JSON, one for each time something happened, or with a count; a line that cannot be understood
 counts as not there. Times are nanoseconds of the day.
@@ -17,7 +17,7 @@ _LONGEST: Final = 1024  # of a message, as in the API
 
 
 class EventType(StrEnum):
-    """Whether somebody should look."""
+    """The type of an event, as Kubernetes has it."""
 
     NORMAL = "Normal"
     WARNING = "Warning"
@@ -25,7 +25,7 @@ class EventType(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodEvent:
-    """Something that happened, once or several times. `container` is empty if it concerns the pod."""
+    """An event, seen once or several times. `container` is empty if it concerns the pod."""
 
     type: EventType
     reason: str
@@ -41,7 +41,7 @@ class PodEvent:
         return (self.type, self.reason, self.message, self.container)
 
 
-# The kubelet's reasons and words of what is no failure; {name} is the container, {detail} that of the news.
+# The kubelet's reasons and words of what is no failure; {name} is the container, {detail} that of the progress event.
 _NORMAL: Final = {
     ProgressPhase.PULLING: ("Pulling", "Pulling image {detail!r}"),
     ProgressPhase.PULLED: ("Pulled", "Successfully pulled image {detail!r}"),
@@ -77,27 +77,27 @@ _FAILURES: Final = {
 _BARE: Final = (StepReason.CREATE_CONFIG, StepReason.CREATE, StepReason.RUN)
 
 
-def event_of(news: ProgressEvent, now: int) -> PodEvent | None:
-    """The event that news are; None if Kubernetes has none for it."""
-    if news.moment is ProgressPhase.WAITING:
-        words = without_countdown(news.detail)
-        crashed = news.reason is StepReason.CRASH_LOOP
-        message = f"Back-off restarting failed container {news.container}" if crashed else words
-        return _event(EventType.WARNING, "BackOff", message, news.container, now)
-    if news.moment is ProgressPhase.FAILED:
-        reason = _FAILURES.get(news.reason, news.reason.value)
-        message = f"Error: {news.detail}" if news.reason in _BARE else news.detail
-        return _event(EventType.WARNING, reason, message, news.container, now)
+def event_of(progress: ProgressEvent, now: int) -> PodEvent | None:
+    """The event for a progress event; None if Kubernetes has none for it."""
+    if progress.phase is ProgressPhase.WAITING:
+        words = without_countdown(progress.detail)
+        crashed = progress.reason is StepReason.CRASH_LOOP
+        message = f"Back-off restarting failed container {progress.container}" if crashed else words
+        return _event(EventType.WARNING, "BackOff", message, progress.container, now)
+    if progress.phase is ProgressPhase.FAILED:
+        reason = _FAILURES.get(progress.reason, progress.reason.value)
+        message = f"Error: {progress.detail}" if progress.reason in _BARE else progress.detail
+        return _event(EventType.WARNING, reason, message, progress.container, now)
     for kind, table in ((EventType.NORMAL, _NORMAL), (EventType.WARNING, _WARNINGS)):
-        if news.moment in table:
-            reason, form = table[news.moment]
-            message = form.format(name=news.container, detail=news.detail)
-            return _event(kind, reason, message, news.container, now)
+        if progress.phase in table:
+            reason, form = table[progress.phase]
+            message = form.format(name=progress.container, detail=progress.detail)
+            return _event(kind, reason, message, progress.container, now)
     return None
 
 
 def make_scheduled_event(node: str, source: str, now: int) -> PodEvent:
-    """The first event of a pod: it is wanted here."""
+    """The first event of a pod: its manifest is on this node."""
     return _event(EventType.NORMAL, "Scheduled", f"Assigned to {node} by manifest {source}", "", now)
 
 

@@ -1,9 +1,9 @@
-"""The file in a pod's folder with what happened with it. Blocking: call from a thread.
+"""The file with the events of a pod, in the pod's folder. Blocking: call from a thread.
 
-Whoever acts on the pod begins the file while it has the pod's lock; after that everybody appends, and nobody makes the
-file anew: a pod that is being removed does not come back for it. The file is bounded: when it is long it is written
-anew with equal events as one. An event that another process appends just then is lost, which does no harm: nothing is
-decided from events.
+A process creates the file while it holds the pod's lock; after that any process appends, and none creates the file
+again: the folder of a removed pod does not come back for it. The file is bounded: when it is long it is rewritten with
+equal events as one. An event that another process appends just then is lost, which does no harm: nothing is decided
+from events.
 """
 
 import os
@@ -20,12 +20,12 @@ _LONGEST: Final = 1 << 20  # bytes, from which on nothing is added, nor read
 
 
 def event_file(folder: str) -> Path:
-    """Where the events of a pod are."""
+    """The path of the events of a pod."""
     return Path(folder, _NAME)
 
 
 def begin_events(folder: str, first: PodEvent) -> None:
-    """Have a file, with this as its first event if there was none. The caller has the pod's lock."""
+    """Create the file with a first event if there is none. The caller holds the pod's lock."""
     path = event_file(folder)
     try:
         too_long = path.stat().st_size > _LONG
@@ -37,7 +37,7 @@ def begin_events(folder: str, first: PodEvent) -> None:
 
 
 def append_events(folder: str, events: Iterable[PodEvent]) -> None:
-    """Add what happened. A pod that has no such file, or one that is far too long, stays as it is."""
+    """Append events. A file that does not exist, or is far too long, stays as it is."""
     try:
         fd = os.open(event_file(folder), os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW)
     except FileNotFoundError:
@@ -50,7 +50,7 @@ def append_events(folder: str, events: Iterable[PodEvent]) -> None:
 
 
 def read_events(folder: str) -> list[PodEvent]:
-    """What happened with a pod, equal events as one, by when they were last seen; nothing if that cannot be read."""
+    """The events of a pod, equal ones merged, by when they were last seen; none if the file cannot be read."""
     try:
         with event_file(folder).open("rb") as file:
             return merge_repeated(from_lines(file.read(2 * _LONGEST)))

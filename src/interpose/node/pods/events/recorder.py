@@ -1,7 +1,7 @@
-"""Records what happens with pods while it happens: hears of steps, and writes their events into the folders of pods.
+"""Records the events of pods: listens to progress events, and writes pod events into the folders of pods.
 
-Steps are told by code that must not wait, so events are written by a task beside it; `flush` waits until all that was
-heard is written. What cannot be written is told to the log: events are for people, nothing depends on them.
+Progress is reported by code that must not wait, so events are written by a task beside it; `flush` waits until all
+events are written. An event that cannot be written is logged: events are for people, nothing depends on them.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ _MOST_PENDING: Final = 1000  # events, while a disk does not take them
 
 
 class EventRecorder:
-    """The events of all pods. `folder` is where those of a uid are."""
+    """Records the events of all pods. `folder` gives the folder of a pod by its uid."""
 
     def __init__(self, folder: Callable[[str], str], clocks: Clocks) -> None:
         self._folder = folder
@@ -31,15 +31,15 @@ class EventRecorder:
         self._pending: dict[str, list[PodEvent]] = {}
         self._writer: asyncio.Task[None] | None = None
         self._tasks = TaskBag()
-        self._remarks = RateLimited(_log, clock=clocks.elapsed)
+        self._limited_log = RateLimited(_log, clock=clocks.elapsed)
 
-    def recorded(self, uid: str, progress: ProgressListener) -> ProgressListener:
-        """Who is told of steps of one pod, such that they are recorded, too."""
-        return _Recorded(self, uid, progress)
+    def recording(self, uid: str, progress: ProgressListener) -> ProgressListener:
+        """A listener for one pod that records the events and passes them on."""
+        return _RecordingListener(self, uid, progress)
 
-    def record(self, uid: str, news: ProgressEvent) -> None:
-        """Something happened with a pod."""
-        event = event_of(news, self._clocks.now())
+    def record(self, uid: str, progress: ProgressEvent) -> None:
+        """Record the pod event for a progress event, if there is one. Does not wait for the disk."""
+        event = event_of(progress, self._clocks.now())
         if event is None or sum(map(len, self._pending.values())) >= _MOST_PENDING:
             return
         self._pending.setdefault(uid, []).append(event)
@@ -47,34 +47,33 @@ class EventRecorder:
             self._writer = self._tasks.spawn(self._write(), name="events of pods")
 
     async def begin(self, pod: PodSpec, node: str) -> None:
-        """A pod is wanted; the caller has its lock."""
+        """Begin the events of a pod. The caller holds the lock of the pod."""
         first = make_scheduled_event(node, pod.source, self._clocks.now())
-        await self._guarded(pod.uid, begin_events, first)
+        await self._write_logged(pod.uid, begin_events, first)
 
     async def flush(self) -> None:
-        """Wait until all that was heard is written, or could not be."""
+        """Wait until all events are written, or could not be."""
         while self._writer is not None and not self._writer.done():
             await asyncio.wait((self._writer,))
 
     async def _write(self) -> None:
         while self._pending:
             uid = next(iter(self._pending))
-            await self._guarded(uid, append_events, self._pending.pop(uid))
+            await self._write_logged(uid, append_events, self._pending.pop(uid))
 
-    async def _guarded(self, uid: str, write: Callable[..., None], what: object) -> None:
+    async def _write_logged(self, uid: str, write: Callable[..., None], content: object) -> None:
         try:
-            await asyncio.to_thread(write, self._folder(uid), what)
+            await asyncio.to_thread(write, self._folder(uid), content)
         except (OSError, ValueError) as error:
-            self._remarks.log(logging.WARNING, "Cannot write pod events", key="events", uid=uid, err=str(error))
+            self._limited_log.log(logging.WARNING, "Cannot write pod events", key="events", uid=uid, err=str(error))
 
 
-class _Recorded:
+class _RecordingListener:
     def __init__(self, recorder: EventRecorder, uid: str, progress: ProgressListener) -> None:
         self._recorder = recorder
         self._uid = uid
         self._progress = progress
 
-    def on_progress(self, news: ProgressEvent) -> None:
-        """Told on, and recorded."""
-        self._progress.on_progress(news)
-        self._recorder.record(self._uid, news)
+    def on_progress(self, event: ProgressEvent) -> None:
+        self._progress.on_progress(event)
+        self._recorder.record(self._uid, event)

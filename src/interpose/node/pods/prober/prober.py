@@ -236,7 +236,7 @@ class ProbeManager:
             _log.debug("Probe failed", extra=_about(found.pod, name, kind, words))
             detail = f"{kind.value.capitalize()} probe failed: {words}"
             self._tell(
-                uid, ProgressEvent(pod=found.pod.title, moment=ProgressPhase.UNHEALTHY, container=name, detail=detail)
+                uid, ProgressEvent(pod=found.pod.title, phase=ProgressPhase.UNHEALTHY, container=name, detail=detail)
             )
         if track.answered(container_id, not words, words):
             level = logging.INFO if track.verdict else logging.WARNING

@@ -1,6 +1,6 @@
-"""What to say about a pod: its phase, whether it is ready, and the state of each container. Pure.
+"""The phase of a pod, whether the pod is ready, and the state of each container. Pure.
 
-A phase is where a pod is in its life, as Kubernetes has it. `seen_phase` is for a pod whose manifest nobody has.
+A phase is where a pod is in its life, as Kubernetes has it. `observed_phase` is for a pod without a manifest.
 """
 
 from collections.abc import Mapping
@@ -32,7 +32,7 @@ class PodPhase(StrEnum):
 
     @property
     def final(self) -> bool:
-        """Whether nothing comes after it."""
+        """Whether no other phase comes after this one."""
         return self in (PodPhase.SUCCEEDED, PodPhase.FAILED)
 
 
@@ -63,12 +63,12 @@ class WaitingReason:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerView:
-    """A container as a person wants to read of it. Times are nanoseconds, 0 for never."""
+    """A container as commands show it. Times are nanoseconds, 0 for never."""
 
     name: str
     role: ContainerRole
     image: str
-    lot: ContainerViewState
+    state: ContainerViewState
     reason: str = ""
     message: str = ""
     exit_code: int | None = None  # of the latest end, also of one that waits to be started again
@@ -80,12 +80,12 @@ class ContainerView:
 
     @property
     def words(self) -> str:
-        """`Running`, or why it does not."""
-        return self.reason or self.lot.value
+        """`Running`, or the reason why the container does not run."""
+        return self.reason or self.state.value
 
 
 def pod_phase(pod: "PodSpec", status: PodStatus) -> PodPhase:
-    """The phase of a pod."""
+    """The phase of a pod, by its manifest and the status of the runtime."""
     if _init_failed(pod, status):
         return PodPhase.FAILED
     latest = [status.latest(container.name) for container in pod.containers]
@@ -106,7 +106,7 @@ def pod_phase(pod: "PodSpec", status: PodStatus) -> PodPhase:
     )
 
 
-def seen_phase(status: PodStatus) -> PodPhase:
+def observed_phase(status: PodStatus) -> PodPhase:
     """The phase as far as the runtime alone can tell: whether what has ended will be started again is not known."""
     newest = [
         found
@@ -127,10 +127,10 @@ def seen_phase(status: PodStatus) -> PodPhase:
 
 
 def ready(pod: "PodSpec", status: PodStatus, health: ProbeResults = UNPROBED) -> bool:
-    """Whether every container that is to stay is up and says that it can work."""
-    staying = (*(container for container in pod.init_containers if is_sidecar(container)), *pod.containers)
+    """Whether every main container and sidecar runs and its probes have succeeded."""
+    long_running = (*(container for container in pod.init_containers if is_sidecar(container)), *pod.containers)
     return _initialized(pod, status) and all(
-        _is_ready(container, status.latest(container.name), health) for container in staying
+        _is_ready(container, status.latest(container.name), health) for container in long_running
     )
 
 
@@ -140,7 +140,7 @@ def container_views(
     health: ProbeResults = UNPROBED,
     waiting: Mapping[str, WaitingReason] = MappingProxyType({}),
 ) -> tuple[ContainerView, ...]:
-    """All containers of the manifest in its order; `waiting` is by name, from whoever tried to start them."""
+    """All containers of the manifest in its order; `waiting` has the reasons of failed starts, by name."""
     begun = _initialized(pod, status)
     roles = (
         *(
@@ -153,13 +153,13 @@ def container_views(
     views = []
     for container, role in roles:
         found = status.latest(container.name)
-        cause = _cause(pod, container, role, status, waiting, begun=begun)
+        cause = _waiting_reason(pod, container, role, status, waiting, begun=begun)
         is_ready = _is_ready(container, found, health)
         views.append(container_view(container.name, container.image, role, found, cause, ready=is_ready))
     return tuple(views)
 
 
-def _cause(
+def _waiting_reason(
     pod: "PodSpec",
     container: "ContainerSpec",
     role: ContainerRole,
@@ -168,13 +168,13 @@ def _cause(
     *,
     begun: bool,
 ) -> WaitingReason | None:
-    """Why it waits; None if it does not."""
+    """Why a container waits; None if it does not."""
     found = status.latest(container.name)
     known = waiting.get(container.name)
     if found is not None and found.state in (ContainerState.RUNNING, ContainerState.UNKNOWN):
         return None
     if found is not None and found.state is ContainerState.EXITED:
-        # An end is an end, unless somebody has said that it is only a wait.
+        # A container that has ended waits only if its restart has a known reason to wait.
         over = role is ContainerRole.EPHEMERAL or (role is ContainerRole.INIT and not found.failed)
         return None if over or not should_restart(pod, container, found) else known
     early = role is ContainerRole.MAIN and not begun
@@ -190,8 +190,8 @@ def container_view(
     *,
     ready: bool,
 ) -> ContainerView:
-    """One container as the runtime has it (None: not at all); `cause` is why it waits, None if it does not. Whether an
-    init container is ready follows from how it ended."""
+    """A container by the status of the runtime, None if it has none. `cause` is why it waits, None if it does not.
+    Whether an init container is ready follows from how it ended."""
     ended = found is not None and found.state in (ContainerState.EXITED, ContainerState.UNKNOWN)
     if found is None:
         waits = cause or WaitingReason(reason="ContainerCreating")
@@ -199,34 +199,34 @@ def container_view(
             name=name,
             role=role,
             image=image,
-            lot=ContainerViewState.WAITING,
+            state=ContainerViewState.WAITING,
             reason=waits.reason,
             message=waits.message,
         )
     unknown = found.state is ContainerState.UNKNOWN
     if cause is not None:
-        lot, reason, message = ContainerViewState.WAITING, cause.reason, cause.message
+        state, reason, message = ContainerViewState.WAITING, cause.reason, cause.message
     elif ended:
         ending = found.reason or ("Error" if found.failed else "Completed")
-        lot, reason, message = (
+        state, reason, message = (
             ContainerViewState.TERMINATED,
             "ContainerStatusUnknown" if unknown else ending,
             found.message,
         )
     else:
-        lot, reason, message = ContainerViewState.RUNNING, "", ""
+        state, reason, message = ContainerViewState.RUNNING, "", ""
     return ContainerView(
         name=name,
         role=role,
         image=image,
-        lot=lot,
+        state=state,
         reason=reason,
         message=message,
         exit_code=(_KILLED if unknown else found.exit_code) if ended else None,
         started_at=found.started_at,
         finished_at=found.finished_at,
         restart_count=found.restart_count,
-        ready=ready if role is not ContainerRole.INIT else lot is ContainerViewState.TERMINATED and not found.failed,
+        ready=ready if role is not ContainerRole.INIT else state is ContainerViewState.TERMINATED and not found.failed,
         id=found.id,
     )
 

@@ -1,4 +1,4 @@
-"""How a pod is doing, as whoever keeps it sees it, and what came of an attempt to get it going. Values; pure."""
+"""The state of a pod as its worker sees it, and the outcome of its start. Values; pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ DEADLINE: Final = "DeadlineExceeded"
 REPLACING: Final = "Replacing"
 
 # These do not go away by themselves: the manifest or the node has to be changed.
-_HOPELESS: Final = frozenset(
+_PERMANENT: Final = frozenset(
     (
         StepReason.IMAGE_INVALID.value,
         StepReason.IMAGE_NEVER_PULL.value,
@@ -35,7 +35,7 @@ _PULLING: Final = frozenset(
 
 if TYPE_CHECKING:
     from interpose.node.pods.spec import PodSpec
-# Failures in a row after which somebody who waits is told that it does not work.
+# Failures in a row after which a start counts as failed.
 MAX_FAILURES: Final = 3
 
 
@@ -45,7 +45,7 @@ def _none() -> Mapping[str, int]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodState:
-    """A pod at one moment. `reason` is about the pod as a whole: why it is not what it should be, if that is known."""
+    """The state of a pod. `reason` is about the pod as a whole: why it does not run, if that is known."""
 
     pod: "PodSpec"
     status: PodStatus
@@ -58,7 +58,7 @@ class PodState:
 
 
 class StartOutcome(StrEnum):
-    """What came of an attempt to get a pod going."""
+    """The outcome of the start of a pod."""
 
     WAITING = "waiting"
     READY = "ready"
@@ -68,10 +68,10 @@ class StartOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartResult:
-    """The outcome, and for a failure why, and which container's log tells more (empty: none)."""
+    """The outcome of a start; for a failure the reason, and the container whose log says more (empty: none)."""
 
     outcome: StartOutcome
-    why: str = ""
+    reason: str = ""
     container: str = ""
 
 
@@ -79,82 +79,81 @@ _WAITING: Final = StartResult(outcome=StartOutcome.WAITING)
 
 
 def evaluate_start(state: PodState, *, now: int, stable: int = 1_000_000_000) -> StartResult:
-    """Whether a pod that somebody waits for has come to something. `now` and `stable` are nanoseconds.
+    """Whether the start of a pod has succeeded or failed. `now` and `stable` are nanoseconds.
 
-    A container that nobody can ask whether it is ready has to run for `stable` first: many end at once.
+    A container without probes has to run for `stable` first: many end at once.
     """
     if state.reason in (DEADLINE, STOPPED):
-        return StartResult(outcome=StartOutcome.FAILED, why=_words(state.reason, state.message))
+        return StartResult(outcome=StartOutcome.FAILED, reason=_join_words(state.reason, state.message))
     if state.phase is PodPhase.SUCCEEDED:
         return StartResult(outcome=StartOutcome.SUCCEEDED)
-    if (hopeless := _hopeless(state)) is not None:
+    if (hopeless := _permanent_failure(state)) is not None:
         return hopeless
     if state.phase is PodPhase.FAILED:
         guilty = next((container for container in state.containers if container.exit_code), None)
         return StartResult(
             outcome=StartOutcome.FAILED,
-            why=_ended(guilty) if guilty is not None else _words("Failed", state.message),
+            reason=_describe_end(guilty) if guilty is not None else _join_words("Failed", state.message),
             container=guilty.name if guilty is not None else "",
         )
-    if state.ready and all(_stands(state, container, now, stable) for container in state.containers):
+    if state.ready and all(_is_stable(state, container, now, stable) for container in state.containers):
         return StartResult(outcome=StartOutcome.READY)
     return _WAITING
 
 
-def _hopeless(state: PodState) -> StartResult | None:
-    if state.reason in _HOPELESS or state.failures.get("", 0) >= MAX_FAILURES:
-        return StartResult(outcome=StartOutcome.FAILED, why=_words(state.reason, state.message))
+def _permanent_failure(state: PodState) -> StartResult | None:
+    if state.reason in _PERMANENT or state.failures.get("", 0) >= MAX_FAILURES:
+        return StartResult(outcome=StartOutcome.FAILED, reason=_join_words(state.reason, state.message))
     for container in state.containers:
-        if container.lot is not ContainerViewState.WAITING:
+        if container.state is not ContainerViewState.WAITING:
             continue
         failures = state.failures.get(container.name, 0)
         # A pull that failed twice in a row had ten seconds to become possible.
-        if container.reason in _HOPELESS or failures >= (
-            MAX_FAILURES - 1 if container.reason in _PULLING else MAX_FAILURES
-        ):
-            return StartResult(
-                outcome=StartOutcome.FAILED, why=f"{container.name}: {_words(container.reason, container.message)}"
-            )
+        most = MAX_FAILURES - 1 if container.reason in _PULLING else MAX_FAILURES
+        if container.reason in _PERMANENT or failures >= most:
+            reason = f"{container.name}: {_join_words(container.reason, container.message)}"
+            return StartResult(outcome=StartOutcome.FAILED, reason=reason)
         if container.reason == StepReason.CRASH_LOOP and container.restart_count >= MAX_FAILURES - 1:
-            why = f"{container.name} keeps ending: {_code(container)} after {container.restart_count} restarts"
-            return StartResult(outcome=StartOutcome.FAILED, why=why, container=container.name)
+            ending = f"{_describe_exit(container)} after {container.restart_count} restarts"
+            reason = f"{container.name} keeps ending: {ending}"
+            return StartResult(outcome=StartOutcome.FAILED, reason=reason, container=container.name)
     return None
 
 
-def _stands(state: PodState, container: ContainerView, now: int, stable: int) -> bool:
-    if container.role is ContainerRole.EPHEMERAL or container.lot is not ContainerViewState.RUNNING:
+def _is_stable(state: PodState, container: ContainerView, now: int, stable: int) -> bool:
+    if container.role is ContainerRole.EPHEMERAL or container.state is not ContainerViewState.RUNNING:
         return True
     manifest = next(
-        (given for given in (*state.pod.init_containers, *state.pod.containers) if given.name == container.name), None
+        (spec for spec in (*state.pod.init_containers, *state.pod.containers) if spec.name == container.name), None
     )
     probed = manifest is not None and (manifest.readiness is not None or manifest.startup is not None)
     return probed or now - container.started_at >= stable
 
 
-def _ended(container: ContainerView) -> str:
-    said = container.message.strip().splitlines()
-    return f"{container.name}: {_code(container)}" + (f": {said[-1]}" if said else "")
+def _describe_end(container: ContainerView) -> str:
+    lines = container.message.strip().splitlines()
+    return f"{container.name}: {_describe_exit(container)}" + (f": {lines[-1]}" if lines else "")
 
 
-def _code(container: ContainerView) -> str:
+def _describe_exit(container: ContainerView) -> str:
     text = f"exit code {container.exit_code}"
     return (
         f"{container.reason}, {text}"
-        if container.lot is ContainerViewState.TERMINATED and container.reason not in ("", "Error")
+        if container.state is ContainerViewState.TERMINATED and container.reason not in ("", "Error")
         else text
     )
 
 
-def _words(reason: str, message: str) -> str:
+def _join_words(reason: str, message: str) -> str:
     return ": ".join(part for part in (reason, message) if part)
 
 
-# -- what a sync leaves to be said
+# -- failures of a sync
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartFailures:
-    """What kept containers from being started, what kept the pod from it, and how often in a row."""
+    """Why containers or the pod as a whole could not be started, and how often in a row."""
 
     waiting: Mapping[str, WaitingReason] = field(default_factory=dict)
     reason: str = ""
@@ -172,7 +171,7 @@ def update_failures(before: StartFailures, result: SyncResult) -> StartFailures:
     reason = message = ""
     for step in result.errors:
         owner = step.target if step.act in (StepKind.START, StepKind.RESIZE) else ""
-        failures[owner] = before.failures.get(owner, 0) + (not step.waits)
+        failures[owner] = before.failures.get(owner, 0) + (not step.is_waiting)
         if owner:
             waiting[owner] = WaitingReason(reason=step.reason.value, message=step.error or "")
         else:

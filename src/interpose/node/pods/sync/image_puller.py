@@ -123,7 +123,7 @@ class ImagePuller:
         return ReadyImage(id=image.id, user=ImageUser(uid=uid, username=image.username))
 
     def _news(self, pod: PodSpec, container: ContainerSpec, moment: ProgressPhase) -> ProgressEvent:
-        return ProgressEvent(pod=pod.title, moment=moment, container=container.name, detail=container.image)
+        return ProgressEvent(pod=pod.title, phase=moment, container=container.name, detail=container.image)
 
 
 def _message(auth: PullAuth) -> cri.AuthConfig:

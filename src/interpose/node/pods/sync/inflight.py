@@ -21,20 +21,20 @@ class InflightWork:
     async def run(self, uid: str, work: Coroutine[Any, Any, _T]) -> _T:
         """Await the work. If the caller is cancelled, the work runs to its end all the same."""
         task = self._bag.spawn(_outcome(work), name=f"work on pod {uid}")
-        mine = self._tasks.setdefault(uid, set())
-        mine.add(task)
-        task.add_done_callback(lambda _task: self._ended(uid, task))
+        tasks = self._tasks.setdefault(uid, set())
+        tasks.add(task)
+        task.add_done_callback(lambda _task: self._on_done(uid, task))
         found, error = await asyncio.shield(task)
         if error is not None:
             raise error
         return found[0]
 
-    async def over(self, uid: str) -> None:
-        """Wait until nothing is under way for this pod. Everything has a time limit of its own."""
+    async def wait_idle(self, uid: str) -> None:
+        """Wait until no work on this pod is in flight. All work has time limits of its own."""
         while tasks := self._tasks.get(uid):
             await asyncio.wait(tasks)
 
-    def _ended(self, uid: str, task: asyncio.Task[Any]) -> None:
+    def _on_done(self, uid: str, task: asyncio.Task[Any]) -> None:
         left = self._tasks[uid]
         left.discard(task)
         if not left:

@@ -149,11 +149,11 @@ class ContainerKiller:
         finally:
             turns.ended(target.name)
         if error is None:
-            how.progress.on_progress(ProgressEvent(pod=how.title, moment=ProgressPhase.STOPPED, container=target.name))
+            how.progress.on_progress(ProgressEvent(pod=how.title, phase=ProgressPhase.STOPPED, container=target.name))
             return SyncStep(act=StepKind.KILL_CONTAINER, target=target.name)
         news = ProgressEvent(
             pod=how.title,
-            moment=ProgressPhase.FAILED,
+            phase=ProgressPhase.FAILED,
             container=target.name,
             detail=error,
             reason=StepReason.FAILED_KILL,
@@ -169,7 +169,7 @@ class ContainerKiller:
         grace = grace_of(pod, container, notes, reason=reason, override=how.grace)
         why = "" if reason is None else f"because it {reason.words}"
         how.progress.on_progress(
-            ProgressEvent(pod=how.title, moment=ProgressPhase.STOPPING, container=target.name, detail=why)
+            ProgressEvent(pod=how.title, phase=ProgressPhase.STOPPING, container=target.name, detail=why)
         )
         began = self._clocks.elapsed()
         hook = container.lifecycle.pre_stop if container is not None else notes.pre_stop
@@ -204,7 +204,7 @@ class ContainerKiller:
             return
         _log.warning("preStop hook failed", extra={"kv": {"container": target.name, "pod": how.title, "err": why}})
         how.progress.on_progress(
-            ProgressEvent(pod=how.title, moment=ProgressPhase.PRE_STOP_FAILED, container=target.name, detail=why)
+            ProgressEvent(pod=how.title, phase=ProgressPhase.PRE_STOP_FAILED, container=target.name, detail=why)
         )
 
 

@@ -85,11 +85,11 @@ class RuntimeManager(PodReader):
             log_root=log_root,
         )
         cgroups = PodCgroups(node, cgroup_mount, folder=dirs.folder)
-        self._lasting = InflightWork()
+        self._inflight = InflightWork()
         self._syncer = PodSyncer(
             services,
             services,
-            lasting=self._lasting,
+            inflight=self._inflight,
             cgroups=cgroups,
             starter=starter,
             killer=self._killer,
@@ -113,7 +113,7 @@ class RuntimeManager(PodReader):
     ) -> SyncResult:
         """Bring a pod one round nearer to what its manifest says. `status` is what `get_pod_status` just said."""
         try:
-            return await self._syncer.sync(pod, status, health, self.events.recorded(pod.uid, progress))
+            return await self._syncer.sync(pod, status, health, self.events.recording(pod.uid, progress))
         finally:
             await self.events.flush()
 
@@ -121,7 +121,7 @@ class RuntimeManager(PodReader):
         """Give the volumes of a pod that runs the files that its manifest has now; what went wrong, or nothing."""
         try:
             work = asyncio.to_thread(self.dirs.prepare, pod, self.node, status.ips)
-            await self._lasting.run(pod.uid, work)
+            await self._inflight.run(pod.uid, work)
         except (VolumeError, OSError, ValueError) as error:
             return str(error)
         return ""
@@ -149,7 +149,7 @@ class RuntimeManager(PodReader):
     ) -> SyncResult:
         """End a pod and remove all that is left of it. What cannot be ended is not removed, and as long as a runtime
         has anything of the pod its folder stays: somebody may have started it again."""
-        await self._lasting.over(running.uid)
+        await self._inflight.wait_idle(running.uid)
         steps: list[SyncStep] = []
         left = running if running.complete else await self._listing.pod(running.uid)
         for _ in range(_ROUNDS):
@@ -190,7 +190,7 @@ class RuntimeManager(PodReader):
     ) -> list[SyncStep]:
         order = UNORDERED if pod is not None else await asyncio.to_thread(self._noted_order, running.uid)
         reach = await self._reach(running)
-        recorded = self.events.recorded(running.uid, progress)
+        recorded = self.events.recording(running.uid, progress)
         how = KillOptions(pod=pod, title=running.title, reach=reach, grace=grace, progress=recorded, order=order)
         try:
             return await self._killer.pod(running.running, [sandbox.id for sandbox in running.sandboxes], how)

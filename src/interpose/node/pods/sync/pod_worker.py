@@ -239,7 +239,7 @@ class PodWorker:
         self._publish_state(pod, status)
         await self._save_status(pod)
         known = [wait for wait in (result.retry_after, left) if wait is not None]  # when something is due for sure
-        if any(not step.waits for step in result.errors):
+        if any(not step.is_waiting for step in result.errors):
             self._schedule_after_failure(_AFTER_ERROR, *known)
         else:
             self._schedule(_RESYNC, *known)
@@ -291,7 +291,7 @@ class PodWorker:
             _log.info("Stopping pod", extra={"kv": {"pod": pod.title, "reason": reason, "why": message}})
             if reason == DEADLINE:
                 manager.events.record(
-                    pod.uid, ProgressEvent(pod=pod.title, moment=ProgressPhase.EXPIRED, detail=f"Pod {message}")
+                    pod.uid, ProgressEvent(pod=pod.title, phase=ProgressPhase.EXPIRED, detail=f"Pod {message}")
                 )
             result = await manager.kill_pod(running, pod, progress=self._parts.progress)
             failed = self._log_failures(result) != ""

@@ -58,8 +58,8 @@ class SyncStep:
     reason: StepReason = StepReason.NONE
 
     @property
-    def waits(self) -> bool:
-        """Whether it did not fail but has to wait for its time."""
+    def is_waiting(self) -> bool:
+        """Whether the step did not fail but has to wait for a back-off."""
         return self.reason in (StepReason.CRASH_LOOP, StepReason.IMAGE_BACKOFF)
 
 
@@ -105,30 +105,30 @@ class ProgressPhase(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProgressEvent:
-    """Something happened. `container` is empty if it concerns the pod; `detail` is an image, an id, what was said;
+    """A progress event of a pod. `container` is empty if it concerns the pod; `detail` is an image, an id or a message;
     `reason` is that of a step that failed or has to wait."""
 
     pod: str  # namespace/name
-    moment: ProgressPhase
+    phase: ProgressPhase
     container: str = ""
     detail: str = ""
     reason: StepReason = StepReason.NONE
 
 
 def without_countdown(message: str) -> str:
-    """What is said of a wait, without how long it still takes: the same as long as it is the same wait."""
+    """The message of a wait without the time that is left: it stays the same during one wait."""
     return _COUNTDOWN.sub("", message)
 
 
 class ProgressListener(Protocol):
     """Receives the progress events of a sync."""
 
-    def on_progress(self, news: ProgressEvent) -> None:
+    def on_progress(self, event: ProgressEvent) -> None:
         """Called for each event, in order. Must not raise and must not block."""
 
 
 class _Silent:
-    def on_progress(self, news: ProgressEvent) -> None:
+    def on_progress(self, event: ProgressEvent) -> None:
         """Drop the event: there is no listener."""
 
 

@@ -169,7 +169,7 @@ class ContainerStarter:
 
     def _tell(self, place: SandboxContext, container: ContainerSpec, moment: ProgressPhase, detail: str = "") -> None:
         place.progress.on_progress(
-            ProgressEvent(pod=place.pod.title, moment=moment, container=container.name, detail=detail)
+            ProgressEvent(pod=place.pod.title, phase=moment, container=container.name, detail=detail)
         )
 
 

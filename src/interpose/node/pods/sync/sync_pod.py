@@ -57,7 +57,7 @@ class PodSyncer:
         sandboxes: PodSandboxManager,
         containers: ContainerManager,
         *,
-        lasting: InflightWork,
+        inflight: InflightWork,
         cgroups: PodCgroups,
         starter: ContainerStarter,
         killer: ContainerKiller,
@@ -67,7 +67,7 @@ class PodSyncer:
         node: NodeFacts,
         log_root: str,
     ) -> None:
-        self.lasting = lasting
+        self.inflight = inflight
         self.sandboxes = sandboxes
         self.containers = containers
         self.cgroups = cgroups
@@ -143,7 +143,7 @@ class _Round:
         """Folders and volumes, before anything that needs them."""
         try:
             work = asyncio.to_thread(self._parts.folders.prepare, self._pod, self._parts.node, ips)
-            await self._parts.lasting.run(self._pod.uid, work)
+            await self._parts.inflight.run(self._pod.uid, work)
         except (VolumeError, OSError, ValueError) as error:
             self._failed(StepKind.PREPARE, self._pod.name, str(error), StepReason.FAILED_PREPARE)
             raise AbortError from None
@@ -152,7 +152,7 @@ class _Round:
         """Around what its containers have: before they get more, after they got less."""
         try:
             work = asyncio.to_thread(self._parts.cgroups.make, self._pod, grow_only=grow_only)
-            await self._parts.lasting.run(self._pod.uid, work)
+            await self._parts.inflight.run(self._pod.uid, work)
         except (OSError, ValueError) as error:
             self._failed(StepKind.PREPARE, self._pod.name, str(error), StepReason.FAILED_PREPARE)
             raise AbortError from None
@@ -212,7 +212,7 @@ class _Round:
             self._tell(ProgressPhase.CREATING_SANDBOX)
             try:
                 work = parts.sandboxes.run_pod_sandbox(config, pod.runtime_handler)
-                sandbox_id = await parts.lasting.run(pod.uid, work)
+                sandbox_id = await parts.inflight.run(pod.uid, work)
                 found = sandbox_status((await parts.sandboxes.pod_sandbox_status(sandbox_id)).status)
             except RpcError as error:
                 self._failed(StepKind.CREATE_SANDBOX, pod.name, str(error), StepReason.FAILED_SANDBOX)
@@ -294,9 +294,9 @@ class _Round:
     def _failed(self, act: StepKind, target: str, error: str, reason: StepReason) -> None:
         step = SyncStep(act=act, target=target, error=error, reason=reason)
         self._steps.append(step)
-        moment = ProgressPhase.WAITING if step.waits else ProgressPhase.FAILED
+        moment = ProgressPhase.WAITING if step.is_waiting else ProgressPhase.FAILED
         self._tell(moment, target if act in (StepKind.START, StepKind.RESIZE) else "", error, reason)
-        if not step.waits:
+        if not step.is_waiting:
             details = {
                 "pod": self._pod.title,
                 "step": act.value,
@@ -311,5 +311,5 @@ class _Round:
     ) -> None:
         title = self._pod.title
         self._progress.on_progress(
-            ProgressEvent(pod=title, moment=moment, container=container, detail=detail, reason=reason)
+            ProgressEvent(pod=title, phase=moment, container=container, detail=detail, reason=reason)
         )

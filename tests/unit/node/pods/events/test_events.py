@@ -22,7 +22,7 @@ STARTED = PodEvent(type=EventType.NORMAL, reason="Started", message="m", contain
 def news(
     moment: ProgressPhase, detail: str = "", reason: StepReason = StepReason.NONE, container: str = "main"
 ) -> ProgressEvent:
-    return ProgressEvent(pod="default/web", moment=moment, container=container, detail=detail, reason=reason)
+    return ProgressEvent(pod="default/web", phase=moment, container=container, detail=detail, reason=reason)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from interpose.node.pods.events.recorder import EventRecorder
 from interpose.node.pods.sync.result import SILENT, ProgressEvent, ProgressPhase
 from tests.support.node.managed_node import pod
 
-PULLING = ProgressEvent(pod="default/web", moment=ProgressPhase.PULLING, container="main", detail="b:1")
+PULLING = ProgressEvent(pod="default/web", phase=ProgressPhase.PULLING, container="main", detail="b:1")
 
 
 class Heard:
@@ -31,8 +31,8 @@ async def test_who_is_told_is_told_and_it_is_recorded(tmp_path: Path) -> None:
     """In the folder of the pod; what is no event is only told."""
     events, heard, web = recorder(tmp_path), Heard(), pod()
     await events.begin(web, "node-1")
-    recorded = events.recorded(web.uid, heard)
-    passing = ProgressEvent(pod="default/web", moment=ProgressPhase.CREATING)
+    recorded = events.recording(web.uid, heard)
+    passing = ProgressEvent(pod="default/web", phase=ProgressPhase.CREATING)
     for news in (PULLING, passing, PULLING):
         recorded.on_progress(news)
     await events.flush()
@@ -58,7 +58,7 @@ async def test_what_cannot_be_written_is_told_to_the_log(tmp_path: Path, caplog:
     (tmp_path / "1").mkdir()
     event_file(str(tmp_path / "1")).mkdir()
     for _ in range(3):
-        events.recorded("1", SILENT).on_progress(PULLING)
+        events.recording("1", SILENT).on_progress(PULLING)
         await events.flush()
     assert [one.message for one in caplog.records] == ["Cannot write pod events"]
 

@@ -14,9 +14,9 @@ from interpose.node.pods.status.phase import (
     PodPhase,
     WaitingReason,
     container_views,
+    observed_phase,
     pod_phase,
     ready,
-    seen_phase,
 )
 from interpose.node.pods.status.types import PodStatus
 from tests.support.node.pod_model import (
@@ -167,7 +167,7 @@ SEEN: Mapping[str, tuple[PodStatus, PodPhase]] = {
 def test_the_phase_of_a_pod_without_a_manifest(row: str) -> None:
     """As far as the runtime alone can tell."""
     status, phase = SEEN[row]
-    assert seen_phase(status) is phase
+    assert observed_phase(status) is phase
 
 
 PROBED = make_pod(make_container("c0", readiness=PROBE, startup=PROBE))
@@ -213,7 +213,7 @@ def view(pod: PodSpec, name: str, waiting: Mapping[str, WaitingReason] | None = 
 
 
 CRASH = {"c0": WaitingReason(reason="CrashLoopBackOff", message="back-off 10 s")}
-LOTS: Mapping[str, tuple[ContainerView, ContainerViewState, str]] = {
+VIEWS: Mapping[str, tuple[ContainerView, ContainerViewState, str]] = {
     "not made yet": (view(TWO, "c0"), ContainerViewState.WAITING, "ContainerCreating"),
     "initializing": (view(INIT, "c0", i0="running"), ContainerViewState.WAITING, "PodInitializing"),
     "an init container's turn has not come": (
@@ -262,11 +262,11 @@ LOTS: Mapping[str, tuple[ContainerView, ContainerViewState, str]] = {
 }
 
 
-@pytest.mark.parametrize("row", LOTS)
+@pytest.mark.parametrize("row", VIEWS)
 def test_what_a_person_reads_about_a_container(row: str) -> None:
     """How it is, and why."""
-    found, lot, words = LOTS[row]
-    assert (found.lot, found.words) == (lot, words)
+    found, state, words = VIEWS[row]
+    assert (found.state, found.words) == (state, words)
 
 
 def test_a_view_has_the_details() -> None:
@@ -289,7 +289,7 @@ def test_a_view_has_the_details() -> None:
             name="c0",
             role=ContainerRole.MAIN,
             image="x:1",
-            lot=ContainerViewState.TERMINATED,
+            state=ContainerViewState.TERMINATED,
             reason="OOMKilled",
             message="last words",
             exit_code=3,

@@ -25,7 +25,13 @@ SECOND = 1_000_000_000
 
 def view(**fields: Any) -> ContainerView:
     """A container that runs for long."""
-    usual = {"name": "main", "role": ContainerRole.MAIN, "image": "x", "lot": ContainerViewState.RUNNING, "ready": True}
+    usual = {
+        "name": "main",
+        "role": ContainerRole.MAIN,
+        "image": "x",
+        "state": ContainerViewState.RUNNING,
+        "ready": True,
+    }
     return ContainerView(**{**usual, "started_at": NOW - 10 * SECOND, **fields})
 
 
@@ -36,7 +42,7 @@ def state(*views: ContainerView, **fields: Any) -> PodState:
 
 def waiting(reason: StepReason, **fields: Any) -> ContainerView:
     """A container that is not started."""
-    return view(lot=ContainerViewState.WAITING, ready=False, reason=reason.value, message="words", **fields)
+    return view(state=ContainerViewState.WAITING, ready=False, reason=reason.value, message="words", **fields)
 
 
 def test_a_ready_pod_is_ready() -> None:
@@ -52,7 +58,7 @@ def test_a_container_that_is_asked_needs_not_be_watched() -> None:
     views = (
         view(started_at=NOW),
         view(name="helper", role=ContainerRole.EPHEMERAL, started_at=NOW),
-        view(name="first", role=ContainerRole.INIT, lot=ContainerViewState.TERMINATED, started_at=NOW),
+        view(name="first", role=ContainerRole.INIT, state=ContainerViewState.TERMINATED, started_at=NOW),
     )
     assert (
         evaluate_start(state(*views, pod=probed, phase=PodPhase.RUNNING, ready=True), now=NOW).outcome
@@ -73,26 +79,29 @@ def test_a_pod_that_did_its_work_succeeded() -> None:
 @pytest.mark.parametrize(
     ("ended", "why"),
     [
-        (view(lot=ContainerViewState.TERMINATED, reason="Error", exit_code=3), "main: exit code 3"),
-        (view(lot=ContainerViewState.TERMINATED, reason="OOMKilled", exit_code=137), "main: OOMKilled, exit code 137"),
-        (view(lot=ContainerViewState.TERMINATED, exit_code=1, message="a\nb"), "main: exit code 1: b"),
+        (view(state=ContainerViewState.TERMINATED, reason="Error", exit_code=3), "main: exit code 3"),
+        (
+            view(state=ContainerViewState.TERMINATED, reason="OOMKilled", exit_code=137),
+            "main: OOMKilled, exit code 137",
+        ),
+        (view(state=ContainerViewState.TERMINATED, exit_code=1, message="a\nb"), "main: exit code 1: b"),
     ],
 )
 def test_a_failed_pod_names_who_failed(ended: ContainerView, why: str) -> None:
     """With its code and its last words."""
     found = evaluate_start(state(view(), ended, phase=PodPhase.FAILED), now=NOW)
-    assert (found.outcome, found.why, found.container) == (StartOutcome.FAILED, why, "main")
+    assert (found.outcome, found.reason, found.container) == (StartOutcome.FAILED, why, "main")
 
 
 def test_a_failed_pod_without_a_guilty_one_says_what_it_can() -> None:
     """Its containers may be gone."""
-    assert evaluate_start(state(phase=PodPhase.FAILED, message="so"), now=NOW).why == "Failed: so"
+    assert evaluate_start(state(phase=PodPhase.FAILED, message="so"), now=NOW).reason == "Failed: so"
 
 
 @pytest.mark.parametrize("reason", [DEADLINE, STOPPED])
 def test_a_pod_that_was_ended_failed(reason: str) -> None:
     """By its deadline or by hand."""
-    assert evaluate_start(state(reason=reason, message="m"), now=NOW).why == f"{reason}: m"
+    assert evaluate_start(state(reason=reason, message="m"), now=NOW).reason == f"{reason}: m"
 
 
 @pytest.mark.parametrize("reason", [StepReason.IMAGE_NEVER_PULL, StepReason.IMAGE_INVALID, StepReason.CREATE_CONFIG])
@@ -100,7 +109,7 @@ def test_what_does_not_go_away_fails_at_once(reason: StepReason) -> None:
     """The manifest has to be changed."""
     found = evaluate_start(state(view(name="other"), waiting(reason)), now=NOW)
     assert found.outcome is StartOutcome.FAILED
-    assert found.why == f"main: {reason.value}: words"
+    assert found.reason == f"main: {reason.value}: words"
 
 
 @pytest.mark.parametrize(
@@ -121,7 +130,7 @@ def test_a_pod_whose_sandbox_cannot_be_made_fails_after_a_while() -> None:
     """Three times, or at once if its configuration is wrong."""
     trouble = {"reason": StepReason.FAILED_SANDBOX.value, "message": "no network"}
     assert evaluate_start(state(**trouble, failures={"": 2}), now=NOW).outcome is StartOutcome.WAITING
-    assert evaluate_start(state(**trouble, failures={"": 3}), now=NOW).why == "FailedCreatePodSandBox: no network"
+    assert evaluate_start(state(**trouble, failures={"": 3}), now=NOW).reason == "FailedCreatePodSandBox: no network"
     assert evaluate_start(state(reason=StepReason.FAILED_SANDBOX_CONFIG.value), now=NOW).outcome is StartOutcome.FAILED
 
 
@@ -133,7 +142,7 @@ def test_a_container_that_ended_three_times_keeps_ending() -> None:
         is StartOutcome.WAITING
     )
     found = evaluate_start(state(waiting(StepReason.CRASH_LOOP, restart_count=2, **crash)), now=NOW)
-    assert found.why == "main keeps ending: exit code 2 after 2 restarts"
+    assert found.reason == "main keeps ending: exit code 2 after 2 restarts"
     assert found.container == "main"
 
 

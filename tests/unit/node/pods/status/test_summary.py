@@ -17,10 +17,10 @@ BOX = SandboxStatus(id="s")
 def view(
     name: str = "main",
     role: ContainerRole = ContainerRole.MAIN,
-    lot: ContainerViewState = ContainerViewState.WAITING,
+    state: ContainerViewState = ContainerViewState.WAITING,
     **values: object,
 ) -> ContainerView:
-    return replace(ContainerView(name=name, role=role, image="b:1", lot=lot), **values)  # type: ignore[arg-type]
+    return replace(ContainerView(name=name, role=role, image="b:1", state=state), **values)  # type: ignore[arg-type]
 
 
 def found(
@@ -57,7 +57,7 @@ def test_a_container_that_waits_keeps_its_reason() -> None:
 def test_a_container_that_has_ended_and_waits_keeps_both() -> None:
     """The reason of the wait, and how it ended."""
     (main,) = summary(EXITED, noted=(CRASH,)).containers
-    assert (main.lot, main.reason, main.message, main.exit_code) == (
+    assert (main.state, main.reason, main.message, main.exit_code) == (
         ContainerViewState.WAITING,
         "CrashLoopBackOff",
         "back-off 10 s",
@@ -80,8 +80,8 @@ def test_a_container_that_has_ended_and_waits_keeps_both() -> None:
         (found(state=ContainerState.CREATED), view(reason="RunContainerError", id="before"), "ContainerCreating"),
         (found(state=ContainerState.CREATED), None, "ContainerCreating"),
         (None, CRASH, "CrashLoopBackOff"),
-        (None, view(lot=ContainerViewState.RUNNING, id="c"), "ContainerStatusUnknown"),
-        (None, view(lot=ContainerViewState.TERMINATED, reason="Error", exit_code=1), "Error"),
+        (None, view(state=ContainerViewState.RUNNING, id="c"), "ContainerStatusUnknown"),
+        (None, view(state=ContainerViewState.TERMINATED, reason="Error", exit_code=1), "Error"),
     ],
 )
 def test_the_runtime_counts_first(container: ContainerStatus | None, noted: ContainerView | None, word: str) -> None:
@@ -93,7 +93,7 @@ def test_the_runtime_counts_first(container: ContainerStatus | None, noted: Cont
 def test_declared_containers_are_there_without_a_note() -> None:
     """They have yet to begin; those that only the runtime knows come after them, oldest first."""
     one = summary(found("b", container_id="2"), found("a", container_id="1"), declared=("main",))
-    assert [(view.name, view.lot, view.image) for view in one.containers] == [
+    assert [(view.name, view.state, view.image) for view in one.containers] == [
         ("main", ContainerViewState.WAITING, ""),
         ("a", ContainerViewState.RUNNING, "docker.io/b:1"),
         ("b", ContainerViewState.RUNNING, "docker.io/b:1"),
@@ -103,7 +103,7 @@ def test_declared_containers_are_there_without_a_note() -> None:
 
 def test_images_are_called_as_the_manifest_does() -> None:
     """If it was noted."""
-    assert summary(found(), noted=(view(lot=ContainerViewState.RUNNING),)).containers[0].image == "b:1"
+    assert summary(found(), noted=(view(state=ContainerViewState.RUNNING),)).containers[0].image == "b:1"
 
 
 def test_what_was_wanted_and_has_nothing_is_pending() -> None:
@@ -117,11 +117,11 @@ def test_what_was_wanted_and_has_nothing_is_pending() -> None:
 
 def init(
     name: str,
-    lot: ContainerViewState = ContainerViewState.TERMINATED,
+    state: ContainerViewState = ContainerViewState.TERMINATED,
     role: ContainerRole = ContainerRole.INIT,
     **values: object,
 ) -> ContainerView:
-    return view(name, role, lot, **values)
+    return view(name, role, state, **values)
 
 
 @pytest.mark.parametrize(
@@ -142,16 +142,16 @@ def init(
 )
 def test_init_containers_are_told_first(early: tuple[ContainerView, ...], word: str) -> None:
     """As kubectl does it."""
-    assert summary(found(), noted=(*early, view(lot=ContainerViewState.RUNNING))).word == word
+    assert summary(found(), noted=(*early, view(state=ContainerViewState.RUNNING))).word == word
 
 
 def test_a_sidecar_that_runs_keeps_nobody() -> None:
     """One that has yet to be started does."""
     sidecar = init("proxy", ContainerViewState.RUNNING, ContainerRole.SIDECAR, id="p")
     up = found("proxy", container_id="p")
-    assert summary(up, found(), noted=(sidecar, view(lot=ContainerViewState.RUNNING))).word == "Running"
+    assert summary(up, found(), noted=(sidecar, view(state=ContainerViewState.RUNNING))).word == "Running"
     ended = replace(up, state=ContainerState.EXITED, exit_code=0)
-    assert summary(ended, found(), noted=(sidecar, view(lot=ContainerViewState.RUNNING))).word == "Init:Completed"
+    assert summary(ended, found(), noted=(sidecar, view(state=ContainerViewState.RUNNING))).word == "Init:Completed"
 
 
 def test_an_init_container_that_runs_is_counted() -> None:
@@ -173,7 +173,7 @@ def test_what_keeps_the_pod_says_more_than_that_it_begins() -> None:
     assert summary(noted=(PULL,), reason="FailedMount").word == "ErrImagePull"
     begins = init("setup", ContainerViewState.WAITING, reason="ContainerCreating")
     assert summary(noted=(begins, creating), reason="FailedMount").word == "FailedMount"
-    assert summary(found(), noted=(view(lot=ContainerViewState.RUNNING),), reason="FailedMount").word == "FailedMount"
+    assert summary(found(), noted=(view(state=ContainerViewState.RUNNING),), reason="FailedMount").word == "FailedMount"
 
 
 def test_a_pod_of_which_one_runs_is_not_completed() -> None:

@@ -17,16 +17,16 @@ async def test_results_and_errors_are_those_of_the_work() -> None:
     async def wrong() -> int:
         raise ValueError("no")
 
-    lasting = InflightWork()
-    assert await lasting.run("a", right()) == 3
+    inflight = InflightWork()
+    assert await inflight.run("a", right()) == 3
     with pytest.raises(ValueError, match="no"):
-        await lasting.run("a", wrong())
-    await lasting.over("a")
+        await inflight.run("a", wrong())
+    await inflight.wait_idle("a")
 
 
 async def test_who_hangs_up_leaves_it_to_its_end() -> None:
     """And whoever asks waits for that, of this pod only."""
-    lasting, tasks, go = InflightWork(), TaskBag(), asyncio.Event()
+    inflight, tasks, go = InflightWork(), TaskBag(), asyncio.Event()
     ended: list[str] = []
 
     async def slow() -> None:
@@ -34,12 +34,12 @@ async def test_who_hangs_up_leaves_it_to_its_end() -> None:
         ended.append("work")
 
     async def waits() -> None:
-        await lasting.over("a")
+        await inflight.wait_idle("a")
         ended.append("wait")
 
-    await asyncio.wait([tasks.spawn(lasting.run("a", slow()), name="one")], timeout=0.01)
+    await asyncio.wait([tasks.spawn(inflight.run("a", slow()), name="one")], timeout=0.01)
     await tasks.cancel()
-    await lasting.over("b")
+    await inflight.wait_idle("b")
     waiting = tasks.spawn(waits(), name="two")
     await asyncio.sleep(0)
     assert not ended

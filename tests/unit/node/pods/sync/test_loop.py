@@ -593,4 +593,4 @@ async def test_the_state_tells_what_a_container_waits_for(node: KeptNode) -> Non
     await node.pass_time(2)
     (view,) = node.state(web).containers
     assert view.reason == "ImagePullBackOff"
-    assert ProgressPhase.FAILED in [news.moment for news in node.heard.news]
+    assert ProgressPhase.FAILED in [news.phase for news in node.heard.news]

@@ -140,7 +140,7 @@ async def test_what_is_seen_is_noted_and_what_happens_is_an_event(node: KeptNode
     noted = read_last_status(folder)
     assert noted is not None
     [main] = noted.containers
-    assert (main.lot, main.reason) == (ContainerViewState.WAITING, "ImagePullBackOff")
+    assert (main.state, main.reason) == (ContainerViewState.WAITING, "ImagePullBackOff")
     assert main.message == "Back-off pulling image 'nginx:1': NOT_FOUND: no such image"
     await node.pass_time(4)
     assert [one.reason for one in read_events(folder)] == ["Scheduled", "Pulling", "Failed", "BackOff"]

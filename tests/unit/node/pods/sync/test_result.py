@@ -18,7 +18,7 @@ def test_a_round_is_good_if_all_its_steps_are() -> None:
 def test_a_step_that_waits_has_not_failed_for_good() -> None:
     """The two back-offs."""
     waits = {
-        reason for reason in StepReason if SyncStep(act=StepKind.START, target="a", error="x", reason=reason).waits
+        reason for reason in StepReason if SyncStep(act=StepKind.START, target="a", error="x", reason=reason).is_waiting
     }
     assert waits == {StepReason.CRASH_LOOP, StepReason.IMAGE_BACKOFF}
 
