@@ -12,7 +12,7 @@ from interpose.core.model.pod import Container, ContainerState, Pod
 from interpose.cri.store.store import Store
 from interpose.cri.store.sync import Synchronizer
 from interpose.relay.internal_calls import InternalCalls
-from interpose.relay.store_updates import StoreUpdater
+from interpose.relay.store_updater import StoreUpdater
 from interpose.testing.stack import relay_stack
 from tests.support.lab.cri import CriClient
 from tests.support.lab.pods import LabPod

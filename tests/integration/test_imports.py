@@ -48,6 +48,7 @@ NEVER = (
     "interpose.relay.status_rewriter",
     "interpose.relay.stream_editor",
     "interpose.relay.taps",
+    "interpose.relay.store_updater",
     "interpose.relay.store_updates",
     "interpose.cri.store",
     "interpose.cli.relay.interceptors",

@@ -20,7 +20,7 @@ from interpose.net.grpc.status import Code
 from interpose.relay.api import Call, Proceed, Reply
 from interpose.relay.exit_watcher import ExitWatcher
 from interpose.relay.internal_calls import InternalCalls
-from interpose.relay.store_updates import StoreUpdater
+from interpose.relay.store_updater import StoreUpdater
 from interpose.testing.eventually import eventually, pass_deadline
 from interpose.testing.fakeruntime import FakeRuntime
 from interpose.testing.pods import container_config, create_request, linux_resources, pod_config, run_request

@@ -1,30 +1,24 @@
-"""Keeping the store up to date with the calls that pass: one class per CRI method, a table of them, and the
-interceptor.
+"""What calls mean for the store: one class per CRI method, and a table of them.
 
-`StoreUpdater` is the last interceptor of the chain, so it sees each call as the runtime gets it. A record appears or
-changes when the runtime has confirmed, never before and never when it refused. A create whose outcome is unknown is
-pending until the runtime is asked.
+A record appears or changes when the runtime has confirmed, never before and never when it refused. A create whose
+outcome is unknown is pending until the runtime is asked. The only edit of a request is the annotation that keeps what
+was requested (see `cri.store.requested`).
 
-Nothing here delays a call or changes its outcome. Records are written when the reply is out, and before anything else
-is read. An interceptor above that continues with work of its own (a hook after a stop may take its time) does not hold
-them up: then they are written in the next iteration of the loop. The only edit of a request is the annotation that
-keeps what was requested (see `cri.store.requested`).
+Pure: `relay.store_updater` applies these classes to calls that pass, `resmgr.whatif` to calls of a recording.
 """
 
-import asyncio
-import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from interpose.core.model.pod import Container, ContainerState, Pod
 from interpose.cri.errors import UnreadableMessageError
 from interpose.cri.store import convert
+from interpose.cri.store.pending import Entry
 from interpose.cri.store.requested import ANNOTATION, NOT_REQUESTED, parent_note, resources_note
 from interpose.cri.store.store import Store
-from interpose.cri.store.sync import Synchronizer
 from interpose.net.grpc.status import OUTCOME_UNKNOWN, Code
-from interpose.relay.api import CLIENT, Call, Proceed, Reply
+from interpose.relay.api import CLIENT, Call, Reply
 
 
 def has_unknown_outcome(reply: Reply) -> bool:
@@ -32,15 +26,26 @@ def has_unknown_outcome(reply: Reply) -> bool:
     return reply.code in OUTCOME_UNKNOWN or (reply.raw is not None and reply.raw.failure is not None)
 
 
-_log = logging.getLogger(__name__)
-
 _ALIVE: Final = frozenset((ContainerState.RUNNING, ContainerState.UNKNOWN))
+
+
+class RecordLookup(Protocol):
+    """Looks up in the background what a call does not show; `cri.store.sync.Synchronizer` is one."""
+
+    def learn(self, *, pods: Iterable[str] = (), containers: Iterable[str] = ()) -> None: ...
+
+    def refresh_soon(self, ref: str) -> None: ...
+
+    def resync_soon(self) -> None: ...
+
+    def settle_soon(self) -> None: ...
 
 
 class StoreUpdate:
     """The effect of one call on the store. A subclass says what success means, and what the other outcomes do."""
 
-    def __init__(self, store: Store, sync: Synchronizer, call: Call) -> None:
+    def __init__(self, store: Store, sync: RecordLookup, call: Call) -> None:
+        self.dropped: Entry | None = None  # a pending create that had to make room for this one
         self.store = store
         self.sync = sync
         self.call = call
@@ -151,7 +156,7 @@ class StopContainer(ContainerStoreUpdate):
     """StopContainer: the container has exited. One that was never started stays created."""
 
     def change(self, container: Container) -> Container:
-        return _exited(container)
+        return exited(container)
 
     def on_not_found(self) -> None:
         self.store.remove_container(self.ref)
@@ -217,7 +222,7 @@ class StopPod(PodTeardown):
         self.store.put_pod(replace(pod, ready=False))
         if not self.call.alone:
             for container in self.store.containers_of(pod.id):
-                self.store.put_container(_exited(container))
+                self.store.put_container(exited(container))
 
 
 class RemovePod(PodTeardown):
@@ -281,67 +286,17 @@ def _annotate(annotations: Any, note: str) -> bool:
 
 
 def _add_pending(update: StoreUpdate, record: Pod | Container, pod_uid: str = "") -> None:
-    dropped = update.store.pending.add(record, pod_uid=pod_uid)
-    if dropped is not None:
-        _log.warning(
-            "Too many creates with unknown outcome, dropping the oldest", extra={"kv": {"key": list(dropped.key)}}
-        )
+    update.dropped = update.store.pending.add(record, pod_uid=pod_uid)
     update.sync.settle_soon()
 
 
-def _exited(container: Container) -> Container:
+def exited(container: Container) -> Container:
+    """The record of a container after its end; one that was never started stays as it is."""
     return replace(container, state=ContainerState.EXITED) if container.state in _ALIVE else container
 
 
-class StoreUpdater:
-    """The interceptor. It has to be the last in the chain, or its records are not what the runtime has."""
-
-    name = "bookkeeper"
-    methods = tuple(STORE_UPDATES)
-    tidy = True  # all it writes is one annotation, in one go
-
-    def __init__(self, store: Store, sync: Synchronizer) -> None:
-        self._store = store
-        self._sync = sync
-
-    async def intercept(self, call: Call, proceed: Proceed) -> Reply:
-        try:
-            update = STORE_UPDATES[call.method.name](self._store, self._sync, call)
-        except UnreadableMessageError:
-            return await proceed()
-        try:
-            reply = await proceed()
-        except BaseException:
-            # The caller cancelled, or we are shutting down: the request was sent.
-            _safely(update.on_unknown_outcome)
-            _safely(update.close)
-            raise
-        # The store is read by later calls only, and the caller need not wait for it.
-        settlement = _Settlement(update, reply)
-        call.afterwards(settlement.settle)
-        if not settlement.settled:
-            asyncio.get_running_loop().call_soon(settlement.settle)
-        return reply
-
-
-class _Settlement:
-    """Applies the outcome of a call to the store, once."""
-
-    __slots__ = ("_reply", "_update", "settled")
-
-    def __init__(self, update: StoreUpdate, reply: Reply) -> None:
-        self._update = update
-        self._reply = reply
-        self.settled = False
-
-    def settle(self) -> None:
-        if not self.settled:
-            self.settled = True
-            _safely(lambda: _apply_outcome(self._update, self._reply))
-            _safely(self._update.close)
-
-
-def _apply_outcome(update: StoreUpdate, reply: Reply) -> None:
+def apply_outcome(update: StoreUpdate, reply: Reply) -> None:
+    """Change the store by the reply to a call; a failure that is known changes nothing."""
     if reply.code == Code.OK:
         try:
             response = reply.response
@@ -353,11 +308,3 @@ def _apply_outcome(update: StoreUpdate, reply: Reply) -> None:
         update.on_unknown_outcome()
     elif reply.code == Code.NOT_FOUND:
         update.on_not_found()
-
-
-def _safely(act: Callable[[], None]) -> None:
-    """Log our own error instead of failing the call."""
-    try:
-        act()
-    except Exception:
-        _log.exception("Failed to update the store")

@@ -12,7 +12,7 @@ from interpose.cri.parser import CriParser
 from interpose.cri.store import convert
 from interpose.net.grpc.status import RpcError
 from interpose.relay.api import CLIENT, Body, Call, Reply
-from interpose.relay.store_updates import StoreUpdater
+from interpose.relay.store_updater import StoreUpdater
 from interpose.resmgr.config.configuration import Configuration
 from interpose.resmgr.whatif.events import CallRecord, MessageEvent, ReplyEvent, RequestEvent
 from interpose.testing.pods import QosClass, container_config, create_request, linux_resources, pod_config, run_request

@@ -9,12 +9,14 @@ import pytest
 from interpose._pb import cri_pb2 as cri
 from interpose.cri.methods import METHODS, Concern
 from interpose.cri.parser import CriParser
+from interpose.cri.store.pending import PendingCreates
 from interpose.cri.store.store import Store
 from interpose.cri.store.sync import Synchronizer
 from interpose.net.grpc.exchange import RawReply
 from interpose.net.grpc.status import Code, RpcError
 from interpose.relay.api import Body, Call, Reply
-from interpose.relay.store_updates import STORE_UPDATES, StoreUpdater
+from interpose.relay.store_updater import StoreUpdater
+from interpose.relay.store_updates import STORE_UPDATES
 from interpose.testing.pods import pod_config, run_request
 
 RUN = METHODS["RunPodSandbox"]
@@ -106,6 +108,16 @@ async def test_cancelled_call_is_in_doubt() -> None:
     with pytest.raises(asyncio.CancelledError):
         await it.run(proceed)
     assert len(it.store.pending) == 1
+
+
+async def test_too_many_pending_creates_are_logged(caplog: pytest.LogCaptureFixture) -> None:
+    """The oldest is given up, with a warning."""
+    it = Keeper()
+    it.store.pending = PendingCreates(most=1)
+    for name in ("web", "db"):
+        await it.run(answers(Reply(code=Code.UNAVAILABLE)), run_request(pod_config(name)).SerializeToString())
+    assert len(it.store.pending) == 1
+    assert "dropping the oldest" in caplog.text
 
 
 async def test_unreadable_request_passes() -> None:

@@ -135,17 +135,17 @@ def test_difference_is_annotated_and_recorded() -> None:
     assert step.call.request.config.annotations[ANNOTATION] == '{"cpu_shares":0}'
 
 
-def test_too_many_in_doubt(caplog: pytest.LogCaptureFixture) -> None:
-    """The oldest is given up, with a warning."""
+def test_too_many_pending_creates() -> None:
+    """The oldest makes room for the newest, which says so."""
     store = store_with()
-    for name in ("a", "b"):
+    for name, dropped in (("a", None), ("b", ("u1", "a", 0))):
         request = cri.CreateContainerRequest(pod_sandbox_id="p1")
         request.config.metadata.name = name
         step, sync = step_of(store, request)
         step.on_unknown_outcome()
         assert sync.settles == 1
-    assert [one.key for one in store.pending] == [("u1", "b", 0)]
-    assert "dropping the oldest" in caplog.text
+        assert (None if step.dropped is None else step.dropped.key) == dropped
+    assert [entry.key for entry in store.pending] == [("u1", "b", 0)]
 
 
 # -- Docker: a sandbox ends and goes without its neighbours

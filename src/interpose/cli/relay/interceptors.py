@@ -31,7 +31,7 @@ from interpose.relay.internal_calls import InternalCalls
 from interpose.relay.large_messages import LARGE
 from interpose.relay.start_order import StartOrder
 from interpose.relay.status_rewriter import EventRewriter, StatusRewriter
-from interpose.relay.store_updates import StoreUpdater
+from interpose.relay.store_updater import StoreUpdater
 from interpose.relay.subscriptions import Subscriptions
 from interpose.resmgr.service import PolicyService
 from interpose.tasks import TaskBag

@@ -8,10 +8,11 @@ Both are bounded by what exists and by what is in flight.
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from types import MappingProxyType
 from typing import TypeVar
 
-from interpose.core.model.pod import Container, Pod
+from interpose.core.model.pod import Container, ContainerState, Pod
 from interpose.cri.store.pending import PendingCreates
 
 _Record = TypeVar("_Record", Pod, Container)
@@ -133,6 +134,22 @@ class Store:
         """Whether there is such a record and an answer asked for at `mark` is news about it."""
         changed = self._changed.get(object_id)
         return changed is not None and changed <= mark
+
+    def observe_ready(self, pod_id: str, ready: bool, mark: int) -> bool:
+        """Take over the state of a pod from an answer asked for at `mark`; whether its record changed."""
+        pod = self._pods.get(pod_id)
+        if pod is None or pod.ready == ready or not self.unchanged_since(pod_id, mark):
+            return False
+        self.put_pod(replace(pod, ready=ready))
+        return True
+
+    def observe_state(self, container_id: str, state: ContainerState, mark: int) -> bool:
+        """Take over the state of a container from an answer asked for at `mark`; whether its record changed."""
+        container = self._containers.get(container_id)
+        if container is None or container.state is state or not self.unchanged_since(container_id, mark):
+            return False
+        self.put_container(replace(container, state=state))
+        return True
 
     def forget_missing(
         self, mark: int, *, pods: Collection[str] | None = None, containers: Collection[str] | None = None

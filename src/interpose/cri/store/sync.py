@@ -194,9 +194,7 @@ class Synchronizer:
         """A complete list of pods that was asked for at `mark`. Returns how many records went."""
         removed = self.store.forget_missing(mark, pods={one.id for one in pods})
         for one in pods:
-            known = self.store.pods.get(one.id)
-            if known is not None and known.ready != one.ready and self.store.unchanged_since(one.id, mark):
-                self.store.put_pod(replace(known, ready=one.ready))
+            self.store.observe_ready(one.id, one.ready, mark)
         return removed
 
     def see_containers(self, containers: Sequence[ListedContainer], mark: int) -> int:
@@ -204,8 +202,7 @@ class Synchronizer:
         removed = self.store.forget_missing(mark, containers={one.id for one in containers})
         for one in containers:
             known = self.store.containers.get(one.id)
-            if known is not None and known.state != one.state and self.store.unchanged_since(one.id, mark):
-                self.store.put_container(replace(known, state=one.state))
+            if known is not None and self.store.observe_state(one.id, one.state, mark):
                 self._note_start(known.state, one.state, one.id)
         return removed
 
