@@ -15,9 +15,9 @@ from interpose.core.policy.static_pools.options import Pool, PoolCpuList, PoolsO
 from interpose.net.grpc.status import Code
 from interpose.resmgr.config.configuration import Configuration
 from interpose.resmgr.service import make_policy
-from interpose.resmgr.whatif.compare import Verdict
-from interpose.resmgr.whatif.replay import Hindsight, look_back
-from interpose.resmgr.whatif.timeline import TimelineOutcome, What
+from interpose.resmgr.whatif.compare import ComparisonResult
+from interpose.resmgr.whatif.replay import PolicyReplay, replay_calls
+from interpose.resmgr.whatif.timeline import StepKind, TimelineOutcome
 from interpose.testing.pods import QosClass
 from tests.support.policy.machines import machine
 from tests.support.policy.manager_caller import resize
@@ -138,19 +138,19 @@ async def compare(configuration: Configuration, day: list[tuple[str, int, int]])
     """After every act, both have the same books."""
     kubelet = Day(configuration)
     node, story = kubelet.recalled.node, kubelet.recalled.story
-    hindsight = Hindsight(make_policy(configuration, node.tracker.topology), capacity=node.tracker.capacity)
+    replay = PolicyReplay(make_policy(configuration, node.tracker.topology), capacity=node.tracker.capacity)
     fed = 0
     try:
         await node.start()
         for act in day:
             await kubelet.act(*act)
             for happening in story.happenings[fed:]:
-                hindsight.feed(happening)
+                replay.feed(happening)
             fed = len(story.happenings)
-            assert books_of(hindsight._allocations) == books_of(node.tracker.allocations), act
+            assert books_of(replay._allocations) == books_of(node.tracker.allocations), act
     finally:
         await kubelet.recalled.close()
-    return hindsight.outcome()
+    return replay.outcome()
 
 
 @pytest.mark.parametrize("name", CONFIGURATIONS)
@@ -159,7 +159,7 @@ async def compare(configuration: Configuration, day: list[tuple[str, int, int]])
 def test_the_same_policy_decides_the_same(name: str, day: list[tuple[str, int, int]]) -> None:
     """Container for container; and where the policy wrote what it decided, nothing differs."""
     outcome = asyncio.run(compare(CONFIGURATIONS[name], day))
-    assert set(outcome.summary.verdicts) <= {Verdict.SAME, Verdict.REFUSED_BOTH}
+    assert set(outcome.summary.results) <= {ComparisonResult.SAME, ComparisonResult.REFUSED_BOTH}
     assert outcome.summary.failures == outcome.summary.unreadable == outcome.summary.strangers == 0
 
 
@@ -184,6 +184,6 @@ def test_no_bytes_make_it_fail(name: str, calls: list[tuple[str, bytes, bytes, i
     for method, request, reply, code in calls:
         story.call(method, request, reply, code=code, forwarded=reply if code % 2 else None)
     configuration = CONFIGURATIONS.get(name, Configuration(policy="none"))
-    outcome = look_back(make_policy(configuration, machine("n4c16")), story.happenings)
-    assert outcome.steps[0].what is What.CREATE
+    outcome = replay_calls(make_policy(configuration, machine("n4c16")), story.happenings)
+    assert outcome.steps[0].kind is StepKind.CREATE
     assert outcome.summary.calls == 3 + len(calls)

@@ -22,7 +22,7 @@ from interpose.dump.model.call import Assembler, Flow
 from interpose.dump.model.frames import DamagedFrameError, Dropped, End, Frame, Message, MessageSide, Packing
 from interpose.dump.recording.reader import open_recording
 from interpose.resmgr.whatif.events import CallRecord, MessageEvent, ReplyEvent, RequestEvent
-from interpose.resmgr.whatif.replay import TELLING, Hindsight
+from interpose.resmgr.whatif.replay import REPLAYED_METHODS, PolicyReplay
 from interpose.resmgr.whatif.report import outcome_document
 
 _AMENDS: Final = tuple(part.decode() for part in NOT_REQUESTED)
@@ -52,7 +52,7 @@ class Reader:
             if isinstance(frame, Dropped):
                 self._dropped += frame.frames
             flow = event.flow
-            if flow is None or flow.method is None or flow.name not in TELLING:
+            if flow is None or flow.method is None or flow.name not in REPLAYED_METHODS:
                 continue
             if isinstance(frame, Message):
                 yield from self._message(flow, frame)
@@ -154,18 +154,18 @@ def decide_anew(paths: Sequence[str], wanted: Wanted, *, alone: bool = False) ->
     memory = sum(node.memory_bytes for node in machine.nodes)
     names: list[str | None] = list(dict.fromkeys(NAMES[name] for name in wanted.policies)) or [None]
     policies = [chosen_policy(machine, name, **wanted.details) for name in names]
-    hindsights = [Hindsight(policy, capacity=memory) for policy in policies]
+    replays = [PolicyReplay(policy, capacity=memory) for policy in policies]
     reader = Reader()
     with open_recording(paths, alone=alone) as recording:
         for happening in reader.happenings(recording.frames()):
-            for hindsight in hindsights:
-                hindsight.feed(happening)
+            for replay in replays:
+                replay.feed(happening)
         for damage in recording.damage:
             click.echo(f"warning: {damage}", err=True)
     document = {
         "recording": ", ".join(paths),
         "machine": f"{machine.name}: {summary(machine)}" if machine.name else summary(machine),
         "notes": [*reader.notes(), *(f"policy {policy.name}: {note}" for policy in policies for note in policy.notes)],
-        "policies": [outcome_document(replay.policy.name, replay.outcome()) for replay in hindsights],
+        "policies": [outcome_document(replay.policy.name, replay.outcome()) for replay in replays],
     }
     return Decided(document=document, online=machine.online)

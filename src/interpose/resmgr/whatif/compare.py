@@ -1,6 +1,6 @@
-"""What a container was really given, beside what it would have been given: the same, or not, and for how long.
+"""What a container had by the recording, compared with what a policy would have given it, and for how long.
 
-Only sets of CPUs and memory nodes count. What nobody writes is what the caller asked for. Pure.
+Only sets of CPUs and memory nodes count. What no decision sets is what the caller asked for. Pure.
 """
 
 from dataclasses import dataclass, field, replace
@@ -11,8 +11,8 @@ from interpose.core.policy.decision import Assignment
 from interpose.resmgr.existing_containers import to_assignment
 
 
-class Verdict(StrEnum):
-    """How then and now compare."""
+class ComparisonResult(StrEnum):
+    """How the recorded and the decided assignment compare."""
 
     SAME = "same"
     OTHER = "other"
@@ -23,47 +23,53 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Compared:
-    """A container as it was created; None: it was refused, or would be."""
+class Comparison:
+    """Both assignments of a container at its creation; None: it was refused, or would be."""
 
-    verdict: Verdict
+    result: ComparisonResult
     then: Assignment | None
     now: Assignment | None
 
 
-def given(container: Container) -> Assignment:
-    """The sets that a container has by its record."""
+def recorded_assignment(container: Container) -> Assignment:
+    """The CPUs and memory nodes of a container by its record."""
     return replace(to_assignment(container.resources), shares=None)
 
 
 def effective(decided: Assignment, container: Container) -> Assignment:
-    """The sets that a container has by a decision: where that says nothing, what its caller asked for."""
-    asked = to_assignment(container.requested)
-    return Assignment(cpus=decided.cpus or asked.cpus, mems=decided.mems or asked.mems)
+    """The CPUs and memory nodes of a container by a decision; what that does not set is what its caller requested."""
+    requested = to_assignment(container.requested)
+    return Assignment(cpus=decided.cpus or requested.cpus, mems=decided.mems or requested.mems)
 
 
-def compared(then: Assignment | None, now: Assignment | None) -> Compared:
-    """Two outcomes; None is a refusal."""
-    return Compared(verdict=_verdict(then, now), then=then, now=now)
+def compare(then: Assignment | None, now: Assignment | None) -> Comparison:
+    """Compare two assignments; None is a refusal."""
+    return Comparison(result=_result(then, now), then=then, now=now)
 
 
-def _verdict(then: Assignment | None, now: Assignment | None) -> Verdict:
+def _result(then: Assignment | None, now: Assignment | None) -> ComparisonResult:
     if then is None or now is None:
-        return Verdict.REFUSED_NOW if then else Verdict.REFUSED_THEN if now else Verdict.REFUSED_BOTH
+        return (
+            ComparisonResult.REFUSED_NOW
+            if then
+            else ComparisonResult.REFUSED_THEN
+            if now
+            else ComparisonResult.REFUSED_BOTH
+        )
     if then == now:
-        return Verdict.SAME
-    return Verdict.NOTHING if then == Assignment() else Verdict.OTHER
+        return ComparisonResult.SAME
+    return ComparisonResult.NOTHING if then == Assignment() else ComparisonResult.OTHER
 
 
 @dataclass(slots=True)
 class Agreement:
-    """For how long a container had what, in nanoseconds by verdict."""
+    """For how long each result held for a container, in nanoseconds."""
 
     since: int
-    verdict: Verdict
-    spent: dict[Verdict, int] = field(default_factory=dict)
+    result: ComparisonResult
+    spent: dict[ComparisonResult, int] = field(default_factory=dict)
 
-    def become(self, verdict: Verdict, now: int) -> None:
-        """From now on it is this."""
-        self.spent[self.verdict] = self.spent.get(self.verdict, 0) + now - self.since
-        self.since, self.verdict = now, verdict
+    def set(self, result: ComparisonResult, now: int) -> None:
+        """This result holds from `now` on."""
+        self.spent[self.result] = self.spent.get(self.result, 0) + now - self.since
+        self.since, self.result = now, result

@@ -1,7 +1,7 @@
-"""What once happened at a runtime, call by call: as a recording tells it, or a test.
+"""The events of recorded CRI calls, from a recording or a test.
 
-A call is asked and answered, in this order and with other calls between; a stream tells things meanwhile. They come in
-the order in which they happened, because that is what decisions depend on. Pure.
+A call has a request and a reply, in this order and with other calls between; a stream has messages meanwhile. Events
+come in the order in which they happened, because that is what decisions depend on. Pure.
 """
 
 from dataclasses import dataclass
@@ -12,19 +12,19 @@ from interpose.relay.api import CLIENT
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestEvent:
-    """A call has come."""
+    """The request of a call."""
 
-    number: int  # tells calls in flight apart
+    number: int  # of the call; unique among calls in flight
     time_ns: int  # since the epoch
     method: str
     request: bytes = b""  # as the caller sent it
     origin: str = CLIENT  # or the part of the relay that made the call
-    amends: bool = False  # it puts values of somebody else right, and asks for nothing
+    amends: bool = False  # it corrects values of a hook server, and requests nothing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageEvent:
-    """A stream has a message, and goes on."""
+    """A message of a stream that goes on."""
 
     number: int
     time_ns: int
@@ -33,11 +33,11 @@ class MessageEvent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplyEvent:
-    """A call is over."""
+    """The reply that ends a call."""
 
     number: int
     time_ns: int
-    reply: bytes | None = b""  # None: it was not kept
+    reply: bytes | None = b""  # None: it is not in the recording
     code: int = 0
     message: str = ""  # of the status
     forwarded: bytes | None = None  # the request as the runtime got it, if that is another one

@@ -1,32 +1,37 @@
-"""The pods and containers of a node, put together from calls that were made long ago.
+"""The pods and containers of a node, put together from the calls of a recording.
 
-What a call means is what it means to a relay (`relay.store_updates`), and an answer never undoes what was learned since
-the question. Nobody can be asked any more, though: what was there before the first call is known as far as answers tell
-of it, and what is only guessed is counted. Bytes that are no such message raise ValueError or Unreadable, and nothing
-has changed. No IO and no clock; messages are read through the doors of the relay and the store.
+What a call means for the store is what it means to a relay (`relay.store_updates`), and an answer never undoes what was
+learned since the question. There is no runtime to ask, though: what was there before the first call is known as far as
+replies show it, and what is only guessed is counted. Bytes that are no such message raise ValueError or
+UnreadableMessageError. No IO and no clock; messages are read through the parsers of the relay and the store.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
 from interpose.core.model.kubernetes_names import POD_NAME, POD_NAMESPACE, POD_UID
-from interpose.core.model.pod import Container, ContainerState, Pod
+from interpose.core.model.pod import ContainerState, Pod
 from interpose.cri.methods import METHODS
 from interpose.cri.parser import CriParser
 from interpose.cri.store import convert
 from interpose.cri.store.convert import FoundContainer, ListedContainer
+from interpose.cri.store.requested import NOT_REQUESTED
 from interpose.cri.store.store import Store
-from interpose.net.grpc.status import Code
+from interpose.net.grpc.status import OUTCOME_UNKNOWN, Code
+from interpose.relay.api import Body, Call, Reply
+from interpose.relay.store_updates import STORE_UPDATES, apply_outcome, exited
 from interpose.resmgr.whatif.events import ReplyEvent, RequestEvent
 
 _ALIVE: Final = frozenset((ContainerState.RUNNING, ContainerState.UNKNOWN))
 _LISTS: Final = ("ListPodSandbox", "ListContainers")
-# Events of containers by number; of what was created a create has told.
+# Methods whose replies have an id, without which nothing is known of the object.
+_CREATES: Final = ("RunPodSandbox", "CreateContainer")
+# Events of containers by number; creates are known from their calls.
 _STARTED: Final = 1
 _STOPPED: Final = 2
 _DELETED: Final = 3
-# Methods whose calls tell something of pods, or of containers that are there.
+# Methods whose calls show or change pods, or containers that exist.
 METHODS_OF_NODES: Final = frozenset(
     (
         "RunPodSandbox", "StopPodSandbox", "RemovePodSandbox", "StartContainer", "StopContainer", "RemoveContainer",
@@ -36,57 +41,79 @@ METHODS_OF_NODES: Final = frozenset(
 )  # fmt: skip
 
 
-class Bygone:
-    """A node. `store` tells of every change of a container."""
+class _NoRuntime:
+    """The lookup of a recording: nothing can be asked any more."""
+
+    def learn(self, *, pods: Iterable[str] = (), containers: Iterable[str] = ()) -> None:
+        """Unknown objects stay unknown."""
+
+    def refresh_soon(self, ref: str) -> None:
+        """The record stays as it is."""
+
+    def resync_soon(self) -> None:
+        """Recorded lists count when they come."""
+
+    def settle_soon(self) -> None:
+        """Recorded lists show the outcome of creates."""
+
+
+class NodeHistory:
+    """The pods and containers of a node. `store` reports every change of a container."""
 
     def __init__(self) -> None:
         self.store = Store()
-        self.strangers: dict[str, str] = {}  # containers that run and were in lists only, with their pods
+        self.unknown: dict[str, str] = {}  # containers that run and were in lists only, with their pods
         self.guessed: set[str] = set()  # pods of which not everything is known, and containers from before
-        self._acts: Mapping[str, Callable[[Any, ReplyEvent], None]] = {
-            "StartContainer": self._start,
-            "StopContainer": self._stop,
-            "RemoveContainer": self._remove,
-            "StopPodSandbox": self._stop_pod,
-            "RemovePodSandbox": self._remove_pod,
-        }
-        self._tells: Mapping[str, Callable[[bytes, int, bool], None]] = {
-            "ListPodSandbox": self._see_pods,
-            "StreamPodSandboxes": self._see_pods,
-            "ListContainers": self._see_containers,
-            "StreamContainers": self._see_containers,
-            "PodSandboxStatus": self._see_pod,
-            "ContainerStatus": self._see_container,
-            "GetContainerEvents": self._see_event,
+        self._lookup = _NoRuntime()
+        self._readers: Mapping[str, Callable[[bytes, int, bool], None]] = {
+            "ListPodSandbox": self._read_pods,
+            "StreamPodSandboxes": self._read_pods,
+            "ListContainers": self._read_containers,
+            "StreamContainers": self._read_containers,
+            "PodSandboxStatus": self._read_pod_status,
+            "ContainerStatus": self._read_container_status,
+            "GetContainerEvents": self._read_event,
         }
 
     # -- calls
 
-    def answered(self, asked: RequestEvent, answer: ReplyEvent, mark: int) -> None:
-        """A call is over that was asked at `mark`. Creates and updates of containers are somebody else's."""
-        if asked.method in self._tells:
-            if answer.code == Code.OK and answer.reply is not None:
-                self._tells[asked.method](answer.reply, mark, self.complete(asked))
-        elif asked.method == "RunPodSandbox":
-            if answer.code == Code.OK and answer.reply is not None:
-                self._run_pod(asked, answer.reply, answer.forwarded)
-        elif asked.method in self._acts and answer.code in (Code.OK, Code.NOT_FOUND):
-            self._acts[asked.method](CriParser(METHODS[asked.method].request).parse(asked.request), answer)
+    def on_reply(self, request: RequestEvent, reply: ReplyEvent, mark: int) -> None:
+        """The end of a call that began at `mark` of the store."""
+        if request.method in self._readers:
+            if reply.code == Code.OK and reply.reply is not None:
+                self._readers[request.method](reply.reply, mark, self.is_complete(request))
+        elif request.method in STORE_UPDATES:
+            self._update_store(request, reply)
 
-    def told(self, asked: RequestEvent, reply: bytes, mark: int) -> None:
-        """One answer of a call that was asked at `mark`."""
-        if (tell := self._tells.get(asked.method)) is not None:
-            tell(reply, mark, False)
+    def on_message(self, request: RequestEvent, message: bytes, mark: int) -> None:
+        """One message of a stream that began at `mark` of the store."""
+        if (read := self._readers.get(request.method)) is not None:
+            read(message, mark, False)
 
-    def complete(self, asked: RequestEvent) -> bool:
-        """Whether the one answer of this call tells of all there is."""
-        return asked.method in _LISTS and convert.asks_for_all(asked.method, asked.request)
+    def is_complete(self, request: RequestEvent) -> bool:
+        """Whether the one reply of this call shows all there is."""
+        return request.method in _LISTS and convert.asks_for_all(request.method, request.request)
 
-    def _run_pod(self, asked: RequestEvent, reply: bytes, forwarded: bytes | None) -> None:
-        requests = CriParser("RunPodSandboxRequest")
-        sent = requests.parse(asked.request if forwarded is None else forwarded)
-        response = CriParser("RunPodSandboxResponse").parse(reply)
-        self.store.put_pod(convert.pod_of_request(sent, requests.parse(asked.request), response.pod_sandbox_id))
+    def _update_store(self, request: RequestEvent, reply: ReplyEvent) -> None:
+        if reply.code not in (Code.OK, Code.NOT_FOUND, *OUTCOME_UNKNOWN):
+            return
+        method = METHODS[request.method]
+        body = Body(request.request, CriParser(method.request))
+        if reply.forwarded is not None:
+            body.restore(reply.forwarded)
+        metadata = (NOT_REQUESTED,) if request.amends else ()
+        call = Call(method=method, path=b"", body=body, origin=request.origin, metadata=lambda: metadata)
+        # Other replies than those with an id are empty, so that one which was not recorded is as good.
+        data = b"" if reply.reply is None and request.method not in _CREATES else reply.reply
+        response = None if data is None else Body(data, CriParser(method.response))
+        answer = Reply(code=reply.code, message=reply.message, body=response)
+        update = STORE_UPDATES[request.method](self.store, self._lookup, call)
+        if reply.code in (Code.OK, Code.NOT_FOUND):
+            self._forget_unknown(request.method, call.request)
+        apply_outcome(update, answer)
+        update.close()
+        if reply.code == Code.OK and response is not None:
+            _ = response.message  # raises if it is none, which is counted
 
     def pod_of_create(self, request: Any) -> Pod:
         """The pod of a create. One that is not known is as the request says: kubelets repeat all of it."""
@@ -99,136 +126,95 @@ class Bygone:
             self.store.put_pod(pod)
         return pod
 
-    def _start(self, asked: Any, answer: ReplyEvent) -> None:
-        container = self.store.container(asked.container_id)
-        if container is not None and answer.code == Code.OK:
-            self.store.put_container(replace(container, state=ContainerState.RUNNING))
+    def _forget_unknown(self, method: str, request: Any) -> None:
+        if method in ("StopContainer", "RemoveContainer"):
+            self.unknown.pop(request.container_id, None)
+        elif method in ("StopPodSandbox", "RemovePodSandbox"):
+            pod_id = request.pod_sandbox_id
+            self.unknown = {ref: within for ref, within in self.unknown.items() if within != pod_id}
 
-    def _stop(self, asked: Any, answer: ReplyEvent) -> None:
-        self.strangers.pop(asked.container_id, None)
-        if answer.code == Code.NOT_FOUND:
-            self.store.remove_container(asked.container_id)
-        elif (container := self.store.container(asked.container_id)) is not None:
-            self.store.put_container(_ended(container))
+    # -- replies
 
-    def _remove(self, asked: Any, answer: ReplyEvent) -> None:
-        self.strangers.pop(asked.container_id, None)
-        self.store.remove_container(asked.container_id)
-
-    def _stop_pod(self, asked: Any, answer: ReplyEvent) -> None:
-        if answer.code == Code.NOT_FOUND:
-            self._remove_pod(asked, answer)
-            return
-        self._forget_strangers(asked.pod_sandbox_id)
-        pod = self.store.pod(asked.pod_sandbox_id)
-        if pod is not None:
-            self._pod_ready(pod, False)
-            for container in self.store.containers_of(pod.id):
-                self.store.put_container(_ended(container))
-
-    def _remove_pod(self, asked: Any, answer: ReplyEvent) -> None:
-        self._forget_strangers(asked.pod_sandbox_id)
-        self.store.remove_pod(asked.pod_sandbox_id)
-
-    def _forget_strangers(self, pod_id: str) -> None:
-        for one in [one for one, within in self.strangers.items() if within == pod_id]:
-            del self.strangers[one]
-
-    def _pod_ready(self, pod: Pod, ready: bool) -> None:
-        """Containers that wait in a pod that is stopped will not run: whoever looks at them is told."""
-        self.store.put_pod(replace(pod, ready=ready))
-        if not ready:
-            for container in self.store.containers_of(pod.id):
-                self.store.put_container(container)
-
-    # -- answers
-
-    def _see_pods(self, reply: bytes, mark: int, complete: bool) -> None:
-        """What a complete list does not show does not exist, unless it came since the question."""
+    def _read_pods(self, reply: bytes, mark: int, complete: bool) -> None:
+        """What a complete list does not show does not exist, unless it was created since the question."""
         listed = convert.listed_pods(reply)
         if complete:
-            self.store.forget_missing(mark, pods={one.id for one in listed})
-        for one in listed:
-            known = self.store.pods.get(one.id)
-            if known is not None and known.ready != one.ready and self.store.unchanged_since(one.id, mark):
-                self._pod_ready(known, one.ready)
+            self.store.forget_missing(mark, pods={pod.id for pod in listed})
+        for pod in listed:
+            self._observe_ready(pod.id, pod.ready, mark)
 
-    def _see_containers(self, reply: bytes, mark: int, complete: bool) -> None:
-        """As for pods."""
+    def _observe_ready(self, pod_id: str, ready: bool, mark: int) -> None:
+        """Containers that wait in a pod that is stopped will not run: their records are reported again."""
+        if self.store.observe_ready(pod_id, ready, mark) and not ready:
+            for container in self.store.containers_of(pod_id):
+                self.store.put_container(container)
+
+    def _read_containers(self, reply: bytes, mark: int, complete: bool) -> None:
+        """What a complete list does not show does not exist, unless it was created since the question."""
         listed = convert.listed_containers(reply)
         if complete:
-            ids = {one.id for one in listed}
+            ids = {container.id for container in listed}
             self.store.forget_missing(mark, containers=ids)
-            self.strangers = {one: pod for one, pod in self.strangers.items() if one in ids}
-        for one in listed:
-            known = self.store.containers.get(one.id)
-            if known is not None:
-                self._see_state(known, one.state, mark)
+            self.unknown = {ref: pod for ref, pod in self.unknown.items() if ref in ids}
+        for container in listed:
+            if container.id in self.store.containers:
+                self.store.observe_state(container.id, container.state, mark)
             else:
-                self._see_stranger(one)
+                self._note_unknown(container)
 
-    def _see_stranger(self, one: ListedContainer) -> None:
-        if one.state in _ALIVE:
-            self.strangers[one.id] = one.pod_id
+    def _note_unknown(self, container: ListedContainer) -> None:
+        if container.state in _ALIVE:
+            self.unknown[container.id] = container.pod_id
         else:
-            self.strangers.pop(one.id, None)
+            self.unknown.pop(container.id, None)
 
-    def _see_state(self, known: Container, state: ContainerState, mark: int) -> None:
-        if known.state is not state and self.store.unchanged_since(known.id, mark):
-            self.store.put_container(replace(known, state=state))
-
-    def _see_pod(self, reply: bytes, mark: int, complete: bool) -> None:
+    def _read_pod_status(self, reply: bytes, mark: int, complete: bool) -> None:
         pod = convert.pod_of_status(reply)
-        known = self.store.pods.get(pod.id)
-        if known is None and pod.id:
+        if pod.id and pod.id not in self.store.pods:
             self.guessed.add(pod.id)
             self.store.put_pod(pod)
-        elif known is not None and known.ready != pod.ready and self.store.unchanged_since(pod.id, mark):
-            self._pod_ready(known, pod.ready)
+        else:
+            self._observe_ready(pod.id, pod.ready, mark)
 
-    def _see_container(self, reply: bytes, mark: int, complete: bool) -> None:
+    def _read_container_status(self, reply: bytes, mark: int, complete: bool) -> None:
         found = convert.container_of_status(reply)
-        known = self.store.containers.get(found.record.id)
-        if known is not None:
-            self._see_state(known, found.record.state, mark)
-        elif found.record.state in _ALIVE or found.record.state is ContainerState.CREATED:
-            self._see_survivor(found)
+        state = found.record.state
+        if found.record.id in self.store.containers:
+            self.store.observe_state(found.record.id, state, mark)
+        elif state in _ALIVE or state is ContainerState.CREATED:
+            self._add_existing(found)
 
-    def _see_survivor(self, found: FoundContainer) -> None:
-        """A container from before the first call; where nothing says which pod it is in, it stays a stranger."""
+    def _add_existing(self, found: FoundContainer) -> None:
+        """A container from before the first call; where nothing shows which pod it is in, it stays unknown."""
         record = found.record
-        pod_id = found.pod_id or self.strangers.get(record.id, "")
+        pod_id = found.pod_id or self.unknown.get(record.id, "")
         if not pod_id or not record.id:
             return
         pod = self.store.pods.get(pod_id)
         if pod is None:
-            name, namespace, uid = (record.labels.get(one, "") for one in (POD_NAME, POD_NAMESPACE, POD_UID))
+            name, namespace, uid = (record.labels.get(label, "") for label in (POD_NAME, POD_NAMESPACE, POD_UID))
             pod = Pod(id=pod_id, name=name, namespace=namespace, uid=uid)
         if not pod.cgroup_parent:
             parent = record.cgroup_parent
             pod = replace(pod, cgroup_parent=parent, requested_cgroup_parent=parent)
         self.store.put_pod(pod)
-        self.strangers.pop(record.id, None)
+        self.unknown.pop(record.id, None)
         self.guessed.update((pod.id, record.id))
         self.store.put_container(found.within(pod))
 
-    def _see_event(self, reply: bytes, mark: int, complete: bool) -> None:
+    def _read_event(self, reply: bytes, mark: int, complete: bool) -> None:
         event = CriParser("ContainerEventResponse").parse(reply)
         ref, kind = event.container_id, event.container_event_type
         pod, container = self.store.pods.get(ref), self.store.containers.get(ref)
         if kind in (_STOPPED, _DELETED):
-            self.strangers.pop(ref, None)
+            self.unknown.pop(ref, None)
         if pod is not None and kind == _STOPPED:
-            self._pod_ready(pod, False)
+            self._observe_ready(ref, False, self.store.mark())
         elif pod is not None and kind == _DELETED:
             self.store.remove_pod(ref)
         elif container is not None and kind == _STARTED and container.state is ContainerState.CREATED:
             self.store.put_container(replace(container, state=ContainerState.RUNNING))
         elif container is not None and kind == _STOPPED:
-            self.store.put_container(_ended(container))
+            self.store.put_container(exited(container))
         elif container is not None and kind == _DELETED:
             self.store.remove_container(ref)
-
-
-def _ended(container: Container) -> Container:
-    return replace(container, state=ContainerState.EXITED) if container.state in _ALIVE else container

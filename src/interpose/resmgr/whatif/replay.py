@@ -1,10 +1,10 @@
-"""What a policy would have decided about a node whose calls were made long ago.
+"""What a policy would have decided about the calls of a recording.
 
-The policy is the one a relay runs, and calls come to it as they come through the resource manager: a create and an
-update are decided when they are asked for and undone if the runtime said no; who ended is released. What happened then
-happened: a container that is refused now ran all the same, it is just not in the books; one that was refused then and
-is not now holds what it gets until its pod goes. The kubelet would have tried again what is refused now; no call tells
-of that. No IO and no clock. Nothing that stands in a message makes anything here fail.
+The policy is the one a relay runs, and calls come to it as they come through the resource manager: creates and updates
+are decided at the request and undone if the runtime refused; containers that ended are released. The past stays as it
+was: a container that is refused now ran all the same, it just has no allocation; one that was refused then and is not
+now holds what it gets until its pod is gone. The kubelet would have tried again what is refused now; no recorded call
+shows that. No IO and no clock. No content of a message makes anything here fail.
 """
 
 from collections.abc import Iterable
@@ -24,120 +24,121 @@ from interpose.relay.api import CLIENT
 from interpose.resmgr.allocations import Allocations
 from interpose.resmgr.container_request import make_request, resize_amounts
 from interpose.resmgr.existing_containers import container_key, find_candidates, is_live
-from interpose.resmgr.whatif.compare import Verdict, compared, effective, given
+from interpose.resmgr.whatif.compare import ComparisonResult, compare, effective, recorded_assignment
 from interpose.resmgr.whatif.events import CallRecord, MessageEvent, ReplyEvent, RequestEvent
-from interpose.resmgr.whatif.node_history import METHODS_OF_NODES, Bygone
-from interpose.resmgr.whatif.timeline import Retrospect, TimelineOutcome, What
+from interpose.resmgr.whatif.node_history import METHODS_OF_NODES, NodeHistory
+from interpose.resmgr.whatif.timeline import StepKind, Timeline, TimelineOutcome
 
 # How the status of a call begins that a policy has refused.
 _REFUSED: Final = "policy "
-# Calls in flight that are kept: more than a relay lets in.
+# Calls in flight that are stored: more than a relay lets in.
 _MOST_CALLS: Final = 10_000
 _NOTHING: Final = Assignment()
 _CREATE: Final = "CreateContainer"
 _UPDATE: Final = "UpdateContainerResources"
-# Methods whose calls tell something.
-TELLING: Final = frozenset((_CREATE, _UPDATE, *METHODS_OF_NODES))
+# Methods whose calls are replayed.
+REPLAYED_METHODS: Final = frozenset((_CREATE, _UPDATE, *METHODS_OF_NODES))
 
 
-class _End(StrEnum):
-    """How a call ended."""
+class _CallOutcome(StrEnum):
+    """How a recorded call ended."""
 
     DONE = "done"
     REFUSED = "refused by a policy"
-    DOUBTFUL = "nobody knows"
+    UNKNOWN = "unknown"
     FAILED = "failed"
 
 
 @dataclass(slots=True)
-class _Open:
+class _OpenCall:
     """A call in flight."""
 
-    asked: RequestEvent
-    place: int  # in the order of what happened
-    mark: int  # of the store, when it came
+    event: RequestEvent
+    position: int  # among all events
+    mark: int  # of the store, when the call began
     message: Any = None
-    booked: Request | None = None  # what was decided on for it
-    before: Request | None = None  # what was in the books before that
-    assigned: Assignment = _NOTHING  # what followed
+    reserved: Request | None = None  # what was granted for it
+    before: Request | None = None  # what the container had before that
+    assigned: Assignment = _NOTHING  # what the container gets by it
 
 
-class Hindsight:
-    """Tells a policy what happened. `capacity` is the machine's memory in bytes, 0 if it is not known."""
+class PolicyReplay:
+    """Feeds recorded calls to a policy. `capacity` is the machine's memory in bytes, 0 if it is not known."""
 
     def __init__(self, policy: Policy, *, capacity: int = 0) -> None:
         self.policy = policy
         self._capacity = capacity
         self._now = 0
-        self._place = 0  # of what happens, in its order
-        self._node = Bygone()
+        self._position = 0  # of the last event
+        self._node = NodeHistory()
         self._store = self._node.store
-        self._store.on_container = self._seen
+        self._store.on_container = self._on_container
         self._allocations = Allocations(policy, lambda: self._now / 1e9)
-        self._retrospect = Retrospect(policy)
-        self._counts = self._retrospect.counts
-        self._calls: dict[int, _Open] = {}
-        self._refused: dict[Key, str] = {}  # who is not in the books, and why not
-        self._denied: dict[Key, str] = {}  # whose last update was refused, and why
-        self._doubtful: dict[Key, tuple[int, Container]] = {}  # creates whose outcome nobody knows, since when
+        self._timeline = Timeline(policy)
+        self._counts = self._timeline.counts
+        self._calls: dict[int, _OpenCall] = {}
+        self._refused: dict[Key, str] = {}  # containers without an allocation, and why
+        self._refused_updates: dict[Key, str] = {}  # containers whose last update was refused, and why
+        self._pending: dict[Key, tuple[int, Container]] = {}  # creates whose outcome is unknown, and their positions
 
-    def feed(self, happening: CallRecord) -> None:
-        """The next thing that happened."""
-        self._now = max(self._now, happening.time_ns)
-        self._place += 1
-        self._retrospect.pass_until(self._now)
+    def feed(self, event: CallRecord) -> None:
+        """The next event of the recording; bytes that cannot be read are counted."""
+        self._now = max(self._now, event.time_ns)
+        self._position += 1
+        self._timeline.advance(self._now)
         try:
-            if isinstance(happening, RequestEvent):
+            if isinstance(event, RequestEvent):
                 self._counts.calls += 1
-                self._asked(happening)
-            elif (call := self._calls.get(happening.number)) is not None:
-                if isinstance(happening, MessageEvent):
-                    self._node.told(call.asked, happening.reply, call.mark)
+                self._on_request(event)
+            elif (call := self._calls.get(event.number)) is not None:
+                if isinstance(event, MessageEvent):
+                    self._node.on_message(call.event, event.reply, call.mark)
                 else:
-                    del self._calls[happening.number]
-                    self._answered(call, happening)
+                    del self._calls[event.number]
+                    self._on_reply(call, event)
         except (UnreadableMessageError, ValueError):
             self._counts.unreadable += 1
 
     def outcome(self) -> TimelineOutcome:
-        """What it came to, so far."""
-        return self._retrospect.outcome(
-            strangers=len(self._node.strangers),
+        """The decisions and their summary, so far."""
+        return self._timeline.outcome(
+            strangers=len(self._node.unknown),
             guessed=len(self._node.guessed),
             without_place=len(self._allocations.without_place),
         )
 
     # -- calls
 
-    def _asked(self, asked: RequestEvent) -> None:
-        call = self._calls[asked.number] = _Open(asked, self._place, self._store.mark())
-        if len(self._calls) > _MOST_CALLS:  # nobody told how the oldest of them ended
+    def _on_request(self, event: RequestEvent) -> None:
+        call = self._calls[event.number] = _OpenCall(event, self._position, self._store.mark())
+        if len(self._calls) > _MOST_CALLS:  # the end of the oldest one is not in the recording
             del self._calls[next(iter(self._calls))]
-        if asked.origin != CLIENT:
+        if event.origin != CLIENT:
             return
-        if asked.method == _CREATE:
-            call.message = CriParser("CreateContainerRequest").parse(asked.request)
+        if event.method == _CREATE:
+            call.message = CriParser("CreateContainerRequest").parse(event.request)
             self._create(call)
-        elif asked.method == _UPDATE:
-            call.message = CriParser("UpdateContainerResourcesRequest").parse(asked.request)
+        elif event.method == _UPDATE:
+            call.message = CriParser("UpdateContainerResourcesRequest").parse(event.request)
             self._resize(call)
 
-    def _answered(self, call: _Open, answer: ReplyEvent) -> None:
-        method = call.asked.method
-        if method == _CREATE and call.message is not None:
-            self._created(call, answer)
+    def _on_reply(self, call: _OpenCall, reply: ReplyEvent) -> None:
+        method = call.event.method
+        if method == _CREATE:
+            if call.message is not None:
+                self._on_created(call, reply)
         elif method == _UPDATE:
-            self._updated(call, answer)
+            self._on_updated(call, reply)
         else:
-            self._node.answered(call.asked, answer, call.mark)
-            if answer.code == Code.OK and method == "ListContainers" and answer.reply is not None:
-                self._settle(call, answer.reply)
-            elif answer.code in (Code.OK, Code.NOT_FOUND) and method in ("StopPodSandbox", "RemovePodSandbox"):
-                self._pod_ended(call)
+            self._node.on_reply(call.event, reply, call.mark)
+            if reply.code == Code.OK and method == "ListContainers" and reply.reply is not None:
+                self._settle_creates(call, reply.reply)
+            elif reply.code in (Code.OK, Code.NOT_FOUND) and method in ("StopPodSandbox", "RemovePodSandbox"):
+                self._on_pod_ended(call)
 
-    # -- a container comes
+    # -- a container is created
 
-    def _create(self, call: _Open) -> None:
+    def _create(self, call: _OpenCall) -> None:
         message = call.message
         pod = self._node.pod_of_create(message)
         container = convert.container_of_request(message, message, pod)
@@ -145,132 +146,128 @@ class Hindsight:
         request = make_request(container, pod, command=command, args=args, capacity=self._capacity).request
         held = self._allocations.by_key.get(request.key)
         call.before = None if held is None else held.request
-        decision = self._decided(What.CREATE, request)
-        call.booked = request if decision.refusal is None else None
+        decision = self._decide(StepKind.CREATE, request)
+        call.reserved = request if decision.refusal is None else None
         call.assigned = self._allocations.assignment(request.key)
 
-    def _decided(self, what: What, request: Request) -> Decision:
-        """A decision about a container that comes or wants something else; written down."""
+    def _decide(self, kind: StepKind, request: Request) -> Decision:
+        """Decide about a new container or other amounts, and add that to the time line."""
         allocations, key = self._allocations, request.key
-        again = key in allocations.by_key and what is What.CREATE
+        again = key in allocations.by_key and kind is StepKind.CREATE
         before = allocations.assignment(key)
         try:
-            decision = allocations.resize(request) if what is What.RESIZE else allocations.allocate(request)
-        except Exception as error:  # a policy's own mistake is an outcome, too
+            decision = allocations.resize(request) if kind is StepKind.RESIZE else allocations.allocate(request)
+        except Exception as error:  # a failure of the policy is a result, too
             self._counts.failures += 1
             refusal = Refusal(kind=RefusalKind.INVALID, message=f"the policy failed: {type(error).__name__}: {error}")
             decision = Decision(action=Action.ALLOCATE, key=key, refusal=refusal, reason=refusal.message)
-        told = self._refused if what is What.CREATE else self._denied
+        refusals = self._refused if kind is StepKind.CREATE else self._refused_updates
         if decision.refusal is None:
-            told.pop(key, None)
+            refusals.pop(key, None)
             if again and not decision.changed and before == allocations.assignment(key):
                 return decision  # tried again, and nothing is new
         else:
-            if told.get(key) == decision.refusal.message:
+            if refusals.get(key) == decision.refusal.message:
                 return decision  # a kubelet tries again and again
-            told[key] = decision.refusal.message
-        self._note(what, decision, request, before)
+            refusals[key] = decision.refusal.message
+        self._add_step(kind, decision, request, before)
         return decision
 
-    def _created(self, call: _Open, answer: ReplyEvent) -> None:
+    def _on_created(self, call: _OpenCall, reply: ReplyEvent) -> None:
         message = call.message
-        pod = self._store.pod(message.pod_sandbox_id)  # it may have gone meanwhile
+        pod = self._store.pod(message.pod_sandbox_id)  # it may be gone meanwhile
         sent = message
-        if answer.forwarded is not None:
-            sent = CriParser("CreateContainerRequest").parse(answer.forwarded)
+        if reply.forwarded is not None:
+            sent = CriParser("CreateContainerRequest").parse(reply.forwarded)
         container = convert.container_of_request(sent, message, pod)
-        key, end, container_id = container_key(container), _end(answer), ""
-        if end is _End.DONE:
+        key, outcome, container_id = container_key(container), _outcome_of(reply), ""
+        if outcome is _CallOutcome.DONE:
             try:
-                container_id = CriParser("CreateContainerResponse").parse(answer.reply or b"").container_id
+                container_id = CriParser("CreateContainerResponse").parse(reply.reply or b"").container_id
             except UnreadableMessageError:
                 self._counts.unreadable += 1
-            end = end if container_id else _End.DOUBTFUL
-        if end is _End.DONE:
+            outcome = outcome if container_id else _CallOutcome.UNKNOWN
+        if outcome is _CallOutcome.DONE:
             container = replace(container, id=container_id)
-            if call.booked is not None:
+            if call.reserved is not None:
                 self._allocations.confirm(key, container_id)
             self._compare_created(call, container)
-            self._store.put_container(container)
-        elif end is _End.REFUSED:
-            now = None if call.booked is None else effective(call.assigned, container)
-            self._retrospect.created(key, self._title(container), compared(None, now))
-        elif end is _End.DOUBTFUL:
-            if call.booked is not None:
-                self._doubtful[key] = (self._place, container)
-        elif call.booked is not None and call.before is None:
-            self._release(key, What.UNDO)
+            self._node.on_reply(call.event, reply, call.mark)
+        elif outcome is _CallOutcome.REFUSED:
+            now = None if call.reserved is None else effective(call.assigned, container)
+            self._timeline.add_created(key, self._title(container), compare(None, now))
+        elif outcome is _CallOutcome.UNKNOWN:
+            if call.reserved is not None:
+                self._pending[key] = (self._position, container)
+        elif call.reserved is not None and call.before is None:
+            self._release(key, StepKind.UNDO)
 
-    def _settle(self, call: _Open, reply: bytes) -> None:
-        """A list of everything tells what became of creates that nobody knew about."""
-        if not self._doubtful or not self._node.complete(call.asked):
+    def _settle_creates(self, call: _OpenCall, reply: bytes) -> None:
+        """Take over the outcome of pending creates from a complete list."""
+        if not self._pending or not self._node.is_complete(call.event):
             return
-        listed = {Key(one.pod_id, one.name, one.attempt): one for one in convert.listed_containers(reply)}
-        for key, (since, container) in tuple(self._doubtful.items()):
+        listed = {Key(found.pod_id, found.name, found.attempt): found for found in convert.listed_containers(reply)}
+        for key, (since, container) in tuple(self._pending.items()):
             if (found := listed.get(key)) is not None:
-                del self._doubtful[key]
-                self._node.strangers.pop(found.id, None)
+                del self._pending[key]
+                self._node.unknown.pop(found.id, None)
                 self._allocations.confirm(key, found.id)
                 self._store.put_container(replace(container, id=found.id, state=found.state))
-            elif call.place > since:
-                self._release(key, What.UNDO)
+            elif call.position > since:
+                self._release(key, StepKind.UNDO)
 
-    # -- a container wants something else
+    # -- a container is resized
 
-    def _resize(self, call: _Open) -> None:
+    def _resize(self, call: _OpenCall) -> None:
         container = self._store.container(call.message.container_id)
         held = None if container is None else self._allocations.find(container.id)
-        if container is None or held is None or call.asked.amends:
+        if container is None or held is None or call.event.amends:
             return
         amounts = resize_amounts(held.request, convert.to_resources(call.message.linux), container.requested)
         if amounts == held.request.amounts:
             return
         before, request = held.request, replace(held.request, amounts=amounts)
-        if self._decided(What.RESIZE, request).refusal is None:
-            call.before, call.booked = before, request
+        if self._decide(StepKind.RESIZE, request).refusal is None:
+            call.before, call.reserved = before, request
 
-    def _updated(self, call: _Open, answer: ReplyEvent) -> None:
-        end = _end(answer)
-        if end is _End.DONE:
-            self._write_update(call, answer)
-        elif end is _End.FAILED and call.before is not None and call.booked is not None:
-            held = self._allocations.by_key.get(call.booked.key)
-            if held is not None and held.request is call.booked:
-                self._decided(What.RESIZE, call.before)
+    def _on_updated(self, call: _OpenCall, reply: ReplyEvent) -> None:
+        outcome = _outcome_of(reply)
+        if outcome is _CallOutcome.DONE:
+            self._write_update(call, reply)
+        elif outcome is _CallOutcome.FAILED and call.before is not None and call.reserved is not None:
+            held = self._allocations.by_key.get(call.reserved.key)
+            if held is not None and held.request is call.reserved:
+                self._decide(StepKind.RESIZE, call.before)
 
-    def _write_update(self, call: _Open, answer: ReplyEvent) -> None:
-        """What the container has now, whoever wrote it; and what its caller asked for, if it did."""
-        parser = CriParser("UpdateContainerResourcesRequest")
-        asked = parser.parse(call.asked.request)
-        sent = asked if answer.forwarded is None else parser.parse(answer.forwarded)
-        container = self._store.container(asked.container_id)
-        if container is None:
+    def _write_update(self, call: _OpenCall, reply: ReplyEvent) -> None:
+        """Update the record of a container, whichever part sent the update."""
+        ref = CriParser("UpdateContainerResourcesRequest").parse(call.event.request).container_id
+        before = self._store.container(ref)
+        self._node.on_reply(call.event, reply, call.mark)
+        after = self._store.container(ref)
+        if before is None or after is None or before.state is not ContainerState.RUNNING:
             return
-        after = replace(container, resources=container.resources.overlay(convert.to_resources(sent.linux)))
-        if call.asked.origin == CLIENT and not call.asked.amends:
-            after = replace(after, requested=container.requested.overlay(convert.to_resources(asked.linux)))
-        if container.state is ContainerState.RUNNING and given(container).cpus != given(after).cpus:
+        if recorded_assignment(before).cpus != recorded_assignment(after).cpus:
             self._counts.moves_then += 1
-        self._store.put_container(after)
 
-    # -- containers go, or turn out to be there
+    # -- containers end, or are found
 
-    def _pod_ended(self, call: _Open) -> None:
-        """Whoever is booked in a pod goes with it, also if nobody ever made the container."""
-        request = "StopPodSandboxRequest" if call.asked.method == "StopPodSandbox" else "RemovePodSandboxRequest"
-        ref = CriParser(request).parse(call.asked.request).pod_sandbox_id
+    def _on_pod_ended(self, call: _OpenCall) -> None:
+        """Release all containers of a pod, also those that were never created."""
+        request = "StopPodSandboxRequest" if call.event.method == "StopPodSandbox" else "RemovePodSandboxRequest"
+        ref = CriParser(request).parse(call.event.request).pod_sandbox_id
         pod = self._store.pod(ref)
         pod_id = ref if pod is None else pod.id
         for key in [key for key in self._allocations.by_key if key.pod_id == pod_id]:
-            self._release(key, What.RELEASE)
+            self._release(key, StepKind.RELEASE)
 
-    def _seen(self, old: Container | None, new: Container | None) -> None:
-        """The record of a container is another one."""
+    def _on_container(self, old: Container | None, new: Container | None) -> None:
+        """Called by the store when the record of a container changed."""
         if new is None or not is_live(new, self._store.pods.get(new.pod_id)):
             gone = new or old
             key = None if gone is None else self._allocations.by_id.get(gone.id)
             if key is not None:
-                self._release(key, What.RELEASE)
+                self._release(key, StepKind.RELEASE)
             if new is None and gone is not None:
                 self._refused.pop(container_key(gone), None)
             return
@@ -285,33 +282,33 @@ class Hindsight:
         self._compare(key)
 
     def _adopt(self, container: Container) -> None:
-        """It ran before anybody told of it: as if the policy were new on the node."""
+        """Admit a container that ran before the recording, as if the policy were new on the node."""
         pod = self._store.pods[container.pod_id]
-        (one,) = find_candidates([(container, pod)], {}, self.policy.name, self._capacity)
+        (candidate,) = find_candidates([(container, pod)], {}, self.policy.name, self._capacity)
         try:
-            decision = self._allocations.admit(one)
-        except Exception as error:  # a policy's own mistake is an outcome, too
+            decision = self._allocations.admit(candidate)
+        except Exception as error:  # a failure of the policy is a result, too
             self._counts.failures += 1
-            decision = self._allocations.admit_without_place(one, error)
-        self._note(What.TAKE_OVER, decision, one.request, _NOTHING)
+            decision = self._allocations.admit_without_place(candidate, error)
+        self._add_step(StepKind.TAKE_OVER, decision, candidate.request, _NOTHING)
 
-    def _release(self, key: Key, what: What) -> None:
+    def _release(self, key: Key, kind: StepKind) -> None:
         held = self._allocations.by_key.get(key)
         if held is None:
             return
-        self._doubtful.pop(key, None)
-        self._denied.pop(key, None)
+        self._pending.pop(key, None)
+        self._refused_updates.pop(key, None)
         before = self._allocations.assignment(key)
         try:
             decision = self._allocations.release(key)
-        except Exception:  # as everywhere; it stays in the books
+        except Exception:  # as everywhere; the container keeps its allocation
             self._counts.failures += 1
             return
-        self._note(what, decision, held.request, before)
+        self._add_step(kind, decision, held.request, before)
 
-    # -- what is written down
+    # -- the time line
 
-    def _note(self, what: What, decision: Decision, request: Request, before: Assignment) -> None:
+    def _add_step(self, kind: StepKind, decision: Decision, request: Request, before: Assignment) -> None:
         allocations = self._allocations
         others = {
             key: (held.request.title, self._runs(held.id))
@@ -320,7 +317,7 @@ class Hindsight:
         }
         for key in (
             request.key,
-            *self._retrospect.add(what, decision, request, before, allocations.assignment, others),
+            *self._timeline.add(kind, decision, request, before, allocations.assignment, others),
         ):
             self._compare(key)
 
@@ -328,41 +325,44 @@ class Hindsight:
         container = self._store.containers.get(container_id)
         return container is not None and container.state is ContainerState.RUNNING
 
-    def _compare_created(self, call: _Open, container: Container) -> None:
-        """As it was decided, or as it is by the time it is there: others came while it was being made."""
-        key, then = container_key(container), given(container)
-        if call.booked is None:
-            self._retrospect.created(key, self._title(container), compared(then, None))
+    def _compare_created(self, call: _OpenCall, container: Container) -> None:
+        """Compare what was decided, or what it is at the reply: others may have been created meanwhile."""
+        key, then = container_key(container), recorded_assignment(container)
+        if call.reserved is None:
+            self._timeline.add_created(key, self._title(container), compare(then, None))
             return
-        ways = [compared(then, effective(one, container)) for one in (call.assigned, self._allocations.assignment(key))]
-        self._retrospect.created(key, call.booked.title, min(ways, key=lambda one: one.verdict is not Verdict.SAME))
+        assignments = (call.assigned, self._allocations.assignment(key))
+        results = [compare(then, effective(assignment, container)) for assignment in assignments]
+        self._timeline.add_created(
+            key, call.reserved.title, min(results, key=lambda result: result.result is not ComparisonResult.SAME)
+        )
 
     def _compare(self, key: Key) -> None:
-        """A container has something else, then or now."""
+        """Compare what a container had and what it would have, from now on."""
         held = self._allocations.by_key.get(key)
         container = None if held is None else self._store.containers.get(held.id)
         if container is not None:
             now = effective(self._allocations.assignment(key), container)
-            self._retrospect.has(key, compared(given(container), now).verdict)
+            self._timeline.set_result(key, compare(recorded_assignment(container), now).result)
         elif held is None:
-            self._retrospect.gone(key)
+            self._timeline.remove(key)
 
     def _title(self, container: Container) -> str:
         pod = self._store.pods.get(container.pod_id)
         return f"{pod.namespace}/{pod.name}/{container.name}" if pod is not None else container.name
 
 
-def look_back(policy: Policy, happenings: Iterable[CallRecord], *, capacity: int = 0) -> TimelineOutcome:
-    """Everything at once."""
-    hindsight = Hindsight(policy, capacity=capacity)
-    for one in happenings:
-        hindsight.feed(one)
-    return hindsight.outcome()
+def replay_calls(policy: Policy, events: Iterable[CallRecord], *, capacity: int = 0) -> TimelineOutcome:
+    """Feed all events of a recording to a policy; `capacity` is the machine's memory in bytes."""
+    replay = PolicyReplay(policy, capacity=capacity)
+    for event in events:
+        replay.feed(event)
+    return replay.outcome()
 
 
-def _end(answer: ReplyEvent) -> _End:
-    if answer.code == Code.OK:
-        return _End.DONE
-    if answer.code in OUTCOME_UNKNOWN:
-        return _End.DOUBTFUL
-    return _End.REFUSED if answer.message.startswith(_REFUSED) else _End.FAILED
+def _outcome_of(reply: ReplyEvent) -> _CallOutcome:
+    if reply.code == Code.OK:
+        return _CallOutcome.DONE
+    if reply.code in OUTCOME_UNKNOWN:
+        return _CallOutcome.UNKNOWN
+    return _CallOutcome.REFUSED if reply.message.startswith(_REFUSED) else _CallOutcome.FAILED

@@ -1,4 +1,4 @@
-"""What a policy would have decided, as plain values: for `-o json` and for the views. Pure."""
+"""The result of a replay as plain values: for `-o json` and for the views. Pure."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -7,7 +7,7 @@ from typing import Any, Final
 from interpose.core.model.cpuset import CpuSet
 from interpose.core.policy.decision import Assignment, assignment_record, decision_record
 from interpose.core.policy.request import Key
-from interpose.resmgr.whatif.compare import Compared, Verdict
+from interpose.resmgr.whatif.compare import Comparison, ComparisonResult
 from interpose.resmgr.whatif.timeline import Move, Stay, Summary, TimelineOutcome, TimelineStep
 
 _COUNTS: Final = (
@@ -17,15 +17,15 @@ _COUNTS: Final = (
 
 
 def outcome_document(policy: str, outcome: TimelineOutcome) -> dict[str, Any]:
-    """Everything about one policy."""
+    """All decisions of one policy, with their summary."""
     titles = {step.request.key: step.title for step in outcome.steps}
     pools = outcome.steps[-1].pools if outcome.steps else {}
     return {
         "policy": policy,
         "summary": _summary(outcome.summary),
         "steps": [_step(step, titles) for step in outcome.steps],
-        "compared": [_compared(key, title, one) for key, (title, one) in outcome.compared.items()],
-        "stays": [_stay(one) for one in outcome.stays],
+        "compared": [_comparison(key, title, found) for key, (title, found) in outcome.comparisons.items()],
+        "stays": [_stay(stay) for stay in outcome.stays],
         "pools": _pools(pools),
     }
 
@@ -45,7 +45,7 @@ def _summary(summary: Summary) -> dict[str, Any]:
         **{name: getattr(summary, name) for name in _COUNTS},
         "exclusive_average": round(summary.exclusive_average, 3),
         "agreement": None if summary.agreement is None else round(summary.agreement, 6),
-        "verdicts": {verdict.value: summary.verdicts.get(verdict, 0) for verdict in Verdict},
+        "verdicts": {result.value: summary.results.get(result, 0) for result in ComparisonResult},
     }
 
 
@@ -54,12 +54,12 @@ def _step(step: TimelineStep, titles: Mapping[Key, str]) -> dict[str, Any]:
     return {
         "time": time_text(step.time_ns),
         "time_ns": step.time_ns,
-        "what": step.what.value,
+        "what": step.kind.value,
         **record,
         "refused": step.refused,
         "reason": step.reason,
         "before": assignment_record(step.before),
-        "moved": [_move(one) for one in step.moved],
+        "moved": [_move(move) for move in step.moved],
         "exclusive": step.exclusive,
         "pools": _pools(step.pools),
     }
@@ -74,13 +74,13 @@ def _move(move: Move) -> dict[str, Any]:
     }
 
 
-def _compared(key: Key, title: str, one: Compared) -> dict[str, Any]:
+def _comparison(key: Key, title: str, found: Comparison) -> dict[str, Any]:
     return {
         "container": title,
         "key": str(key),
-        "verdict": one.verdict.value,
-        "then": _sets(one.then),
-        "now": _sets(one.now),
+        "verdict": found.result.value,
+        "then": _sets(found.then),
+        "now": _sets(found.now),
     }
 
 

@@ -1,6 +1,6 @@
-"""The account of a policy that is told what happened long ago: its decisions in order, and what they come to.
+"""The time line of a replay: the decisions of a policy in order, and their summary.
 
-Everything here is counted as it comes, so a long day needs no more room than its decisions. Pure.
+Everything is counted as it comes, so a long recording needs no more room than its decisions. Pure.
 """
 
 from collections import Counter
@@ -12,22 +12,22 @@ from interpose.core.model.cpuset import EMPTY, CpuSet
 from interpose.core.policy.api import Policy
 from interpose.core.policy.decision import Assignment, Decision
 from interpose.core.policy.request import Key, Request
-from interpose.resmgr.whatif.compare import Agreement, Compared, Verdict
+from interpose.resmgr.whatif.compare import Agreement, Comparison, ComparisonResult
 
 
-class What(StrEnum):
-    """Why something was decided."""
+class StepKind(StrEnum):
+    """The event that led to a decision."""
 
     CREATE = "create"
-    TAKE_OVER = "take over"  # it was there already
+    TAKE_OVER = "take over"  # the container ran before the recording
     RESIZE = "resize"
     RELEASE = "release"
-    UNDO = "undo"  # the runtime did not make it
+    UNDO = "undo"  # the runtime did not create the container
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Move:
-    """Somebody else whose CPUs or memory nodes are others now."""
+    """Another container whose CPUs or memory nodes changed by a decision."""
 
     title: str
     before: Assignment
@@ -37,38 +37,38 @@ class Move:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimelineStep:
-    """One decision and what it did."""
+    """One decision and its effects."""
 
     time_ns: int
-    what: What
+    kind: StepKind
     request: Request
     decision: Decision
     before: Assignment
     after: Assignment
     moved: tuple[Move, ...]
     running: bool  # the container itself
-    exclusive: int  # CPUs that somebody has alone, afterwards
+    exclusive: int  # exclusive CPUs of all containers, afterwards
     pools: Mapping[str, CpuSet]  # afterwards
 
     @property
     def title(self) -> str:
-        """The container."""
+        """The display name of the container."""
         return self.request.title
 
     @property
     def refused(self) -> bool:
-        """Whether it was a no."""
+        """Whether the policy refused the request."""
         return self.decision.refusal is not None
 
     @property
     def reason(self) -> str:
-        """In one sentence."""
+        """The reason of the decision, one sentence."""
         return self.decision.reason if self.decision.refusal is None else self.decision.refusal.message
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stay:
-    """A container had these CPUs alone for a while."""
+    """A period in which a container had these CPUs exclusively."""
 
     title: str
     cpus: CpuSet
@@ -78,42 +78,42 @@ class Stay:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """What it comes to."""
+    """Counts of a whole replay."""
 
     began_ns: int
     ended_ns: int
     calls: int
-    placed: int  # containers that were created and got something
+    placed: int  # containers that were created and granted something
     refused: int  # containers that were not
     taken_over: int  # containers that were there before
     without_place: int  # of these, at the end
     resized: int
     resizes_refused: int
     moves: int  # another CPU set for a container that runs
-    moves_then: int  # so many were written in fact
-    exclusive_peak: int  # CPUs that somebody has alone
+    moves_then: int  # as recorded
+    exclusive_peak: int  # exclusive CPUs of all containers
     exclusive_average: float  # over time
-    verdicts: Mapping[Verdict, int]  # of containers, as they were created
+    results: Mapping[ComparisonResult, int]  # of containers, as they were created
     agreement: float | None  # part of the time in which containers had the very same; None: there were none
     failures: int  # decisions that the policy could not make
-    unreadable: int  # messages that were none
+    unreadable: int  # messages that could not be read
     strangers: int  # containers of which too little is known to decide about them
     guessed: int  # pods and containers from before, of which not everything is known
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimelineOutcome:
-    """Everything about one policy."""
+    """All decisions of one policy, and their summary."""
 
     steps: tuple[TimelineStep, ...]
-    compared: Mapping[Key, tuple[str, Compared]]  # with the names of the containers
+    comparisons: Mapping[Key, tuple[str, Comparison]]  # with the names of the containers
     stays: tuple[Stay, ...]
     summary: Summary
 
 
 @dataclass(slots=True)
 class Counts:
-    """What is counted by whoever tells."""
+    """Counters that the replay increments."""
 
     calls: int = 0
     moves_then: int = 0
@@ -123,7 +123,7 @@ class Counts:
 
 @dataclass(slots=True)
 class _Exclusive:
-    """CPUs with an owner, over time."""
+    """Exclusive CPUs over time."""
 
     count: int = 0
     peak: int = 0
@@ -137,8 +137,8 @@ class _Holding:
     since: int
 
 
-class Retrospect:
-    """Takes steps as they come."""
+class Timeline:
+    """Collects the decisions of a replay."""
 
     def __init__(self, policy: Policy) -> None:
         self.counts = Counts()
@@ -146,18 +146,18 @@ class Retrospect:
         self._steps: list[TimelineStep] = []
         self._began: int | None = None
         self._now = 0
-        self._has: dict[Key, Assignment] = {}  # by the last step about it
+        self._assignments: dict[Key, Assignment] = {}  # of each container by its last step
         self._exclusive = _Exclusive()
         self._holdings: dict[Key, _Holding] = {}
         self._stays: list[Stay] = []
-        self._compared: dict[Key, tuple[str, Compared]] = {}
+        self._comparisons: dict[Key, tuple[str, Comparison]] = {}
         self._agreements: dict[Key, Agreement] = {}
-        self._spent: Counter[Verdict] = Counter()
+        self._spent: Counter[ComparisonResult] = Counter()
 
     # -- time
 
-    def pass_until(self, now: int) -> None:
-        """So late it is."""
+    def advance(self, now: int) -> None:
+        """Set the time, in nanoseconds since the epoch."""
         if self._began is None:
             self._began = now
         else:
@@ -168,41 +168,41 @@ class Retrospect:
 
     def add(
         self,
-        what: What,
+        kind: StepKind,
         decision: Decision,
         request: Request,
         before: Assignment,
         assignment: Callable[[Key], Assignment],
         others: Mapping[Key, tuple[str, bool]],
     ) -> tuple[Key, ...]:
-        """A decision; `assignment` is what containers have by now, `others` their names and whether they run.
+        """Add a decision; `assignment` returns what a container has now, `others` are their names and whether they run.
 
-        Returns whose CPUs or memory nodes are others now.
+        Returns the other containers whose CPUs or memory nodes changed.
         """
         key = request.key
         after = assignment(key)
         moved = []
         keys = []
         for other in decision.changed:
-            was, now = self._has.get(other, Assignment()), assignment(other)
+            was, now = self._assignments.get(other, Assignment()), assignment(other)
             if other == key or other not in others or (was.cpus, was.mems) == (now.cpus, now.mems):
                 continue
             title, running = others[other]
             moved.append(Move(title=title, before=was, after=now, running=running))
             keys.append(other)
-            self._has[other] = now
+            self._assignments[other] = now
         if key in others:
-            self._has[key] = after
+            self._assignments[key] = after
         else:
-            self._has.pop(key, None)
-        self._hold((key, *decision.changed), others)
+            self._assignments.pop(key, None)
+        self._update_holdings((key, *decision.changed), others)
         exclusive = CpuSet.union(grant.exclusive for grant in self._policy.state.grants.values())
         self._exclusive.count = len(exclusive)
         self._exclusive.peak = max(self._exclusive.peak, len(exclusive))
         self._steps.append(
             TimelineStep(
                 time_ns=self._now,
-                what=what,
+                kind=kind,
                 request=request,
                 decision=decision,
                 before=before,
@@ -215,8 +215,8 @@ class Retrospect:
         )
         return tuple(keys)
 
-    def _hold(self, keys: tuple[Key, ...], others: Mapping[Key, tuple[str, bool]]) -> None:
-        """Who has which CPUs alone, from when on."""
+    def _update_holdings(self, keys: tuple[Key, ...], others: Mapping[Key, tuple[str, bool]]) -> None:
+        """Begin and end periods of exclusive CPUs."""
         for key in keys:
             grant = self._policy.state.grants.get(key)
             own = EMPTY if grant is None else grant.exclusive
@@ -230,34 +230,34 @@ class Retrospect:
     def _stay(self, held: _Holding) -> Stay:
         return Stay(title=held.title, cpus=held.cpus, since_ns=held.since, until_ns=self._now)
 
-    # -- comparing
+    # -- comparisons
 
-    def created(self, key: Key, title: str, compared: Compared) -> None:
-        """A container, as it was created; the first time counts."""
-        self._compared.setdefault(key, (title, compared))
+    def add_created(self, key: Key, title: str, comparison: Comparison) -> None:
+        """Compare a container at its creation; the first time counts."""
+        self._comparisons.setdefault(key, (title, comparison))
 
-    def has(self, key: Key, verdict: Verdict) -> None:
-        """How what a container has compares from now on."""
+    def set_result(self, key: Key, result: ComparisonResult) -> None:
+        """This result holds for a container from now on."""
         agreement = self._agreements.get(key)
         if agreement is None:
-            self._agreements[key] = Agreement(self._now, verdict)
-        elif agreement.verdict is not verdict:
-            agreement.become(verdict, self._now)
+            self._agreements[key] = Agreement(self._now, result)
+        elif agreement.result is not result:
+            agreement.set(result, self._now)
 
-    def gone(self, key: Key) -> None:
-        """It has nothing any more."""
+    def remove(self, key: Key) -> None:
+        """A container has no allocation any more."""
         if (agreement := self._agreements.pop(key, None)) is not None:
             self._spend(agreement)
 
     def _spend(self, agreement: Agreement) -> None:
-        agreement.become(agreement.verdict, self._now)
+        agreement.set(agreement.result, self._now)
         self._spent.update(agreement.spent)
         agreement.spent.clear()
 
-    # -- the end
+    # -- the outcome
 
     def outcome(self, *, strangers: int, guessed: int, without_place: int) -> TimelineOutcome:
-        """What it came to so far."""
+        """The decisions and their summary so far."""
         for agreement in self._agreements.values():
             self._spend(agreement)
         began = self._now if self._began is None else self._began
@@ -271,46 +271,46 @@ class Retrospect:
             calls=self.counts.calls,
             placed=len(placed),
             refused=len({step.request.key for step in self._steps if _refused(step)} - placed),
-            taken_over=len({step.request.key for step in self._steps if step.what is What.TAKE_OVER}),
+            taken_over=len({step.request.key for step in self._steps if step.kind is StepKind.TAKE_OVER}),
             without_place=without_place,
-            resized=sum(step.what is What.RESIZE and not step.refused for step in self._steps),
-            resizes_refused=sum(step.what is What.RESIZE and step.refused for step in self._steps),
+            resized=sum(step.kind is StepKind.RESIZE and not step.refused for step in self._steps),
+            resizes_refused=sum(step.kind is StepKind.RESIZE and step.refused for step in self._steps),
             moves=moves,
             moves_then=self.counts.moves_then,
             exclusive_peak=self._exclusive.peak,
             exclusive_average=self._exclusive.area / duration if duration else float(self._exclusive.count),
-            verdicts=dict(Counter(one.verdict for _, one in self._compared.values())),
-            agreement=self._spent[Verdict.SAME] / total if total else None,
+            results=dict(Counter(found.result for _, found in self._comparisons.values())),
+            agreement=self._spent[ComparisonResult.SAME] / total if total else None,
             failures=self.counts.failures,
             unreadable=self.counts.unreadable,
             strangers=strangers,
             guessed=guessed,
         )
-        stays = [*self._stays, *(self._stay(one) for one in self._holdings.values())]
+        stays = [*self._stays, *(self._stay(holding) for holding in self._holdings.values())]
         return TimelineOutcome(
             steps=tuple(self._steps),
-            compared=dict(self._compared),
-            stays=tuple(sorted(stays, key=lambda one: (one.since_ns, one.title))),
+            comparisons=dict(self._comparisons),
+            stays=tuple(sorted(stays, key=lambda stay: (stay.since_ns, stay.title))),
             summary=summary,
         )
 
 
 def _moves(step: TimelineStep) -> int:
-    """Containers that run and have another CPU set by this."""
-    itself = step.what is What.RESIZE and step.running and step.before.cpus != step.after.cpus
-    return itself + sum(one.running and one.before.cpus != one.after.cpus for one in step.moved)
+    """Running containers that get another CPU set by a decision."""
+    itself = step.kind is StepKind.RESIZE and step.running and step.before.cpus != step.after.cpus
+    return itself + sum(move.running and move.before.cpus != move.after.cpus for move in step.moved)
 
 
 def _placed(steps: Iterable[TimelineStep]) -> set[Key]:
-    """Containers that came and got something; not those that the runtime did not make."""
+    """Containers that were created and granted something; not those that the runtime did not create."""
     placed: set[Key] = set()
     for step in steps:
-        if step.what is What.UNDO:
+        if step.kind is StepKind.UNDO:
             placed.discard(step.request.key)
-        elif step.what is What.CREATE and not step.refused:
+        elif step.kind is StepKind.CREATE and not step.refused:
             placed.add(step.request.key)
     return placed
 
 
 def _refused(step: TimelineStep) -> bool:
-    return step.what is What.CREATE and step.refused
+    return step.kind is StepKind.CREATE and step.refused

@@ -6,9 +6,11 @@ import pytest
 
 from interpose._pb import cri_pb2 as cri
 from interpose.core.model.pod import ContainerState
+from interpose.cri.errors import UnreadableMessageError
+from interpose.cri.store.requested import ANNOTATION
 from interpose.net.grpc.status import Code
 from interpose.resmgr.whatif.events import ReplyEvent, RequestEvent
-from interpose.resmgr.whatif.node_history import Bygone
+from interpose.resmgr.whatif.node_history import NodeHistory
 from interpose.testing.pods import pod_config, run_request
 from tests.support.policy.recalled_node import create_of
 
@@ -17,14 +19,14 @@ class Teller:
     """Tells a node of calls, each asked and answered at once."""
 
     def __init__(self) -> None:
-        self.node = Bygone()
+        self.node = NodeHistory()
 
     def call(self, method: str, request: Any, reply: Any = None, *, mark: int | None = None, **more: Any) -> None:
         """One of them; `mark` is when it was asked, now unless said."""
         asked = RequestEvent(number=1, time_ns=0, method=method, request=request.SerializeToString())
         data = None if reply is None else reply.SerializeToString()
         since = self.node.store.mark() if mark is None else mark
-        self.node.answered(asked, ReplyEvent(number=1, time_ns=0, reply=data, **more), since)
+        self.node.on_reply(asked, ReplyEvent(number=1, time_ns=0, reply=data, **more), since)
 
     def pod(self, name: str = "web", **more: Any) -> None:
         """A pod whose id is its name."""
@@ -39,7 +41,7 @@ class Teller:
         """Something happened to a container or pod."""
         asked = RequestEvent(number=1, time_ns=0, method="GetContainerEvents")
         event = cri.ContainerEventResponse(container_id=ref, container_event_type=kind)
-        self.node.told(asked, event.SerializeToString(), self.node.store.mark())
+        self.node.on_message(asked, event.SerializeToString(), self.node.store.mark())
 
     def state(self) -> ContainerState | None:
         """Of the container."""
@@ -82,7 +84,8 @@ def test_a_pod_is_as_the_runtime_got_it() -> None:
     sent = run_request(pod_config("web", annotations={"a": "b"}, qos="besteffort"))
     teller.pod(forwarded=sent.SerializeToString())
     pod = teller.node.store.pods["web"]
-    assert pod.annotations == {"a": "b"}
+    assert pod.annotations["a"] == "b"
+    assert pod.annotations.keys() == {"a", ANNOTATION}  # the relay notes what was requested
     assert "besteffort" in pod.cgroup_parent
     assert "burstable" in pod.requested_cgroup_parent
 
@@ -102,7 +105,7 @@ def test_what_happens_to_nobody_changes_nothing(method: str) -> None:
     teller = Teller()
     teller.call(method, getattr(cri, f"{method}Request")(**({"container_id": "x"} if method != "Version" else {})))
     asked = RequestEvent(number=1, time_ns=0, method=method)
-    teller.node.told(asked, b"", 0)
+    teller.node.on_message(asked, b"", 0)
     assert not teller.node.store.containers
 
 
@@ -114,6 +117,30 @@ def test_starting_counts_if_it_worked(teller: Teller) -> None:
     assert teller.state() is ContainerState.EXITED
     teller.call("StartContainer", cri.StartContainerRequest(container_id="c1"))
     assert teller.state() is ContainerState.RUNNING
+
+
+def test_a_start_without_an_outcome_leaves_the_state_unknown(teller: Teller) -> None:
+    """As in a relay: the container may run. A reply that cannot be read is no outcome either, and raises."""
+    request = cri.StartContainerRequest(container_id="c1")
+    teller.call("StartContainer", request, code=Code.UNAVAILABLE)
+    assert teller.state() is ContainerState.UNKNOWN
+    teller.call("StartContainer", request)
+    assert teller.state() is ContainerState.RUNNING
+    event = RequestEvent(number=1, time_ns=0, method="StartContainer", request=request.SerializeToString())
+    with pytest.raises(UnreadableMessageError):
+        teller.node.on_reply(event, ReplyEvent(number=1, time_ns=0, reply=b"\xff"), 0)
+    assert teller.state() is ContainerState.UNKNOWN
+
+
+def test_a_create_in_a_pod_that_is_gone_leaves_no_record() -> None:
+    """There is no runtime that could be asked which pod it is in."""
+    teller = Teller()
+    request = create_of(("web", pod_config("web")), 100)
+    teller.call("CreateContainer", request, cri.CreateContainerResponse(container_id="c1"))
+    assert teller.state() is None
+    teller.pod()
+    teller.call("CreateContainer", request, cri.CreateContainerResponse(container_id="c1"))
+    assert teller.state() is ContainerState.CREATED
 
 
 def test_a_container_that_is_not_there_to_be_stopped_is_gone(teller: Teller) -> None:
@@ -143,7 +170,7 @@ def test_containers_in_lists_are_strangers_until_somebody_tells_more() -> None:
     def seen(*containers: tuple[str, str, Any]) -> set[str]:
         items = [cri.Container(id=one, pod_sandbox_id=pod, state=state) for one, pod, state in containers]
         teller.call("ListContainers", cri.ListContainersRequest(), cri.ListContainersResponse(containers=items))
-        return set(teller.node.strangers)
+        return set(teller.node.unknown)
 
     everybody = [(one, f"p{one}", running) for one in ("1", "2", "3", "4", "5")]
     assert seen(*everybody, ("6", "p", exited)) == {"1", "2", "3", "4", "5"}
@@ -152,7 +179,7 @@ def test_containers_in_lists_are_strangers_until_somebody_tells_more() -> None:
     teller.call("RemovePodSandbox", cri.RemovePodSandboxRequest(pod_sandbox_id="p3"))
     teller.event("2", cri.CONTAINER_STOPPED_EVENT)
     teller.call("ContainerStatus", cri.ContainerStatusRequest(), status("1", ""))
-    assert not teller.node.strangers
+    assert not teller.node.unknown
     assert teller.node.store.containers["1"].pod_id == "p1"
     assert teller.node.guessed == {"1", "p1"}
 
@@ -172,7 +199,7 @@ def test_lists_tell_that_pods_stop_and_go(teller: Teller) -> None:
     node = teller.node
     teller.call("ListPodSandbox", cri.ListPodSandboxRequest(), pods(), mark=0)
     assert "web" in node.store.pods
-    node.told(RequestEvent(number=1, time_ns=0, method="StreamPodSandboxes"), b"", node.store.mark())
+    node.on_message(RequestEvent(number=1, time_ns=0, method="StreamPodSandboxes"), b"", node.store.mark())
     assert "web" in node.store.pods
     teller.call("ListPodSandbox", cri.ListPodSandboxRequest(), pods(False), mark=0)
     assert node.store.pods["web"].ready

@@ -11,10 +11,10 @@ from interpose.core.policy.api import Policy, Setup
 from interpose.core.policy.registry import make
 from interpose.core.policy.static_pools.options import Pool, PoolCpuList, PoolsOptions
 from interpose.net.grpc.status import Code
-from interpose.resmgr.whatif.compare import Verdict
+from interpose.resmgr.whatif.compare import ComparisonResult
 from interpose.resmgr.whatif.events import ReplyEvent, RequestEvent
-from interpose.resmgr.whatif.replay import Hindsight, look_back
-from interpose.resmgr.whatif.timeline import TimelineOutcome, What
+from interpose.resmgr.whatif.replay import PolicyReplay, replay_calls
+from interpose.resmgr.whatif.timeline import StepKind, TimelineOutcome
 from interpose.testing.pods import container_config, linux_resources, pod_config
 from tests.support.policy.machines import machine
 from tests.support.policy.manager_caller import resize
@@ -31,13 +31,13 @@ def policy(name: str = "static", **options: Any) -> Policy:
 
 def back(story: Story, name: str = "static") -> TimelineOutcome:
     """What the policy would have decided."""
-    return look_back(policy(name), story.happenings)
+    return replay_calls(policy(name), story.happenings)
 
 
 def told(outcome: TimelineOutcome) -> list[tuple[str, str, str]]:
     """Steps in short: what, who, and the CPUs after it."""
     return [
-        (step.what.value, step.request.pod, "refused" if step.refused else str(step.after.cpus or "-"))
+        (step.kind.value, step.request.pod, "refused" if step.refused else str(step.after.cpus or "-"))
         for step in outcome.steps
     ]
 
@@ -91,7 +91,7 @@ def test_a_day_of_a_node() -> None:
         ("default/web/app", "0-15", "0-3,8-15", True)
     ]
     assert str(step.pools["shared"]) == "0-3,8-15"
-    assert outcome.summary.verdicts == {Verdict.SAME: 2}
+    assert outcome.summary.results == {ComparisonResult.SAME: 2}
     assert (outcome.summary.moves, outcome.summary.moves_then) == (2, 0)
 
 
@@ -113,7 +113,7 @@ def test_pools_are_given_by_what_a_container_asks_for() -> None:
     options = PoolsOptions(pools={"shared": Pool(exclusive=False, lists=lists)})
     story = Story()
     story.run("web", 100, "burstable")
-    outcome = look_back(policy("static-pools", options=options), story.happenings)
+    outcome = replay_calls(policy("static-pools", options=options), story.happenings)
     assert told(outcome) == [("create", "web", "2-3")]
 
 
@@ -151,7 +151,7 @@ def test_a_refusal_now_is_told_once() -> None:
     assert told(outcome) == [("create", "big", "refused")]
     assert outcome.steps[0].reason == "CPUs of its own: 16 wanted, 15 free"
     assert outcome.summary.refused == 1
-    assert outcome.summary.verdicts == {Verdict.REFUSED_NOW: 1}
+    assert outcome.summary.results == {ComparisonResult.REFUSED_NOW: 1}
 
 
 def test_what_was_refused_then_may_be_placed_now() -> None:
@@ -164,7 +164,7 @@ def test_what_was_refused_then_may_be_placed_now() -> None:
     story.call("StopPodSandbox", cri.StopPodSandboxRequest(pod_sandbox_id="db"))
     outcome = back(story)
     assert told(outcome) == [("create", "db", "2-3"), ("create", "next", "4-5"), ("release", "db", "-")]
-    assert outcome.summary.verdicts == {Verdict.REFUSED_THEN: 1, Verdict.NOTHING: 1}
+    assert outcome.summary.results == {ComparisonResult.REFUSED_THEN: 1, ComparisonResult.NOTHING: 1}
     assert outcome.summary.placed == 2
 
 
@@ -337,6 +337,15 @@ def test_a_container_that_ended_frees_its_cpus(way: str) -> None:
     assert told(back(story))[1:] == [("release", "db", "-")]
 
 
+def test_a_stop_after_a_start_without_an_outcome_frees_the_cpus() -> None:
+    """The container may have run, so the stop has ended it: no list is needed to see that."""
+    story = Story()
+    container = story.create(story.pod("a"), 2000)
+    story.call("StartContainer", cri.StartContainerRequest(container_id=container), code=Code.DEADLINE_EXCEEDED)
+    story.call("StopContainer", cri.StopContainerRequest(container_id=container))
+    assert told(back(story)) == [("create", "a", "2-3"), ("release", "a", "-")]
+
+
 def test_an_answer_does_not_undo_what_happened_since_the_question() -> None:
     """The container of an old list runs by now."""
     story = Story()
@@ -416,7 +425,7 @@ def test_garbage_is_passed_over_and_counted() -> None:
 
 def test_calls_that_never_end_are_let_go_of() -> None:
     """A recording with gaps does not fill the memory."""
-    hindsight = Hindsight(policy())
+    hindsight = PolicyReplay(policy())
     for number in range(10_010):
         hindsight.feed(RequestEvent(number=number, time_ns=0, method="Version"))
     assert len(hindsight._calls) == 10_000
@@ -424,7 +433,7 @@ def test_calls_that_never_end_are_let_go_of() -> None:
 
 def test_time_does_not_run_backwards() -> None:
     """Clocks are set now and then."""
-    hindsight = Hindsight(policy())
+    hindsight = PolicyReplay(policy())
     for time in (5, 3, 9):
         hindsight.feed(RequestEvent(number=time, time_ns=time, method="Version"))
     summary = hindsight.outcome().summary
@@ -440,11 +449,11 @@ def test_a_policy_that_fails_has_not_decided(method: str) -> None:
     story.call(UPDATE, resize(container, 4))
     story.call("ContainerStatus", cri.ContainerStatusRequest(), status("c1", "p1"))
     setattr(broken, method, fail)
-    outcome = look_back(broken, story.happenings)
+    outcome = replay_calls(broken, story.happenings)
     failed = [step for step in outcome.steps if step.refused]
     assert {step.reason for step in failed} == {"the policy failed: RuntimeError: bug"}
     assert outcome.summary.failures == len(failed)
-    assert What.TAKE_OVER in {step.what for step in outcome.steps}
+    assert StepKind.TAKE_OVER in {step.kind for step in outcome.steps}
 
 
 def test_a_policy_that_cannot_release_keeps_it() -> None:
@@ -454,6 +463,6 @@ def test_a_policy_that_cannot_release_keeps_it() -> None:
     story.call("StopContainer", cri.StopContainerRequest(container_id=container))
     broken = policy()
     setattr(broken, "release", fail)  # noqa: B010 - not a method of its own
-    outcome = look_back(broken, story.happenings)
+    outcome = replay_calls(broken, story.happenings)
     assert told(outcome) == [("create", "db", "2-3")]
     assert outcome.summary.failures == 1

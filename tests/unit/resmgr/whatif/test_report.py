@@ -5,7 +5,7 @@ import json
 from interpose.core.model.cpuset import CpuSet
 from interpose.core.policy.api import Setup
 from interpose.core.policy.registry import make
-from interpose.resmgr.whatif.replay import look_back
+from interpose.resmgr.whatif.replay import replay_calls
 from interpose.resmgr.whatif.report import outcome_document, time_text
 from tests.support.policy.machines import machine
 from tests.support.policy.recalled_node import Story
@@ -18,7 +18,7 @@ def test_an_outcome_is_json() -> None:
     story.run("db", 2000)
     story.run("big", 20000)
     policy = make("static", Setup(topology=machine("n4c16"), reserved=CpuSet.parse("0")))
-    found = json.loads(json.dumps(outcome_document("static", look_back(policy, story.happenings))))
+    found = json.loads(json.dumps(outcome_document("static", replay_calls(policy, story.happenings))))
     assert found["policy"] == "static"
     assert found["summary"]["placed"] == 2
     assert found["summary"]["began"] == "2025-11-16T09:00:01.000000Z"
@@ -46,7 +46,7 @@ def test_an_outcome_is_json() -> None:
 def test_an_outcome_without_a_decision_has_no_pools() -> None:
     """Nothing was asked of the policy."""
     policy = make("none", Setup(topology=machine("n4c16")))
-    found = outcome_document("none", look_back(policy, []))
+    found = outcome_document("none", replay_calls(policy, []))
     assert (found["steps"], found["pools"], found["summary"]["agreement"]) == ([], {}, None)
 
 

@@ -10,8 +10,8 @@ from interpose.core.policy.api import Setup
 from interpose.core.policy.decision import Decision
 from interpose.core.policy.registry import make
 from interpose.core.policy.request import Amounts, Key, Request
-from interpose.resmgr.whatif.compare import Verdict, compared
-from interpose.resmgr.whatif.timeline import Retrospect, TimelineOutcome, What
+from interpose.resmgr.whatif.compare import ComparisonResult, compare
+from interpose.resmgr.whatif.timeline import StepKind, Timeline, TimelineOutcome
 from tests.support.policy.machines import machine
 
 SECOND = 1_000_000_000
@@ -29,16 +29,16 @@ class Account:
 
     def __init__(self) -> None:
         self.policy = make("static", Setup(topology=machine("n4c16"), reserved=CpuSet.parse("0")))
-        self.retrospect = Retrospect(self.policy)
+        self.retrospect = Timeline(self.policy)
 
     def at(self, second: int) -> None:
         """So late it is."""
-        self.retrospect.pass_until(second * SECOND)
+        self.retrospect.advance(second * SECOND)
 
-    def decide(self, what: What, one: Request) -> Decision:
+    def decide(self, what: StepKind, one: Request) -> Decision:
         """A decision."""
         before = self.policy.state.assignment(one.key)
-        acts = {What.CREATE: self.policy.allocate, What.RESIZE: self.policy.resize}
+        acts = {StepKind.CREATE: self.policy.allocate, StepKind.RESIZE: self.policy.resize}
         decision = acts[what](one) if what in acts else self.policy.release(one.key)
         others = {key: (f"ns/{key.pod_id}/c", True) for key in self.policy.state.grants}
         self.retrospect.add(what, decision, one, before, self.policy.state.assignment, others)
@@ -59,9 +59,9 @@ def test_owned_cpus_are_counted_over_time() -> None:
     """Two of them for half of the time, on average one."""
     account = Account()
     account.at(0)
-    account.decide(What.CREATE, request("a", 2))
+    account.decide(StepKind.CREATE, request("a", 2))
     account.at(5)
-    account.decide(What.RELEASE, request("a", 2))
+    account.decide(StepKind.RELEASE, request("a", 2))
     account.at(10)
     outcome = account.outcome()
     assert outcome.summary.exclusive_peak == 2
@@ -75,9 +75,9 @@ def test_a_stay_ends_where_the_cpus_are_others() -> None:
     """And another one begins; one that goes on ends with the account."""
     account = Account()
     account.at(0)
-    account.decide(What.CREATE, request("a", 2))
+    account.decide(StepKind.CREATE, request("a", 2))
     account.at(1)
-    account.decide(What.RESIZE, request("a", 4))
+    account.decide(StepKind.RESIZE, request("a", 4))
     account.at(3)
     outcome = account.outcome()
     assert [(len(one.cpus), one.since_ns, one.until_ns) for one in outcome.stays] == [
@@ -91,13 +91,13 @@ def test_containers_count_once() -> None:
     """However often they were refused before they were placed; not at all if the runtime did not make them."""
     account = Account()
     account.at(0)
-    account.decide(What.CREATE, request("big", 10))
-    assert account.decide(What.CREATE, request("late", 8)).refusal is not None
-    account.decide(What.RELEASE, request("big", 10))
-    account.decide(What.CREATE, request("late", 8))
-    account.decide(What.CREATE, request("failed", 2))
-    account.decide(What.UNDO, request("failed", 2))
-    account.decide(What.CREATE, request("never", 9))
+    account.decide(StepKind.CREATE, request("big", 10))
+    assert account.decide(StepKind.CREATE, request("late", 8)).refusal is not None
+    account.decide(StepKind.RELEASE, request("big", 10))
+    account.decide(StepKind.CREATE, request("late", 8))
+    account.decide(StepKind.CREATE, request("failed", 2))
+    account.decide(StepKind.UNDO, request("failed", 2))
+    account.decide(StepKind.CREATE, request("never", 9))
     summary = account.outcome().summary
     assert (summary.placed, summary.refused) == (2, 1)
 
@@ -106,12 +106,12 @@ def test_others_move_only_if_their_sets_are_others() -> None:
     """Shares may change as well; whoever is not there any more does not count."""
     account = Account()
     account.at(0)
-    account.decide(What.CREATE, request("a", 2))
+    account.decide(StepKind.CREATE, request("a", 2))
     one = request("b", 2)
     decision = replace(account.policy.allocate(one), changed=(Key("a", "c"), Key("gone", "c")))
     others = {Key(name, "c"): (name, True) for name in ("a", "b")}
     assignment = account.policy.state.assignment
-    assert account.retrospect.add(What.CREATE, decision, one, assignment(one.key), assignment, others) == ()
+    assert account.retrospect.add(StepKind.CREATE, decision, one, assignment(one.key), assignment, others) == ()
     assert account.outcome().steps[-1].moved == ()
 
 
@@ -120,14 +120,14 @@ def test_agreement_is_a_part_of_the_time() -> None:
     account = Account()
     key = Key("a", "c")
     account.at(0)
-    account.retrospect.has(key, Verdict.OTHER)
+    account.retrospect.set_result(key, ComparisonResult.OTHER)
     account.at(1)
-    account.retrospect.has(key, Verdict.OTHER)
-    account.retrospect.has(key, Verdict.SAME)
+    account.retrospect.set_result(key, ComparisonResult.OTHER)
+    account.retrospect.set_result(key, ComparisonResult.SAME)
     account.at(3)
-    account.retrospect.gone(key)
-    account.retrospect.gone(key)
-    account.retrospect.has(Key("b", "c"), Verdict.SAME)
+    account.retrospect.remove(key)
+    account.retrospect.remove(key)
+    account.retrospect.set_result(Key("b", "c"), ComparisonResult.SAME)
     account.at(4)
     assert account.outcome().summary.agreement == pytest.approx(0.75)
     assert account.outcome().summary.agreement == pytest.approx(0.75)
@@ -137,7 +137,7 @@ def test_the_first_comparison_counts() -> None:
     """A create that is tried again is the same container."""
     account = Account()
     for then in (None, account.policy.state.assignment(Key("a", "c"))):
-        account.retrospect.created(Key("a", "c"), "ns/a/c", compared(then, None))
+        account.retrospect.add_created(Key("a", "c"), "ns/a/c", compare(then, None))
     outcome = account.outcome()
-    assert outcome.summary.verdicts == {Verdict.REFUSED_BOTH: 1}
-    assert [title for title, _ in outcome.compared.values()] == ["ns/a/c"]
+    assert outcome.summary.results == {ComparisonResult.REFUSED_BOTH: 1}
+    assert [title for title, _ in outcome.comparisons.values()] == ["ns/a/c"]
