@@ -419,7 +419,7 @@ async def test_b07_code_of_hooks_that_cannot_be_loaded_at_first(
     node: HookStack, plugin: FakeHookServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A first registration that meets a lack of descriptors is not forgotten: the next second tries again."""
-    load, attempts = relay_interception._import_parts, 0
+    load, attempts = relay_interception._import_interceptors, 0
 
     def fail_twice() -> Any:
         nonlocal attempts
@@ -428,7 +428,7 @@ async def test_b07_code_of_hooks_that_cannot_be_loaded_at_first(
             raise OSError(errno.EMFILE, "Too many open files")
         return load()
 
-    monkeypatch.setattr(relay_interception, "_import_parts", fail_twice)
+    monkeypatch.setattr(relay_interception, "_import_interceptors", fail_twice)
     register(node.directory, "plugin", node.folder / "plugin.sock", failure_policy="Fail")
     await eventually(lambda: attempts == 1 and not node.hooks._building, "the first attempt")
     node.hooks.tick()

@@ -95,21 +95,21 @@ def _groups(value: object) -> Sequence[Mapping[str, Any]]:
 
 
 def check_text(findings: Sequence[Mapping[str, Any]]) -> str:
-    """The findings of a check: a verdict per file, then what it registers and what is wrong."""
+    """The findings of a check: a result per file, then what it registers and what is wrong."""
     return "\n".join(line for finding in findings for line in _finding_lines(finding))
 
 
 def _finding_lines(finding: Mapping[str, Any]) -> Iterator[str]:
     problems, registers = finding["problems"], finding["registers"]
-    verdict = f"cannot be used, {len(problems)} problem{'s'[: len(problems) != 1]}" if problems else "ok"
-    yield f"{format_value(finding['file'])}: {verdict if problems or registers else finding['note']}"
+    result = f"cannot be used, {len(problems)} problem{'s'[: len(problems) != 1]}" if problems else "ok"
+    yield f"{format_value(finding['file'])}: {result if problems or registers else finding['note']}"
     if registers is not None:
-        yield from (f"  {title:<9} {text}" for title, text in _registered(registers))
+        yield from (f"  {title:<9} {text}" for title, text in _describe_registration(registers))
     yield from (f"  problem: {format_value(problem)}" for problem in problems)
     yield from (f"  warning: {format_value(warning)}" for warning in finding["warnings"])
 
 
-def _registered(registers: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _describe_registration(registers: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "endpoint", format_value(registers["endpoint"])
     yield "hooks", format_value(", ".join(registers["hooks"]))
     yield "policy", format_value(registers["failure_policy"])
@@ -148,14 +148,14 @@ def check(paths: Sequence[str], as_json: bool) -> int:
 
 
 def _check(path: str, *, named: bool) -> Iterator[Mapping[str, Any]]:
-    """What there is to say about a file, or about a directory and each file in it."""
+    """Findings about a file, or about a directory and each file in it."""
     trust = Trust()
     shown = os.path.abspath(path)  # noqa: PTH100 - links stay as they were given
     try:
         names = sorted(filter(is_registration, os.listdir(path)))  # noqa: PTH208 - names, not paths
         doubts = trust.doubts(Path(path).stat())
     except NotADirectoryError:
-        yield _checked_file(shown, trust)
+        yield _check_file(shown, trust)
         return
     except FileNotFoundError:
         nothing = "does not exist"
@@ -169,10 +169,10 @@ def _check(path: str, *, named: bool) -> Iterator[Mapping[str, Any]]:
         yield _finding(
             shown, note=note, warnings=[f"directory {shown}: {doubts}, a relay refuses it"] if doubts else []
         )
-    yield from (_checked_file(os.path.join(shown, name), trust) for name in names)  # noqa: PTH118
+    yield from (_check_file(os.path.join(shown, name), trust) for name in names)  # noqa: PTH118
 
 
-def _checked_file(path: str, trust: Trust) -> Mapping[str, Any]:
+def _check_file(path: str, trust: Trust) -> Mapping[str, Any]:
     reading = read_registration(path, trust, ask_trust=False) or RegistrationFile(
         problems=(f"file {path}: does not exist",)
     )

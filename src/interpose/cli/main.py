@@ -17,7 +17,7 @@ import click
 
 from interpose import __version__
 from interpose.cli.common.lazy import LazyGroup, Subcommand
-from interpose.cli.common.stdio import EXIT_INTERRUPTED, EXIT_UNREAD, forget_output, is_output_closed, standard_streams
+from interpose.cli.common.stdio import EXIT_INTERRUPTED, EXIT_UNREAD, discard_output, is_output_closed, standard_streams
 from interpose.errors import ConfigError, SocketInUseError
 
 EXIT_FAILED = 1
@@ -61,7 +61,7 @@ SUBCOMMANDS = {
 
 
 class MainGroup(LazyGroup):
-    """The whole program."""
+    """The group of all subcommands, with the exit codes of the program."""
 
     def main(
         self,
@@ -71,7 +71,7 @@ class MainGroup(LazyGroup):
         standalone_mode: bool = True,
         **extra: Any,
     ) -> Any:
-        """Run to the process exit, unless somebody else calls. Errors of command lines look as all others do."""
+        """Run to the process exit, or return without standalone_mode. Errors of command lines look as all others do."""
         run: Callable[[], Any] = partial(super().main, args, prog_name, complete_var, standalone_mode=False, **extra)
         if not standalone_mode:
             return run()
@@ -91,18 +91,18 @@ class MainGroup(LazyGroup):
             code = super().invoke(ctx)
         except (ConfigError, SocketInUseError, OSError) as error:
             if isinstance(error, BrokenPipeError) and is_output_closed():
-                forget_output()
+                discard_output()
                 ctx.exit(EXIT_UNREAD)
             ctx.exit(report(error))
         except KeyboardInterrupt:
-            ctx.exit(EXIT_INTERRUPTED)  # before anybody was there to handle it
+            ctx.exit(EXIT_INTERRUPTED)  # before a command handles it
         ctx.exit(code or 0)
 
 
 def _show(error: click.ClickException) -> int:
     """Write what click says to stderr, with our spelling; the exit code."""
     if isinstance(error.__context__, BrokenPipeError) and is_output_closed():
-        forget_output()
+        discard_output()
         return EXIT_UNREAD
     text = io.StringIO()
     error.show(text)
@@ -125,7 +125,7 @@ def report(error: ConfigError | SocketInUseError | OSError) -> int:
 def _words(error: SocketInUseError | OSError) -> str:
     if not isinstance(error, OSError) or error.strerror is None:
         return str(error)
-    place = error.filename if error.filename is not None or not forget_output() else "standard output"
+    place = error.filename if error.filename is not None or not discard_output() else "standard output"
     words = f"{place}: {error.strerror}" if place is not None else error.strerror
     if isinstance(error, PermissionError) and os.geteuid() != 0:
         words += "; it takes root, or settings that name places of your own"

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import click
 
-from interpose.cli.common.admin_client import admin_option, ask, ask_if_there
+from interpose.cli.common.admin_client import admin_option, ask, ask_optional
 from interpose.cli.common.terminal import format_value
 from interpose.cli.render.policy_status import policy_status_text
 
@@ -23,9 +23,9 @@ def status(as_json: bool, admin: str) -> None:
     if as_json:
         click.echo(json.dumps(answer, indent=2))
         return
-    policy = ask_if_there(admin, "/v1/policy")
+    policy = ask_optional(admin, "/v1/policy")
     if policy is not None and isinstance(answer, Mapping):
-        answer = {name: value for name, value in answer.items() if name != "policy"}  # said below, and more of it
+        answer = {name: value for name, value in answer.items() if name != "policy"}  # a block of its own below
     click.echo(status_text(answer))
     if policy is not None:
         click.echo(policy_status_text(policy))
@@ -65,7 +65,7 @@ def _rows(items: Sequence[object]) -> Iterator[str]:
 
 
 def _cell(value: object) -> str:
-    """An empty group or list is nothing, too."""
+    """An empty group or list is shown as None is."""
     return format_value(None if isinstance(value, Mapping | list) and not value else value)
 
 

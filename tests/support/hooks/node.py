@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from interpose._pb import cri_pb2 as cri
-from interpose.cli.hookserver.parts import HookServerParts, chosen_plugins
+from interpose.cli.hookserver.parts import HookServerParts, select_plugins
 from interpose.config.hookserver.settings import CgroupSettings, HookServerSettings, PluginSettings, ServingSettings
 from interpose.core.model.cgroup import Parameter, Value
 from interpose.hooks.server.plugin import AnyPlugin
@@ -126,7 +126,7 @@ class HookNode:
         A runtime that answers is connected: a busy machine shall not look like one without a runtime.
         """
         await self.stop()
-        chosen = chosen_plugins(self.settings) if plugins is None else plugins
+        chosen = select_plugins(self.settings) if plugins is None else plugins
         self._parts = HookServerParts(self.settings, plugins=chosen, files=self.kernel)
         if self._parts.node_file is not None:
             self._parts.node_file.load()

@@ -21,8 +21,7 @@ from interpose.kube.client.objects import version_of
 from interpose.log import LogControl
 from interpose.metrics import Collector, build_info, log_collector, process_collector
 from interpose.net.httpd.health import Check, health_routes, log_level_routes, metrics_route
-from interpose.net.httpd.routes import RouteTable, ServerRequest, ServerResponse
-from interpose.net.httpd.routes import json_response as json
+from interpose.net.httpd.routes import RouteTable, ServerRequest, ServerResponse, json_response
 
 
 class AgentViews(DaemonViews):
@@ -46,9 +45,9 @@ class AgentViews(DaemonViews):
         }
 
     def collectors(self) -> list[Collector]:
-        """All metrics, of the parts that are there."""
+        """Collectors of all metrics, of the parts that are turned on."""
         parts = self._parts
-        found = [build_info, api_collector(parts.api.requests, lambda: not parts.api_problem, parts.following)]
+        found = [build_info, api_collector(parts.api.requests, lambda: not parts.api_problem, parts.watches)]
         if parts.pusher is not None and parts.relay is not None:
             found.append(config_collector(parts.pusher, parts.relay))
         if parts.feed is not None:
@@ -71,11 +70,11 @@ class AgentViews(DaemonViews):
     async def _status(self, _request: ServerRequest) -> ServerResponse:
         parts = self._parts
         access = parts.api.access
-        return json(
+        return json_response(
             {
                 **self.process(),
                 "node": parts.node,
-                "group": parts.following.group,
+                "group": parts.watches.group,
                 "api": {
                     "server": str(access.server),
                     "access": access.source,
@@ -83,12 +82,12 @@ class AgentViews(DaemonViews):
                     "error": parts.api_problem or parts.api.last_error,
                     "last_answer_seconds": parts.since_answer,
                 },
-                "node_object": self._object(parts.following.node),
+                "node_object": self._object(parts.watches.node),
                 "configuration": self._configuration(),
                 "relay": None
                 if parts.relay is None
                 else {"socket": parts.relay.path, "up": parts.relay.up, "error": parts.relay.last_error},
-                "config_maps": [self._map(one) for one in parts.following.maps],
+                "config_maps": [self._map(config_map) for config_map in parts.watches.maps],
                 "nodeslo": self._nodeslo(),
                 "reports": {
                     "kinds": list(self._settings.report),
@@ -110,32 +109,32 @@ class AgentViews(DaemonViews):
         parts = self._parts
         if parts.pusher is None:
             return None
-        state, choice = parts.pusher.state, parts.following.choice
+        state, choice = parts.pusher.state, parts.watches.choice
         last = parts.pusher.last_success
         return {
             "state": state.phase.value,
             "since_seconds": round(time.time() - state.since, 1),
-            "map": _chosen(state.chosen),
+            "map": _config_json(state.chosen),
             "problem": parts.config_problem,
             "problems": list(state.problems),
             "notes": list(choice.notes),
-            "last_accepted": _chosen(state.last_good),
+            "last_accepted": _config_json(state.last_good),
             "last_accepted_seconds_ago": None if last is None else round(time.time() - last, 1),
             "pushes": dict(parts.pusher.outcomes),
         }
 
-    def _map(self, seen: ObservedObject) -> dict[str, Any]:
-        chosen = self._parts.following.choice.chosen
+    def _map(self, observed: ObservedObject) -> dict[str, Any]:
+        chosen = self._parts.watches.choice.chosen
         namespace = self._settings.config.namespace
-        counts = chosen is not None and chosen.source == f"{namespace}/{seen.name}"
-        return {"name": seen.name, "namespace": namespace, "counts": counts, **self._object(seen)}
+        counts = chosen is not None and chosen.source == f"{namespace}/{observed.name}"
+        return {"name": observed.name, "namespace": namespace, "counts": counts, **self._object(observed)}
 
     @staticmethod
-    def _object(seen: ObservedObject) -> dict[str, Any]:
-        state = "unknown" if not seen.known else "missing" if seen.object is None else "present"
-        if not seen.known and seen.forbidden:
+    def _object(observed: ObservedObject) -> dict[str, Any]:
+        state = "unknown" if not observed.known else "missing" if observed.object is None else "present"
+        if not observed.known and observed.forbidden:
             state = "forbidden"
-        return {"state": state, "version": version_of(seen.object), "problem": seen.problem}
+        return {"state": state, "version": version_of(observed.object), "problem": observed.problem}
 
     def _nodeslo(self) -> dict[str, Any] | None:
         feed = self._parts.feed
@@ -147,14 +146,19 @@ class AgentViews(DaemonViews):
             "problems": list(feed.slo.problems),
             "file": self._settings.node_state.file,
             "file_problem": feed.problem,
-            "followed": self._object(self._parts.following.slo),
+            "followed": self._object(self._parts.watches.slo),
         }
 
     async def _config(self, _request: ServerRequest) -> ServerResponse:
-        return json(config_answer(AGENT, self._settings, self._origins))
+        return json_response(config_answer(AGENT, self._settings, self._origins))
 
 
-def _chosen(one: SelectedConfig | None) -> dict[str, Any] | None:
-    if one is None:
+def _config_json(config: SelectedConfig | None) -> dict[str, Any] | None:
+    if config is None:
         return None
-    return {"name": one.source, "version": one.version, "keys": sorted(one.data), "digest": one.digest}
+    return {
+        "name": config.source,
+        "version": config.version,
+        "keys": sorted(config.data),
+        "digest": config.digest,
+    }

@@ -1,4 +1,4 @@
-"""Settings of the agent, seen with what is around it: its environment, the name of the host, the way to the cluster.
+"""Checks of the settings of an agent against its environment, the name of the host and access to the cluster.
 
 Everything that cannot be used is found before anything is started; ConfigError then.
 """
@@ -24,7 +24,7 @@ def check(loaded: LoadedSettings, env: Mapping[str, str]) -> None:
 
 
 def node_name(settings: AgentSettings, env: Mapping[str, str]) -> str:
-    """The Node we run on: as it was said, else NODE_NAME, else as the host is called."""
+    """The name of our Node: the setting, else NODE_NAME, else the host name; ConfigError if it cannot be one."""
     if settings.node_name:
         return settings.node_name
     given = env.get(NODE_NAME, "")

@@ -1,6 +1,6 @@
-"""What the hook server would say about an object that it is to be given: the agent's check of NodeSLOs and of the Node.
+"""The agent's check of NodeSLOs and of the Node: problems that the hook server would find in such an object.
 
-Whoever reads the answer has edited an object of the cluster: there is no file and no line in it.
+The reader of a problem has edited an object of the cluster: there is no file and no line in it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,14 +13,14 @@ from interpose.kube.client.api import Object
 _SCALARS: Final[Mapping[type, str]] = {str: "str", int: "int", float: "float"}
 
 
-def document_problems(document: Object) -> Sequence[str]:
-    """What is wrong with a NodeSLO or a NodeState; nothing: it can be used."""
+def check_document(document: Object) -> Sequence[str]:
+    """Problems of a NodeSLO or a NodeState; empty if it can be used."""
     # Late: the rules of a NodeSLO are of no use before there is one.
     from interpose.hooks.server.node.node_document import parse_node_document
 
     kind = str(document.get("kind", "document"))
     try:
-        parse_node_document(tree(document), kind)
+        parse_node_document(make_document_node(document), kind)
     except ConfigError as error:
         return tuple(problem.removeprefix("file ") for problem in error.problems)
     except RecursionError:
@@ -28,14 +28,16 @@ def document_problems(document: Object) -> Sequence[str]:
     return ()
 
 
-def tree(value: Any, depth: int = 0) -> DocumentNode:
-    """A value as JSON has it, as documents are read; RecursionError if it is nested too deeply."""
+def make_document_node(value: Any, depth: int = 0) -> DocumentNode:
+    """A JSON value as a node of a document; RecursionError if it is nested too deeply."""
     if depth > MAX_DEPTH:
         raise RecursionError
     if isinstance(value, Mapping):
-        return DocumentNode(tag="map", entries=tuple((str(key), tree(one, depth + 1)) for key, one in value.items()))
+        return DocumentNode(
+            tag="map", entries=tuple((str(key), make_document_node(child, depth + 1)) for key, child in value.items())
+        )
     if isinstance(value, list | tuple):
-        return DocumentNode(tag="list", items=tuple(tree(one, depth + 1) for one in value))
+        return DocumentNode(tag="list", items=tuple(make_document_node(child, depth + 1) for child in value))
     if value is None:
         return DocumentNode(tag="null", text="null")
     if isinstance(value, bool):

@@ -1,7 +1,7 @@
-"""The parts of an agent and how they are joined: who tells whom about what.
+"""The parts of an agent and how they are connected: which part is notified of what.
 
-The cluster's objects go to the pusher and to the feed of the hook server; what comes of it goes to the reporter, which
-tells the cluster. What was not asked for is not made, and not imported.
+The cluster's objects go to the pusher and to the feed of the hook server; results go to the reporter, which
+writes them to the cluster. Parts that the settings turn off are not made, and not imported.
 """
 
 import time
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     from interpose.kube.agent.pusher import Pusher
     from interpose.kube.agent.relay_client import RelayClient
 
-# An API server that answered so lately is one that is there, whatever the last request met.
+# An API server that answered within this time counts as up, whatever happened to the last request.
 _LATELY: Final = 30.0
 
 
 class AgentParts:
-    """Everything but sockets for people, signals and systemd. `service_socket` is where the relay may ask us."""
+    """All parts of an agent but its admin server, signals and systemd. The relay calls us on `service_socket`."""
 
     def __init__(
         self, settings: AgentSettings, node: str, access: Access, service_socket: "BoundSocket | None"
@@ -39,7 +39,7 @@ class AgentParts:
         self.node = node
         self.hub = Hub()
         self.api = KubeClient(access, timeout=settings.api.timeout, user_agent=f"interpose-agent/{__version__}")
-        self.following = NodeWatches(
+        self.watches = NodeWatches(
             self.api,
             node=node,
             namespace=settings.config.namespace,
@@ -47,12 +47,12 @@ class AgentParts:
             group_label=settings.config.group_label,
             maps=settings.pushes,
             slo=settings.feeds,
-            on_choice=self._choice_changed,
-            on_node=self._node_changed,
-            on_slo=self._slo_changed,
+            on_choice=self._on_choice,
+            on_node=self._on_node,
+            on_slo=self._on_slo,
             went_by=self._went_by,
         )
-        self.reporter = Reporter(self.api, node=node, seen=self._seen_node, kinds=settings.report)
+        self.reporter = Reporter(self.api, node=node, seen=self._observed_node, kinds=settings.report)
         self.relay: RelayClient | None = None
         self.pusher: Pusher | None = None
         if settings.pushes:
@@ -62,7 +62,7 @@ class AgentParts:
         self._tasks = TaskBag()
 
     async def start(self) -> None:
-        """Answer the relay first: it may be waiting."""
+        """Start all parts; the service of the relay first, as it may be waiting."""
         if self.served is not None:
             await self.served.start()
         for name, loop in (("push configuration", self.pusher), ("feed the hook server", self.feed)):
@@ -71,18 +71,18 @@ class AgentParts:
         self._tasks.spawn(self.reporter.run(), name="report to the cluster")
         if self.relay is not None:
             self.relay.start()
-        self.following.start()
+        self.watches.start()
 
     def tick(self) -> None:
-        """A second has passed."""
+        """Called once a second: time-outs of connections."""
         if self.relay is not None:
             self.relay.tick()
         if self.served is not None:
             self.served.tick()
 
     async def close(self) -> None:
-        """Nobody is told anything any more; what is in force stays so."""
-        await self.following.close()
+        """Stop watching and reporting; the configuration in force stays."""
+        await self.watches.close()
         await self._tasks.cancel()
         if self.served is not None:
             await self.served.close()
@@ -90,11 +90,11 @@ class AgentParts:
             await self.relay.close()
         await self.api.close()
 
-    # -- how it is
+    # -- state
 
     @property
     def api_problem(self) -> str:
-        """Why the API server does not count as there; empty if it does."""
+        """Why the API server counts as away; empty if it does not."""
         last = self.api.last_answer
         if last is None:
             return self.api.last_error or "it has not answered yet"
@@ -111,20 +111,20 @@ class AgentParts:
         """Why the node does not have the configuration of the cluster; empty if it has, or gets none by us."""
         if self.pusher is None:
             return ""
-        return config_problem(self.following.choice, self.pusher.state, self.following.maps)
+        return config_problem(self.watches.choice, self.pusher.state, self.watches.maps)
 
-    # -- who tells whom
+    # -- events
 
-    def _choice_changed(self, choice: ConfigChoice) -> None:
+    def _on_choice(self, choice: ConfigChoice) -> None:
         if self.pusher is not None:
             self.pusher.consider(choice)
 
-    def _node_changed(self) -> None:
+    def _on_node(self) -> None:
         self.reporter.poke()
         if self.feed is not None:
             self.feed.poke()
 
-    def _slo_changed(self) -> None:
+    def _on_slo(self) -> None:
         if self.feed is not None:
             self.feed.poke()
 
@@ -133,18 +133,18 @@ class AgentParts:
         own = self.pusher.went_by if self.pusher is not None else None
         return source_shown(node) if own is None and node is not None else own
 
-    def _seen_node(self) -> Object | None:
-        return self.following.node.object
+    def _observed_node(self) -> Object | None:
+        return self.watches.node.object
 
     def _fresh_node(self) -> Object | None:
-        """As it is now, as far as a watch that works can tell."""
-        seen = self.following.node
-        return None if seen.problem else seen.object
+        """The Node as it is now; None while the watch has a problem."""
+        observed = self.watches.node
+        return None if observed.problem else observed.object
 
     def _health(self, query: str) -> str:
         return self.config_problem if query == "config-status" else ""
 
-    # -- what they are made of
+    # -- construction
 
     def _make_pusher(self, settings: AgentSettings) -> "tuple[RelayClient, Pusher]":
         from interpose.kube.agent.pusher import Pusher
@@ -163,15 +163,15 @@ class AgentParts:
         return relay, pusher
 
     def _make_feed(self, settings: AgentSettings) -> "NodeFeed":
-        from interpose.cli.agent.documents import document_problems
+        from interpose.cli.agent.documents import check_document
         from interpose.kube.agent.node_file import NodeFeed, StateFile
 
         return NodeFeed(
             StateFile(settings.node_state.file),
             node=self.node,
-            seen_node=lambda: self.following.node,
-            seen_slo=lambda: self.following.slo,
-            check=document_problems,
+            seen_node=lambda: self.watches.node,
+            seen_slo=lambda: self.watches.slo,
+            check=check_document,
             on_slo=self.reporter.on_slo,
             deleted=settings.node_state.nodeslo_deleted,
         )
@@ -180,7 +180,7 @@ class AgentParts:
         from interpose.kube.agent.node_keys import Writable
         from interpose.kube.agent.node_service import AgentSocket, NodeService
 
-        # Whoever may ask us may not give the node another configuration by it.
+        # Clients of the service may not give the node another configuration.
         names = Writable(patterns=settings.service.allow_keys, reserved=(settings.config.group_label,))
         service = NodeService(self.api, self.node, self._health, followed=self._fresh_node, names=names)
         return AgentSocket(bound, service, hub=self.hub, uids=settings.service.allow_uids or None)

@@ -42,7 +42,7 @@ def probe(agent_socket: str, query: str, timeout: float) -> int:
 
 
 def report_probe(path: str, query: str, timeout: float = TIMEOUT) -> int:
-    """The exit code; what is wrong goes to stderr."""
+    """Ask an agent, print its problem to stderr; the exit code, 1 if there is one."""
     problem = asyncio.run(ask(parse_endpoint(path, "--agent-socket"), query, timeout))
     if problem:
         print(problem, file=sys.stderr)
@@ -50,7 +50,7 @@ def report_probe(path: str, query: str, timeout: float = TIMEOUT) -> int:
 
 
 async def ask(path: str, query: str, timeout: float) -> str:
-    """What is wrong; empty: nothing."""
+    """The problem of the agent, or of reaching it; empty if there is none."""
     from interpose.kube.agent.messages import HEALTH_CHECK, health_check_request, read_health_check_reply
     from interpose.net.grpc.client import Client
     from interpose.net.grpc.status import Code, RpcError
@@ -75,13 +75,13 @@ async def ask(path: str, query: str, timeout: float) -> str:
 
 
 class _Silence:
-    """The one line on stderr says it all."""
+    """Reports of a connection that are dropped: the line on stderr has the error."""
 
     def unreachable(self, path: str, error: str) -> None:
-        """It is in the answer."""
+        """Dropped: the error is in the answer."""
 
     def connected(self, path: str, connections: int) -> None:
-        """That is what we want."""
+        """Dropped: the answer shows it."""
 
     def lost(self, path: str, fault: str | None) -> None:
-        """It is in the answer."""
+        """Dropped: the error is in the answer."""

@@ -16,7 +16,7 @@ from interpose.cli.agent.parts import AgentParts
 from interpose.cli.common.admin_socket import AdminSockets
 from interpose.cli.common.daemon import Daemon, run_daemon
 from interpose.cli.common.heartbeat import Ticker
-from interpose.cli.common.setting_errors import about_setting
+from interpose.cli.common.setting_errors import name_setting_in_errors
 from interpose.config.agent.settings import AgentSettings
 from interpose.host.unix_sockets import bind_unix
 from interpose.kube.client.access import Access
@@ -43,7 +43,7 @@ class AgentDaemon(Daemon):
         super().__init__()
         self._settings = settings
         with ExitStack() as bound:
-            with about_setting(agent_socket=settings.service.socket):
+            with name_setting_in_errors(agent_socket=settings.service.socket):
                 sock = bind_unix(settings.service.socket, mode=0o600) if settings.serves else None
             if sock is not None:
                 bound.callback(sock.close)

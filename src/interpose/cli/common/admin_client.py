@@ -1,5 +1,6 @@
 """Asks a running daemon on its admin socket, for the commands that show or change something.
 
+`http.client` and not `net.http`: commands are synchronous, and one that asks a single question need not load asyncio.
 Every failure is a click error that says which address was asked and what to do.
 """
 
@@ -30,7 +31,7 @@ admin_option = click.option(
 
 
 class RefusedError(click.ClickException):
-    """The daemon answered, and its answer is no: for commands that can go on without."""
+    """The daemon answered with an error status; `answer` is its JSON."""
 
     def __init__(self, message: str, status: int, answer: Any) -> None:
         super().__init__(message)
@@ -39,14 +40,14 @@ class RefusedError(click.ClickException):
 
 
 class AdminConnection(http.client.HTTPConnection):
-    """HTTP over whatever the admin address names."""
+    """HTTP over the socket of an admin address."""
 
     def __init__(self, address: UnixListen | TcpListen) -> None:
         super().__init__("localhost", timeout=TIMEOUT)
         self._address = address
 
     def connect(self) -> None:
-        """Open the socket."""
+        """Open the socket, a unix socket or TCP, with `TIMEOUT` seconds for each step."""
         if isinstance(self._address, TcpListen):
             self.sock = socket.create_connection((self._address.host, self._address.port), TIMEOUT)
             return
@@ -66,7 +67,7 @@ def ask(address: str, method: str, path: str, body: object = None, *, who: str =
         response = connection.getresponse()
         data = response.read(MAX_ANSWER)
     except OSError as error:
-        fail_to_connect(address, error, who)
+        raise_unreachable(address, error, who)
     except http.client.HTTPException as error:
         raise click.ClickException(f"{address} does not speak HTTP ({error!r}): is it the admin socket?") from None
     finally:
@@ -74,8 +75,8 @@ def ask(address: str, method: str, path: str, body: object = None, *, who: str =
     return _decode(address, path, response.status, data)
 
 
-def look_up(address: str, path: str) -> Any:
-    """The JSON answer to a GET of a program that goes on without; None if this daemon has nothing there.
+def fetch_json(address: str, path: str) -> Any:
+    """The JSON answer to a GET, for a program that goes on without one; None if this daemon has no such path.
 
     OSError if it cannot be reached, ValueError if what it says is no answer.
     """
@@ -95,8 +96,8 @@ def look_up(address: str, path: str) -> Any:
     return json.loads(data)
 
 
-def ask_if_there(address: str, path: str) -> Any:
-    """The answer to a GET; None if this daemon has nothing there."""
+def ask_optional(address: str, path: str) -> Any:
+    """The answer to a GET; None if this daemon has no such path."""
     try:
         return ask(address, "GET", path)
     except RefusedError as refused:
@@ -116,8 +117,8 @@ def _decode(address: str, path: str, status: int, data: bytes) -> Any:
     return answer
 
 
-def fail_to_connect(address: str, error: OSError, who: str = "relay") -> NoReturn:
-    """Say who could not be asked, why, and what may help."""
+def raise_unreachable(address: str, error: OSError, who: str = "relay") -> NoReturn:
+    """Raise the click error for a daemon that cannot be reached: why, and what may help."""
     reason = error.strerror or str(error) or type(error).__name__
     if isinstance(error, FileNotFoundError | ConnectionRefusedError):
         hint = f"is the {who} running, and with this --admin-listen?"

@@ -7,13 +7,13 @@ machines (`open_routes`); the rest of the admin routes is not.
 import socket
 from typing import Final, NamedTuple
 
-from interpose.cli.common.setting_errors import about_setting
+from interpose.cli.common.setting_errors import name_setting_in_errors
 from interpose.config.endpoint import TcpListen, parse_address, parse_listen
 from interpose.host.unix_sockets import BoundSocket, bind_unix
 from interpose.net.httpd.routes import RouteTable
 from interpose.net.httpd.server import AdminServer
 
-# Who waits to be accepted; the kernel may allow fewer. Long enough that a burst does not keep anybody out.
+# Clients that wait to be accepted; the kernel may allow fewer. Enough for a burst.
 _BACKLOG = 1024
 
 
@@ -22,16 +22,16 @@ def bind_admin(where: str) -> BoundSocket | socket.socket | None:
     if where == "none":
         return None
     address = parse_listen(where, "--admin-listen")
-    with about_setting(admin_listen=where):
+    with name_setting_in_errors(admin_listen=where):
         return _listen(address, where) if isinstance(address, TcpListen) else bind_unix(address.path, mode=0o600)
 
 
 def bind_address(where: str, flag: str) -> socket.socket | None:
-    """A socket on any address, for what may be seen by everybody; None if it is turned off."""
+    """A socket on any address, for what other machines may read; None if it is turned off."""
     if where == "none":
         return None
     address = parse_address(where, flag)
-    with about_setting(**{flag.removeprefix("--"): where}):
+    with name_setting_in_errors(**{flag.removeprefix("--"): where}):
         return _listen(address, where)
 
 
@@ -42,13 +42,13 @@ def _listen(address: TcpListen, where: str) -> socket.socket:
         found = socket.getaddrinfo(host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except socket.gaierror as error:
         raise OSError(f"cannot listen on {where}: {error.strerror}") from error
-    family, kind, protocol, _, place = found[0]
+    family, kind, protocol, _, sockaddr = found[0]
     sock = socket.socket(family, kind, protocol)
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6:
             sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, int(address.host not in ("", "::")))
-        sock.bind(place)
+        sock.bind(sockaddr)
         sock.listen(_BACKLOG)
         sock.setblocking(False)
     except OSError as error:
@@ -85,7 +85,7 @@ _OPEN: Final = ("/livez", "/readyz", "/healthz", "/metrics")
 
 
 def metrics_server(listener: socket.socket, routes: RouteTable) -> AdminServer:
-    """A server for the part of an admin socket's routes that tells and changes nothing; not started yet.
+    """A server for the routes of an admin socket that only read; not started yet.
 
     It counts its clients by itself: however many there are, the admin socket stays open for those on the node.
     """
@@ -93,7 +93,7 @@ def metrics_server(listener: socket.socket, routes: RouteTable) -> AdminServer:
 
 
 def open_routes(routes: RouteTable) -> RouteTable:
-    """What everybody may read."""
+    """The routes that other machines may read: health and metrics."""
     return {
         (method, path): handler
         for (method, path), handler in routes.items()

@@ -1,4 +1,4 @@
-"""What the daemons have in common that answer over HTTP; the relay, which hands its sockets on, has its own way."""
+"""HTTP servers of daemons; not of the relay, which hands its sockets to a successor and has its own."""
 
 import os
 import time
@@ -13,7 +13,7 @@ from interpose.net.httpd.server import AdminServer
 
 
 class DaemonViews(ABC):
-    """What a daemon answers over HTTP: everything on its admin socket, what everybody may read on another address."""
+    """Answers of a daemon over HTTP: all on its admin socket, health and metrics on an address for other machines."""
 
     def __init__(self) -> None:
         self._started = time.time()
@@ -40,6 +40,6 @@ class DaemonViews(ABC):
             await self._servers.pop().close()
 
     def process(self) -> dict[str, object]:
-        """How every status begins."""
+        """The keys that every status begins with."""
         uptime = round(time.time() - self._started, 1)
         return {"version": __version__, "pid": os.getpid(), "uptime_seconds": uptime}

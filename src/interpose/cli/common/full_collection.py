@@ -46,7 +46,7 @@ class FullCollection:
         gc.set_threshold(young, middle, _NEVER)
 
     def tick(self) -> None:
-        """A second has passed."""
+        """Called once a second: begins a pass if one is due."""
         self._seconds += 1
         if self._seconds >= _EVERY and self._due() and (self._calls() <= _FEW_CALLS or self._seconds >= _AT_LATEST):
             self._seconds = 0

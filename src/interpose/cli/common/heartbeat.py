@@ -74,7 +74,7 @@ class Heartbeat:
                     self._remarks.log(logging.ERROR, "Tick failed", key=repr(error), err=repr(error))
 
     def collect(self) -> Iterable[Family]:
-        """How late the loop was."""
+        """The metric of how late the event loop was."""
         yield Family(
             "interpose_loop_lag_seconds",
             "histogram",

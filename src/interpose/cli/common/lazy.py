@@ -29,7 +29,7 @@ class LazyGroup(click.Group):
         return list(self._table)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import one subcommand."""
+        """Import the subcommand of that name; None if there is none."""
         entry = self._table.get(cmd_name)
         if entry is None:
             return None

@@ -1,4 +1,4 @@
-"""What the system refuses, told with the setting whose value asked for it."""
+"""Errors of the system with the name of the setting that caused them."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -7,7 +7,7 @@ from interpose.errors import ConfigError, SocketInUseError
 
 
 @contextmanager
-def about_setting(**paths: str) -> Iterator[None]:
+def name_setting_in_errors(**paths: str) -> Iterator[None]:
     """Errors inside name the setting: `about_setting(admin_listen=path)` is about --admin-listen.
 
     Of several settings it is the one whose path the error is about; if it is about none of them it stays as it is.

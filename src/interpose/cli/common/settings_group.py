@@ -1,4 +1,4 @@
-"""A daemon with commands of its own: `interpose agent` runs it, `interpose agent status` asks it.
+"""A daemon with commands of its own: `interpose agent` runs it, `interpose agent status` asks one that runs.
 
 Without a command the options are those of the daemon. With one they would have no effect, so they are refused.
 """
@@ -40,7 +40,7 @@ class SettingsGroup(LazyGroup):
         )
 
     def _begin(self, ctx: click.Context, /, **parameters: Any) -> Any:
-        """One or the other, never both."""
+        """Run the daemon, or a subcommand: never both."""
         if ctx.invoked_subcommand is None:
             return ctx.invoke(self._alone, **parameters)
         for parameter in self.params:

@@ -1,6 +1,6 @@
-"""What signals mean to a daemon: some end it, one changes its log. One that strays must not cut off the node's runtime.
+"""Signals of a daemon: some end it, one changes its log level, others are ignored: they must not end it by default.
 
-Set up before anybody can find us and send a signal.
+Set up before anything is opened that shows the process to others.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ _DEBUG = "debug"
 
 
 def handle_signals(log: LogControl, reload: str) -> "asyncio.Future[str]":
-    """A future that says why to stop. SIGUSR1 turns debug logging on and off; `reload` says what to do for SIGHUP."""
+    """A future that gets the reason to stop. SIGUSR1 switches debug logging; `reload` is logged for SIGHUP."""
     loop = asyncio.get_running_loop()
     stop: asyncio.Future[str] = loop.create_future()
     stray = {signal.SIGHUP: reload, signal.SIGUSR2: "it has no meaning here"}
@@ -44,13 +44,13 @@ class _DebugSwitch:
         self._before = "info"
 
     def turn(self) -> None:
-        """The other way round, whoever set the level since."""
+        """Turn debug logging on or off, also if the level was changed since."""
         level = self._log.level
         if level == _DEBUG:
             self._log.set_level(self._before)
         else:
             self._before = level
             self._log.set_level(_DEBUG)
-        # At the level that lets it pass before or after: who sends a signal looks for an answer.
+        # At a level that is logged before or after: the sender of the signal looks for it.
         text = "SIGUSR1 changed the log level"
         _log.log(max(logging.INFO, logging.getLogger().level), text, extra={"kv": {"level": self._log.level}})

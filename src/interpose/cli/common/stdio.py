@@ -1,8 +1,8 @@
 """Standard input, output and error of a program, whatever they are.
 
 Some supervisors and scripts start programs without them. The next descriptors that are opened would take their numbers:
-an event loop would close them as its own and end the process, and whatever is printed would go into a socket. And who
-reads what is printed may leave early, as `head` does: then the program ends, too, without a word about it.
+an event loop would close them as its own and end the process, and whatever is printed would go into a socket. And the
+reader of the output may leave early, as `head` does: then the program ends, too, without an error message.
 """
 
 import os
@@ -18,8 +18,8 @@ EXIT_UNREAD: Final = 141  # likewise, of a program that writes to a pipe that no
 
 @contextmanager
 def standard_streams() -> Iterator[None]:
-    """Around a whole program: all three are there, what was printed is written at its end, and if nobody reads it any
-    more, or at Ctrl-C, the program ends with the exit code that shells know for it."""
+    """Around a whole program: all three are there, what was printed is written at its end, and if its reader has
+    left, or at Ctrl-C, the program ends with the exit code that shells know for it."""
     open_standard_streams()
     try:
         try:
@@ -29,7 +29,7 @@ def standard_streams() -> Iterator[None]:
     except BrokenPipeError:
         if not is_output_closed():
             raise
-        forget_output()
+        discard_output()
         raise SystemExit(EXIT_UNREAD) from None
     except KeyboardInterrupt:
         raise SystemExit(EXIT_INTERRUPTED) from None
@@ -41,13 +41,13 @@ def _write_rest() -> None:
     except BrokenPipeError:
         raise
     except OSError as error:  # a full disk
-        forget_output()
+        discard_output()
         print(f"error: standard output: {error.strerror}", file=sys.stderr)
         raise SystemExit(1) from None
 
 
 def open_standard_streams() -> None:
-    """Make sure that there are all three; nobody reads what is written to one that was missing."""
+    """Make sure that there are all three; one that was missing is /dev/null."""
     while (fd := os.open(os.devnull, os.O_RDWR)) <= 2:
         os.set_inheritable(fd, True)
     os.close(fd)
@@ -58,15 +58,15 @@ def open_standard_streams() -> None:
 
 
 def is_output_closed() -> bool:
-    """Whether whoever read what we print has left."""
+    """Whether the reader of our output has left."""
     poll = select.poll()
     for fd in (1, 2):
         poll.register(fd, 0)
     return any(found & select.POLLERR for _fd, found in poll.poll(0))
 
 
-def forget_output() -> bool:
-    """What is still held and cannot be written must not fail when the program ends; whether there was any."""
+def discard_output() -> bool:
+    """Drop buffered output that cannot be written, which would fail at the exit; whether there was any."""
     lost = False
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for stream, fd in ((sys.stdout, 1), (sys.stderr, 2)):

@@ -54,11 +54,11 @@ def _check_relay(loaded: LoadedSettings, _env: Env) -> list[str]:
     dump = loaded.settings.dump
     if not (dump.rules or dump.file or dump.record):
         return []
-    from interpose.cli.relay.dump import place_problems, rule_problems
+    from interpose.cli.relay.dump import file_problems, rule_problems
 
     if problems := list(rule_problems(dump)):
         raise ConfigError(problems)
-    return [f"{problem} (on this machine)" for problem in place_problems(dump)]
+    return [f"{problem} (on this machine)" for problem in file_problems(dump)]
 
 
 def _check_hookserver(loaded: LoadedSettings, _env: Env) -> list[str]:

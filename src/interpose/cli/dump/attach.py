@@ -14,7 +14,7 @@ from urllib.parse import urlencode
 
 import click
 
-from interpose.cli.common.admin_client import AdminConnection, fail_to_connect
+from interpose.cli.common.admin_client import AdminConnection, raise_unreachable
 from interpose.config.dump_rules import DumpTarget, parse_rules
 from interpose.config.endpoint import parse_listen
 from interpose.cri.methods import METHODS
@@ -93,7 +93,7 @@ def attach(admin: str, rules: Sequence[str] = ()) -> Attached:
         sock: socket.socket = connection.sock
     except OSError as error:
         connection.close()
-        fail_to_connect(admin, error)
+        raise_unreachable(admin, error)
     query = urlencode(_asked(rules))
     try:
         target = f"{_PATH}?{query}" if query else _PATH
@@ -104,7 +104,7 @@ def attach(admin: str, rules: Sequence[str] = ()) -> Attached:
             raise click.ClickException(f"{admin} refused {_PATH}: {_reason(first)} ({status})")
     except OSError as error:
         sock.close()
-        fail_to_connect(admin, error)
+        raise_unreachable(admin, error)
     except click.ClickException:
         sock.close()
         raise

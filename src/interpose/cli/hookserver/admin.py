@@ -14,8 +14,7 @@ from interpose.hooks.server.reconcile.report import ReportedProblem, as_json
 from interpose.log import LogControl
 from interpose.metrics import Collector, build_info, log_collector, process_collector
 from interpose.net.httpd.health import Check, health_routes, log_level_routes, metrics_route
-from interpose.net.httpd.routes import RouteTable, ServerRequest, ServerResponse
-from interpose.net.httpd.routes import json_response as json
+from interpose.net.httpd.routes import RouteTable, ServerRequest, ServerResponse, json_response
 
 if TYPE_CHECKING:
     from interpose.cli.hookserver.process import HookServerDaemon
@@ -34,7 +33,7 @@ class HookServerViews(DaemonViews):
         self._log = log
 
     def collectors(self) -> list[Collector]:
-        """All metrics."""
+        """Collectors of all metrics."""
         parts = self._daemon.parts
         return [
             build_info,
@@ -75,13 +74,13 @@ class HookServerViews(DaemonViews):
     def _plugin_problem(self) -> str | None:
         from interpose.hooks.server.entry_points import UnusablePlugin
 
-        missing = (one for one in self._daemon.parts.plugins if isinstance(one, UnusablePlugin))
-        return "; ".join(f"{one.name}: {one.problem}" for one in missing) or None
+        missing = (plugin for plugin in self._daemon.parts.plugins if isinstance(plugin, UnusablePlugin))
+        return "; ".join(f"{plugin.name}: {plugin.problem}" for plugin in missing) or None
 
     async def _status(self, _request: ServerRequest) -> ServerResponse:
         daemon, parts = self._daemon, self._daemon.parts
         last = parts.reconciler.last
-        return json(
+        return json_response(
             {
                 **self.process(),
                 "mode": self._settings.mode,
@@ -164,25 +163,26 @@ class HookServerViews(DaemonViews):
     async def _rules(self, _request: ServerRequest) -> ServerResponse:
         reconciler = self._daemon.parts.reconciler
         inputs = reconciler.surroundings.inputs
-        return json(
+        return json_response(
             {
                 "rules": {name: str(rule) for name, rule in reconciler.rules.by_plugin.items()},
                 "problems": dict(reconciler.rules.problems),
                 "slo": str(inputs.slo) if inputs.slo is not None else None,
                 "pools": str(inputs.pools),
-                "kernel": sorted(one.value for one in inputs.kernel.parameters),
+                "kernel": sorted(parameter.value for parameter in inputs.kernel.parameters),
             }
         )
 
     async def _values(self, _request: ServerRequest) -> ServerResponse:
-        """Everything that is wanted, what is there and why: a round that changes nothing."""
+        """All desired values, the actual ones, and reasons: a reconcile pass that changes nothing."""
         done = await self._daemon.parts.reconciler.round("view", detail=True, act=False, record=False)
-        qos = {one.pod.uid: found for one in done.subjects if (found := qos_of(one.pod.labels)) is not None}
+        qos = {subject.pod.uid: found for subject in done.subjects if (found := qos_of(subject.pod.labels)) is not None}
         troubles = [
-            ReportedProblem(one.failure.plugin, one.target.name, one.failure.text) for one in done.desire.troubles
+            ReportedProblem(failed.failure.plugin, failed.target.name, failed.failure.text)
+            for failed in done.desire.troubles
         ]
         problems = self._daemon.parts.reconciler.rules.problems
-        return json(as_json(done.items, failures=troubles, problems=problems, qos=qos))
+        return json_response(as_json(done.items, failures=troubles, problems=problems, qos=qos))
 
     async def _config(self, _request: ServerRequest) -> ServerResponse:
-        return json(config_answer(HOOKSERVER, self._settings, self._origins))
+        return json_response(config_answer(HOOKSERVER, self._settings, self._origins))

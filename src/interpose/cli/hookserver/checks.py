@@ -1,4 +1,4 @@
-"""Settings of the hook server, seen by those who know what they mean: names of hook points and cgroups, real paths.
+"""Checks of the settings of a hook server that need other packages: names of hook points and cgroups, real paths.
 
 `config` is below both, so it cannot tell. Checked wherever settings are loaded, before anything is started or shown.
 """
@@ -17,7 +17,7 @@ _SLICE = ".slice"
 
 
 def check(loaded: LoadedSettings) -> None:
-    """ConfigError with every value that cannot be used, and who gave it."""
+    """ConfigError with every value that cannot be used, and its origin."""
     settings: HookServerSettings = loaded.settings
     problems = [
         f"{loaded.origins[key]}: {key}: {problem}"
@@ -32,7 +32,7 @@ def check(loaded: LoadedSettings) -> None:
 
 
 def with_real_paths(settings: HookServerSettings) -> HookServerSettings:
-    """What the kernel's files are named by: nothing is written through a link, but a mount may be reached by one."""
+    """The settings with links in the paths of the kernel's files resolved: nothing is written through a link."""
     places = settings.cgroups
     root, proc, sys = map(os.path.realpath, (places.root, places.proc_root, places.sys_root))
     return replace(settings, cgroups=replace(places, root=root, proc_root=proc, sys_root=sys))

@@ -15,7 +15,7 @@ import click
 import uvloop
 
 from interpose.cli.common.terminal import format_value
-from interpose.cli.hookserver.parts import HookServerParts, chosen_plugins
+from interpose.cli.hookserver.parts import HookServerParts, select_plugins
 from interpose.config.hookserver.settings import HookServerSettings
 from interpose.core.model.qos import qos_of
 from interpose.errors import SocketInUseError
@@ -27,9 +27,9 @@ from interpose.log import setup
 
 
 def run_once(settings: HookServerSettings, *, restore: bool, dry_run: bool, as_json: bool) -> int:
-    """One round; exit code 1 if not all is known, a plugin could not decide, or something could not be done.
+    """One reconcile pass; exit code 1 if not all is known, a plugin could not decide, or a value could not be written.
 
-    To restore, neither a policy nor the kubelet is needed: what was found is in the journal, and nobody wants anything.
+    To restore, neither a policy nor the kubelet is needed: the values are in the journal, and no plugin runs.
     """
     if restore:
         settings = replace(settings, nodeslo="", reconcile=replace(settings.reconcile, kubelet_url=""))
@@ -39,15 +39,16 @@ def run_once(settings: HookServerSettings, *, restore: bool, dry_run: bool, as_j
 
 
 async def _main(settings: HookServerSettings, *, restore: bool, dry_run: bool, json_output: bool) -> int:
-    # Nobody answers hooks here, so an update carries the values themselves, whoever passes it on.
-    parts = HookServerParts(settings, plugins=() if restore else chosen_plugins(settings), dry_run=dry_run)
+    # No hooks are answered here, so an update carries the values themselves.
+    parts = HookServerParts(settings, plugins=() if restore else select_plugins(settings), dry_run=dry_run)
     try:
         if parts.node_file is not None:
             parts.node_file.load()
         parts.upstream.start()
         done = await parts.reconciler.round("once", detail=True, act=not dry_run)
         troubles = [
-            ReportedProblem(one.failure.plugin, one.target.name, one.failure.text) for one in done.desire.troubles
+            ReportedProblem(failed.failure.plugin, failed.target.name, failed.failure.text)
+            for failed in done.desire.troubles
         ]
         _show(done, parts, troubles, acted=not dry_run, json_output=json_output)
         problems = list(parts.node_file.problems) if parts.node_file is not None else []
@@ -66,9 +67,9 @@ def _show(
 ) -> None:
     rules = parts.reconciler.rules
     problems, idle = rules.problems, idle_plugins(rules.by_plugin)
-    known = [one for one in parts.plugins if one.name in rules.by_plugin]
+    known = [plugin for plugin in parts.plugins if plugin.name in rules.by_plugin]
     missing = missing_parameters(known, parts.reconciler.surroundings.inputs.kernel)
-    qos = {one.pod.uid: found for one in done.subjects if (found := qos_of(one.pod.labels)) is not None}
+    qos = {subject.pod.uid: found for subject in done.subjects if (found := qos_of(subject.pod.labels)) is not None}
     if json_output:
         records = as_json(done.items, failures=troubles, problems=problems, idle=idle, missing=missing, qos=qos)
         click.echo(json.dumps(records, indent=2))
@@ -96,8 +97,10 @@ def remove_registration(settings: HookServerSettings) -> int:
     One that runs writes it again within a second, so removing it would only look like success.
     """
     setup(settings.logging.level, settings.logging.format)
-    said = settings.registration
-    registrar = Registrar(said.dir, said.name, endpoint=said.host_endpoint or settings.listen, hooks=())
+    registration = settings.registration
+    registrar = Registrar(
+        registration.dir, registration.name, endpoint=registration.host_endpoint or settings.listen, hooks=()
+    )
     for path in dict.fromkeys(filter(None, (settings.listen, registrar.leads_to))):
         try:
             with suppress(NotADirectoryError):

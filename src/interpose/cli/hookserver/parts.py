@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from interpose.cli.common.admin_client import look_up
-from interpose.cli.common.setting_errors import about_setting
+from interpose.cli.common.admin_client import fetch_json
+from interpose.cli.common.setting_errors import name_setting_in_errors
 from interpose.cli.hookserver.checks import stage_problems, with_real_paths
 from interpose.config.endpoint import WELL_KNOWN_RUNTIMES
 from interpose.config.hookserver.settings import HookServerSettings
@@ -60,20 +60,21 @@ _BOOT_ID = "sys/kernel/random/boot_id"
 
 
 class HookServerParts:
-    """Everything that decides and acts; sockets are others' business."""
+    """All parts of a hook server that decide and act, without its sockets."""
 
     def __init__(
         self,
         settings: HookServerSettings,
         *,
         plugins: Sequence[AnyPlugin],
-        asked: Callable[[str], int] | None = None,
+        hook_calls: Callable[[str], int] | None = None,
         dry_run: bool = False,
-        changed: Callable[[], None] = lambda: None,
-        told: Callable[[], None] = lambda: None,
+        on_document: Callable[[], None] = lambda: None,
+        on_late_answer: Callable[[], None] = lambda: None,
         files: CgroupFiles | None = None,
     ) -> None:
-        """`changed` is called for a new document, `told` for news from kubelet or relay that came late.
+        """`on_document` is called for a new document, `on_late_answer` when kubelet or relay answer
+        late. `hook_calls` counts the hook calls about a container.
 
         `files` are the kernel's, unless a test has others.
         """
@@ -84,7 +85,7 @@ class HookServerParts:
         self.tree = CgroupTree(files, places.root, version=detect_version(files, places.root))
         self.journal = open_journal(settings, reading_only=dry_run)
         self.hub = Hub()
-        path, find = runtime_of(settings)
+        path, find = find_runtime_endpoint(settings)
         self.upstream = Upstream(path, hub=self.hub, limits=Limits(), wait=1.0, find=find)
         self.calls = RuntimeCalls(Client(self.upstream, self.hub))
         self.store = Store()
@@ -96,17 +97,19 @@ class HookServerParts:
             self._actuators(files), self.journal, now=time.monotonic, dry_run=dry_run, allowed=self.allowed
         )
         self.inventory = Inventory(self.tree, self.journal)
-        # Nobody asked for what we send; a relay shall not take it for that.
+        # These updates are not requests of a kubelet; a relay shall not take them for that.
         marked = RuntimeCalls(Client(self.upstream, self.hub), metadata=(NOT_REQUESTED,))
         self.updates = ContainerUpdates(
-            self.store, marked, self.journal, allowed=self.allowed, refresh=self.sync.refresh, asked=asked
+            self.store, marked, self.journal, allowed=self.allowed, refresh=self.sync.refresh, asked=hook_calls
         )
-        self.facts = MetadataSource(_kubelet(settings), told)
-        self.policy = RelayPolicy(_relay(settings), now=time.monotonic, changed=told)
+        self.facts = MetadataSource(_kubelet(settings), on_late_answer)
+        self.policy = RelayPolicy(_relay(settings), now=time.monotonic, changed=on_late_answer)
         self.node_file = None
         if settings.nodeslo:
             keep = f"{settings.state_dir}/{_DOCUMENT}"
-            self.node_file = NodeFile(settings.nodeslo, lambda _document: changed(), keep=keep, remember=not dry_run)
+            self.node_file = NodeFile(
+                settings.nodeslo, lambda _document: on_document(), keep=keep, remember=not dry_run
+            )
         self.gatherer = Gatherer(
             tree=self.tree,
             kubepods=places.kubepods,
@@ -142,7 +145,7 @@ class HookServerParts:
         return ""
 
     async def close(self) -> None:
-        """Leave nothing behind but the journal."""
+        """Close files and connections; the journal stays."""
         if self.node_file is not None:
             await self.node_file.close()
         await self.facts.close()
@@ -167,7 +170,7 @@ class HookServerParts:
         }
 
     def _adopt(self) -> None:
-        """Cookies have no name in the kernel: who had which group is in the journal."""
+        """Take core-scheduling groups from the journal: cookies have no names in the kernel."""
         for level, key in self.journal.targets():
             entry = self.journal.get(level, key, Parameter.CORE_SCHED)
             target = self.journal.target_of(level, key)
@@ -182,10 +185,10 @@ def open_journal(settings: HookServerSettings, *, reading_only: bool = False) ->
     try:
         boot = path.read_text().strip()
     except OSError as error:
-        # Without it nobody knows whether the journal is about this boot, and what it says would be lost or wrong.
+        # Without it the journal may be of another boot, and its values would be lost or wrong.
         raise ConfigError(f"cgroups.proc_root (--proc-root): file {path}: cannot be read: {error.strerror}") from None
     journal = Journal(f"{settings.state_dir}/{_JOURNAL}", boot)
-    with about_setting(state_dir=settings.state_dir):
+    with name_setting_in_errors(state_dir=settings.state_dir):
         if reading_only:
             journal.peek()
         else:
@@ -193,10 +196,10 @@ def open_journal(settings: HookServerSettings, *, reading_only: bool = False) ->
     return journal
 
 
-def runtime_of(
+def find_runtime_endpoint(
     settings: HookServerSettings, known: Sequence[str] = WELL_KNOWN_RUNTIMES
 ) -> tuple[str, Callable[[], str] | None]:
-    """The CRI socket, and how it is looked for if nobody named it."""
+    """The CRI socket, and a function that looks for it if the settings do not name it."""
     if settings.runtime_endpoint:
         return settings.runtime_endpoint, None
     if settings.serves_hooks:
@@ -208,31 +211,31 @@ def runtime_of(
     return first(), first
 
 
-def stages(settings: HookServerSettings, plugins: tuple[AnyPlugin, ...]) -> frozenset[HookPoint]:
-    """The hook points that are served."""
+def find_served_stages(settings: HookServerSettings, plugins: tuple[AnyPlugin, ...]) -> frozenset[HookPoint]:
+    """The hook points that plugins serve and settings leave on; ConfigError for unknown names."""
     disabled = settings.hooks.disable_stages
     if problems := [f"hooks.disable_stages (--disable-stages): {text}" for text in stage_problems(disabled)]:
         raise ConfigError(problems)
     return stages_of(plugins, frozenset(map(HookPoint, disabled)))
 
 
-def chosen_plugins(settings: HookServerSettings) -> tuple[AnyPlugin, ...]:
+def select_plugins(settings: HookServerSettings) -> tuple[AnyPlugin, ...]:
     """The plugins that are on: our own, then those of installed packages in the order of the setting."""
     own, wanted = plugins_on(settings.plugins), settings.plugins.external
     if not wanted:
         return own
     from interpose.hooks.server.entry_points import UnusablePlugin, installed, load_plugins
 
-    external = load_plugins(wanted, installed(), [one.name for one in all_plugins(settings.plugins)])
-    for one in external:
-        if isinstance(one, UnusablePlugin):
-            _log.error("Plugin cannot be loaded", extra={"kv": {"plugin": one.name, "err": one.problem}})
+    external = load_plugins(wanted, installed(), [plugin.name for plugin in all_plugins(settings.plugins)])
+    for plugin in external:
+        if isinstance(plugin, UnusablePlugin):
+            _log.error("Plugin cannot be loaded", extra={"kv": {"plugin": plugin.name, "err": plugin.problem}})
     return (*own, *external)
 
 
 def _relay(settings: HookServerSettings) -> Fetch | None:
     address = settings.relay_admin
-    return None if address == "none" else lambda: asyncio.to_thread(look_up, address, PATH)
+    return None if address == "none" else lambda: asyncio.to_thread(fetch_json, address, PATH)
 
 
 def _kubelet(settings: HookServerSettings) -> KubeletPods | None:

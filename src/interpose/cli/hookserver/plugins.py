@@ -38,12 +38,12 @@ def plugins(config: str | None, output: str) -> int:
     check(loaded)
     settings = loaded.settings.plugins
     own, found = all_plugins(settings), installed()
-    names = dict.fromkeys((*settings.external, *(one.name for one in found)))
-    external = load_plugins(tuple(names), found, [one.name for one in own])
-    on = {one.name for one in plugins_on(settings)}
-    packages = {one.name: one.distribution for one in found}
-    rows = [_row(one, one.name in on, _OWN) for one in own]
-    rows += [_row(one, one.name in settings.external, packages.get(one.name, "")) for one in external]
+    names = dict.fromkeys((*settings.external, *(plugin.name for plugin in found)))
+    external = load_plugins(tuple(names), found, [plugin.name for plugin in own])
+    on = {plugin.name for plugin in plugins_on(settings)}
+    packages = {plugin.name: plugin.distribution for plugin in found}
+    rows = [_row(plugin, plugin.name in on, _OWN) for plugin in own]
+    rows += [_row(plugin, plugin.name in settings.external, packages.get(plugin.name, "")) for plugin in external]
     if output == "json":
         click.echo(json.dumps(rows, indent=2))
     else:

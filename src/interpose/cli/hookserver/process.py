@@ -1,7 +1,7 @@
 """The life of a hook server process: the composition root of `interpose hookserver`.
 
-Rules are made before the socket listens, and the socket listens before it is registered: whoever finds us gets right
-answers. Under Fail the registration stays behind at the end, so that a restart lifts no protection.
+Rules are made before the socket listens, and the socket listens before it is registered: a relay that finds us gets
+right answers. Under Fail the registration stays behind at the end, so that a restart lifts no protection.
 """
 
 import asyncio
@@ -16,9 +16,9 @@ from interpose import __version__
 from interpose.cli.common.admin_socket import AdminSockets
 from interpose.cli.common.daemon import Daemon, run_daemon
 from interpose.cli.common.heartbeat import Ticker
-from interpose.cli.common.setting_errors import about_setting
+from interpose.cli.common.setting_errors import name_setting_in_errors
 from interpose.cli.hookserver.admin import HookServerViews
-from interpose.cli.hookserver.parts import HookServerParts, chosen_plugins, stages
+from interpose.cli.hookserver.parts import HookServerParts, find_served_stages, select_plugins
 from interpose.config.hookserver.settings import HookServerSettings
 from interpose.core.backoff import Backoff
 from interpose.core.model.cgroup import Level, Parameter
@@ -38,7 +38,7 @@ from interpose.tasks import TaskBag
 
 _log = logging.getLogger(__name__)
 
-# In proxy mode rounds only follow rules; now and then one forgets what is gone.
+# In proxy mode passes only follow rules; now and then one removes entries of pods that are gone.
 _HOUSEKEEPING = 600.0
 _SETTLE = 0.5
 _AFTER_STARTS = Backoff(SHORTEST, 30.0)
@@ -62,15 +62,15 @@ def run(settings: HookServerSettings, origins: Mapping[str, str]) -> int:
 
 
 def _registrar(settings: HookServerSettings, served: frozenset[HookPoint]) -> Registrar:
-    said = settings.registration
+    registration = settings.registration
     return Registrar(
-        said.dir,
-        said.name,
-        endpoint=said.host_endpoint or settings.listen,
+        registration.dir,
+        registration.name,
+        endpoint=registration.host_endpoint or settings.listen,
         hooks=served,
-        failure_policy=FailurePolicy(said.failure_policy),
-        priority=said.priority,
-        timeout=said.timeout,
+        failure_policy=FailurePolicy(registration.failure_policy),
+        priority=registration.priority,
+        timeout=registration.timeout,
     )
 
 
@@ -80,11 +80,11 @@ class HookServerDaemon(Daemon):
     def __init__(self, settings: HookServerSettings, origins: Mapping[str, str], log: LogControl) -> None:
         super().__init__()
         self._settings = settings
-        plugins = chosen_plugins(settings)
-        served = stages(settings, plugins) if settings.serves_hooks else frozenset()
+        plugins = select_plugins(settings)
+        served = find_served_stages(settings, plugins) if settings.serves_hooks else frozenset()
         # The socket comes first: a second hook server must not get as far as the journal.
         with ExitStack() as bound:
-            with about_setting(listen=settings.listen):
+            with name_setting_in_errors(listen=settings.listen):
                 self._socket = bind_unix(settings.listen, mode=0o600) if settings.serves_hooks else None
             if self._socket is not None:
                 bound.callback(self._socket.close)
@@ -93,9 +93,9 @@ class HookServerDaemon(Daemon):
             self.parts = parts = HookServerParts(
                 settings,
                 plugins=plugins,
-                asked=self._asked if settings.serves_hooks else None,
-                changed=self._document_changed,
-                told=lambda: self._rounds.soon(KUBELET),
+                hook_calls=self._count_hook_calls if settings.serves_hooks else None,
+                on_document=self._on_document,
+                on_late_answer=lambda: self._rounds.soon(KUBELET),
             )
             self._sockets = bound.pop_all()
         effects = ProxyEffects(
@@ -110,7 +110,7 @@ class HookServerDaemon(Daemon):
             pools_changed=lambda: self._rounds.soon(POOLS),
             facts=parts.facts.of,
             owned=lambda: parts.policy.owned,
-            started=self._started,
+            started=self._on_started,
             looked_at=lambda container: container in parts.updates.sending,
         )
         self.proxy = ProxyServer(
@@ -127,25 +127,27 @@ class HookServerDaemon(Daemon):
         admission = Admission(identify=peer_credentials, uids=allowed)
         self._server = LocalServer(self.proxy.handlers(), hub=parts.hub, admission=admission)
         self.registrar = _registrar(settings, served)
-        self._rounds = ReconcileLoop(self._round, settings.reconcile.interval if settings.reconciles else _HOUSEKEEPING)
+        self._rounds = ReconcileLoop(
+            self._reconcile, settings.reconcile.interval if settings.reconciles else _HOUSEKEEPING
+        )
         # Groups of a koordlet have the same names: without the plugin they are not ours to sweep.
-        self._has_groups = any(Parameter.RESCTRL in one.serves.get(Level.POD, ()) for one in plugins)
+        self._has_groups = any(Parameter.RESCTRL in plugin.serves.get(Level.POD, ()) for plugin in plugins)
         self._watch: CgroupWatch | None = None
-        self._newcomers: NewCgroups | None = None
+        self._new_cgroups: NewCgroups | None = None
         self._views = HookServerViews(settings, origins, self, log)
         self._tasks = TaskBag()
-        self._troubled = 0  # rounds in a row with something left to do
-        self._starting = 0  # rounds in a row with containers that are being started
+        self._failed_passes = 0  # passes in a row with something left to do
+        self._starting = 0  # passes in a row with containers that are being started
         self._ticker = Ticker(self._tick)
         self._beginning: asyncio.TimerHandle | None = None
 
     @property
     def rounds(self) -> ReconcileLoop:
-        """When things are looked at."""
+        """The loop of reconcile passes."""
         return self._rounds
 
     async def start(self) -> None:
-        """Make rules, listen, register, look at everything."""
+        """Make rules, listen, register, and start the reconcile passes."""
         parts, settings = self.parts, self._settings
         if parts.node_file is not None:
             parts.node_file.load()
@@ -159,13 +161,13 @@ class HookServerDaemon(Daemon):
             parts.node_file.start()
         if settings.reconciles:
             self._watch = CgroupWatch(parts.tree.watch_root, partial(self._rounds.soon, CGROUPS))
-            self._newcomers = NewCgroups(parts.tree, self._watch, now=time.monotonic)
+            self._new_cgroups = NewCgroups(parts.tree, self._watch, now=time.monotonic)
         self._views.start(self._http)
         if self._socket is None:
-            self._begin()
+            self._start_reconciling()
         else:
             # A relay reads our registration within a tenth of a second; an update before that would pass it unasked.
-            self._beginning = asyncio.get_running_loop().call_later(_SETTLE, self._begin)
+            self._beginning = asyncio.get_running_loop().call_later(_SETTLE, self._start_reconciling)
         self._ticker.start()
         kv = {
             "version": __version__,
@@ -179,7 +181,7 @@ class HookServerDaemon(Daemon):
         _log.info("Hook server is ready", extra={"kv": kv})
         self.announce(f"{settings.mode} mode")
 
-    def _begin(self) -> None:
+    def _start_reconciling(self) -> None:
         self.parts.upstream.on_up = partial(self._rounds.soon, RUNTIME)
         self._rounds.start()
 
@@ -203,8 +205,8 @@ class HookServerDaemon(Daemon):
         await self.parts.close()
         self._sockets.close()
 
-    def _document_changed(self) -> None:
-        """Hooks shall go by it at once, whatever the runtime does and however long a round takes."""
+    def _on_document(self) -> None:
+        """Remake the rules at once: hook calls do not wait for the runtime or a reconcile pass."""
         self._tasks.spawn(self._follow_document(), name="make rules of a new document")
 
     async def _follow_document(self) -> None:
@@ -214,44 +216,44 @@ class HookServerDaemon(Daemon):
         self._rounds.soon(DOCUMENT)
 
     def _pause_after(self, done: ReconcilePass) -> float | None:
-        """When to try again what a round could not do; None if it did everything."""
+        """Seconds until a pass is repeated that could not do everything; None if it could."""
         self._starting = self._starting + 1 if done.starting else 0
         if self._starting:
             return _AFTER_STARTS.delay(self._starting)
         if done.listed and not done.errors and not self.parts.applier.held and not self.parts.updates.unconfirmed:
-            self._troubled = 0
+            self._failed_passes = 0
             return None
-        self._troubled += 1
-        return _AFTER_TROUBLE.delay(self._troubled)
+        self._failed_passes += 1
+        return _AFTER_TROUBLE.delay(self._failed_passes)
 
-    def _started(self, container: str) -> None:
-        """In proxy mode nobody else looks at what became of an update that met the start."""
+    def _on_started(self, container: str) -> None:
+        """A container was started; in proxy mode only this checks an update that was sent meanwhile."""
         if container in self.parts.updates.unconfirmed:
             self._rounds.soon(NEWCOMERS)
 
-    def _asked(self, container: str) -> int:
+    def _count_hook_calls(self, container: str) -> int:
         return self.proxy.asked.get(container, 0)
 
     def _tick(self) -> None:
         self.registrar.check()
         self.notifier.watchdog()
 
-    async def _round(self, reason: str) -> None:
+    async def _reconcile(self, reason: str) -> None:
         parts, settings = self.parts, self._settings
         reasons = frozenset(reason.split(", "))
         changes = parts.reconciler.rule_changes
-        # In proxy mode values are not watched over, but put right when something that decides about them changed.
+        # In proxy mode values are not watched, but corrected when something that decides about them has changed.
         acts = settings.reconciles or reasons != {TICK}
         done = await parts.reconciler.round(reason, act=acts)
         if not acts and parts.reconciler.rule_changes != changes:
             done = await parts.reconciler.round(reason)
         pauses = {AGAIN: self._pause_after(done)}
-        if self._newcomers is not None:
+        if self._new_cgroups is not None:
             layout = parts.reconciler.surroundings.layout
-            pauses[NEWCOMERS] = await self._newcomers.after(done.subjects, layout, changed=done.written > 0)
+            pauses[NEWCOMERS] = await self._new_cgroups.after(done.subjects, layout, changed=done.written > 0)
         for cause, pause in pauses.items():
             if pause is not None:
                 self._rounds.later(cause, pause)
         if done.listed and self._has_groups:
-            uids = {one.pod.uid for one in done.subjects}
+            uids = {subject.pod.uid for subject in done.subjects}
             await asyncio.to_thread(parts.resctrl.sweep, uids)

@@ -79,10 +79,10 @@ def import_command(files: tuple[str, ...], name: str, root: str, output: str) ->
         found: list[str] = []
         with ProgressLines(sys.stderr) as progress:
             for file in files:
-                found += [one.id for one in await store.import_file(Path(file), name, progress.tell)]
+                found += [image.id for image in await store.import_file(Path(file), name, progress.on_progress)]
         # As they are now: several files may hold one image, and a later one may take a name from another.
-        there = {one.id: one for one in await store.list()}
-        return [there[one] for one in dict.fromkeys(found) if one in there]
+        stored = {image.id: image for image in await store.list()}
+        return [stored[image_id] for image_id in dict.fromkeys(found) if image_id in stored]
 
     _show(_run(root, work), output)
 
@@ -109,11 +109,11 @@ def pull_command(
     """
     if bool(username) != password_stdin:
         raise click.UsageError("--username and --password-stdin go together")
-    auth = _given(username) if username else _found(docker_config, reference)
+    auth = _read_login(username) if username else _find_login(docker_config, reference)
 
     async def work(store: "LocalImageStore") -> "list[StoredImage]":
         with ProgressLines(sys.stderr) as progress:
-            return [await store.pull(reference, auth, progress.tell)]
+            return [await store.pull(reference, auth, progress.on_progress)]
 
     _show(_run(root, work, _registries(registries)), output)
 
@@ -144,7 +144,7 @@ def tag_command(reference: str, names: tuple[str, ...], root: str, output: str) 
     async def work(store: "LocalImageStore") -> "list[StoredImage]":
         tagged = await store.tag(reference, names)
         if tagged is None:
-            raise _none(reference)
+            raise _not_found(reference)
         return [tagged]
 
     _show(_run(root, work, sweep=False), output)
@@ -164,15 +164,15 @@ def inspect_command(references: tuple[str, ...], root: str) -> int:
 
         found = {reference: await store.get(reference) for reference in references}
         used = await asyncio.to_thread(store.holds)
-        known = {one.id: one for one in found.values() if one is not None}
+        known = {image.id: image for image in found.values() if image is not None}
         documents = []
-        for one in known.values():
-            config = await asyncio.to_thread(store.config_data, one)
-            containers = sorted(name for name, image_id in used.items() if image_id == one.id)
-            documents.append(inspect_document(one, config, store.layers(one), containers))
+        for image in known.values():
+            config = await asyncio.to_thread(store.config_data, image)
+            containers = sorted(name for name, image_id in used.items() if image_id == image.id)
+            documents.append(inspect_document(image, config, store.layers(image), containers))
         click.echo(json.dumps(documents, indent=2))
-        for reference in [name for name, one in found.items() if one is None]:
-            click.echo(f"error: {_none(reference).message}", err=True)
+        for reference in [name for name, image in found.items() if image is None]:
+            click.echo(f"error: {_not_found(reference).message}", err=True)
         return 0 if all(found.values()) else 1
 
     return _run(root, work, sweep=False)
@@ -200,26 +200,26 @@ def save_command(references: tuple[str, ...], file: str, root: str) -> None:
     async def work(store: "LocalImageStore") -> None:
         with whole_file(file) as target:
             saved = await store.save(references, target)
-        for one in saved:
-            click.echo(f"Saved {or_dash(', '.join(one.tags) or one.id)}, {format_size(one.size)}", err=True)
-            if one.id != one.was:
-                click.echo(f"  its layers were packed anew, so its id there is {one.id}", err=True)
+        for written in saved:
+            click.echo(f"Saved {or_dash(', '.join(written.tags) or written.id)}, {format_size(written.size)}", err=True)
+            if written.id != written.was:
+                click.echo(f"  its layers were packed anew, so its id there is {written.id}", err=True)
 
     _run(root, work, sweep=False)
 
 
 @contextmanager
 def whole_file(name: str) -> "Iterator[IO[bytes]]":
-    """A file that is there when it is whole, or not at all; - is standard output."""
+    """A file that exists once it is complete, or not at all; - is standard output."""
     if name == "-":
-        with _place("standard output"):
+        with _name_path_in_errors("standard output"):
             yield sys.stdout.buffer
             sys.stdout.buffer.flush()
         return
     path = Path(name)
     unfinished = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        with _place(name, str(unfinished)):
+        with _name_path_in_errors(name, str(unfinished)):
             with unfinished.open("xb") as target:
                 yield target
             unfinished.replace(path)
@@ -229,8 +229,8 @@ def whole_file(name: str) -> "Iterator[IO[bytes]]":
 
 
 @contextmanager
-def _place(name: str, temporary: str | None = None) -> "Iterator[None]":
-    """Errors of the system name what the user named: a full disk names nothing, and the temporary file is ours."""
+def _name_path_in_errors(name: str, temporary: str | None = None) -> "Iterator[None]":
+    """OSErrors inside name the file of the user: a full disk names none, and the temporary file is ours."""
     try:
         yield
     except BrokenPipeError:
@@ -257,7 +257,7 @@ def rm_command(references: tuple[str, ...], root: str) -> int:
             if await store.untag(reference):
                 click.echo(f"Removed {or_dash(reference)}")
             else:
-                click.echo(f"error: {_none(reference).message}", err=True)
+                click.echo(f"error: {_not_found(reference).message}", err=True)
                 code = 1
         return code
 
@@ -276,22 +276,26 @@ def prune_command(everything: bool, root: str) -> None:
     async def work(store: "LocalImageStore") -> "list[StoredImage]":
         used = set((await asyncio.to_thread(store.holds)).values())
         found = await store.list()
-        gone = [one for one in found if (everything or not one.repo_tags) and not one.pinned and one.id not in used]
-        return [one for one in gone if await store.remove(one.id)]
+        unused = [
+            image
+            for image in found
+            if (everything or not image.repo_tags) and not image.pinned and image.id not in used
+        ]
+        return [image for image in unused if await store.remove(image.id)]
 
     _show_removed(_run(root, work, sweep=False))
 
 
-def _none(reference: str) -> click.ClickException:
+def _not_found(reference: str) -> click.ClickException:
     return click.ClickException(f"image {or_dash(reference)}: not found")
 
 
 def _show_removed(images: "list[StoredImage]") -> None:
-    for one in images:
-        names = one.repo_tags or one.repo_digests
-        click.echo(f"Removed {or_dash(', '.join(names) or one.id)}")
+    for image in images:
+        names = image.repo_tags or image.repo_digests
+        click.echo(f"Removed {or_dash(', '.join(names) or image.id)}")
     # Layers that other images have, too, stay.
-    click.echo(f"{amount(len(images), 'image')} removed, up to {format_size(sum(one.size for one in images))}")
+    click.echo(f"{amount(len(images), 'image')} removed, up to {format_size(sum(image.size for image in images))}")
 
 
 def _run(
@@ -330,13 +334,13 @@ def _run(
         logs.close()
 
 
-def _given(username: str) -> "Auth":
+def _read_login(username: str) -> "Auth":
     from interpose.node.runtime.images.types import Auth
 
     return Auth(username=username, password=sys.stdin.readline().rstrip("\r\n"))
 
 
-def _found(docker_config: str, reference: str) -> "Auth | None":
+def _find_login(docker_config: str, reference: str) -> "Auth | None":
     from interpose.config.documents.yaml import read_text
     from interpose.node.runtime.images.registry.docker_config import credentials
     from interpose.node.runtime.images.registry.reference import parse_reference
@@ -369,32 +373,33 @@ def _registries(path: str) -> "Registries | None":
 
 def _show(images: "list[StoredImage]", output: str) -> None:
     if output == "json":
-        click.echo(json.dumps([_document(one) for one in images], indent=2))
+        click.echo(json.dumps([_document(image) for image in images], indent=2))
         return
     if not images:
         click.echo("No images.")
         return
     rows = [["NAME", "ID", "SIZE"]]
-    for one in images:
-        short = one.id.removeprefix("sha256:")[:_SHOWN_ID]
+    for image in images:
+        short = image.id.removeprefix("sha256:")[:_SHOWN_ID]
         rows += [
-            [or_dash(name), short, format_size(one.size)] for name in one.repo_tags or one.repo_digests or ("<none>",)
+            [or_dash(name), short, format_size(image.size)]
+            for name in image.repo_tags or image.repo_digests or ("<none>",)
         ]
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else WIDTH
     click.echo("\n".join(flat(table(rows, width=width))))
 
 
-def _document(one: "StoredImage") -> dict[str, Any]:
+def _document(image: "StoredImage") -> dict[str, Any]:
     return {
-        "id": one.id,
-        "tags": list(one.repo_tags),
-        "digests": list(one.repo_digests),
-        "size": one.size,
-        "layers": len(one.chain),
-        "user": one.config.user,
-        "entrypoint": list(one.config.entrypoint),
-        "cmd": list(one.config.cmd),
-        "workingDir": one.config.working_dir,
-        "created": one.config.created,
-        "pinned": one.pinned,
+        "id": image.id,
+        "tags": list(image.repo_tags),
+        "digests": list(image.repo_digests),
+        "size": image.size,
+        "layers": len(image.chain),
+        "user": image.config.user,
+        "entrypoint": list(image.config.entrypoint),
+        "cmd": list(image.config.cmd),
+        "workingDir": image.config.working_dir,
+        "created": image.config.created,
+        "pinned": image.pinned,
     }

@@ -1,4 +1,4 @@
-"""What is seen while an image comes: a line for each layer that changes in place, or lines one below the other."""
+"""Progress of an image that is pulled or imported: a line for each layer that changes in place, or lines."""
 
 import shutil
 import time
@@ -30,7 +30,7 @@ class ProgressLines:
         self._stream = stream
         self._clock = clock
         self._in_place = stream.isatty()
-        self._news: dict[str, PullProgress] = {}
+        self._layers: dict[str, PullProgress] = {}
         self._drawn = 0  # lines
         self._next = 0.0
 
@@ -38,38 +38,39 @@ class ProgressLines:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._in_place and self._news:
+        if self._in_place and self._layers:
             self._draw()
 
-    def tell(self, news: "PullProgress") -> None:
-        """News of a layer."""
-        self._news[news.part] = news
+    def on_progress(self, progress: "PullProgress") -> None:
+        """Show how far a layer is."""
+        self._layers[progress.part] = progress
         if not self._in_place:
-            if news.phase in ("done", "exists"):
-                self._stream.write(line(news, 0) + "\n")
+            if progress.phase in ("done", "exists"):
+                self._stream.write(line(progress, 0) + "\n")
         elif self._clock() >= self._next:
             self._next = self._clock() + _EVERY
             self._draw()
 
     def _draw(self) -> None:
         screen = shutil.get_terminal_size()
-        shown = list(self._news.values())[-(screen.lines - 1) :]
+        layers = list(self._layers.values())[-(screen.lines - 1) :]
         up = f"\x1b[{self._drawn}A" if self._drawn else ""
-        text = "".join(f"\x1b[2K{line(news, screen.columns)}\n" for news in shown)
+        text = "".join(f"\x1b[2K{line(progress, screen.columns)}\n" for progress in layers)
         self._stream.write(up + text)
         self._stream.flush()
-        self._drawn = len(shown)
+        self._drawn = len(layers)
 
 
-def line(news: "PullProgress", width: int) -> str:
-    """News of a layer on one line; 0: as wide as it is."""
-    name = or_dash(news.part.removeprefix("sha256:").partition("/")[0][:12])  # an archive names its layers as it likes
-    text = f"layer {name}  {_WORDS[news.phase]}"
-    if news.phase == "downloading" and news.total:
-        full = min(_BAR, _BAR * news.done // news.total)
-        text = (
-            f"layer {name}  [{'=' * full}{' ' * (_BAR - full)}] {format_size(news.done)} of {format_size(news.total)}"
-        )
-    elif news.phase in ("done", "exists"):
-        text += f", {format_size(news.total)}"
+def line(progress: "PullProgress", width: int) -> str:
+    """The progress of a layer on one line; a width of 0 is no limit."""
+    name = or_dash(
+        progress.part.removeprefix("sha256:").partition("/")[0][:12]
+    )  # an archive names its layers as it likes
+    text = f"layer {name}  {_WORDS[progress.phase]}"
+    if progress.phase == "downloading" and progress.total:
+        amounts = f"{format_size(progress.done)} of {format_size(progress.total)}"
+        full = min(_BAR, _BAR * progress.done // progress.total)
+        text = f"layer {name}  [{'=' * full}{' ' * (_BAR - full)}] {amounts}"
+    elif progress.phase in ("done", "exists"):
+        text += f", {format_size(progress.total)}"
     return cut_middle(text, width) if width else text

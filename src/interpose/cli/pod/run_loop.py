@@ -20,7 +20,7 @@ from interpose.cli.pod.options import ConnectionOptions
 from interpose.cli.pod.progress import ProgressBoard
 from interpose.cli.pod.service import Listening, PodService
 from interpose.cli.render.text import amount, or_dash
-from interpose.cli.runtime.serve import warn_of
+from interpose.cli.runtime.serve import warn_not_isolated
 from interpose.core.model.humanize import format_age
 from interpose.errors import ConfigError
 from interpose.node.pods.locks import BusyPodError, watch_lock
@@ -194,7 +194,7 @@ class _Run:
     async def _begin(self) -> None:
         """Print warnings, and forget that pods were stopped by hand before."""
         if self.not_isolated:
-            warn_of(self.not_isolated)
+            warn_not_isolated(self.not_isolated)
             self._board.say(_HARDLY_ISOLATED)
         if others := await list_foreign_pods(self._manager):
             _log.warning(

@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 import click
 
-from interpose.cli.common.admin_client import RefusedError, admin_option, ask, ask_if_there
+from interpose.cli.common.admin_client import RefusedError, admin_option, ask, ask_optional
 from interpose.cli.render.assignments import NOT_LISTED, assignments_text
 from interpose.cli.render.explain import explain_text
 from interpose.cli.render.text import group, groups, or_dash, words
@@ -36,7 +36,7 @@ def explain(container: str | None, output: str, admin: str) -> None:
 
 
 def _all(admin: str) -> list[Any]:
-    answer = ask_if_there(admin, "/v1/policy")
+    answer = ask_optional(admin, "/v1/policy")
     if answer is None:
         raise _no_policy(admin)
     found = groups(group(answer).get("assignments"))

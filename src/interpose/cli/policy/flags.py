@@ -16,7 +16,7 @@ def machine_option(command: _Command, prefix: str = "") -> _Command:
     return click.option(
         "--topology",
         metavar="DIR|FILE|TEXT",
-        help=_said(
+        help=_add_prefix(
             prefix,
             "The machine: a copy of a /sys, a .json or .yaml file, or a description such as "
             '"2 sockets x 2 numa x 8 cores x 2 threads". [default: this one]',
@@ -34,9 +34,9 @@ def policy_details(command: _Command, prefix: str = "") -> _Command:
         ("--static-pools-conf-dir", "pools_dir", "DIR", "", "As for the relay."),
     )
     for flag, name, metavar, default, text in reversed(rows):
-        command = click.option(flag, name, metavar=metavar, default=default, help=_said(prefix, text))(command)
+        command = click.option(flag, name, metavar=metavar, default=default, help=_add_prefix(prefix, text))(command)
     return command
 
 
-def _said(prefix: str, text: str) -> str:
+def _add_prefix(prefix: str, text: str) -> str:
     return prefix + text[0].lower() + text[1:] if prefix else text

@@ -1,11 +1,11 @@
-"""`interpose policies`: which policies there are, what each can be told, and which one a relay here uses."""
+"""`interpose policies`: the policies, the options of each, and which one a relay here uses."""
 
 import json
 from typing import Any, Final, NamedTuple
 
 import click
 
-from interpose.cli.common.admin_client import admin_option, ask_if_there
+from interpose.cli.common.admin_client import admin_option, ask_optional
 from interpose.cli.render.policy_status import policies_text
 from interpose.cli.render.text import group
 from interpose.core.policy.names import POLICIES
@@ -54,21 +54,21 @@ def policies(output: str, admin: str) -> None:
     active = _active(admin)
     listed = [
         {
-            "name": one.name,
-            "aliases": list(one.aliases),
-            "description": one.description,
-            "options": [option._asdict() for option in OPTIONS[one.name]],
-            "active": None if active is None else active == one.name,
+            "name": policy.name,
+            "aliases": list(policy.aliases),
+            "description": policy.description,
+            "options": [option._asdict() for option in OPTIONS[policy.name]],
+            "active": None if active is None else active == policy.name,
         }
-        for one in POLICIES
+        for policy in POLICIES
     ]
     click.echo(json.dumps(listed, indent=2) if output == "json" else policies_text(listed, active))
 
 
 def _active(admin: str) -> str | None:
-    """The policy of the relay; None if nobody can be asked: the list is good without."""
+    """The policy of the relay; None if there is no relay: the list is good without."""
     try:
-        answer: Any = ask_if_there(admin, "/v1/policy")
+        answer: Any = ask_optional(admin, "/v1/policy")
     except click.ClickException:
         return None
     name = group(answer).get("policy")

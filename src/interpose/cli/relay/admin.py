@@ -17,11 +17,17 @@ from interpose.host.unix_sockets import BoundSocket
 from interpose.log import LogControl
 from interpose.metrics import Collector
 from interpose.net.httpd.health import Check, health_routes, log_level_routes, metrics_route
-from interpose.net.httpd.routes import Handler, Hijack, RouteTable, ServerRequest, ServerResponse, error_response
-from interpose.net.httpd.routes import json_response as json
+from interpose.net.httpd.routes import (
+    Handler,
+    Hijack,
+    RouteTable,
+    ServerRequest,
+    ServerResponse,
+    error_response,
+    json_response,
+)
 from interpose.relay.api import Backend
-from interpose.relay.restart.takeover import PATH as TAKE_OVER
-from interpose.relay.restart.takeover import READY, HeldLock, hand_over
+from interpose.relay.restart import takeover
 
 if TYPE_CHECKING:
     from interpose.cli.relay.dump import DumpPart
@@ -84,12 +90,12 @@ class AdminViews:
             **self._policy_routes(),
             **log_level_routes(self._log),
             ("GET", DUMP): self._attach,
-            ("POST", TAKE_OVER): take_over,
+            ("POST", takeover.PATH): take_over,
         }
 
     async def _status(self, _request: ServerRequest) -> ServerResponse:
         calls, failed = self._front.relay.totals()
-        return json(
+        return json_response(
             {
                 "version": __version__,
                 "pid": os.getpid(),
@@ -116,35 +122,35 @@ class AdminViews:
         )
 
     async def _methods(self, _request: ServerRequest) -> ServerResponse:
-        return json(list(self._front.methods()))
+        return json_response(list(self._front.methods()))
 
     async def _connections(self, _request: ServerRequest) -> ServerResponse:
-        return json(list(self._front.connections()))
+        return json_response(list(self._front.connections()))
 
     async def _show_hooks(self, _request: ServerRequest) -> ServerResponse:
         if self._hooks is None:
             return error_response(404, "hooks are turned off (hooks.enabled)")
-        return json(self._hooks.view())
+        return json_response(self._hooks.view())
 
     async def _config(self, _request: ServerRequest) -> ServerResponse:
-        return json(config_answer(RELAY, self._settings, self._origins))
+        return json_response(config_answer(RELAY, self._settings, self._origins))
 
 
 def _backend_check(upstream: Backend) -> Callable[[], str | None]:
     return lambda: None if upstream.up else upstream.last_error or "not connected"
 
 
-def take_over_handler(
+def make_takeover_handler(
     listen: BoundSocket,
     admin: object,
     *,
     watchdog: Callable[[], float | None],
     memory: Callable[[], Mapping[str, object]],
     metrics: tuple[str, socket] | None,
-    lock: Callable[[], HeldLock | None],
-    handed_over: Callable[[], None],
+    lock: Callable[[], takeover.HeldLock | None],
+    on_handed_over: Callable[[], None],
 ) -> Handler:
-    """Hands the sockets to a successor. `handed_over` is called when it says that it accepts."""
+    """A handler that hands the sockets to a successor; calls `on_handed_over` when the successor accepts calls."""
     busy = asyncio.Lock()
 
     async def handler(request: ServerRequest) -> ServerResponse | Hijack:
@@ -158,10 +164,10 @@ def take_over_handler(
         async with busy:
             if not isinstance(admin, BoundSocket):
                 return
-            # In a thread: what there is to remember may be more than the socket takes at once.
-            await asyncio.to_thread(hand_over, sock, listen, admin, watchdog(), memory(), metrics, lock())
+            # In a thread: the state to hand over may be more than the socket takes at once.
+            await asyncio.to_thread(takeover.hand_over, sock, listen, admin, watchdog(), memory(), metrics, lock())
             answer = await asyncio.get_running_loop().sock_recv(sock, 64)
-            if answer == READY:
-                handed_over()
+            if answer == takeover.READY:
+                on_handed_over()
 
     return handler

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from socket import socket
 from typing import TYPE_CHECKING, Final
 
-from interpose.cli.relay.fronts import admission_of, method_rows
+from interpose.cli.relay.fronts import make_admission, method_rows
 from interpose.cli.relay.sockets import Endpoints
 from interpose.config.relay.settings import LimitSettings, RelaySettings
 from interpose.config.values import NONE
@@ -33,7 +33,7 @@ _NO_IMAGES: Final = "image calls are not relayed here: --image-endpoint is none 
 
 
 def client_limits(limits: LimitSettings) -> Limits:
-    """What a client may do."""
+    """Limits of HTTP/2 for connections of clients."""
     return Limits(
         header_list=limits.header_list,
         header_block=limits.header_list * 4,
@@ -45,7 +45,7 @@ def client_limits(limits: LimitSettings) -> Limits:
 
 
 def backend_limits(limits: LimitSettings) -> Limits:
-    """What a backend may do. It is trusted more: losing its connection costs every call."""
+    """Limits of HTTP/2 for a backend. It is trusted more: losing its connection costs every call."""
     return Limits(
         header_list=limits.backend_header_list,
         header_block=limits.backend_header_list * 4,
@@ -74,29 +74,29 @@ class CriFront:
         self._upstreams = _upstreams(endpoints, hub, settings.limits)
         runtime = self._upstreams["runtime"]
         refusal = _NO_IMAGES if endpoints.image == NONE else ""
-        self._keeper = StartConnectionKeeper()
-        # A runtime in this process ends with it, whatever anybody holds.
-        self._starts = None if settings.embedded else self._kept_upstream(endpoints, hub, settings.limits)
+        self._start_connections = StartConnectionKeeper()
+        # A runtime in this process ends with it, whatever connections are held.
+        self._starts = None if settings.embedded else self._open_start_upstream(endpoints, hub, settings.limits)
         routes = Routes(runtime, self._upstreams.get("image", runtime), refusal, starts=self._starts)
         self._relay = Relay(routes, CallRecorder(time.monotonic), header_list=settings.limits.header_list)
         self._listener = Listener(
             hub=hub,
             limits=client_limits(settings.limits),
-            admission=admission_of(settings),
+            admission=make_admission(settings),
             accept=self._relay.accept,
         )
         hub.relieve = self._listener.relieve
 
-    def _kept_upstream(self, endpoints: Endpoints, hub: Hub, limits: LimitSettings) -> Upstream:
-        """It is there, and held, before the first start comes."""
+    def _open_start_upstream(self, endpoints: Endpoints, hub: Hub, limits: LimitSettings) -> Upstream:
+        """A connection for StartContainer, opened and held before the first such call."""
         return Upstream(
             endpoints.runtime,
             hub=hub,
             limits=backend_limits(limits),
             wait=limits.backend_wait,
             find=endpoints.find,
-            vet=self._keeper.keep,
-            reports=self._keeper,
+            vet=self._start_connections.keep,
+            reports=self._start_connections,
         )
 
     @property
@@ -107,7 +107,7 @@ class CriFront:
     def backends(self) -> Mapping[str, Backend]:
         return self._upstreams
 
-    async def meet_backends(self) -> None:
+    async def connect_backends(self) -> None:
         for upstream in self._upstreams.values():
             upstream.start()
             try:
@@ -128,7 +128,7 @@ class CriFront:
             upstream.tick()
         if self._starts is not None:
             self._starts.tick()
-            self._keeper.tick()
+            self._start_connections.tick()
 
     def stop_accepting(self) -> None:
         self._listener.stop_accepting()
@@ -166,4 +166,4 @@ class CriFront:
         if self._starts is not None:
             busy = self._starts.busy
             await self._starts.close()
-            await self._keeper.close(busy=busy)
+            await self._start_connections.close(busy=busy)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from socket import socket
 from typing import TYPE_CHECKING, Final
 
-from interpose.cli.relay.fronts import admission_of, method_rows
+from interpose.cli.relay.fronts import make_admission, method_rows
 from interpose.cli.relay.sockets import Endpoints
 from interpose.config.relay.settings import RelaySettings
 from interpose.net.h1.heads import Heads
@@ -37,7 +37,7 @@ class DockerFront:
         )
         self._relay = DockerRelay(self._upstream, limit=limits.message, now=asyncio.get_running_loop().time)
         self._listener = DockerListener(
-            relay=self._relay, upstream=self._upstream, heads=heads, admission=admission_of(settings)
+            relay=self._relay, upstream=self._upstream, heads=heads, admission=make_admission(settings)
         )
 
     @property
@@ -48,7 +48,7 @@ class DockerFront:
     def backends(self) -> Mapping[str, Backend]:
         return {"runtime": self._upstream}
 
-    async def meet_backends(self) -> None:
+    async def connect_backends(self) -> None:
         self._upstream.start()
         try:
             (await self._upstream.connect()).abort()

@@ -1,7 +1,7 @@
-"""Seeing what passes: the dump's part of a relay process.
+"""The dump of calls in a relay process.
 
-Built if a dump or a recording is wanted, or when somebody attaches to the admin socket for the first time; a relay
-nobody looks at has none of it. While nobody reads, the relay is not tapped.
+Built if a dump or a recording is wanted, or when a reader attaches to the admin socket for the first time; a relay
+without readers has none of it, and is not tapped.
 """
 
 import asyncio
@@ -36,9 +36,9 @@ from interpose.relay.subscriptions import Subscriptions
 
 _log = logging.getLogger(__name__)
 
-# People who look on; each costs a copy of everything.
+# Readers at the same time; each costs a copy of everything.
 MOST_ATTACHED: Final = 8
-# For one that leaves to take what is left.
+# Seconds for a reader that leaves to take what is left.
 _CLOSE_TIMEOUT: Final = 2.0
 _HEAD: Final = (
     b"HTTP/1.1 200 OK\r\ncontent-type: application/vnd.interpose.crirec\r\n"
@@ -55,29 +55,29 @@ _INTERESTS: Final = {
 }
 
 
-def wanted(settings: DumpSettings) -> bool:
-    """Whether a dump worker has anything to do."""
+def is_dump_enabled(settings: DumpSettings) -> bool:
+    """Whether the settings ask for a dump or a recording."""
     return bool(settings.record) or parse_rules(settings.rules).enabled
 
 
-def check(settings: DumpSettings) -> None:
-    """Said at start rather than found out later. ConfigError if a file cannot be where it shall be, or if rules take
-    so long to work out that nobody would be served meanwhile."""
-    if problems := [*rule_problems(settings), *place_problems(settings)]:
+def check_dump(settings: DumpSettings) -> None:
+    """ConfigError if a file cannot be written where it shall be, or if rules take so long to evaluate that no call
+    would be served meanwhile."""
+    if problems := [*rule_problems(settings), *file_problems(settings)]:
         raise ConfigError(problems)
 
 
 def rule_problems(settings: DumpSettings) -> Iterator[str]:
-    """What is wrong with the rules, wherever they are used."""
+    """Problems of the rules that do not depend on the machine."""
     try:
         with RegexTimeout(_RULES_TIME).limited():
-            interest_of(parse_rules(settings.rules))
+            compute_interests(parse_rules(settings.rules))
     except RegexTimeoutError:
         yield f"dump.rules: {quoted('; '.join(settings.rules))} takes too long, simplify its expressions"
 
 
-def place_problems(settings: DumpSettings) -> Iterator[str]:
-    """Files that cannot be where they shall be, on this machine."""
+def file_problems(settings: DumpSettings) -> Iterator[str]:
+    """Problems of the files on this machine."""
     for key, value in (("dump.file", settings.file), ("dump.record", settings.record)):
         path = Path(value)
         if not value:
@@ -88,19 +88,19 @@ def place_problems(settings: DumpSettings) -> Iterator[str]:
             yield f"{key}: {quoted(value)} is a directory"
 
 
-def interest_of(rules: Rules) -> dict[str, Interest]:
-    """How much of each method these rules want, found out once: expressions can be slow, and calls cannot wait.
+def compute_interests(rules: Rules) -> dict[str, Interest]:
+    """How much of each method these rules want, evaluated once: expressions can be slow, and calls cannot wait.
 
-    Of methods nobody knows, which have the empty name, everything: whoever reads them looks at their names.
+    Of unknown methods, which have the empty name, everything: readers look at their names.
     """
     table = {name: _INTERESTS[rules.target(name)] for name in METHODS}
     return table | {"": Interest.MESSAGES if rules.enabled else Interest.NONE}
 
 
-def asked_for(query: Iterable[tuple[str, str]]) -> dict[str, Interest]:
-    """How much a reader wants: `full` and `calls` list names of methods, `others` stands for those nobody knows.
+def parse_interests(query: Iterable[tuple[str, str]]) -> dict[str, Interest]:
+    """How much a reader wants: `full` and `calls` list names of methods, `others` stands for unknown methods.
 
-    Names only, no expressions: those are for the reader's own process to work out. Nothing said: everything.
+    Names only, no expressions: those are for the reader's own process to work out. An empty query: everything.
     """
     table: dict[str, Interest] = {}
     for key, value in query:
@@ -115,7 +115,7 @@ def asked_for(query: Iterable[tuple[str, str]]) -> dict[str, Interest]:
 
 
 class DumpPart:
-    """The tap, the dump worker, and whoever is attached."""
+    """The tap, the dump worker, and the readers that are attached."""
 
     def __init__(self, settings: RelaySettings, relay: Subscriptions, endpoints: Mapping[str, str]) -> None:
         self._settings = settings.dump
@@ -123,7 +123,7 @@ class DumpPart:
         self._log_format = settings.logging.format
         self._relay = relay
         self._tapped = False
-        self.tap = DumpTap(time.time_ns, time.monotonic_ns, self._changed)
+        self.tap = DumpTap(time.time_ns, time.monotonic_ns, self._on_readers)
         self._supervisor: WorkerSupervisor | None = None
         self._attached = 0
         self._facts = {
@@ -137,9 +137,9 @@ class DumpPart:
         }
 
     def start(self) -> None:
-        """Begin to dump and record what settings ask for."""
+        """Start the worker process, if the settings ask for a dump or a recording."""
         dump = self._settings
-        if not wanted(dump):
+        if not is_dump_enabled(dump):
             return
         if dump.redact.strip() == "none":
             _log.warning(
@@ -159,7 +159,7 @@ class DumpPart:
             record_size=dump.record_size,
             record_files=dump.record_files,
         )
-        interest = interest_of(parse_rules([_EVERYTHING] if dump.record else dump.rules))
+        interest = compute_interests(parse_rules([_EVERYTHING] if dump.record else dump.rules))
         self._supervisor = WorkerSupervisor(self.tap, config, self._facts, lambda: self._new_queue("scribe", interest))
         self._supervisor.start()
 
@@ -168,8 +168,8 @@ class DumpPart:
             name, lambda method: table.get(method, Interest.NONE), limit=self._settings.queue, wall=time.time_ns
         )
 
-    def _changed(self) -> None:
-        """Readers came or went: a relay that nobody reads from is not tapped."""
+    def _on_readers(self) -> None:
+        """Readers came or went: a relay without readers is not tapped."""
         if bool(self.tap.queues) == self._tapped:
             self._relay.refresh()
         elif self._tapped:
@@ -180,11 +180,11 @@ class DumpPart:
             self._relay.add_tap(self.tap)
 
     async def close(self) -> None:
-        """Let the dump worker finish."""
+        """Let the dump worker write what it has, and end it."""
         if self._supervisor is not None:
             await self._supervisor.close()
 
-    # -- for those who attach
+    # -- readers of the admin socket
 
     async def attach(self, request: ServerRequest) -> ServerResponse | Hijack:
         """`GET /v1/dump?full=NAMES&calls=NAMES&others=`: frames of what passes from now on, until the client leaves."""
@@ -192,7 +192,7 @@ class DumpPart:
             return error_response(403, "messages are shown on a unix admin socket only: they may hold secrets")
         if self._attached >= MOST_ATTACHED:
             return error_response(429, f"{MOST_ATTACHED} readers are attached already")
-        table = asked_for(request.query)
+        table = parse_interests(request.query)
 
         async def stream(sock: socket) -> None:
             await self._stream(sock, self._new_queue("attached", table))
@@ -224,13 +224,13 @@ class DumpPart:
     # -- views
 
     def collect(self) -> Iterable[Family]:
-        """Metrics."""
+        """Metrics of queues, losses and the worker process."""
         return dump_families(
             self.tap.losses, self.tap.queues, {} if self._supervisor is None else self._supervisor.report
         )
 
     def summary(self) -> dict[str, Any]:
-        """What a status says."""
+        """The part of a status about the dump."""
         dump = self._settings
         worker = self._supervisor
         return {

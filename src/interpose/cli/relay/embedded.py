@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class EmbeddedRuntime:
-    """A runtime behind a socket of its own."""
+    """The built-in runtime behind a socket of its own."""
 
     def __init__(self, settings: RuntimeSettings) -> None:
         self.path = f"{settings.state}/embedded.sock"
@@ -28,8 +28,8 @@ class EmbeddedRuntime:
         self._served: ServedSocket | None = None
 
     async def start(self) -> None:
-        """Put in order what is there, then answer calls."""
-        from interpose.cli.runtime.serve import runtime_options, serve_runtime, warn_of
+        """Put pods of an earlier process in order, then answer calls."""
+        from interpose.cli.runtime.serve import runtime_options, serve_runtime, warn_not_isolated
         from interpose.host.unix_sockets import bind_unix
         from interpose.node.runtime.service.wiring import open_runtime
 
@@ -38,10 +38,10 @@ class EmbeddedRuntime:
         self._served = serve_runtime(bound, runtime, runtime.METHODS, uids=(os.getuid(),), connections=16)
         await runtime.start()
         await self._served.start()
-        warn_of(runtime.not_isolated)
+        warn_not_isolated(runtime.not_isolated)
 
     def tick(self) -> None:
-        """A second has passed."""
+        """Called once a second: time-outs of connections."""
         if self._served is not None:
             self._served.tick()
 
@@ -54,5 +54,5 @@ class EmbeddedRuntime:
 
 
 def embedded_runtime(environ: Mapping[str, str]) -> EmbeddedRuntime:
-    """The runtime that the environment describes; ConfigError if it cannot be."""
+    """The runtime of the environment's settings; ConfigError if they cannot be used."""
     return EmbeddedRuntime(load(RUNTIME, flags={}, env=environ, path=None).settings)

@@ -1,7 +1,7 @@
-"""What stands on the relay's socket: the part of the process that speaks with clients and backends.
+"""Fronts of a relay: the part of the process that speaks with clients and backends.
 
 Everything else (hooks, policies, dump, admin socket, the life of the process) is the same for all of them. They are
-`relay_cri` and `relay_docker`; the one that is not used is not imported.
+`cri_front` and `docker_front`; the one that is not used is not imported.
 """
 
 import logging
@@ -26,44 +26,44 @@ _log = logging.getLogger(__name__)
 
 
 class Front(Protocol):
-    """Serves a listening socket with what is behind it."""
+    """Serves clients of a listening socket and holds connections to backends."""
 
     @property
     def relay(self) -> Subscriptions: ...
 
     @property
     def backends(self) -> Mapping[str, Backend]:
-        """By role; `runtime` is always there."""
+        """Backends by role; `runtime` is always there."""
 
-    async def meet_backends(self) -> None:
-        """Connect to them before anybody is served: for a successor that takes over."""
+    async def connect_backends(self) -> None:
+        """Connect to all backends before clients are served: for a successor that takes over."""
 
     async def listen(self, sock: socket) -> None:
         """Serve from now on, and connect to the backends."""
 
     def tick(self) -> None:
-        """A second has passed."""
+        """Called once a second: time-outs of connections."""
 
     def stop_accepting(self) -> None:
-        """Leave the listening socket to whoever else holds it."""
+        """Accept no more clients; another process may hold the listening socket, too."""
 
     async def drain(self, grace: float) -> bool:
         """Wait at most that long for calls in flight. True if all of them ended."""
 
     def end_event_streams(self) -> int:
-        """End streams that never end by themselves, for their clients to begin anew. Returns how many there were."""
+        """End streams that never end by themselves, so that their clients subscribe again. Returns their number."""
 
     def connections(self) -> Sequence[Mapping[str, object]]:
-        """Who is connected, for people."""
+        """The clients that are connected, as rows for the admin socket."""
 
     def methods(self) -> Sequence[Mapping[str, object]]:
-        """What was called, for people."""
+        """The methods that were called, as rows for the admin socket."""
 
     def collectors(self) -> "Sequence[Collector]":
-        """Metrics."""
+        """Collectors of the metrics of clients and backends."""
 
     async def close(self) -> None:
-        """Leave nothing behind."""
+        """Close connections to clients and backends."""
 
 
 def open_front(settings: RelaySettings, endpoints: Endpoints, hub: Hub) -> Front:
@@ -77,8 +77,8 @@ def open_front(settings: RelaySettings, endpoints: Endpoints, hub: Hub) -> Front
     return CriFront(settings, endpoints, hub)
 
 
-def admission_of(settings: RelaySettings) -> Admission:
-    """Who may connect."""
+def make_admission(settings: RelaySettings) -> Admission:
+    """Rules for connections of clients, from the settings of the socket."""
     return Admission(
         identify=peer_credentials,
         uids=frozenset(settings.socket.allow_uids or (0, os.getuid())),
@@ -88,7 +88,7 @@ def admission_of(settings: RelaySettings) -> Admission:
 
 
 def method_rows(relay: Subscriptions) -> list[Mapping[str, object]]:
-    """CRI methods that were called."""
+    """A row for each CRI method that was called."""
     return [_row(stats) for stats in relay.routes.stats() if stats.started]
 
 

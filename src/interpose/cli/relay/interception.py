@@ -1,9 +1,10 @@
 """Hooks and policies in the relay: what they need is built when the first of them needs it.
 
 A relay without a registered hook server and without a policy stays what it is, a pass-through that has loaded neither
-message classes nor the code of interception. A policy has the parts built before the relay listens; the first hook
-server that registers has them imported in a thread: the loop is not held while they load. Once built they stay: the
-store goes on knowing what runs, and containers that were changed are still reported as asked for.
+message classes nor the code of interception. With a policy the interceptors are built before the relay listens; the
+first hook server that registers has them imported in a thread: the loop is not held while they load.
+Once built they stay: the store goes on knowing what runs, and containers that were changed are still reported as asked
+for.
 """
 
 import asyncio
@@ -28,7 +29,7 @@ _log = logging.getLogger(__name__)
 
 
 class Interception:
-    """Watches registrations and keeps the interceptors in step with them. `policy` is there if one is wanted."""
+    """Watches registrations and keeps the interceptors in step with them. `policy` is None in a relay without one."""
 
     def __init__(
         self,
@@ -46,7 +47,7 @@ class Interception:
         self._runtime = runtime
         self._tasks = TaskBag()
         self._building = False
-        self._failure = ""  # why building failed last
+        self._last_error = ""  # why the import failed last
         self.hooks = settings.hooks.enabled
         self.registrations = Registrations(settings.hooks.dir)
         self.policy = policy
@@ -55,7 +56,7 @@ class Interception:
     def load(self, memory: Mapping[str, Any] | None = None) -> None:
         """Read what is registered. Called before the relay listens: a plugin under Fail must see the first call too.
 
-        `memory` is what only a predecessor knew.
+        `memory` is the state that a predecessor handed over.
         """
         memory = memory or {}
         if self.hooks:
@@ -64,19 +65,19 @@ class Interception:
         if self.policy is not None:
             self.policy.inherit(memory.get("policy"))
         if self.registrations.servers or self.policy is not None:
-            self._build(_import_parts())
+            self._build(_import_interceptors())
         if self.built is not None:
             self.built.inherit(memory)
 
     def start(self) -> None:
-        """Begin to watch."""
+        """Start the interceptors, and watch the registration files."""
         if self.built is not None:
             self.built.start()
         if self.hooks:
-            self.registrations.start(self._changed)
+            self.registrations.start(self._on_registrations)
 
     def memory(self) -> Mapping[str, object]:
-        """For a successor: what only we know."""
+        """State for a successor that it cannot learn elsewhere."""
         return {
             "registrations": self.registrations.memory(),
             **({} if self.policy is None else {"policy": self.policy.memory()}),
@@ -84,19 +85,19 @@ class Interception:
         }
 
     def retire(self) -> None:
-        """A successor has taken over: what is remembered on disk is its business now."""
+        """A successor has taken over: the state on disk is written by it from now on."""
         if self.policy is not None:
             self.policy.retire()
 
     def tick(self) -> None:
-        """A second has passed."""
+        """Called once a second."""
         if self.built is not None:
             self.built.tick()
         else:
-            self._build_soon()  # again, if it failed: nobody would ask a hook server under Fail otherwise
+            self._build_soon()  # again, if it failed: a hook server under Fail would not be called otherwise
 
     def collectors(self) -> list[Collector]:
-        """Metrics of whatever is there when somebody scrapes."""
+        """Collectors of the metrics of registrations and interceptors."""
         registered = [registration_collector(self.registrations)] if self.hooks else []
         return [*registered, self._collect_calls]
 
@@ -104,7 +105,7 @@ class Interception:
         return () if self.built is None else self.built.collect()
 
     def summary(self) -> dict[str, object]:
-        """What a status says of hooks."""
+        """The part of a status about hooks."""
         return {
             "directory": self.registrations.directory,
             "registered": len(self.registrations.servers),
@@ -112,7 +113,7 @@ class Interception:
         }
 
     def view(self) -> dict[str, object]:
-        """What the admin socket tells of hooks."""
+        """The answer of the admin socket about hooks."""
         registered = self.registrations
         # A directory that cannot be trusted or read leaves everything in force that was.
         in_force = {Path(server.file).name for server in registered.servers}
@@ -132,7 +133,7 @@ class Interception:
             **({} if self.built is None else self.built.view()),
         }
 
-    def _changed(self) -> None:
+    def _on_registrations(self) -> None:
         if self.built is not None:
             self.built.update(self.registrations.servers)
         else:
@@ -145,11 +146,11 @@ class Interception:
 
     async def _build_later(self) -> None:
         try:
-            self._build(await asyncio.to_thread(_import_parts))
+            self._build(await asyncio.to_thread(_import_interceptors))
         except Exception as error:
-            # No descriptor left, or files that an upgrade is replacing. The next tick tries again; told once.
-            if repr(error) != self._failure:
-                self._failure = repr(error)
+            # No descriptor left, or files that an upgrade is replacing. The next tick tries again; logged once.
+            if repr(error) != self._last_error:
+                self._last_error = repr(error)
                 _log.error("Failed to load the hook dispatcher, hook servers are not called", exc_info=error)
         finally:
             self._building = False
@@ -164,14 +165,14 @@ class Interception:
         self.built.update(self.registrations.servers)
 
     async def close(self) -> None:
-        """Leave nothing behind."""
+        """Stop watching, and close the interceptors."""
         await self._tasks.cancel()
         await self.registrations.close()
         if self.built is not None:
             await self.built.close()
 
 
-def _import_parts() -> "Callable[..., Interceptors]":
+def _import_interceptors() -> "Callable[..., Interceptors]":
     from interpose.cli.relay.interceptors import Interceptors
 
     return Interceptors

@@ -1,4 +1,4 @@
-"""Everything that stands in the way of calls, lined up: read `Interceptors.__init__` to know the order.
+"""The chain of interceptors of a relay: read `Interceptors.__init__` for their order.
 
 Imported when the first hook server registers, or at the start if there is a policy; from then on the relay has message
 classes, a store and a chain.
@@ -65,8 +65,8 @@ class Interceptors:
         self.starts = StartTracker()
         self.sync.on_started = self.starts.seen_running
         self._order = StartOrder(self.starts, self.store, self.sync, asyncio.get_running_loop().time)
-        self._bookkeeper = StoreUpdater(self.store, self.sync)
-        self._calls.below = self._bookkeeper
+        self._store_updater = StoreUpdater(self.store, self.sync)
+        self._calls.below = self._store_updater
         self._exits = ExitWatcher(self.sync, time.monotonic, relay.refresh)
         self.plugins = RegisteredServers(self._connect)
         self.dispatcher = Dispatcher(self.plugins, self.sync, settings.hooks, now=time.monotonic, allowed=allowed_sets)
@@ -78,12 +78,12 @@ class Interceptors:
         relay.subscribe(
             [
                 *(
-                    [StatusRewriter(self._diverging, self._looked_up)] if reports else []
+                    [StatusRewriter(self._diverging, self._unsettled_containers)] if reports else []
                 ),  # first: the others see what the runtime says
                 self.dispatcher,
                 *managers,  # sees what hook servers asked for
-                self._order,  # below everybody who writes
-                self._bookkeeper,  # last: it sees what the runtime gets
+                self._order,  # below all interceptors that change messages
+                self._store_updater,  # last: it sees what the runtime gets
             ],
             taps=[self._exits, *taps],
             editors=[EventRewriter(self._diverging)] if reports else [],
@@ -96,7 +96,7 @@ class Interceptors:
     def _diverging(self) -> Mapping[str, Container]:
         return self.store.diverging
 
-    def _looked_up(self) -> Mapping[str, Container] | None:
+    def _unsettled_containers(self) -> Mapping[str, Container] | None:
         return None if self.settled else self.store.containers
 
     def _connect(self, server: HookServer) -> HookCaller:
@@ -129,9 +129,9 @@ class Interceptors:
         """What a successor cannot learn from the runtime: what was last asked for of containers that ever differed."""
         return {
             "requested": {
-                one.id: resources_note(one.resources, one.requested) or _AS_IT_IS
-                for one in self.store.containers.values()
-                if one.diverges or ANNOTATION in one.annotations
+                container.id: resources_note(container.resources, container.requested) or _AS_IT_IS
+                for container in self.store.containers.values()
+                if container.diverges or ANNOTATION in container.annotations
             }
         }
 
@@ -140,13 +140,13 @@ class Interceptors:
         self.sync.inherit(memory.get("requested"))
 
     def update(self, servers: tuple[HookServer, ...]) -> None:
-        """Put these registrations in force. Connections nobody needs any more end when their calls have."""
+        """Put these registrations in force. Connections without a registration end when their calls have."""
         for unused in self.plugins.update(servers):
             if isinstance(unused, HookClient):
                 self._tasks.spawn(unused.retire(), name=f"leave hook server {unused.name}")
 
     def tick(self) -> None:
-        """A second has passed."""
+        """Called once a second."""
         if not self.settled and self.sync.in_step:
             self.settled = True
             self._relay.refresh()
@@ -154,10 +154,10 @@ class Interceptors:
         for client in self._clients():
             client.tick()
         if self._policy is not None:
-            self._policy.tick()  # last: if it fails, everybody else was served
+            self._policy.tick()  # last: if it fails, the others have had their tick
 
     async def close(self) -> None:
-        """Leave nothing behind."""
+        """End the chain, the policy, and all connections to hook servers."""
         self._runtime.on_up = None
         self._relay.detach_store()
         if self._policy is not None:
@@ -171,7 +171,7 @@ class Interceptors:
             await client.close()
 
     def _clients(self) -> list[HookClient]:
-        return [one.caller for one in self.plugins.all if isinstance(one.caller, HookClient)]
+        return [server.caller for server in self.plugins.all if isinstance(server.caller, HookClient)]
 
     # -- views
 

@@ -1,7 +1,7 @@
-"""A relay without any policy: what the policy of an earlier one has left on the Node object goes.
+"""A relay without any policy removes what the policy of an earlier relay has published on the Node object.
 
-The agent is asked when it is there, and again until it was done; then there is nothing left to do and nobody is asked
-any more. A relay that has a policy, or may get one, does not need this: there the marks follow the policy.
+The agent is asked as soon as it answers, and again until it is done; then there is nothing left to do and no more calls
+are made. A relay that has a policy, or may get one, does not need this: there the marks follow the policy.
 """
 
 from interpose.net.grpc.transport import Hub
@@ -12,7 +12,7 @@ from interpose.tasks import TaskBag
 
 
 class Leftovers:
-    """`done` once the node shows nothing of ours. Calls nobody before `start`."""
+    """Cleans up the Node object by calls to the agent: `done` once it shows nothing of ours."""
 
     def __init__(self, path: str, hub: Hub) -> None:
         """`path` is the socket of the agent."""
@@ -22,16 +22,16 @@ class Leftovers:
         self._publisher = Publisher(self._client)
 
     def start(self) -> None:
-        """Begin, as soon as there is an agent."""
-        self._client.start(self._agent_is_there)
+        """Connect to the agent, and clean up as soon as it answers."""
+        self._client.start(self._on_agent)
         self._tasks.spawn(self._publisher.run(), name="take back what an earlier policy has published")
 
-    def _agent_is_there(self) -> None:
+    def _on_agent(self) -> None:
         self._publisher.set_desired(NodeMarks())
         self._publisher.wake()
 
     def tick(self) -> None:
-        """A second has passed."""
+        """Called once a second."""
         if self.done:
             return
         self._client.tick()
@@ -40,7 +40,7 @@ class Leftovers:
             self._tasks.spawn(self._client.close(), name="leave the agent")
 
     async def close(self) -> None:
-        """Stop, whatever is left. A successor decides from now on, or nobody."""
+        """Stop, whatever is left: a successor decides from now on."""
         self.done = True
         await self._tasks.cancel()
         await self._client.close()

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
-from interpose.cli.common.setting_errors import about_setting
+from interpose.cli.common.setting_errors import name_setting_in_errors
 from interpose.cli.relay.policy_views import PolicyViews
 from interpose.cli.relay.policy_wanted import state_path
 from interpose.config.relay.settings import RelaySettings
@@ -34,7 +34,7 @@ def make_policy_service(
 
 
 def _bind(path: str) -> BoundSocket:
-    with about_setting(config_socket=path):
+    with name_setting_in_errors(config_socket=path):
         return bind_config_socket(path)
 
 

@@ -1,12 +1,11 @@
-"""What the admin socket of a relay answers about its policy."""
+"""The admin socket of a relay about its policy: answers as JSON."""
 
 import asyncio
 from collections.abc import Callable, Mapping
 from typing import Final
 
 from interpose.cli.render.assignments import NOT_LISTED
-from interpose.net.httpd.routes import Handler, ServerRequest, ServerResponse, error_response
-from interpose.net.httpd.routes import json_response as json
+from interpose.net.httpd.routes import Handler, ServerRequest, ServerResponse, error_response, json_response
 from interpose.resmgr.admin_view import (
     cgroup_report,
     container_report,
@@ -26,7 +25,7 @@ _MOST_MATCHES: Final = 20
 
 
 class PolicyViews:
-    """Handlers over the parts of a policy. `problems` are those that its books do not show."""
+    """Handlers over the parts of a policy. `problems` are those that its allocations do not show."""
 
     def __init__(
         self, interceptor: PolicyInterceptor, checkpoint: Checkpoint, cgroups: Tree, problems: Callable[[], list[str]]
@@ -37,7 +36,7 @@ class PolicyViews:
         self._problems = problems
 
     def routes(self) -> Mapping[tuple[str, str], Handler]:
-        """By method and path."""
+        """Handlers by method and path."""
         return {
             ("GET", "/v1/policy"): self._show,
             ("GET", "/v1/policy/owned"): self._owned,
@@ -47,17 +46,17 @@ class PolicyViews:
 
     async def _show(self, _request: ServerRequest) -> ServerResponse:
         report = policy_report(self._interceptor, problems=self._problems(), state_file=self._state_file())
-        return await asyncio.to_thread(json, report)  # plain values by now, and many of them
+        return await asyncio.to_thread(json_response, report)  # plain values by now, and many of them
 
     async def _owned(self, _request: ServerRequest) -> ServerResponse:
-        return json(owned_report(self._interceptor))
+        return json_response(owned_report(self._interceptor))
 
     def _state_file(self) -> dict[str, object]:
-        one = self._checkpoint
-        return {"path": one.path, "saved": one.saved, "failed": one.failed, "error": one.error, "dirty": one.dirty}
+        file = self._checkpoint
+        return {"path": file.path, "saved": file.saved, "failed": file.failed, "error": file.error, "dirty": file.dirty}
 
     async def _show_topology(self, _request: ServerRequest) -> ServerResponse:
-        return json(topology_report(self._interceptor))
+        return json_response(topology_report(self._interceptor))
 
     async def _explain(self, request: ServerRequest) -> ServerResponse:
         tracker = self._interceptor.tracker
@@ -67,15 +66,15 @@ class PolicyViews:
             await tracker.cgroups.check((found[0].request.key,))
             report = container_report(tracker, found[0])
             container = tracker.store.containers.get(found[0].id)
-            return json({**report, "cgroup": await asyncio.to_thread(cgroup_report, container, self._cgroups)})
+            return json_response({**report, "cgroup": await asyncio.to_thread(cgroup_report, container, self._cgroups)})
         if len(refused) == 1:
-            return json(refusal_report(tracker, refused[0]))
+            return json_response(refusal_report(tracker, refused[0]))
         if not found and not refused:
             if (pod := pod_report(self._interceptor, request.rest)) is not None:
-                return json(pod)
+                return json_response(pod)
             if not tracker.ready.is_set():
                 return error_response(503, NOT_LISTED)
-        matches = [f"{one.request.title} ({one.id[:12]})" for one in found]
-        matches += [f"{one.title} (refused)" for one in refused]
-        what = "more than one container is called" if matches else "no container or pod under the policy is called"
-        return json({"error": f"{what} {request.rest!r:.80}", "matches": matches[:_MOST_MATCHES]}, 404)
+        matches = [f"{allocation.request.title} ({allocation.id[:12]})" for allocation in found]
+        matches += [f"{refusal.title} (refused)" for refusal in refused]
+        problem = "more than one container is called" if matches else "no container or pod under the policy is called"
+        return json_response({"error": f"{problem} {request.rest!r:.80}", "matches": matches[:_MOST_MATCHES]}, 404)

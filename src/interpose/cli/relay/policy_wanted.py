@@ -9,16 +9,16 @@ STATE_FILE = "policy-state.json"
 
 
 def state_path(settings: PolicySettings) -> Path:
-    """What is remembered from run to run."""
+    """The file with the state of policies."""
     return Path(settings.state_dir, STATE_FILE)
 
 
-def policy_configured(settings: PolicySettings) -> bool:
-    """A policy is named, or may come at run time."""
+def is_policy_configured(settings: PolicySettings) -> bool:
+    """Whether a policy is named in the settings, or may come at run time."""
     comes_later = settings.config or settings.fallback or settings.config_socket != "none"
     return settings.name != NONE or bool(comes_later)
 
 
-def policy_wanted(settings: PolicySettings) -> bool:
-    """There is or may be a policy, or an earlier one left containers with CPUs of its choice."""
-    return policy_configured(settings) or state_path(settings).exists()
+def is_policy_needed(settings: PolicySettings) -> bool:
+    """Whether there is or may be a policy, or an earlier one left containers with CPUs of its choice."""
+    return is_policy_configured(settings) or state_path(settings).exists()

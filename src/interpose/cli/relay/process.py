@@ -81,7 +81,7 @@ async def _open(
     hub = Hub(buffered=settings.limits.buffered)
     front = open_front(settings, endpoints, hub)
     if settings.process.take_over:
-        await front.meet_backends()
+        await front.connect_backends()
     lock = _state_lock(settings)
     policy = None if lock is None else _policy(settings, origins, hub, lock)
     _check_dump(settings)
@@ -92,9 +92,9 @@ async def _open(
 
 
 def _allow_descriptors(connections: int) -> None:
-    wanted = needed_for(connections)
-    if (allowed := allow(wanted)) < wanted:
-        kv = {"wanted": wanted, "allowed": allowed, "max_connections": connections}
+    is_dump_enabled = needed_for(connections)
+    if (allowed := allow(is_dump_enabled)) < is_dump_enabled:
+        kv = {"wanted": is_dump_enabled, "allowed": allowed, "max_connections": connections}
         _log.warning("Open file limit is too low for the maximum number of clients", extra={"kv": kv})
 
 
@@ -148,7 +148,7 @@ class RelayDaemon(Daemon):
         predecessor = self._sockets.predecessor
         if self._interception is not None:
             self._interception.load(None if predecessor is None else predecessor.estate.memory)
-        if _dump_wanted(self._settings):
+        if _is_dump_enabled(self._settings):
             self._dump_part().start()
         await self._front.listen(self._sockets.listen.sock)
         if self._embedded is not None:
@@ -230,7 +230,7 @@ class RelayDaemon(Daemon):
         admin, metrics = self._sockets.admin, self._sockets.metrics
         if admin is None and metrics is None:
             return
-        from interpose.cli.relay.admin import AdminViews, take_over_handler
+        from interpose.cli.relay.admin import AdminViews, make_takeover_handler
         from interpose.metrics import build_info, log_collector, process_collector
         from interpose.net.httpd.index import with_index
         from interpose.net.httpd.server import AdminServer
@@ -246,14 +246,14 @@ class RelayDaemon(Daemon):
             dump=lambda: self._dump,
             attach=self._attach,
         )
-        take_over = take_over_handler(
+        take_over = make_takeover_handler(
             self._sockets.listen,
             admin,
             watchdog=lambda: self.notifier.watchdog_interval,
             memory=lambda: {} if self._interception is None else self._interception.memory(),
             metrics=None if metrics is None else (self._settings.admin.metrics_listen, metrics),
             lock=lambda: None if self._state_lock is None else self._state_lock.held,
-            handed_over=self._on_replaced,
+            on_handed_over=self._on_replaced,
         )
         collectors = [
             build_info,
@@ -318,7 +318,7 @@ class RelayDaemon(Daemon):
 
 
 def _embedded(settings: RelaySettings) -> "EmbeddedRuntime | None":
-    """The runtime in this process. Its settings are read before the sockets are ours: a mistake ends the start."""
+    """The runtime in this process. Its settings are read before sockets are bound: a mistake ends the start."""
     if not settings.embedded:
         return None
     from interpose.cli.relay.embedded import embedded_runtime
@@ -327,26 +327,26 @@ def _embedded(settings: RelaySettings) -> "EmbeddedRuntime | None":
 
 
 def _check_dump(settings: RelaySettings) -> None:
-    """Before the sockets are ours: a mistake ends the start."""
+    """Called before sockets are bound: a mistake in the rules ends the start."""
     if settings.dump.rules or settings.dump.file or settings.dump.record:
-        from interpose.cli.relay.dump import check
+        from interpose.cli.relay.dump import check_dump
 
-        check(settings.dump)
+        check_dump(settings.dump)
 
 
-def _dump_wanted(settings: RelaySettings) -> bool:
+def _is_dump_enabled(settings: RelaySettings) -> bool:
     if not settings.dump.rules and not settings.dump.record:
         return False
-    from interpose.cli.relay.dump import wanted
+    from interpose.cli.relay.dump import is_dump_enabled
 
-    return wanted(settings.dump)
+    return is_dump_enabled(settings.dump)
 
 
 def _state_lock(settings: RelaySettings) -> "StateLock | None":
-    """The lock on what policies remember, for a relay that has to do with them. A predecessor may still have it."""
-    from interpose.cli.relay.policy_wanted import policy_wanted
+    """The lock on the state of policies, if this relay may need it; a predecessor may still have it."""
+    from interpose.cli.relay.policy_wanted import is_policy_needed
 
-    if not policy_wanted(settings.policy):
+    if not is_policy_needed(settings.policy):
         return None
     from interpose.cli.relay.state_lock import StateLock
 
@@ -355,7 +355,7 @@ def _state_lock(settings: RelaySettings) -> "StateLock | None":
 
 
 def _has_state(lock: "StateLock | None", settings: RelaySettings, sockets: Sockets) -> bool:
-    """Whether what policies remember is ours to write. What a predecessor has stays with it if this ends the start."""
+    """Whether the state of policies is ours to write. A predecessor keeps its own if this ends the start."""
     predecessor = sockets.predecessor
     given = None if predecessor is None else predecessor.estate.lock
     if lock is None:
@@ -370,14 +370,14 @@ def _has_state(lock: "StateLock | None", settings: RelaySettings, sockets: Socke
 
 
 def _policy(settings: RelaySettings, origins: Mapping[str, str], hub: Hub, lock: "StateLock") -> "PolicyService":
-    """A policy, or what it takes to get one later. Read before the sockets are ours: a mistake in it ends the start."""
+    """A policy, or the service that gets one later. Read before sockets are bound: a mistake ends the start."""
     from interpose.cli.relay.policy import make_policy_service
 
     return make_policy_service(settings, origins, hub, write=lock.write)
 
 
 def _leftovers(settings: RelaySettings, hub: Hub) -> "Leftovers | None":
-    """Without a policy, and with an agent."""
+    """Removes state of an earlier policy from the Node; for a relay without a policy, and with an agent."""
     if settings.policy.agent_socket == "none":
         return None
     from interpose.cli.relay.leftovers import Leftovers

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from interpose.cli.common.admin_socket import bind_address, bind_admin
-from interpose.cli.common.setting_errors import about_setting
+from interpose.cli.common.setting_errors import name_setting_in_errors
 from interpose.config.endpoint import WELL_KNOWN, TcpListen, parse_endpoint, parse_listen
 from interpose.config.relay.settings import RelaySettings
 from interpose.config.values import NONE
@@ -23,7 +23,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Endpoints:
-    """The backends, as paths. With `find` nobody named the runtime: it is looked for again before each dial."""
+    """The backends, as paths. `find` is there if the runtime is not named: it is looked for again before each dial."""
 
     runtime: str
     image: str  # none: image calls are refused
@@ -55,7 +55,7 @@ def find_endpoints(settings: RelaySettings, known: Sequence[str] = ()) -> Endpoi
 class Sockets:
     """The sockets of a relay. `admin` is None if it was turned off, and a plain socket if it is a loopback address.
 
-    `metrics` is None unless somebody wants it.
+    `metrics` is None unless it is turned on.
     """
 
     listen: BoundSocket
@@ -85,15 +85,15 @@ def acquire(settings: RelaySettings, endpoints: Endpoints, environ: MutableMappi
     """The listening socket, the admin socket and that for metrics."""
     sockets = _acquire(settings, endpoints, environ)
     try:
-        sockets.metrics = _metrics(settings.admin.metrics_listen, sockets.predecessor)
+        sockets.metrics = _acquire_metrics(settings.admin.metrics_listen, sockets.predecessor)
     except BaseException:
-        # What a predecessor has stays with it: it goes on as if nobody had asked.
+        # What a predecessor has stays with it: it goes on serving.
         sockets.close() if sockets.predecessor is None else sockets.release()
         raise
     return sockets
 
 
-def _metrics(where: str, predecessor: PreviousRelay | None) -> socket.socket | None:
+def _acquire_metrics(where: str, predecessor: PreviousRelay | None) -> socket.socket | None:
     """The predecessor's socket if it is at the same address, so that it is open all the time; else one of our own."""
     given = None if predecessor is None else predecessor.estate.metrics
     if given is not None:
@@ -114,7 +114,7 @@ def _acquire(settings: RelaySettings, endpoints: Endpoints, environ: MutableMapp
             estate = predecessor.estate
             return Sockets(estate.listen, estate.admin, predecessor)
         _log.info("No relay to take over from", extra={"kv": {"admin": where}})
-    activated = {one.name: one.sock for one in named_listen_fds(environ)}
+    activated = {passed.name: passed.sock for passed in named_listen_fds(environ)}
     admin_given = activated.pop("admin", None)
     if len(activated) > 1:
         names = ", ".join(sorted(activated))
@@ -149,7 +149,7 @@ def _bind(settings: RelaySettings, endpoints: Endpoints) -> tuple[BoundSocket, b
             matched = False
             extra = {"kv": {"endpoint": endpoints.runtime, "mode": f"{mode:04o}"}}
             _log.warning("Backend socket does not exist yet, its mode will be copied when it appears", extra=extra)
-    with about_setting(listen=path):
+    with name_setting_in_errors(listen=path):
         return bind_unix(path, mode=mode, uid=uid, gid=gid), matched
 
 

@@ -1,7 +1,7 @@
-"""One relay at a time has what a policy remembers: the lock on its file in the state directory.
+"""One relay at a time writes the state of policies: the lock on that file in the state directory.
 
 A relay with a policy does not start while another one has it. One without a policy leaves the file of another that runs
-alone. A successor gets the lock of its predecessor, so there is no moment in which nobody has it.
+alone. A successor gets the lock of its predecessor, so there is no moment without an owner.
 """
 
 import errno
@@ -9,7 +9,7 @@ import logging
 import os
 from pathlib import Path
 
-from interpose.cli.relay.policy_wanted import policy_configured, state_path
+from interpose.cli.relay.policy_wanted import is_policy_configured, state_path
 from interpose.config.relay.settings import PolicySettings
 from interpose.host.atomic_file import replace_file
 from interpose.host.file_lock import FileLock
@@ -19,11 +19,11 @@ _log = logging.getLogger(__name__)
 
 
 class StateLock:
-    """Nobody's until `claim` or `inherit`; held from then to `release`."""
+    """The lock on the state file: free until `claim` or `inherit`, held from then to `release`."""
 
     def __init__(self, settings: PolicySettings) -> None:
         self._folder = Path(settings.state_dir)
-        self._configured = policy_configured(settings)
+        self._configured = is_policy_configured(settings)
         self._lock: FileLock | None = None
         self._released = False
         self.path = f"{state_path(settings)}.lock"
@@ -45,13 +45,13 @@ class StateLock:
             _log.error("State directory cannot be locked", extra={"kv": kv})
         return True
 
-    def inherit(self, given: HeldLock | None) -> bool:
-        """Go on with what a predecessor has; else as `claim`. It is signed when the predecessor has left."""
-        if given is not None and given.path == self.path:
-            self._lock = FileLock(given.descriptor)
+    def inherit(self, lock: HeldLock | None) -> bool:
+        """Go on with the lock of a predecessor; else as `claim`. It is signed when the predecessor has left."""
+        if lock is not None and lock.path == self.path:
+            self._lock = FileLock(lock.descriptor)
             return True
-        if given is not None:
-            os.close(given.descriptor)
+        if lock is not None:
+            os.close(lock.descriptor)
         return self.claim()
 
     def _take(self, patience: float) -> None:
@@ -64,11 +64,11 @@ class StateLock:
 
     @property
     def held(self) -> HeldLock | None:
-        """For a successor."""
+        """The lock to hand to a successor; None if it is not held."""
         return None if self._lock is None else HeldLock(self.path, self._lock.descriptor)
 
     def sign(self) -> None:
-        """The predecessor has left: whoever is refused from now on is told our number."""
+        """Write our process id into the file, for the messages of relays that are refused."""
         if self._lock is not None:
             self._lock.sign()
 
@@ -80,7 +80,7 @@ class StateLock:
         replace_file(path, data)
 
     def release(self) -> None:
-        """Let others have it; nothing is written any more. May be repeated."""
+        """Unlock the file, and refuse all later writes. May be repeated."""
         self._released = True
         if self._lock is not None:
             self._lock.release()

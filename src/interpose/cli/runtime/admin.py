@@ -11,8 +11,7 @@ from interpose.cri.wrappers import InstrumentedCaller
 from interpose.log import LogControl
 from interpose.metrics import Collector, build_info, log_collector, process_collector
 from interpose.net.httpd.health import Check, health_routes, log_level_routes, metrics_route
-from interpose.net.httpd.routes import RouteTable, ServerRequest, ServerResponse
-from interpose.net.httpd.routes import json_response as json
+from interpose.net.httpd.routes import RouteTable, ServerRequest, ServerResponse, json_response
 from interpose.node.runtime.service.runtime import LocalRuntime
 
 
@@ -60,7 +59,7 @@ class RuntimeViews(DaemonViews):
         ]
 
     async def _status(self, _request: ServerRequest) -> ServerResponse:
-        return json(
+        return json_response(
             {
                 **self.process(),
                 "listen": self._settings.listen,
@@ -72,4 +71,4 @@ class RuntimeViews(DaemonViews):
         )
 
     async def _config(self, _request: ServerRequest) -> ServerResponse:
-        return json(config_answer(RUNTIME, self._settings, self._origins))
+        return json_response(config_answer(RUNTIME, self._settings, self._origins))

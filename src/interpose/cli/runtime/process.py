@@ -1,7 +1,7 @@
 """The life of a runtime process: the composition root of `interpose runtime`.
 
 Sockets come first, so that a second runtime on the same ones gets no further; then what a predecessor left is put in
-order; only then calls are answered. Stopping leaves containers alone: their shims own them.
+order; only then calls are answered. Containers outlive the process: their shims own them.
 """
 
 import asyncio
@@ -14,9 +14,9 @@ from interpose import __version__
 from interpose.cli.common.admin_socket import AdminSockets
 from interpose.cli.common.daemon import Daemon, run_daemon
 from interpose.cli.common.heartbeat import Heartbeat
-from interpose.cli.common.setting_errors import about_setting
+from interpose.cli.common.setting_errors import name_setting_in_errors
 from interpose.cli.runtime.admin import RuntimeViews
-from interpose.cli.runtime.serve import runtime_options, serve_runtime, warn_of
+from interpose.cli.runtime.serve import runtime_options, serve_runtime, warn_not_isolated
 from interpose.config.endpoint import parse_endpoint
 from interpose.config.runtime.settings import RuntimeSettings
 from interpose.cri.wrappers import InstrumentedCaller
@@ -50,12 +50,12 @@ class RuntimeDaemon(Daemon):
             )
         path = parse_endpoint(settings.listen, "--listen")
         with ExitStack() as undo:
-            with about_setting(listen=path):
+            with name_setting_in_errors(listen=path):
                 bound = bind_unix(path, mode=settings.socket.mode)
             undo.callback(bound.close)
             self._http = AdminSockets.bind(settings.admin.listen, settings.admin.metrics_listen)
             undo.callback(self._http.close)
-            with about_setting(root=settings.root, state=settings.state):
+            with name_setting_in_errors(root=settings.root, state=settings.state):
                 self._runtime = open_runtime(runtime_options(settings))
             undo.pop_all()
         self._calls = InstrumentedCaller(self._runtime)
@@ -74,7 +74,7 @@ class RuntimeDaemon(Daemon):
         self._heartbeat.start()
         kv = {"version": __version__, "listen": self._settings.listen, **self._runtime.describe(), "pid": os.getpid()}
         _log.info("Runtime is listening", extra={"kv": kv})
-        warn_of(self._runtime.not_isolated)
+        warn_not_isolated(self._runtime.not_isolated)
         self.announce(f"listening on {self._settings.listen}")
 
     async def shut_down(self, reason: str) -> int:

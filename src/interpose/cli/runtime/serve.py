@@ -25,19 +25,19 @@ MESSAGE_LIMIT: Final = 16 * 1024 * 1024
 def serve_runtime(
     bound: BoundSocket, caller: Caller, methods: Collection[str], *, uids: Collection[int], connections: int
 ) -> ServedSocket:
-    """Not started yet."""
+    """A runtime on a socket that is bound, not started yet."""
     admission = Admission(identify=peer_credentials, uids=frozenset(uids), connections=connections)
     return ServedSocket(bound, handlers(caller, methods=methods), admission=admission, limit=MESSAGE_LIMIT)
 
 
-def warn_of(not_isolated: Collection[str]) -> None:
-    """Whoever starts a runtime has to hear what it does not keep apart."""
+def warn_not_isolated(not_isolated: Collection[str]) -> None:
+    """Log what the runtime does not isolate, if there is anything."""
     if not_isolated:
         _log.warning("Containers are not fully isolated", extra={"kv": {"missing": ", ".join(not_isolated)}})
 
 
 def runtime_options(settings: RuntimeSettings) -> RuntimeOptions:
-    """Everything a runtime needs to know to begin."""
+    """The settings as options of a runtime; ConfigError if an address cannot be used."""
     streams = settings.streams
     address = None if streams.listen == "none" else parse_listen(streams.listen, "--stream-listen")
     if address is not None and not isinstance(address, TcpListen):

@@ -83,17 +83,17 @@ def certs(
 
         access = find_access(kubeconfig, os.environ, default_rules=True)
         namespace = namespace or access.namespace
-    given = (*(_service_names(service, namespace or "default") if service else ()), *extra)
+    requested = (*(_service_names(service, namespace or "default") if service else ()), *extra)
     try:
-        names = tuple(dict.fromkeys(map(certificate_name, given)))
+        names = tuple(dict.fromkeys(map(certificate_name, requested)))
     except ValueError as error:
         raise click.UsageError(str(error)) from None
-    wanted = CertificateRequest(
+    request = CertificateRequest(
         names=names, lifetime=timedelta(days=days), renew_before=timedelta(days=renew_before), force=force
     )
     return asyncio.run(
         _run(
-            wanted,
+            request,
             access,
             namespace=namespace or "",
             secret=secret,
@@ -105,12 +105,12 @@ def certs(
 
 
 def _service_names(service: str, namespace: str) -> tuple[str, ...]:
-    """What an API server calls it, and what people may try."""
+    """The DNS names of a Service: the one that API servers use first."""
     return (f"{service}.{namespace}.svc", f"{service}.{namespace}.{_DOMAIN}", f"{service}.{namespace}", service)
 
 
 async def _run(
-    wanted: "CertificateRequest",
+    request: "CertificateRequest",
     access: "Access | None",
     *,
     namespace: str,
@@ -127,12 +127,12 @@ async def _run(
     from interpose.net.http.errors import UnreachableError
 
     client = KubeClient(access, user_agent=f"interpose-webhook-certs/{__version__}") if access is not None else None
-    place: CertificateStore = DirectoryCertificateStore(directory or "")
+    store: CertificateStore = DirectoryCertificateStore(directory or "")
     if secret and client is not None:
-        place = SecretCertificateStore(client, namespace, secret, force=wanted.force)
-    bootstrap = Bootstrap(place, now=lambda: datetime.now(UTC), say=click.echo, dry=dry)
+        store = SecretCertificateStore(client, namespace, secret, force=request.force)
+    bootstrap = Bootstrap(store, now=lambda: datetime.now(UTC), say=click.echo, dry=dry)
     try:
-        await bootstrap.run(wanted, client, configuration)
+        await bootstrap.run(request, client, configuration)
     except (ApiError, UnreachableError, BootstrapError) as error:
         raise click.ClickException(str(error)) from None
     finally:

@@ -1,7 +1,7 @@
 """The life of a webhook process: the composition root of `interpose webhook`.
 
-Certificates are loaded before anybody listens. At the end we first stop being ready, so that nobody is sent here any
-more, and only then stop serving; a second signal ends the waiting.
+Certificates are loaded before the socket is bound. At the end we first stop being ready, so that no more requests are
+sent here, and only then stop serving; a second signal ends the waiting.
 """
 
 import asyncio

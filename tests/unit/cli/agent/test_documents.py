@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from interpose.cli.agent.documents import document_problems, tree
+from interpose.cli.agent.documents import check_document, make_document_node
 from interpose.config.documents.yaml import DocumentNode
 
 SAMPLE = json.loads((Path(__file__).parents[4] / "samples" / "nodeslo" / "node-state.json").read_text())
@@ -14,16 +14,16 @@ SAMPLE = json.loads((Path(__file__).parents[4] / "samples" / "nodeslo" / "node-s
 
 def test_documents_are_held_to_the_rules_of_the_hook_server() -> None:
     """What it would refuse is not written for it."""
-    assert document_problems(SAMPLE) == ()
-    assert document_problems(SAMPLE["nodeSLO"]) == ()
+    assert check_document(SAMPLE) == ()
+    assert check_document(SAMPLE["nodeSLO"]) == ()
     wrong = {"apiVersion": "interpose/v1", "kind": "NodeState", "node": {"labels": 7}}
-    assert any("labels" in problem for problem in document_problems(wrong))
+    assert any("labels" in problem for problem in check_document(wrong))
 
 
 def test_problems_name_the_key_and_no_file() -> None:
     """Whoever edits a NodeSLO has neither a file nor a line."""
     slo = SAMPLE["nodeSLO"] | {"spec": {"resourceQOSStrategy": {"lsClass": {"cpuQOS": {"groupIdentity": 9}}}}}
-    assert document_problems(slo) == (
+    assert check_document(slo) == (
         "NodeSLO: spec.resourceQOSStrategy.lsClass.cpuQOS.groupIdentity: expected a number from -1 to 2, found '9'",
     )
 
@@ -33,7 +33,7 @@ def test_nested_too_deeply() -> None:
     deep: Any = 1
     for _ in range(100):
         deep = {"a": deep}
-    assert document_problems({"kind": "NodeSLO", "spec": deep}) == ("NodeSLO: is nested too deeply",)
+    assert check_document({"kind": "NodeSLO", "spec": deep}) == ("NodeSLO: is nested too deeply",)
 
 
 @pytest.mark.parametrize(
@@ -50,4 +50,4 @@ def test_nested_too_deeply() -> None:
 )
 def test_values_as_documents_have_them(value: Any, expected: DocumentNode) -> None:
     """Without lines."""
-    assert tree(value) == expected
+    assert make_document_node(value) == expected

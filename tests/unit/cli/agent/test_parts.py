@@ -96,10 +96,10 @@ async def test_a_node_that_is_not_followed_is_read_anew(tmp_path: Path, problem:
     """Whoever asks through us gets the Node as it is now."""
     parts = AgentParts(settings(tmp_path), "n1", ACCESS, None)
     node = {"metadata": {"name": "n1"}}
-    follower = parts.following._node
+    follower = parts.watches._node
     follower.known, follower.object, follower.problem = True, node, problem
     assert parts._fresh_node() == (None if problem else node)
-    assert parts._seen_node() == node
+    assert parts._observed_node() == node
     await parts.close()
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 import pytest
 
-from interpose.cli.common.admin_client import RefusedError, ask, ask_if_there, look_up
+from interpose.cli.common.admin_client import RefusedError, ask, ask_optional, fetch_json
 from interpose.errors import ConfigError
 from interpose.net.httpd.routes import (
     RouteTable,
@@ -109,21 +109,21 @@ def test_something_that_is_not_http_is_recognised(tmp_path: Path) -> None:
 def test_what_is_not_there_may_be_none(serve: Serve) -> None:
     """For commands that can go on without; any other refusal is one, and carries its answer."""
     address = serve(ROUTES)
-    assert ask_if_there(address, "/echo") == {"body": None}
-    assert ask_if_there(address, "/x") is None
+    assert ask_optional(address, "/echo") == {"body": None}
+    assert ask_optional(address, "/x") is None
     with pytest.raises(RefusedError) as caught:
-        ask_if_there(address, "/refuse")
+        ask_optional(address, "/refuse")
     assert (caught.value.status, caught.value.answer) == (400, {"error": "no such level"})
 
 
 def test_a_program_that_goes_on_without_looks_things_up(serve: Serve, tmp_path: Path) -> None:
     """What is not there is None; nobody there is the system's error, anything else no answer."""
     address = serve(ROUTES)
-    assert look_up(address, "/echo") == {"body": None}
-    assert look_up(address, "/x") is None
+    assert fetch_json(address, "/echo") == {"body": None}
+    assert fetch_json(address, "/x") is None
     with pytest.raises(ValueError, match="/refuse with status 400"):
-        look_up(address, "/refuse")
+        fetch_json(address, "/refuse")
     with pytest.raises(ValueError, match="Expecting value"):
-        look_up(address, "/text")
+        fetch_json(address, "/text")
     with pytest.raises(FileNotFoundError):
-        look_up(str(tmp_path / "none.sock"), "/echo")
+        fetch_json(str(tmp_path / "none.sock"), "/echo")

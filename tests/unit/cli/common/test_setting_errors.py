@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from interpose.cli.common.setting_errors import about_setting
+from interpose.cli.common.setting_errors import name_setting_in_errors
 from interpose.cli.main import report
 from interpose.errors import ConfigError, SocketInUseError
 
@@ -14,7 +14,7 @@ FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/srv/x/file")
 
 def told(error: ConfigError | SocketInUseError | OSError, capsys: pytest.CaptureFixture[str], **paths: str) -> str:
     """What a person reads."""
-    with pytest.raises((ConfigError, SocketInUseError, OSError)) as caught, about_setting(**paths):
+    with pytest.raises((ConfigError, SocketInUseError, OSError)) as caught, name_setting_in_errors(**paths):
         raise error
     assert type(caught.value) is type(error)
     report(caught.value)
@@ -44,6 +44,6 @@ def test_one_of_several_settings(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_what_is_owned_stays_known() -> None:
     """Whoever catches the error can still ask whose socket it is."""
-    with pytest.raises(SocketInUseError) as caught, about_setting(listen="/a"):
+    with pytest.raises(SocketInUseError) as caught, name_setting_in_errors(listen="/a"):
         raise SocketInUseError("/a", 5)
     assert (caught.value.path, caught.value.pid) == ("/a", 5)

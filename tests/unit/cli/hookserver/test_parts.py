@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from interpose.cli.hookserver.parts import chosen_plugins, open_journal, runtime_of, stages
+from interpose.cli.hookserver.parts import find_runtime_endpoint, find_served_stages, open_journal, select_plugins
 from interpose.config.hookserver.settings import CgroupSettings, HookServerSettings, PluginSettings, ServingSettings
 from interpose.config.relay.settings import RelaySettings
 from interpose.core.model.cgroup import Level, Parameter
@@ -17,19 +17,19 @@ from interpose.hooks.server.targets import ActuatorTarget
 @pytest.mark.parametrize("mode", ["proxy", "standalone", "both"])
 def test_a_runtime_that_was_named_is_used(mode: str) -> None:
     """Nobody looks for another."""
-    assert runtime_of(HookServerSettings(mode=mode, runtime_endpoint="/run/c.sock")) == ("/run/c.sock", None)
+    assert find_runtime_endpoint(HookServerSettings(mode=mode, runtime_endpoint="/run/c.sock")) == ("/run/c.sock", None)
 
 
 @pytest.mark.parametrize("mode", ["proxy", "both"])
 def test_whoever_serves_hooks_goes_through_the_relay(mode: str) -> None:
     """So that updates pass all hooks."""
-    assert runtime_of(HookServerSettings(mode=mode)) == (RelaySettings().listen, None)
+    assert find_runtime_endpoint(HookServerSettings(mode=mode)) == (RelaySettings().listen, None)
 
 
 def test_alone_the_runtime_is_looked_for_again_and_again(tmp_path: Path) -> None:
     """The first that exists; before any does, the first of the list."""
     known = [str(tmp_path / name) for name in ("containerd.sock", "crio.sock")]
-    path, find = runtime_of(HookServerSettings(mode="standalone"), known)
+    path, find = find_runtime_endpoint(HookServerSettings(mode="standalone"), known)
     assert find is not None
     assert (path, find()) == (known[0], known[0])
     Path(known[1]).touch()
@@ -39,22 +39,22 @@ def test_alone_the_runtime_is_looked_for_again_and_again(tmp_path: Path) -> None
 def test_plugins_are_those_of_the_settings() -> None:
     """In their order."""
     settings = HookServerSettings(plugins=replace(PluginSettings(), cpuset=False, oom_score=True))
-    assert [one.switch for one in chosen_plugins(settings)] == ["batch-resource", "group-identity", "oom-score"]
+    assert [one.switch for one in select_plugins(settings)] == ["batch-resource", "group-identity", "oom-score"]
 
 
 def test_stages_can_be_left_out_by_name() -> None:
     """As the protocol spells them."""
     settings = HookServerSettings(hooks=ServingSettings(disable_stages=("PreRunPodSandbox",)))
-    plugins = chosen_plugins(settings)
-    every = stages(HookServerSettings(), plugins)
-    assert every - stages(settings, plugins) == {HookPoint.PRE_RUN_POD_SANDBOX}
+    plugins = select_plugins(settings)
+    every = find_served_stages(HookServerSettings(), plugins)
+    assert every - find_served_stages(settings, plugins) == {HookPoint.PRE_RUN_POD_SANDBOX}
 
 
 def test_a_stage_that_is_none_is_refused_with_the_ones_there_are() -> None:
     """The message names setting, flag and value."""
     settings = HookServerSettings(hooks=ServingSettings(disable_stages=("PreRunPod",)))
     with pytest.raises(ConfigError, match=r"hooks\.disable_stages.*--disable-stages.*'PreRunPod'.*PreRunPodSandbox"):
-        stages(settings, ())
+        find_served_stages(settings, ())
 
 
 def at(folder: Path, boot: str) -> HookServerSettings:

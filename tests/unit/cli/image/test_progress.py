@@ -43,7 +43,7 @@ def test_without_a_terminal_only_the_end_is_told() -> None:
     stream = io.StringIO()
     with ProgressLines(stream) as progress:
         for phase in (PullPhase.WAITING, PullPhase.UNPACKING, PullPhase.DONE):
-            progress.tell(PullProgress(part=LAYER, phase=phase, total=1))
+            progress.on_progress(PullProgress(part=LAYER, phase=phase, total=1))
     assert stream.getvalue() == "layer abababababab  done, 1 B\n"
 
 
@@ -51,14 +51,14 @@ def test_on_a_terminal_lines_change_in_place() -> None:
     """Not more often than somebody can see, and the last picture is the truth."""
     stream, now = Terminal(), [0.0]
     with ProgressLines(stream, clock=lambda: now[0]) as progress:
-        progress.tell(PullProgress(part="a", phase=PullPhase.WAITING))
+        progress.on_progress(PullProgress(part="a", phase=PullPhase.WAITING))
         first = stream.getvalue()
-        progress.tell(PullProgress(part="b", phase=PullPhase.WAITING))
+        progress.on_progress(PullProgress(part="b", phase=PullPhase.WAITING))
         assert stream.getvalue() == first
         now[0] = 1.0
-        progress.tell(PullProgress(part="a", phase=PullPhase.UNPACKING))
+        progress.on_progress(PullProgress(part="a", phase=PullPhase.UNPACKING))
         assert stream.getvalue()[len(first) :].startswith("\x1b[1A\x1b[2Klayer a  unpacking\n")
-        progress.tell(PullProgress(part="a", phase=PullPhase.DONE))
+        progress.on_progress(PullProgress(part="a", phase=PullPhase.DONE))
     assert stream.getvalue().endswith("\x1b[2A\x1b[2Klayer a  done, 0 B\n\x1b[2Klayer b  waiting\n")
 
 

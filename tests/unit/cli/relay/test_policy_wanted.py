@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from interpose.cli.relay.policy_wanted import policy_wanted, state_path
+from interpose.cli.relay.policy_wanted import is_policy_needed, state_path
 from interpose.config.relay.settings import PolicySettings
 from interpose.resmgr.state.checkpoint import FILE
 
 
 def test_without_anything_nothing_is_wanted(tmp_path: Path) -> None:
     """The default."""
-    assert not policy_wanted(PolicySettings(state_dir=str(tmp_path)))
+    assert not is_policy_needed(PolicySettings(state_dir=str(tmp_path)))
 
 
 @pytest.mark.parametrize(
@@ -19,7 +19,7 @@ def test_without_anything_nothing_is_wanted(tmp_path: Path) -> None:
 )
 def test_a_policy_now_or_later(tmp_path: Path, said: dict[str, str]) -> None:
     """Named, in a file, or from an agent."""
-    assert policy_wanted(PolicySettings(state_dir=str(tmp_path), **said))  # type: ignore[arg-type]
+    assert is_policy_needed(PolicySettings(state_dir=str(tmp_path), **said))  # type: ignore[arg-type]
 
 
 def test_what_an_earlier_policy_left_has_to_be_put_back(tmp_path: Path) -> None:
@@ -27,4 +27,4 @@ def test_what_an_earlier_policy_left_has_to_be_put_back(tmp_path: Path) -> None:
     settings = PolicySettings(state_dir=str(tmp_path))
     assert state_path(settings) == tmp_path / FILE
     state_path(settings).write_text("{}")
-    assert policy_wanted(settings)
+    assert is_policy_needed(settings)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from interpose.cli.agent.documents import document_problems
+from interpose.cli.agent.documents import check_document
 from interpose.kube.agent.configmap_choice import ObservedObject
 from interpose.kube.agent.node_document import (
     SloPhase,
@@ -48,7 +48,7 @@ def slo(cpu: str = "groupIdentity", **more: Any) -> dict[str, Any]:
 
 def made(seen_slo: ObservedObject, *, good: Any = None, keep: bool = True) -> tuple[Any, SloState]:
     """What is in force, by the rules of the hook server."""
-    judged = judge(seen_slo.object, document_problems) if seen_slo.object is not None else None
+    judged = judge(seen_slo.object, check_document) if seen_slo.object is not None else None
     return slo_in_force(seen_slo, judged, good=good, keep=keep)
 
 
@@ -86,7 +86,7 @@ def test_text_is_the_same_for_the_same_content() -> None:
 
 def test_node_without_anything() -> None:
     """Still makes a document that can be read."""
-    assert document_problems(node_state(node_part({}), None)) == ()
+    assert check_document(node_state(node_part({}), None)) == ()
 
 
 def test_slo_without_a_spec() -> None:
@@ -127,7 +127,7 @@ def test_bad_slo_does_not_replace_a_good_one(good: Any) -> None:
 
 def test_judgement_is_about_one_version() -> None:
     """A large NodeSLO is not looked at for each heartbeat of the Node."""
-    judged = judge(slo(), document_problems)
+    judged = judge(slo(), check_document)
     assert judged.is_of(slo())
     assert not judged.is_of(slo() | {"metadata": {"name": "n", "resourceVersion": "10"}})
     assert not judged.is_of(slo() | {"metadata": {"name": "n", "resourceVersion": "9", "uid": "another"}})
@@ -136,7 +136,7 @@ def test_judgement_is_about_one_version() -> None:
 def test_judgement_without_versions() -> None:
     """The content tells."""
     one: dict[str, Any] = {"metadata": {"name": "n"}, "spec": {}}
-    judged = judge(one, document_problems)
+    judged = judge(one, check_document)
     assert judged.is_of(dict(one))
     assert not judged.is_of(one | {"spec": {"extensions": {}}})
 
@@ -146,7 +146,7 @@ def test_judgement_without_versions() -> None:
 
 def test_slo_in_the_file_of_the_run_before() -> None:
     """That is how one outlives its object."""
-    assert slo_in(text_of(node_state({"name": "n"}, GOOD)), "n", document_problems) == GOOD
+    assert slo_in(text_of(node_state({"name": "n"}, GOOD)), "n", check_document) == GOOD
 
 
 @pytest.mark.parametrize(
@@ -163,10 +163,10 @@ def test_slo_in_the_file_of_the_run_before() -> None:
 )
 def test_file_without_a_slo_for_us(text: str) -> None:
     """Damaged, of another kind, without one, about another node, or of a version that knew more."""
-    assert slo_in(text, "n", document_problems) is None
+    assert slo_in(text, "n", check_document) is None
 
 
 def test_sample_is_of_this_form() -> None:
     """The one that people read."""
     sample = Path(__file__).parents[4] / "samples" / "nodeslo" / "node-state.json"
-    assert slo_in(sample.read_text(), "node-1", document_problems) is not None
+    assert slo_in(sample.read_text(), "node-1", check_document) is not None
