@@ -8,7 +8,7 @@ import os
 import signal
 import time
 
-from interpose.node.runtime.shim import protocol as wire
+from interpose.node.runtime.shim import protocol
 from interpose.node.runtime.shim.event_loop import EventLoop, say
 from interpose.node.runtime.shim.launch import Launched
 from interpose.node.runtime.shim.log import LogFile, LogLines
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
         def ended(self, code: int) -> None: ...
 
 
-_NAMES = {wire.STDOUT: "stdout", wire.STDERR: "stderr"}
+_NAMES = {protocol.STDOUT: "stdout", protocol.STDERR: "stderr"}
 
 
 class ShimContainer:
@@ -67,7 +67,7 @@ class ShimContainer:
         self._log = LogFile(self._log_path)
         if launched.stdin >= 0:
             self.input = InputPipe(self._loop, launched.stdin)
-        for channel, fd in ((wire.STDOUT, launched.stdout), (wire.STDERR, launched.stderr)):
+        for channel, fd in ((protocol.STDOUT, launched.stdout), (protocol.STDERR, launched.stderr)):
             if fd >= 0:
                 self._follow(channel, fd, self._log)
 

@@ -10,7 +10,7 @@ import os
 import signal
 import socket
 
-from interpose.node.runtime.shim import protocol as wire
+from interpose.node.runtime.shim import protocol
 from interpose.node.runtime.shim.event_loop import EventLoop, LoopTimer
 from interpose.node.runtime.shim.oci_errors import reason
 
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _ENDINGS = {
-    wire.PID_FILE: "pid",
-    wire.LOG_FILE: "log",
-    wire.PROCESS_FILE: "json",
-    wire.CONSOLE_SOCKET: "sock",
+    protocol.PID_FILE: "pid",
+    protocol.LOG_FILE: "log",
+    protocol.PROCESS_FILE: "json",
+    protocol.CONSOLE_SOCKET: "sock",
 }
 # Ignored here or by Python, and what is ignored stays so across exec.
 _DEFAULTS = [
@@ -133,13 +133,13 @@ class Launch:
         text = ""
         try:
             with open(self._path("log"), errors="replace") as file:  # noqa: PTH123
-                text = file.read(wire.FRAME_LIMIT)
+                text = file.read(protocol.FRAME_LIMIT)
         except OSError:
             text = ""
         if not text and len(self._ours) > 2 and self._ours[2] >= 0:
             os.set_blocking(self._ours[2], False)
             try:
-                text = os.read(self._ours[2], wire.FRAME_LIMIT).decode(errors="replace")
+                text = os.read(self._ours[2], protocol.FRAME_LIMIT).decode(errors="replace")
             except OSError:
                 text = ""
         return reason(text, f"the runtime ended with {code}")
@@ -158,7 +158,7 @@ class Launch:
         """Where the runtime brings the terminal. By way of /proc, a socket's path has 107 characters at most."""
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
         self._listener.setblocking(False)
-        self._listener.bind(self._word(wire.CONSOLE_SOCKET))
+        self._listener.bind(self._word(protocol.CONSOLE_SOCKET))
         self._listener.listen(1)
 
     def _terminal(self, listener: socket.socket) -> int:
@@ -178,7 +178,7 @@ class Launch:
             json.dump(process, file)
 
     def _word(self, word: str) -> str:
-        if word == wire.CONSOLE_SOCKET:
+        if word == protocol.CONSOLE_SOCKET:
             return f"/proc/{os.getpid()}/cwd/{self._path('sock').rpartition('/')[2]}"
         return self._path(_ENDINGS[word]) if word in _ENDINGS else word
 

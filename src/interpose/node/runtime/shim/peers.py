@@ -2,7 +2,7 @@
 
 import socket
 
-from interpose.node.runtime.shim import protocol as wire
+from interpose.node.runtime.shim import protocol
 from interpose.node.runtime.shim.event_loop import HANGUP, READ, WRITE, EventLoop, LoopTimer
 
 TYPE_CHECKING = False  # importing typing costs a megabyte
@@ -53,7 +53,7 @@ class ShimPeer:
 
     def tell(self, value: dict[str, object]) -> None:
         """Send a document."""
-        self.send(wire.document(value))
+        self.send(protocol.document(value))
 
     def send(self, data: bytes) -> None:
         """Send bytes, as soon as they are taken."""
@@ -127,7 +127,7 @@ class ShimPeer:
 
     def _receive(self) -> None:
         try:
-            data = self._connection.recv(wire.FRAME_LIMIT)
+            data = self._connection.recv(protocol.FRAME_LIMIT)
         except BlockingIOError:
             return
         except OSError:
@@ -144,22 +144,22 @@ class ShimPeer:
         try:
             while self.open and not self._held:
                 if self._framed is not None:
-                    taken = wire.take_frame(self._in)
+                    taken = protocol.take_frame(self._in)
                     if taken is None:
                         return
                     self._framed(*taken)
                 else:
-                    said = wire.take_document(self._in)
+                    said = protocol.take_document(self._in)
                     if said is None:
                         return
                     self._heard(self, said)
-        except wire.WireError:
+        except protocol.ProtocolError:
             self.close()
 
     def _flush(self) -> None:
         try:
             while self._out:
-                del self._out[: self._connection.send(self._out[: wire.FRAME_LIMIT])]
+                del self._out[: self._connection.send(self._out[: protocol.FRAME_LIMIT])]
         except BlockingIOError:
             self._watch()
             return

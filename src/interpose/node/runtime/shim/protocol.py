@@ -25,7 +25,7 @@ _FRAME = struct.Struct(">BI")
 FRAME_HEAD = _FRAME.size
 
 
-class WireError(Exception):
+class ProtocolError(Exception):
     """The other side does not speak this protocol."""
 
 
@@ -46,17 +46,17 @@ def take_document(buffer: bytearray) -> dict[str, object] | None:
         return None
     (length,) = _LENGTH.unpack_from(buffer)
     if length > DOCUMENT_LIMIT:
-        raise WireError(f"a document of {length} bytes, {DOCUMENT_LIMIT} are allowed")
+        raise ProtocolError(f"a document of {length} bytes, {DOCUMENT_LIMIT} are allowed")
     end = _LENGTH.size + length
     if len(buffer) < end:
         return None
     try:
         value = json.loads(bytes(buffer[_LENGTH.size : end]))
     except ValueError as error:
-        raise WireError(f"not JSON: {error}") from None
+        raise ProtocolError(f"not JSON: {error}") from None
     del buffer[:end]
     if not isinstance(value, dict):
-        raise WireError("a document that is not an object")
+        raise ProtocolError("a document that is not an object")
     return value
 
 
@@ -64,7 +64,7 @@ def frame_head(head: bytes) -> tuple[int, int]:
     """Channel and length of the data that follow these FRAME_HEAD bytes."""
     channel, length = _FRAME.unpack(head)
     if length > FRAME_LIMIT:
-        raise WireError(f"a frame of {length} bytes, {FRAME_LIMIT} are allowed")
+        raise ProtocolError(f"a frame of {length} bytes, {FRAME_LIMIT} are allowed")
     return channel, length
 
 

@@ -4,7 +4,7 @@ import os
 import signal
 import socket
 
-from interpose.node.runtime.shim import protocol as wire
+from interpose.node.runtime.shim import protocol
 from interpose.node.runtime.shim.containers import ShimContainer
 from interpose.node.runtime.shim.event_loop import READ, EventLoop, LoopTimer, say
 from interpose.node.runtime.shim.launch import Launch, Launched, LaunchError
@@ -94,7 +94,7 @@ class ShimServer:
 
     def _hello(self, peer: ShimPeer, _said: "dict[str, Any]") -> dict[str, object]:
         peer.wants_events = True
-        return {"protocol": wire.PROTOCOL, "pid": os.getpid(), "holder": self.holder}
+        return {"protocol": protocol.PROTOCOL, "pid": os.getpid(), "holder": self.holder}
 
     def _states(self, _peer: ShimPeer, _said: "dict[str, Any]") -> dict[str, object]:
         return {"containers": {name: container.state() for name, container in self._containers.items()}}

@@ -9,7 +9,7 @@ import os
 import signal
 import struct
 
-from interpose.node.runtime.shim import protocol as wire
+from interpose.node.runtime.shim import protocol
 from interpose.node.runtime.shim.containers import ShimContainer
 from interpose.node.runtime.shim.event_loop import EventLoop, LoopTimer
 from interpose.node.runtime.shim.launch import Launched
@@ -41,7 +41,7 @@ class ExecSession:
         self._timed_out = False
         self._outputs: list[OutputPipe] = []
         self._input = InputPipe(loop, launched.stdin) if launched.stdin >= 0 else None
-        for channel, fd in ((wire.STDOUT, launched.stdout), (wire.STDERR, launched.stderr)):
+        for channel, fd in ((protocol.STDOUT, launched.stdout), (protocol.STDERR, launched.stderr)):
             if fd >= 0:
                 self._follow(channel, fd)
         peer.gone = self._hung_up
@@ -108,7 +108,7 @@ class ExecSession:
 
     def _follow(self, channel: int, fd: int) -> None:
         def take(data: bytes) -> None:
-            self._peer.send(wire.frame(channel, data))
+            self._peer.send(protocol.frame(channel, data))
             if self._peer.full:
                 for one in self._outputs:
                     one.pause()
@@ -126,9 +126,9 @@ class ExecSession:
             output.resume()
 
     def _framed(self, channel: int, data: bytes) -> None:
-        if channel == wire.STDIN and self._input is not None:
+        if channel == protocol.STDIN and self._input is not None:
             feed(self._peer, self._input, data, ends=self._terminal < 0)
-        elif channel == wire.RESIZE and len(data) == _SIZE.size and self._terminal >= 0:
+        elif channel == protocol.RESIZE and len(data) == _SIZE.size and self._terminal >= 0:
             resize_terminal(self._terminal, *_SIZE.unpack(data))
 
 
@@ -151,14 +151,14 @@ class AttachSession:
 
     def saw(self, channel: int, data: bytes) -> None:
         """The container wrote something."""
-        self._peer.send(wire.frame(channel, data))
+        self._peer.send(protocol.frame(channel, data))
         if self._peer.full and self._stalled is None:
             self._container.pause()
             self._watch_progress()
 
     def ended(self, code: int) -> None:
         """The container ended."""
-        self._peer.send(wire.frame(wire.RESULT, json.dumps({"code": code}).encode()))
+        self._peer.send(protocol.frame(protocol.RESULT, json.dumps({"code": code}).encode()))
         self._peer.finish()
 
     def _watch_progress(self) -> None:
@@ -187,15 +187,15 @@ class AttachSession:
         self._left()
 
     def _framed(self, channel: int, data: bytes) -> None:
-        if channel == wire.STDIN and self._writes and self._container.input is not None:
+        if channel == protocol.STDIN and self._writes and self._container.input is not None:
             feed(self._peer, self._container.input, data, ends=self._container.stdin_once)
-        elif channel == wire.RESIZE and len(data) == _SIZE.size:
+        elif channel == protocol.RESIZE and len(data) == _SIZE.size:
             self._container.resize(*_SIZE.unpack(data))
 
 
 def result_frame(code: int | None, *, timed_out: bool) -> bytes:
     """How an exec'd process ended."""
-    return wire.frame(wire.RESULT, json.dumps({"code": code, "timed_out": timed_out}).encode())
+    return protocol.frame(protocol.RESULT, json.dumps({"code": code, "timed_out": timed_out}).encode())
 
 
 def feed(peer: ShimPeer, target: InputPipe, data: bytes, *, ends: bool) -> None:

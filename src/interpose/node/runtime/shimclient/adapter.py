@@ -1,4 +1,4 @@
-"""The service's shims over the real ones: requests made from records, errors and values in the service's words."""
+"""The shims of the service over `ShimClient`: requests from records, errors and values of the service's interfaces."""
 
 import asyncio
 import logging
@@ -23,7 +23,7 @@ from interpose.node.runtime.service.interfaces import (
     ShimState,
 )
 from interpose.node.runtime.shim.sysctls import sysctl_problem
-from interpose.node.runtime.shimclient import client as shimclient
+from interpose.node.runtime.shimclient import client
 from interpose.node.runtime.shimclient.launch import find_shims, kill_unreachable_shim
 from interpose.node.runtime.shimclient.paths import ShimPaths, kill_shim
 from interpose.node.runtime.shimclient.template import ShimTemplate
@@ -31,33 +31,33 @@ from interpose.node.runtime.state.paths import RuntimePaths
 from interpose.node.runtime.state.records import ContainerRecord, SandboxRecord
 
 _log = logging.getLogger(__name__)
-# As other runtimes: what holds a pod is the last thing to be killed for want of memory.
-_HOLDER_SCORE: Final = -998
+# As in other runtimes: the pause process of a pod is the last to be killed when memory runs out.
+_PAUSE_OOM_SCORE: Final = -998
 
 
 @contextmanager
-def _in_our_words() -> Iterator[None]:
+def _convert_errors() -> Iterator[None]:
     try:
         yield
-    except shimclient.ShimClosedError as error:
+    except client.ShimClosedError as error:
         raise ShimGoneError(str(error)) from None
-    except shimclient.ShimNotRunningError as error:
+    except client.ShimNotRunningError as error:
         raise NotRunningError(str(error)) from None
-    except shimclient.ShimError as error:
+    except client.ShimError as error:
         raise PartError(str(error)) from None
 
 
-def _exit(said: shimclient.ShimExit) -> ContainerExit:
-    return ContainerExit(code=said.code, at=said.at_ns, oom=said.oom)
+def _container_exit(exited: client.ShimExit) -> ContainerExit:
+    return ContainerExit(code=exited.code, at=exited.at_ns, oom=exited.oom)
 
 
 class ProcessShimManager:
-    """Shims with folders in the state."""
+    """Starts and finds shim processes, which have folders in the state."""
 
     def __init__(
-        self, places: RuntimePaths, runtime: OciRuntime, bundles: ContainerBundles, cgroups: CgroupDirs, driver: str
+        self, paths: RuntimePaths, runtime: OciRuntime, bundles: ContainerBundles, cgroups: CgroupDirs, driver: str
     ) -> None:
-        self._places = places
+        self._paths = paths
         self.runtime = runtime
         self.bundles = bundles
         self.cgroups = cgroups
@@ -65,47 +65,51 @@ class ProcessShimManager:
         self._template = ShimTemplate()
 
     async def close(self) -> None:
-        """End what shims are made from; they go on."""
+        """End the template process; shims go on."""
         await self._template.close()
 
     async def launch(self, record: SandboxRecord, callbacks: ShimCallbacks) -> "ShimAdapter":
-        """A new shim for a sandbox."""
+        """Start a shim for a sandbox."""
         own = own_namespaces(record, possible=self.runtime.namespaces)
         sysctls = dict(record.config.linux.sysctls)
         for name in sysctls:
             if problem := sysctl_problem(name, network="network" in own, ipc="ipc" in own):
                 raise invalid(f'config.linux.sysctls["{name}"]', problem)
-        options = shimclient.SandboxOptions(
+        options = client.SandboxOptions(
             network="network" in own,
             ipc="ipc" in own,
             uts="uts" in own,
             pid="pid" in own,
             hostname=record.config.hostname if "uts" in own else "",
             sysctls=sysctls,
-            oom_score_adj=_HOLDER_SCORE,
+            oom_score_adj=_PAUSE_OOM_SCORE,
         )
-        with _in_our_words():
-            calls = _calls(record.id, callbacks)
-            shim = await shimclient.ShimClient.launch(self._paths(record.id), options, starter=self._template, **calls)
-        return ShimAdapter(shim, self, self._places)
+        with _convert_errors():
+            handlers = _client_callbacks(record.id, callbacks)
+            shim = await client.ShimClient.launch(
+                self._shim_paths(record.id), options, starter=self._template, **handlers
+            )
+        return ShimAdapter(shim, self, self._paths)
 
     async def attach(self, sandbox_id: str, callbacks: ShimCallbacks) -> "ShimAdapter":
-        """The shim that is there. One that lives and cannot be reached is as good as dead, so it is killed."""
+        """Connect to the shim of a sandbox. One that runs and cannot be reached is useless, so it is killed."""
         try:
-            with _in_our_words():
-                shim = await shimclient.ShimClient.attach_to(self._paths(sandbox_id), **_calls(sandbox_id, callbacks))
+            with _convert_errors():
+                shim = await client.ShimClient.attach_to(
+                    self._shim_paths(sandbox_id), **_client_callbacks(sandbox_id, callbacks)
+                )
         except PartError as error:
-            await self._end(sandbox_id)
+            await self._kill(sandbox_id)
             raise ShimGoneError(str(error)) from None
-        return ShimAdapter(shim, self, self._places)
+        return ShimAdapter(shim, self, self._paths)
 
     async def find_orphans(self, known: Collection[str]) -> list[str]:
-        """Sandboxes that have a shim and are not known; `attach` ends those that cannot be reached."""
-        living = await asyncio.to_thread(find_shims, self._places.sandboxes)
-        return [one for one in living if one not in known]
+        """Ids of sandboxes that have a shim and are not in `known`; `attach` kills unreachable shims."""
+        living = await asyncio.to_thread(find_shims, self._paths.sandboxes)
+        return [sandbox_id for sandbox_id in living if sandbox_id not in known]
 
-    async def _end(self, sandbox_id: str) -> None:
-        paths = self._paths(sandbox_id)
+    async def _kill(self, sandbox_id: str) -> None:
+        paths = self._shim_paths(sandbox_id)
         await asyncio.to_thread(kill_shim, paths)
         try:
             if await asyncio.to_thread(kill_unreachable_shim, paths.folder):
@@ -113,25 +117,25 @@ class ProcessShimManager:
         except OSError as error:
             _log.error("Shim is unreachable and does not exit", extra=kv(sandbox=sandbox_id, err=str(error)))
 
-    def _paths(self, sandbox_id: str) -> ShimPaths:
-        return ShimPaths(folder=self._places.sandbox(sandbox_id))
+    def _shim_paths(self, sandbox_id: str) -> ShimPaths:
+        return ShimPaths(folder=self._paths.sandbox(sandbox_id))
 
 
-def _calls(sandbox_id: str, callbacks: ShimCallbacks) -> dict[str, Any]:
+def _client_callbacks(sandbox_id: str, callbacks: ShimCallbacks) -> dict[str, Any]:
     return {
-        "on_exit": lambda container_id, said: callbacks.on_exit(container_id, _exit(said)),
+        "on_exit": lambda container_id, exited: callbacks.on_exit(container_id, _container_exit(exited)),
         "on_lost": lambda: callbacks.on_lost(sandbox_id),
         "on_died": lambda: callbacks.on_lost(sandbox_id),
     }
 
 
 class ShimAdapter:
-    """One shim."""
+    """The connection to the shim of a sandbox."""
 
-    def __init__(self, shim: shimclient.ShimClient, shims: ProcessShimManager, places: RuntimePaths) -> None:
+    def __init__(self, shim: client.ShimClient, shims: ProcessShimManager, paths: RuntimePaths) -> None:
         self._shim = shim
         self._shims = shims
-        self._places = places
+        self._paths = paths
 
     @property
     def pid(self) -> int:
@@ -142,25 +146,25 @@ class ShimAdapter:
         return self._shim.pause_pid
 
     async def run(self, record: ContainerRecord) -> int:
-        """Start a container."""
+        """Start a container; returns its pid."""
         config, shims = record.config, self._shims
-        request = shimclient.StartRequest(
+        request = client.StartRequest(
             id=record.id,
-            command=shims.runtime.run_command(record.id, self._places.bundle(record.id), tty=config.tty),
+            command=shims.runtime.run_command(record.id, self._paths.bundle(record.id), tty=config.tty),
             log_path=record.log_path,
-            exit_file=str(self._places.exit_file(record.id)),
+            exit_file=str(self._paths.exit_file(record.id)),
             stdin=config.stdin,
             stdin_once=config.stdin_once,
             tty=config.tty,
             oom_file=shims.cgroups.oom_file(record.cgroup),
         )
-        with _in_our_words():
+        with _convert_errors():
             return await self._shim.run(request)
 
     async def signal(self, container_id: str, number: int) -> None:
-        """Send a signal; one that the shim does not have (any more) has ended."""
+        """Send a signal; a container that the shim does not know has exited."""
         try:
-            with _in_our_words():
+            with _convert_errors():
                 await self._shim.signal(container_id, number)
         except ShimGoneError:
             raise
@@ -170,23 +174,23 @@ class ShimAdapter:
     async def exec_sync(self, container_id: str, command: Sequence[str], timeout: int) -> ExecOutput:
         """Run a command to its end."""
         request = await self._exec_request(container_id, command, timeout=timeout)
-        with _in_our_words():
-            said = await self._shim.exec_sync(request)
-        return ExecOutput(stdout=said.stdout, stderr=said.stderr, code=said.code, timed_out=said.timed_out)
+        with _convert_errors():
+            result = await self._shim.exec_sync(request)
+        return ExecOutput(stdout=result.stdout, stderr=result.stderr, code=result.code, timed_out=result.timed_out)
 
     async def exec(self, container_id: str, command: Sequence[str], *, tty: bool, stdin: bool) -> "ShimStreamsAdapter":
         """Run a command with streams."""
         request = await self._exec_request(container_id, command, tty=tty, stdin=stdin)
-        with _in_our_words():
+        with _convert_errors():
             return ShimStreamsAdapter(await self._shim.exec_streams(request))
 
     async def _exec_request(
         self, container_id: str, command: Sequence[str], *, tty: bool = False, stdin: bool = False, timeout: int = 0
-    ) -> shimclient.ExecRequest:
+    ) -> client.ExecRequest:
         spec = await self._shims.bundles.read_spec(container_id)
         if not spec:
             raise PartError("the container's configuration is gone")
-        return shimclient.ExecRequest(
+        return client.ExecRequest(
             container_id=container_id,
             command=self._shims.runtime.exec_command(container_id, tty=tty),
             process=exec_process(spec, list(command), tty=tty),
@@ -197,29 +201,31 @@ class ShimAdapter:
 
     async def attach(self, container_id: str, *, stdin: bool) -> "ShimStreamsAdapter":
         """The streams of the container itself."""
-        with _in_our_words():
+        with _convert_errors():
             return ShimStreamsAdapter(await self._shim.attach(container_id, stdin=stdin))
 
     async def reopen_log(self, container_id: str) -> None:
         """Write to a new log file."""
-        with _in_our_words():
+        with _convert_errors():
             await self._shim.reopen_log(container_id)
 
     async def states(self) -> Mapping[str, ShimState]:
-        """All containers that it has."""
-        with _in_our_words():
+        """The states of all containers of the shim, by id."""
+        with _convert_errors():
             found = await self._shim.states()
         return {
             name: ShimState(
-                pid=one.pid, started_at=one.started_at, exited=None if one.exited is None else _exit(one.exited)
+                pid=state.pid,
+                started_at=state.started_at,
+                exited=None if state.exited is None else _container_exit(state.exited),
             )
-            for name, one in found.items()
+            for name, state in found.items()
         }
 
     async def forget(self, container_id: str) -> None:
-        """A container that ended and is being removed; one it never had is fine."""
+        """Drop an exited container that is being removed; an unknown one is fine."""
         try:
-            with _in_our_words():
+            with _convert_errors():
                 await self._shim.forget(container_id)
         except ShimGoneError:
             raise
@@ -227,31 +233,31 @@ class ShimAdapter:
             return
 
     async def stop(self) -> None:
-        """End holder and shim."""
+        """End pause process and shim; a shim that is gone is fine."""
         try:
-            with _in_our_words():
+            with _convert_errors():
                 await self._shim.stop()
         except ShimGoneError:
             return
 
     async def wait_closed(self) -> None:
-        """Wait for its end."""
+        """Wait for the end of the shim, or of the connection."""
         await self._shim.wait_closed()
 
     async def disconnect(self) -> None:
-        """Let go of it."""
+        """Close the connection; the shim goes on."""
         await self._shim.close()
 
 
 class ShimStreamsAdapter:
     """A session with a process."""
 
-    def __init__(self, streams: shimclient.ShimSession) -> None:
+    def __init__(self, streams: client.ShimSession) -> None:
         self._streams = streams
 
     async def output(self) -> AsyncIterator[tuple[int, bytes]]:
-        """Until the process has ended."""
-        with _in_our_words():
+        """Channel and bytes until the process has exited."""
+        with _convert_errors():
             while (piece := await self._streams.read()) is not None:
                 yield piece
 
@@ -265,7 +271,7 @@ class ShimStreamsAdapter:
         await self._streams.resize(width, height)
 
     async def wait(self) -> int | None:
-        """After `output` has ended."""
+        """The exit code, after `output` has ended; None without one."""
         ended = self._streams.exit
         return None if ended is None else ended.code
 

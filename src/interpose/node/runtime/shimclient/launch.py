@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 import interpose
-from interpose.node.runtime.shim import protocol as wire
+from interpose.node.runtime.shim import protocol
 from interpose.node.runtime.shimclient.paths import SOCKET, ShimPaths
 from interpose.node.runtime.shimclient.types import SandboxOptions, ShimClosedError, ShimError
 from interpose.node.runtime.state import orphans
@@ -31,39 +31,39 @@ _RETRY: Final = 0.01
 
 
 def shim_command(folder: str, options: Mapping[str, object]) -> list[str]:
-    """The command line of a shim."""
+    """The command line that starts a shim."""
     return [*python_command(_BOOT), folder, json.dumps(options)]
 
 
 def python_command(code: str) -> list[str]:
-    """Python with the standard library and our sources (its first argument) alone."""
+    """A command line of Python with the standard library and our sources (its first argument) alone."""
     return [sys.executable, "-I", "-S", "-c", code, _SOURCES]
 
 
 def shim_environment() -> dict[str, str]:
-    """Nothing of our own is for containers or the OCI runtime (it hands NOTIFY_SOCKET on)."""
+    """The environment of shims: no variable of ours may reach containers (runc passes NOTIFY_SOCKET on)."""
     return {"PATH": os.environ.get("PATH", _PATH)}
 
 
 class ShimStarter(Protocol):
-    """What makes shims."""
+    """Starts shims, as programs or by a fork of the template."""
 
-    async def start(self, folder: str, options: Mapping[str, object], telling: int, log: int) -> None:
-        """A shim that says over `telling` when it is ready. OSError if it cannot be started."""
+    async def start(self, folder: str, options: Mapping[str, object], ready_fd: int, log: int) -> None:
+        """Start a shim, which reports readiness over `ready_fd`. OSError if it cannot be started."""
 
     def give_up(self) -> None:
-        """No shim came in time: whoever was to make it may hang, and is not to be asked again."""
+        """A shim was not ready in time: the process that forks shims may hang, and is not used again."""
 
 
 class CommandStarter:
-    """Starts a shim as a program."""
+    """Starts each shim as a program of its own."""
 
-    async def start(self, folder: str, options: Mapping[str, object], telling: int, log: int) -> None:
-        """Wait for the end of whoever forked it, too."""
+    async def start(self, folder: str, options: Mapping[str, object], ready_fd: int, log: int) -> None:
+        """Start a shim, and wait for the exit of the process that forked it."""
         starter = await asyncio.create_subprocess_exec(
             *shim_command(folder, options),
             stdin=asyncio.subprocess.DEVNULL,
-            stdout=telling,
+            stdout=ready_fd,
             stderr=log,
             env=shim_environment(),
             start_new_session=True,
@@ -75,16 +75,16 @@ class CommandStarter:
                 starter.kill()
 
     def give_up(self) -> None:
-        """Each shim has a starter of its own."""
+        """Nothing to do: each shim has a process of its own that starts it."""
 
 
 async def launch(paths: ShimPaths, options: SandboxOptions, timeout: float, starter: ShimStarter | None = None) -> None:
     """Start a shim and wait until it listens; ShimError with its reason if it does not."""
-    said = await _first_line(paths, options, timeout, starter or CommandStarter())
-    if not said:  # whoever was to start it took the order and died
-        said = await _first_line(paths, options, timeout, starter or CommandStarter())
+    line = await _first_line(paths, options, timeout, starter or CommandStarter())
+    if not line:  # the process that was to start it took the request and died
+        line = await _first_line(paths, options, timeout, starter or CommandStarter())
     try:
-        answer = json.loads(said)
+        answer = json.loads(line)
     except ValueError:
         raise ShimError(f"the shim ended before it was ready; its log: {_tail(paths.log)}") from None
     if "error" in answer:
@@ -92,23 +92,23 @@ async def launch(paths: ShimPaths, options: SandboxOptions, timeout: float, star
 
 
 async def _first_line(paths: ShimPaths, options: SandboxOptions, timeout: float, starter: ShimStarter) -> bytes:
-    """What a shim says when it is ready. If we do not stay to hear it, it cannot say it and ends."""
-    wanted = {
+    """The first line of a shim, when it is ready. If nobody reads it, the shim ends."""
+    shim_options = {
         **{name: getattr(options, name) for name in ("network", "ipc", "uts", "pid", "hostname", "oom_score_adj")},
         "sysctls": dict(options.sysctls),
     }
     log = os.open(paths.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
     # Not a pipe: uvloop closes the descriptor of a pipe twice, and the second time it may be that of another thread.
-    hearing, telling = socket.socketpair()
+    ours, theirs = socket.socketpair()
     try:
-        hearing.setblocking(False)
+        ours.setblocking(False)
         async with asyncio.timeout(timeout):
-            reader, writer = await asyncio.open_unix_connection(sock=hearing)
+            reader, writer = await asyncio.open_unix_connection(sock=ours)
             try:
                 try:
-                    await starter.start(str(paths.folder.absolute()), wanted, telling.fileno(), log)
+                    await starter.start(str(paths.folder.absolute()), shim_options, theirs.fileno(), log)
                 finally:
-                    telling.close()
+                    theirs.close()
                 return await reader.readline()
             finally:
                 writer.close()
@@ -116,7 +116,7 @@ async def _first_line(paths: ShimPaths, options: SandboxOptions, timeout: float,
         starter.give_up()
         raise ShimError(f"the shim was not ready within {timeout:g} seconds") from None
     finally:
-        telling.close()
+        theirs.close()
         os.close(log)
 
 
@@ -129,7 +129,7 @@ def _tail(path: Path) -> str:
 
 
 async def connect(paths: ShimPaths) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """A connection to the shim of this folder; ShimGoneError if nobody listens."""
+    """Connect to the shim of this folder; ShimClosedError if there is none."""
     while True:
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
         connection.setblocking(False)
@@ -142,7 +142,7 @@ async def connect(paths: ShimPaths) -> tuple[asyncio.StreamReader, asyncio.Strea
         except OSError as error:
             connection.close()
             raise ShimClosedError(f"no shim in {paths.folder}: {error.strerror}") from None
-    return await asyncio.open_unix_connection(sock=connection, limit=4 * wire.FRAME_LIMIT)
+    return await asyncio.open_unix_connection(sock=connection, limit=4 * protocol.FRAME_LIMIT)
 
 
 def _connect(connection: socket.socket, folder: Path) -> None:
@@ -155,12 +155,12 @@ def _connect(connection: socket.socket, folder: Path) -> None:
 
 
 async def read_document(reader: asyncio.StreamReader) -> dict[str, Any]:
-    """The next document; ShimGoneError at the end."""
+    """Read the next document; ShimClosedError at the end."""
     try:
         head = await reader.readexactly(4)
         (length,) = struct.unpack(">I", head)
-        if length > wire.DOCUMENT_LIMIT:
-            raise wire.WireError(f"a document of {length} bytes")
+        if length > protocol.DOCUMENT_LIMIT:
+            raise protocol.ProtocolError(f"a document of {length} bytes")
         body = await reader.readexactly(length)
     except (asyncio.IncompleteReadError, ConnectionError):
         raise ShimClosedError("the shim closed the connection") from None
@@ -168,12 +168,12 @@ async def read_document(reader: asyncio.StreamReader) -> dict[str, Any]:
     return value
 
 
-# How shims are started; a shell that looks into a folder of theirs is not one.
+# Arguments of all shims; a shell with the folder in its command line does not have them.
 _INTERPRETER: Final = frozenset({b"-I", b"-S", b"-c"})
 
 
 def find_shims(sandboxes: Path, *, proc: Path = orphans.PROC) -> list[str]:
-    """The ids of sandboxes below this folder that have a shim, be the folder there or not."""
+    """The ids of sandboxes below this folder that have a shim, whether their folder exists or not."""
     above = str(sandboxes.absolute())
     found: set[str] = set()
     for _, words in orphans.command_lines(proc):
@@ -184,6 +184,6 @@ def find_shims(sandboxes: Path, *, proc: Path = orphans.PROC) -> list[str]:
 
 
 def kill_unreachable_shim(folder: Path) -> bool:
-    """Kill whoever is the shim of this folder, and with it its holder; True if there was one."""
-    words = (*(one.decode() for one in _INTERPRETER), str(folder.absolute()))
+    """Kill the shim of this folder by its command line, and with it its pause process; True if there was one."""
+    words = (*(option.decode() for option in _INTERPRETER), str(folder.absolute()))
     return orphans.kill_all(lambda: orphans.with_words(words)) > 0

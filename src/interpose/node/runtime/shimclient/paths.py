@@ -1,6 +1,6 @@
-"""Where a shim keeps its few files, and who it is when it does not answer.
+"""The files of a shim, and the identity of its process.
 
-A folder per sandbox, for its owner alone. Its path may be longer than a socket's may be: nobody uses it in full.
+A folder per sandbox, for its owner alone. Its path may be too long for a socket: the socket is opened relative to it.
 """
 
 import json
@@ -23,25 +23,25 @@ class ShimPaths:
 
     @property
     def socket(self) -> Path:
-        """Where it listens."""
+        """The socket that the shim listens at."""
         return self.folder / SOCKET
 
     @property
     def process(self) -> Path:
-        """Who it is: pid, start time, boot, holder."""
+        """The identity of the shim: pid, start time, boot id, pause process."""
         return self.folder / PROCESS
 
     @property
     def log(self) -> Path:
-        """What it had to say; nearly always empty."""
+        """The log of the shim itself, which is nearly always empty."""
         return self.folder / LOG
 
 
 def living_shim(paths: ShimPaths, *, proc: Path = Path("/proc")) -> int | None:
-    """The pid of the shim that was started for this folder if that very process lives, else None."""
+    """The pid of the shim of this folder if that very process lives, else None."""
     try:
-        said = json.loads(paths.process.read_bytes())
-        pid, started, boot = int(said["pid"]), str(said["started"]), str(said["boot"])
+        document = json.loads(paths.process.read_bytes())
+        pid, started, boot = int(document["pid"]), str(document["started"]), str(document["boot"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
     if boot != boot_id(proc):
@@ -50,7 +50,7 @@ def living_shim(paths: ShimPaths, *, proc: Path = Path("/proc")) -> int | None:
 
 
 def start_time(pid: int, proc: Path = Path("/proc")) -> str | None:
-    """When a process started, in the kernel's ticks: with its pid the identity of a process. None if it is gone."""
+    """The start time of a process in kernel ticks: with the pid its identity. None if it is gone."""
     try:
         fields = (proc / str(pid) / "stat").read_bytes().rpartition(b")")[2].split()
     except OSError:
@@ -59,7 +59,7 @@ def start_time(pid: int, proc: Path = Path("/proc")) -> str | None:
 
 
 def boot_id(proc: Path = Path("/proc")) -> str:
-    """Which boot of the machine this is."""
+    """The id of the current boot of the machine; empty if unknown."""
     try:
         return (proc / "sys/kernel/random/boot_id").read_text().strip()
     except OSError:
@@ -67,7 +67,7 @@ def boot_id(proc: Path = Path("/proc")) -> str:
 
 
 def kill_shim(paths: ShimPaths) -> bool:
-    """Kill the shim of this folder if it lives, and with it its holder; True if there was one."""
+    """Kill the shim of this folder if it lives, and with it its pause process; True if there was one."""
     pid = living_shim(paths)
     if pid is None:
         return False

@@ -1,4 +1,4 @@
-"""The process that shims are forked from, seen from the runtime: started when first needed, and again if it ended."""
+"""The runtime's side of the template process, which forks shims: started on first use, and again after its exit."""
 
 import asyncio
 import json
@@ -14,11 +14,11 @@ _BOOT: Final = (
 )
 _RETRY: Final = 0.005
 _TRIES: Final = 3
-_LEAVE: Final = 5.0
+_EXIT_TIMEOUT: Final = 5.0
 
 
 class ShimTemplate:
-    """A `Starter` of shims. It ends with `close`, or with us; shims do not."""
+    """A `ShimStarter` that lets the template process fork shims. It ends with `close`, or with us; shims do not."""
 
     def __init__(self) -> None:
         self._requests: socket.socket | None = None
@@ -27,29 +27,29 @@ class ShimTemplate:
 
     @property
     def pid(self) -> int:
-        """Of the process; 0 if there is none."""
+        """The pid of the template process; 0 if there is none."""
         return 0 if self._process is None else self._process.pid
 
-    async def start(self, folder: str, options: Mapping[str, object], telling: int, log: int) -> None:
-        """Let it make a shim. OSError if it cannot be reached."""
+    async def start(self, folder: str, options: Mapping[str, object], ready_fd: int, log: int) -> None:
+        """Let the template fork a shim. OSError if it cannot be reached."""
         request = json.dumps({"folder": folder, "options": dict(options)}).encode()
         async with self._sending:
             for number in range(_TRIES):
                 try:
-                    await self._send(await self._reached(len(os.fsencode(folder))), request, [telling, log])
+                    await self._send(await self._ensure_running(len(os.fsencode(folder))), request, [ready_fd, log])
                     return
-                except ConnectionError:  # it has ended: there has to be another one
+                except ConnectionError:  # it has exited: start another one
                     await self._end()
                     if number == _TRIES - 1:
                         raise
 
     def give_up(self) -> None:
-        """Kill it; whoever starts the next shim finds that out, and makes another one."""
+        """Kill the template; the next start makes another one."""
         if self._process is not None and self._process.returncode is None:
             self._process.kill()
 
     async def close(self) -> None:
-        """End it; may be repeated."""
+        """End the template; may be repeated."""
         async with self._sending:
             await self._end()
 
@@ -58,11 +58,11 @@ class ShimTemplate:
             try:
                 socket.send_fds(requests, [request], fds)
                 return
-            except BlockingIOError:  # more are waiting than there is room for
+            except BlockingIOError:  # the queue of the socket is full
                 await asyncio.sleep(_RETRY)
 
-    async def _reached(self, room: int) -> socket.socket:
-        """The socket of a process that is there. `room`: for the name of a folder in the command line of a shim."""
+    async def _ensure_running(self, room: int) -> socket.socket:
+        """The socket of a running template. `room`: bytes for a folder name in the command line of a shim."""
         if self._requests is None:
             ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             ours.setblocking(False)
@@ -90,7 +90,7 @@ class ShimTemplate:
         if process is None:
             return
         try:
-            async with asyncio.timeout(_LEAVE):
+            async with asyncio.timeout(_EXIT_TIMEOUT):
                 await process.wait()
         except TimeoutError:
             process.kill()

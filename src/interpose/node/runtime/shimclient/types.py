@@ -1,4 +1,4 @@
-"""What the runtime asks of a shim and hears from it, as values."""
+"""Requests to a shim and its answers, as values."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -6,7 +6,7 @@ from typing import Any
 
 
 class ShimError(Exception):
-    """The shim could not do it; the text is the OCI runtime's own where that is who refused."""
+    """The shim refused or failed; the text is the OCI runtime's own where that failed."""
 
 
 class ShimNotRunningError(ShimError):
@@ -14,17 +14,17 @@ class ShimNotRunningError(ShimError):
 
 
 class ShimClosedError(Exception):
-    """The shim itself does not answer: nobody holds the sandbox any more."""
+    """The shim itself does not answer: the sandbox has no pause process any more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxOptions:
-    """What the holder of a sandbox has of its own; everything else is the host's."""
+    """The namespaces and settings of a sandbox's pause process; everything else is the host's."""
 
     network: bool = False
     ipc: bool = False
     uts: bool = False
-    pid: bool = False  # the holder is process 1 and reaps
+    pid: bool = False  # the pause process is process 1 and reaps
     hostname: str = ""  # only with uts
     sysctls: Mapping[str, str] = field(default_factory=dict)  # refused unless their namespace is the sandbox' own
     oom_score_adj: int | None = None  # a value lower than ours is ours where lowering it is not allowed
@@ -36,10 +36,10 @@ class StartRequest:
 
     id: str
     command: Sequence[str]
-    log_path: str  # empty: output is read and thrown away
-    exit_file: str  # the record of how it ended, there before anybody is told
+    log_path: str  # empty: output is read and dropped
+    exit_file: str  # the exit record, written before the exit is reported
     stdin: bool = False
-    stdin_once: bool = False  # stdin ends with the first client that brought one
+    stdin_once: bool = False  # stdin ends with the first client that attaches to it
     tty: bool = False
     oom_file: str | None = None  # memory.oom_control (v1) or memory.events (v2) of its cgroup
     timeout: float = 60.0  # of the command, in seconds
@@ -59,11 +59,11 @@ class ExecRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShimExit:
-    """How a container ended. A signal is 128 and its number, as shells say it."""
+    """The exit of a container. A signal is 128 and its number, as in shells."""
 
     code: int
     at_ns: int
-    oom: bool = False  # the kernel killed something of it for want of memory while it ran
+    oom: bool = False  # the kernel killed a process of it when memory ran out
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,37 +77,39 @@ class ShimContainerState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShimExecResult:
-    """What a command gave. With `timed_out` it was killed and the code is that of the signal."""
+    """The result of a command. With `timed_out` it was killed and the code is that of the signal."""
 
     stdout: bytes
     stderr: bytes
     code: int
     timed_out: bool = False
-    truncated: bool = False  # there was more output than the limit; it was thrown away
+    truncated: bool = False  # output beyond the limit was dropped
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamExit:
-    """How a session ended."""
+    """The exit of the process of a session."""
 
     code: int
     timed_out: bool = False
 
 
-def parse_exit(said: Mapping[str, Any]) -> ShimExit:
-    """An exit as shims say it and write it into the record; KeyError, TypeError or ValueError if it is none."""
-    return ShimExit(code=int(said["code"]), at_ns=int(said["at_ns"]), oom=bool(said.get("oom", False)))
+def parse_exit(document: Mapping[str, Any]) -> ShimExit:
+    """Parse an exit of a message or an exit record; KeyError, TypeError or ValueError if it is invalid."""
+    return ShimExit(code=int(document["code"]), at_ns=int(document["at_ns"]), oom=bool(document.get("oom", False)))
 
 
-def parse_state(said: Mapping[str, Any]) -> ShimContainerState:
-    """A container's state as shims say it."""
-    exited = said.get("exited")
+def parse_state(document: Mapping[str, Any]) -> ShimContainerState:
+    """Parse the state of a container in a shim's answer."""
+    exited = document.get("exited")
     return ShimContainerState(
-        pid=int(said["pid"]), started_at=int(said["started_at"]), exited=None if exited is None else parse_exit(exited)
+        pid=int(document["pid"]),
+        started_at=int(document["started_at"]),
+        exited=None if exited is None else parse_exit(exited),
     )
 
 
-def parse_error(said: Mapping[str, Any]) -> ShimError:
-    """A refusal as shims say it."""
-    message = str(said.get("message", "the shim gave no reason"))
-    return ShimNotRunningError(message) if said.get("kind") == "not-running" else ShimError(message)
+def parse_error(document: Mapping[str, Any]) -> ShimError:
+    """Parse the error in a shim's answer."""
+    message = str(document.get("message", "the shim gave no reason"))
+    return ShimNotRunningError(message) if document.get("kind") == "not-running" else ShimError(message)

@@ -40,7 +40,7 @@ def test_a_document_is_waited_for(cut: int) -> None:
 )
 def test_what_is_no_document_ends_the_connection(data: bytes, words: str) -> None:
     """Too long, no JSON, no object."""
-    with pytest.raises(protocol.WireError, match=words):
+    with pytest.raises(protocol.ProtocolError, match=words):
         protocol.take_document(bytearray(data))
 
 
@@ -66,5 +66,5 @@ def test_a_frame_without_data_is_the_end_of_its_channel() -> None:
 
 def test_a_frame_that_is_too_long_ends_the_connection() -> None:
     """Nobody is made to keep it."""
-    with pytest.raises(protocol.WireError, match="a frame of"):
+    with pytest.raises(protocol.ProtocolError, match="a frame of"):
         protocol.take_frame(bytearray(struct.pack(">BI", 1, protocol.FRAME_LIMIT + 1)))
