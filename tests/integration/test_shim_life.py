@@ -222,8 +222,8 @@ async def test_a_sandbox_that_cannot_be_made(bare_sandbox: ShimNode, options: di
 async def test_a_shim_that_does_not_answer_is_killed(sandbox: ShimNode, monkeypatch: pytest.MonkeyPatch) -> None:
     """When a container is to be ended, and only then: what is less than that is an error."""
     await sandbox.run("sleep", "1000")
-    monkeypatch.setattr(shimclient, "PATIENCE", 0.05)
-    monkeypatch.setattr(shimclient, "LAST_CHANCE", 0.05)
+    monkeypatch.setattr(shimclient, "TIMEOUT", 0.05)
+    monkeypatch.setattr(shimclient, "SECOND_TIMEOUT", 0.05)
     os.kill(sandbox.shim.pid, signal.SIGSTOP)
     with pytest.raises(ShimError, match="does not answer"):
         await sandbox.shim.reopen_log("c1")
@@ -240,8 +240,8 @@ async def test_a_shim_that_does_not_answer_is_killed(sandbox: ShimNode, monkeypa
 
 async def test_a_stop_of_a_shim_that_does_not_answer(sandbox: ShimNode, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ends it all the same."""
-    monkeypatch.setattr(shimclient, "PATIENCE", 0.05)
-    monkeypatch.setattr(shimclient, "LAST_CHANCE", 0.05)
+    monkeypatch.setattr(shimclient, "TIMEOUT", 0.05)
+    monkeypatch.setattr(shimclient, "SECOND_TIMEOUT", 0.05)
     os.kill(sandbox.shim.pid, signal.SIGSTOP)
     await sandbox.shim.stop()
     await eventually(lambda: living_shim(sandbox.paths) is None, "the end of the shim")

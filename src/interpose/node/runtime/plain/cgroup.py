@@ -1,8 +1,8 @@
-"""The cgroup of a container: directories, limits, and who is in it.
+"""The cgroup of a container: directories, limits, and processes.
 
-Below a root that is no cgroup file system the same files are written as plain ones and no process is moved: a folder to
-look at. A kernel's cgroups come with files; those in such a folder come with copies of what is in `.new` at the top of
-the hierarchy, if there is one. Without the right to write nothing is done at all.
+Below a root that is no cgroup file system the same files are written as plain ones and no process is moved. A kernel's
+cgroups come with files; those in such a folder come with copies of the files in `.new` at the top of the hierarchy, if
+there is one. Without write access nothing is done at all.
 """
 
 import errno
@@ -25,7 +25,7 @@ _CONTROLLERS = ("cpuset", "cpu", "cpuacct", "memory", "pids", "freezer")
 
 
 class Cgroup:
-    """One cgroup by its path below the root; empty: none is wanted."""
+    """A cgroup by its path below the root; an empty path: no cgroup."""
 
     def __init__(self, root: str, path: str) -> None:
         self._path = path.strip("/")
@@ -34,21 +34,21 @@ class Cgroup:
         self._v2 = not any(os.path.isdir(f"{self._root}/{name}") for name in _CONTROLLERS)  # noqa: PTH112
 
     def make(self, resources: "dict[str, object]") -> None:
-        """Make it with its limits; OSError if a limit cannot be set."""
+        """Create the cgroup with its limits; OSError if a limit cannot be set."""
         for controller in self._controllers():
-            place = self._base(controller)
+            path = self._base(controller)
             for part in self._path.split("/"):
-                above, place = place, f"{place}/{part}"
-                if not os.path.isdir(place):  # noqa: PTH112
-                    if self._v2 and os.path.exists(f"{above}/cgroup.subtree_control"):  # noqa: PTH110
-                        _try_write(f"{above}/cgroup.subtree_control", "+cpu +cpuset +memory +pids")
-                    make_directory(self._base(controller), place)
+                parent, path = path, f"{path}/{part}"
+                if not os.path.isdir(path):  # noqa: PTH112
+                    if self._v2 and os.path.exists(f"{parent}/cgroup.subtree_control"):  # noqa: PTH110
+                        _try_write(f"{parent}/cgroup.subtree_control", "+cpu +cpuset +memory +pids")
+                    make_directory(self._base(controller), path)
                     if controller == "cpuset":
-                        _inherit(above, place)
+                        _inherit(parent, path)
         self.limit(resources)
 
     def limit(self, resources: "dict[str, object]") -> None:
-        """Set limits. One that is refused is tried again after the others: memory never exceeds memory with swap."""
+        """Set limits. A refused one is retried after the others: the memory limit cannot exceed that with swap."""
         later = []
         for path, value in self._limits(resources).items():
             try:
@@ -59,7 +59,7 @@ class Cgroup:
             _write(path, value)
 
     def _limits(self, resources: "dict[str, object]") -> dict[str, str]:
-        """Files that are there to be written, with their values."""
+        """The files of existing controllers, with their values."""
         found = {}
         if self._usable:
             for name, value in (v2_files(resources) if self._v2 else v1_files(resources)).items():
@@ -69,21 +69,21 @@ class Cgroup:
         return found
 
     def join(self) -> None:
-        """This process goes there, with all it will start."""
+        """Move this process into the cgroup, with its future children."""
         for controller in self._controllers():
             base = self._base(controller)
             if os.path.exists(f"{base}/cgroup.procs"):  # noqa: PTH110
                 _write(f"{base}/{self._path}/cgroup.procs", str(os.getpid()))
 
     def remove(self) -> None:
-        """Remove it if nobody is in it. Plain files go with their folder."""
+        """Remove the cgroup if it is empty. Plain files are removed with their folder."""
         for controller in self._controllers():
-            place = f"{self._base(controller)}/{self._path}"
-            if os.path.isdir(place) and not os.path.exists(f"{place}/cgroup.procs"):  # noqa: PTH110, PTH112
-                for name in os.listdir(place):  # noqa: PTH208
-                    if os.path.isfile(f"{place}/{name}"):  # noqa: PTH113
-                        os.unlink(f"{place}/{name}")  # noqa: PTH108
-            _remove(place)
+            path = f"{self._base(controller)}/{self._path}"
+            if os.path.isdir(path) and not os.path.exists(f"{path}/cgroup.procs"):  # noqa: PTH110, PTH112
+                for name in os.listdir(path):  # noqa: PTH208
+                    if os.path.isfile(f"{path}/{name}"):  # noqa: PTH113
+                        os.unlink(f"{path}/{name}")  # noqa: PTH108
+            _remove(path)
 
     def _controllers(self) -> list[str]:
         if not self._usable:
@@ -95,22 +95,22 @@ class Cgroup:
 
 
 def v1_files(resources: "dict[str, object]") -> dict[str, str]:
-    """controller/file -> value."""
+    """The v1 files of resources: controller/file to value."""
     files = {}
     for section, keys in _V1.items():
-        given = resources.get(section)
+        values = resources.get(section)
         for key, (controller, name) in keys.items():
-            value = given.get(key) if isinstance(given, dict) else None
+            value = values.get(key) if isinstance(values, dict) else None
             if value not in (None, "", 0):
                 files[f"{controller}/{name}"] = "max" if name == "pids.max" and value == -1 else str(value)
     return files
 
 
 def v2_files(resources: "dict[str, object]") -> dict[str, str]:
-    """file -> value."""
+    """The v2 files of resources: file to value."""
     files: dict[str, str] = {}
     sections = (resources.get(name) for name in ("cpu", "memory", "pids"))
-    cpu, memory, pids = (one if isinstance(one, dict) else {} for one in sections)
+    cpu, memory, pids = (section if isinstance(section, dict) else {} for section in sections)
     if shares := cpu.get("shares"):
         files["cpu.weight"] = str(1 + ((int(shares) - 2) * 9999) // 262142)
     if quota := cpu.get("quota"):
@@ -127,34 +127,34 @@ def v2_files(resources: "dict[str, object]") -> dict[str, str]:
     return files
 
 
-def make_directory(base: str, place: str) -> None:
-    """A new cgroup of a hierarchy, with the files that new ones have. They are there before it is seen."""
+def make_directory(base: str, path: str) -> None:
+    """Create a cgroup of a hierarchy with the files that new ones have, in one step."""
     new = f"{base}/{NEW}"
     if not os.path.isdir(new):  # noqa: PTH112
-        os.mkdir(place, 0o755)  # noqa: PTH102
+        os.mkdir(path, 0o755)  # noqa: PTH102
         return
-    making = f"{new}.{os.getpid()}.{os.urandom(4).hex()}"
-    os.mkdir(making, 0o755)  # noqa: PTH102
+    staged = f"{new}.{os.getpid()}.{os.urandom(4).hex()}"
+    os.mkdir(staged, 0o755)  # noqa: PTH102
     names = os.listdir(new)  # noqa: PTH208
     for name in names:
         with open(f"{new}/{name}") as file:  # noqa: PTH123
-            _write(f"{making}/{name}", file.read())
+            _write(f"{staged}/{name}", file.read())
     try:
-        os.rename(making, place)  # noqa: PTH104
+        os.rename(staged, path)  # noqa: PTH104
     except OSError as error:
         for name in names:
-            os.unlink(f"{making}/{name}")  # noqa: PTH108
-        os.rmdir(making)  # noqa: PTH106
+            os.unlink(f"{staged}/{name}")  # noqa: PTH108
+        os.rmdir(staged)  # noqa: PTH106
         if error.errno != errno.ENOTEMPTY:
             raise
-        raise FileExistsError(errno.EEXIST, "exists", place) from None
+        raise FileExistsError(errno.EEXIST, "exists", path) from None
 
 
-def _remove(place: str) -> None:
-    """The kernel needs a moment after the last process has ended."""
+def _remove(path: str) -> None:
+    """Remove a directory; the kernel needs a moment after the last process has exited."""
     for _ in range(_TRIES):
         try:
-            os.rmdir(place)  # noqa: PTH106
+            os.rmdir(path)  # noqa: PTH106
         except OSError as error:
             if error.errno != errno.EBUSY:
                 return
@@ -163,12 +163,12 @@ def _remove(place: str) -> None:
             return
 
 
-def _inherit(above: str, place: str) -> None:
-    """A new cpuset of v1 has no CPUs, and nobody can join it."""
+def _inherit(parent: str, path: str) -> None:
+    """Copy the cpuset of the parent: a new one of v1 is empty, and takes no process."""
     for name in ("cpuset.mems", "cpuset.cpus"):
-        if os.path.exists(f"{above}/{name}"):  # noqa: PTH110
-            with open(f"{above}/{name}") as file:  # noqa: PTH123
-                _try_write(f"{place}/{name}", file.read().strip())
+        if os.path.exists(f"{parent}/{name}"):  # noqa: PTH110
+            with open(f"{parent}/{name}") as file:  # noqa: PTH123
+                _try_write(f"{path}/{name}", file.read().strip())
 
 
 def _write(path: str, text: str) -> None:

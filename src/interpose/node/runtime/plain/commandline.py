@@ -1,10 +1,10 @@
-"""The command line of runc, as far as a runtime uses it. No IO."""
+"""The command line of runc, as far as this runtime uses it. No IO."""
 
 TYPE_CHECKING = False  # importing typing costs more than this program does
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# Flags with a value, by verb; "" is before the verb. What is not here is refused: a flag must not be lost.
+# Flags with a value, by verb; "" is before the verb. Others are refused: a flag must not be ignored.
 _VALUES = {
     "": {"--root", "--log", "--log-format", "--cgroup-root"},
     "run": {"--bundle", "-b", "--pid-file", "--console-socket"},
@@ -34,7 +34,7 @@ class UsageError(Exception):
 
 
 class CommandLine:
-    """A command line understood: the verb, its flags by their long name without dashes, and what is left."""
+    """A parsed command line: the verb, its flags by their long name without dashes, and the other words."""
 
     __slots__ = ("flags", "rest", "verb")
 
@@ -44,21 +44,21 @@ class CommandLine:
         self.rest = rest
 
     def flag(self, name: str) -> str:
-        """A flag that has to be there."""
+        """The value of a required flag; UsageError without it."""
         try:
             return self.flags[name]
         except KeyError:
             raise UsageError(f"{self.verb} needs --{name}") from None
 
     def container(self) -> str:
-        """The id of the container."""
+        """The id of the container; UsageError without a valid one."""
         if not self.rest or "/" in self.rest[0] or self.rest[0] in ("", ".", ".."):
             raise UsageError(f"{self.verb} needs the id of a container")
         return self.rest[0]
 
 
 def parse(argv: "Sequence[str]") -> CommandLine:
-    """UsageError names the word that is wrong."""
+    """Parse a command line; UsageError names the bad word."""
     verb, flags, rest = "", {}, []
     words = iter(argv)
     for word in words:

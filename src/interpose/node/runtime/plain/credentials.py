@@ -1,12 +1,12 @@
-"""Who a process is: user, groups, capabilities, limits. What cannot be had is dropped, never raised."""
+"""The credentials of a process: user, groups, capabilities, limits. Missing rights are dropped, never raised."""
 
 import ctypes
 import os
 import resource
 
-from interpose.node.runtime.shim import syscalls as kernel
+from interpose.node.runtime.shim import syscalls
 
-# In the kernel's order: the place is the number.
+# In the kernel's order: the position is the number.
 CAPABILITIES = (
     *("CHOWN", "DAC_OVERRIDE", "DAC_READ_SEARCH", "FOWNER", "FSETID", "KILL", "SETGID", "SETUID", "SETPCAP"),
     *("LINUX_IMMUTABLE", "NET_BIND_SERVICE", "NET_BROADCAST", "NET_ADMIN", "NET_RAW", "IPC_LOCK", "IPC_OWNER"),
@@ -34,19 +34,19 @@ def mask(names: object) -> int:
 def become(process: dict[str, object]) -> None:
     """Take on user, groups, capabilities and limits of a process description. For root only."""
     set_limits(process)
-    given = process.get("capabilities")
-    caps = given if isinstance(given, dict) else {}
+    sets = process.get("capabilities")
+    caps = sets if isinstance(sets, dict) else {}
     bounding = mask(caps.get("bounding"))
     for number in range(len(CAPABILITIES)):
         if not bounding >> number & 1 and _libc.prctl(_PR_CAPBSET_READ, number, 0, 0, 0) == 1:
-            kernel.check(_libc.prctl(_PR_CAPBSET_DROP, number, 0, 0, 0), "prctl(PR_CAPBSET_DROP)")
-    said = process.get("user")
-    user = said if isinstance(said, dict) else {}
-    kernel.prctl(_PR_SET_KEEPCAPS, 1)
+            syscalls.check(_libc.prctl(_PR_CAPBSET_DROP, number, 0, 0, 0), "prctl(PR_CAPBSET_DROP)")
+    entry = process.get("user")
+    user = entry if isinstance(entry, dict) else {}
+    syscalls.prctl(_PR_SET_KEEPCAPS, 1)
     os.setgroups([int(group) for group in user.get("additionalGids") or []])
     os.setgid(int(user.get("gid", 0)))
     os.setuid(int(user.get("uid", 0)))
-    kernel.prctl(_PR_SET_KEEPCAPS, 0)
+    syscalls.prctl(_PR_SET_KEEPCAPS, 0)
     _set_capabilities(caps)
     if "umask" in user:
         os.umask(int(user["umask"]))
@@ -87,11 +87,11 @@ def _set_capabilities(caps: dict[str, object]) -> None:
     for half in range(2):
         for place, bits in enumerate((effective & permitted, permitted, inheritable)):
             data[half * 3 + place] = bits >> 32 * half & 0xFFFFFFFF
-    kernel.check(_libc.capset(header, data), "capset")
+    syscalls.check(_libc.capset(header, data), "capset")
     ambient = mask(caps.get("ambient")) & permitted & inheritable
     for number in range(len(CAPABILITIES)):
         if ambient >> number & 1:
-            kernel.check(_libc.prctl(_PR_CAP_AMBIENT, 2, number, 0, 0), "prctl(PR_CAP_AMBIENT)")
+            syscalls.check(_libc.prctl(_PR_CAP_AMBIENT, 2, number, 0, 0), "prctl(PR_CAP_AMBIENT)")
 
 
 def _permitted() -> int:

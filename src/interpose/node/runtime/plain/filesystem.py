@@ -8,7 +8,7 @@ import os
 import stat
 
 from interpose.node.runtime.plain.scoped_path import inside
-from interpose.node.runtime.shim import syscalls as kernel
+from interpose.node.runtime.shim import syscalls
 
 _RDONLY, _NOSUID, _NODEV, _NOEXEC, _REMOUNT, _BIND, _REC = 1, 2, 4, 8, 32, 4096, 16384
 _PRIVATE, _SLAVE, _SHARED, _NOATIME, _RELATIME, _STRICTATIME = 1 << 18, 1 << 19, 1 << 20, 1024, 1 << 21, 1 << 24
@@ -27,35 +27,35 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def mount(source: str, target: str, kind: str, flags: int, data: str = "") -> None:
-    """mount(2)."""
+    """Call mount(2); OSError names source and target."""
     words = [word.encode() if word else None for word in (source, target, kind)]
     result = _libc.mount(*words, ctypes.c_ulong(flags), data.encode() if data else None)
-    kernel.check(result, f"mount {source} on {target}")
+    syscalls.check(result, f"mount {source} on {target}")
 
 
 def enter(config: dict[str, object], bundle: str) -> None:
-    """Make everything a bundle asks for and have it as our root. We are in a new mount namespace."""
-    said = config.get("root")
-    root_said = said if isinstance(said, dict) else {}
-    root = os.path.join(bundle, str(root_said.get("path", "rootfs")))  # noqa: PTH118
+    """Set up mounts and devices of a bundle, and pivot to its root. We are in a new mount namespace."""
+    entry = config.get("root")
+    root_config = entry if isinstance(entry, dict) else {}
+    root = os.path.join(bundle, str(root_config.get("path", "rootfs")))  # noqa: PTH118
     mount("", "/", "", _PRIVATE | _REC)
     mount(root, root, "", _BIND | _REC)
     mounts = config.get("mounts")
-    for entry in mounts if isinstance(mounts, list) else []:
-        _mount_entry(root, entry)
+    for item in mounts if isinstance(mounts, list) else []:
+        _mount_entry(root, item)
     linux = config.get("linux")
     _devices(root, linux if isinstance(linux, dict) else {})
     os.chdir(root)
-    kernel.check(_libc.pivot_root(b".", b"."), "pivot_root")
-    kernel.check(_libc.umount2(b".", _DETACH), "umount2")
+    syscalls.check(_libc.pivot_root(b".", b"."), "pivot_root")
+    syscalls.check(_libc.umount2(b".", _DETACH), "umount2")
     os.chdir("/")
     _hide(linux if isinstance(linux, dict) else {})
-    if root_said.get("readonly"):
+    if root_config.get("readonly"):
         mount("", "/", "", _REMOUNT | _BIND | _RDONLY)
 
 
 def options(words: object) -> tuple[int, list[int], str]:
-    """Options of a mount: flags, changes of propagation, data."""
+    """Parse the options of a mount: flags, changes of propagation, data."""
     flags, changes, data = 0, [], []
     for word in words if isinstance(words, list) else []:
         if word in _FLAGS:
@@ -100,8 +100,8 @@ def _devices(root: str, linux: dict[str, object]) -> None:
     mask = os.umask(0)
     for name, (major, minor) in _DEVICES.items():
         _device(f"{dev}/{name}", stat.S_IFCHR | 0o666, os.makedev(major, minor), f"/dev/{name}")
-    given = linux.get("devices")
-    for entry in given if isinstance(given, list) else []:
+    devices = linux.get("devices")
+    for entry in devices if isinstance(devices, list) else []:
         kind = stat.S_IFBLK if entry.get("type") == "b" else stat.S_IFCHR
         path = inside(root, str(entry["path"]))
         os.makedirs(os.path.dirname(path), 0o755, exist_ok=True)  # noqa: PTH103, PTH120
@@ -121,7 +121,7 @@ def _device(path: str, mode: int, number: int, host: str) -> None:
         return
     try:
         os.mknod(path, mode, number)
-    except PermissionError:  # not ours to make, but it may be shown
+    except PermissionError:  # it may not be created, but bind mounted
         _make_target(path, folder=False)
         mount(host, path, "", _BIND)
 

@@ -1,4 +1,4 @@
-"""What the plain executor leaves undone, in words for whoever starts a runtime with it. No IO."""
+"""What the plain executor does not isolate, as sentences for the operator. No IO."""
 
 ALWAYS = (
     "system calls are not filtered (no seccomp)",
@@ -16,5 +16,5 @@ WITHOUT_ROOT = (
 
 
 def not_isolated(root: bool) -> tuple[str, ...]:
-    """One sentence per thing that a container runtime would isolate and this does not."""
+    """A sentence for each kind of isolation that is missing, with or without root."""
     return ALWAYS if root else (*WITHOUT_ROOT, *ALWAYS)

@@ -12,9 +12,15 @@ from interpose.node.runtime.plain import filesystem
 from interpose.node.runtime.plain.cgroup import Cgroup
 from interpose.node.runtime.plain.commandline import CommandLine, UsageError, parse
 from interpose.node.runtime.plain.isolation import not_isolated
-from interpose.node.runtime.plain.start import PlainStartError, StartPlan, namespaces_like, namespaces_of, start
-from interpose.node.runtime.plain.state import PlainState, StateError, started
-from interpose.node.runtime.shim import syscalls as kernel
+from interpose.node.runtime.plain.start import (
+    PlainStartError,
+    StartPlan,
+    namespaces_of_process,
+    parse_namespaces,
+    start,
+)
+from interpose.node.runtime.plain.state import PlainState, StateError, start_time
+from interpose.node.runtime.shim import syscalls
 
 _ROOT = "/run/interpose/plain"
 _CGROUPS = "/sys/fs/cgroup"
@@ -22,7 +28,7 @@ _VERSION = "1.0.2"
 
 
 def main() -> None:
-    """Do what the command line says; exit code 0, or 1 with an error."""
+    """Run the command line; exit code 0, or 1 with an error."""
     log = ""
     try:
         words = parse(sys.argv[1:])
@@ -56,16 +62,16 @@ def _run(words: CommandLine) -> None:
             console=words.flags.get("console-socket", ""),
         )
         if plan.isolated:
-            plan.join, plan.make = namespaces_of(config)
-            plan.make |= kernel.CLONE_NEWNS
+            plan.join, plan.make = parse_namespaces(config)
+            plan.make |= syscalls.CLONE_NEWNS
             plan.enter = lambda: filesystem.enter(config, bundle)
         pid = start(plan)
     except BaseException:
-        state.end()
+        state.kill_and_wait()
         cgroup.remove()
         state.remove()
         raise
-    state.write({"pid": pid, "started": started(pid), "bundle": bundle, "rootfs": plan.rootfs, "cgroup": path})
+    state.write({"pid": pid, "started": start_time(pid), "bundle": bundle, "rootfs": plan.rootfs, "cgroup": path})
     _write_pid(words, pid)
 
 
@@ -83,7 +89,7 @@ def _exec(words: CommandLine) -> None:
         console=words.flags.get("console-socket", ""),
     )
     if plan.isolated:
-        plan.join = namespaces_like(pid)
+        plan.join = namespaces_of_process(pid)
     _write_pid(words, start(plan))
 
 
@@ -110,7 +116,7 @@ def _delete(words: CommandLine) -> None:
         raise
     if state.pid() and "force" not in words.flags:
         raise StateError(f"cannot delete container {words.container()} that is not stopped: running")
-    state.end()
+    state.kill_and_wait()
     _cgroup(words, str(known.get("cgroup", ""))).remove()
     state.remove()
 
@@ -125,12 +131,12 @@ def _update(words: CommandLine) -> None:
 def _show(words: CommandLine) -> None:
     state = _state(words)
     known, pid = state.read(), state.pid()
-    said = {"ociVersion": _VERSION, "id": words.container(), "status": "running" if pid else "stopped", "pid": pid}
-    print(json.dumps({**said, "bundle": known.get("bundle", ""), "rootfs": known.get("rootfs", "")}))  # noqa: T201
+    status = {"ociVersion": _VERSION, "id": words.container(), "status": "running" if pid else "stopped", "pid": pid}
+    print(json.dumps({**status, "bundle": known.get("bundle", ""), "rootfs": known.get("rootfs", "")}))  # noqa: T201
 
 
 def _features(_words: CommandLine) -> None:
-    print(json.dumps({"ociVersionMax": _VERSION, "not_isolated": not_isolated(kernel.may_isolate())}))  # noqa: T201
+    print(json.dumps({"ociVersionMax": _VERSION, "not_isolated": not_isolated(syscalls.may_isolate())}))  # noqa: T201
 
 
 _VERBS = {

@@ -12,7 +12,7 @@ PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 def inside(root: str, path: str) -> str:
-    """Where this path of a container is; never outside of root. What does not exist is taken as it is written."""
+    """The host path of a container's path; never outside of root. Parts that do not exist are kept as they are."""
     done: list[str] = []
     todo = [part for part in reversed(path.split("/")) if part not in ("", ".")]
     links = 0
@@ -21,9 +21,9 @@ def inside(root: str, path: str) -> str:
         if part == "..":
             done = done[:-1]
             continue
-        place = "/".join([root, *done, part])
+        host_path = "/".join([root, *done, part])
         try:
-            target = os.readlink(place)  # noqa: PTH115
+            target = os.readlink(host_path)  # noqa: PTH115
         except OSError:
             done.append(part)
             continue
@@ -32,7 +32,7 @@ def inside(root: str, path: str) -> str:
             raise OSError(f"{path}: too many links")
         if target.startswith("/"):
             done = []
-        todo += [one for one in reversed(target.split("/")) if one not in ("", ".")]
+        todo += [name for name in reversed(target.split("/")) if name not in ("", ".")]
     return "/".join([root, *done])
 
 
@@ -49,13 +49,13 @@ def find_program(name: str, env: "Sequence[str]", cwd: str, root: str = "") -> s
         candidates = [f"{folder or '.'}/{name}" for folder in search_path(env).split(":")]
     denied = False
     for candidate in candidates:
-        place = inside(root, candidate) if root else candidate
+        host_path = inside(root, candidate) if root else candidate
         try:
-            mode = os.stat(place).st_mode  # noqa: PTH116
+            mode = os.stat(host_path).st_mode  # noqa: PTH116
         except OSError:
             continue
         if stat.S_ISREG(mode) and mode & 0o111:
-            return place
+            return host_path
         denied = True
     if denied:
         raise PermissionError(f'exec: "{name}": permission denied')

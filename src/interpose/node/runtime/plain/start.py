@@ -1,7 +1,7 @@
-"""Fork what a bundle or a process description asks for, and wait until its program runs.
+"""Forks the process of a bundle or of an exec, and waits until its program runs.
 
-Two forks: the first child joins and makes namespaces, the second is in them and becomes the program. Who started us
-becomes the parent of the second, because the first one and we end.
+Two forks: the first child joins and creates namespaces, the second is in them and becomes the program. The nearest
+subreaper becomes the parent of the second, because the first one and we exit.
 """
 
 import fcntl
@@ -15,7 +15,7 @@ from interpose.node.runtime.plain import credentials
 from interpose.node.runtime.plain.cgroup import Cgroup
 from interpose.node.runtime.plain.scoped_path import find_program, inside
 from interpose.node.runtime.plain.state import MARK
-from interpose.node.runtime.shim import syscalls as kernel
+from interpose.node.runtime.shim import syscalls
 
 TYPE_CHECKING = False  # importing typing costs more than this program does
 if TYPE_CHECKING:
@@ -23,21 +23,21 @@ if TYPE_CHECKING:
 
 _PR_SET_DUMPABLE = 4
 _KINDS = {
-    "network": kernel.CLONE_NEWNET,
-    "ipc": kernel.CLONE_NEWIPC,
-    "uts": kernel.CLONE_NEWUTS,
-    "pid": kernel.CLONE_NEWPID,
-    "mount": kernel.CLONE_NEWNS,
+    "network": syscalls.CLONE_NEWNET,
+    "ipc": syscalls.CLONE_NEWIPC,
+    "uts": syscalls.CLONE_NEWUTS,
+    "pid": syscalls.CLONE_NEWPID,
+    "mount": syscalls.CLONE_NEWNS,
 }
 _FILES = {"network": "net", "ipc": "ipc", "uts": "uts", "pid": "pid", "mount": "mnt"}
 
 
 class PlainStartError(Exception):
-    """It did not start; in words for whoever asked."""
+    """The process did not start; the text is for the client."""
 
 
 class StartPlan:
-    """What to start: where, who, and how to get there."""
+    """A process to start, with its namespaces, root file system and cgroup."""
 
     def __init__(
         self, *, container: str, process: dict[str, object], rootfs: str, cgroup: Cgroup, console: str
@@ -47,14 +47,14 @@ class StartPlan:
         self.rootfs = rootfs
         self.cgroup = cgroup
         self.console = console
-        self.isolated = kernel.may_isolate()
+        self.isolated = syscalls.may_isolate()
         self.join: list[tuple[str, int]] = []  # namespaces to join: file, kind
-        self.make = 0  # namespaces to make: flags
-        self.enter: Callable[[], None] | None = None  # make the file system; None: it is there
+        self.make = 0  # namespaces to create: flags
+        self.enter: Callable[[], None] | None = None  # sets up the file system; None: it exists
 
 
-def namespaces_of(config: dict[str, object]) -> tuple[list[tuple[str, int]], int]:
-    """Namespaces of a bundle: those to join and those to make. StartError for a kind we do not have."""
+def parse_namespaces(config: dict[str, object]) -> tuple[list[tuple[str, int]], int]:
+    """Namespaces of a bundle: those to join and those to create. PlainStartError for an unsupported kind."""
     linux = config.get("linux")
     listed = linux.get("namespaces") if isinstance(linux, dict) else None
     join, make = [], 0
@@ -71,59 +71,59 @@ def namespaces_of(config: dict[str, object]) -> tuple[list[tuple[str, int]], int
     return join, make
 
 
-def namespaces_like(pid: int) -> list[tuple[str, int]]:
-    """The namespaces of a process; its mounts last, because the others are found by the mounts we have."""
+def namespaces_of_process(pid: int) -> list[tuple[str, int]]:
+    """The namespaces of a process; the mount namespace last, because the others are opened by paths in ours."""
     return [(f"/proc/{pid}/ns/{_FILES[kind]}", flag) for kind, flag in _KINDS.items()]
 
 
 def start(plan: StartPlan) -> int:
-    """The pid of the program, once it runs. StartError if it does not, and then nothing is left of it."""
+    """Start the program; returns its pid once it runs. PlainStartError if it does not; nothing is left of it then."""
     slave = _terminal(plan) if plan.process.get("terminal") else -1
-    told, teller = os.pipe2(os.O_CLOEXEC)
+    result_read, result_write = os.pipe2(os.O_CLOEXEC)
     first = os.fork()
     if first == 0:
-        os.close(told)
-        _guard(lambda: _first(plan, slave, teller), teller)
-    os.close(teller)
+        os.close(result_read)
+        _run_child(lambda: _first(plan, slave, result_write), result_write)
+    os.close(result_write)
     if slave >= 0:
         os.close(slave)
-    said = b""
-    while chunk := os.read(told, 4096):
-        said += chunk
-    os.close(told)
+    result = b""
+    while chunk := os.read(result_read, 4096):
+        result += chunk
+    os.close(result_read)
     os.waitpid(first, 0)
-    number, _, error = said.partition(b"\n")
+    number, _, error = result.partition(b"\n")
     if error or not number.isdigit():
         reason = (error or number).decode(errors="replace").strip() or "it ended before it ran"
         raise PlainStartError(f"unable to start container process: {reason}")
     return int(number)
 
 
-def _guard(work: "Callable[[], None]", teller: int) -> None:
+def _run_child(work: "Callable[[], None]", result_write: int) -> None:
     try:
         work()
     except (OSError, PlainStartError, ValueError, KeyError, TypeError) as error:
-        os.write(teller, f"\n{error}".encode())
+        os.write(result_write, f"\n{error}".encode())
     finally:
         os._exit(1)
 
 
-def _first(plan: StartPlan, slave: int, teller: int) -> None:
+def _first(plan: StartPlan, slave: int, result_write: int) -> None:
     opened = [(os.open(path, os.O_RDONLY | os.O_CLOEXEC), kind) for path, kind in plan.join]
     plan.cgroup.join()
     credentials.set_oom_score(plan.process.get("oomScoreAdj"))
     for fd, kind in opened:
-        kernel.setns(fd, kind)
+        syscalls.setns(fd, kind)
     if plan.make:
-        kernel.unshare(plan.make)
+        syscalls.unshare(plan.make)
     pid = os.fork()
     if pid == 0:
-        _guard(lambda: _second(plan, slave, teller), teller)
-    os.write(teller, str(pid).encode() + b"\n")
+        _run_child(lambda: _second(plan, slave, result_write), result_write)
+    os.write(result_write, str(pid).encode() + b"\n")
     os._exit(0)
 
 
-def _second(plan: StartPlan, slave: int, teller: int) -> None:
+def _second(plan: StartPlan, slave: int, result_write: int) -> None:
     os.setsid()
     process = plan.process
     if slave >= 0:
@@ -137,7 +137,7 @@ def _second(plan: StartPlan, slave: int, teller: int) -> None:
     if not args:
         raise PlainStartError("process.args is empty")
     if plan.isolated:
-        kernel.prctl(_PR_SET_DUMPABLE, 0)  # others in the container cannot reach our files through /proc
+        syscalls.prctl(_PR_SET_DUMPABLE, 0)  # processes in the container cannot reach our files through /proc
         program = _as_root(process, args, env, cwd)
     else:
         program = _as_user(plan, args, env, cwd)
@@ -145,7 +145,7 @@ def _second(plan: StartPlan, slave: int, teller: int) -> None:
     environment[MARK] = plan.container
     for number in (signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)  # Python ignores them, and what is ignored stays so
-    os.set_inheritable(teller, False)
+    os.set_inheritable(result_write, False)
     try:
         os.execve(program, args, environment)  # noqa: S606
     except OSError as error:
@@ -157,7 +157,7 @@ def _as_root(process: dict[str, object], args: list[str], env: list[str], cwd: s
         os.makedirs(cwd, 0o755, exist_ok=True)  # noqa: PTH103
     for fd in (0, 1, 2):
         if stat.S_ISFIFO(os.fstat(fd).st_mode):
-            os.fchown(fd, _uid(process), -1)  # so that who runs can open /dev/stdout
+            os.fchown(fd, _uid(process), -1)  # so that the program can open /dev/stdout
     program = find_program(args[0], env, cwd)
     credentials.become(process)
     os.chdir(cwd)
@@ -165,7 +165,7 @@ def _as_root(process: dict[str, object], args: list[str], env: list[str], cwd: s
 
 
 def _as_user(plan: StartPlan, args: list[str], env: list[str], cwd: str) -> str:
-    """The host's file system: the program of the image if there is one of that name, else the host's."""
+    """Prepare a start in the host's file system: the image's program if it has one of that name, else the host's."""
     credentials.set_limits(plan.process)
     try:
         program = find_program(args[0], env, cwd, plan.rootfs)
@@ -177,7 +177,7 @@ def _as_user(plan: StartPlan, args: list[str], env: list[str], cwd: str) -> str:
 
 
 def _terminal(plan: StartPlan) -> int:
-    """A terminal of the host; one end goes to whoever listens at the console socket, ours is for the program."""
+    """Open a terminal of the host; its master goes to the console socket, the slave is for the program."""
     master, slave = os.openpty()
     with socket.socket(socket.AF_UNIX) as connection:
         connection.connect(plan.console)

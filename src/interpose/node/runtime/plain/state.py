@@ -1,7 +1,7 @@
-"""What is remembered of a container between two commands: a folder with a document, and a mark in its processes.
+"""The state of a container between two commands: a folder with a document, and a mark in its processes.
 
-Every process of a container has its id in the environment it was started with. That finds those which left their
-session, and those of a start that was cut off before anything was written down.
+Every process of a container has its id in the environment it was started with. That finds processes which left their
+session, and those of a start that was interrupted before the state was written.
 """
 
 import json
@@ -10,7 +10,7 @@ import signal
 import time
 
 MARK = "INTERPOSE_CONTAINER"
-_PATIENCE = 10.0
+_KILL_TIMEOUT = 10.0
 _PAUSE = 0.01
 
 
@@ -19,7 +19,7 @@ class StateError(Exception):
 
 
 class PlainState:
-    """The folder of one container."""
+    """The state folder of a container."""
 
     def __init__(self, root: str, container: str) -> None:
         self.container = container
@@ -35,13 +35,13 @@ class PlainState:
             raise StateError(f"container with id {self.container} exists already") from None
 
     def write(self, value: dict[str, object]) -> None:
-        """Remember."""
+        """Write the state document of the container."""
         with open(f"{self._file}.tmp", "w") as file:  # noqa: PTH123
             json.dump(value, file)
         os.rename(f"{self._file}.tmp", self._file)  # noqa: PTH104
 
     def read(self) -> dict[str, object]:
-        """What is remembered; empty if the start was cut off. StateError if there is no such container."""
+        """The state document; empty if the start was interrupted. StateError if there is no such container."""
         if not os.path.isdir(self._folder):  # noqa: PTH112
             raise StateError(f"container {self.container} does not exist")
         try:
@@ -52,32 +52,32 @@ class PlainState:
         return value if isinstance(value, dict) else {}
 
     def pid(self) -> int:
-        """The first process if it lives, else 0."""
+        """The pid of the first process if it lives, else 0."""
         value = self.read()
         pid = value.get("pid")
         known = value.get("started")
-        # Nothing is known of the start of one that had ended before it was written down.
-        if not isinstance(pid, int) or not known or started(pid) != known:
+        # A process that exited before the state was written has no start time.
+        if not isinstance(pid, int) or not known or start_time(pid) != known:
             return 0
         return pid
 
     def processes(self) -> list[int]:
-        """All processes with the mark."""
+        """All processes with the mark of the container."""
         mark = f"{MARK}={self.container}".encode()
         names = [name for name in os.listdir("/proc") if name.isdigit()]  # noqa: PTH208
-        return [int(name) for name in names if mark in _environment(name) and started(int(name))]
+        return [int(name) for name in names if mark in _environment(name) and start_time(int(name))]
 
     def kill_all(self, number: int) -> None:
-        """Signal all of them."""
+        """Signal all processes of the container."""
         for pid in self.processes():
             try:
                 os.kill(pid, number)
             except (ProcessLookupError, PermissionError):
                 continue
 
-    def end(self) -> None:
-        """Kill all of them until none is left; StateError if one stays."""
-        deadline = time.monotonic() + _PATIENCE
+    def kill_and_wait(self) -> None:
+        """Kill all processes of the container until none is left; StateError if one stays."""
+        deadline = time.monotonic() + _KILL_TIMEOUT
         while self.processes():
             self.kill_all(signal.SIGKILL)
             if time.monotonic() > deadline:
@@ -85,7 +85,7 @@ class PlainState:
             time.sleep(_PAUSE)
 
     def remove(self) -> None:
-        """Forget it."""
+        """Remove the state folder; the id is free again."""
         for path in (self._file, f"{self._file}.tmp"):
             try:
                 os.unlink(path)  # noqa: PTH108
@@ -94,8 +94,8 @@ class PlainState:
         os.rmdir(self._folder)  # noqa: PTH106
 
 
-def started(pid: int) -> str:
-    """When a process started: with its pid its identity. Empty if it has ended."""
+def start_time(pid: int) -> str:
+    """The start time of a process: with its pid its identity. Empty if it has exited."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123
             fields = file.read().rpartition(b")")[2].split()

@@ -1,6 +1,6 @@
-"""A container from its start to its end: log, watchers, and the record of how it ended.
+"""A container from its start to its exit: log, watchers, and the exit record.
 
-The record is on the disk before anybody is told of the end, and everything the container wrote is in the log before.
+The record is on the disk before the exit is reported, and all output of the container is in the log before.
 """
 
 import json
@@ -9,7 +9,7 @@ import signal
 import time
 
 from interpose.node.runtime.shim import protocol
-from interpose.node.runtime.shim.event_loop import EventLoop, say
+from interpose.node.runtime.shim.event_loop import EventLoop, log_line
 from interpose.node.runtime.shim.launch import Launched
 from interpose.node.runtime.shim.log import LogFile, LogLines
 from interpose.node.runtime.shim.oom import OomKills
@@ -21,18 +21,18 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     class Watcher(Protocol):
-        """Somebody who sees what a container writes."""
+        """A client that receives the output of a container."""
 
-        def saw(self, channel: int, data: bytes) -> None: ...
+        def on_output(self, channel: int, data: bytes) -> None: ...
 
-        def ended(self, code: int) -> None: ...
+        def on_exit(self, code: int) -> None: ...
 
 
 _NAMES = {protocol.STDOUT: "stdout", protocol.STDERR: "stderr"}
 
 
 class ShimContainer:
-    """One container. pid 0: it is being started."""
+    """A container. pid 0: it is being started."""
 
     def __init__(self, loop: EventLoop, *, log: str, exit_file: str, kills: OomKills, stdin_once: bool) -> None:
         self.pid = 0
@@ -55,11 +55,11 @@ class ShimContainer:
         return self.pid > 0 and self.exited is None
 
     def state(self) -> dict[str, object]:
-        """As it is told to the runtime."""
+        """The state of the container for an answer."""
         return {"pid": self.pid, "started_at": self.started_at, "exited": self.exited}
 
-    def started(self, launched: Launched) -> None:
-        """It runs: read what it writes."""
+    def on_started(self, launched: Launched) -> None:
+        """The container runs: read its output from now on."""
         self.pid = launched.pid
         self._kills.started()
         self.started_at = time.time_ns()
@@ -71,8 +71,8 @@ class ShimContainer:
             if fd >= 0:
                 self._follow(channel, fd, self._log)
 
-    def ended(self, status: int, told: "Callable[[], None]") -> None:
-        """Its first process ended: write that down, then let it be told."""
+    def on_exit(self, status: int, report: "Callable[[], None]") -> None:
+        """The first process exited: write the exit record, then call `report`."""
         for output in list(self._outputs):
             output.drain()
         code = os.waitstatus_to_exitcode(status)
@@ -86,41 +86,41 @@ class ShimContainer:
         try:
             write_record(self._exit_file, self.exited)
         except OSError as error:
-            say(f"exit record {self._exit_file} cannot be written: {error}")
-        told()
+            log_line(f"exit record {self._exit_file} cannot be written: {error}")
+        report()
         for watcher in list(self.watchers):
-            watcher.ended(int(str(self.exited["code"])))
+            watcher.on_exit(int(str(self.exited["code"])))
 
     def signal(self, number: int) -> None:
-        """To its first process, which is our child: as long as it is not reaped the number is its own."""
+        """Signal the first process, which is our child: until it is reaped its pid is its own."""
         if self.running:
             os.kill(self.pid, signal.Signals(number) if number in signal.valid_signals() else number)
 
     def resize(self, width: int, height: int) -> None:
-        """The size of its terminal, if it has one."""
+        """Set the size of its terminal, if it has one."""
         if self._terminal >= 0:
             resize_terminal(self._terminal, width, height)
 
     def reopen_log(self) -> None:
-        """A new log file; OSError if it cannot be opened."""
+        """Open a new log file; OSError if that fails."""
         if self._log is not None:
             self._log.reopen()
 
     def pause(self) -> None:
-        """One who watches cannot keep up."""
+        """Pause the output: a watcher cannot keep up."""
         self._pausing += 1
         for output in self._outputs:
             output.pause()
 
     def resume(self) -> None:
-        """It can again. As often as `pause`."""
+        """Resume the output, once for each `pause`."""
         self._pausing -= 1
         if self._pausing == 0:
             for output in self._outputs:
                 output.resume()
 
     def close(self) -> None:
-        """Forget it."""
+        """Close streams, log and terminal of an exited container."""
         for output in list(self._outputs):
             output.close()
         self._outputs.clear()
@@ -138,7 +138,7 @@ class ShimContainer:
         def take(data: bytes) -> None:
             log.write(lines.feed(data, time.time_ns()))
             for watcher in list(self.watchers):
-                watcher.saw(channel, data)
+                watcher.on_output(channel, data)
 
         def ended() -> None:
             log.write(lines.end(time.time_ns()))

@@ -1,7 +1,7 @@
-"""Start something by a command that ends once it runs: `runc run --detach`, `runc exec --detach`.
+"""Starts a process by a command that exits once it runs: `runc run --detach`, `runc exec --detach`.
 
-The command gets the streams of what it starts. We are the parent of that afterwards, because we are the nearest
-subreaper. Until the command has ended nothing is read from the streams: if it fails, what it wrote there is its own.
+The command gets the streams of the process. We are the parent of the process afterwards, because we are the nearest
+subreaper. Until the command has exited nothing is read from the streams: if it fails, the output there is its own.
 """
 
 import errno
@@ -32,11 +32,11 @@ _DEFAULTS = [
 
 
 class LaunchError(Exception):
-    """It did not start; the text is for whoever asked."""
+    """A process did not start; the text is for the client."""
 
 
 class Launched:
-    """What was started: its pid and our ends of its streams (-1: none). With a terminal both ends are the terminal."""
+    """A started process: its pid and our ends of its streams (-1: none). With a terminal both ends are the terminal."""
 
     __slots__ = ("pid", "stderr", "stdin", "stdout", "terminal")
 
@@ -48,14 +48,14 @@ class Launched:
         self.terminal = terminal
 
     def close(self) -> None:
-        """Let go of all streams."""
+        """Close our ends of all streams."""
         for fd in (self.stdin, self.stdout, self.stderr, self.terminal):
             if fd >= 0:
                 os.close(fd)
 
 
 class Launch:
-    """One start under way. `done` is called once, with what was started or with the reason why not."""
+    """A start that is under way. `done` is called once, with the process or with the error."""
 
     def __init__(
         self,
@@ -69,14 +69,14 @@ class Launch:
         timeout: float,
         done: "Callable[[Launched | LaunchError], None]",
     ) -> None:
-        """Spawn it; OSError if that fails. `prefix` is a path in our folder that nobody else uses."""
+        """Spawn the command; OSError if that fails. `prefix` is a unique path in our folder."""
         self.pid = 0
         self.number = 0  # which start this is
         self._loop = loop
         self._prefix = prefix
         self._done = done
         self._timer: LoopTimer | None = None
-        self._late = False
+        self._timed_out = False
         self._listener: socket.socket | None = None
         self._ours: list[int] = []
         theirs: list[int] = []
@@ -89,7 +89,7 @@ class Launch:
                 self._stream(number, theirs, wanted=not tty and (number > 0 or stdin))
             words = [self._word(word) for word in command]
             actions = [(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate(theirs)]
-            # A group to be killed by; not a session, which many kernels schedule as a newcomer.
+            # A process group, to kill it by; not a session, which many kernels schedule as a new one.
             self.pid = os.posix_spawn(
                 words[0], words, os.environ, file_actions=actions, setpgroup=0, setsigdef=_DEFAULTS, setsigmask=[]
             )
@@ -102,8 +102,8 @@ class Launch:
                 os.close(fd)
         self._timer = loop.later(timeout, self.give_up)
 
-    def finished(self, status: int) -> None:
-        """The command has ended."""
+    def on_exit(self, status: int) -> None:
+        """The command has exited."""
         if self._timer is not None:
             self._timer.cancel()
         try:
@@ -117,7 +117,7 @@ class Launch:
 
     def _result(self, status: int) -> "Launched | LaunchError":
         code = os.waitstatus_to_exitcode(status)
-        if self._late:
+        if self._timed_out:
             return LaunchError("the runtime took too long and was killed")
         if code != 0:
             return LaunchError(self._reason(code))
@@ -145,7 +145,7 @@ class Launch:
         return reason(text, f"the runtime ended with {code}")
 
     def _stream(self, number: int, theirs: list[int], *, wanted: bool) -> None:
-        """One stream: a pipe, or /dev/null where nobody listens."""
+        """Open a stream: a pipe, or /dev/null if it is not wanted."""
         if not wanted:
             theirs.append(os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC))
             self._ours.append(-1)
@@ -155,14 +155,14 @@ class Launch:
         self._ours.append(writing if number == 0 else reading)
 
     def _listen(self) -> None:
-        """Where the runtime brings the terminal. By way of /proc, a socket's path has 107 characters at most."""
+        """Listen for the terminal. The path goes through /proc: a socket's path has 107 characters at most."""
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
         self._listener.setblocking(False)
         self._listener.bind(self._word(protocol.CONSOLE_SOCKET))
         self._listener.listen(1)
 
     def _terminal(self, listener: socket.socket) -> int:
-        # The runtime has sent it before it ended: it waits for us here.
+        # The runtime has sent it before it exited: it is in the queue.
         connection, _ = listener.accept()
         with connection:
             connection.setblocking(False)
@@ -186,8 +186,8 @@ class Launch:
         return f"{self._prefix}.{ending}"
 
     def give_up(self) -> None:
-        """Nobody waits for it any more: kill it. That is how it ends then, in a moment."""
-        self._late = True
+        """Kill the command, whose client is gone or whose timeout expired; `done` is called after its exit."""
+        self._timed_out = True
         for target in (-self.pid, self.pid):
             try:
                 os.kill(target, signal.SIGKILL)

@@ -8,7 +8,7 @@ belongs to the end, as on containerd: a terminal adds it to each line. Times are
 import os
 import time
 
-from interpose.node.runtime.shim.event_loop import say
+from interpose.node.runtime.shim.event_loop import log_line
 
 # Not blocking: a FIFO in the place of the file would stop the whole pod.
 _FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
@@ -16,7 +16,7 @@ _MODE = 0o640
 
 
 class LogFile:
-    """Writes at once and as a whole, so that nothing is held back when somebody else looks. No path: no log."""
+    """A log file, written at once and in whole pieces, for readers that follow it. No path: no log."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -35,7 +35,7 @@ class LogFile:
         self._fd = fd
 
     def write(self, data: bytes) -> None:
-        """Append; what cannot be written is lost, and said once."""
+        """Append; data that cannot be written is lost, which is logged once."""
         if not self._path or not data:
             return
         if self._fd < 0 and not self._try_open():
@@ -52,7 +52,7 @@ class LogFile:
         self._cut = self._failing = False
 
     def close(self) -> None:
-        """No more lines."""
+        """Close the log file; later writes open it again."""
         if self._fd >= 0:
             os.close(self._fd)
         self._fd = -1
@@ -69,7 +69,7 @@ class LogFile:
 
     def _failed(self, error: OSError) -> None:
         if not self._failing:
-            say(f"log {self._path} cannot be written, lines are lost: {error}")
+            log_line(f"log {self._path} cannot be written, lines are lost: {error}")
         self._failing = True
 
 
@@ -77,13 +77,13 @@ LINE_LIMIT = 16 << 10
 
 
 def stamp(at_ns: int) -> bytes:
-    """A time as logs have it."""
+    """A time in the format of CRI logs."""
     seconds, rest = divmod(at_ns, 1_000_000_000)
     return b"%s.%09dZ" % (time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)).encode(), rest)
 
 
 class LogLines:
-    """Cuts the bytes of one stream into lines. What has no end yet is kept, at most one line's limit of it."""
+    """Splits the bytes of a stream into log lines. An unfinished line is buffered, up to the limit of a line."""
 
     def __init__(self, stream: str, limit: int = LINE_LIMIT) -> None:
         self._full = b" " + stream.encode() + b" F "
@@ -111,6 +111,6 @@ class LogLines:
         return b"\n".join([*out, b""]) if out else b""
 
     def end(self, at_ns: int) -> bytes:
-        """What is left without an end of line, as a part: whoever reads the log shows no end that was not there."""
+        """The rest without an end of line, as a part: readers of the log add no end to it."""
         rest, self._rest = self._rest, b""
         return stamp(at_ns) + self._part + rest + b"\n" if rest else b""

@@ -1,6 +1,6 @@
-"""Where a shim begins: leave whoever started us, make the holder, write down who we are, listen.
+"""The start of a shim: detach, start the pause process, write the identity file, listen.
 
-Whoever started us reads one line from our standard output: that we are ready, or why not.
+The parent reads one line from our standard output: that we are ready, or the error.
 """
 
 import json
@@ -9,8 +9,8 @@ import signal
 import socket
 import time
 
-from interpose.node.runtime.shim import syscalls as kernel
-from interpose.node.runtime.shim.event_loop import say, say_error
+from interpose.node.runtime.shim import syscalls
+from interpose.node.runtime.shim.event_loop import log_exception, log_line
 from interpose.node.runtime.shim.pause import PauseError, start_pause
 from interpose.node.runtime.shim.server import ShimServer
 
@@ -18,66 +18,66 @@ TYPE_CHECKING = False  # importing typing costs a megabyte
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-MANY = 1 << 20
+MAX_FD = 1 << 20
 
 
 def main(folder: str, options: str) -> None:
-    """For a process that was started to be a shim."""
-    become(folder, json.loads(options))
+    """Entry point of a process that was started as a shim."""
+    run_detached(folder, json.loads(options))
 
 
-def become(folder: str, options: "Mapping[str, object]") -> None:
-    """This process ends here at once; its child goes on as a shim, with no tie to anybody."""
-    os.closerange(3, MANY)  # not every event loop closes what is none of a child's business
+def run_detached(folder: str, options: "Mapping[str, object]") -> None:
+    """Fork the shim and exit: the shim is no child of the runtime."""
+    os.closerange(3, MAX_FD)  # not every event loop closes descriptors for its children
     if os.fork() == 0:
-        _detached(folder, options)
+        _run(folder, options)
     os._exit(0)
 
 
-def _detached(folder: str, options: "Mapping[str, object]") -> None:
+def _run(folder: str, options: "Mapping[str, object]") -> None:
     code = 1
     try:
         os.setsid()
         os.umask(0o022)
         os.chdir(folder)
-        kernel.prctl(kernel.PR_SET_NAME, b"interpose-shim")
-        kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
-        holder, lifeline = start_pause(dict(options))
-        _write_down(holder)
+        syscalls.prctl(syscalls.PR_SET_NAME, b"interpose-shim")
+        syscalls.prctl(syscalls.PR_SET_CHILD_SUBREAPER, 1)
+        pause_pid, lifeline = start_pause(dict(options))
+        _write_identity(pause_pid)
         listener = _listener()
         shim = ShimServer(folder)
-        shim.holder = holder
+        shim.pause_pid = pause_pid
         shim.listen(listener)
-        _ready({"pid": os.getpid(), "holder": holder})
+        _report_ready({"pid": os.getpid(), "holder": pause_pid})
         shim.loop.run()
         os.close(lifeline)
         end_children()
-        _leave()
+        _remove_files()
         code = 0
     except (PauseError, OSError, ValueError) as error:
-        say_error("the shim ends: ")
-        _ready({"error": str(error)})
+        log_exception("the shim ends: ")
+        _report_ready({"error": str(error)})
     except BaseException:
-        say_error("the shim ends: ")  # nobody else will hear of it
+        log_exception("the shim ends: ")  # the log is the only witness
     finally:
         os._exit(code)
 
 
-def _ready(said: dict[str, object]) -> None:
-    os.write(1, json.dumps(said).encode() + b"\n")
+def _report_ready(document: dict[str, object]) -> None:
+    os.write(1, json.dumps(document).encode() + b"\n")
     null = os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC)
     os.dup2(null, 1)
     os.close(null)
 
 
-def _write_down(holder: int) -> None:
+def _write_identity(pause_pid: int) -> None:
     with open("/proc/self/stat", "rb") as file:  # noqa: PTH123
         started = file.read().rpartition(b")")[2].split()[19].decode()
     with open("/proc/sys/kernel/random/boot_id") as file:  # noqa: PTH123
         boot = file.read().strip()
-    said = {"pid": os.getpid(), "started": started, "boot": boot, "holder": holder}
+    document = {"pid": os.getpid(), "started": started, "boot": boot, "holder": pause_pid}
     with open("shim.json.tmp", "w") as file:  # noqa: PTH123
-        json.dump(said, file)
+        json.dump(document, file)
     os.rename("shim.json.tmp", "shim.json")  # noqa: PTH104
 
 
@@ -92,23 +92,23 @@ def _listener() -> socket.socket:
     return listener
 
 
-def end_children(patience: float = 5.0) -> None:
-    """Kill all that is left of the pod. Who has lost its parent is our child, so nothing can hide from this."""
-    deadline = time.monotonic() + patience
+def end_children(timeout: float = 5.0) -> None:
+    """Kill all processes that are left of the pod. Orphans are our children, so none can escape this."""
+    deadline = time.monotonic() + timeout
     while _reap_some():
         if time.monotonic() > deadline:
-            say("processes of the pod were killed and do not end")
+            log_line("processes of the pod were killed and do not end")
             return
         for pid in _children():
             try:
                 os.kill(pid, signal.SIGKILL)
-            except OSError:  # it has ended, or become somebody whom we may not kill
+            except OSError:  # it has exited, or changed to a user that we may not kill
                 continue
         time.sleep(0.01)
 
 
 def _reap_some() -> bool:
-    """Whether there are children that have not ended."""
+    """Reap exited children; True if some still run."""
     try:
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass
@@ -131,7 +131,7 @@ def _children() -> list[int]:
     return found
 
 
-def _leave() -> None:
+def _remove_files() -> None:
     for name in ("shim.sock", "shim.json", "interpose-hold"):
         try:
             os.unlink(name)  # noqa: PTH108

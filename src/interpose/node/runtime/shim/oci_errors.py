@@ -1,6 +1,7 @@
-"""The words in which an OCI runtime says why it refused. No IO.
+"""Error messages of OCI runtimes. No IO.
 
-runc and crun log JSON lines when told to, otherwise `level=error msg="..."` or plain text. The last error counts.
+runc and crun log JSON lines with `--log-format json`, otherwise `level=error msg="..."` or plain text. The last error
+counts.
 """
 
 import json
@@ -12,8 +13,8 @@ def reason(text: str, fallback: str) -> str:
     """The last error in a log or on stderr; `fallback` if there is none."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     for line in reversed(lines):
-        if (said := _message(line)) is not None:
-            return said[:_TEXT_LIMIT]
+        if (message := _message(line)) is not None:
+            return message[:_TEXT_LIMIT]
     return lines[-1][:_TEXT_LIMIT] if lines else fallback
 
 
@@ -41,7 +42,7 @@ def _of_text(line: str) -> str | None:
     if not found:
         return line.partition("msg=")[2] or None
     try:
-        said, _ = json.JSONDecoder().raw_decode('"' + rest)
+        message, _ = json.JSONDecoder().raw_decode('"' + rest)
     except ValueError:
         return rest
-    return str(said).strip() or None
+    return str(message).strip() or None

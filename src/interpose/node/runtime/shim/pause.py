@@ -1,4 +1,4 @@
-"""The process that keeps the namespaces of a sandbox alive by being in them, and does nothing else.
+"""The pause process, which keeps the namespaces of a sandbox alive, and does nothing else.
 
 It is a child of the shim and dies with it: by the kernel's signal, and because its pipe from the shim ends. In a
 process namespace of its own it is process 1; the kernel reaps what is left to it because it ignores SIGCHLD.
@@ -12,7 +12,7 @@ import select
 import signal
 import socket
 
-from interpose.node.runtime.shim import syscalls as kernel
+from interpose.node.runtime.shim import syscalls
 from interpose.node.runtime.shim.sysctls import sysctl_path, sysctl_problem
 
 TYPE_CHECKING = False  # importing typing costs a megabyte
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _FLAGS = {
-    "network": kernel.CLONE_NEWNET,
-    "ipc": kernel.CLONE_NEWIPC,
-    "uts": kernel.CLONE_NEWUTS,
-    "pid": kernel.CLONE_NEWPID,
+    "network": syscalls.CLONE_NEWNET,
+    "ipc": syscalls.CLONE_NEWIPC,
+    "uts": syscalls.CLONE_NEWUTS,
+    "pid": syscalls.CLONE_NEWPID,
 }
 _READY = b"+"
 _SLEEP = ("/bin/sleep", "/usr/bin/sleep")
@@ -32,69 +32,71 @@ _NAME = "interpose-hold"
 
 
 class PauseError(Exception):
-    """The sandbox cannot be made as asked for."""
+    """The pause process cannot be started with these options."""
 
 
 def start_pause(options: dict[str, object]) -> tuple[int, int]:
-    """Fork a holder and wait until it is ready: its pid, and the pipe that it lives by (never close it before its end).
+    """Fork a pause process and wait until it is ready: its pid, and the pipe that it lives by, to be kept open.
 
-    PauseError says what could not be done; nothing is left then.
+    PauseError gives the reason of a failure; nothing is left then.
     """
     life, lifeline = os.pipe2(os.O_CLOEXEC)
-    told, teller = os.pipe2(os.O_CLOEXEC)
+    result_read, result_write = os.pipe2(os.O_CLOEXEC)
     first = os.fork()
     if first == 0:
-        _child(lambda: _first(options, life, lifeline, told, teller), teller)
-    os.close(teller)
+        _child(lambda: _enter_namespaces(options, life, lifeline, result_read, result_write), result_write)
+    os.close(result_write)
     os.close(life)
-    said = _line_of(told)
-    os.waitpid(first, 0)  # from here on the holder is our child
-    os.close(told)
-    if not said.startswith(_READY):
+    line = _read_line(result_read)
+    os.waitpid(first, 0)  # from here on the pause process is our child
+    os.close(result_read)
+    if not line.startswith(_READY):
         os.close(lifeline)
-        raise PauseError(said.decode(errors="replace") or "the holder ended before it was ready")
+        raise PauseError(line.decode(errors="replace") or "the holder ended before it was ready")
     os.write(lifeline, _READY)
-    return int(said[1:]), lifeline
+    return int(line[1:]), lifeline
 
 
-def _line_of(told: int) -> bytes:
-    said = b""
-    while chunk := os.read(told, 4096):
-        said += chunk
-        if said.endswith(b"\n"):
+def _read_line(result_read: int) -> bytes:
+    line = b""
+    while chunk := os.read(result_read, 4096):
+        line += chunk
+        if line.endswith(b"\n"):
             break
-    return said.strip()
+    return line.strip()
 
 
-def _child(work: "Callable[[], None]", teller: int) -> None:
+def _child(work: "Callable[[], None]", result_write: int) -> None:
     code = 1
     try:
         work()
         code = 0
     except (OSError, PauseError, ValueError) as error:
-        os.write(teller, f"{error}\n".encode())
+        os.write(result_write, f"{error}\n".encode())
     finally:
         os._exit(code)
 
 
-def _first(options: dict[str, object], life: int, lifeline: int, told: int, teller: int) -> None:
-    """Enter new namespaces and fork once more: only a child is in a new process namespace."""
+def _enter_namespaces(
+    options: dict[str, object], life: int, lifeline: int, result_read: int, result_write: int
+) -> None:
+    """Enter new namespaces and fork once more: only a child is in a new PID namespace."""
     os.close(lifeline)
-    os.close(told)
+    os.close(result_read)
     flags = 0
     for name, flag in _FLAGS.items():
         flags |= flag if options.get(name) else 0
     if flags:
-        kernel.unshare(flags)
+        syscalls.unshare(flags)
     if options.get("network"):
-        kernel.loopback_up()
+        syscalls.loopback_up()
     if options.get("uts") and options.get("hostname"):
         socket.sethostname(str(options["hostname"]))
     _set_sysctls(options)
-    holder = os.fork()
-    if holder == 0:
-        _child(lambda: _hold(options, life, teller), teller)
-    os.write(teller, _READY + f"{holder}\n".encode())
+    pause_pid = os.fork()
+    if pause_pid == 0:
+        _child(lambda: _pause(options, life, result_write), result_write)
+    os.write(result_write, _READY + f"{pause_pid}\n".encode())
 
 
 def _set_sysctls(options: dict[str, object]) -> None:
@@ -112,28 +114,28 @@ def _set_sysctls(options: dict[str, object]) -> None:
             raise PauseError(f"sysctl {name!r} cannot be set to {value!r}: {error.strerror}") from None
 
 
-def _hold(options: dict[str, object], life: int, teller: int) -> None:
-    os.close(teller)
+def _pause(options: dict[str, object], life: int, result_write: int) -> None:
+    os.close(result_write)
     null = os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC)
     for standard in (0, 1, 2):
-        os.dup2(null, standard)  # whoever waits for the shim's own must not wait for us
+        os.dup2(null, standard)  # a reader of the shim's streams must not wait for us
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD):
         signal.signal(number, signal.SIG_IGN)
-    kernel.prctl(kernel.PR_SET_NAME, _NAME.encode())
+    syscalls.prctl(syscalls.PR_SET_NAME, _NAME.encode())
     folder = os.getcwd()  # noqa: PTH109
     os.chdir("/")
     score = options.get("oom_score_adj")
     if isinstance(score, int):
         _set_oom_score(score)
     os.read(life, 1)  # now the shim is our parent, and no sooner
-    kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
+    syscalls.prctl(syscalls.PR_SET_PDEATHSIG, signal.SIGKILL)
     if not select.select([life], [], [], 0)[0]:  # the shim was there when the signal was ordered
-        _sleep_instead(folder)
+        _exec_sleep(folder)
     os.read(life, 1)  # until the shim is gone
 
 
-def _sleep_instead(folder: str) -> None:
-    """Become a program that sleeps, with our own name; nothing if there is none here. Ignored signals stay ignored."""
+def _exec_sleep(folder: str) -> None:
+    """Exec a `sleep` under our own name; returns if there is none. Ignored signals stay ignored."""
     program = next((path for path in _SLEEP if os.access(path, os.X_OK)), None)
     if program is None or not _signal_survives():
         return
@@ -147,7 +149,7 @@ def _sleep_instead(folder: str) -> None:
 
 
 def _signal_survives() -> bool:
-    """Whether the signal at the shim's end outlives an exec: not if we had more rights after it than before."""
+    """Whether the parent-death signal survives an exec: not if that would give us more capabilities."""
     held = {}
     with open("/proc/self/status") as file:  # noqa: PTH123
         for line in file:
@@ -158,7 +160,7 @@ def _signal_survives() -> bool:
 
 
 def _set_oom_score(score: int) -> None:
-    """Make the kernel kill us later than others; where lowering the value is not allowed ours stays."""
+    """Set our oom_score_adj; it stays where lowering it is not allowed."""
     try:
         with open("/proc/self/oom_score_adj", "w") as file:  # noqa: PTH123
             file.write(str(score))

@@ -1,4 +1,4 @@
-"""Connections of the runtime. One that does not take what it asked for is ended before it costs much memory."""
+"""Connections of the runtime. One that does not read its answers is closed before it costs much memory."""
 
 import socket
 
@@ -11,52 +11,52 @@ if TYPE_CHECKING:
 
 HIGH = 256 << 10
 _LIMIT = 16 << 20
-_GOODBYE = 5.0
+_CLOSE_TIMEOUT = 5.0
 
 
 class ShimPeer:
-    """One connection. It begins with documents; `switch` makes it one of frames."""
+    """A connection of the runtime. It begins with documents; `switch` makes it one of frames."""
 
     def __init__(
-        self, loop: EventLoop, connection: socket.socket, heard: "Callable[[ShimPeer, dict[str, object]], None]"
+        self, loop: EventLoop, connection: socket.socket, on_request: "Callable[[ShimPeer, dict[str, object]], None]"
     ) -> None:
         connection.setblocking(False)
         self.open = True
         self.wants_events = False
-        self.gone: Callable[[], None] | None = None  # the other side hung up
-        self.room: Callable[[], None] | None = None  # there is room again
+        self.on_close: Callable[[], None] | None = None  # the other side hung up
+        self.on_room: Callable[[], None] | None = None  # the buffer has room again
         self._loop = loop
         self._connection = connection
-        self._heard = heard
-        self._framed: Callable[[int, bytes], None] | None = None
+        self._on_request = on_request
+        self._on_frame: Callable[[int, bytes], None] | None = None
         self._in = bytearray()
         self._out = bytearray()
         self._held = False
         self._finishing = False
-        self._goodbye: LoopTimer | None = None
+        self._close_timer: LoopTimer | None = None
         self._watch()
 
     @property
     def full(self) -> bool:
-        """True while the other side does not take what there is."""
+        """True while the other side does not read what was sent."""
         return len(self._out) > HIGH
 
     @property
     def pending(self) -> int:
-        """How many bytes it has not taken."""
+        """The number of bytes that are not sent yet."""
         return len(self._out)
 
-    def switch(self, framed: "Callable[[int, bytes], None]") -> None:
-        """From now on frames come and go; each is given to `framed`."""
-        self._framed = framed
+    def switch(self, on_frame: "Callable[[int, bytes], None]") -> None:
+        """Use frames from now on; `on_frame` is called with each."""
+        self._on_frame = on_frame
         self._parse()
 
-    def tell(self, value: dict[str, object]) -> None:
-        """Send a document."""
+    def send_document(self, value: dict[str, object]) -> None:
+        """Send a document, or queue it."""
         self.send(protocol.document(value))
 
     def send(self, data: bytes) -> None:
-        """Send bytes, as soon as they are taken."""
+        """Send bytes, or queue them until the other side reads."""
         if not self.open or self._finishing:
             return
         self._out += data
@@ -65,12 +65,12 @@ class ShimPeer:
             self.close()
 
     def hold(self) -> None:
-        """Read no more for now."""
+        """Pause reading, until `release`."""
         self._held = True
         self._watch()
 
     def release(self) -> None:
-        """Go on reading."""
+        """Resume reading after `hold`."""
         if self._held and self.open:
             self._held = False
             self._watch()
@@ -79,18 +79,18 @@ class ShimPeer:
     def finish(self) -> None:
         """Close once everything is sent and the other side has hung up, or had time to.
 
-        It may be writing at this moment: closed at once, its write would fail before it has read our last words.
+        It may be writing at this moment: closed at once, its write would fail before it has read our last answer.
         """
         self._finishing = True
         self._held = False
         if not self._out:
-            self._say_goodbye()
+            self._shut_down()
         else:
             self._watch()
 
-    def _say_goodbye(self) -> None:
-        if self.open and self._goodbye is None:
-            self._goodbye = self._loop.later(_GOODBYE, self.close)
+    def _shut_down(self) -> None:
+        if self.open and self._close_timer is None:
+            self._close_timer = self._loop.later(_CLOSE_TIMEOUT, self.close)
             try:
                 self._connection.shutdown(socket.SHUT_WR)
             except OSError:
@@ -99,17 +99,17 @@ class ShimPeer:
             self._watch()
 
     def close(self) -> None:
-        """Close at once."""
+        """Close the connection at once; calls `on_close`."""
         if not self.open:
             return
         self.open = False
-        if self._goodbye is not None:
-            self._goodbye.cancel()
+        if self._close_timer is not None:
+            self._close_timer.cancel()
         self._loop.unwatch(self._connection.fileno())
         self._connection.close()
         self._out.clear()
-        if self.gone is not None:
-            self.gone()
+        if self.on_close is not None:
+            self.on_close()
 
     def _watch(self) -> None:
         if self.open:
@@ -121,7 +121,7 @@ class ShimPeer:
             self._flush()
         if self.open and events & ~WRITE:
             if self._held:
-                self.close()  # it hung up; otherwise we do not listen
+                self.close()  # it hung up; nothing else is watched
             else:
                 self._receive()
 
@@ -136,23 +136,23 @@ class ShimPeer:
             self.close()
             return
         if self._finishing:
-            return  # nobody wants it any more
+            return  # the session is over
         self._in += data
         self._parse()
 
     def _parse(self) -> None:
         try:
             while self.open and not self._held:
-                if self._framed is not None:
+                if self._on_frame is not None:
                     taken = protocol.take_frame(self._in)
                     if taken is None:
                         return
-                    self._framed(*taken)
+                    self._on_frame(*taken)
                 else:
-                    said = protocol.take_document(self._in)
-                    if said is None:
+                    request = protocol.take_document(self._in)
+                    if request is None:
                         return
-                    self._heard(self, said)
+                    self._on_request(self, request)
         except protocol.ProtocolError:
             self.close()
 
@@ -167,8 +167,8 @@ class ShimPeer:
             self.close()
             return
         if self._finishing:
-            self._say_goodbye()
+            self._shut_down()
             return
         self._watch()
-        if self.room is not None:
-            self.room()
+        if self.on_room is not None:
+            self.on_room()

@@ -1,8 +1,8 @@
-"""What shim and runtime say to each other, as bytes. No IO.
+"""The protocol between shim and runtime, as bytes. No IO.
 
 A control connection carries documents: four bytes of length, then JSON. A connection for exec or attach carries one
 request and one answer like that, then frames: a channel, four bytes of length, data. Memory is bounded on both sides:
-what is longer than its limit is a WireError, and whoever meets it ends the connection.
+a message longer than its limit is a ProtocolError, which ends the connection.
 """
 
 import json
@@ -14,7 +14,7 @@ FRAME_LIMIT = 1 << 16
 
 STDIN, STDOUT, STDERR, RESULT, RESIZE = range(5)
 
-# Words of a command that the shim replaces: these files are its own, it makes and removes them.
+# Words of a command that the shim replaces with files of its own.
 PID_FILE = "@pid-file@"
 LOG_FILE = "@log-file@"
 PROCESS_FILE = "@process-file@"
@@ -26,22 +26,22 @@ FRAME_HEAD = _FRAME.size
 
 
 class ProtocolError(Exception):
-    """The other side does not speak this protocol."""
+    """The other side violates the protocol."""
 
 
 def document(value: dict[str, object]) -> bytes:
-    """A document with its length."""
+    """Encode a document, with its length."""
     text = json.dumps(value, separators=(",", ":")).encode()
     return _LENGTH.pack(len(text)) + text
 
 
 def frame(channel: int, data: bytes) -> bytes:
-    """A frame; its data is at most FRAME_LIMIT long. Without data it ends the channel."""
+    """Encode a frame; its data is at most FRAME_LIMIT long. A frame without data ends the channel."""
     return _FRAME.pack(channel, len(data)) + data
 
 
 def take_document(buffer: bytearray) -> dict[str, object] | None:
-    """The first whole document, taken out of the buffer; None if there is none yet."""
+    """Remove the first document from the buffer; None if it is not complete yet."""
     if len(buffer) < _LENGTH.size:
         return None
     (length,) = _LENGTH.unpack_from(buffer)
@@ -61,7 +61,7 @@ def take_document(buffer: bytearray) -> dict[str, object] | None:
 
 
 def frame_head(head: bytes) -> tuple[int, int]:
-    """Channel and length of the data that follow these FRAME_HEAD bytes."""
+    """Channel and data length of a frame, from its first FRAME_HEAD bytes."""
     channel, length = _FRAME.unpack(head)
     if length > FRAME_LIMIT:
         raise ProtocolError(f"a frame of {length} bytes, {FRAME_LIMIT} are allowed")
@@ -69,7 +69,7 @@ def frame_head(head: bytes) -> tuple[int, int]:
 
 
 def take_frame(buffer: bytearray) -> tuple[int, bytes] | None:
-    """The first whole frame, taken out of the buffer; None if there is none yet."""
+    """Remove the first frame from the buffer; None if it is not complete yet."""
     if len(buffer) < _FRAME.size:
         return None
     channel, length = frame_head(bytes(buffer[: _FRAME.size]))

@@ -1,4 +1,4 @@
-"""What the runtime can ask a shim for, and the shim as a whole."""
+"""The server of a shim: its operations and its processes."""
 
 import os
 import signal
@@ -6,7 +6,7 @@ import socket
 
 from interpose.node.runtime.shim import protocol
 from interpose.node.runtime.shim.containers import ShimContainer
-from interpose.node.runtime.shim.event_loop import READ, EventLoop, LoopTimer, say
+from interpose.node.runtime.shim.event_loop import READ, EventLoop, LoopTimer, log_line
 from interpose.node.runtime.shim.launch import Launch, Launched, LaunchError
 from interpose.node.runtime.shim.oom import OomKills, PodKills
 from interpose.node.runtime.shim.peers import ShimPeer
@@ -24,7 +24,7 @@ _NOT_RUNNING = "not-running"
 
 
 class RequestRefusedError(Exception):
-    """The request cannot be met; `kind` tells the runtime what to make of it."""
+    """A request that is refused; `kind` is the error kind in the answer."""
 
     def __init__(self, message: str, kind: str = "failed") -> None:
         super().__init__(message)
@@ -32,19 +32,19 @@ class RequestRefusedError(Exception):
 
 
 class ShimServer:
-    """Everything there is: one holder, containers, processes in them, connections."""
+    """A shim: one pause process, containers, processes in them, connections."""
 
     def __init__(self, folder: str) -> None:
-        self.loop = EventLoop(self._child)
-        self.holder = 0
+        self.loop = EventLoop(self._on_child_exit)
+        self.pause_pid = 0
         self._folder = folder
         self._containers: dict[str, ShimContainer] = {}
         self._kills = PodKills()
         self._peers: set[ShimPeer] = set()
         self._launches: dict[int, Launch] = {}
         self._children: dict[int, Callable[[int], None]] = {}
-        # Ended while something was being started, which they may be: status, and how many starts there were then.
-        self._strays: dict[int, tuple[int, int]] = {}
+        # Exited during a start, and perhaps the started process: status, and the number of starts so far.
+        self._unclaimed: dict[int, tuple[int, int]] = {}
         self._count = 0
         self._stopping = False
         self._ops: dict[str, Callable[[ShimPeer, dict[str, Any]], dict[str, object] | None]] = {
@@ -61,7 +61,7 @@ class ShimServer:
         }
 
     def listen(self, listener: socket.socket) -> None:
-        """Take connections from now on."""
+        """Accept connections from now on."""
         listener.setblocking(False)
         listener.listen(_BACKLOG)
         self.loop.watch(listener.fileno(), READ, lambda _events: self._accept(listener))
@@ -71,71 +71,75 @@ class ShimServer:
             connection, _ = listener.accept()
         except BlockingIOError:
             return
-        except OSError as error:  # no descriptors left: others have to end first
-            say(f"no connection taken: {error}")
+        except OSError as error:  # no descriptors left: retried later
+            log_line(f"no connection taken: {error}")
             self.loop.unwatch(listener.fileno())
             self.loop.later(_ACCEPT_AGAIN, lambda: self.listen(listener))
             return
-        peer = ShimPeer(self.loop, connection, self._heard)
-        peer.gone = lambda: self._peers.discard(peer)
+        peer = ShimPeer(self.loop, connection, self._on_request)
+        peer.on_close = lambda: self._peers.discard(peer)
         self._peers.add(peer)
 
-    def _heard(self, peer: ShimPeer, said: "dict[str, Any]") -> None:
-        number = said.get("id")
+    def _on_request(self, peer: ShimPeer, request: "dict[str, Any]") -> None:
+        number = request.get("id")
         try:
-            answer = self._ops[str(said["op"])](peer, said)
+            answer = self._ops[str(request["op"])](peer, request)
         except RequestRefusedError as error:
-            peer.tell({"id": number, "error": {"kind": error.kind, "message": str(error)}})
+            peer.send_document({"id": number, "error": {"kind": error.kind, "message": str(error)}})
         except (KeyError, TypeError, ValueError, OSError) as error:
-            peer.tell({"id": number, "error": {"kind": "failed", "message": f"{type(error).__name__}: {error}"}})
+            peer.send_document(
+                {"id": number, "error": {"kind": "failed", "message": f"{type(error).__name__}: {error}"}}
+            )
         else:
             if answer is not None:
-                peer.tell({"id": number, "ok": answer})
+                peer.send_document({"id": number, "ok": answer})
 
     def _hello(self, peer: ShimPeer, _said: "dict[str, Any]") -> dict[str, object]:
         peer.wants_events = True
-        return {"protocol": protocol.PROTOCOL, "pid": os.getpid(), "holder": self.holder}
+        return {"protocol": protocol.PROTOCOL, "pid": os.getpid(), "holder": self.pause_pid}
 
     def _states(self, _peer: ShimPeer, _said: "dict[str, Any]") -> dict[str, object]:
         return {"containers": {name: container.state() for name, container in self._containers.items()}}
 
-    def _run(self, peer: ShimPeer, said: "dict[str, Any]") -> None:
-        name, number = str(said["container"]), said.get("id")
+    def _run(self, peer: ShimPeer, request: "dict[str, Any]") -> None:
+        name, number = str(request["container"]), request.get("id")
         if name in self._containers:
             raise RequestRefusedError(f"container {name} was started already")
-        if self._stopping or not self.holder:
+        if self._stopping or not self.pause_pid:
             raise RequestRefusedError("the sandbox has ended", _NOT_RUNNING)
         container = ShimContainer(
             self.loop,
-            log=str(said["log"]),
-            exit_file=str(said["exit_file"]),
-            kills=OomKills(self._kills, said.get("oom_file")),
-            stdin_once=bool(said.get("stdin_once")),
+            log=str(request["log"]),
+            exit_file=str(request["exit_file"]),
+            kills=OomKills(self._kills, request.get("oom_file")),
+            stdin_once=bool(request.get("stdin_once")),
         )
 
         def done(result: Launched | LaunchError) -> None:
             if isinstance(result, LaunchError):
                 del self._containers[name]
-                peer.tell({"id": number, "error": {"kind": "failed", "message": str(result)}})
-                self._leave_if_done()
+                peer.send_document({"id": number, "error": {"kind": "failed", "message": str(result)}})
+                self._end_if_done()
                 return
-            container.started(result)
-            peer.tell({"id": number, "ok": {"pid": result.pid}})
-            self._adopt(result.pid, lambda status: self._container_ended(name, container, status))
+            container.on_started(result)
+            peer.send_document({"id": number, "ok": {"pid": result.pid}})
+            self._register(result.pid, lambda status: self._container_ended(name, container, status))
 
-        self._launch(said, done)
+        self._launch(request, done)
         self._containers[name] = container
 
     def _container_ended(self, name: str, container: ShimContainer, status: int) -> None:
-        container.ended(status, lambda: self._announce({"event": "exit", "container": name, "exit": container.exited}))
-        self._leave_if_done()
+        container.on_exit(
+            status, lambda: self._announce({"event": "exit", "container": name, "exit": container.exited})
+        )
+        self._end_if_done()
 
-    def _exec(self, peer: ShimPeer, said: "dict[str, Any]") -> None:
-        container = self._running(said)
-        number, timeout = said.get("id"), float(said.get("timeout") or 0)
+    def _exec(self, peer: ShimPeer, request: "dict[str, Any]") -> None:
+        container = self._running(request)
+        number, timeout = request.get("id"), float(request.get("timeout") or 0)
         session: ExecSession | None = None
         expired = False
-        self._peers.discard(peer)  # events are not for it
+        self._peers.discard(peer)  # it gets no events
 
         def expire() -> None:
             nonlocal expired
@@ -151,41 +155,43 @@ class ShimServer:
             nonlocal session
             if isinstance(result, LaunchError):
                 if expired:
-                    peer.tell({"id": number, "ok": {"pid": 0}})
+                    peer.send_document({"id": number, "ok": {"pid": 0}})
                     peer.send(result_frame(128 + signal.SIGKILL, timed_out=True))
                 else:
-                    kind = "failed" if container.running else _NOT_RUNNING  # it ended meanwhile
-                    peer.tell({"id": number, "error": {"kind": kind, "message": str(result)}})
+                    kind = "failed" if container.running else _NOT_RUNNING  # it exited meanwhile
+                    peer.send_document({"id": number, "error": {"kind": kind, "message": str(result)}})
                 peer.finish()
                 return
-            peer.tell({"id": number, "ok": {"pid": result.pid}})
+            peer.send_document({"id": number, "ok": {"pid": result.pid}})
             session = ExecSession(self.loop, peer, result, deadline)
-            self._adopt(result.pid, session.ended)
+            self._register(result.pid, session.on_exit)
             if expired:
                 session.expire()
 
-        launch = self._launch(said, done)
+        launch = self._launch(request, done)
 
-    def _attach(self, peer: ShimPeer, said: "dict[str, Any]") -> None:
-        container = self._running(said)
-        peer.tell({"id": said.get("id"), "ok": {"pid": container.pid}})
-        AttachSession(self.loop, peer, container, stdin=bool(said.get("stdin")), left=lambda: self._peers.discard(peer))
+    def _attach(self, peer: ShimPeer, request: "dict[str, Any]") -> None:
+        container = self._running(request)
+        peer.send_document({"id": request.get("id"), "ok": {"pid": container.pid}})
+        AttachSession(
+            self.loop, peer, container, stdin=bool(request.get("stdin")), on_close=lambda: self._peers.discard(peer)
+        )
 
-    def _signal(self, _peer: ShimPeer, said: "dict[str, Any]") -> dict[str, object]:
-        container = self._known(said)
-        container.signal(int(said["signal"]))
+    def _signal(self, _peer: ShimPeer, request: "dict[str, Any]") -> dict[str, object]:
+        container = self._find(request)
+        container.signal(int(request["signal"]))
         return {}
 
-    def _resize(self, _peer: ShimPeer, said: "dict[str, Any]") -> dict[str, object]:
-        self._running(said).resize(int(said["width"]), int(said["height"]))
+    def _resize(self, _peer: ShimPeer, request: "dict[str, Any]") -> dict[str, object]:
+        self._running(request).resize(int(request["width"]), int(request["height"]))
         return {}
 
-    def _reopen(self, _peer: ShimPeer, said: "dict[str, Any]") -> dict[str, object]:
-        self._running(said).reopen_log()
+    def _reopen(self, _peer: ShimPeer, request: "dict[str, Any]") -> dict[str, object]:
+        self._running(request).reopen_log()
         return {}
 
-    def _forget(self, _peer: ShimPeer, said: "dict[str, Any]") -> dict[str, object]:
-        name = str(said["container"])
+    def _forget(self, _peer: ShimPeer, request: "dict[str, Any]") -> dict[str, object]:
+        name = str(request["container"])
         container = self._containers.get(name)
         if container is not None:
             if container.exited is None:
@@ -196,72 +202,72 @@ class ShimServer:
 
     def _stop(self, _peer: ShimPeer, _said: "dict[str, Any]") -> dict[str, object]:
         self._stopping = True
-        if self.holder:
-            os.kill(self.holder, signal.SIGKILL)
-        self._leave_if_done()
+        if self.pause_pid:
+            os.kill(self.pause_pid, signal.SIGKILL)
+        self._end_if_done()
         return {}
 
-    def _known(self, said: "dict[str, Any]") -> ShimContainer:
-        name = str(said["container"])
+    def _find(self, request: "dict[str, Any]") -> ShimContainer:
+        name = str(request["container"])
         container = self._containers.get(name)
         if container is None:
             raise RequestRefusedError(f"container {name} does not run in this sandbox", _NOT_RUNNING)
         return container
 
-    def _running(self, said: "dict[str, Any]") -> ShimContainer:
-        container = self._known(said)
+    def _running(self, request: "dict[str, Any]") -> ShimContainer:
+        container = self._find(request)
         if not container.running:
-            raise RequestRefusedError(f"container {said['container']} does not run", _NOT_RUNNING)
+            raise RequestRefusedError(f"container {request['container']} does not run", _NOT_RUNNING)
         return container
 
-    def _launch(self, said: "dict[str, Any]", done: "Callable[[Launched | LaunchError], None]") -> Launch:
+    def _launch(self, request: "dict[str, Any]", done: "Callable[[Launched | LaunchError], None]") -> Launch:
         self._count += 1
         launch = Launch(
             self.loop,
             prefix=f"{self._folder}/start-{self._count}",
-            command=[str(word) for word in said["command"]],
-            process=said.get("process"),
-            stdin=bool(said.get("stdin")),
-            tty=bool(said.get("tty")),
-            timeout=float(said.get("timeout") or _LAUNCH_LIMIT) if said["op"] == "run" else _LAUNCH_LIMIT,
+            command=[str(word) for word in request["command"]],
+            process=request.get("process"),
+            stdin=bool(request.get("stdin")),
+            tty=bool(request.get("tty")),
+            timeout=float(request.get("timeout") or _LAUNCH_LIMIT) if request["op"] == "run" else _LAUNCH_LIMIT,
             done=done,
         )
         launch.number = self._count
         self._launches[launch.pid] = launch
         return launch
 
-    def _adopt(self, pid: int, ended: "Callable[[int], None]") -> None:
-        """A process became ours; it may have ended before we knew it."""
-        stray = self._strays.pop(pid, None)
-        if stray is None:
+    def _register(self, pid: int, ended: "Callable[[int], None]") -> None:
+        """Register the exit callback of a started process, which may have exited already."""
+        unclaimed = self._unclaimed.pop(pid, None)
+        if unclaimed is None:
             self._children[pid] = ended
         else:
-            ended(stray[0])
+            ended(unclaimed[0])
 
-    def _child(self, pid: int, status: int) -> None:
-        if pid == self.holder:
-            self.holder = 0
+    def _on_child_exit(self, pid: int, status: int) -> None:
+        if pid == self.pause_pid:
+            self.pause_pid = 0
             self._announce({"event": "died"})
-            self._leave_if_done()
+            self._end_if_done()
         elif (launch := self._launches.pop(pid, None)) is not None:
-            launch.finished(status)
-            self._forget_strays()
+            launch.on_exit(status)
+            self._drop_unclaimed()
         elif (ended := self._children.pop(pid, None)) is not None:
             ended(status)
         elif self._launches:
-            self._strays[pid] = (status, self._count)
+            self._unclaimed[pid] = (status, self._count)
 
-    def _forget_strays(self) -> None:
-        """Those that nobody can claim any more: their number may soon be that of another process."""
+    def _drop_unclaimed(self) -> None:
+        """Drop exits that no start can claim any more: their pid may soon be that of another process."""
         oldest = min((launch.number for launch in self._launches.values()), default=self._count + 1)
-        self._strays = {pid: stray for pid, stray in self._strays.items() if stray[1] >= oldest}
+        self._unclaimed = {pid: unclaimed for pid, unclaimed in self._unclaimed.items() if unclaimed[1] >= oldest}
 
     def _announce(self, event: dict[str, object]) -> None:
         for peer in list(self._peers):
             if peer.wants_events:
-                peer.tell(event)
+                peer.send_document(event)
 
-    def _leave_if_done(self) -> None:
+    def _end_if_done(self) -> None:
         busy = any(container.exited is None for container in self._containers.values())
-        if self._stopping and not self.holder and not busy:
+        if self._stopping and not self.pause_pid and not busy:
             self.loop.end()

@@ -1,4 +1,4 @@
-"""Exec and attach: one connection stays with one process.
+"""Sessions of exec and attach: one connection for one process.
 
 An exec'd process ends with its session: when the other side hangs up its streams are closed, and a while later it is
 killed. A container goes on.
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _SIZE = struct.Struct(">HH")
-# A process ended but somebody it started holds its output: what still comes in this time belongs to it.
+# The process exited but a child of it holds its output: output within this time belongs to it.
 _LINGER = 1.0
 _HANGUP = 1.0
-# So long may one who watches stand in the way of a container.
+# Seconds that a slow watcher may block a container.
 _STALL = 5.0
 
 
 class ExecSession:
-    """A process started in a container for one client. It begins when the process runs."""
+    """The session of an exec'd process. It begins when the process runs."""
 
     def __init__(self, loop: EventLoop, peer: ShimPeer, launched: Launched, deadline: LoopTimer | None) -> None:
         self.pid = launched.pid
@@ -44,15 +44,15 @@ class ExecSession:
         for channel, fd in ((protocol.STDOUT, launched.stdout), (protocol.STDERR, launched.stderr)):
             if fd >= 0:
                 self._follow(channel, fd)
-        peer.gone = self._hung_up
-        peer.room = self._resume
+        peer.on_close = self._on_hang_up
+        peer.on_room = self._resume
         if peer.open:
-            peer.switch(self._framed)
+            peer.switch(self._on_frame)
         else:
-            self._hung_up()
+            self._on_hang_up()
 
-    def ended(self, status: int) -> None:
-        """The process ended."""
+    def on_exit(self, status: int) -> None:
+        """The process exited with this wait status."""
         code = os.waitstatus_to_exitcode(status)
         self._code = code if code >= 0 else 128 - code
         if self._deadline is not None:
@@ -65,24 +65,24 @@ class ExecSession:
             self._loop.later(_LINGER, self._linger)
 
     def expire(self) -> None:
-        """Its time is up."""
+        """Kill the process, whose timeout has expired."""
         self._timed_out = True
         self._kill()
 
     def _linger(self) -> None:
         if self._code is not None and self._outputs:
-            if self._peer.full:  # it is not the process who keeps us
+            if self._peer.full:  # the client is slow, not the process
                 self._loop.later(_LINGER, self._linger)
                 return
             self._finish()
 
     def _finish(self) -> None:
         self._release()
-        self._peer.gone = self._peer.room = None
+        self._peer.on_close = self._peer.on_room = None
         self._peer.send(result_frame(self._code, timed_out=self._timed_out))
         self._peer.finish()
 
-    def _hung_up(self) -> None:
+    def _on_hang_up(self) -> None:
         self._release()
         if self._code is None:
             self._loop.later(_HANGUP, self._kill)
@@ -98,7 +98,7 @@ class ExecSession:
         self._terminal = -1
 
     def _kill(self) -> None:
-        """The process and what it has started, as far as that has not left its group."""
+        """Kill the process and its children, as far as they are in its group."""
         if self._code is None:
             for target in (-self.pid, self.pid):
                 try:
@@ -110,8 +110,8 @@ class ExecSession:
         def take(data: bytes) -> None:
             self._peer.send(protocol.frame(channel, data))
             if self._peer.full:
-                for one in self._outputs:
-                    one.pause()
+                for pipe in self._outputs:
+                    pipe.pause()
 
         def ended() -> None:
             self._outputs.remove(output)
@@ -125,7 +125,7 @@ class ExecSession:
         for output in self._outputs:
             output.resume()
 
-    def _framed(self, channel: int, data: bytes) -> None:
+    def _on_frame(self, channel: int, data: bytes) -> None:
         if channel == protocol.STDIN and self._input is not None:
             feed(self._peer, self._input, data, ends=self._terminal < 0)
         elif channel == protocol.RESIZE and len(data) == _SIZE.size and self._terminal >= 0:
@@ -133,31 +133,31 @@ class ExecSession:
 
 
 class AttachSession:
-    """Somebody who watches a container, and may write to it."""
+    """The session of a client that is attached to a container."""
 
     def __init__(
-        self, loop: EventLoop, peer: ShimPeer, container: ShimContainer, *, stdin: bool, left: "Callable[[], None]"
+        self, loop: EventLoop, peer: ShimPeer, container: ShimContainer, *, stdin: bool, on_close: "Callable[[], None]"
     ) -> None:
         self._loop = loop
         self._peer = peer
         self._container = container
         self._writes = stdin
-        self._left = left
+        self._closed = on_close
         self._stalled: LoopTimer | None = None
         container.watchers.append(self)
-        peer.gone = self._gone
-        peer.room = self._room
-        peer.switch(self._framed)
+        peer.on_close = self._on_close
+        peer.on_room = self._on_room
+        peer.switch(self._on_frame)
 
-    def saw(self, channel: int, data: bytes) -> None:
-        """The container wrote something."""
+    def on_output(self, channel: int, data: bytes) -> None:
+        """The container wrote to a stream."""
         self._peer.send(protocol.frame(channel, data))
         if self._peer.full and self._stalled is None:
             self._container.pause()
             self._watch_progress()
 
-    def ended(self, code: int) -> None:
-        """The container ended."""
+    def on_exit(self, code: int) -> None:
+        """The container exited with this code."""
         self._peer.send(protocol.frame(protocol.RESULT, json.dumps({"code": code}).encode()))
         self._peer.finish()
 
@@ -172,21 +172,21 @@ class AttachSession:
 
         self._stalled = self._loop.later(_STALL, look)
 
-    def _room(self) -> None:
+    def _on_room(self) -> None:
         if self._stalled is not None:
             self._stalled.cancel()
             self._stalled = None
             self._container.resume()
 
-    def _gone(self) -> None:
-        self._room()
+    def _on_close(self) -> None:
+        self._on_room()
         if self in self._container.watchers:
             self._container.watchers.remove(self)
         if self._writes and self._container.stdin_once and self._container.input is not None:
             self._container.input.end()
-        self._left()
+        self._closed()
 
-    def _framed(self, channel: int, data: bytes) -> None:
+    def _on_frame(self, channel: int, data: bytes) -> None:
         if channel == protocol.STDIN and self._writes and self._container.input is not None:
             feed(self._peer, self._container.input, data, ends=self._container.stdin_once)
         elif channel == protocol.RESIZE and len(data) == _SIZE.size:
@@ -194,12 +194,12 @@ class AttachSession:
 
 
 def result_frame(code: int | None, *, timed_out: bool) -> bytes:
-    """How an exec'd process ended."""
+    """The frame with the exit of an exec'd process."""
     return protocol.frame(protocol.RESULT, json.dumps({"code": code, "timed_out": timed_out}).encode())
 
 
 def feed(peer: ShimPeer, target: InputPipe, data: bytes, *, ends: bool) -> None:
-    """Hand input on, and read no more of it while the process does not take it."""
+    """Pass input on; the connection is not read while the process does not read."""
     if not data:
         if ends:
             target.end()

@@ -1,4 +1,4 @@
-"""Our ends of the pipes and terminals of a process. Nothing here grows: who cannot take more makes others wait."""
+"""Our ends of the pipes and terminals of a process. Buffers are bounded: a slow reader makes the writer wait."""
 
 import fcntl
 import os
@@ -16,35 +16,37 @@ _DRAIN = 1 << 20
 
 
 class OutputPipe:
-    """What a process writes. `take(data)` gets it as it comes, `ended()` is called once at its end."""
+    """The output of a process. `on_data(data)` gets each piece, `on_end()` is called once at its end."""
 
-    def __init__(self, loop: EventLoop, fd: int, take: "Callable[[bytes], None]", ended: "Callable[[], None]") -> None:
+    def __init__(
+        self, loop: EventLoop, fd: int, on_data: "Callable[[bytes], None]", on_end: "Callable[[], None]"
+    ) -> None:
         os.set_blocking(fd, False)
         self.open = True
         self._loop = loop
         self._fd = fd
-        self._take = take
-        self._ended = ended
+        self._on_data = on_data
+        self._on_end = on_end
         self.resume()
 
     def pause(self) -> None:
-        """Read no more for now: the process will wait once its pipe is full."""
+        """Pause reading: the process will block once its pipe is full."""
         if self.open:
             self._loop.unwatch(self._fd)
 
     def resume(self) -> None:
-        """Go on reading."""
+        """Resume reading after `pause`."""
         if self.open:
             self._loop.watch(self._fd, READ, self._readable)
 
     def drain(self) -> None:
-        """Take everything that is there now, paused or not: what a process that ended has written is all there."""
+        """Read everything that is in the pipe now, paused or not: an exited process has written all of it."""
         taken = 0
         while self.open and taken < _DRAIN and (got := self._read()):
             taken += got
 
     def close(self) -> None:
-        """Take no more; who writes gets SIGPIPE or SIGHUP."""
+        """Close the pipe; writers get SIGPIPE or SIGHUP."""
         if self.open:
             self.open = False
             self._loop.unwatch(self._fd)
@@ -58,18 +60,18 @@ class OutputPipe:
             data = os.read(self._fd, CHUNK)
         except BlockingIOError:
             return 0
-        except OSError:  # EIO: nobody has the terminal open any more
+        except OSError:  # EIO: no process has the terminal open any more
             data = b""
         if data:
-            self._take(data)
+            self._on_data(data)
         else:
             self.close()
-            self._ended()
+            self._on_end()
         return len(data)
 
 
 class InputPipe:
-    """What a process reads. Writers ask `full` and wait with `when_room`."""
+    """The input of a process. Writers check `full` and wait with `when_room`."""
 
     def __init__(self, loop: EventLoop, fd: int) -> None:
         os.set_blocking(fd, False)
@@ -81,32 +83,32 @@ class InputPipe:
 
     @property
     def full(self) -> bool:
-        """True while the process does not take what there is."""
+        """True while the process does not read its input."""
         return len(self._waiting) >= CHUNK
 
     def when_room(self, call: "Callable[[], None]") -> None:
-        """Call back once there is room again."""
+        """Call `call` once the buffer has room again."""
         self._room.append(call)
 
     def write(self, data: bytes) -> None:
-        """Hand it on; thrown away if nobody reads any more."""
+        """Write to the process; dropped if it reads no more."""
         if self._fd >= 0 and not self._ending:
             self._waiting += data
             self._flush()
 
     def end(self) -> None:
-        """No more, after what is waiting."""
+        """Close the pipe after the buffered input."""
         self._ending = True
         self._flush()
 
     def close(self) -> None:
-        """No more, at once."""
+        """Close the pipe at once."""
         if self._fd >= 0:
             self._loop.unwatch(self._fd)
             os.close(self._fd)
         self._fd = -1
         self._waiting.clear()
-        self._tell()
+        self._notify_room()
 
     def _flush(self) -> None:
         if self._fd < 0:
@@ -125,16 +127,16 @@ class InputPipe:
                 return
             self._loop.unwatch(self._fd)
         if not self.full:
-            self._tell()
+            self._notify_room()
 
-    def _tell(self) -> None:
+    def _notify_room(self) -> None:
         waiting, self._room = self._room, []
         for call in waiting:
             call()
 
 
 def resize_terminal(fd: int, width: int, height: int) -> None:
-    """Tell a terminal its size; nothing if it is gone."""
+    """Set the size of a terminal; nothing happens if it is gone."""
     try:
         fcntl.ioctl(fd, termios.TIOCSWINSZ, struct.pack("HHHH", height, width, 0, 0))
     except OSError:

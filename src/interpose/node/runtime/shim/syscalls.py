@@ -1,4 +1,4 @@
-"""Calls of the kernel that Python has no name for."""
+"""System calls that Python does not have."""
 
 import ctypes
 import fcntl
@@ -24,7 +24,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def may_isolate() -> bool:
-    """Whether we may mount and make namespaces. Root alone is not enough: inside a container it often may not."""
+    """Whether we may mount and create namespaces. Root is not enough: inside a container it often may not."""
     if os.geteuid() != 0:
         return False
     with open("/proc/self/status") as file:  # noqa: PTH123
@@ -32,28 +32,28 @@ def may_isolate() -> bool:
     return bool(held & _SYS_ADMIN)
 
 
-def check(result: int, what: str) -> int:
-    """The result of a C function; OSError if it is -1."""
+def check(result: int, name: str) -> int:
+    """Return the result of a C function; OSError with `name` if it is -1."""
     if result == -1:
         number = ctypes.get_errno()
-        raise OSError(number, f"{what}: {os.strerror(number)}")
+        raise OSError(number, f"{name}: {os.strerror(number)}")
     return result
 
 
 def prctl(option: int, value: int | bytes) -> None:
-    """Change something of this process."""
+    """Call prctl(2) for this process."""
     argument = ctypes.c_char_p(value) if isinstance(value, bytes) else ctypes.c_ulong(value)
     zero = ctypes.c_ulong(0)
     check(_libc.prctl(option, argument, zero, zero, zero), f"prctl({option})")
 
 
 def unshare(flags: int) -> None:
-    """Have namespaces of our own from now on (a process namespace: our children)."""
+    """Move this process into new namespaces (a PID namespace: its children)."""
     check(_libc.unshare(flags), "unshare")
 
 
 def setns(fd: int, kind: int) -> None:
-    """Join a namespace."""
+    """Move this process into an existing namespace."""
     check(_libc.setns(fd, kind), "setns")
 
 

@@ -1,4 +1,4 @@
-"""Which kernel settings a sandbox may have: those of a namespace that is its own. No IO.
+"""Kernel settings that a sandbox may have: those of its own namespaces. No IO.
 
 Everything else would be changed for the whole machine.
 """
@@ -10,7 +10,7 @@ _NAME = re.compile(r"[a-zA-Z0-9_-]+(\.[a-zA-Z0-9_-]+)*")
 
 
 def sysctl_problem(name: str, *, network: bool, ipc: bool) -> str | None:
-    """Why this one cannot be set, or None if it can. Names are written with dots, or with slashes throughout."""
+    """The reason why a sysctl cannot be set, or None. Names have dots, or slashes throughout."""
     dotted = dotted_name(name)
     if dotted is None:
         return f"sysctl {name!r} is not a name of a kernel setting"
@@ -22,12 +22,12 @@ def sysctl_problem(name: str, *, network: bool, ipc: bool) -> str | None:
 
 
 def sysctl_path(name: str) -> str:
-    """Its file below /proc/sys."""
+    """The path of a sysctl below /proc/sys."""
     return name if "/" in name else name.replace(".", "/")
 
 
 def dotted_name(name: str) -> str | None:
-    """The name with dots between its parts; None if it is none. In the form with slashes a part may have dots."""
+    """The name with dots between its parts; None if it is invalid. With slashes a part may have dots."""
     parts = name.split("/") if "/" in name else name.split(".")
     good = all(_NAME.fullmatch(part) for part in parts)
     return ".".join(parts) if good else None

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from interpose.node.runtime.plain.state import MARK, PlainState, StateError, started
+from interpose.node.runtime.plain.state import MARK, PlainState, StateError, start_time
 from interpose.testing.eventually import WAIT_LIMIT
 
 SLEEP = [sys.executable, "-c", "import time; print('up', flush=True); time.sleep(1000)"]
@@ -60,7 +60,7 @@ def test_a_process_that_ended_at_once_does_not_run(tmp_path: Path) -> None:
     state = PlainState(str(tmp_path), "c1")
     state.create()
 
-    state.write({"pid": child.pid, "started": started(child.pid)})
+    state.write({"pid": child.pid, "started": start_time(child.pid)})
     assert state.pid() == 0
 
 
@@ -69,7 +69,7 @@ def test_a_pid_that_was_given_to_another_is_not_it(tmp_path: Path) -> None:
     state = PlainState(str(tmp_path), "c1")
     state.create()
 
-    state.write({"pid": os.getpid(), "started": started(os.getpid())})
+    state.write({"pid": os.getpid(), "started": start_time(os.getpid())})
     assert state.pid() == os.getpid()
     state.write({"pid": os.getpid(), "started": "1"})
     assert state.pid() == 0
@@ -83,6 +83,6 @@ def test_processes_are_found_by_their_mark(tmp_path: Path, marked: "subprocess.P
 
 def test_the_end_is_the_end_of_all(tmp_path: Path, marked: "subprocess.Popen[str]") -> None:
     """Zombies do not count: reaping them is for others."""
-    PlainState(str(tmp_path), "c1").end()
+    PlainState(str(tmp_path), "c1").kill_and_wait()
 
     assert marked.wait(WAIT_LIMIT) == -signal.SIGKILL

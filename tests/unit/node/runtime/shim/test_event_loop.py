@@ -8,7 +8,7 @@ from interpose.testing.eventually import WAIT_LIMIT
 _LOOP = """
 import os, time
 from interpose.node.runtime.shim import event_loop as module
-from interpose.node.runtime.shim.event_loop import READ, EventLoop, say
+from interpose.node.runtime.shim.event_loop import READ, EventLoop, log_line
 loop = EventLoop(lambda pid, status: None)
 """
 
@@ -26,14 +26,14 @@ def test_a_timer_that_is_far_away() -> None:
 loop.later(3_000_000, lambda: None)
 loop.later(0.01, loop.end)
 loop.run()
-kept = loop._patience()
+kept = loop._wait_time()
 reader, writer = os.pipe()
 again = EventLoop(lambda pid, status: None)
 again.later(2**62, lambda: None)
 again.watch(reader, READ, lambda events: again.end())
 os.write(writer, b"x")
 again.run()
-assert kept == again._patience() == 3600.0
+assert kept == again._wait_time() == 3600.0
 """
     assert _run(code) == (0, "")
 
@@ -42,16 +42,16 @@ def test_mistakes_end_nothing() -> None:
     """Neither one of a callback nor one of the loop itself; each is a line in the log."""
     code = """
 turns = iter([OverflowError("timeout is too large")])
-usual = loop._patience
+usual = loop._wait_time
 def patience():
     for error in turns:
         raise error
     return usual()
-loop._patience = patience
+loop._wait_time = patience
 loop.later(0, lambda: 1 / 0)
 loop.later(0.01, loop.end)
 loop.run()
-say("done")
+log_line("done")
 """
     code_of_exit, said = _run(code)
     lines = said.splitlines()

@@ -14,7 +14,7 @@ from interpose.node.runtime.shim import main
 def broken(_options):
     raise {error}
 main.start_pause = broken
-main._detached(sys.argv[1], {{}})
+main._run(sys.argv[1], {{}})
 """
 
 
@@ -34,8 +34,8 @@ def test_nothing_of_the_pod_outlives_its_shim() -> None:
     """Neither who left its session and its parents, nor who has just been started by such a one."""
     code = """
 import os, subprocess, time
-from interpose.node.runtime.shim import syscalls as kernel, main
-kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
+from interpose.node.runtime.shim import main, syscalls
+syscalls.prctl(syscalls.PR_SET_CHILD_SUBREAPER, 1)
 read, write = os.pipe2(0)
 script = "(env -i setsid sh -c 'trap \\"\\" TERM HUP; sleep 1000; sleep 1000' &) ; sleep 1000 & echo ready"
 subprocess.run(["sh", "-c", script], stdout=write, pass_fds=[write], check=True)

@@ -12,7 +12,7 @@ class Launch:
         self.pid, self.number = pid, number
         shim._count = number
         shim._launches[pid] = self
-    def finished(self, status):
+    def on_exit(self, status):
         pass
 shim = ShimServer("/nowhere")
 """
@@ -25,27 +25,27 @@ def _run(code: str) -> tuple[int, str]:
     return done.returncode, done.stderr
 
 
-def test_strays_are_remembered_for_those_who_may_claim_them() -> None:
+def test_unclaimed_exits_are_kept_for_starts_that_may_claim_them() -> None:
     """And no longer, however many starts follow each other without a pause: the number may be another's then."""
     code = """
 Launch(10, 1)
-shim._child(100, 256)
+shim._on_child_exit(100, 256)
 Launch(11, 2)
-shim._child(101, 0)
-shim._child(10, 0)
-assert set(shim._strays) == {101}
+shim._on_child_exit(101, 0)
+shim._on_child_exit(10, 0)
+assert set(shim._unclaimed) == {101}
 Launch(12, 3)
-shim._child(11, 0)
-assert set(shim._strays) == set()
-shim._child(102, 9)
+shim._on_child_exit(11, 0)
+assert set(shim._unclaimed) == set()
+shim._on_child_exit(102, 9)
 ended = []
-shim._adopt(102, ended.append)
+shim._register(102, ended.append)
 assert ended == [9]
-shim._adopt(103, ended.append)
-shim._child(103, 1)
+shim._register(103, ended.append)
+shim._on_child_exit(103, 1)
 assert ended == [9, 1]
-shim._child(12, 0)
-shim._child(104, 0)
-assert shim._strays == {} and not shim._launches
+shim._on_child_exit(12, 0)
+shim._on_child_exit(104, 0)
+assert shim._unclaimed == {} and not shim._launches
 """
     assert _run(code) == (0, "")

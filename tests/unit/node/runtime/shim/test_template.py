@@ -7,8 +7,8 @@ from pathlib import Path
 import interpose
 
 SHOW = (
-    "import sys; sys.path.insert(0, sys.argv[1]); from interpose.node.runtime.shim.template import show_as; "
-    "show_as(sys.argv[2], sys.argv[3]); print(open('/proc/self/cmdline').read(), end='')"
+    "import sys; sys.path.insert(0, sys.argv[1]); from interpose.node.runtime.shim.template import replace_argument; "
+    "replace_argument(sys.argv[2], sys.argv[3]); print(open('/proc/self/cmdline').read(), end='')"
 )
 
 
