@@ -293,8 +293,8 @@ async def test_a_network_of_its_own(node: LocalNode) -> None:
 
 async def test_a_shim_that_hangs(node: LocalNode, monkeypatch: pytest.MonkeyPatch) -> None:
     """Stopping and removing its pod comes to an end, and with it everything that ran."""
-    monkeypatch.setattr(shimclient, "PATIENCE", 0.1)
-    monkeypatch.setattr(shimclient, "LAST_CHANCE", 0.1)
+    monkeypatch.setattr(shimclient, "TIMEOUT", 0.1)
+    monkeypatch.setattr(shimclient, "SECOND_TIMEOUT", 0.1)
     pod = node.pod()
     sandbox = (await node.call("RunPodSandbox", config=pod)).pod_sandbox_id
     container = await node.start(pod, sandbox, node.container(pod, "sleep", "1000"))
