@@ -25,5 +25,4 @@ async def bare() -> AsyncIterator[PolicyNode]:
 
 @pytest.fixture
 def caller(node: PolicyNode) -> ManagerCaller:
-    """Sends calls."""
     return ManagerCaller(node)

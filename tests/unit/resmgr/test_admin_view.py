@@ -60,14 +60,14 @@ async def test_the_policy_and_who_has_what(node: PolicyNode) -> None:
     assert report["state_file"] == FILE
     assert report["topology"]["online"] == "0-15"
     assert report["pools"]["shared"] == "0-1,4-15"
-    rows = {(one["container"], one["exclusive"], one["cpus"], one["state"]) for one in report["assignments"]}
+    rows = {(row["container"], row["exclusive"], row["cpus"], row["state"]) for row in report["assignments"]}
     assert rows == {("default/db/app", "2-3", "2-3", "in step"), ("default/web/app", "", "0-1,4-15", "in step")}
 
 
 async def test_who_says_that_a_container_is_in_step(node: PolicyNode) -> None:
     """The runtime, until the kernel was asked."""
     rows = policy_report(node.interceptor, problems=[], state_file={})["assignments"]
-    assert {one["confirmed_by"] for one in rows} == {"runtime"}
+    assert {row["confirmed_by"] for row in rows} == {"runtime"}
     kernel = FakeKernel(cpus="0-15")
     tree = CgroupTree(kernel, kernel.root, version=kernel.version)
     node.tracker.cgroups = CgroupCheck(lambda: tree, node.tracker.updaters, node.store, node.starts)
@@ -76,7 +76,7 @@ async def test_who_says_that_a_container_is_in_step(node: PolicyNode) -> None:
         tree.write(directory, Parameter.CPUSET_CPUS, container.resources.cpuset_cpus)
     await node.tracker.cgroups.check(tuple(node.tracker.allocations.by_key))
     rows = policy_report(node.interceptor, problems=[], state_file={})["assignments"]
-    assert {one["confirmed_by"] for one in rows} == {"kernel"}
+    assert {row["confirmed_by"] for row in rows} == {"kernel"}
 
 
 async def test_what_is_told_of_cgroups(node: PolicyNode) -> None:
@@ -132,7 +132,7 @@ async def test_containers_of_a_pod(node: PolicyNode) -> None:
     refuse(node, "big", 0.0)
     report = pod_report(node.interceptor, "db")
     assert report is not None
-    assert [(one["container"], one["cpus"]) for one in report["containers"]] == [("default/db/app", "2-3")]
+    assert [(row["container"], row["cpus"]) for row in report["containers"]] == [("default/db/app", "2-3")]
     big = pod_report(node.interceptor, "default/big")
     assert big == {
         "pods": ["default/big"],
@@ -148,7 +148,7 @@ async def test_containers_of_a_pod(node: PolicyNode) -> None:
 
 
 async def test_what_stands_in_and_what_is_overridden_are_problems(node: PolicyNode) -> None:
-    """The worst first."""
+    """The worst problem comes first in the report."""
     node.tracker.configuration = replace(node.tracker.configuration, fallback_reasons=("agent: bad",), notes=("key x",))
     report = policy_report(node.interceptor, problems=["one"], state_file={})
     assert report["problems"] == ["another configuration should be in force: agent: bad", "one", "note: key x"]
@@ -167,14 +167,14 @@ async def test_what_is_not_in_step_shows(node: PolicyNode) -> None:
     node.runtime.fail("UpdateContainerResources", Code.INTERNAL, "no")
     await node.tracker.updaters.apply((web,), 1)
     report = policy_report(node.interceptor, problems=[], state_file={})
-    states = {one["container"]: one["state"] for one in report["assignments"]}
+    states = {row["container"]: row["state"] for row in report["assignments"]}
     assert states == {
         "default/db/app": "without place",
         "default/web/app": "failing",
         "default/db/new": "being created",
         "default/db/lost": "in doubt",
     }
-    assert [(one["container"], one["error"], one["attempts"]) for one in report["failing"]] == [
+    assert [(row["container"], row["error"], row["attempts"]) for row in report["failing"]] == [
         ("default/web/app", "INTERNAL: no", 1)
     ]
 
@@ -195,13 +195,13 @@ async def test_containers_without_a_place_are_problems(node: PolicyNode) -> None
     await node.reconfigurer.apply(static("0-15"), forced=True)
     report = policy_report(node.interceptor, problems=["one"], state_file={})
     assert report["problems"] == ["one", "container default/db/app has no place under the policy"]
-    (row,) = (one for one in report["assignments"] if one["container"] == "default/db/app")
+    (row,) = (row for row in report["assignments"] if row["container"] == "default/db/app")
     assert (row["exclusive"], row["pools"], row["cpus"]) == ("", [], "0-15")
 
 
 async def test_finding_what_a_person_means(node: PolicyNode) -> None:
     """By the start of an id, or by names from the right."""
-    (first,) = (one for one in node.tracker.allocations.by_key.values() if one.request.pod == "db")
+    (first,) = (allocation for allocation in node.tracker.allocations.by_key.values() if allocation.request.pod == "db")
     assert find_allocations(node.tracker, first.id[:10]) == [first]
     assert find_allocations(node.tracker, "default/db/app") == [first]
     assert find_allocations(node.tracker, "db/app") == [first]

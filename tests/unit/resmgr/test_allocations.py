@@ -61,7 +61,7 @@ def test_another_attempt_under_the_same_name_replaces_the_request(allocations: A
     allocations.allocate(asks("a", 2000))
     (held,) = allocations.by_key.values()
     assert held.request.milli == 2000
-    assert [one.request.milli for one in held.events if one.request is not None] == [1000, 2000]
+    assert [event.request.milli for event in held.events if event.request is not None] == [1000, 2000]
 
 
 def test_another_container_of_the_same_name_takes_the_place_of_the_first(allocations: Allocations) -> None:

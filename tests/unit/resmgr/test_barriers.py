@@ -63,7 +63,7 @@ def test_what_a_caller_asked_for_is_not_what_others_made_of_it() -> None:
 
 
 async def test_books_that_are_not_made_in_time(node: PolicyNode) -> None:
-    """Nobody can decide."""
+    """Without tracked containers there is no decision."""
     barriers = CallBarriers(node.tracker, PolicyCounters(lambda: 0.0), node.now)
     with pytest.raises(RpcError) as caught:
         await barriers.wait_until_ready(call(0.01))

@@ -160,7 +160,7 @@ def test_what_hook_servers_changed_plays_no_part() -> None:
     ],
 )
 def test_an_annotation_that_says_nothing_leaves_the_estimate(text: str, problem: str) -> None:
-    """And is told."""
+    """The problem is reported with the request."""
     made = make_request(container(), replace(pod(), annotations={ANNOTATIONS[1]: text}))
     assert made.request.amounts == Amounts(milli=500)
     assert len(made.problems) == 1
@@ -245,7 +245,7 @@ def test_an_update_that_says_the_same_changes_nothing(update: LinuxResources) ->
     ],
 )
 def test_an_update_changes_what_it_sets(update: LinuxResources, changed: dict[str, Any]) -> None:
-    """And nothing else."""
+    """All other amounts stay as they are."""
     assert resize_amounts(asks(), update, BEFORE) == replace(OLD, **changed, source=RequestSource.RESIZE)
 
 

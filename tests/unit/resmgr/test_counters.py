@@ -16,7 +16,6 @@ from interpose.resmgr.request_edits import Override
 
 @pytest.fixture
 def counters() -> PolicyCounters:
-    """At one moment."""
     return PolicyCounters(lambda: 1.0)
 
 
@@ -38,11 +37,14 @@ def refuse(counters: PolicyCounters, name: str, why: RefusalKind = RefusalKind.E
 
 
 def test_refusals_are_remembered_once_each_and_not_all_of_them(counters: PolicyCounters) -> None:
-    """The newest last."""
+    """The newest refusal is the last one."""
     assert refuse(counters, "web") == Code.RESOURCE_EXHAUSTED
     assert refuse(counters, "db", RefusalKind.INVALID) == Code.INVALID_ARGUMENT
     refuse(counters, "web")
-    assert [(one.title, one.times) for one in counters.refused] == [("default/db/app", 1), ("default/web/app", 2)]
+    assert [(refused.title, refused.times) for refused in counters.refused] == [
+        ("default/db/app", 1),
+        ("default/web/app", 2),
+    ]
     for n in range(60):
         refuse(counters, f"pod{n}")
     assert len(counters.refused) == 50
@@ -66,7 +68,7 @@ def test_failures_are_told_with_their_cause_unless_it_is_the_runtime(
     counters.count_failure(call(), RpcError(Code.UNAVAILABLE, "away"))
     counters.count_failure(call(), KeyError("oh"))
     assert counters.failures == {"CreateContainer": 2}
-    assert [(one.levelno, one.exc_info is not None) for one in caplog.records] == [
+    assert [(record.levelno, record.exc_info is not None) for record in caplog.records] == [
         (logging.WARNING, False),
         (logging.ERROR, True),
     ]
@@ -87,7 +89,7 @@ def test_what_could_not_be_used_is_told(counters: PolicyCounters, caplog: pytest
 def test_what_cannot_be_read_is_refused_and_told_once(
     counters: PolicyCounters, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """With the reason."""
+    """The reply has the reason, the log has one line."""
     for _ in range(3):
         reply = counters.refuse_unreadable("static", call(), ValueError("a key twice"))
     message = "policy static: the request cannot be read: a key twice"

@@ -101,7 +101,7 @@ def test_owners_are_taken_over_first() -> None:
     """Then the others, as they were remembered."""
     other = Container(id="d", pod_id="pod", name="side", state=ContainerState.RUNNING)
     found = find_candidates([(other, POD), (container("1"), POD)], {KEY: entry(OWN)}, "static", 0)
-    assert [one.id for one in found] == ["c", "d"]
+    assert [candidate.id for candidate in found] == ["c", "d"]
     assert found[0].held == OWN
     assert found[0].request.amounts == AMOUNTS
     assert container_key(other) == Key("pod", "side", 0)
@@ -112,9 +112,11 @@ def test_twins_are_told_apart() -> None:
     twins = [(replace(container("1"), id=one), POD) for one in ("e", "d", "c")]
     second = ("static", replace(entry(SHARED, "d")[1], key=KEY.next))
     found = find_candidates(twins, {KEY: entry(OWN), KEY.next: second}, "static", 0)
-    assert {one.id: one.request.key.duplicate for one in found} == {"c": 0, "d": 1, "e": 2}
-    assert {one.id: one.held for one in found} == {"c": OWN, "d": SHARED, "e": OWN}
-    assert {one.id: one.request.key.duplicate for one in find_candidates(twins[:2], {}, "static", 0)} == {
+    assert {candidate.id: candidate.request.key.duplicate for candidate in found} == {"c": 0, "d": 1, "e": 2}
+    assert {candidate.id: candidate.held for candidate in found} == {"c": OWN, "d": SHARED, "e": OWN}
+    assert {
+        candidate.id: candidate.request.key.duplicate for candidate in find_candidates(twins[:2], {}, "static", 0)
+    } == {
         "e": 0,
         "d": 1,
     }

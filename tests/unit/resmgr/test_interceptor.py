@@ -85,7 +85,7 @@ async def test_a_refusal_says_why_and_nothing_passes(node: PolicyNode, caller: M
     assert reply.code == Code.RESOURCE_EXHAUSTED
     assert reply.message.startswith("policy static: ")
     assert caller.passed == []
-    assert [(one.title, one.times) for one in node.interceptor.counters.refused] == [("default/db/app", 1)]
+    assert [(refused.title, refused.times) for refused in node.interceptor.counters.refused] == [("default/db/app", 1)]
 
 
 async def test_one_that_is_tried_again_and_again_is_remembered_once(node: PolicyNode, caller: ManagerCaller) -> None:
@@ -93,7 +93,7 @@ async def test_one_that_is_tried_again_and_again_is_remembered_once(node: Policy
     pods = [caller.pod("db"), caller.pod("api")]
     for pod in (*pods, pods[0], pods[0]):
         await caller.create(pod, 16000)
-    assert [(one.title, one.times) for one in node.interceptor.counters.refused] == [
+    assert [(refused.title, refused.times) for refused in node.interceptor.counters.refused] == [
         ("default/api/app", 1),
         ("default/db/app", 3),
     ]
@@ -220,7 +220,7 @@ async def test_a_pod_that_is_stopped_while_others_make_room(node: PolicyNode, ca
     assert (await task).code != Code.OK
     assert not node.interceptor.counters.failures
     await node.in_step()
-    assert [node.cpus(one) for one in node.runtime.containers] == ["0-15"]
+    assert [node.cpus(container_id) for container_id in node.runtime.containers] == ["0-15"]
 
 
 async def test_other_books_that_have_no_place_for_it(node: PolicyNode, caller: ManagerCaller) -> None:
@@ -310,7 +310,7 @@ async def test_a_pod_takes_its_containers_with_it(node: PolicyNode, caller: Mana
 
 
 async def test_a_stop_that_failed_frees_nothing(node: PolicyNode, caller: ManagerCaller) -> None:
-    """It runs on."""
+    """The container still runs on its CPUs."""
     made = (await caller.create(caller.pod("db"), 2000)).response.container_id
     node.runtime.fail("RemoveContainer", Code.INTERNAL, "no", times=1)
     await caller(cri.RemoveContainerRequest(container_id=made))

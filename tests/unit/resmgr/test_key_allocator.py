@@ -50,7 +50,7 @@ def test_freed_keys_come_first() -> None:
 
 
 def test_names_do_not_count_for_each_other() -> None:
-    """Nor do attempts."""
+    """Attempts of one name are separate as well."""
     owners = _Owners()
     assert [owners.take(one).duplicate for one in (KEY, KEY, KEY._replace(attempt=1), Key("pod", "web"))] == [
         0,

@@ -37,7 +37,7 @@ def test_paths_are_those_of_the_service() -> None:
 
 
 def test_a_configuration_is_read() -> None:
-    """Node and data."""
+    """It has the name of the node and the data."""
     data = SetConfigRequest(node_name="n", config={"policy.static": "a: b", "x": ""}).SerializeToString()
     assert read_set_config(data) == AgentConfig(node_name="n", data={"policy.static": "a: b", "x": ""})
     assert read_set_config(b"") == AgentConfig(node_name="", data={})

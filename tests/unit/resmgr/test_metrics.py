@@ -46,10 +46,10 @@ async def test_books_in_numbers(node: PolicyNode) -> None:
     assert found["pool_cpus{pool=shared}"] == 14
     assert (found["containers{}"], found["exclusive_cpus{}"], found["ready{}"]) == (2, 2, 1)
     assert (found["late_total{}"], found["failing_containers{}"], found["without_place{}"]) == (0, 0, 0)
-    repairs = [found[f"repairs_total{{shown_by={one}}}"] for one in ("start", "runtime", "cgroup")]
+    repairs = [found[f"repairs_total{{shown_by={where}}}"] for where in ("start", "runtime", "cgroup")]
     assert (repairs, found["overlap_seconds_sum{}"]) == ([0, 0, 0], 0)
     assert (found["confirmed_containers{}"], found["contested_containers{}"]) == (0, 0)
-    assert {found[f"failures_total{{method={one}}}"] for one in node.interceptor.methods} == {0}
+    assert {found[f"failures_total{{method={method}}}"] for method in node.interceptor.methods} == {0}
     node.interceptor.counters.late += 1
     node.interceptor.counters.failures["CreateContainer"] += 1
     node.interceptor.counters.overrides["cpuset_cpus", "a hook"] += 2

@@ -36,7 +36,6 @@ def ids(node: PolicyNode) -> tuple[str, str]:
 
 
 def ticks(node: PolicyNode, count: int) -> None:
-    """Seconds pass."""
     for _ in range(count):
         node.reconciler.tick()
 
@@ -224,7 +223,7 @@ async def test_without_a_policy_resizes_are_remembered_for_the_next_one(node: Po
     await node.sync.refresh(own)
     await node.reconfigurer.apply(static())
     await node.in_step()
-    assert [len(CpuSet.parse(one)) for one in node.own] == [4]
+    assert [len(CpuSet.parse(cpus)) for cpus in node.own] == [4]
 
 
 async def test_an_update_that_passes_us_is_not_taken_for_one_around_us(node: PolicyNode) -> None:

@@ -63,7 +63,7 @@ def test_variables_are_set_or_added() -> None:
     for key, value in (("A", b"1"), ("B", b"2"), ("A", b"3")):
         request.config.envs.add(key=key, value=value)
     write_create(request, Assignment(), Grant(envs={"A": "x", "C": "y"}), "key", "note")
-    found = [(one.key, one.value) for one in request.config.envs]
+    found = [(entry.key, entry.value) for entry in request.config.envs]
     assert found == [("A", b"1"), ("B", b"2"), ("A", b"x"), ("C", b"y")]
 
 

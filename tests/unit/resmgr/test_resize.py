@@ -23,12 +23,12 @@ async def test_a_resize_is_booked_and_constrained(node: PolicyNode, caller: Mana
     reply = await caller(resize(made, 4))
     assert reply.code == Code.OK
     assert len(node.own[0].split("-")) == 2
-    sent = [one.linux for one in node.runtime.requests_of(UPDATE) if one.container_id == made]
-    assert [(one.cpu_quota, one.cpuset_cpus) for one in sent] == [(400_000, node.own[0])]
+    sent = [request.linux for request in node.runtime.requests_of(UPDATE) if request.container_id == made]
+    assert [(resources.cpu_quota, resources.cpuset_cpus) for resources in sent] == [(400_000, node.own[0])]
 
 
 async def test_a_resize_that_does_not_fit_is_refused(node: PolicyNode, caller: ManagerCaller) -> None:
-    """And everything stays."""
+    """The container keeps what it has."""
     made = (await caller.create(caller.pod("db"), 2000)).response.container_id
     assert (await caller(resize(made, 16))).code == Code.RESOURCE_EXHAUSTED
     assert (node.own, node.cpus(made)) == (["2-3"], "2-3")
@@ -57,7 +57,7 @@ async def test_an_update_whose_caller_leaves_is_in_doubt(node: PolicyNode, calle
     """What the container has is found out by sending it again."""
     made = (await caller.create(caller.pod("db"), 4000)).response.container_id
     await node.sync.resync()
-    (shared,) = (one for one in node.runtime.containers if one != made)
+    (shared,) = (container_id for container_id in node.runtime.containers if container_id != made)
     before = node.cpus(shared)
     stall = node.runtime.stall(UPDATE)
     task = asyncio.create_task(caller(resize(made, 2)))
@@ -93,7 +93,7 @@ async def test_what_hook_servers_make_of_an_update_decides_nothing(node: PolicyN
     update.linux.memory_limit_in_bytes = 1 << 29
     await caller(update, edit=hook)
     assert node.own == ["2-3"]
-    (sent,) = (one.linux for one in node.runtime.requests_of(UPDATE) if one.container_id == made)
+    (sent,) = (request.linux for request in node.runtime.requests_of(UPDATE) if request.container_id == made)
     assert (sent.cpu_shares, sent.cpuset_cpus) == (1536, "2-3")
 
 
@@ -113,7 +113,7 @@ async def test_who_leaves_before_the_update_is_sent_has_changed_nothing(
     """Somebody else was telling the container something."""
     made = (await caller.create(caller.pod("db"), 2000)).response.container_id
     await node.in_step()
-    (shared,) = (one for one in node.runtime.containers if one != made)
+    (shared,) = (container_id for container_id in node.runtime.containers if container_id != made)
     updater = node.tracker.updaters.by_key[node.tracker.allocations.by_id[made]]
     async with updater.lock:
         task = asyncio.create_task(caller(resize(made, 4)))
@@ -174,7 +174,7 @@ async def test_of_two_updates_at_once_the_one_the_runtime_took_last_counts(
     """They were decided in another order: one had to wait for room."""
     made = (await caller.create(caller.pod("db"), 2000)).response.container_id
     await node.in_step()
-    (neighbour,) = (one for one in node.tracker.updaters.by_key.values() if one.id != made)
+    (neighbour,) = (updater for updater in node.tracker.updaters.by_key.values() if updater.id != made)
     async with neighbour.lock:
         first = asyncio.create_task(caller(resize(made, 4)))
         await eventually(lambda: node.own == ["1-4"], "the decision")
@@ -182,14 +182,14 @@ async def test_of_two_updates_at_once_the_one_the_runtime_took_last_counts(
     assert (await first).code == Code.OK
     await node.in_step()
     assert node.runtime.containers[made].resources.cpu_quota == 400_000
-    assert [len(CpuSet.parse(one)) for one in node.own] == [4]
+    assert [len(CpuSet.parse(cpus)) for cpus in node.own] == [4]
 
 
 async def test_who_leaves_does_not_take_back_what_another_update_got(node: PolicyNode, caller: ManagerCaller) -> None:
     """Only what it had booked itself."""
     made = (await caller.create(caller.pod("db"), 2000)).response.container_id
     await node.in_step()
-    (neighbour,) = (one for one in node.tracker.updaters.by_key.values() if one.id != made)
+    (neighbour,) = (updater for updater in node.tracker.updaters.by_key.values() if updater.id != made)
     async with neighbour.lock:
         first = asyncio.create_task(caller(resize(made, 4)))
         await eventually(lambda: node.own == ["1-4"], "the decision")
@@ -198,7 +198,7 @@ async def test_who_leaves_does_not_take_back_what_another_update_got(node: Polic
         with pytest.raises(asyncio.CancelledError):
             await first
     await node.in_step()
-    assert [len(CpuSet.parse(one)) for one in node.own] == [1]
+    assert [len(CpuSet.parse(cpus)) for cpus in node.own] == [1]
 
 
 async def test_what_the_policy_has_no_room_for_is_known(node: PolicyNode, caller: ManagerCaller) -> None:
@@ -206,7 +206,7 @@ async def test_what_the_policy_has_no_room_for_is_known(node: PolicyNode, caller
     made = (await caller.create(caller.pod("db"), 2000)).response.container_id
     await node.in_step()
     held = node.tracker.allocations.by_key[node.tracker.allocations.by_id[made]]
-    (neighbour,) = (one for one in node.tracker.updaters.by_key.values() if one.id != made)
+    (neighbour,) = (updater for updater in node.tracker.updaters.by_key.values() if updater.id != made)
     async with neighbour.lock:
         first = asyncio.create_task(caller(resize(made, 4)))
         await eventually(lambda: node.own == ["1-4"], "the decision")
@@ -225,4 +225,4 @@ async def test_what_the_policy_has_no_room_for_is_known(node: PolicyNode, caller
     node.tracker.enforce_soon(node.tracker.release((other.key,)))
     await eventually(lambda: held.request.milli == 4000, "room for it")
     await node.in_step()
-    assert [len(CpuSet.parse(one)) for one in node.own] == [4]
+    assert [len(CpuSet.parse(cpus)) for cpus in node.own] == [4]

@@ -238,7 +238,7 @@ async def test_twins_that_come_around_us_share_nothing(bare: PolicyNode) -> None
     others = [_twin(bare, first), _twin(bare, first)]
     await bare.sync.resync()
     await bare.in_step()
-    found = [bare.cpus(one) for one in (first, *others)]
+    found = [bare.cpus(container_id) for container_id in (first, *others)]
     assert sorted(bare.own) == sorted(found) == ["2-3", "4-5", "6-7"]
     bare.tracker.release([bare.tracker.allocations.by_id[one] for one in others])
     for _ in range(10):

@@ -168,7 +168,7 @@ def test_candidates_tell_what_there_was() -> None:
     """Best first, the best is the one chosen, each with its score and why it was passed over."""
     topology = machine("n4c16")
     result = take(topology, CpuSet.parse("1-3,4-11"), 3)
-    assert [(one.name, str(one.cpus), one.chosen) for one in result.candidates] == [
+    assert [(candidate.name, str(candidate.cpus), candidate.chosen) for candidate in result.candidates] == [
         ("NUMA node 0", "1-3", True),
         ("NUMA node 2", "8-11", False),
         ("NUMA node 1", "4-7", False),
@@ -176,17 +176,21 @@ def test_candidates_tell_what_there_was() -> None:
     assert result.candidates[0].reason == "the best of 3"
     assert result.candidates[0].score == "split cores 1, CPUs left 0/4/8"
     assert result.candidates[1].reason == "an idle core would be broken up"
-    assert [one.cpus for one in take(topology, CpuSet.parse("0-3"), 4).candidates] == [CpuSet.parse("0-3")]
+    assert [candidate.cpus for candidate in take(topology, CpuSet.parse("0-3"), 4).candidates] == [CpuSet.parse("0-3")]
 
 
 def test_candidates_can_be_sets() -> None:
     """Where no single group is large enough."""
     result = take(machine("4 sockets x 4 cores"), CpuSet.parse("0-13"), 7)
-    assert [one.name for one in result.candidates] == ["NUMA nodes 0, 1", "NUMA nodes 0, 2", "NUMA nodes 1, 2"]
+    assert [candidate.name for candidate in result.candidates] == [
+        "NUMA nodes 0, 1",
+        "NUMA nodes 0, 2",
+        "NUMA nodes 1, 2",
+    ]
 
 
 def test_there_are_not_too_many_candidates() -> None:
-    """Nobody reads hundreds."""
+    """A report with hundreds of candidates is of no use."""
     topology = machine("big")
     assert len(take(topology, topology.online, 32).candidates) == allocator.MOST_CANDIDATES
     assert len(take(topology, topology.online, 1).candidates) == allocator.MOST_CANDIDATES

@@ -14,7 +14,7 @@ def test_the_lowest_bits_are_taken() -> None:
 
 
 def test_bits_come_one_by_one() -> None:
-    """Lowest first."""
+    """The lowest bit comes first."""
     assert list(iterate_bits(0b1010010)) == [0b10, 0b10000, 0b1000000]
     assert lowest_index(0b1010000) == 4
 

@@ -30,7 +30,7 @@ def cases(kind: str) -> list[Any]:
 
 @pytest.mark.parametrize("case", cases("take_packed"))
 def test_packed_as_the_kubelet_does(case: Mapping[str, Any]) -> None:
-    """CPU by CPU."""
+    """The result is the same, CPU by CPU."""
     options = {name for name, value in case["opts"].items() if value == "true"}
     taken = take_packed(
         MACHINES[case["topo"]],
@@ -116,7 +116,7 @@ def test_an_odd_request_leaves_the_last_thread_of_a_cache() -> None:
 
 
 def test_without_caches_packages_count() -> None:
-    """As kubelets do."""
+    """The kubelet does the same on such machines."""
     topology = oracle_topology({str(cpu): (cpu, cpu // 4, cpu // 4, 0) for cpu in range(8)})
     assert take_packed(topology, CpuSet.parse("2-7"), 3, by_uncore=True) == CpuSet.parse("2-4")
     plain = Topology(

@@ -7,7 +7,6 @@ from interpose.core.cpuallocator.kubelet import Balance, Shares
 
 
 def shares(nodes: tuple[int, ...], even: int, rest: int = 0, extra: tuple[int, ...] = ()) -> Shares:
-    """A result."""
     return Shares(nodes=nodes, even=even, rest=rest, extra=extra)
 
 

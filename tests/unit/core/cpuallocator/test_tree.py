@@ -33,7 +33,7 @@ def test_levels_go_from_wide_to_narrow(text: str, expected: list[tuple[str, int]
 
 
 def test_nodes_can_be_wider_than_packages() -> None:
-    """The machine decides."""
+    """The machine decides which of the two is wider."""
     topology = oracle_topology({str(cpu): (cpu, cpu // 2, cpu // 4, cpu // 2) for cpu in range(8)})
     assert shape(CpuTree.of(topology)) == [("machine", 1), ("NUMA node", 2), ("package", 4), ("core", 8)]
 

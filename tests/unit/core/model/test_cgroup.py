@@ -137,5 +137,5 @@ def test_how_cri_says_it(parameter: Parameter, value: Value, raw: int | str) -> 
 
 
 def test_special_values_are_words() -> None:
-    """For people."""
+    """They are shown as words in reports."""
     assert (str(UNLIMITED), str(CLEAR)) == ("unlimited", "clear")

@@ -7,7 +7,7 @@ from interpose.core.model.qos import QOS_LABEL, QosClass, qos_of
 
 @pytest.mark.parametrize("name", ["LSE", "LSR", "LS", "BE", "SYSTEM"])
 def test_the_label_names_the_class(name: str) -> None:
-    """Five classes."""
+    """There are five classes, from LSE to SYSTEM."""
     assert qos_of({QOS_LABEL: name}) is QosClass(name)
 
 

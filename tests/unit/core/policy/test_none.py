@@ -27,7 +27,7 @@ def test_a_container_is_known_and_nothing_is_written() -> None:
 
 
 def test_who_comes_again_or_wants_more_keeps_what_it_has() -> None:
-    """Which is nothing."""
+    """Grants of policy none say nothing, whatever is asked for."""
     one = policy()
     assert one.resize(REQUEST).action is Action.RESIZE
     assert one.resize(REQUEST).action is Action.KEEP

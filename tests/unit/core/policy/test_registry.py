@@ -35,7 +35,12 @@ def test_every_name_and_alias_makes_its_policy(name: str) -> None:
 
 def test_the_options_of_every_policy_are_known() -> None:
     """Also by an alias."""
-    assert [options_type(one.name) for one in POLICIES] == [NoneType, StaticOptions, StaticPlusOptions, PoolsOptions]
+    assert [options_type(policy.name) for policy in POLICIES] == [
+        NoneType,
+        StaticOptions,
+        StaticPlusOptions,
+        PoolsOptions,
+    ]
     assert options_type("stp") is PoolsOptions
 
 

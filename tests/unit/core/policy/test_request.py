@@ -34,7 +34,7 @@ def test_a_key_names_one_container() -> None:
 
 
 def test_a_request_says_how_much_and_for_whom() -> None:
-    """In short words."""
+    """The properties are short names of its parts."""
     made = Request(key=Key("id", "app"), namespace="shop", pod="web", amounts=Amounts(milli=1500))
     assert made.milli == 1500
     assert made.title == "shop/web/app"

@@ -26,7 +26,6 @@ def static() -> Policy:
 
 
 def request(pod: str, name: str = "c", milli: int = 2000) -> Request:
-    """A Guaranteed container."""
     return Request(key=Key(pod, name), namespace="ns", pod=pod, qos=KubeQos.GUARANTEED, amounts=Amounts(milli=milli))
 
 
@@ -46,7 +45,7 @@ MAIN = Member(request=request("p", "main"))
 
 
 def test_init_containers_end_before_the_others_start() -> None:
-    """Sidecars stay."""
+    """Sidecars stay until the pod is removed."""
     steps = list(start_steps(pod(INIT, SIDECAR, MAIN)))
     assert [(step.action.value, step.request.key.name) for step in steps] == [
         ("allocate", "init"),
@@ -103,4 +102,7 @@ def test_holdings_are_of_those_asked_about() -> None:
     """In order of their coming."""
     policy = static()
     simulate(policy, [SimulationStep(action=Action.ALLOCATE, request=request(name)) for name in ("b", "a", "x")])
-    assert [one["container"] for one in list_holdings(policy, [request("a"), request("b")])] == ["ns/b/c", "ns/a/c"]
+    assert [holding["container"] for holding in list_holdings(policy, [request("a"), request("b")])] == [
+        "ns/b/c",
+        "ns/a/c",
+    ]

@@ -40,7 +40,6 @@ def ask(name: str, milli: int, namespace: str = "default", annotations: Mapping[
 
 
 def granted(decision: Decision) -> Grant:
-    """What was given."""
     assert decision.refusal is None
     assert decision.grant is not None
     return decision.grant
@@ -65,12 +64,10 @@ def has(policy: StaticPlusPolicy, name: str) -> Assignment:
 
 
 def cpus_of(policy: StaticPlusPolicy, name: str) -> str:
-    """Its CPUs."""
     return str(has(policy, name).cpus)
 
 
 def keys(*names: str) -> tuple[Key, ...]:
-    """Of these containers."""
     return tuple(Key("pod", name) for name in names)
 
 
@@ -192,7 +189,7 @@ def test_isolated_cpus_come_first() -> None:
     assert decision.reason.startswith("2 CPUs of its own: isolated CPUs")
     third = policy.allocate(ask("c", 2000))
     assert granted(third).exclusive < CpuSet.parse("1-7,11-15")
-    assert [(one.name, one.score, one.chosen) for one in third.candidates[:2]] == [
+    assert [(candidate.name, candidate.score, candidate.chosen) for candidate in third.candidates[:2]] == [
         ("isolated CPUs", "1 free", False),
         ("pool shared", "12 free", True),
     ]
@@ -405,7 +402,7 @@ def test_shrinking_keeps_some_of_its_cpus() -> None:
 
 
 def test_whole_cpus_and_shares_become_each_other() -> None:
-    """In both directions."""
+    """A resize works in both directions."""
     policy = policy_of()
     policy.allocate(ask("a", 2000))
     assert given(policy.resize(ask("a", 800))) == Grant(pools=("shared",), shares=819, milli=800)

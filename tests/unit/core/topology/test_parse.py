@@ -25,7 +25,6 @@ TWO_CORES = {0: (0, 0, "0,2"), 1: (0, 1, "1,3"), 2: (0, 0, "0,2"), 3: (0, 1, "1,
 
 
 def cores(topology: Topology) -> dict[int, str]:
-    """Cores in short."""
     return {core: str(cpus) for core, cpus in topology.cores.items()}
 
 

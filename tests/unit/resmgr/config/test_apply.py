@@ -48,7 +48,7 @@ class Node:
     @property
     def reserved(self) -> list[object]:
         """What was put in force, by what it reserves."""
-        return [one.reserved for one in self.applied]
+        return [configuration.reserved for configuration in self.applied]
 
     def reconfiguring(self, sent: AgentConfig | None = None, **settings: str) -> ConfigApplier:
         """As it is after a start."""
@@ -65,7 +65,6 @@ class Node:
 
 @pytest.fixture
 def node() -> Node:
-    """Applies at once."""
     return Node()
 
 
@@ -133,7 +132,7 @@ async def test_a_bad_one_of_the_agent_changes_nothing(node: Node, text: str, rea
 
 
 async def test_a_forced_file_cannot_be_overruled(node: Node, file: Path) -> None:
-    """By nobody."""
+    """The agent gets an error that names the file."""
     changing = node.reconfiguring(config=str(file))
     with pytest.raises(ConfigError, match=f"configuration is forced by {file}"):
         await changing.apply_agent_config(OTHER, "n")
@@ -265,7 +264,7 @@ async def test_what_the_agent_sent_is_tried_again_on_another_machine(
         await changing.follow_machine(node.apply)
         await changing.follow_machine(node.apply)
     assert caplog.text.count("still does not fit") == 1
-    assert [one.policy for one in node.applied] == ["none", "none"]
+    assert [configuration.policy for configuration in node.applied] == ["none", "none"]
     group.mkdir()
     (group / "cpuset.cpus").write_text("0")
     await changing.follow_machine(node.apply)

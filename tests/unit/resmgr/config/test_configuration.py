@@ -42,7 +42,7 @@ def test_anything_else_is_as_it_was_said(reserved: CpuSet | int | None) -> None:
 
 
 def test_without_a_policy_nothing_is_missing() -> None:
-    """Nobody reserves anything."""
+    """Policy none needs no reserved CPUs."""
     assert describe_offline_reserved(replace(reserving(CpuSet.parse("7")), policy="none"), MACHINE) == ""
 
 

@@ -25,7 +25,6 @@ class Told:
         self.read.append(self.path.read_text() if self.path.is_file() else "-")
 
     def watch(self, *paths: Path) -> None:
-        """Follow these."""
         self.path = paths[0]
         self.files.watch(tuple(map(str, paths)))
 
@@ -36,7 +35,6 @@ class Told:
 
 @pytest.fixture
 async def told() -> AsyncIterator[Told]:
-    """Follows nothing yet."""
     made = Told()
     yield made
     await made.files.close()
@@ -63,7 +61,6 @@ def get(path: Path) -> str:
 
 
 def remove(path: Path) -> None:
-    """Nothing is left."""
     path.rmdir() if path.is_dir() else path.unlink()
 
 

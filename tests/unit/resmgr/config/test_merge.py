@@ -18,7 +18,6 @@ POOLS = {"shared": Pool(exclusive=False, lists=(PoolCpuList(cpus=CpuSet.of([1]),
 
 
 def cpus(text: str) -> CpuAmount:
-    """These CPUs."""
     return CpuAmount(cpus=CpuSet.parse(text))
 
 
@@ -29,12 +28,12 @@ def combined(document: PolicyDocument = NOTHING, **given: Any) -> Draft:
 
 
 def test_nothing_said_is_no_policy() -> None:
-    """Without options."""
+    """Without settings and document the policy is none, without options."""
     assert combined() == Draft(policy="none", available=None, reserved=None, options=None)
 
 
 def test_a_document_alone_counts() -> None:
-    """All of it."""
+    """Every key of the document is in the draft."""
     document = PolicyDocument(
         active="static",
         available=cpus("1-7"),
@@ -102,7 +101,7 @@ def test_the_policy_none_can_be_given() -> None:
 
 
 def test_resources_without_cpus_say_nothing_about_them() -> None:
-    """The document's stay."""
+    """Then the document's CPUs count."""
     found = combined(PolicyDocument(reserved=CpuAmount(milli=1)), reserved="memory=1Gi")
     assert found.reserved == CpuAmount(milli=1)
 
@@ -178,6 +177,6 @@ def test_every_problem_is_known_at_once() -> None:
 
 
 def test_an_amount_does_not_say_which_cpus_are_available() -> None:
-    """Whoever wrote it."""
+    """An amount as available CPUs is refused by its name."""
     with pytest.raises(ConfigError, match=r"available CPUs: 2000m is an amount, it must say which CPUs"):
         combined(PolicyDocument(available=CpuAmount(milli=2000)))

@@ -68,7 +68,7 @@ def test_a_directory_comes_last(tree: Path) -> None:
     options = PoolsOptions(conf_dir=str(tree))
     loaded = load_pools(options)
     assert loaded.pools["shared"] == POOLS["shared"]
-    assert [one.text for one in loaded.pools["exclusive"].lists] == ["8,9", "10"]
+    assert [cpu_list.text for cpu_list in loaded.pools["exclusive"].lists] == ["8,9", "10"]
     assert watched_paths(options) == (str(tree),)
 
 

@@ -129,7 +129,7 @@ async def test_what_cannot_be_now_is_to_be_sent_again() -> None:
 
 
 async def test_a_log_line_does_not_have_all_reasons(caplog: pytest.LogCaptureFixture) -> None:
-    """The agent has."""
+    """The reply to the agent has all of them."""
 
     async def apply(data: Mapping[str, str], node_name: str) -> None:
         raise ConfigError([f"p{number}" for number in range(7)])
@@ -184,7 +184,7 @@ async def test_a_forced_file_counts_alone(interceptor: Manager, caplog: pytest.L
 
 
 async def test_garbage_is_an_invalid_argument(client: Client, interceptor: Manager) -> None:
-    """And changes nothing."""
+    """Such a request changes nothing."""
     with pytest.raises(RpcError) as caught:
         await client.raw(SET_CONFIG, b"\xff")
     assert caught.value.code is Code.INVALID_ARGUMENT

@@ -36,7 +36,6 @@ class Machine:
         )
 
     def resolve(self, amount: CpuAmount, where: str) -> CpuSet | int:
-        """CPUs or thousandths."""
         if amount.cgroup is not None:
             if amount.cgroup not in self.cgroups:
                 raise ConfigError(f"{where}: cgroup {amount.cgroup} has no CPUs")
@@ -50,7 +49,6 @@ class Machine:
         return replace(options, pools=self.pool_files[options.conf_file])
 
     def pool_paths(self, options: PoolsOptions) -> tuple[str, ...]:
-        """The file."""
         return (options.conf_file,)
 
     def pools_are_missing(self, options: PoolsOptions) -> bool:
@@ -74,7 +72,6 @@ def reading(kind: str, file: Path) -> Sources:
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    """A good document."""
     path = tmp_path / "policy.cfg"
     path.write_text("policy:\n  Active: static\n  ReservedResources: {CPU: 750m}\n  static: {RelaxedIsolation: true}\n")
     return path
@@ -103,13 +100,13 @@ def test_a_file_counts(file: Path, kind: str) -> None:
 
 
 def test_settings_beat_the_file(file: Path) -> None:
-    """Key by key."""
+    """A setting replaces its key of the file, and no other."""
     found = sources(config=file, reserved="cpu=2").current()
     assert (found.policy, found.reserved) == ("static", 2000)
 
 
 def test_a_json_file_is_json(tmp_path: Path) -> None:
-    """By its name."""
+    """The name of the file decides about the format."""
     path = tmp_path / "policy.json"
     path.write_text("policy: {Active: static}")
     with pytest.raises(ConfigError, match="is not valid JSON"):
@@ -281,7 +278,7 @@ def test_cgroups_are_asked_for_their_cpus() -> None:
 
 
 def test_pools_are_read_from_files() -> None:
-    """Which are watched."""
+    """These files are watched as well."""
     machine = Machine(pool_files={"/pools.yaml": POOLS})
     found = sources(machine, name="static-pools", pools_file="/pools.yaml")
     assert found.current().options == PoolsOptions(pools=POOLS, conf_file="/pools.yaml")

@@ -48,7 +48,6 @@ class CgroupNode:
         self.tree.write(directory, Parameter.CPUSET_CPUS, cpus)
 
     async def tick(self, count: int = 1) -> None:
-        """Seconds pass."""
         for _ in range(count):
             self.check.tick()
             await eventually(lambda: not self.check.busy, "the look to end")
@@ -56,7 +55,6 @@ class CgroupNode:
 
 @pytest.fixture
 async def it() -> AsyncIterator[CgroupNode]:
-    """In step."""
     async with running(("db", 2000, "guaranteed"), ("web", 100, "burstable")) as node:
         yield CgroupNode(node)
 
@@ -181,7 +179,7 @@ async def test_every_value_of_the_policy_is_compared(it: CgroupNode) -> None:
     def none() -> CgroupTree:
         raise ConfigError("cgroup root /x: holds nothing")
 
-    assert {one.error for one in compare(none, [question, question])} == {"cgroup root /x: holds nothing"}
+    assert {answer.error for answer in compare(none, [question, question])} == {"cgroup root /x: holds nothing"}
 
 
 @pytest.mark.parametrize(("weight", "same"), [("39", True), ("100", True), ("50", False)])

@@ -26,7 +26,6 @@ A, B = Key("pod", "a"), Key("pod", "b")
 
 
 def has(cpus: str, mems: str = "", shares: int | None = None) -> Assignment:
-    """An assignment."""
     return Assignment(cpus=CpuSet.parse(cpus), mems=CpuSet.parse(mems) if mems else None, shares=shares)
 
 
@@ -56,7 +55,6 @@ class Node:
         )
 
     async def send(self, method: str, message: bytes) -> bytes:
-        """An update arrives."""
         assert method == "UpdateContainerResources"
         request = cri.UpdateContainerResourcesRequest.FromString(message)
         name = request.container_id
@@ -559,5 +557,5 @@ async def test_what_was_never_told_is_nobodys_doing(node: Node) -> None:
     [(Assignment(), "no CPU set"), (has("1", "0", 5), "CPUs 1, memory nodes 0, CPU shares 5")],
 )
 def test_what_a_container_has_in_words(assignment: Assignment, text: str) -> None:
-    """For messages."""
+    """The text is for log lines and messages."""
     assert describe(assignment) == text

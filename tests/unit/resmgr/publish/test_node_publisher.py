@@ -21,7 +21,7 @@ CORES = "cmk.intel.com/exclusive-cores"
 
 def pools(*exclusive: str) -> Configuration:
     """static-pools with these exclusive lists."""
-    lists = tuple(PoolCpuList(cpus=CpuSet.parse(one), text=one, socket=0) for one in exclusive)
+    lists = tuple(PoolCpuList(cpus=CpuSet.parse(text), text=text, socket=0) for text in exclusive)
     shared = PoolCpuList(cpus=CpuSet.parse("8-15"), text="8-15", socket=1)
     found = {"exclusive": Pool(exclusive=True, lists=lists), "shared": Pool(exclusive=False, lists=(shared,))}
     return Configuration(policy="static-pools", options=PoolsOptions(pools=found), origin="test")
@@ -44,7 +44,7 @@ async def test_without_an_agent_it_is_said_what_nobody_publishes(
     publishing.tick(node.tracker)
     note = f"{CORES}: 2 is not published: policy.agent_socket is none"
     assert publishing.problems() == [f"note: {note}"]
-    assert [getattr(one, "kv", None) for one in caplog.records] == [{"what": note}]
+    assert [getattr(record, "kv", None) for record in caplog.records] == [{"what": note}]
     assert list(publishing.collect()) == []
     await publishing.close()
 
@@ -73,7 +73,7 @@ async def test_an_agent_that_is_away_is_a_problem_only_while_something_is_wanted
     (problem,) = await eventually(publishing.problems, "trouble")
     assert problem.startswith(f"{CORES}: 2 could not be published: the agent at {tmp_path}/a.sock is not reachable: ")
     assert "Failed to publish to the Node" in caplog.text
-    assert {one.name for one in publishing.collect()} == {
+    assert {family.name for family in publishing.collect()} == {
         "interpose_policy_published",
         "interpose_policy_publishing_total",
     }

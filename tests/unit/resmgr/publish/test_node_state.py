@@ -25,7 +25,7 @@ ONLINE = CpuSet.parse("0-15")
 def pool(*lists: str, exclusive: bool = True) -> Pool:
     """A pool of these CPU lists."""
     return Pool(
-        exclusive=exclusive, lists=tuple(PoolCpuList(cpus=CpuSet.parse(one), text=one, socket=0) for one in lists)
+        exclusive=exclusive, lists=tuple(PoolCpuList(cpus=CpuSet.parse(text), text=text, socket=0) for text in lists)
     )
 
 
@@ -138,7 +138,7 @@ def test_taking_back_begins_with_the_capacity() -> None:
     todo = plan(carried_out(plain_node(), ALL), NodeMarks())
     assert todo.withdrawn == {CORES: "0"}
     assert todo.published == {}
-    assert [one.op for one in todo.operations] == ["test", "remove", "test", "add", "test", "remove"]
+    assert [operation.op for operation in todo.operations] == ["test", "remove", "test", "add", "test", "remove"]
 
 
 def test_what_somebody_else_has_set_is_not_ours() -> None:
@@ -171,7 +171,7 @@ def test_another_number_of_lists() -> None:
     more = NodeMarks(capacities={CORES: 6}, labels=ALL.labels, taints=ALL.taints)
     todo = plan(node, more)
     assert todo.published == {CORES: "6"}
-    assert [one.path for one in todo.operations] == ["/metadata/annotations/interpose~1published"] * 2
+    assert [operation.path for operation in todo.operations] == ["/metadata/annotations/interpose~1published"] * 2
     assert note_of(carried_out(node, more))["capacities"] == {CORES: 6}
 
 

@@ -44,15 +44,13 @@ class Agent:
         return dict(await self.api.get(NODES, "n1"))
 
     async def patch_node(self, operations: Iterable[tuple[str, str, str]]) -> None:
-        """Checked and sent."""
-        steps = read_steps([PatchOperation(*one) for one in operations])
+        steps = read_steps([PatchOperation(*operation) for operation in operations])
         try:
             await self._send(node_patch(steps, self.api.node))
         except UnmetError as error:
             raise RpcError(Code.FAILED_PRECONDITION, str(error)) from None
 
     async def update_node_capacity(self, capacities: Mapping[str, str]) -> None:
-        """The same."""
         await self._send(capacity_patch(capacities), PatchKind.MERGE, "status")
 
     async def _send(self, patch: Any, kind: PatchKind = PatchKind.JSON, subresource: str = "") -> None:
@@ -261,7 +259,7 @@ async def test_a_refusal_is_told_and_tried_again(caplog: pytest.LogCaptureFixtur
     async with running(agent, FOUR) as publisher:
         await eventually(lambda: publisher.results[PublishResult.REFUSED], "a refusal")
         assert publisher.problem == "nodes is forbidden"
-        assert "nodes is forbidden" in json.dumps([getattr(one, "kv", {}) for one in caplog.records])
+        assert "nodes is forbidden" in json.dumps([getattr(record, "kv", {}) for record in caplog.records])
         agent.refuses = ""
         publisher.wake()
         await eventually(lambda: publisher.published, "marks to arrive")

@@ -100,7 +100,7 @@ def test_a_file_that_cannot_be_used_is_set_aside(path: Path, data: bytes, mode: 
 
 
 def test_a_file_that_cannot_be_moved_is_told_too(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Reading never fails."""
+    """Reading the state never fails, the message says why."""
 
     def refuse(*_: object) -> None:
         raise OSError(30, "Read-only file system")
@@ -187,7 +187,7 @@ async def test_one_write_at_a_time_and_the_newest_wins() -> None:
             await eventually(lambda: disk.started, "the first write")
     disk.free.set()
     assert await updater.flush()
-    assert [one.policy for one in disk.written] == ["0", "99"]
+    assert [state.policy for state in disk.written] == ["0", "99"]
     assert (made, disk.most_at_once) == ([0, 99], 1)
 
 
@@ -252,7 +252,7 @@ async def test_what_came_while_a_write_failed_is_what_is_tried_again() -> None:
 
 
 async def test_flush_without_anything_to_do_is_done() -> None:
-    """At once."""
+    """It returns at once if nothing is dirty."""
     async with asyncio.timeout(WAIT_LIMIT):
         assert await checkpoint(Disk()).flush()
 

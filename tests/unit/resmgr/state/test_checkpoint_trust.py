@@ -19,7 +19,7 @@ def path(tmp_path: Path) -> Path:
 
 def names(path: Path) -> list[str]:
     """What is in the directory."""
-    return sorted(one.name for one in path.parent.iterdir())
+    return sorted(entry.name for entry in path.parent.iterdir())
 
 
 def test_our_own_file_is_read(path: Path) -> None:
@@ -83,7 +83,7 @@ def test_only_the_last_few_damaged_files_are_kept(tmp_path: Path) -> None:
     for number in range(1, 7):
         path.write_text(str(number))
         assert set_aside(str(path)) == f"{path}.damaged-{number}"
-    kept = sorted(one.name for one in tmp_path.iterdir())
+    kept = sorted(entry.name for entry in tmp_path.iterdir())
     assert kept == [f"state.json.damaged-{number}" for number in range(7 - MAX_DAMAGED_FILES, 7)]
     assert (tmp_path / kept[-1]).read_text() == "6"
 

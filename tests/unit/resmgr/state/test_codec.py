@@ -36,13 +36,13 @@ AMOUNTS = Amounts(
 
 @pytest.mark.parametrize("grant", [GRANT, Grant()])
 def test_a_grant_comes_back(grant: Grant) -> None:
-    """Through JSON."""
+    """A grant is the same after a way through JSON."""
     assert grant_from_plain(json.loads(json.dumps(grant_to_plain(grant)))) == grant
 
 
 @pytest.mark.parametrize("amounts", [AMOUNTS, Amounts()])
 def test_amounts_come_back(amounts: Amounts) -> None:
-    """Through JSON."""
+    """Amounts are the same after a way through JSON."""
     assert amounts_from_plain(json.loads(json.dumps(amounts_to_plain(amounts)))) == amounts
 
 
@@ -68,7 +68,7 @@ def test_keys_nobody_knows_are_ignored() -> None:
     ],
 )
 def test_a_wrong_value_is_named(change: dict[str, Any], problem: str) -> None:
-    """By its key."""
+    """The error names the key of the value."""
     with pytest.raises(ValueError) as caught:
         grant_from_plain({**grant_to_plain(GRANT), **change})
     assert str(caught.value) == problem

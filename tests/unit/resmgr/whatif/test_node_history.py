@@ -44,7 +44,6 @@ class Teller:
         self.node.on_message(asked, event.SerializeToString(), self.node.store.mark())
 
     def state(self) -> ContainerState | None:
-        """Of the container."""
         found = self.node.store.containers.get("c1")
         return None if found is None else found.state
 

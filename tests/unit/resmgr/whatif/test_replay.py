@@ -87,7 +87,7 @@ def test_a_day_of_a_node() -> None:
     step = outcome.steps[1]
     assert step.title == "default/db/app"
     assert step.reason.startswith("4 CPUs of its own")
-    assert [(one.title, str(one.before.cpus), str(one.after.cpus), one.running) for one in step.moved] == [
+    assert [(move.title, str(move.before.cpus), str(move.after.cpus), move.running) for move in step.moved] == [
         ("default/web/app", "0-15", "0-3,8-15", True)
     ]
     assert str(step.pools["shared"]) == "0-3,8-15"
@@ -108,7 +108,7 @@ def test_every_policy_can_look_back(name: str) -> None:
 
 
 def test_pools_are_given_by_what_a_container_asks_for() -> None:
-    """Static-pools as well."""
+    """The policy static-pools can be replayed as well."""
     lists = (PoolCpuList(cpus=CpuSet.parse("2-3"), text="2,3", socket=0),)
     options = PoolsOptions(pools={"shared": Pool(exclusive=False, lists=lists)})
     story = Story()
@@ -234,7 +234,7 @@ def test_a_create_that_is_refused_now_is_in_nobodys_doubt() -> None:
 
 
 def test_calls_of_our_own_ask_for_nothing() -> None:
-    """Whatever they are."""
+    """Requests of other origins than the client are not decided."""
     story = Story()
     story.call("CreateContainer", create_of(story.pod("a"), 2000), asked={"origin": "store"})
     assert told(back(story)) == []
@@ -258,7 +258,7 @@ def test_a_resize_of_the_kubelet_is_decided_one_of_others_is_not() -> None:
 
 
 def test_a_resize_that_fails_is_taken_back() -> None:
-    """Unless nobody knows."""
+    """One with an unknown outcome is not."""
     story = Story()
     container = story.run("db", 2000)
     story.call(UPDATE, resize(container, 4), code=Code.INTERNAL)
@@ -385,7 +385,7 @@ def test_one_that_has_no_place_gets_what_is_left_and_is_placed_when_there_is_roo
     story.call("StopPodSandbox", cri.StopPodSandboxRequest(pod_sandbox_id="big"))
     outcome = back(story)
     assert outcome.summary.without_place == 0
-    assert [one.title for one in outcome.steps[-1].moved] == ["prod/old/app"]
+    assert [move.title for move in outcome.steps[-1].moved] == ["prod/old/app"]
 
 
 def test_a_pod_from_before_is_as_the_create_repeats_it() -> None:

@@ -38,7 +38,7 @@ def test_an_outcome_is_json() -> None:
     assert db["changed"] == ["default/web/app"]
     assert big["refused"]
     assert big["reason"] == big["refusal"]["message"]
-    assert [one["verdict"] for one in found["compared"]] == ["same", "nothing given", "refused now"]
+    assert [comparison["verdict"] for comparison in found["compared"]] == ["same", "nothing given", "refused now"]
     assert found["compared"][2]["now"] is None
     assert found["stays"][0]["cpus"] == "2-3"
 

@@ -18,7 +18,6 @@ SECOND = 1_000_000_000
 
 
 def request(name: str, cpus: int) -> Request:
-    """A Guaranteed container."""
     milli = cpus * 1000
     amounts = Amounts(milli=milli, limit_milli=milli, memory=1, memory_limit=1)
     return Request(key=Key(name, "c"), namespace="ns", pod=name, qos=KubeQos.GUARANTEED, amounts=amounts)
@@ -36,7 +35,6 @@ class Account:
         self.retrospect.advance(second * SECOND)
 
     def decide(self, what: StepKind, one: Request) -> Decision:
-        """A decision."""
         before = self.policy.state.assignment(one.key)
         acts = {StepKind.CREATE: self.policy.allocate, StepKind.RESIZE: self.policy.resize}
         decision = acts[what](one) if what in acts else self.policy.release(one.key)
@@ -66,7 +64,7 @@ def test_owned_cpus_are_counted_over_time() -> None:
     outcome = account.outcome()
     assert outcome.summary.exclusive_peak == 2
     assert outcome.summary.exclusive_average == pytest.approx(1.0)
-    assert [(one.title, str(one.cpus), one.since_ns, one.until_ns) for one in outcome.stays] == [
+    assert [(stay.title, str(stay.cpus), stay.since_ns, stay.until_ns) for stay in outcome.stays] == [
         ("ns/a/c", "2-3", 0, 5 * SECOND)
     ]
 
@@ -80,7 +78,7 @@ def test_a_stay_ends_where_the_cpus_are_others() -> None:
     account.decide(StepKind.RESIZE, request("a", 4))
     account.at(3)
     outcome = account.outcome()
-    assert [(len(one.cpus), one.since_ns, one.until_ns) for one in outcome.stays] == [
+    assert [(len(stay.cpus), stay.since_ns, stay.until_ns) for stay in outcome.stays] == [
         (2, 0, SECOND),
         (4, SECOND, 3 * SECOND),
     ]

@@ -26,7 +26,6 @@ MACHINE = Topology(
 
 
 def first(free: CpuSet, count: int) -> CpuSet:
-    """The lowest ones."""
     return CpuSet.of(islice(free, count))
 
 
@@ -111,7 +110,7 @@ def test_options_that_contradict_each_other_are_named_in_pairs() -> None:
 
 
 def test_all_memory_is_every_node_that_has_some() -> None:
-    """Of whatever kind."""
+    """Every kind of memory counts for that."""
     kinds = ((MemoryKind.DRAM, 1), (MemoryKind.PMEM, 1), (MemoryKind.NONE, 0), (MemoryKind.DRAM, 0))
     nodes = tuple(
         NumaNode(id=number, memory=kind, memory_bytes=size, distances={}) for number, (kind, size) in enumerate(kinds)

@@ -131,7 +131,7 @@ def test_refusals_say_how_many_there_are() -> None:
     ],
 )
 def test_whole_cpus_of_guaranteed_pods_are_exclusive(amount: int, qos: KubeQos, count: int) -> None:
-    """All others share."""
+    """All other containers share CPUs."""
     assert exclusive_count(wants("a", amount, qos)) == count
 
 

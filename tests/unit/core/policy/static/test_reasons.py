@@ -73,7 +73,10 @@ def test_a_choice_says_how_it_was_made(chosen: CpuChoice, isolated: str, said: s
 def test_candidates_are_the_nodes_best_first() -> None:
     """Those taken of, then those that have enough with the fewest left over, then the others."""
     chosen = CpuChoice(cpus=cpus("2-3"), free=cpus("1-3,4-7,8,12-14"))
-    told = [(one.name, one.score, one.chosen, one.reason) for one in candidates(chosen, MACHINE)]
+    told = [
+        (candidate.name, candidate.score, candidate.chosen, candidate.reason)
+        for candidate in candidates(chosen, MACHINE)
+    ]
     assert told == [
         ("NUMA node 0", "3 of 4 free", True, "2 of them taken"),
         ("NUMA node 3", "3 of 4 free", False, "whole cores, fuller packages and lower numbers come first"),
@@ -94,4 +97,4 @@ def test_candidates_are_the_nodes_best_first() -> None:
 )
 def test_a_node_says_why_it_was_passed_over(chosen: CpuChoice, why: str) -> None:
     """NUMA node 3 does, here."""
-    assert {one.name: one.reason for one in candidates(chosen, MACHINE)}["NUMA node 3"] == why
+    assert {candidate.name: candidate.reason for candidate in candidates(chosen, MACHINE)}["NUMA node 3"] == why

@@ -69,7 +69,7 @@ def test_more_than_a_core_is_isolated_only_if_somebody_asks() -> None:
 
 
 def test_too_few_isolated_cpus_are_left_alone() -> None:
-    """Ordinary ones do."""
+    """Ordinary CPUs are taken instead."""
     found = find(3, "1-11", "12-13", annotations={PLAIN: "true"})
     assert not found.cpus & cpus("12-13")
     assert why_not_isolated(found) == "fewer than 3 are free"
@@ -89,7 +89,7 @@ def test_isolated_cpus_can_be_declined() -> None:
 
 
 def test_isolated_cpus_help_out_when_too_few_others_are_free() -> None:
-    """Better than nothing."""
+    """That is better than a refusal."""
     found = find(3, "1-2", "12-15")
     assert len(found.cpus) == 3
     assert found.cpus <= cpus("1-2,12-15")
@@ -117,7 +117,7 @@ def test_a_machine_without_isolated_cpus_does_not_speak_of_them() -> None:
     topology, options = machine(N4C16), StaticOptions()
     stock = CpuStock(ordinary=topology.online)
     found = CpuSearch(topology, options, CpuTaker(topology, options)).find(Request(key=Key("p", "a")), 1, stock)
-    assert [one.name for one in found.candidates] == [f"NUMA node {node}" for node in (0, 1, 2, 3)]
+    assert [candidate.name for candidate in found.candidates] == [f"NUMA node {node}" for node in (0, 1, 2, 3)]
 
 
 # -- NUMA nodes
@@ -128,7 +128,7 @@ def test_cpus_come_from_the_nodes_that_the_pod_names() -> None:
     found = find(2, "1-11", annotations={"interpose/numa-nodes": "1-2"})
     assert found.cpus == cpus("4-5")
     assert found.reason == "2 CPUs of its own: a whole core of package 0, NUMA node 1, as its pod says"
-    whys = {one.name: one.reason for one in found.candidates}
+    whys = {candidate.name: candidate.reason for candidate in found.candidates}
     assert whys["NUMA node 0"] == "its pod names other NUMA nodes"
 
 
@@ -164,7 +164,7 @@ def test_what_fits_is_kept_and_nothing_else_looked_at() -> None:
     """One candidate says so."""
     found = find(3, "1-11", "12-15", own="3,7,12")
     assert found.cpus == cpus("3,7,12")
-    assert [(one.name, one.chosen) for one in found.candidates] == [("the CPUs it has", True)]
+    assert [(candidate.name, candidate.chosen) for candidate in found.candidates] == [("the CPUs it has", True)]
 
 
 def test_with_a_strict_reservation_one_cpu_is_left_also_when_isolated_ones_help_out() -> None:

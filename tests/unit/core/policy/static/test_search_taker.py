@@ -36,7 +36,7 @@ def test_near_cpus_that_are_not_free_do_not_count() -> None:
 
 
 def test_none_is_none() -> None:
-    """Of nothing."""
+    """No CPUs of an empty set are no CPUs."""
     assert chooser().take(EMPTY, 0) == EMPTY
 
 
@@ -49,7 +49,7 @@ def test_too_few_are_not_taken() -> None:
 
 
 def test_full_pcpus_only_takes_cores_of_which_all_is_free() -> None:
-    """Also near ones."""
+    """CPUs near each other are no exception."""
     one = chooser(full_pcpus_only=True)
     assert one.group == 2
     assert one.usable(cpus("1-5,7")) == cpus("2-5")

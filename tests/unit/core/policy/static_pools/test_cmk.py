@@ -13,7 +13,7 @@ def wish(command: str | list[str] = "", args: list[str] | None = None, **envs: s
 
 
 def test_a_container_may_say_nothing() -> None:
-    """Its command stays."""
+    """Then its command stays as it is."""
     assert (
         wish("sleep 10")
         == PoolSelection()

@@ -24,7 +24,6 @@ TREE: dict[str, str | None] = {
 
 
 def listed(text: str, socket: int = 0) -> PoolCpuList:
-    """A list."""
     return PoolCpuList(cpus=CpuSet.parse(text), text=text, socket=socket)
 
 

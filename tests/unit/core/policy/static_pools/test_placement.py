@@ -16,7 +16,7 @@ def lists(text: str) -> tuple[PoolCpuList, ...]:
 def own(free: str, count: int, had: str = "", cpus: str = "", taken: str = "") -> str | None:
     """The lists that are chosen, as one text."""
     chosen = choose_own(MACHINE, lists(free), CpuSet.parse(taken), count, lists(had), CpuSet.parse(cpus))
-    return None if chosen is None else " ".join(one.text for one in chosen.lists)
+    return None if chosen is None else " ".join(cpu_list.text for cpu_list in chosen.lists)
 
 
 def test_lists_are_taken_from_one_node() -> None:
@@ -70,12 +70,12 @@ def test_a_choice_is_explained() -> None:
     chosen = choose_own(MACHINE, lists("0 1 2"), CpuSet.parse("0"), 1, (), EMPTY)
     assert chosen is not None
     assert chosen.reason == "free, where least is left over"
-    assert [(one.name, one.score, one.chosen) for one in chosen.candidates] == [
+    assert [(candidate.name, candidate.score, candidate.chosen) for candidate in chosen.candidates] == [
         ("list 1", "free", True),
         ("list 2", "free", False),
         ("list 0", "taken", False),
     ]
-    assert [one.score for one in own_candidates(lists("0 1"), CpuSet.parse("0"))] == ["free", "taken"]
+    assert [candidate.score for candidate in own_candidates(lists("0 1"), CpuSet.parse("0"))] == ["free", "taken"]
 
 
 def test_a_shared_list_is_the_one_with_least_to_do() -> None:

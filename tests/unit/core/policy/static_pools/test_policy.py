@@ -62,7 +62,6 @@ def ask(name: str, pool: str = "", cores: int = 0, milli: int = 0, **envs: str) 
 
 
 def granted(decision: Decision) -> Grant:
-    """What was given."""
     assert decision.refusal is None
     assert decision.grant is not None
     return decision.grant
@@ -188,7 +187,7 @@ def test_infra_is_for_any_socket(policy: StaticPoolsPolicy) -> None:
 
 
 def test_an_amount_of_exclusive_cores_does_nothing_in_a_shared_pool(policy: StaticPoolsPolicy) -> None:
-    """It is said."""
+    """The reason of the decision says so."""
     decision = policy.allocate(ask("a", "infra", cores=1))
     assert decision.reason == (
         "pool infra, list 0-1: the only one; cmk.intel.com/exclusive-cores has no effect there, the pool is shared"
